@@ -1,0 +1,267 @@
+//! Values of the run file that are picked from a few: names, devices, datasets.
+//!
+//! Each parses from the string a user writes and prints as that same string;
+//! anything else is an [`InvalidChoice`] that lists what there is. Whether the
+//! chosen device or folder exists is not asked here.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A string that is none of the choices; reads on from the key's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be {choices}, is \"{}\"", .given.escape_debug())]
+pub struct InvalidChoice {
+    /// The choices in backticks, as prose.
+    choices: String,
+    /// What was written instead.
+    given: String,
+}
+
+impl InvalidChoice {
+    fn new(given: &str, choices: &[&str]) -> Self {
+        let quoted: Vec<String> = choices.iter().map(|name| format!("`{name}`")).collect();
+        let choices = match quoted.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+            _ => quoted.join(""),
+        };
+        Self { choices, given: given.to_owned() }
+    }
+}
+
+/// serde by way of the string: `try_from` for reading, `into` for writing.
+macro_rules! through_string {
+    ($type:ident) => {
+        impl TryFrom<String> for $type {
+            type Error = InvalidChoice;
+            fn try_from(text: String) -> Result<Self, InvalidChoice> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(choice: $type) -> Self {
+                choice.to_string()
+            }
+        }
+    };
+}
+
+/// An enum whose variants are fixed names.
+macro_rules! named_choice {
+    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub enum $type {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $type {
+            /// Every name that can be written, in the order of the documentation.
+            pub const NAMES: &[&str] = &[$($name),+];
+
+            /// The name in the run file.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = InvalidChoice;
+            fn from_str(text: &str) -> Result<Self, InvalidChoice> {
+                match text {
+                    $($name => Ok(Self::$variant),)+
+                    _ => Err(InvalidChoice::new(text, Self::NAMES)),
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        through_string!($type);
+    };
+}
+
+named_choice! {
+    /// How text becomes token ids.
+    TokenizerChoice {
+        /// One token a byte: 256 ids, fits every text.
+        Byte = "byte",
+        /// One token for each character that occurs in the corpus.
+        Char = "char",
+        /// GPT-2's BPE, 50257 ids; only with bins that were prepared with it.
+        Gpt2 = "gpt2",
+    }
+}
+
+named_choice! {
+    /// The learning rate's course after the linear warm-up.
+    ScheduleChoice {
+        /// Half a cosine from `lr` to `min_lr`, then `min_lr`.
+        Cosine = "cosine",
+        /// `lr`, then a straight line down to `min_lr` over the last `cooldown_steps`.
+        Trapezoidal = "trapezoidal",
+        /// `lr` throughout; `min_lr` is not read.
+        Constant = "constant",
+    }
+}
+
+named_choice! {
+    /// How a value between two codes is rounded.
+    RoundingChoice {
+        /// To the nearer code, ties to the even one.
+        NearestEven = "nearest-even",
+        /// To the nearer code, ties away from zero.
+        NearestAway = "nearest-away",
+        /// To the code nearer zero.
+        TowardZero = "toward-zero",
+        /// Up with the probability of the distance from below, from the run's own random stream.
+        Stochastic = "stochastic",
+    }
+}
+
+named_choice! {
+    /// A known model size.
+    Preset {
+        /// 4 layers, 4 heads, width 128: minutes on a CPU.
+        GptTiny = "gpt-tiny",
+        /// 6 layers, 6 heads, width 384: nanoGPT's character model.
+        Seed10m = "seed-10m",
+        /// 12 layers, 12 heads, width 768: GPT-2 small.
+        Gpt2Small = "gpt2-124m",
+    }
+}
+
+impl Preset {
+    /// `(n_layer, n_head, n_embd)`.
+    #[must_use]
+    pub fn shape(self) -> (usize, usize, usize) {
+        match self {
+            Self::GptTiny => (4, 4, 128),
+            Self::Seed10m => (6, 6, 384),
+            Self::Gpt2Small => (12, 12, 768),
+        }
+    }
+}
+
+/// Where the run computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum DeviceChoice {
+    /// The first CUDA device if the build and the machine have one, else the CPU.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The CUDA device of this index.
+    Cuda(u32),
+    /// The default WebGPU adapter.
+    Wgpu,
+}
+
+impl FromStr for DeviceChoice {
+    type Err = InvalidChoice;
+    fn from_str(text: &str) -> Result<Self, InvalidChoice> {
+        match text {
+            "auto" => return Ok(Self::Auto),
+            "cpu" => return Ok(Self::Cpu),
+            "wgpu" => return Ok(Self::Wgpu),
+            _ => {}
+        }
+        text.strip_prefix("cuda:")
+            // `parse` alone would also take `+1`.
+            .filter(|index| index.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|index| index.parse().ok())
+            .map(Self::Cuda)
+            .ok_or_else(|| InvalidChoice::new(text, &["auto", "cpu", "cuda:N", "wgpu"]))
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+            Self::Wgpu => f.write_str("wgpu"),
+        }
+    }
+}
+
+through_string!(DeviceChoice);
+
+/// What the run trains on; paths are relative to the working directory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum DatasetChoice {
+    /// The built-in generated corpus: nothing to download, the same everywhere.
+    Lawgen,
+    /// A folder of token bins that `data prepare` wrote.
+    Bins(PathBuf),
+    /// A plain text file, tokenized at the start of the run.
+    Text(PathBuf),
+}
+
+impl FromStr for DatasetChoice {
+    type Err = InvalidChoice;
+    fn from_str(text: &str) -> Result<Self, InvalidChoice> {
+        match text.split_once(':') {
+            None if text == "lawgen" => Ok(Self::Lawgen),
+            Some(("bins", dir)) if !dir.is_empty() => Ok(Self::Bins(dir.into())),
+            Some(("text", file)) if !file.is_empty() => Ok(Self::Text(file.into())),
+            _ => Err(InvalidChoice::new(text, &["lawgen", "bins:DIR", "text:FILE"])),
+        }
+    }
+}
+
+impl fmt::Display for DatasetChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lawgen => f.write_str("lawgen"),
+            Self::Bins(dir) => write!(f, "bins:{}", dir.display()),
+            Self::Text(file) => write!(f, "text:{}", file.display()),
+        }
+    }
+}
+
+through_string!(DatasetChoice);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_print_as_they_are_written() {
+        for text in ["auto", "cpu", "cuda:0", "cuda:4294967295", "wgpu"] {
+            assert_eq!(text.parse::<DeviceChoice>().map(|device| device.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "cuda", "cuda:", "cuda:+1", "cuda:-1", "cuda:4294967296", "CPU", "cuda:0 "] {
+            assert!(text.parse::<DeviceChoice>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn datasets_print_as_they_are_written() {
+        for text in ["lawgen", "bins:data/owt", "text:C:/book.txt"] {
+            assert_eq!(text.parse::<DatasetChoice>().map(|data| data.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "lawgen:", "bins:", "text:", "bins", "url:x"] {
+            assert!(text.parse::<DatasetChoice>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_one_line_and_list_the_choices() {
+        let refusal = "a\nb".parse::<TokenizerChoice>().map_err(|error| error.to_string());
+        assert_eq!(refusal, Err("must be `byte`, `char` or `gpt2`, is \"a\\nb\"".to_owned()));
+    }
+}

@@ -1,0 +1,32 @@
+//! The run file: TOML text in, a checked [`RunConfig`] out.
+//!
+//! [`load`] reads the file and the command line's `--set` overrides, fills in the
+//! defaults and refuses unknown keys, wrong types and values out of range, each
+//! at its line and column. It knows no plugin and no device: whether a format,
+//! an optimizer or `cuda:1` exists is the plan's question, which asks
+//! [`Source::locate`] for positions.
+//!
+//! What may be written: [`schema`]. What is refused: `validate`.
+
+mod choices;
+mod explain;
+mod load;
+mod overrides;
+mod plugin_ref;
+pub mod schema;
+mod source;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+pub use choices::{
+    DatasetChoice, DeviceChoice, InvalidChoice, Preset, RoundingChoice, ScheduleChoice, TokenizerChoice,
+};
+pub use load::load;
+pub use plugin_ref::{PinnedPlugin, PluginRef};
+pub use schema::{
+    DataSection, ModelSection, OptimizerSection, PluginsSection, QuantSection, RunConfig, RunSection,
+    SinkSection, TrainSection,
+};
+pub use source::Source;

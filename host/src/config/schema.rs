@@ -1,0 +1,245 @@
+//! The run file's sections and keys, each with meaning, unit and default.
+//!
+//! Unknown keys are refused, except in `[optimizer]` and `[[sink]]`, where all
+//! but `name` belongs to the plugin and is checked by it. The types alone do
+//! not make a run file sound: only [`super::load`] checks ranges and fills in
+//! the defaults that depend on other keys, marked "after load" here.
+
+use serde::{Deserialize, Serialize};
+
+use super::choices::{DatasetChoice, DeviceChoice, Preset, RoundingChoice, ScheduleChoice, TokenizerChoice};
+use super::plugin_ref::PluginRef;
+use super::tables::table;
+use crate::diagnostic::Diagnostic;
+
+/// A whole run file, resolved and range-checked when it comes from [`super::load`].
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunConfig {
+    /// Name, seed, place and device of the run.
+    #[serde(deserialize_with = "table")]
+    pub run: RunSection,
+    /// Which plugin libraries are loaded.
+    #[serde(deserialize_with = "table")]
+    pub plugins: PluginsSection,
+    /// Corpus, tokenizer and batch shape.
+    #[serde(deserialize_with = "table")]
+    pub data: DataSection,
+    /// The transformer's shape and start.
+    #[serde(deserialize_with = "table")]
+    pub model: ModelSection,
+    /// Length, learning rate and evaluation of the training.
+    #[serde(deserialize_with = "table")]
+    pub train: TrainSection,
+    /// The optimizer plugin and its own table.
+    #[serde(deserialize_with = "table")]
+    pub optimizer: OptimizerSection,
+    /// The 8-bit format of the weights.
+    #[serde(deserialize_with = "table")]
+    pub quant: QuantSection,
+    /// Where metrics go, one `[[sink]]` each, in file order. Default: nowhere but the
+    /// terminal. The same sink may stand twice with different settings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sink: Vec<SinkSection>,
+}
+
+impl RunConfig {
+    /// The resolved run file: every default written out. Loading it gives the same
+    /// `RunConfig`, from whatever folder and under whatever file name.
+    pub fn to_toml(&self) -> Result<String, Diagnostic> {
+        // Loaded values always fit TOML; only hand-made ones, such as a seed above 2^63, do not.
+        toml::to_string_pretty(self)
+            .map_err(|error| Diagnostic::config(format!("cannot write the resolved run file: {error}")))
+    }
+}
+
+/// `[run]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunSection {
+    /// Names the run's folder below `out` and the run in every sink, so it is one plain
+    /// folder name. After load: the run file's name without `.toml` if not given.
+    pub name: String,
+    /// Root of every random stream (initial weights, data order, evaluation, dropout,
+    /// stochastic rounding). 1337 is nanoGPT's; below 2^63, as TOML has no larger integers.
+    pub seed: u64,
+    /// Folder of run folders, relative to the working directory.
+    pub out: String,
+    /// `auto`, `cpu`, `cuda:N` or `wgpu`. Results are bit-reproducible on one device
+    /// only, so comparisons should name it.
+    pub device: DeviceChoice,
+}
+
+impl Default for RunSection {
+    fn default() -> Self {
+        Self { name: String::new(), seed: 1337, out: "runs".to_owned(), device: DeviceChoice::Auto }
+    }
+}
+
+/// `[plugins]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PluginsSection {
+    /// Folder of plugin libraries; written relative to the run file's folder, absolute
+    /// after load so that the resolved file can be moved. Default: `plugins` beside the executable.
+    pub dir: Option<String>,
+    /// The libraries to load, in this order. Default: every library in `dir`; a list
+    /// keeps a run from changing when a file is dropped there.
+    pub load: Option<Vec<PluginRef>>,
+}
+
+/// `[data]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataSection {
+    /// `lawgen`, `bins:DIR` or `text:FILE`; `lawgen` needs no download.
+    pub dataset: DatasetChoice,
+    /// How text becomes ids; sets the vocabulary's size. `byte` fits every text.
+    pub tokenizer: TokenizerChoice,
+    /// Context length in tokens. 64 is nanoGPT's for CPU-sized runs; memory of the
+    /// attention grows with its square.
+    pub block_size: usize,
+    /// Sequences in a micro-batch; a step sees `batch_size * train.grad_accum` of them.
+    pub batch_size: usize,
+}
+
+impl Default for DataSection {
+    fn default() -> Self {
+        Self {
+            dataset: DatasetChoice::Lawgen,
+            tokenizer: TokenizerChoice::Byte,
+            block_size: 64,
+            batch_size: 12,
+        }
+    }
+}
+
+/// `[model]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelSection {
+    /// `gpt-tiny`, `seed-10m` or `gpt2-124m`: where a shape key that is not written comes
+    /// from. Default: the shape of `gpt-tiny`, the one that trains on a CPU.
+    pub preset: Option<Preset>,
+    /// Transformer blocks. After load: the preset's if not given.
+    pub n_layer: usize,
+    /// Attention heads a block; divides `n_embd`. After load: the preset's if not given.
+    pub n_head: usize,
+    /// Width of the residual stream. After load: the preset's if not given.
+    pub n_embd: usize,
+    /// Probability of zeroing an activation in training, 0 up to but not 1. 0 as in
+    /// pre-training, and because its noise hides small differences between formats.
+    pub dropout: f32,
+    /// Whether linear layers and norms have a bias. Off: slightly better and faster in nanoGPT.
+    pub bias: bool,
+    /// Whether the output layer is the token embedding. On, as in GPT-2; a format on
+    /// that matrix then acts in both places.
+    pub tie_weights: bool,
+    /// Safetensors file in nanoGPT's layout to start from, relative to the working
+    /// directory; must fit the shape. Default: random weights from `run.seed`.
+    pub init: Option<String>,
+}
+
+impl Default for ModelSection {
+    fn default() -> Self {
+        let (n_layer, n_head, n_embd) = Preset::GptTiny.shape();
+        Self { preset: None, n_layer, n_head, n_embd, dropout: 0.0, bias: false, tie_weights: true, init: None }
+    }
+}
+
+/// `[train]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrainSection {
+    /// Optimizer steps. 500 is enough for `gpt-tiny` to tell formats apart.
+    pub max_steps: u64,
+    /// Highest learning rate, reached after the warm-up. 1e-3 suits models of a few
+    /// million parameters; larger ones want less.
+    pub lr: f64,
+    /// Learning rate at the schedule's end, at most `lr`; a tenth of it by custom. The
+    /// schedule `constant` does not read it.
+    pub min_lr: f64,
+    /// Steps of linear rise from 0 to `lr`: a tenth of the default run; 0 = none.
+    pub warmup_steps: u64,
+    /// Step at which `cosine` reaches `min_lr`; only for that schedule. After load:
+    /// `max_steps` if not given.
+    pub decay_steps: Option<u64>,
+    /// `cosine`, `trapezoidal` or `constant`.
+    pub schedule: ScheduleChoice,
+    /// Last steps over which `trapezoidal` falls to `min_lr`; only for that schedule.
+    /// After load: 20 % of `max_steps` if not given.
+    pub cooldown_steps: Option<u64>,
+    /// Largest global gradient norm, above which gradients are scaled down; 0 = off. 1 as in GPT-3.
+    pub grad_clip: f64,
+    /// Micro-batches whose gradients are averaged into one step.
+    pub grad_accum: usize,
+    /// Steps between evaluations; 0 = only at the end. Each costs `2 * eval_batches` forward passes.
+    pub eval_interval: u64,
+    /// Batches averaged into an evaluation of each split; more of them, less noise.
+    pub eval_batches: usize,
+}
+
+impl Default for TrainSection {
+    fn default() -> Self {
+        Self {
+            max_steps: 500,
+            lr: 1e-3,
+            min_lr: 1e-4,
+            warmup_steps: 50,
+            decay_steps: None,
+            schedule: ScheduleChoice::Cosine,
+            cooldown_steps: None,
+            grad_clip: 1.0,
+            grad_accum: 1,
+            eval_interval: 100,
+            eval_batches: 20,
+        }
+    }
+}
+
+/// `[optimizer]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OptimizerSection {
+    /// Name of a loaded optimizer. `adamw` is the baseline of every comparison.
+    pub name: String,
+    /// The rest of the table, for the plugin to check.
+    #[serde(flatten)]
+    pub settings: toml::Table,
+}
+
+impl Default for OptimizerSection {
+    fn default() -> Self {
+        Self { name: "adamw".to_owned(), settings: toml::Table::new() }
+    }
+}
+
+/// `[quant]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuantSection {
+    /// Format of the weights in the forward pass, such as `E5M2` or `E3M4:ieee`. Default:
+    /// unquantized, the baseline.
+    pub weight: Option<String>,
+    /// How weights are rounded to the format; needs `weight`. Ties to even is unbiased
+    /// and what hardware does.
+    pub rounding: RoundingChoice,
+    /// Glob patterns on parameter names, such as `*.attn.*`, that stay unquantized; needs `weight`.
+    pub exclude: Vec<String>,
+}
+
+impl Default for QuantSection {
+    fn default() -> Self {
+        Self { weight: None, rounding: RoundingChoice::NearestEven, exclude: Vec::new() }
+    }
+}
+
+/// One `[[sink]]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SinkSection {
+    /// Name of a loaded sink.
+    pub name: String,
+    /// The rest of the table, for the plugin to check.
+    #[serde(flatten)]
+    pub settings: toml::Table,
+}

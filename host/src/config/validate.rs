@@ -1,0 +1,230 @@
+//! The ranges of the run file's values: a list of rules, checked in order.
+//!
+//! Only what the run file alone can tell. Names of formats, optimizers, sinks
+//! and parameters are the plan's to check, the plugins' own tables the plugins'.
+
+use super::choices::{DatasetChoice, RoundingChoice, ScheduleChoice, TokenizerChoice};
+use super::plugin_ref::PluginRef;
+use super::schema::{RunConfig, TrainSection};
+use super::source::Source;
+use crate::diagnostic::Diagnostic;
+
+/// Refuses `config` at the first rule that does not hold.
+pub(super) fn validate(config: &RunConfig, source: &Source) -> Result<(), Diagnostic> {
+    let sections = [run, plugins, data, model, train, schedule, plugin_tables, quant];
+    let broken = sections.iter().flat_map(|rules| rules(config)).find(|rule| !rule.holds);
+    let Some(rule) = broken else { return Ok(()) };
+    let keys: Vec<&str> = rule.keys.iter().map(String::as_str).collect();
+    let error = Diagnostic::config(rule.message).at(source.locate_first(&keys));
+    Err(if rule.hint.is_empty() { error } else { error.hint(rule.hint) })
+}
+
+/// What must hold, and what to say if it does not.
+struct Rule {
+    /// The keys at fault; the message stands at the first that is written.
+    keys: Vec<String>,
+    holds: bool,
+    message: String,
+    hint: &'static str,
+}
+
+fn rule(keys: &[&str], holds: bool, message: impl Into<String>) -> Rule {
+    let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+    Rule { keys, holds, message: message.into(), hint: "" }
+}
+
+impl Rule {
+    fn hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+}
+
+/// Sizes index tensors and are multiplied with each other, so the top is the device's
+/// 32-bit index and not TOML's 63 bits.
+fn size(key: &str, value: usize) -> Rule {
+    const MOST: usize = i32::MAX as usize;
+    rule(&[key], (1..=MOST).contains(&value), format!("`{key}` must be from 1 to {MOST}, is {value}"))
+}
+
+fn positive(key: &str, value: f64) -> Rule {
+    finite(key, value, value > 0.0, "positive")
+}
+
+fn not_negative(key: &str, value: f64) -> Rule {
+    finite(key, value, value >= 0.0, "0 or more")
+}
+
+fn finite(key: &str, value: f64, in_range: bool, range: &str) -> Rule {
+    let must_be = if value.is_finite() { range } else { "finite" };
+    rule(&[key], in_range && value.is_finite(), format!("`{key}` must be {must_be}, is {value}"))
+}
+
+fn not_empty(key: &str, value: &str) -> Rule {
+    rule(&[key], !value.is_empty(), format!("`{key}` must not be empty"))
+}
+
+fn run(config: &RunConfig) -> Vec<Rule> {
+    let name = &config.run.name;
+    let folder = !name.contains(['/', '\\']) && !name.contains("..") && name != ".";
+    let shown = name.escape_debug();
+    let why = "the name becomes a folder in run.out: no `/`, `\\`, `..` or control characters";
+    vec![
+        not_empty("run.name", name).hint("give one: [run] name = \"...\""),
+        rule(&["run.name"], folder, format!("`run.name` must be one plain folder name, is \"{shown}\"")).hint(why),
+        rule(
+            &["run.name"],
+            !name.contains(char::is_control),
+            format!("`run.name` must not contain control characters, is \"{shown}\""),
+        )
+        .hint(why),
+        not_empty("run.out", &config.run.out),
+    ]
+}
+
+fn plugins(config: &RunConfig) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    rules.extend(config.plugins.dir.as_deref().map(|dir| not_empty("plugins.dir", dir)));
+    for (index, plugin) in config.plugins.load.iter().flatten().enumerate() {
+        let key = format!("plugins.load.{index}");
+        match plugin {
+            PluginRef::Name(target) => rules.push(not_empty(&key, target)),
+            PluginRef::Pinned(pinned) => rules.push(not_empty(&format!("{key}.path"), &pinned.path)),
+        }
+        if let Some(hash) = plugin.sha256() {
+            let key = format!("{key}.sha256");
+            let holds = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let message = format!("`{key}` must be 64 hex digits, is \"{}\"", hash.escape_debug());
+            rules.push(rule(&[&key], holds, message).hint("`altgrad-host plugins inspect PATH` prints it"));
+        }
+    }
+    rules
+}
+
+fn data(config: &RunConfig) -> Vec<Rule> {
+    let data = &config.data;
+    let bins = matches!(data.dataset, DatasetChoice::Bins(_));
+    vec![
+        size("data.block_size", data.block_size),
+        size("data.batch_size", data.batch_size),
+        rule(
+            &["data.tokenizer"],
+            bins || data.tokenizer != TokenizerChoice::Gpt2,
+            "`data.tokenizer` = \"gpt2\" needs token bins; prepare them and use dataset = \"bins:DIR\"",
+        )
+        .hint("`byte` and `char` tokenize text at the start of the run"),
+    ]
+}
+
+fn model(config: &RunConfig) -> Vec<Rule> {
+    let model = &config.model;
+    let (n_head, n_embd) = (model.n_head, model.n_embd);
+    let mut rules = vec![
+        size("model.n_layer", model.n_layer),
+        size("model.n_head", n_head),
+        size("model.n_embd", n_embd),
+        rule(
+            &["model.n_head", "model.n_embd"],
+            // 0 heads are refused above.
+            n_embd.checked_rem(n_head) == Some(0),
+            format!("`model.n_embd` ({n_embd}) must be a multiple of `model.n_head` ({n_head})"),
+        )
+        .hint("each head gets an equal share of the width"),
+        rule(
+            &["model.dropout"],
+            (0.0..1.0).contains(&model.dropout),
+            format!("`model.dropout` must be at least 0 and below 1, is {}", model.dropout),
+        ),
+    ];
+    rules.extend(model.init.as_deref().map(|path| not_empty("model.init", path)));
+    rules
+}
+
+fn train(config: &RunConfig) -> Vec<Rule> {
+    let train = &config.train;
+    let TrainSection { lr, min_lr, max_steps, warmup_steps, .. } = *train;
+    vec![
+        rule(&["train.max_steps"], max_steps > 0, "`train.max_steps` must be at least 1, is 0"),
+        positive("train.lr", lr),
+        not_negative("train.min_lr", min_lr),
+        rule(
+            &["train.min_lr", "train.lr"],
+            min_lr <= lr,
+            format!("`train.min_lr` ({min_lr}) must not be above `train.lr` ({lr})"),
+        ),
+        rule(
+            &["train.warmup_steps", "train.max_steps"],
+            warmup_steps <= max_steps,
+            format!("`train.warmup_steps` ({warmup_steps}) must not be above `train.max_steps` ({max_steps})"),
+        )
+        .hint("a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
+        not_negative("train.grad_clip", train.grad_clip),
+        size("train.grad_accum", train.grad_accum),
+        size("train.eval_batches", train.eval_batches),
+    ]
+}
+
+/// The keys that belong to one schedule: in range there, refused with any other, where they would do nothing.
+fn schedule(config: &RunConfig) -> Vec<Rule> {
+    let train = &config.train;
+    let TrainSection { schedule, max_steps, warmup_steps, .. } = *train;
+    let mut rules = Vec::new();
+    if let Some(decay) = train.decay_steps {
+        let key = "train.decay_steps";
+        rules.push(only_with(key, schedule, ScheduleChoice::Cosine));
+        rules.push(
+            rule(
+                &[key, "train.warmup_steps", "train.max_steps"],
+                decay > warmup_steps,
+                format!("`{key}` ({decay}) must be above `train.warmup_steps` ({warmup_steps})"),
+            )
+            .hint("the cosine falls from the end of the warm-up to decay_steps, by default max_steps"),
+        );
+    }
+    if let Some(cooldown) = train.cooldown_steps {
+        let key = "train.cooldown_steps";
+        rules.push(only_with(key, schedule, ScheduleChoice::Trapezoidal));
+        rules.push(rule(
+            &[key, "train.warmup_steps", "train.max_steps"],
+            cooldown <= max_steps.saturating_sub(warmup_steps),
+            format!(
+                "`{key}` ({cooldown}) and `train.warmup_steps` ({warmup_steps}) together must not be above \
+                 `train.max_steps` ({max_steps})"
+            ),
+        ));
+    }
+    rules
+}
+
+fn only_with(key: &str, schedule: ScheduleChoice, owner: ScheduleChoice) -> Rule {
+    rule(&[key], schedule == owner, format!("`{key}` does nothing with train.schedule = \"{schedule}\""))
+        .hint("remove the key or change the schedule")
+}
+
+fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
+    let mut rules = vec![not_empty("optimizer.name", &config.optimizer.name)];
+    rules.extend(
+        config.sink.iter().enumerate().map(|(index, sink)| not_empty(&format!("sink.{index}.name"), &sink.name)),
+    );
+    rules
+}
+
+fn quant(config: &RunConfig) -> Vec<Rule> {
+    let quant = &config.quant;
+    let unused = |key: &str, holds: bool| {
+        rule(&[key], holds || quant.weight.is_some(), format!("`{key}` does nothing without `quant.weight`"))
+            .hint("name the weights' format, such as weight = \"E5M2\", or remove the key")
+    };
+    let mut rules = vec![
+        unused("quant.rounding", quant.rounding == RoundingChoice::NearestEven),
+        unused("quant.exclude", quant.exclude.is_empty()),
+    ];
+    rules.extend(quant.weight.as_deref().map(|name| not_empty("quant.weight", name)));
+    rules.extend(
+        quant
+            .exclude
+            .iter()
+            .enumerate()
+            .map(|(index, pattern)| not_empty(&format!("quant.exclude.{index}"), pattern)),
+    );
+    rules
+}

@@ -1,0 +1,186 @@
+//! What stays the same throughout one act: its identity, subject, product, country and plan.
+//!
+//! Keeping these fixed makes an act coherent and lets a reader predict a later passage from an
+//! earlier one, which is what a language model with a long window should learn to do.
+
+use super::identity::{self, Date, Kind};
+use super::lexicon::{COUNTRIES, MEMBER_STATES};
+use super::plan::{self, Planned};
+use super::sampler::Sampler;
+use super::subject::{Base, Form, Subject};
+use super::subjects::SUBJECTS;
+
+/// Another act that this one cites.
+#[derive(Debug, Clone)]
+pub(super) struct Cited {
+    /// Name without institution, as in `Regulation (EC) No 12/1998`.
+    pub(super) name: String,
+    /// Day of adoption.
+    pub(super) date: Date,
+}
+
+/// The state of one act while it is being written.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) sampler: Sampler,
+    pub(super) subject: &'static Subject,
+    pub(super) form: Form,
+    /// End of the title, with placeholders.
+    pub(super) title: &'static str,
+    pub(super) kind: Kind,
+    /// True for an act of the Commission, false for one of the Council.
+    pub(super) by_commission: bool,
+    pub(super) number: u64,
+    pub(super) date: Date,
+    pub(super) base: &'static Base,
+    /// Article of the basic act that empowers, as in `14(2)`.
+    pub(super) base_article: String,
+    /// Acts cited besides the basic act; the first is its last amendment.
+    pub(super) cited: Vec<Cited>,
+    /// Products the act deals with, the main one first.
+    pub(super) things: Vec<&'static str>,
+    /// The documents the act speaks of.
+    pub(super) docs: &'static str,
+    pub(super) country: &'static str,
+    pub(super) member_state: &'static str,
+    /// The articles, with the number of paragraphs of each.
+    pub(super) plan: Vec<Planned>,
+    /// Number of annexes.
+    pub(super) annexes: usize,
+    /// Article being written, from 0.
+    pub(super) article: usize,
+    /// Paragraph being written, from 0.
+    pub(super) paragraph: usize,
+    /// How long the act is to be, from 0 to 4.
+    pub(super) size: u32,
+}
+
+impl Context {
+    /// Draws everything that is fixed for act `index` of `seed`.
+    pub(super) fn new(seed: u64, index: u64) -> Self {
+        let mut sampler = Sampler::new(seed, index);
+        let (number, year) = identity::number_and_year(seed, index);
+        let subject = SUBJECTS[sampler.index(SUBJECTS.len())];
+        let (form, title) = subject.titles[sampler.index(subject.titles.len())];
+        let base = draw_base(&mut sampler, subject, year);
+        let (kind, by_commission) = draw_kind(&mut sampler, form, base);
+        let base_article = format!("{}({})", sampler.between(3, 28), sampler.between(1, 6));
+        let cited = draw_cited(&mut sampler, base, year);
+        let count = sampler.between(1, 4) as usize;
+        let things = sampler.several(subject.things, count);
+        let size = draw_size(&mut sampler, form);
+        let annexes = plan::annexes(&mut sampler, form, size);
+        let plan = plan::draw(&mut sampler, form, kind, size, annexes);
+        Self {
+            subject,
+            form,
+            title,
+            kind,
+            by_commission,
+            number,
+            date: Date::of_act(number, year),
+            base,
+            base_article,
+            cited,
+            things,
+            docs: sampler.pick(subject.docs),
+            country: sampler.pick(COUNTRIES),
+            member_state: draw_member_state(&mut sampler, year),
+            plan,
+            annexes,
+            article: 0,
+            paragraph: 0,
+            size,
+            sampler,
+        }
+    }
+
+    /// Calendar year of the act.
+    pub(super) fn year(&self) -> u32 {
+        self.date.year
+    }
+
+    /// The short name of the basic act.
+    pub(super) fn base_name(&self) -> String {
+        identity::short_name(self.base.kind, self.base.number, self.base.year)
+    }
+
+    /// The institution in running text.
+    pub(super) fn institution(&self) -> &'static str {
+        if self.by_commission { "Commission" } else { "Council" }
+    }
+
+    /// The main product.
+    pub(super) fn thing(&self) -> &'static str {
+        self.things.first().copied().unwrap_or("")
+    }
+
+    /// Draws a Member State among those that had acceded by the year of the act.
+    pub(super) fn any_member_state(&mut self) -> &'static str {
+        draw_member_state(&mut self.sampler, self.date.year)
+    }
+}
+
+/// Draws a basic act older than the act itself, the latest one in most cases.
+fn draw_base(sampler: &mut Sampler, subject: &'static Subject, year: u32) -> &'static Base {
+    let older = subject.bases.iter().filter(|base| base.year < year).count().max(1);
+    let place = if sampler.chance(75) { older - 1 } else { sampler.index(older) };
+    &subject.bases[place]
+}
+
+/// Kind of the act and whether the Commission adopts it.
+fn draw_kind(sampler: &mut Sampler, form: Form, base: &Base) -> (Kind, bool) {
+    match form {
+        Form::Fix | Form::Stop => (Kind::Regulation, true),
+        Form::Quota => (Kind::Regulation, sampler.chance(50)),
+        Form::Amend => (base.kind, sampler.chance(70)),
+        Form::Rules => (Kind::Regulation, sampler.chance(60)),
+        Form::Approximate => (Kind::Directive, sampler.chance(25)),
+        Form::Grant => (Kind::Decision, true),
+    }
+}
+
+/// Draws the other acts that are cited, all older than the act itself.
+fn draw_cited(sampler: &mut Sampler, base: &Base, year: u32) -> Vec<Cited> {
+    let count = sampler.between(2, 4);
+    let mut cited = Vec::new();
+    for place in 0..count {
+        let age = sampler.between(1, 9);
+        let other_year = if place == 0 { (year - age).max(base.year).min(year - 1) } else { year - age };
+        let kind = match sampler.below(10) {
+            _ if place == 0 => base.kind,
+            0 => Kind::Decision,
+            1 | 2 => Kind::Directive,
+            _ => Kind::Regulation,
+        };
+        let number = u64::from(sampler.between(1, 3000));
+        let name = identity::short_name(kind, number, other_year);
+        cited.push(Cited { name, date: Date::of_act(number, other_year) });
+    }
+    cited
+}
+
+/// Draws a size class; forms that are short in nature stay short.
+fn draw_size(sampler: &mut Sampler, form: Form) -> u32 {
+    let weights: [u32; 5] = match form {
+        Form::Fix | Form::Stop => [55, 40, 5, 0, 0],
+        Form::Quota => [15, 35, 40, 10, 0],
+        Form::Amend => [30, 40, 25, 5, 0],
+        Form::Grant => [20, 40, 30, 10, 0],
+        Form::Rules | Form::Approximate => [5, 20, 35, 27, 13],
+    };
+    let mut rest = sampler.below(100);
+    for (size, weight) in (0..).zip(weights) {
+        if rest < weight {
+            return size;
+        }
+        rest -= weight;
+    }
+    0
+}
+
+/// Draws a Member State that had acceded by `year`.
+fn draw_member_state(sampler: &mut Sampler, year: u32) -> &'static str {
+    let members = MEMBER_STATES.iter().filter(|(_, since)| *since <= year).count();
+    MEMBER_STATES[sampler.index(members)].0
+}

@@ -1,0 +1,129 @@
+//! What went wrong, where, and what to do: the host's one error shape.
+//!
+//! Every room returns [`Diagnostic`]; the command line prints it and turns its
+//! [`Fault`] into the exit code. It holds text only, so that a message can name
+//! a run-file position, a library or a tensor without dragging types along.
+
+use std::fmt;
+
+/// Who has to act, which decides the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The run itself failed: exit code 1.
+    Run,
+    /// Bad usage or configuration, found before anything was written: exit code 2.
+    Config,
+    /// A plugin was refused: exit code 3.
+    Plugin,
+    /// The requested device is not available: exit code 4.
+    Device,
+}
+
+impl Fault {
+    /// The process exit code of DESIGN's command line.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Run => 1,
+            Self::Config => 2,
+            Self::Plugin => 3,
+            Self::Device => 4,
+        }
+    }
+}
+
+/// One error: a sentence, the place it is about, and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Diagnostic {
+    /// Who has to act.
+    pub fault: Fault,
+    /// What is wrong, one sentence without a final full stop.
+    pub message: String,
+    /// Where: `configs/exp.toml:14:10`, a library path, a file.
+    pub place: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error of class `fault` with neither place nor hint yet.
+    pub fn new(fault: Fault, message: impl Into<String>) -> Self {
+        Self { fault, message: message.into(), place: None, hint: None }
+    }
+
+    /// [`Fault::Run`]: the run failed.
+    pub fn run(message: impl Into<String>) -> Self {
+        Self::new(Fault::Run, message)
+    }
+
+    /// [`Fault::Config`]: the user asked for something impossible.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(Fault::Config, message)
+    }
+
+    /// [`Fault::Plugin`]: a library or one of its plugins was refused.
+    pub fn plugin(message: impl Into<String>) -> Self {
+        Self::new(Fault::Plugin, message)
+    }
+
+    /// Says where; a place that is already there stays, being nearer the fault.
+    #[must_use]
+    pub fn at(mut self, place: impl fmt::Display) -> Self {
+        self.place.get_or_insert_with(|| place.to_string());
+        self
+    }
+
+    /// Says what to do; a hint that is already there stays.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint.get_or_insert_with(|| hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        if let Some(place) = &self.place {
+            write!(f, "\n  --> {place}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// `did you mean` material: the known name closest to `given`, if any is close.
+#[must_use]
+pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.to_lowercase();
+    known
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&given, &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_what_where_and_what_to_do() {
+        let error = Diagnostic::config("unknown format `E4M4` at `quant.weight`")
+            .at("configs/exp.toml:14:10")
+            .hint("did you mean `E4M3`?");
+        assert_eq!(
+            error.to_string(),
+            "error: unknown format `E4M4` at `quant.weight`\n  --> configs/exp.toml:14:10\nhint: did you mean `E4M3`?"
+        );
+    }
+
+    #[test]
+    fn closest_ignores_case_and_refuses_far_names() {
+        assert_eq!(closest("e4m4", ["E5M2", "E4M3"]), Some("E4M3"));
+        assert_eq!(closest("posit8", ["E5M2", "E4M3"]), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! From the objects that cross to the traits authors implement.
+//!
+//! One adapter a kind: it turns views into slices, checks that lengths fit before the plugin sees them,
+//! and guards the call.
+
+use abi_stable::{
+    erased_types::TD_Opaque,
+    std_types::{ROption, RResult, RSlice, RSliceMut, RVec},
+};
+
+use super::{
+    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, SinkAbi, SinkAbi_TO,
+    SinkObject, StepCall,
+    guard::{Guarded, catch},
+};
+use crate::{
+    Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Metric, Optimizer,
+    ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Sink, StateSpec, Step, TensorView,
+    TensorViewMut,
+};
+
+/// Makes a format instance behind its guard.
+///
+/// # Errors
+/// What [`Format::new`] says, or its panic.
+pub fn format_object<T: Format>(config: &Config) -> Result<FormatObject, PluginError> {
+    let inner = catch("new", || T::new(config))?;
+    Ok(FormatAbi_TO::from_value(Guarded::new(inner), TD_Opaque))
+}
+
+/// Makes an optimizer instance behind its guard.
+///
+/// # Errors
+/// What [`Optimizer::new`] says, or its panic.
+pub fn optimizer_object<T: Optimizer>(config: &Config) -> Result<OptimizerObject, PluginError> {
+    let inner = catch("new", || T::new(config))?;
+    Ok(OptimizerAbi_TO::from_value(Guarded::new(inner), TD_Opaque))
+}
+
+/// Makes a sink instance behind its guard.
+///
+/// # Errors
+/// What [`Sink::new`] says, or its panic.
+pub fn sink_object<T: Sink>(config: &Config) -> Result<SinkObject, PluginError> {
+    let inner = catch("new", || T::new(config))?;
+    Ok(SinkAbi_TO::from_value(Guarded::new(inner), TD_Opaque))
+}
+
+/// Runs a function of the root module under a guard. `what` names it for messages.
+pub(crate) fn guarded<R>(
+    what: &str,
+    body: impl FnOnce() -> Result<R, PluginError>,
+) -> RResult<R, PluginError> {
+    catch(what, body).into()
+}
+
+fn same_len(what: &str, left: usize, right: usize) -> Result<(), PluginError> {
+    if left == right {
+        return Ok(());
+    }
+    Err(PluginError::shape(format!("{what}: {left} elements in, {right} out")))
+}
+
+impl<T: Format> FormatAbi for Guarded<T> {
+    fn spec(&self) -> RResult<FormatSpec, PluginError> {
+        self.call("spec", |format| Ok(format.spec())).into()
+    }
+
+    fn fake_quant(
+        &self,
+        src: TensorView<'_>,
+        mut dst: TensorViewMut<'_>,
+        params: &QuantParams,
+        mut histogram: RSliceMut<'_, u64>,
+    ) -> RResult<QuantStats, PluginError> {
+        self.call("fake_quant", |format| {
+            let (src, dst) = (src.as_slice::<f32>()?, dst.as_mut_slice::<f32>()?);
+            same_len("fake_quant", src.len(), dst.len())?;
+            format.fake_quant(src, dst, params, histogram.as_mut_slice())
+        })
+        .into()
+    }
+
+    fn encode(
+        &self,
+        src: TensorView<'_>,
+        mut dst: TensorViewMut<'_>,
+        params: &QuantParams,
+    ) -> RResult<(), PluginError> {
+        self.call("encode", |format| {
+            let (src, dst) = (src.as_slice::<f32>()?, dst.as_mut_slice::<u16>()?);
+            same_len("encode", src.len(), dst.len())?;
+            format.encode(src, dst, params)
+        })
+        .into()
+    }
+
+    fn decode(&self, codes: TensorView<'_>, mut dst: TensorViewMut<'_>) -> RResult<(), PluginError> {
+        self.call("decode", |format| {
+            let (codes, dst) = (codes.as_slice::<u16>()?, dst.as_mut_slice::<f32>()?);
+            same_len("decode", codes.len(), dst.len())?;
+            format.decode(codes, dst)
+        })
+        .into()
+    }
+
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError> {
+        self.call("kernel", |format| Ok(format.kernel(op, target)?.into())).into()
+    }
+}
+
+impl<T: Optimizer> OptimizerAbi for Guarded<T> {
+    fn states(&self, param: &ParamInfo<'_>) -> RResult<RVec<StateSpec>, PluginError> {
+        self.call("states", |optimizer| Ok(optimizer.states(param).into())).into()
+    }
+
+    fn step(&self, mut call: StepCall<'_>) -> RResult<(), PluginError> {
+        self.call("step", |optimizer| {
+            let (param, grad) = (call.param.as_mut_slice::<f32>()?, call.grad.as_slice::<f32>()?);
+            same_len("step", grad.len(), param.len())?;
+            let mut states = Vec::with_capacity(call.states.len());
+            for state in call.states.as_mut_slice() {
+                let state = state.as_mut_slice::<f32>()?;
+                same_len("step", state.len(), param.len())?;
+                states.push(state);
+            }
+            let grid = call.grid.into_option().map(|spec| Grid { spec, scale: call.grid_scale });
+            let (info, scalars) = (call.info, call.scalars);
+            optimizer.step(Step { info, param, grad, states: &mut states, scalars, grid })
+        })
+        .into()
+    }
+
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError> {
+        self.call("kernel", |optimizer| Ok(optimizer.kernel(op, target)?.into())).into()
+    }
+}
+
+impl<T: Sink> SinkAbi for Guarded<T> {
+    fn open(&mut self, run: &RunInfo<'_>) -> RResult<(), PluginError> {
+        self.call_mut("open", |sink| sink.open(run)).into()
+    }
+
+    fn log(&mut self, step: u64, metrics: RSlice<'_, Metric<'_>>) -> RResult<(), PluginError> {
+        self.call_mut("log", |sink| sink.log(step, metrics.as_slice())).into()
+    }
+
+    fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> RResult<(), PluginError> {
+        self.call_mut("histogram", |sink| sink.histogram(step, histogram)).into()
+    }
+
+    fn alert(&mut self, alert: &Alert<'_>) -> RResult<(), PluginError> {
+        self.call_mut("alert", |sink| sink.alert(alert)).into()
+    }
+
+    fn summary(&mut self, metrics: RSlice<'_, Metric<'_>>) -> RResult<(), PluginError> {
+        self.call_mut("summary", |sink| sink.summary(metrics.as_slice())).into()
+    }
+
+    fn finish(&mut self, outcome: RunOutcome) -> RResult<(), PluginError> {
+        self.call_mut("finish", |sink| sink.finish(outcome)).into()
+    }
+}

@@ -1,0 +1,72 @@
+//! What crosses the boundary: the root module and the three object interfaces.
+//!
+//! One root module a library, frozen: every field is in the first prefix, and growth goes to
+//! string-named extensions ([`PluginModule::get_extension`]). Instances are trait objects whose methods
+//! take the views and plain structs of this crate. The adapters behind them ([`mod@adapters`]) are generated for
+//! every plugin, catch its panics and refuse to call a poisoned instance.
+//!
+//! Authors need nothing from here; the host and test suites do.
+
+pub mod adapters;
+mod guard;
+mod objects;
+
+use abi_stable::{
+    StableAbi, declare_root_module_statics,
+    library::RootModule,
+    package_version_strings,
+    sabi_types::VersionStrings,
+    std_types::{ROption, RResult, RStr, RVec},
+};
+
+pub use abi_stable;
+pub(crate) use guard::install_panic_recorder;
+pub use objects::{
+    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, SinkAbi, SinkAbi_TO,
+    SinkObject, StepCall,
+};
+
+use crate::{BuildInfo, Config, Descriptor, PluginError};
+
+/// Name of the symbol every plugin library exports, as abi_stable 0.11 mangles it.
+pub const ENTRY_SYMBOL: &str = "_1as_0lib_1header_0root_bmodule_bloader";
+
+/// The functions of a plugin library.
+///
+/// Owner: the library, for the life of the process (libraries are never unloaded). Threads: [main-thread].
+/// A panic comes back as [`ErrorKind::PANIC`](crate::ErrorKind::PANIC).
+#[repr(C)]
+#[derive(StableAbi)]
+#[sabi(kind(Prefix(prefix_ref = PluginModuleRef)))]
+#[sabi(missing_field(panic))]
+#[derive(Debug)]
+pub struct PluginModule {
+    /// How the library was built. Called first.
+    pub build_info: extern "C" fn() -> BuildInfo,
+    /// Every plugin of the library, sorted by kind and id.
+    pub descriptors: extern "C" fn() -> RResult<RVec<Descriptor>, PluginError>,
+    /// A new format instance; the host owns it.
+    pub make_format: for<'a> extern "C" fn(RStr<'a>, &'a Config) -> RResult<FormatObject, PluginError>,
+    /// A new optimizer instance; the host owns it.
+    pub make_optimizer: for<'a> extern "C" fn(RStr<'a>, &'a Config) -> RResult<OptimizerObject, PluginError>,
+    /// A new sink instance; the host owns it.
+    pub make_sink: for<'a> extern "C" fn(RStr<'a>, &'a Config) -> RResult<SinkObject, PluginError>,
+    /// A later revision's function table by name, such as `altgrad.kernel.cuda/2`; none are defined by 1.0.
+    #[sabi(last_prefix_field)]
+    pub get_extension: for<'a> extern "C" fn(RStr<'a>) -> ROption<&'static Extension>,
+}
+
+/// The head of an extension table. Which fields follow, its name and revision say.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct Extension {
+    /// Size of the whole table in bytes.
+    pub struct_size: u64,
+}
+
+impl RootModule for PluginModuleRef {
+    declare_root_module_statics! {PluginModuleRef}
+    const BASE_NAME: &'static str = "altgrad_plugin";
+    const NAME: &'static str = "altgrad-plugin";
+    const VERSION_STRINGS: VersionStrings = package_version_strings!();
+}

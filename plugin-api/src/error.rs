@@ -1,0 +1,96 @@
+//! The one error that crosses the boundary.
+
+use std::fmt;
+
+use abi_stable::{StableAbi, std_types::RString};
+
+/// What class of fault a [`PluginError`] is. A number, so that later versions can add kinds;
+/// a reader treats a number it does not know as [`ErrorKind::OTHER`].
+#[repr(transparent)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorKind(
+    /// The number that crosses.
+    pub u32,
+);
+
+impl ErrorKind {
+    /// Anything else.
+    pub const OTHER: Self = Self(0);
+    /// An option has an impossible value.
+    pub const CONFIG: Self = Self(1);
+    /// The library has no plugin of that id.
+    pub const UNKNOWN_ID: Self = Self(2);
+    /// Lengths or shapes do not fit together.
+    pub const SHAPE: Self = Self(3);
+    /// The element type is not the one the call needs.
+    pub const DTYPE: Self = Self(4);
+    /// The tensor lives on a device the call cannot reach.
+    pub const DEVICE: Self = Self(5);
+    /// The plugin cannot do this at all.
+    pub const UNSUPPORTED: Self = Self(6);
+    /// A file or a connection failed.
+    pub const IO: Self = Self(7);
+    /// A value cannot be represented, such as NaN in a format without NaN.
+    pub const VALUE: Self = Self(8);
+    /// The plugin panicked; its instance is poisoned from here on.
+    pub const PANIC: Self = Self(9);
+    /// The instance panicked before and refuses to go on.
+    pub const POISONED: Self = Self(10);
+}
+
+/// An error in one sentence, with what to do about it.
+///
+/// Owner: the receiver. The strings carry their own deallocator, so either side may drop them.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
+pub struct PluginError {
+    /// The class of the fault.
+    pub kind: ErrorKind,
+    /// What is wrong: one sentence, no final full stop, no line breaks.
+    pub message: RString,
+    /// What to do about it; empty if there is nothing to say.
+    pub hint: RString,
+}
+
+impl PluginError {
+    /// An error without a hint.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: RString::from(message.into()), hint: RString::new() }
+    }
+
+    /// The same error with a hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = RString::from(hint.into());
+        self
+    }
+
+    /// [`ErrorKind::CONFIG`]: an option has an impossible value.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::CONFIG, message)
+    }
+
+    /// [`ErrorKind::SHAPE`]: lengths do not fit together.
+    pub fn shape(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::SHAPE, message)
+    }
+
+    /// [`ErrorKind::UNSUPPORTED`]: the plugin cannot do this.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::UNSUPPORTED, message)
+    }
+}
+
+impl fmt::Display for PluginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for PluginError {}
+
+impl From<std::io::Error> for PluginError {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(ErrorKind::IO, error.to_string())
+    }
+}

@@ -1,0 +1,193 @@
+//! Device kernels as text: what a plugin hands over so that the host can launch it.
+//!
+//! A kernel is compiled to CUDA C++ or WGSL when the plugin is built; the host compiles the text for
+//! its device and launches it on its own client. No tensor-library type crosses.
+//!
+//! Calling convention of the text:
+//! - CUDA: `extern "C" __global__ void entry(T0* b0, .., const __grid_constant__ info_st info)`, buffers
+//!   in the order of [`KernelText::buffers`], then the info block by value if it has any words.
+//! - WGSL: `@group(0) @binding(i)` storage buffers in that order, then the info block as a read-only
+//!   storage buffer.
+//! - One-dimensional grid of `ceil(n / (cube_dim * vector))` cubes; no dynamic shared memory.
+
+use abi_stable::{
+    StableAbi,
+    std_types::{RString, RVec},
+};
+
+use crate::DType;
+
+macro_rules! numbered {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        ///
+        /// A number, so that later versions can add to it; a reader refuses what it does not know.
+        #[repr(transparent)]
+        #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name(
+            /// The number that crosses.
+            pub u32,
+        );
+        impl $name {
+            $($(#[$variant_doc])* pub const $variant: Self = Self($number);)+
+        }
+    };
+}
+
+numbered! {
+    /// What a kernel computes.
+    KernelOp {
+        /// [`Format::fake_quant`](crate::Format::fake_quant).
+        FAKE_QUANT = 1,
+        /// Fake quantization that also writes where the input saturated.
+        FAKE_QUANT_MASK = 2,
+        /// [`Format::encode`](crate::Format::encode).
+        ENCODE = 3,
+        /// [`Format::decode`](crate::Format::decode).
+        DECODE = 4,
+        /// [`Optimizer::step`](crate::Optimizer::step).
+        OPTIMIZER_STEP = 5,
+    }
+}
+
+numbered! {
+    /// The language of a kernel text.
+    KernelLanguage {
+        /// CUDA C++, for NVRTC.
+        CUDA = 1,
+        /// WebGPU shading language.
+        WGSL = 2,
+    }
+}
+
+numbered! {
+    /// What a buffer holds.
+    BufferRole {
+        /// Values in, `[n]`.
+        SOURCE = 1,
+        /// Values out, `[n]`. Never the same memory as `SOURCE`.
+        DESTINATION = 2,
+        /// u32 statistics words, zeroed by the host.
+        STATISTICS = 3,
+        /// f32 parameters resident on the device, so that amax -> scale needs no read-back.
+        PARAMETERS = 4,
+        /// Codes, `[n]`.
+        CODES = 5,
+        /// One u32 counter a code, zeroed by the host.
+        HISTOGRAM = 6,
+        /// Saturation mask, `[n]`.
+        MASK = 7,
+        /// Parameter to update in place, `[n]`.
+        PARAM = 8,
+        /// Gradient, `[n]`.
+        GRAD = 9,
+        /// Optimizer state, `[n]`; `index` says which.
+        STATE = 10,
+    }
+}
+
+numbered! {
+    /// What a value of the info block is.
+    InfoKind {
+        /// `scalars[index]` as f32.
+        SCALAR_F32 = 1,
+        /// `scalars[index]` as u32.
+        SCALAR_U32 = 2,
+        /// Elements of `buffers[index]` divided by `divisor`, as u32.
+        BUFFER_LEN = 3,
+    }
+}
+
+numbered! {
+    /// How the words of several launches combine.
+    MergeRule {
+        /// Sum.
+        ADD = 1,
+        /// Larger, as unsigned integers (f32 magnitudes compare so too).
+        MAX = 2,
+    }
+}
+
+/// The device a kernel is wanted for.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
+pub struct KernelTarget {
+    /// Wanted language.
+    pub language: KernelLanguage,
+    /// CUDA: compute capability times ten (90); 0 elsewhere.
+    pub architecture: u32,
+    /// Most elements a unit may take at once; every launch has `n % vector == 0`.
+    pub vector: u32,
+    /// Smallest and largest plane (warp, subgroup), in units.
+    pub plane: [u32; 2],
+    /// Most units a cube (block, workgroup) may have.
+    pub max_units_per_cube: u32,
+    /// Shared memory a cube may use, bytes.
+    pub max_shared_bytes: u32,
+}
+
+/// One buffer argument.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
+pub struct KernelBuffer {
+    /// What it holds.
+    pub role: BufferRole,
+    /// Which one of that role (states), else 0.
+    pub index: u32,
+    /// Element type.
+    pub dtype: DType,
+    /// Whether the kernel reads it.
+    pub reads: bool,
+    /// Whether the kernel writes it.
+    pub writes: bool,
+}
+
+/// One value of the info block.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
+pub struct InfoField {
+    /// Byte offset in the block.
+    pub offset: u32,
+    /// What goes there.
+    pub kind: InfoKind,
+    /// Which scalar or buffer.
+    pub index: u32,
+    /// Divides buffer lengths; 1 elsewhere.
+    pub divisor: u32,
+}
+
+/// One word of the statistics buffer.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
+pub struct StatisticsWord {
+    /// Which statistic: a field of [`QuantStats`](crate::QuantStats).
+    pub name: RString,
+    /// How words combine.
+    pub merge: MergeRule,
+}
+
+/// A kernel: its text and how to launch it.
+///
+/// Owner: the receiver.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
+pub struct KernelText {
+    /// The language of `source`.
+    pub language: KernelLanguage,
+    /// Name of the entry function.
+    pub entry: RString,
+    /// The text.
+    pub source: RString,
+    /// Units a cube, x y z.
+    pub cube_dim: [u32; 3],
+    /// Elements a unit handles; `n % vector == 0` at every launch.
+    pub vector: u32,
+    /// Buffer arguments in order.
+    pub buffers: RVec<KernelBuffer>,
+    /// How to fill the info block.
+    pub info: RVec<InfoField>,
+    /// Size of the info block in u64 words; 0: there is none.
+    pub info_words: u32,
+    /// The words of the statistics buffer, in order.
+    pub statistics: RVec<StatisticsWord>,
+}

@@ -1,0 +1,118 @@
+//! The optimizer contract: one fused pass over parameter, gradient and states.
+//!
+//! The host owns every buffer, checkpoints the states without knowing their meaning, and clips and
+//! accumulates gradients before the call.
+
+use abi_stable::{
+    StableAbi,
+    std_types::{RSlice, RStr, RString},
+};
+
+use crate::{Config, DType, Descriptor, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError};
+
+/// What a parameter is.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct ParamInfo<'a> {
+    /// Its name: `h.0.attn.c_attn.weight`.
+    pub name: RStr<'a>,
+    /// Extents in elements, outermost first; rank >= 2 usually means "decayed".
+    pub shape: RSlice<'a, u64>,
+}
+
+impl ParamInfo<'_> {
+    /// Number of axes.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+}
+
+/// A state buffer the plugin wants for a parameter: same shape, host-owned, checkpointed by name.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq)]
+pub struct StateSpec {
+    /// Name, unique within the parameter: `exp_avg`.
+    pub name: RString,
+    /// Element type; [`DType::F32`] is the one every host knows.
+    pub dtype: DType,
+    /// Every element's value before the first step.
+    pub initial: f64,
+}
+
+impl StateSpec {
+    /// An f32 buffer of zeros.
+    #[must_use]
+    pub fn zeros(name: &str) -> Self {
+        Self { name: name.into(), dtype: DType::F32, initial: 0.0 }
+    }
+}
+
+/// Numbers that hold for the whole step.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
+pub struct StepScalars {
+    /// Learning rate of this step.
+    pub lr: f64,
+    /// Which update this is, from 1 (what bias correction calls t).
+    pub update: u64,
+}
+
+/// The grid a parameter's forward copy is rounded to.
+#[derive(Debug, Clone, Copy)]
+pub struct Grid<'a> {
+    /// The format.
+    pub spec: &'a FormatSpec,
+    /// stored = scale * value.
+    pub scale: f32,
+}
+
+/// One parameter's update: everything the pass reads and writes.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// Which parameter.
+    pub info: ParamInfo<'a>,
+    /// `[n]` f32, updated in place.
+    pub param: &'a mut [f32],
+    /// `[n]` f32, already accumulated and clipped.
+    pub grad: &'a [f32],
+    /// `[n]` f32 each, in the order of [`Optimizer::states`], updated in place.
+    pub states: &'a mut [&'a mut [f32]],
+    /// Learning rate and update count.
+    pub scalars: StepScalars,
+    /// The parameter's grid, if it is quantized.
+    pub grid: Option<Grid<'a>>,
+}
+
+/// An optimizer.
+///
+/// Threads: [any]; the host may update different parameters from several threads at once. All that
+/// changes lives in the state buffers. A method that panics poisons its instance.
+pub trait Optimizer: Send + Sync + Sized + 'static {
+    /// Name, version, hyper-parameters. `[main-thread]`
+    fn descriptor() -> Descriptor;
+
+    /// Makes an instance from complete, range-checked options. `[main-thread]`
+    ///
+    /// # Errors
+    /// Whatever the declared ranges could not say.
+    fn new(config: &Config) -> Result<Self, PluginError>;
+
+    /// The state buffers of one parameter. The same parameter always gets the same answer. `[main-thread]`
+    fn states(&self, param: &ParamInfo<'_>) -> Vec<StateSpec>;
+
+    /// Updates one parameter and its states in place. `[any-thread]`
+    ///
+    /// # Errors
+    /// Why no update is possible; the host then stops the run.
+    fn step(&self, step: Step<'_>) -> Result<(), PluginError>;
+
+    /// The text of a device kernel, or `None`; see [`Format::kernel`](crate::Format::kernel). `[main-thread]`
+    ///
+    /// # Errors
+    /// Why a kernel that should exist cannot be had.
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+        let _ = (op, target);
+        Ok(None)
+    }
+}

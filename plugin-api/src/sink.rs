@@ -1,0 +1,158 @@
+//! The sink contract: where metrics go.
+//!
+//! A sink has a thread of its own behind a bounded queue, so it may block; it never sees the training
+//! thread. Calls come in this order: `open`, then any of `log`, `histogram`, `alert`, then `summary`, `finish`.
+
+use abi_stable::{
+    StableAbi,
+    std_types::{ROption, RSlice, RStr},
+};
+
+use crate::{Config, Descriptor, PluginError};
+
+/// The run a sink is opened for. Borrowed for the call.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct RunInfo<'a> {
+    /// The run's name.
+    pub name: RStr<'a>,
+    /// The run folder, absolute; it exists and is writable. A sink writes inside it only.
+    pub folder: RStr<'a>,
+    /// The resolved run file, TOML.
+    pub config_toml: RStr<'a>,
+    /// Names of the metrics every row may carry, in the order to show them. Others may come later.
+    pub metrics: RSlice<'a, MetricName<'a>>,
+    /// The step a resumed run continues from: rows from it on will come again. None for a fresh run.
+    pub resume_step: ROption<u64>,
+}
+
+/// A metric's name and nature.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricName<'a> {
+    /// `train/loss`.
+    pub name: RStr<'a>,
+    /// Whether it measures this machine (time, rate, memory) and so differs between equal runs.
+    pub timing: bool,
+}
+
+/// One value of a row. What is missing is not there; NaN means that NaN was computed.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
+pub struct Metric<'a> {
+    /// Name and nature.
+    pub name: MetricName<'a>,
+    /// The value.
+    pub value: f64,
+}
+
+/// How urgent an alert is.
+#[repr(u8)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AlertLevel {
+    /// Worth knowing.
+    Info,
+    /// Worth a look.
+    Warn,
+    /// The run is in danger.
+    Error,
+}
+
+/// An event a person should see. Borrowed for the call.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct Alert<'a> {
+    /// The step it belongs to.
+    pub step: u64,
+    /// How urgent.
+    pub level: AlertLevel,
+    /// A stable short name: `nan`, `overflow`.
+    pub kind: RStr<'a>,
+    /// One sentence.
+    pub text: RStr<'a>,
+}
+
+/// A binned distribution. Borrowed for the call.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct Histogram<'a> {
+    /// `weights/hist/h.0.attn.c_attn.weight`.
+    pub name: RStr<'a>,
+    /// Bin edges, ascending, one more than `counts`.
+    pub edges: RSlice<'a, f64>,
+    /// Elements a bin.
+    pub counts: RSlice<'a, u64>,
+}
+
+/// How a run ended.
+#[repr(u8)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunOutcome {
+    /// All steps done.
+    Completed,
+    /// Stopped by the user.
+    Interrupted,
+    /// Stopped by an error.
+    Failed,
+}
+
+/// A destination of metrics.
+///
+/// Threads: [sink-thread] all methods but `descriptor` and `new`; one call at a time. A method that
+/// panics poisons its instance: the host reports it and goes on training without the sink.
+pub trait Sink: Send + Sized + 'static {
+    /// Name, version, options. `[main-thread]`
+    fn descriptor() -> Descriptor;
+
+    /// Makes an instance from complete, range-checked options; touches no file yet. `[main-thread]`
+    ///
+    /// # Errors
+    /// Whatever the declared ranges could not say.
+    fn new(config: &Config) -> Result<Self, PluginError>;
+
+    /// Begins a run. `[sink-thread]`
+    ///
+    /// # Errors
+    /// Why nothing can be written; the host refuses to start the run.
+    fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError>;
+
+    /// Takes one row. Steps ascend; a step comes once. What was accepted must survive a crash of the
+    /// process right after the call returns. `[sink-thread]`
+    ///
+    /// # Errors
+    /// Why the row is lost; the host reports it and closes the sink.
+    fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError>;
+
+    /// Takes a distribution; ignored by default. `[sink-thread]`
+    ///
+    /// # Errors
+    /// As [`Sink::log`].
+    fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), PluginError> {
+        let _ = (step, histogram);
+        Ok(())
+    }
+
+    /// Takes an event; ignored by default. `[sink-thread]`
+    ///
+    /// # Errors
+    /// As [`Sink::log`].
+    fn alert(&mut self, alert: &Alert<'_>) -> Result<(), PluginError> {
+        let _ = alert;
+        Ok(())
+    }
+
+    /// Takes the closing values (final and best loss); ignored by default. `[sink-thread]`
+    ///
+    /// # Errors
+    /// As [`Sink::log`].
+    fn summary(&mut self, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
+        let _ = metrics;
+        Ok(())
+    }
+
+    /// Ends the run: flush and close. `[sink-thread]`
+    ///
+    /// # Errors
+    /// What could not be written.
+    fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError>;
+}
