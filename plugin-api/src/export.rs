@@ -48,7 +48,8 @@ inventory::collect!(Registration);
 /// The module of this library. Leaked once: libraries are never unloaded.
 pub fn root_module() -> PluginModuleRef {
     crate::abi::install_panic_recorder();
-    PluginModule { build_info, descriptors, make_format, make_optimizer, make_sink, get_extension }.leak_into_prefix()
+    PluginModule { build_info, descriptors, make_format, make_optimizer, make_sink, get_extension }
+        .leak_into_prefix()
 }
 
 extern "C" fn build_info() -> BuildInfo {

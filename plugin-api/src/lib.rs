@@ -59,8 +59,8 @@ pub use descriptor::{BuildInfo, Descriptor, PluginKind};
 pub use error::{ErrorKind, PluginError};
 pub use format::{Domain, Format, FormatSpec, Minifloat, QuantParams, QuantStats, RandomKey, Rounding};
 pub use kernel::{
-    BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText, MergeRule,
-    StatisticsWord,
+    BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
+    MergeRule, StatisticsWord,
 };
 pub use optimizer::{Grid, Optimizer, ParamInfo, StateSpec, Step, StepScalars};
 pub use options::{Config, ConfigEntry, ConfigValue, OptionFault, OptionSpec};
@@ -71,6 +71,6 @@ pub use tensor::{DType, DeviceRef, Element, TensorView, TensorViewMut};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::export::{Make, Registration, root_module};
-    pub use abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleResult, __call_root_module_loader};
+    pub use abi_stable::library::{__call_root_module_loader, CheckTypeLayout, LibHeader, RootModuleResult};
     pub use inventory;
 }

@@ -270,7 +270,6 @@ fn wrong_type(name: &str, wanted: &str, found: &ConfigValue) -> PluginError {
     PluginError::config(format!("option `{name}` was declared as {}, not {wanted}", found.type_name()))
 }
 
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

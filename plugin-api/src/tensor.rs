@@ -165,8 +165,13 @@ impl<'a> TensorView<'a> {
     /// [`ErrorKind::DTYPE`], [`ErrorKind::DEVICE`] or [`ErrorKind::SHAPE`] if the tensor is of another
     /// element type, elsewhere, or not contiguous and aligned.
     pub fn as_slice<T: Element>(&self) -> Result<&'a [T], PluginError> {
-        let len =
-            checked_len::<T>(self.data, self.dtype, self.device, self.shape.as_slice(), self.strides.as_slice())?;
+        let len = checked_len::<T>(
+            self.data,
+            self.dtype,
+            self.device,
+            self.shape.as_slice(),
+            self.strides.as_slice(),
+        )?;
         if len == 0 {
             return Ok(&[]);
         }
@@ -211,8 +216,13 @@ impl<'a> TensorViewMut<'a> {
     /// # Errors
     /// As [`TensorView::as_slice`].
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], PluginError> {
-        let len =
-            checked_len::<T>(self.data, self.dtype, self.device, self.shape.as_slice(), self.strides.as_slice())?;
+        let len = checked_len::<T>(
+            self.data,
+            self.dtype,
+            self.device,
+            self.shape.as_slice(),
+            self.strides.as_slice(),
+        )?;
         if len == 0 {
             return Ok(&mut []);
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// A string that is none of the choices; reads on from the key's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("must be {choices}, is \"{}\"", .given.escape_debug())]
+#[error("must be {choices}, is {given:?}")]
 pub struct InvalidChoice {
     /// The choices in backticks, as prose.
     choices: String,
@@ -158,7 +158,7 @@ impl Preset {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
-    /// The first CUDA device if the build and the machine have one, else the CPU.
+    /// The best device that both the build and the machine have.
     Auto,
     /// The CPU.
     Cpu,

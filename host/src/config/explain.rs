@@ -18,7 +18,8 @@ pub(super) fn explain(error: &Error<toml::de::Error>, table: &Table, source: &So
     let value = lookup(table, &path);
 
     // A key is unknown: the path ends with it, the message lists the known ones.
-    if let Some((_, known)) = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, ")) {
+    if let Some((_, known)) = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, "))
+    {
         return unknown_key(&path, &quoted(known)).at(source.locate_key(&key));
     }
     if let Some(missing) = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
@@ -34,7 +35,8 @@ pub(super) fn explain(error: &Error<toml::de::Error>, table: &Table, source: &So
             None => error,
         };
     }
-    if let Some((_, expected)) = message.strip_prefix("invalid ").and_then(|rest| rest.split_once(", expected "))
+    if let Some((_, expected)) =
+        message.strip_prefix("invalid ").and_then(|rest| rest.split_once(", expected "))
     {
         let found = value.map_or_else(|| "nothing".to_owned(), found);
         let message = format!("`{key}` must be {}, found {found}", expectation(expected));
@@ -89,10 +91,10 @@ fn type_hint(key: &str, expected: &str, value: Option<&Value>, source: &Source) 
         ("a sequence", Some(Value::Table(_))) => Some(format!("write [[{key}]] instead of [{key}]")),
         ("a table", Some(Value::Array(_))) => Some(format!("write [{key}] instead of [[{key}]]")),
         // `--set run.name=17` reads as a number; the shell's quotes do not reach us.
-        ("a string", Some(Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_)))
+        ("a string", Some(Value::Integer(_) | Value::Float(_) | Value::Boolean(_)))
             if matches!(source.places.get(key), Some(Place::Override(_))) =>
         {
-            Some(format!("to set text that reads as a number, date or flag: --set '{key}=\"...\"'"))
+            Some(format!("to set text that reads as a number or flag: --set '{key}=\"...\"'"))
         }
         _ => None,
     }
@@ -114,11 +116,11 @@ pub(super) fn found(value: &Value) -> String {
     match value {
         Value::String(text) if text.chars().count() > MOST_CHARACTERS => {
             let start: String = text.chars().take(MOST_CHARACTERS).collect();
-            format!("string \"{}...\"", start.escape_debug())
+            format!("string {start:?}...")
         }
-        Value::String(text) => format!("string \"{}\"", text.escape_debug()),
+        Value::String(text) => format!("string {text:?}"),
         Value::Integer(number) => format!("integer {number}"),
-        Value::Float(number) => format!("float {number}"),
+        Value::Float(number) => format!("float {number:?}"),
         Value::Boolean(flag) => format!("boolean {flag}"),
         Value::Datetime(moment) => format!("date {moment}"),
         Value::Array(_) => "an array".to_owned(),

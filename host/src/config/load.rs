@@ -76,7 +76,8 @@ fn run_files_beside(path: &Path) -> Vec<String> {
 fn resolve(config: &mut RunConfig, source: &Source) -> Result<(), Diagnostic> {
     if !source.is_written("run.name") {
         // A stem that is not Unicode stays empty, which `validate` refuses.
-        config.run.name = source.path().file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+        config.run.name =
+            source.path().file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
     }
 
     let model = &mut config.model;
@@ -132,6 +133,8 @@ fn beside_run_file(written: &str, key: &str, source: &Source) -> Result<String, 
     std::path::absolute(joined)
         .map(PathBuf::into_os_string)
         .map_err(|error| format!("`{key}` cannot be made absolute: {error}"))
-        .and_then(|path| path.into_string().map_err(|_| format!("`{key}` lies in a folder whose path is not Unicode")))
+        .and_then(|path| {
+            path.into_string().map_err(|_| format!("`{key}` lies in a folder whose path is not Unicode"))
+        })
         .map_err(|message| Diagnostic::config(message).at(source.locate(key)))
 }

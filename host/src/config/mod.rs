@@ -6,14 +6,14 @@
 //! an optimizer or `cuda:1` exists is the plan's question, which asks
 //! [`Source::locate`] for positions.
 //!
-//! What may be written: [`schema`]. What is refused: `validate`.
+//! What may be written: `schema`. What is refused: `explain` (keys, types) and `validate` (ranges).
 
 mod choices;
 mod explain;
 mod load;
 mod overrides;
 mod plugin_ref;
-pub mod schema;
+mod schema;
 mod source;
 mod tables;
 #[cfg(test)]

@@ -27,9 +27,8 @@ fn apply_one(table: &mut Table, source: &mut Source, raw: &str, index: usize) ->
         raw.split_once('=').ok_or_else(|| Diagnostic::config("an override without `=` sets nothing"))?;
     let path: Vec<&str> = key.split('.').map(str::trim).collect();
     // `join` quotes what TOML would not take bare, including nothing at all.
-    if let Some(odd) = path.iter().find(|segment| join("", segment) != **segment) {
-        let message = format!("`{}` is not a dotted key: \"{}\"", one_line(key), odd.escape_debug());
-        return Err(Diagnostic::config(message));
+    if path.iter().any(|segment| join("", segment) != *segment) {
+        return Err(Diagnostic::config(format!("{key:?} is not a dotted key")));
     }
     let dotted = path.join(".");
     let mut below = Vec::new();
@@ -78,7 +77,9 @@ fn child<'a>(
                 elements.push(new());
             }
             // Always present: `slot < len` or just pushed.
-            elements.get_mut(slot).ok_or_else(|| Diagnostic::config(format!("`{reached}` has no `{segment}`")))
+            elements
+                .get_mut(slot)
+                .ok_or_else(|| Diagnostic::config(format!("`{reached}` has no `{segment}`")))
         }
         other => {
             let message = format!("`{reached}` is {} and has no key `{segment}`", found(other));

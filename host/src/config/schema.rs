@@ -143,7 +143,16 @@ pub struct ModelSection {
 impl Default for ModelSection {
     fn default() -> Self {
         let (n_layer, n_head, n_embd) = Preset::GptTiny.shape();
-        Self { preset: None, n_layer, n_head, n_embd, dropout: 0.0, bias: false, tie_weights: true, init: None }
+        Self {
+            preset: None,
+            n_layer,
+            n_head,
+            n_embd,
+            dropout: 0.0,
+            bias: false,
+            tie_weights: true,
+            init: None,
+        }
     }
 }
 
@@ -173,7 +182,7 @@ pub struct TrainSection {
     pub grad_clip: f64,
     /// Micro-batches whose gradients are averaged into one step.
     pub grad_accum: usize,
-    /// Steps between evaluations; 0 = only at the end. Each costs `2 * eval_batches` forward passes.
+    /// Steps between evaluations; 0 = only at the end. Each costs `eval_batches` forward passes a split.
     pub eval_interval: u64,
     /// Batches averaged into an evaluation of each split; more of them, less noise.
     pub eval_batches: usize,

@@ -37,21 +37,19 @@ pub struct Source {
 impl Source {
     /// Parses `text`, still without overrides: the tree and where its keys stand.
     pub(super) fn parse(path: &Path, text: String) -> Result<(Table, Self), Diagnostic> {
-        let mut source =
-            Self { path: path.to_owned(), text: String::new(), overrides: Vec::new(), places: BTreeMap::new() };
-        let parsed = DeTable::parse(&text).map_err(|error| {
-            let offset = error.span().map_or(0, |span| span.start);
-            Diagnostic::config(format!("not valid TOML: {}", one_line(error.message())))
-                .at(position(path, &text, offset))
-        })?;
+        // The parser reports in its own order; the user wants the first place.
+        let (parsed, errors) = DeTable::parse_recoverable(&text);
+        let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+        if let Some(error) = errors.iter().min_by_key(|error| start(error)) {
+            return Err(Diagnostic::config(format!("not valid TOML: {}", one_line(error.message())))
+                .at(position(path, &text, start(error))));
+        }
         let mut places = BTreeMap::new();
         let table = plain_table(parsed.get_ref(), "", &mut |dotted, key, value| {
             places.insert(dotted, Place::File { key: key.start, value: value.start });
         })
         .map_err(|fault| Diagnostic::config(fault.message).at(position(path, &text, fault.offset)))?;
-        source.places = places;
-        source.text = text;
-        Ok((table, source))
+        Ok((table, Self { path: path.to_owned(), text, overrides: Vec::new(), places }))
     }
 
     /// The path as it was given.
@@ -177,7 +175,8 @@ pub(super) fn plain_value(
     Ok(match value {
         DeValue::String(text) => Value::String(text.to_string()),
         DeValue::Boolean(flag) => Value::Boolean(*flag),
-        DeValue::Datetime(moment) => Value::Datetime(*moment),
+        // No key holds a date, and serde would make it a string on the way to a plugin's table anyway.
+        DeValue::Datetime(moment) => Value::String(moment.to_string()),
         DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
             .map(Value::Integer)
             .map_err(|_| too_large(integer.to_string(), "a 64-bit integer"))?,

@@ -1,124 +1,234 @@
-//! The run file as its users meet it: what loads, and the exact words of what does not.
+//! The run file as its users meet it: what loads and what it becomes.
+//!
+//! The exact words of what does not load are in `refusals`.
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+mod refusals;
 
-use super::load::{decode, load_text};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::load::load_text;
 use super::{
-    DatasetChoice, DeviceChoice, PluginRef, Preset, RoundingChoice, RunConfig, ScheduleChoice, Source, load,
+    DatasetChoice, DeviceChoice, Preset, RoundingChoice, RunConfig, ScheduleChoice, Source, TokenizerChoice,
 };
+use crate::diagnostic::Diagnostic;
 
-fn loaded(text: &str, overrides: &[&str]) -> (RunConfig, Source) {
+/// A load of `text` as if it stood in `conf/x.toml`.
+fn try_load(text: &str, overrides: &[&str]) -> Result<(RunConfig, Source), Diagnostic> {
     let overrides: Vec<String> = overrides.iter().map(|&raw| raw.to_owned()).collect();
-    load_text(Path::new("conf/x.toml"), text.to_owned(), &overrides).unwrap()
+    load_text(Path::new("conf/x.toml"), text.to_owned(), &overrides)
 }
 
-/// The refusal as it is printed, without `error: `; every part of it is one line.
-fn refusal(text: &str, overrides: &[&str]) -> String {
-    let overrides: Vec<String> = overrides.iter().map(|&raw| raw.to_owned()).collect();
-    match load_text(Path::new("conf/x.toml"), text.to_owned(), &overrides) {
-        Ok(_) => "loads".to_owned(),
-        Err(error) => {
-            for part in [Some(&error.message), error.place.as_ref(), error.hint.as_ref()].into_iter().flatten() {
-                assert!(!part.contains(char::is_control), "not one line: {part:?}");
-            }
-            assert_eq!(error.fault, crate::diagnostic::Fault::Config);
-            error.to_string().trim_start_matches("error: ").to_owned()
-        }
+fn loaded(text: &str, overrides: &[&str]) -> (RunConfig, Source) {
+    try_load(text, overrides).unwrap()
+}
+
+/// Every key away from its default, and plugin tables with nesting.
+const FULL: &str = r#"
+[run]
+name = "full"
+seed = 7
+out = "elsewhere"
+device = "cuda:1"
+[plugins]
+dir = "libs"
+load = ["e5m2", "../mine.so", { path = "libs/a.so", sha256 = "ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef0123456789" }]
+[data]
+dataset = "bins:data/owt"
+tokenizer = "gpt2"
+block_size = 32
+batch_size = 4
+[model]
+preset = "seed-10m"
+n_layer = 2
+dropout = 0.1
+bias = true
+tie_weights = false
+init = "start.safetensors"
+[train]
+max_steps = 1000
+lr = 3e-4
+min_lr = 0
+warmup_steps = 10
+schedule = "trapezoidal"
+grad_clip = 0
+grad_accum = 2
+eval_interval = 0
+eval_batches = 1
+[optimizer]
+name = "stiffness-adamw"
+beta1 = 0.9
+[optimizer.layer]
+rules = [{ match = "*.attn.*", damp = 0.5 }, { match = "*" }]
+[quant]
+weight = "E3M4:ieee"
+rounding = "stochastic"
+exclude = ["*.attn.*", "lm_head"]
+[[sink]]
+name = "csv"
+path = "a.csv"
+[[sink]]
+name = "csv"
+path = "b.csv"
+filter = { keep = ["loss"] }
+"#;
+
+#[test]
+fn an_empty_file_is_gpt_tiny_on_lawgen_in_full_precision() {
+    let (config, _) = loaded("", &[]);
+    assert_eq!(config.run.name, "x");
+    assert_eq!((config.run.seed, config.run.device), (1337, DeviceChoice::Auto));
+    assert_eq!(
+        (&config.data.dataset, config.data.tokenizer),
+        (&DatasetChoice::Lawgen, TokenizerChoice::Byte)
+    );
+    assert_eq!((config.model.n_layer, config.model.n_head, config.model.n_embd), (4, 4, 128));
+    assert_eq!((config.train.decay_steps, config.train.cooldown_steps), (Some(500), None));
+    assert_eq!(config.optimizer.name, "adamw");
+    assert_eq!(config.quant.weight, None);
+    assert!(config.sink.is_empty());
+}
+
+#[test]
+fn every_key_arrives() {
+    let (config, _) = loaded(FULL, &[]);
+    assert_eq!(config.run.device, DeviceChoice::Cuda(1));
+    assert_eq!(config.data.dataset, DatasetChoice::Bins("data/owt".into()));
+    assert_eq!(config.model.preset, Some(Preset::Seed10m));
+    assert_eq!((config.model.n_layer, config.model.n_head, config.model.n_embd), (2, 6, 384));
+    assert_eq!(config.train.schedule, ScheduleChoice::Trapezoidal);
+    assert_eq!((config.train.decay_steps, config.train.cooldown_steps), (None, Some(200)));
+    assert_eq!(config.optimizer.settings.keys().collect::<Vec<_>>(), ["beta1", "layer"]);
+    assert_eq!(config.quant.rounding, RoundingChoice::Stochastic);
+    assert_eq!(
+        config.sink.iter().filter_map(|sink| sink.settings["path"].as_str()).collect::<Vec<_>>(),
+        ["a.csv", "b.csv"]
+    );
+}
+
+#[test]
+fn plugin_paths_start_at_the_run_file_and_names_stay() {
+    let (config, _) = loaded(FULL, &[]);
+    let folder = std::path::absolute("conf").unwrap();
+    assert_eq!(config.plugins.dir, folder.join("libs").to_str().map(str::to_owned));
+    let load = config.plugins.load.unwrap();
+    let targets: Vec<PathBuf> = load.iter().map(|plugin| plugin.target().into()).collect();
+    assert_eq!(targets, [PathBuf::from("e5m2"), folder.join("../mine.so"), folder.join("libs/a.so")]);
+    assert_eq!(load.iter().map(|plugin| plugin.is_path()).collect::<Vec<_>>(), [false, true, true]);
+    let hash = "abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789";
+    assert_eq!(load[2].sha256(), Some(hash), "lower case, to compare with");
+}
+
+#[test]
+fn the_resolved_file_loads_to_the_same_config_from_anywhere() {
+    for text in ["", FULL, "[train]\nschedule = \"constant\"", "[model]\ndropout = 0.3\nn_embd = 64"] {
+        let (config, _) = loaded(text, &[]);
+        let resolved = config.to_toml().unwrap();
+        let (again, _) = load_text(Path::new("/other/config.toml"), resolved.clone(), &[]).unwrap();
+        assert_eq!(again, config, "{resolved}");
+        assert_eq!(again.to_toml().unwrap(), resolved);
     }
 }
 
 #[test]
-fn probe() {
-    for (t, o) in [
-        ("[train]\nlr = 1e-3\nlrr = 1", &[][..]),
-        ("[trian]\nlr = 1e-3", &[]),
-        ("lr = 1", &[]),
-        ("[train]\nlr = \"fast\"", &[]),
-        ("[train]\nlr = [\n1]", &[]),
-        ("[run]\nseed = -5", &[]),
-        ("[run]\nseed = 1.5", &[]),
-        ("[run]\nseed = 99999999999999999999", &[]),
-        ("[run]\nseed = 0xffff_ffff_ffff_ffff", &[]),
-        ("[train]\nlr = 1e999", &[]),
-        ("[train]\nlr = inf", &[]),
-        ("[train]\nlr = nan", &[]),
-        ("[train]\nlr = -0.001", &[]),
-        ("[train]\nmin_lr = 0.1", &[]),
-        ("[train]\nlr = 1e-5", &[]),
-        ("[train\nlr = 1", &[]),
-        ("[train]\nlr = ", &[]),
-        ("[train]\nlr = 1\nlr = 2", &[]),
-        ("[train]\nlr 1", &[]),
-        ("[run]\nname = \"x", &[]),
-        ("[[train]]\nlr = 1", &[]),
-        ("train = 3", &[]),
-        ("[sink]\nname = \"csv\"", &[]),
-        ("[[sink]]\nname = \"csv\"\n[[sink]]\npath = \"a\"", &[]),
-        ("[[sink]]\nname = 3", &[]),
-        ("[optimizer]\nname = 3", &[]),
-        ("[run]\ndevice = \"cuda\"", &[]),
-        ("[run]\ndevice = 3", &[]),
-        ("[data]\ndataset = \"lawgn\"", &[]),
-        ("[data]\ntokenizer = \"gpt2\"", &[]),
-        ("[data]\ntokenizer = \"gpt-2\"", &[]),
-        ("[data]\ndataset = \"bins:d\"\ntokenizer = \"gpt2\"", &[]),
-        ("[model]\npreset = \"gpt-tin\"", &[]),
-        ("[model]\nn_head = 3", &[]),
-        ("[model]\nn_head = 0", &[]),
-        ("[model]\ndropout = 1", &[]),
-        ("[model]\nbias = 0", &[]),
-        ("[quant]\nexclude = \"a\"", &[]),
-        ("[quant]\nexclude = [\"a\", 3]", &[]),
-        ("[quant]\nexclude = [\"a\"]", &[]),
-        ("[quant]\nactivation = \"E4M3\"", &[]),
-        ("[plugins]\nload = [\"a\", { path = \"b\", sha265 = \"\" }]", &[]),
-        ("[plugins]\nload = [\"a\", { path = \"b\", sha256 = \"12\" }]", &[]),
-        ("[plugins]\nload = [\"a\", { sha256 = \"12\" }]", &[]),
-        ("[plugins]\nload = [\"a\", [\"b\"]]", &[]),
-        ("[plugins]\nload = [\"a\", 3]", &[]),
-        ("[plugins]\ndir = \"\"", &[]),
-        ("\u{feff}[train]\nlr = 0", &[]),
-        ("\u{feff}lr = 0", &[]),
-        ("[train]\r\nlr = 0\r\n", &[]),
-        ("train.lr = 0", &[]),
-        ("train = { lr = 0 }", &[]),
-        ("", &["train.lr"]),
-        ("", &["train.lr="]),
-        ("", &["=3"]),
-        ("", &["lr=3"]),
-        ("", &["train..lr=3"]),
-        ("", &["train.lrr=3"]),
-        ("", &["trian.lr=3"]),
-        ("", &["train.lr=fast"]),
-        ("", &["train.lr=[1"]),
-        ("", &["train.lr=-1"]),
-        ("", &["train.lr=1 2"]),
-        ("", &["run.name=17"]),
-        ("", &["run.name=a/b"]),
-        ("", &["run.seed=99999999999999999999"]),
-        ("", &["sink.1.name=csv"]),
-        ("", &["sink.0.path=a"]),
-        ("", &["train.lr.x=1"]),
-        ("[[sink]]\nname=\"csv\"", &["sink.2.name=csv"]),
-        ("[[sink]]\nname=\"csv\"", &["sink.x=csv"]),
-        ("", &["quant.weight=E3M4:ieee", "quant.rounding=stochastc"]),
-        ("[train]\nmax_steps = 20", &[]),
-        ("[train]\nmax_steps = 50", &[]),
-        ("[train]\nmax_steps = 0\nwarmup_steps = 0", &[]),
-        ("[train]\ncooldown_steps = 5", &[]),
-        ("[train]\nschedule = \"trapezoidal\"\ncooldown_steps = 475", &[]),
-        ("[train]\ndecay_steps = 50", &[]),
-        ("[run]\nname = \"..\"", &[]),
-        ("[run]\nname = \"\"", &[]),
-        ("[run]\nname = \"a\\nb\"", &[]),
+fn overrides_are_toml_or_bare_words_and_the_last_wins() {
+    let set = [
+        "train.lr=1e-4",
+        "train.max_steps=100",
+        "train.max_steps=200",
+        "run.name=x=y",
+        "quant.weight=E3M4:ieee",
+        "quant.exclude=[\"a\"]",
+        "quant.exclude.1=b",
+        "data.dataset=text:some book.txt",
+        "sink.0.path=\"a\"",
+        "sink.1.name=wandb",
+        "optimizer.layer.damp=0.5",
+    ];
+    let (config, source) = loaded("[[sink]]\nname = \"csv\"", &set);
+    assert_eq!((config.train.lr, config.train.max_steps, config.train.decay_steps), (1e-4, 200, Some(200)));
+    assert_eq!(config.run.name, "x=y");
+    assert_eq!(config.quant.weight.as_deref(), Some("E3M4:ieee"));
+    assert_eq!(config.quant.exclude, ["a", "b"]);
+    assert_eq!(config.data.dataset, DatasetChoice::Text("some book.txt".into()));
+    assert_eq!(config.sink[0].settings["path"].as_str(), Some("a"));
+    assert_eq!(config.sink[1].name, "wandb");
+    assert_eq!(config.optimizer.settings["layer"]["damp"].as_float(), Some(0.5));
+    assert_eq!(source.overrides(), set);
+    // What the file lacks can be made from overrides alone.
+    let (config, _) = loaded("", &["sink.0.name=csv", "plugins.load.0=e5m2"]);
+    assert_eq!((config.sink.len(), config.plugins.load.map(|load| load.len())), (1, Some(1)));
+}
+
+#[test]
+fn every_key_is_located() {
+    let text = "\
+[train]
+lr = 1e-3 # é
+note.'é' = 1
+[optimizer]
+'é' = { 'ü' = 'ä', beta1 = 0.9 }
+'a b' = [1,
+  { x = 2 }]
+[[sink]]
+name = 'csv'
+[[sink]]
+name = 'wandb'
+";
+    let (mut table, mut source) = Source::parse(Path::new("x.toml"), text.to_owned()).unwrap();
+    let set = ["train.max_steps=9", "optimizer.deep.er=1", "sink.0={ name = 'tsv' }"].map(str::to_owned);
+    super::overrides::apply(&mut table, &mut source, &set).unwrap();
+    for (key, place) in [
+        ("train", "x.toml:1:1"),
+        ("train.lr", "x.toml:2:6"),
+        ("optimizer.\"é\".beta1", "x.toml:5:28"),
+        ("optimizer.\"a b\".0", "x.toml:6:10"),
+        ("optimizer.\"a b\".1.x", "x.toml:7:9"),
+        ("sink.1", "x.toml:10:1"),
+        ("sink.1.name", "x.toml:11:8"),
+        ("train.max_steps", "--set train.max_steps=9"),
+        ("optimizer.deep", "--set optimizer.deep.er=1"),
+        ("optimizer.deep.er", "--set optimizer.deep.er=1"),
+        ("sink.0.name", "--set sink.0={ name = 'tsv' }"),
+        ("train.min_lr", "x.toml (default)"),
+        ("quant.weight", "x.toml (default)"),
     ] {
-        eprintln!("---- {t:?} {o:?}\n{}", refusal(t, o));
+        assert_eq!(source.locate(key), place, "{key}");
+        assert_eq!(source.is_written(key), !place.ends_with("(default)"), "{key}");
     }
-    let (c, s) = loaded("[optimizer]\nbeta1=0.9\nwhen=1979-05-27\nz={a=1}\n[optimizer.sub]\nb=[{x=1},{y=2}]\n[model]\ndropout=0.1\n[[sink]]\nname='csv'\na.b='x'\n[[sink]]\nname='csv'\n[plugins]\ndir='p'\nload=['e5m2',{path='../x/y.so'}]", &[]);
-    eprintln!("{}", c.to_toml().unwrap());
-    for k in ["optimizer", "optimizer.beta1", "optimizer.sub", "optimizer.sub.b.1.y", "sink", "sink.0", "sink.1", "sink.0.a", "sink.0.a.b", "plugins.load.1"] {
-        eprintln!("{k} {} {}", s.locate(k), s.locate_key(k));
-    }
+}
+
+/// The repository's run files, by name.
+fn repository_configs() -> Vec<(String, RunConfig)> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../configs"));
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    let load_one = |path: &PathBuf| match super::load(path, &[]) {
+        Ok((config, _)) => (path.file_stem().unwrap().to_str().unwrap().to_owned(), config),
+        Err(error) => panic!("{error}"),
+    };
+    paths.iter().map(load_one).collect()
+}
+
+#[test]
+fn every_run_file_of_the_repository_loads_under_its_own_name() {
+    let configs = repository_configs();
+    let names: BTreeSet<&str> = configs.iter().map(|(_, config)| config.run.name.as_str()).collect();
+    assert_eq!(names.len(), configs.len(), "two run files would share a run folder: {names:?}");
+    assert!(names.contains("exp") && names.contains("baseline_fp32"), "{names:?}");
+}
+
+#[test]
+fn the_baseline_differs_from_exp_in_name_and_quant_only() {
+    let configs = repository_configs();
+    let find = |name: &str| configs.iter().find(|(stem, _)| stem == name).unwrap().1.clone();
+    let (exp, mut baseline) = (find("exp"), find("baseline_fp32"));
+    assert_eq!((exp.quant.weight.as_deref(), baseline.quant.weight.as_deref()), (Some("E5M2"), None));
+    baseline.run.name.clone_from(&exp.run.name);
+    baseline.quant = exp.quant.clone();
+    assert_eq!(baseline, exp);
 }

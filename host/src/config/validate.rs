@@ -56,7 +56,7 @@ fn not_negative(key: &str, value: f64) -> Rule {
 
 fn finite(key: &str, value: f64, in_range: bool, range: &str) -> Rule {
     let must_be = if value.is_finite() { range } else { "finite" };
-    rule(&[key], in_range && value.is_finite(), format!("`{key}` must be {must_be}, is {value}"))
+    rule(&[key], in_range && value.is_finite(), format!("`{key}` must be {must_be}, is {value:?}"))
 }
 
 fn not_empty(key: &str, value: &str) -> Rule {
@@ -66,15 +66,15 @@ fn not_empty(key: &str, value: &str) -> Rule {
 fn run(config: &RunConfig) -> Vec<Rule> {
     let name = &config.run.name;
     let folder = !name.contains(['/', '\\']) && !name.contains("..") && name != ".";
-    let shown = name.escape_debug();
     let why = "the name becomes a folder in run.out: no `/`, `\\`, `..` or control characters";
     vec![
         not_empty("run.name", name).hint("give one: [run] name = \"...\""),
-        rule(&["run.name"], folder, format!("`run.name` must be one plain folder name, is \"{shown}\"")).hint(why),
+        rule(&["run.name"], folder, format!("`run.name` must be one plain folder name, is {name:?}"))
+            .hint(why),
         rule(
             &["run.name"],
             !name.contains(char::is_control),
-            format!("`run.name` must not contain control characters, is \"{shown}\""),
+            format!("`run.name` must not contain control characters, is {name:?}"),
         )
         .hint(why),
         not_empty("run.out", &config.run.out),
@@ -93,7 +93,7 @@ fn plugins(config: &RunConfig) -> Vec<Rule> {
         if let Some(hash) = plugin.sha256() {
             let key = format!("{key}.sha256");
             let holds = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-            let message = format!("`{key}` must be 64 hex digits, is \"{}\"", hash.escape_debug());
+            let message = format!("`{key}` must be 64 hex digits, is {hash:?}");
             rules.push(rule(&[&key], holds, message).hint("`altgrad-host plugins inspect PATH` prints it"));
         }
     }
@@ -132,7 +132,7 @@ fn model(config: &RunConfig) -> Vec<Rule> {
         rule(
             &["model.dropout"],
             (0.0..1.0).contains(&model.dropout),
-            format!("`model.dropout` must be at least 0 and below 1, is {}", model.dropout),
+            format!("`model.dropout` must be at least 0 and below 1, is {:?}", model.dropout),
         ),
     ];
     rules.extend(model.init.as_deref().map(|path| not_empty("model.init", path)));
@@ -149,12 +149,14 @@ fn train(config: &RunConfig) -> Vec<Rule> {
         rule(
             &["train.min_lr", "train.lr"],
             min_lr <= lr,
-            format!("`train.min_lr` ({min_lr}) must not be above `train.lr` ({lr})"),
+            format!("`train.min_lr` ({min_lr:?}) must not be above `train.lr` ({lr:?})"),
         ),
         rule(
             &["train.warmup_steps", "train.max_steps"],
             warmup_steps <= max_steps,
-            format!("`train.warmup_steps` ({warmup_steps}) must not be above `train.max_steps` ({max_steps})"),
+            format!(
+                "`train.warmup_steps` ({warmup_steps}) must not be above `train.max_steps` ({max_steps})"
+            ),
         )
         .hint("a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
         not_negative("train.grad_clip", train.grad_clip),
@@ -203,7 +205,11 @@ fn only_with(key: &str, schedule: ScheduleChoice, owner: ScheduleChoice) -> Rule
 fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
     let mut rules = vec![not_empty("optimizer.name", &config.optimizer.name)];
     rules.extend(
-        config.sink.iter().enumerate().map(|(index, sink)| not_empty(&format!("sink.{index}.name"), &sink.name)),
+        config
+            .sink
+            .iter()
+            .enumerate()
+            .map(|(index, sink)| not_empty(&format!("sink.{index}.name"), &sink.name)),
     );
     rules
 }

@@ -9,14 +9,14 @@ use abi_stable::{
 };
 
 use super::{
-    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, SinkAbi, SinkAbi_TO,
-    SinkObject, StepCall,
+    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, SinkAbi,
+    SinkAbi_TO, SinkObject, StepCall,
     guard::{Guarded, catch},
 };
 use crate::{
-    Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Metric, Optimizer,
-    ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Sink, StateSpec, Step, TensorView,
-    TensorViewMut,
+    Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Metric,
+    Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Sink, StateSpec, Step,
+    TensorView, TensorViewMut,
 };
 
 /// Makes a format instance behind its guard.

@@ -22,8 +22,8 @@ use abi_stable::{
 pub use abi_stable;
 pub(crate) use guard::install_panic_recorder;
 pub use objects::{
-    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, SinkAbi, SinkAbi_TO,
-    SinkObject, StepCall,
+    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, SinkAbi,
+    SinkAbi_TO, SinkObject, StepCall,
 };
 
 use crate::{BuildInfo, Config, Descriptor, PluginError};
@@ -39,7 +39,6 @@ pub const ENTRY_SYMBOL: &str = "_1as_0lib_1header_0root_bmodule_bloader";
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = PluginModuleRef)))]
 #[sabi(missing_field(panic))]
-#[derive(Debug)]
 pub struct PluginModule {
     /// How the library was built. Called first.
     pub build_info: extern "C" fn() -> BuildInfo,

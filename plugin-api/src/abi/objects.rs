@@ -12,8 +12,8 @@ use abi_stable::{
 };
 
 use crate::{
-    Alert, FormatSpec, Histogram, KernelOp, KernelTarget, KernelText, Metric, ParamInfo, PluginError, QuantParams,
-    QuantStats, RunInfo, RunOutcome, StateSpec, StepScalars, TensorView, TensorViewMut,
+    Alert, FormatSpec, Histogram, KernelOp, KernelTarget, KernelText, Metric, ParamInfo, PluginError,
+    QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, StepScalars, TensorView, TensorViewMut,
 };
 
 /// One parameter's update as it crosses.
@@ -46,7 +46,12 @@ pub trait FormatAbi: Send + Sync {
         params: &QuantParams,
         histogram: RSliceMut<'_, u64>,
     ) -> RResult<QuantStats, PluginError>;
-    fn encode(&self, src: TensorView<'_>, dst: TensorViewMut<'_>, params: &QuantParams) -> RResult<(), PluginError>;
+    fn encode(
+        &self,
+        src: TensorView<'_>,
+        dst: TensorViewMut<'_>,
+        params: &QuantParams,
+    ) -> RResult<(), PluginError>;
     fn decode(&self, codes: TensorView<'_>, dst: TensorViewMut<'_>) -> RResult<(), PluginError>;
     #[sabi(last_prefix_field)]
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError>;

@@ -1,1 +1,39 @@
-//! x
+//! What number formats share: the minifloat grid, rounding to it, random bits, and a finished `Format`.
+//!
+//! A format crate names itself ([`MinifloatName`]) and exports [`MinifloatFormat`] with its two bit
+//! counts; everything else derives from them at compile time, so each crate gets a kernel of its own.
+//! Nothing here knows of tensors, threads or devices.
+//!
+//! ```
+//! use altgrad_format_kit::{MinifloatFormat, MinifloatName};
+//! use altgrad_plugin_api::Domain;
+//!
+//! #[derive(Debug)]
+//! struct E4M3;
+//!
+//! impl MinifloatName for E4M3 {
+//!     const ID: &'static str = "E4M3";
+//!     const VERSION: &'static str = "1.0.0";
+//!     const SUMMARY: &'static str = "OCP E4M3";
+//!     const CANONICAL: Domain = Domain::Fn;
+//!     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+//! }
+//!
+//! type Plugin = MinifloatFormat<E4M3, 4, 3>;
+//! // In a plugin library: altgrad_plugin_api::export_plugin!(format MinifloatFormat<E4M3, 4, 3>);
+//! # fn main() { let _: Option<Plugin> = None; }
+//! ```
+//!
+//! Where to go next: [`grid`] for what a format's values are, [`round`] for the four rounding modes,
+//! [`random`] for stochastic rounding's bits, [`cpu`] for the loops over slices.
+
+#![deny(missing_docs)]
+
+pub mod cpu;
+mod format;
+pub mod grid;
+pub mod random;
+pub mod round;
+
+pub use format::{MinifloatFormat, MinifloatName};
+pub use grid::{MinifloatGrid, minifloat};

@@ -10,13 +10,16 @@ use super::values;
 pub(super) fn write(context: &mut Context, out: &mut String) {
     // A reference from an annex may name any article, so no article counts as the current one.
     context.article = context.plan.len();
+    // Annexes of one act take turns through the kinds of table. Only goods have amounts per code.
+    let kinds = if context.subject.goods { 4 } else { 3 };
+    let first = context.sampler.index(kinds);
     for place in 0..context.annexes {
         if context.annexes > 1 {
             out.push_str(&format!("ANNEX {}\n", values::roman(place + 1)));
         } else {
             out.push_str("ANNEX\n");
         }
-        let choice = context.sampler.below(4);
+        let choice = (first + place) % kinds;
         match (context.form, choice) {
             (Form::Fix, _) => amounts(context, out),
             (Form::Quota, _) if place == 0 => quotas(context, out),
@@ -38,7 +41,7 @@ fn rows(context: &mut Context) -> u32 {
 /// Amounts per product code.
 fn amounts(context: &mut Context, out: &mut String) {
     let currency = values::currency(context.year());
-    let heading = expanded(context, "Amounts applicable to {things} from {later}\n");
+    let heading = expanded(context, "Amounts applicable to {things} from {start}\n");
     out.push_str(&heading);
     out.push_str(&format!("CN code | Description | Amount ({currency}/100 kg)\n"));
     let limit = [20, 60, 150, 400][context.sampler.index(4)];
@@ -68,7 +71,8 @@ fn quotas(context: &mut Context, out: &mut String) {
 
 /// Shares per Member State with their true total.
 fn shares(context: &mut Context, out: &mut String) {
-    let heading = expanded(context, "Allocation of the quantities of {thing2} among the Member States (tonnes)\n");
+    let heading =
+        expanded(context, "Allocation of the quantities of {thing2} among the Member States ({measure})\n");
     out.push_str(&heading);
     let year = context.year();
     let scale = [1, 10, 50, 100, 500][context.sampler.index(5)];

@@ -2,7 +2,7 @@
 
 use super::articles::{self, Wording};
 use super::context::Context;
-use super::expand::{expand, expanded};
+use super::expand::{capitalised, expand, expanded};
 use super::identity::Kind;
 use super::lexicon::SIGNATORIES;
 use super::plan::Role;
@@ -41,7 +41,9 @@ fn write_paragraph(
     used: &mut Vec<&'static str>,
     out: &mut String,
 ) {
-    let own = role == Role::Substance && context.sampler.chance(60);
+    // The subject has few rules of its own; once they are spent, general ones take over.
+    let spent = context.subject.rules.iter().all(|rule| used.contains(rule));
+    let own = role == Role::Substance && !spent && context.sampler.chance(60);
     let table = match context.paragraph {
         _ if own => context.subject.rules,
         0 => wording.first,
@@ -60,25 +62,22 @@ fn write_paragraph(
         expanded(context, phrase)
     };
     let list = paragraph.contains('\n');
-    out.push_str(&paragraph);
-    let tail_allowed = !list && matches!(role, Role::Substance | Role::Application | Role::Checks | Role::Security);
+    out.push_str(&capitalised(&paragraph));
+    let tail_allowed =
+        !list && matches!(role, Role::Substance | Role::Application | Role::Checks | Role::Security);
     if tail_allowed && context.sampler.chance(25) {
         out.push(' ');
         let tail = fresh(context, articles::TAILS, used);
-        expand(context, tail, out);
+        let tail = expanded(context, tail);
+        out.push_str(&capitalised(&tail));
     }
     out.push('\n');
 }
 
-/// Draws a phrase the act has not used yet, giving up after a few attempts.
+/// Draws a phrase the act has not used yet, or any once the table is spent.
 fn fresh(context: &mut Context, table: &[&'static str], used: &mut Vec<&'static str>) -> &'static str {
-    let mut phrase = context.sampler.pick(table);
-    for _ in 0..6 {
-        if !used.contains(&phrase) {
-            break;
-        }
-        phrase = context.sampler.pick(table);
-    }
+    let unused: Vec<&'static str> = table.iter().copied().filter(|phrase| !used.contains(phrase)).collect();
+    let phrase = context.sampler.pick(if unused.is_empty() { table } else { &unused });
     used.push(phrase);
     phrase
 }
@@ -86,7 +85,11 @@ fn fresh(context: &mut Context, table: &[&'static str], used: &mut Vec<&'static 
 /// Appends the final formula, place and date, and the signature.
 fn closing(context: &mut Context, out: &mut String) {
     if context.kind == Kind::Regulation {
-        expand(context, "{This} shall be binding in its entirety and directly applicable in all Member States.\n", out);
+        expand(
+            context,
+            "{This} shall be binding in its entirety and directly applicable in all Member States.\n",
+            out,
+        );
     }
     let place = if !context.by_commission && context.sampler.chance(35) { "Luxembourg" } else { "Brussels" };
     let (date, signatory) = (context.date.words(), context.sampler.pick(SIGNATORIES));

@@ -22,16 +22,23 @@ pub(super) struct Cited {
 /// The state of one act while it is being written.
 #[derive(Debug)]
 pub(super) struct Context {
+    /// Source of every draw.
     pub(super) sampler: Sampler,
+    /// Phrase tables of the subject.
     pub(super) subject: &'static Subject,
+    /// Plot of the act.
     pub(super) form: Form,
     /// End of the title, with placeholders.
     pub(super) title: &'static str,
+    /// Kind of the act.
     pub(super) kind: Kind,
     /// True for an act of the Commission, false for one of the Council.
     pub(super) by_commission: bool,
+    /// Number within the year.
     pub(super) number: u64,
+    /// Day of adoption.
     pub(super) date: Date,
+    /// Act of general scope that this one rests on.
     pub(super) base: &'static Base,
     /// Article of the basic act that empowers, as in `14(2)`.
     pub(super) base_article: String,
@@ -41,8 +48,16 @@ pub(super) struct Context {
     pub(super) things: Vec<&'static str>,
     /// The documents the act speaks of.
     pub(super) docs: &'static str,
+    /// Third country concerned.
     pub(super) country: &'static str,
+    /// Member State concerned.
     pub(super) member_state: &'static str,
+    /// Day on which the facts behind the act were settled, before its adoption.
+    pub(super) cutoff: Date,
+    /// Day from which the act applies where it names one.
+    pub(super) start: Date,
+    /// Day on which the arrangements end where the act names one.
+    pub(super) expiry: Date,
     /// The articles, with the number of paragraphs of each.
     pub(super) plan: Vec<Planned>,
     /// Number of annexes.
@@ -70,6 +85,8 @@ impl Context {
         let things = sampler.several(subject.things, count);
         let size = draw_size(&mut sampler, form);
         let annexes = plan::annexes(&mut sampler, form, size);
+        let date = Date::of_act(number, year);
+        let start = date.first_of_month(sampler.between(1, 4));
         let plan = plan::draw(&mut sampler, form, kind, size, annexes);
         Self {
             subject,
@@ -78,7 +95,10 @@ impl Context {
             kind,
             by_commission,
             number,
-            date: Date::of_act(number, year),
+            date,
+            cutoff: date.minus(sampler.between(9, 150)),
+            start,
+            expiry: start.first_of_month(sampler.between(6, 36)),
             base,
             base_article,
             cited,

@@ -20,9 +20,12 @@ pub(super) const COMMITTEE: Wording = Wording {
         "The Commission shall be assisted by the {committee}, set up by {oart} of {base}.",
     ],
     later: &[
-        "Where reference is made to this Article, the representative of the Commission shall submit a draft of the measures to the committee, which shall deliver its opinion within {months}.",
-        "Where reference is made to this Article, the committee shall act by the majority laid down in {oart} of {rel}.",
-        "Where the measures are not in accordance with the opinion of the committee, the Commission shall submit them to the Council, which may take a different decision within {months}.",
+        "Where reference is made to this Article, the representative of the Commission shall submit a draft \
+         of the measures to the committee, which shall deliver its opinion within {months}.",
+        "Where reference is made to this Article, the committee shall act by the majority laid down in \
+         {oart} of {rel}.",
+        "Where the measures are not in accordance with the opinion of the committee, the Commission shall \
+         submit them to the Council, which may take a different decision within {months}.",
     ],
 };
 
@@ -31,7 +34,8 @@ pub(super) const REVIEW: Wording = Wording {
     first: &[
         "Before {later}, the Commission shall submit to the Council a report on the operation of {arts}.",
         "{This} shall be reviewed not later than {later} {reason}.",
-        "The Commission shall examine, {reason}, whether the amounts referred to in {art} need to be adjusted.",
+        "The Commission shall examine, {reason}, whether the amounts referred to in {art} need to be \
+         adjusted.",
     ],
     later: &[
         "The report referred to in {par} shall be accompanied, where appropriate, by proposals.",
@@ -45,7 +49,8 @@ pub(super) const TRANSITION: Wording = Wording {
     first: &[
         "{docsub} issued before {later} pursuant to {rel} shall remain valid until their expiry.",
         "{actorsub} may dispose of stocks of {thing2} existing on {later} until they are exhausted.",
-        "Applications pending on the date of entry into force of {this} shall be dealt with in accordance with {rel}.",
+        "Applications pending on the date of entry into force of {this} shall be dealt with in accordance \
+         with {rel}.",
     ],
     later: &[
         "The period referred to in {par} may not exceed {months}.",
@@ -58,7 +63,8 @@ pub(super) const REPEAL: Wording = Wording {
     first: &[
         "{rel} is hereby repealed.",
         "{rel} is hereby repealed with effect from {later}.",
-        "{rel} is hereby repealed. References to the repealed act shall be construed as references to {this}.",
+        "{rel} is hereby repealed. References to the repealed act shall be construed as references to \
+         {this}.",
     ],
     later: &[],
 };
@@ -66,12 +72,16 @@ pub(super) const REPEAL: Wording = Wording {
 pub(super) const TRANSPOSITION: Wording = Wording {
     titles: &["Transposition", "Implementation"],
     first: &[
-        "Member States shall bring into force the laws, regulations and administrative provisions necessary to comply with {this} by {later}. They shall forthwith inform the Commission thereof.",
-        "Member States shall adopt and publish, not later than {later}, the provisions necessary to comply with {this}. They shall apply those provisions from {later}.",
+        "Member States shall bring into force the laws, regulations and administrative provisions necessary \
+         to comply with {this} by {later}. They shall forthwith inform the Commission thereof.",
+        "Member States shall adopt and publish, not later than {later}, the provisions necessary to comply \
+         with {this}. They shall apply those provisions not later than {months} after that date.",
     ],
     later: &[
-        "When Member States adopt those provisions, they shall contain a reference to {this} or be accompanied by such a reference on publication.",
-        "Member States shall communicate to the Commission the text of the main provisions of national law which they adopt in the field covered by {this}.",
+        "When Member States adopt those provisions, they shall contain a reference to {this} or be \
+         accompanied by such a reference on publication.",
+        "Member States shall communicate to the Commission the text of the main provisions of national law \
+         which they adopt in the field covered by {this}.",
     ],
 };
 
@@ -80,15 +90,14 @@ pub(super) const ENTRY: Wording = Wording {
     first: &[
         "{This} shall enter into force on the third day following its publication in the {journal}.",
         "{This} shall enter into force on the day of its publication in the {journal}.",
-        "{This} shall enter into force on the {entryday} day following that of its publication in the {journal}.\nIt shall apply from {later}.",
+        "{This} shall enter into force on the {entryday} day following that of its publication in the \
+         {journal}.\nIt shall apply from {start}.",
         "{This} shall enter into force on {later}.",
-        "{This} shall enter into force on the {entryday} day following that of its publication in the {journal}.\nHowever, {art} shall apply from {later}.",
+        "{This} shall enter into force on the {entryday} day following that of its publication in the \
+         {journal}.\nHowever, {art} shall apply from {later}.",
     ],
     later: &[],
 };
 
-pub(super) const ADDRESSEES: Wording = Wording {
-    titles: &["Addressees"],
-    first: &["{This} is addressed to {addressee}."],
-    later: &[],
-};
+pub(super) const ADDRESSEES: Wording =
+    Wording { titles: &["Addressees"], first: &["{This} is addressed to {addressee}."], later: &[] };

@@ -92,6 +92,11 @@ fn fact(context: &Context, name: &str) -> Option<String> {
         "basearticle" => format!("Article {}", context.base_article),
         "addressee" if context.kind == Kind::Decision => context.member_state.to_owned(),
         "addressee" => "the Member States".to_owned(),
+        "measure" if context.subject.goods => "tonnes".to_owned(),
+        "measure" => values::currency(context.year()).to_owned(),
+        "cutoff" => context.cutoff.words(),
+        "start" => context.start.words(),
+        "expiry" => context.expiry.words(),
         "currency" => values::currency(context.year()).to_owned(),
         "year" => context.year().to_string(),
         "nextyear" => (context.year() + 1).to_string(),
@@ -129,6 +134,9 @@ fn value(context: &mut Context, name: &str) -> Option<String> {
         "later" if sampler.chance(70) => date.first_of_month(sampler.between(1, 18)).words(),
         "later" => date.plus(sampler.between(5, 700)).words(),
         "earlier" => date.minus(sampler.between(5, 900)).words(),
+        "tonnes" if !context.subject.goods => {
+            format!("{} {}", values::currency(year), values::grouped(values::round_quantity(sampler)))
+        }
         "tonnes" => format!("{} tonnes", values::grouped(values::round_quantity(sampler))),
         "quantity" => values::grouped(values::round_quantity(sampler)),
         "pct" => values::percentage(sampler),
@@ -136,6 +144,7 @@ fn value(context: &mut Context, name: &str) -> Option<String> {
             format!("{} {}", values::currency(year), values::grouped(values::round_quantity(sampler)))
         }
         "rate" => format!("{} {} per tonne", values::currency(year), values::unit_amount(sampler, 400)),
+        "code" if !context.subject.goods => format!("No {}", sampler.between(100, 999)),
         "code" => {
             let thing = sampler.pick(&context.things);
             values::product_code(sampler, context.subject.chapter, thing)
@@ -169,9 +178,15 @@ fn reference(context: &mut Context, name: &str) -> Option<String> {
 /// Names another article of this act, one of the given role if the plan has it.
 fn article(context: &mut Context, role: Option<Role>) -> String {
     let wanted = |place: usize| role.is_none_or(|role| context.plan[place].role == role);
-    let others: Vec<usize> = (0..context.plan.len()).filter(|place| *place != context.article).collect();
-    let fitting: Vec<usize> = others.iter().copied().filter(|place| wanted(*place)).collect();
-    let choices = if fitting.is_empty() { others } else { fitting };
+    let others = || (0..context.plan.len()).filter(|place| *place != context.article);
+    let mut choices: Vec<usize> = others().filter(|place| wanted(*place)).collect();
+    if role.is_none() || choices.is_empty() {
+        // Articles on entry into force and the like make poor targets, so they come last.
+        choices = others().filter(|place| !context.plan[*place].role.is_formal()).collect();
+    }
+    if choices.is_empty() {
+        choices = others().collect();
+    }
     let Some(place) = choices.get(context.sampler.index(choices.len())).copied() else {
         return "this Article".to_owned();
     };

@@ -37,6 +37,13 @@ pub(super) enum Role {
     Addressees,
 }
 
+impl Role {
+    /// True for the articles on which nothing else in an act depends.
+    pub(super) fn is_formal(self) -> bool {
+        matches!(self, Role::Repeal | Role::Transposition | Role::Entry | Role::Addressees)
+    }
+}
+
 /// One article of the plan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
@@ -80,7 +87,10 @@ pub(super) fn draw(sampler: &mut Sampler, form: Form, kind: Kind, size: u32, ann
         roles.push(Role::Annexes);
     }
     closing(sampler, form, kind, size, &mut roles);
-    roles.into_iter().map(|role| Planned { role, paragraphs: paragraphs(sampler, role, size, annexes) }).collect()
+    roles
+        .into_iter()
+        .map(|role| Planned { role, paragraphs: paragraphs(sampler, role, size, annexes) })
+        .collect()
 }
 
 /// The articles that state what the act does.
@@ -109,7 +119,9 @@ fn middle(sampler: &mut Sampler, form: Form, size: u32, roles: &mut Vec<Role>) {
         Form::Fix | Form::Stop => (0, size),
         Form::Amend => (0, size),
         Form::Quota | Form::Grant => (size, 2 * size + 1),
-        Form::Rules | Form::Approximate => ([1, 2, 4, 7, 11][size as usize % 5], [2, 4, 7, 11, 15][size as usize % 5]),
+        Form::Rules | Form::Approximate => {
+            ([1, 2, 4, 7, 11][size as usize % 5], [2, 4, 7, 11, 15][size as usize % 5])
+        }
     };
     let count = sampler.between(low, high);
     let mut extra = [0_u32; MIDDLE.len()];

@@ -44,9 +44,13 @@ fn citations(context: &mut Context, out: &mut String) {
         let amended = if context.sampler.chance(55) { last_amendment(context) } else { String::new() };
         let base = expanded(context, "{basetitle}");
         let article = &context.base_article;
-        out.push_str(&format!("Having regard to {base}{amended}, and in particular Article {article} thereof,\n"));
+        out.push_str(&format!(
+            "Having regard to {base}{amended}, and in particular Article {article} thereof,\n"
+        ));
     } else {
-        out.push_str(&format!("Having regard to the {treaty}, and in particular Article {article} thereof,\n"));
+        out.push_str(&format!(
+            "Having regard to the {treaty}, and in particular Article {article} thereof,\n"
+        ));
         if context.sampler.chance(40) {
             expand(context, "Having regard to {basetitle},\n", out);
         }

@@ -26,8 +26,11 @@ pub(super) enum Form {
 /// An act of general scope that other acts of the subject are based on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Base {
+    /// Kind of the act.
     pub(super) kind: Kind,
+    /// Number within its year.
     pub(super) number: u64,
+    /// Calendar year of adoption.
     pub(super) year: u32,
     /// Rest of the title, from `on` or `laying down` onwards.
     pub(super) matter: &'static str,
@@ -54,6 +57,9 @@ pub(super) struct Subject {
     pub(super) committee: &'static str,
     /// First two digits of product codes.
     pub(super) chapter: u32,
+    /// True if the things are goods, measured in tonnes and found under product codes; the quantities
+    /// of other subjects are amounts of money.
+    pub(super) goods: bool,
     /// What acts deal with; fits `as regards ...` and takes no article.
     pub(super) things: &'static [&'static str],
     /// Persons concerned, in the plural.

@@ -1,0 +1,1 @@
+//! An example, being written.

@@ -1,0 +1,75 @@
+//! The command line: what can be asked, and the exit code of the answer.
+//!
+//! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused, 4 device not
+//! available, 130 interrupted. Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
+
+mod plugins;
+pub mod progress;
+mod replay;
+mod run;
+mod weights;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::diagnostic::Diagnostic;
+
+/// Trains transformers in exotic 8-bit number formats, with plugins loaded at run time.
+#[derive(Debug, Parser)]
+#[command(name = "altgrad-host", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Trains the run of a run file.
+    Run(run::RunArgs),
+    /// Checks a run file against plugins, data and device, and writes nothing.
+    Check(ConfigArgs),
+    /// Shows plugin libraries.
+    #[command(subcommand)]
+    Plugins(plugins::PluginsCommand),
+    /// Writes weights in nanoGPT's safetensors layout.
+    #[command(subcommand)]
+    Weights(weights::WeightsCommand),
+    /// Trains along a recorded PyTorch trajectory and says how far losses and gradients part.
+    Replay(replay::ReplayArgs),
+}
+
+/// A run file and what overrides it.
+#[derive(Debug, Args)]
+struct ConfigArgs {
+    /// The run file (TOML).
+    config: PathBuf,
+    /// Overrides a key: `--set train.lr=1e-4`; may stand several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Device to use instead of `run.device`: auto, cpu, cuda:N or wgpu.
+    #[arg(long)]
+    device: Option<String>,
+    /// Run folder to write instead of `<run.out>/<run.name>`.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("ALTGRAD_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => run::check(&args),
+        Command::Plugins(command) => plugins::run(command),
+        Command::Weights(command) => weights::run(command),
+        Command::Replay(args) => replay::run(&args),
+    };
+    result.unwrap_or_else(|diagnostic: Diagnostic| {
+        eprintln!("{diagnostic}");
+        ExitCode::from(diagnostic.fault.exit_code())
+    })
+}

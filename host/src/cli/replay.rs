@@ -1,0 +1,145 @@
+//! `replay`: parity with a recorded trajectory, as a command anyone can run.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+
+use crate::{
+    config::{DataSection, DatasetChoice, DeviceChoice, PluginsSection, TokenizerChoice},
+    data::{Batches, Corpus},
+    device::ComputeDevice,
+    diagnostic::{Diagnostic, Fault},
+    model::{Gpt, GptShape, Layout, Params, params, weights},
+    plugins::{OptimizerPlugin, Registry, instance::OptionTable},
+    quant::WeightQuant,
+    train::{
+        Trainer,
+        replay::{self, RecordedConfig, Recording},
+        update::OptimizerRun,
+    },
+};
+
+/// `altgrad-host replay`.
+#[derive(Debug, Args)]
+pub(super) struct ReplayArgs {
+    /// The trajectory log (JSON): config, and lr, loss, grad_norm and ix a step.
+    log: PathBuf,
+    /// Weights the recording started from (safetensors, nanoGPT's layout).
+    #[arg(long, value_name = "FILE")]
+    init: PathBuf,
+    /// The text the recording was made on; characters are its tokens.
+    #[arg(long, value_name = "FILE")]
+    text: PathBuf,
+    /// Recorded gradients of the first step, before clipping.
+    #[arg(long, value_name = "FILE")]
+    grads: Option<PathBuf>,
+    /// Folder of plugin libraries; by default `plugins` beside the executable.
+    #[arg(long, value_name = "DIR")]
+    plugins: Option<PathBuf>,
+    /// Device: auto, cpu, cuda:N or wgpu.
+    #[arg(long, default_value = "cpu")]
+    device: DeviceChoice,
+    /// Largest allowed |difference| of losses and gradient norms.
+    #[arg(long, default_value_t = 1e-3)]
+    tolerance: f64,
+    /// Largest allowed |difference| of the first loss.
+    #[arg(long, default_value_t = 1e-5)]
+    first_loss_tolerance: f64,
+    /// Largest allowed relative difference of a first gradient, L2 over the tensor.
+    #[arg(long, default_value_t = 1e-4)]
+    grads_tolerance: f64,
+}
+
+pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode, Diagnostic> {
+    let recording = Recording::read(&args.log)?;
+    let device = ComputeDevice::open(args.device)?;
+    let (mut trainer, batches) = prepare(args, &recording.config, &device)?;
+    let mut worst_grad: Option<(String, f64)> = None;
+    let steps = recording.replay(&mut trainer, &batches, |trainer, grads| {
+        let Some(file) = &args.grads else { return Ok(()) };
+        let errors = replay::relative_errors(trainer, grads, file)?;
+        worst_grad = errors.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        Ok(())
+    })?;
+    println!("step  lr        loss       |diff|    grad_norm  |diff|");
+    for (index, (step, recorded)) in steps.iter().zip(&recording.steps).enumerate() {
+        println!(
+            "{index:4}  {:.2e}  {:.6}  {:.2e}  {:.6}  {:.2e}",
+            recorded.lr, step.loss, step.loss_error, step.grad_norm, step.grad_norm_error
+        );
+    }
+    let worst = |error: fn(&replay::ReplayedStep) -> f64| steps.iter().map(error).fold(0.0, f64::max);
+    let checks = [
+        ("first loss", steps.first().map(|step| step.loss_error), args.first_loss_tolerance),
+        ("losses", Some(worst(|step| step.loss_error)), args.tolerance),
+        ("gradient norms", Some(worst(|step| step.grad_norm_error)), args.tolerance),
+        ("learning rates (relative)", Some(worst(|step| step.lr_error)), 1e-12),
+        ("first gradients (relative)", worst_grad.as_ref().map(|(_, error)| *error), args.grads_tolerance),
+    ];
+    let mut within = true;
+    for (what, error, tolerance) in checks {
+        let Some(error) = error else { continue };
+        // NaN is not within anything.
+        let fine = error <= tolerance;
+        within &= fine;
+        println!("{what:28} {error:.2e}  {} {tolerance:.0e}", if fine { "within" } else { "BEYOND" });
+    }
+    if let Some((name, _)) = worst_grad {
+        println!("largest gradient difference in {name}");
+    }
+    Ok(if within { ExitCode::SUCCESS } else { ExitCode::from(Fault::Run.exit_code()) })
+}
+
+fn prepare(
+    args: &ReplayArgs,
+    config: &RecordedConfig,
+    device: &ComputeDevice,
+) -> Result<(Trainer, Batches), Diagnostic> {
+    let section =
+        PluginsSection { dir: args.plugins.as_ref().map(|dir| dir.display().to_string()), load: None };
+    let registry = Registry::open(&section)?;
+    let corpus = Corpus::open(&DataSection {
+        dataset: DatasetChoice::Text(args.text.clone()),
+        tokenizer: TokenizerChoice::Char,
+        block_size: config.block_size,
+        batch_size: config.batch_size,
+    })?;
+    if corpus.tokenizer.vocab() != config.vocab_size {
+        let message = format!(
+            "the text has {} characters, the recording {}",
+            corpus.tokenizer.vocab(),
+            config.vocab_size
+        );
+        return Err(Diagnostic::config(message).at(args.text.display()));
+    }
+    let shape = GptShape {
+        vocab: config.vocab_size,
+        block_size: config.block_size,
+        n_layer: config.n_layer,
+        n_head: config.n_head,
+        n_embd: config.n_embd,
+        bias: config.bias,
+        tie_weights: true,
+    };
+    let layout = Layout::new(&shape);
+    let values = weights::read(&args.init, &layout)?;
+    let optimizer = OptimizerRun::new(adamw(&registry, config)?, &layout)?;
+    let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
+    let params = Params { layout, values };
+    let quant = WeightQuant::off();
+    let trainer = Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: 0.0, seed: 0 };
+    Ok((trainer, Batches::new(corpus, 0, config.batch_size, config.block_size)))
+}
+
+fn adamw(registry: &Registry, config: &RecordedConfig) -> Result<OptimizerPlugin, Diagnostic> {
+    let options = [
+        ("beta1", config.beta1),
+        ("beta2", config.beta2),
+        ("eps", config.eps),
+        ("weight_decay", config.weight_decay),
+    ];
+    let values: toml::Table =
+        options.into_iter().map(|(name, value)| (name.to_string(), toml::Value::Float(value))).collect();
+    let table = OptionTable { key: "optimizer", values: &values };
+    OptimizerPlugin::make(registry, "adamw", table).map_err(|(_, error)| error)
+}

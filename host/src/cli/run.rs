@@ -1,0 +1,85 @@
+//! `run` and `check`: a run file to a plan, and a plan to a run.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+
+use super::{ConfigArgs, progress::Progress};
+use crate::{
+    config,
+    diagnostic::{Diagnostic, Fault},
+    plan::Plan,
+    train::{
+        self, interrupt,
+        run::{Report, WEIGHTS},
+    },
+};
+
+/// `altgrad-host run`.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Stops after that many steps; the schedule stays the run file's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_steps: Option<u64>,
+    /// Shows errors only.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Makes the plan a command line asks for.
+pub(super) fn plan(args: &ConfigArgs) -> Result<Plan, Diagnostic> {
+    let mut overrides = args.set.clone();
+    overrides.extend(args.device.as_ref().map(|device| format!("run.device=\"{device}\"")));
+    let (config, source) = config::load(&args.config, &overrides)?;
+    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(&config.run.out).join(&config.run.name));
+    Plan::new(config, &source, folder)
+}
+
+pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
+    interrupt::install()?;
+    let plan = plan(&args.config)?;
+    if !args.quiet {
+        println!("{}", plan.summary());
+    }
+    let folder = plan.folder.clone();
+    let mut progress = Progress::new(args.quiet);
+    let report = train::run(plan, args.max_steps, &mut progress)?;
+    if !args.quiet {
+        println!("{}", closing_table(&report, &folder.display().to_string()));
+    }
+    for fault in &report.faults {
+        eprintln!("{fault}");
+    }
+    Ok(if report.interrupted {
+        ExitCode::from(interrupt::EXIT_CODE)
+    } else if report.faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        // The weights are sound, but records are missing somewhere: not a success.
+        ExitCode::from(Fault::Run.exit_code())
+    })
+}
+
+pub(super) fn check(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
+    println!("{}", plan(args)?.summary());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn closing_table(report: &Report, folder: &str) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    let loss = |loss: Option<f64>| loss.map_or("missing".to_string(), |loss| format!("{loss:.4} nats/token"));
+    let steps =
+        if report.interrupted { format!("{} (interrupted)", report.steps) } else { report.steps.to_string() };
+    table.add_row(["steps", &steps]);
+    table.add_row(["final training loss", &loss(report.final_loss)]);
+    table.add_row(["final validation loss", &loss(report.final_val_loss)]);
+    table.add_row(["best validation loss", &loss(report.best_val_loss)]);
+    table.add_row(["tokens/s", &report.tokens_per_s().map_or("missing".into(), |rate| format!("{rate:.0}"))]);
+    table.add_row(["run folder", folder]);
+    table.add_row(["weights", &format!("{folder}/{WEIGHTS}")]);
+    table
+}

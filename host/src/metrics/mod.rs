@@ -1,0 +1,75 @@
+//! Metrics: one record a step, names with `/`, missing values absent.
+//!
+//! A family's names and values are made in one file: [`train`], [`quant`]. Names and definitions follow the
+//! project's numerics page.
+
+pub mod quant;
+pub mod train;
+
+/// Whether a metric measures the run or the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nature {
+    /// Equal in equal runs, to the bit on one machine.
+    Reproducible,
+    /// Time, rate, memory: differs between equal runs.
+    Timing,
+}
+
+/// A metric's name and nature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricName {
+    /// `train/loss`.
+    pub name: &'static str,
+    /// What it measures.
+    pub nature: Nature,
+}
+
+impl MetricName {
+    /// A metric that is equal in equal runs.
+    #[must_use]
+    pub const fn value(name: &'static str) -> Self {
+        Self { name, nature: Nature::Reproducible }
+    }
+
+    /// A metric that measures this machine.
+    #[must_use]
+    pub const fn timing(name: &'static str) -> Self {
+        Self { name, nature: Nature::Timing }
+    }
+}
+
+/// The metrics of one step. What could not be computed is not in it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MetricRecord {
+    /// The step, from 0.
+    pub step: u64,
+    /// Values in the order they were recorded.
+    pub values: Vec<(MetricName, f64)>,
+}
+
+impl MetricRecord {
+    /// An empty record.
+    #[must_use]
+    pub fn new(step: u64) -> Self {
+        Self { step, values: Vec::new() }
+    }
+
+    /// Records a value.
+    pub fn push(&mut self, name: MetricName, value: f64) {
+        self.values.push((name, value));
+    }
+
+    /// Records a value if there is one.
+    pub fn push_some(&mut self, name: MetricName, value: Option<f64>) {
+        if let Some(value) = value {
+            self.push(name, value);
+        }
+    }
+}
+
+/// Every metric a run's rows may carry, in the order to show them.
+#[must_use]
+pub fn names(quantized: bool) -> Vec<MetricName> {
+    let quant: &[MetricName] = if quantized { &quant::NAMES } else { &[] };
+    train::NAMES.iter().chain(quant).chain(&train::TIMINGS).copied().collect()
+}

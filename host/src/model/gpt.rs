@@ -1,0 +1,138 @@
+//! GPT's forward pass and loss: pre-LayerNorm, learned positions, causal attention, exact-erf GELU.
+//!
+//! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test holds it to recorded
+//! losses and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
+
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation, module};
+
+use super::{
+    dropout::Dropout,
+    layout::{Affine, BlockLayout, GptShape, Layout},
+};
+use crate::{data::Batch, quant::WeightQuant};
+
+/// nanoGPT's and GPT-2's LayerNorm epsilon.
+const LAYER_NORM_EPS: f64 = 1e-5;
+
+/// A GPT of a given shape, without values.
+#[derive(Debug)]
+pub struct Gpt {
+    /// The shape.
+    pub shape: GptShape,
+}
+
+/// What one forward pass works with.
+#[derive(Debug)]
+pub struct Forward<'a> {
+    /// The parameter table.
+    pub layout: &'a Layout,
+    /// Values in its order, `[n]` each; tracked by autodiff in training.
+    pub weights: &'a [Tensor<1>],
+    /// How linear layers read their weights.
+    pub quant: &'a WeightQuant,
+    /// This pass's dropout.
+    pub dropout: Dropout,
+}
+
+impl Gpt {
+    /// Mean next-token cross-entropy of a batch, nats: `[1]`.
+    #[must_use]
+    pub fn loss(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<1> {
+        let logits = self.logits(pass, batch);
+        let [batch_size, block] = batch.shape;
+        let log_probs = activation::log_softmax(logits.reshape([batch_size * block, self.shape.vocab]), 1);
+        let targets = ids(&batch.targets, [batch_size * block, 1], &log_probs.device());
+        log_probs.gather(1, targets).mean().neg()
+    }
+
+    /// Logits of every position: `[batch, block, vocab]`.
+    #[must_use]
+    pub fn logits(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<3> {
+        let [_, block] = batch.shape;
+        let width = self.shape.n_embd;
+        let table = |id: usize, rows: usize| pass.weights[id].clone().reshape([rows, width]);
+        let device = pass.weights[pass.layout.wte].device();
+        let tokens = module::embedding(
+            table(pass.layout.wte, self.shape.vocab),
+            ids(&batch.inputs, batch.shape, &device),
+        );
+        let positions = table(pass.layout.wpe, self.shape.block_size).narrow(0, 0, block);
+        let mask = future(block, &device);
+        let mut x = pass.dropout.apply(tokens + positions.unsqueeze_dim(0));
+        for layout in &pass.layout.blocks {
+            x = self.block(pass, layout, x, &mask);
+        }
+        let x = norm(pass, pass.layout.ln_f, x);
+        pass.linear(Affine { weight: pass.layout.head, bias: None }, x)
+    }
+
+    /// One block. Shapes: `x` and the result `[batch, block, n_embd]`, `mask` `[1, 1, block, block]`.
+    fn block(
+        &self,
+        pass: &Forward<'_>,
+        layout: &BlockLayout,
+        x: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+    ) -> Tensor<3> {
+        let attended = self.attention(pass, layout, norm(pass, layout.ln_1, x.clone()), mask);
+        let x = x + attended;
+        let hidden = activation::gelu(pass.linear(layout.c_fc, norm(pass, layout.ln_2, x.clone())));
+        x + pass.dropout.apply(pass.linear(layout.mlp_proj, hidden))
+    }
+
+    /// Causal self-attention; heads are contiguous slices of q, k and v. Shapes as in [`Self::block`].
+    fn attention(
+        &self,
+        pass: &Forward<'_>,
+        layout: &BlockLayout,
+        x: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+    ) -> Tensor<3> {
+        let [batch, block, width] = x.dims();
+        let (heads, head) = (self.shape.n_head, width / self.shape.n_head);
+        let qkv = pass.linear(layout.c_attn, x);
+        // [batch, block, width] -> [batch, heads, block, head]
+        let part = |index: usize| {
+            qkv.clone().narrow(2, index * width, width).reshape([batch, block, heads, head]).swap_dims(1, 2)
+        };
+        let (q, k, v) = (part(0), part(1), part(2));
+        let scores = q.matmul(k.swap_dims(2, 3)).mul_scalar(1.0 / (head as f64).sqrt());
+        let scores = scores.mask_fill(mask.clone().expand([batch, heads, block, block]), f32::NEG_INFINITY);
+        let attention = pass.dropout.apply(activation::softmax(scores, 3));
+        let y = attention.matmul(v).swap_dims(1, 2).reshape([batch, block, width]);
+        pass.dropout.apply(pass.linear(layout.attn_proj, y))
+    }
+}
+
+impl Forward<'_> {
+    /// `y = x W^T + b` with the weight as the layer's format has it.
+    /// Shapes: `x` `[batch, block, in]`, weight `[out, in]`, result `[batch, block, out]`.
+    fn linear(&self, layer: Affine, x: Tensor<3>) -> Tensor<3> {
+        let [batch, block, inputs] = x.dims();
+        let outputs = self.layout.specs[layer.weight].shape[0];
+        let weight = self.quant.weight(layer.weight, self.weights[layer.weight].clone());
+        let y = x
+            .reshape([batch * block, inputs])
+            .matmul(weight.reshape([outputs, inputs]).transpose())
+            .reshape([batch, block, outputs]);
+        match layer.bias {
+            Some(bias) => y + self.weights[bias].clone().reshape([1, 1, outputs]),
+            None => y,
+        }
+    }
+}
+
+fn norm(pass: &Forward<'_>, layer: Affine, x: Tensor<3>) -> Tensor<3> {
+    let bias = layer.bias.map(|bias| pass.weights[bias].clone());
+    module::layer_norm(x, pass.weights[layer.weight].clone(), bias, LAYER_NORM_EPS)
+}
+
+/// True where position j lies in position i's future: `[1, 1, block, block]`.
+fn future(block: usize, device: &Device) -> Tensor<4, Bool> {
+    let mask: Vec<bool> = (0..block * block).map(|index| index % block > index / block).collect();
+    Tensor::from_data(TensorData::new(mask, [1, 1, block, block]), device)
+}
+
+fn ids(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+}

@@ -1,0 +1,16 @@
+//! The model: nanoGPT's GPT, as a table of named parameters and a forward pass over them.
+//!
+//! [`layout`] says which parameters there are and how they start, [`params`] holds their values, [`gpt`] is the
+//! forward pass and the loss, [`weights`] reads and writes safetensors. Linear layers read their weight
+//! through [`crate::quant`]; that is the only place where a number format touches the model.
+
+pub mod dropout;
+pub mod gpt;
+pub mod layout;
+pub mod params;
+pub mod weights;
+
+pub use dropout::Dropout;
+pub use gpt::{Forward, Gpt};
+pub use layout::{GptShape, Layout, ParamSpec};
+pub use params::Params;

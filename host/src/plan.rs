@@ -1,0 +1,175 @@
+//! The plan: a run file, loaded plugins and opened data made into a run that can start.
+//!
+//! The last place that says no: after it, only the machine can fail. It writes nothing.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use wildmatch::WildMatch;
+
+use crate::{
+    config::{RoundingChoice, RunConfig, Source},
+    data::{Batches, Corpus},
+    device::ComputeDevice,
+    diagnostic::Diagnostic,
+    metrics::{self, MetricName},
+    model::{Gpt, GptShape, Layout, Params, layout::ParamId, params, weights},
+    plugins::{
+        FormatPlugin, OptimizerPlugin, Registry, SinkPlugin,
+        instance::{KeyedDiagnostic, OptionTable},
+    },
+    quant::{Quantizer, WeightQuant},
+    run_folder::RunFolder,
+    train::{Trainer, schedule::Schedule, update::OptimizerRun},
+};
+use altgrad_plugin_api::Rounding;
+
+/// A run, ready to start.
+pub struct Plan {
+    /// The resolved run file.
+    pub config: RunConfig,
+    /// The loaded libraries.
+    pub registry: Registry,
+    /// Where tensors live.
+    pub device: ComputeDevice,
+    /// Batches of the corpus.
+    pub batches: Batches,
+    /// Parameters, quantizer and optimizer.
+    pub trainer: Trainer,
+    /// Learning rates.
+    pub schedule: Schedule,
+    /// Sinks, not opened.
+    pub sinks: Vec<SinkPlugin>,
+    /// Metrics a row may carry.
+    pub metrics: Vec<MetricName>,
+    /// The run folder, free when the plan was made.
+    pub folder: PathBuf,
+}
+
+impl Plan {
+    /// Checks a run against everything it needs. `folder` is where it will be written.
+    ///
+    /// # Errors
+    /// The first thing that does not fit, with its position in the run file.
+    pub fn new(config: RunConfig, source: &Source, folder: PathBuf) -> Result<Self, Diagnostic> {
+        RunFolder::check(&folder).map_err(|error| error.at(source.locate("run.name")))?;
+        let device =
+            ComputeDevice::open(config.run.device).map_err(|error| error.at(source.locate("run.device")))?;
+        let registry = Registry::open(&config.plugins)?;
+        for refusal in registry.refused() {
+            tracing::warn!("{}: {}", refusal.place.as_deref().unwrap_or_default(), refusal.message);
+        }
+        let placed = |(key, error): KeyedDiagnostic| place(error, source, &key);
+        let optimizer = OptimizerPlugin::make(
+            &registry,
+            &config.optimizer.name,
+            OptionTable { key: "optimizer", values: &config.optimizer.settings },
+        )
+        .map_err(placed)?;
+        let sinks = make_sinks(&registry, &config).map_err(placed)?;
+        let format = match &config.quant.weight {
+            Some(name) => Some(FormatPlugin::make(&registry, "quant.weight", name).map_err(placed)?),
+            None => None,
+        };
+        let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
+        let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
+        let layout = Layout::new(&shape);
+        let quant = weight_quant(&config, &layout, format).map_err(placed)?;
+        let metrics = metrics::names(config.quant.weight.is_some());
+        let optimizer = OptimizerRun::new(optimizer, &layout)?;
+        let params = starting_params(&config, layout, &device)?;
+        let seed = config.run.seed;
+        let trainer =
+            Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: config.model.dropout, seed };
+        let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
+        let schedule = Schedule::new(&config.train);
+        Ok(Self { config, registry, device, batches, trainer, schedule, sinks, metrics, folder })
+    }
+
+    /// Training tokens of one step.
+    #[must_use]
+    pub fn tokens_per_step(&self) -> u64 {
+        (self.config.train.grad_accum * self.config.data.batch_size * self.config.data.block_size) as u64
+    }
+
+    /// The run in a few lines, for people.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let corpus = self.batches.corpus();
+        let quant = match &self.config.quant.weight {
+            Some(format) => format!("weights {format}, {}", self.config.quant.rounding.name()),
+            None => "unquantized fp32".to_string(),
+        };
+        format!(
+            "{}: {} parameters, {}, optimizer {}, device {}\ndata: {}, {} training and {} validation tokens",
+            self.config.run.name,
+            self.trainer.params.layout.elements(),
+            quant,
+            self.config.optimizer.name,
+            self.device.label,
+            corpus.description,
+            corpus.train.len(),
+            corpus.val.len(),
+        )
+    }
+}
+
+/// Says where in the run file: beside the place the error brings itself (a library, a file).
+fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
+    let position = source.locate(key);
+    error.place = Some(match error.place.take() {
+        Some(own) if own != position => format!("{position} ({own})"),
+        _ => position,
+    });
+    error
+}
+
+fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkPlugin>, KeyedDiagnostic> {
+    let sinks = config.sink.iter().enumerate().map(|(index, sink)| {
+        let key = format!("sink.{index}");
+        SinkPlugin::make(registry, &sink.name, OptionTable { key: &key, values: &sink.settings })
+    });
+    sinks.collect()
+}
+
+fn weight_quant(
+    config: &RunConfig,
+    layout: &Layout,
+    format: Option<FormatPlugin>,
+) -> Result<WeightQuant, KeyedDiagnostic> {
+    let Some(format) = format else { return Ok(WeightQuant::off()) };
+    let mut weights: BTreeSet<ParamId> = layout.linear_weights().into_iter().collect();
+    for (index, pattern) in config.quant.exclude.iter().enumerate() {
+        let matcher = WildMatch::new(pattern);
+        let before = weights.len();
+        weights.retain(|&id| !matcher.matches(&layout.specs[id].name));
+        if weights.len() == before {
+            let names: Vec<&str> =
+                layout.linear_weights().iter().map(|&id| layout.specs[id].name.as_str()).take(5).collect();
+            let message = format!("the pattern `{pattern}` at `quant.exclude` matches no quantized weight");
+            let hint = format!("quantized weights are named like {}", names.join(", "));
+            return Err((format!("quant.exclude.{index}"), Diagnostic::config(message).hint(hint)));
+        }
+    }
+    let rounding = match config.quant.rounding {
+        RoundingChoice::NearestEven => Rounding::NearestEven,
+        RoundingChoice::NearestAway => Rounding::NearestAway,
+        RoundingChoice::TowardZero => Rounding::TowardZero,
+        RoundingChoice::Stochastic => Rounding::Stochastic,
+    };
+    Ok(WeightQuant::new(Arc::new(Quantizer::new(Arc::new(format))), rounding, weights, config.run.seed))
+}
+
+fn starting_params(config: &RunConfig, layout: Layout, device: &ComputeDevice) -> Result<Params, Diagnostic> {
+    match &config.model.init {
+        None => Ok(Params::init(layout, config.run.seed, &device.tensors)),
+        Some(file) => {
+            let values = weights::read(Path::new(file), &layout)?;
+            let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
+            Ok(Params { layout, values })
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Static checks of a library file before the dynamic loader sees it.
+//!
+//! The loader maps a file first and asks later: a truncated library kills the process with SIGBUS, and one for
+//! another machine is reported as "no such file". Here the same faults become sentences.
+
+use object::{
+    Endianness,
+    elf::{self, FileHeader64},
+    read::elf::{FileHeader, ProgramHeader},
+};
+
+/// What is wrong with `bytes` as a plugin library for this machine, and what to do about it.
+pub(super) fn fault(bytes: &[u8]) -> Option<(String, String)> {
+    check(bytes).err()
+}
+
+fn check(bytes: &[u8]) -> Result<(), (String, String)> {
+    let rebuild = || "rebuild the plugin for this machine".to_string();
+    if bytes.is_empty() {
+        return Err(("the file is empty".into(), "copy the library again".into()));
+    }
+    if !bytes.starts_with(&elf::ELFMAG) {
+        let hint = "a plugin is a `cdylib` built by cargo; see `plugins inspect`".to_string();
+        return Err(("the file is not a shared library (no ELF header)".into(), hint));
+    }
+    if bytes.get(4) != Some(&elf::ELFCLASS64.0) {
+        return Err(("the library is not a 64-bit one".into(), rebuild()));
+    }
+    let cut = |what: &str| {
+        (
+            format!("the library is cut short: {what} end beyond the file"),
+            "copy or build it again".to_string(),
+        )
+    };
+    let header = FileHeader64::<Endianness>::parse(bytes).map_err(|_| cut("its headers"))?;
+    let endian = header.endian().map_err(|_| ("unknown byte order".to_string(), rebuild()))?;
+    if header.e_machine(endian) != HOST_MACHINE {
+        let machine = header.e_machine(endian).0;
+        return Err((format!("the library is for another machine (ELF machine {machine})"), rebuild()));
+    }
+    if header.e_type(endian) != elf::ET_DYN {
+        return Err(("the file is an ELF file but not a shared library".into(), rebuild()));
+    }
+    let segments = header.program_headers(endian, bytes).map_err(|_| cut("its program headers"))?;
+    if segments.iter().any(|segment| !fits(segment.file_range(endian), bytes.len())) {
+        return Err(cut("its segments"));
+    }
+    let sections = (
+        header.e_shoff(endian),
+        u64::from(header.e_shnum(endian)).saturating_mul(u64::from(header.e_shentsize(endian))),
+    );
+    if !fits(sections, bytes.len()) {
+        return Err(cut("its section headers"));
+    }
+    Ok(())
+}
+
+/// Whether `(offset, size)` lies inside a file of `len` bytes.
+fn fits((offset, size): (u64, u64), len: usize) -> bool {
+    offset.checked_add(size).is_some_and(|end| end <= len as u64)
+}
+
+#[cfg(target_arch = "x86_64")]
+const HOST_MACHINE: elf::Machine = elf::EM_X86_64;
+#[cfg(target_arch = "aarch64")]
+const HOST_MACHINE: elf::Machine = elf::EM_AARCH64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(bytes: &[u8]) -> String {
+        fault(bytes).map_or("fine".into(), |(message, _)| message)
+    }
+
+    #[test]
+    fn what_is_no_library_is_said_to_be_none() {
+        assert_eq!(message(b""), "the file is empty");
+        assert_eq!(message(b"# just text\n"), "the file is not a shared library (no ELF header)");
+        assert_eq!(message(b"\x7fELF\x01\x01\x01"), "the library is not a 64-bit one");
+        assert!(message(b"\x7fELF\x02\x01\x01").contains("cut short"));
+    }
+
+    #[test]
+    fn the_test_binary_itself_passes_up_to_its_last_byte() {
+        let Ok(bytes) = std::env::current_exe().and_then(std::fs::read) else {
+            return println!("SKIPPED: the test binary cannot be read");
+        };
+        assert_eq!(message(&bytes), "fine");
+        for keep in [70, bytes.len() / 2, bytes.len() - 1] {
+            assert!(message(&bytes[..keep]).contains("cut short"), "{keep} bytes kept");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! One library file, checked in the order that keeps the host alive.
+//!
+//! Read once -> sha256 -> pin -> static ELF check -> dlopen (now, local, absolute) -> abi_stable header -> layout
+//! present -> two-way layout check -> build info (version, CPU features) -> descriptors. What fails is
+//! refused in one sentence that names the file. A pin is identity, not a sandbox: a plugin runs with
+//! the host's rights.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use altgrad_plugin_api::{
+    BuildInfo, Descriptor, PluginError, PluginKind,
+    abi::{
+        PluginModuleRef,
+        abi_stable::{
+            library::{LibHeader, LibraryError},
+            std_types::{RResult, RVec},
+        },
+    },
+};
+use sha2::{Digest, Sha256};
+
+use super::{elf, layout};
+use crate::{diagnostic::Diagnostic, raw};
+
+/// A plugin library that passed every check.
+pub struct LoadedLibrary {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Of the file's bytes, 64 hex digits.
+    pub sha256: String,
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// How it was built.
+    pub build: BuildInfo,
+    /// Its plugins, sorted by kind and id.
+    pub descriptors: Vec<Descriptor>,
+    pub(super) module: PluginModuleRef,
+}
+
+impl LoadedLibrary {
+    /// Loads the library at `path`, whose sha256 must be `pin` if one is given.
+    ///
+    /// # Errors
+    /// [`Fault::Plugin`](crate::diagnostic::Fault::Plugin) with the path as place.
+    pub fn load(path: &Path, pin: Option<&str>) -> Result<Self, Diagnostic> {
+        Self::load_checked(path, pin).map_err(|refusal| refusal.at(path.display()))
+    }
+
+    fn load_checked(path: &Path, pin: Option<&str>) -> Result<Self, Diagnostic> {
+        // An absolute path never goes through the library search path.
+        let path = fs::canonicalize(path)
+            .map_err(|error| refused(format!("cannot be read ({error})"), "check the path"))?;
+        let bytes = fs::read(&path)
+            .map_err(|error| refused(format!("cannot be read ({error})"), "check the file"))?;
+        let sha256 = hex(&Sha256::digest(&bytes));
+        if let Some(pin) = pin.filter(|pin| !pin.eq_ignore_ascii_case(&sha256)) {
+            let hint = format!("if the new build is meant, pin sha256 = \"{sha256}\"");
+            return Err(refused(format!("its sha256 is not the pinned {}...", short(pin)), hint));
+        }
+        if let Some((what, hint)) = elf::fault(&bytes) {
+            return Err(refused(what, hint));
+        }
+        let header = open(&path)?;
+        let module = check_types(header, &path)?;
+        let build = (module.build_info())();
+        check_cpu(&build)?;
+        let descriptors = descriptors(&module)?;
+        Ok(Self { path, sha256, bytes: bytes.len() as u64, build, descriptors, module })
+    }
+
+    /// The plugin of that kind and id.
+    #[must_use]
+    pub fn find(&self, kind: PluginKind, id: &str) -> Option<&Descriptor> {
+        self.descriptors.iter().find(|descriptor| descriptor.kind == kind && descriptor.id == id)
+    }
+}
+
+/// A refusal: why, as the end of "the library was refused: ...", and what to do.
+fn refused(why: impl AsRef<str>, hint: impl Into<String>) -> Diagnostic {
+    Diagnostic::plugin(format!("plugin library refused: {}", why.as_ref())).hint(hint)
+}
+
+fn open(path: &Path) -> Result<&'static LibHeader, Diagnostic> {
+    let header = raw::open_library(path).map_err(|error| {
+        let text = error.to_string().replace('\n', " ");
+        if text.contains("undefined symbol") && text.contains("root_bmodule") {
+            refused("it exports no plugin", "add `altgrad_plugin_api::export_plugin!(...)` to the crate")
+        } else {
+            refused(format!("the loader says: {text}"), "a library it needs is missing, or it is damaged")
+        }
+    })?;
+    header.upgrade().map_err(|_| {
+        refused("it was built with an incompatible abi_stable", "rebuild it against this host's plugin-api")
+    })
+}
+
+fn check_types(header: &'static LibHeader, path: &Path) -> Result<PluginModuleRef, Diagnostic> {
+    let Some(library) = header.layout() else {
+        let hint = "export it with `export_plugin!`, which always includes the type layout";
+        return Err(refused("it carries no type layout, so nothing about it can be checked", hint));
+    };
+    let theirs = header.version_strings().to_string();
+    let ours = BuildInfo::current().api_version.to_string();
+    if theirs.split('.').next() != ours.split('.').next() {
+        let hint = format!("rebuild it against plugin-api {ours}");
+        return Err(refused(format!("it was built against plugin-api {theirs}, this host has {ours}"), hint));
+    }
+    layout::check(library).map_err(|fault| {
+        let hint = match write_report(path, &fault.report) {
+            Some(file) => format!("rebuild it against plugin-api {ours}; full report in {}", file.display()),
+            None => format!("rebuild it against plugin-api {ours}"),
+        };
+        refused(fault.sentence, hint)
+    })?;
+    raw::root_module(header).map_err(|error: LibraryError| {
+        let text = error.to_string();
+        refused(text.lines().next().unwrap_or("its constructor failed"), "report it to the plugin's author")
+    })
+}
+
+/// The checker's hundreds of lines go to a file of their own, if one can be made.
+fn write_report(path: &Path, report: &str) -> Option<PathBuf> {
+    let name = path.file_stem()?.to_string_lossy();
+    let file =
+        tempfile::Builder::new().prefix(&format!("altgrad-layout-{name}-")).suffix(".txt").tempfile().ok()?;
+    fs::write(file.path(), report).ok()?;
+    file.keep().ok().map(|(_, kept)| kept)
+}
+
+fn check_cpu(build: &BuildInfo) -> Result<(), Diagnostic> {
+    let missing: Vec<&str> =
+        build.cpu_features.split(',').filter(|feature| !feature.is_empty() && !cpu_has(feature)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let why = format!("it needs CPU features this machine lacks: {}", missing.join(", "));
+    Err(refused(why, "rebuild it without `-C target-cpu` or on this machine"))
+}
+
+/// Whether this CPU has a feature a compiler may assume. Features outside this list are not checked.
+fn cpu_has(feature: &str) -> bool {
+    macro_rules! detect {
+        ($($name:tt),+) => {
+            match feature {
+                $($name => std::is_x86_feature_detected!($name),)+
+                _ => true,
+            }
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    return detect!(
+        "sse3",
+        "ssse3",
+        "sse4.1",
+        "sse4.2",
+        "popcnt",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "bmi1",
+        "bmi2",
+        "lzcnt",
+        "avx512f",
+        "avx512bw",
+        "avx512cd",
+        "avx512dq",
+        "avx512vl",
+        "avx512vnni",
+        "avx512bf16"
+    );
+    #[cfg(not(target_arch = "x86_64"))]
+    return true;
+}
+
+fn descriptors(module: &PluginModuleRef) -> Result<Vec<Descriptor>, Diagnostic> {
+    let listed: RResult<RVec<Descriptor>, PluginError> = (module.descriptors())();
+    let descriptors: Vec<Descriptor> = listed
+        .into_result()
+        .map_err(|error| refused(error.message.as_str(), error.hint.as_str()))?
+        .into_vec();
+    if descriptors.is_empty() {
+        return Err(refused("it lists no plugin", "name at least one in `export_plugin!`"));
+    }
+    for (index, descriptor) in descriptors.iter().enumerate() {
+        let id = descriptor.id.as_str();
+        let kind = descriptor.kind;
+        if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+            let hint = "use letters, digits, `-`, `_` and `.`";
+            return Err(refused(format!("its {kind} has the impossible name `{}`", id.escape_debug()), hint));
+        }
+        if descriptors[..index].iter().any(|other| other.kind == kind && other.id == id) {
+            return Err(refused(format!("it lists the {kind} `{id}` twice"), "give each its own name"));
+        }
+    }
+    Ok(descriptors)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn short(text: &str) -> &str {
+    text.get(..12).unwrap_or(text)
+}

@@ -1,0 +1,15 @@
+//! Plugins: from paths in a run file to instances that can be called.
+//!
+//! [`library`] turns one file into a checked library, [`registry`] finds files and refuses duplicates,
+//! [`instance`] makes the formats, optimizers and sinks a run calls. Nothing here knows of tensors of
+//! burn or of the training loop. Libraries are never unloaded.
+
+mod elf;
+pub mod instance;
+mod layout;
+pub mod library;
+pub mod registry;
+
+pub use instance::{FormatPlugin, OptimizerPlugin, SinkPlugin};
+pub use library::LoadedLibrary;
+pub use registry::Registry;

@@ -1,0 +1,146 @@
+//! The folder of a run: claimed before training, and the same set of files every time.
+//!
+//! `config.toml` (resolved), `run.json` (status, device, versions, plugins, timings), `weights.safetensors` at the
+//! end, and what sinks write. A folder that already holds something is refused.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::{diagnostic::Diagnostic, plugins::Registry};
+
+/// A claimed run folder.
+#[derive(Debug)]
+pub struct RunFolder {
+    /// Absolute.
+    path: PathBuf,
+    /// The outermost folder that was made for it.
+    created: Option<PathBuf>,
+}
+
+impl RunFolder {
+    /// Whether a run may be written there.
+    ///
+    /// # Errors
+    /// The folder holds something already, or is no folder.
+    pub fn check(path: &Path) -> Result<(), Diagnostic> {
+        let occupied = match fs::read_dir(path) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => {
+                return Err(
+                    Diagnostic::config(format!("the run folder cannot be used ({error})")).at(path.display())
+                );
+            }
+        };
+        if !occupied {
+            return Ok(());
+        }
+        Err(Diagnostic::config("the run folder is not empty").at(path.display()).hint(
+            "runs never overwrite each other: use `--out DIR` or `--set run.name=NAME`, or delete the folder",
+        ))
+    }
+
+    /// Makes the folder, where it does not exist.
+    ///
+    /// # Errors
+    /// As [`Self::check`], or it cannot be made.
+    pub fn claim(path: &Path) -> Result<Self, Diagnostic> {
+        Self::check(path)?;
+        let failed = |error: std::io::Error| {
+            Diagnostic::config(format!("cannot make the run folder ({error})"))
+                .at(path.display())
+                .hint("choose another place with `--out DIR`")
+        };
+        let path = std::path::absolute(path).map_err(failed)?;
+        let created = path.ancestors().take_while(|folder| !folder.exists()).last().map(Path::to_path_buf);
+        fs::create_dir_all(&path).map_err(failed)?;
+        Ok(Self { path, created })
+    }
+
+    /// Absolute path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file of the folder: complete or not at all.
+    ///
+    /// # Errors
+    /// The disk is full, or the folder has become read-only.
+    pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), Diagnostic> {
+        let path = self.path.join(name);
+        let write = || -> std::io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+            file.write_all(contents)?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        write().map_err(|error| Diagnostic::run(format!("cannot write ({error})")).at(path.display()))
+    }
+
+    /// Takes back a claim of a run that never started: removes what was made.
+    pub fn discard(self) {
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        // Folders go only while they are empty, so nothing of others is touched.
+        for folder in self.path.ancestors() {
+            let ours = self.created.as_ref().is_some_and(|created| folder.starts_with(created));
+            if !ours || fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// What `run.json` says of the host and the plugins.
+#[must_use]
+pub fn environment(registry: &Registry, device: &str) -> Value {
+    let plugins: Vec<Value> = registry
+        .libraries()
+        .iter()
+        .map(|library| {
+            let provides: Vec<String> = library
+                .descriptors
+                .iter()
+                .map(|descriptor| format!("{} {} {}", descriptor.kind, descriptor.id, descriptor.version))
+                .collect();
+            json!({
+                "path": library.path,
+                "sha256": library.sha256,
+                "provides": provides,
+                "api_version": library.build.api_version.as_str(),
+                "rustc": library.build.rustc.as_str(),
+            })
+        })
+        .collect();
+    json!({
+        "host_version": env!("CARGO_PKG_VERSION"),
+        "device": device,
+        "threads": rayon::current_num_threads(),
+        "plugins": plugins,
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_occupied_folder_is_refused_and_a_discarded_claim_leaves_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("runs/exp");
+        let folder = RunFolder::claim(&path).unwrap();
+        folder.write("config.toml", b"x").unwrap();
+        assert_eq!(RunFolder::claim(&path).unwrap_err().message, "the run folder is not empty");
+        folder.discard();
+        assert!(!root.path().join("runs").exists());
+        assert!(root.path().exists());
+    }
+}

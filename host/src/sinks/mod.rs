@@ -1,0 +1,82 @@
+//! Sinks: every record to every sink, each on its own thread behind a bounded queue.
+//!
+//! The training thread never waits for a sink. A full queue drops the row and counts it; a failed sink is
+//! closed; both are reported, neither ends the run. [`worker`] is the thread of one sink.
+
+mod worker;
+
+use std::{sync::Arc, time::Duration};
+
+use altgrad_plugin_api::RunOutcome;
+
+use crate::{
+    diagnostic::Diagnostic,
+    metrics::{MetricName, MetricRecord},
+    plugins::SinkPlugin,
+};
+use worker::Worker;
+
+/// How long all sinks together may take to finish.
+const FINISH_DEADLINE: Duration = Duration::from_secs(30);
+
+/// What a sink is told when it is opened.
+#[derive(Debug, Clone)]
+pub struct RunFacts {
+    /// The run's name.
+    pub name: String,
+    /// The run folder, absolute.
+    pub folder: String,
+    /// The resolved run file.
+    pub config_toml: String,
+    /// Metrics a row may carry.
+    pub metrics: Vec<MetricName>,
+}
+
+/// The sinks of a run.
+pub struct Sinks {
+    workers: Vec<Worker>,
+}
+
+impl Sinks {
+    /// Starts a thread a sink and opens them all.
+    ///
+    /// # Errors
+    /// The first sink that cannot be opened; the others are finished as failed.
+    pub fn open(plugins: Vec<SinkPlugin>, facts: RunFacts) -> Result<Self, Diagnostic> {
+        let facts = Arc::new(facts);
+        let mut sinks = Self { workers: Vec::new() };
+        for plugin in plugins {
+            match Worker::open(plugin, facts.clone()) {
+                Ok(worker) => sinks.workers.push(worker),
+                Err(diagnostic) => {
+                    sinks.finish(&[], RunOutcome::Failed);
+                    return Err(diagnostic);
+                }
+            }
+        }
+        Ok(sinks)
+    }
+
+    /// Hands a row to every sink; never waits.
+    pub fn write(&mut self, record: MetricRecord) {
+        let record = Arc::new(record);
+        for worker in &mut self.workers {
+            worker.write(record.clone());
+        }
+    }
+
+    /// What went wrong in sinks since the last call: each fault once.
+    pub fn new_faults(&mut self) -> Vec<Diagnostic> {
+        self.workers.iter_mut().filter_map(Worker::new_fault).collect()
+    }
+
+    /// Hands over the closing values, ends the sinks and waits for them, up to a deadline. Returns what went
+    /// wrong over the whole run, rows that were dropped included.
+    pub fn finish(self, summary: &[(MetricName, f64)], outcome: RunOutcome) -> Vec<Diagnostic> {
+        let deadline = std::time::Instant::now() + FINISH_DEADLINE;
+        for worker in &self.workers {
+            worker.finish(summary.to_vec(), outcome);
+        }
+        self.workers.into_iter().flat_map(|worker| worker.join(deadline)).collect()
+    }
+}

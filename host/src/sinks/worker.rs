@@ -1,0 +1,155 @@
+//! One sink's thread: takes messages off the queue and calls the plugin.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
+    },
+    thread,
+    time::Instant,
+};
+
+use altgrad_plugin_api::{
+    MetricName as ApiName, RunInfo, RunOutcome,
+    abi::abi_stable::std_types::{ROption, RSlice},
+    sink::Metric,
+};
+
+use super::RunFacts;
+use crate::{
+    diagnostic::Diagnostic,
+    metrics::{MetricName, MetricRecord, Nature},
+    plugins::SinkPlugin,
+};
+
+/// Rows a sink may lag behind before rows are dropped.
+const QUEUE: usize = 4096;
+
+enum Message {
+    Row(Arc<MetricRecord>),
+    Finish(Vec<(MetricName, f64)>, RunOutcome),
+}
+
+/// The training thread's end of a sink.
+pub(super) struct Worker {
+    name: String,
+    queue: SyncSender<Message>,
+    /// Closed when the thread is done.
+    done: Receiver<()>,
+    /// Why the thread stopped taking rows.
+    fault: Arc<Mutex<Option<Diagnostic>>>,
+    fault_reported: bool,
+    dropped: u64,
+}
+
+impl Worker {
+    /// Starts the thread and waits until the plugin has opened.
+    pub(super) fn open(plugin: SinkPlugin, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
+        let name = plugin.identity.name.clone();
+        let (queue, messages) = mpsc::sync_channel(QUEUE);
+        let (opened, open_result) = mpsc::channel();
+        let (done_sender, done) = mpsc::channel();
+        let fault = Arc::new(Mutex::new(None));
+        let thread_fault = fault.clone();
+        thread::Builder::new()
+            .name(format!("sink-{name}"))
+            .spawn(move || {
+                serve(plugin, &facts, &opened, &messages, &thread_fault);
+                drop(done_sender);
+            })
+            .map_err(|error| {
+                Diagnostic::run(format!("cannot start the thread of sink `{name}` ({error})"))
+            })?;
+        open_result.recv().unwrap_or_else(|_| {
+            Err(Diagnostic::run(format!("the thread of sink `{name}` ended while opening")))
+        })?;
+        Ok(Self { name, queue, done, fault, fault_reported: false, dropped: 0 })
+    }
+
+    pub(super) fn write(&mut self, record: Arc<MetricRecord>) {
+        // A closed queue means that the sink has failed; its fault says why.
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+            self.queue.try_send(Message::Row(record))
+        {
+            self.dropped += 1;
+        }
+    }
+
+    pub(super) fn new_fault(&mut self) -> Option<Diagnostic> {
+        if self.fault_reported {
+            return None;
+        }
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.fault_reported = fault.is_some();
+        fault
+    }
+
+    pub(super) fn finish(&self, summary: Vec<(MetricName, f64)>, outcome: RunOutcome) {
+        // Blocks only while a full queue drains; a dead thread has closed it.
+        let _ = self.queue.send(Message::Finish(summary, outcome));
+    }
+
+    /// Waits for the thread; what went wrong in this sink.
+    pub(super) fn join(self, deadline: Instant) -> Vec<Diagnostic> {
+        let mut faults = Vec::new();
+        let patience = deadline.saturating_duration_since(Instant::now());
+        if matches!(self.done.recv_timeout(patience), Err(RecvTimeoutError::Timeout)) {
+            faults.push(Diagnostic::run(format!("sink `{}` did not finish in time", self.name)));
+        }
+        faults.extend(self.fault.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if self.dropped > 0 {
+            faults.push(Diagnostic::run(format!("sink `{}` is missing {} rows", self.name, self.dropped)));
+        }
+        faults
+    }
+}
+
+/// The thread's life: open, rows, finish. Stops at the first fault.
+fn serve(
+    mut plugin: SinkPlugin,
+    facts: &RunFacts,
+    opened: &mpsc::Sender<Result<(), Diagnostic>>,
+    messages: &Receiver<Message>,
+    fault: &Mutex<Option<Diagnostic>>,
+) {
+    let open = open(&mut plugin, facts);
+    let failed = open.is_err();
+    let _ = opened.send(open);
+    if failed {
+        return;
+    }
+    for message in messages {
+        let (result, last) = match message {
+            Message::Row(record) => (plugin.log(record.step, &metrics(&record.values)), false),
+            Message::Finish(summary, outcome) => {
+                (plugin.summary(&metrics(&summary)).and_then(|()| plugin.finish(outcome)), true)
+            }
+        };
+        if let Err(diagnostic) = result {
+            *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(diagnostic);
+            return;
+        }
+        if last {
+            return;
+        }
+    }
+}
+
+fn open(plugin: &mut SinkPlugin, facts: &RunFacts) -> Result<(), Diagnostic> {
+    let names: Vec<ApiName<'_>> = facts.metrics.iter().map(api_name).collect();
+    plugin.open(&RunInfo {
+        name: facts.name.as_str().into(),
+        folder: facts.folder.as_str().into(),
+        config_toml: facts.config_toml.as_str().into(),
+        metrics: RSlice::from_slice(&names),
+        resume_step: ROption::RNone,
+    })
+}
+
+fn metrics(values: &[(MetricName, f64)]) -> Vec<Metric<'_>> {
+    values.iter().map(|(name, value)| Metric { name: api_name(name), value: *value }).collect()
+}
+
+fn api_name(name: &MetricName) -> ApiName<'_> {
+    ApiName { name: name.name.into(), timing: name.nature == Nature::Timing }
+}

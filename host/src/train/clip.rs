@@ -1,0 +1,65 @@
+//! Clipping by the global norm: one norm over all parameters, as in PyTorch's `clip_grad_norm_`.
+
+use burn::tensor::Tensor;
+
+use crate::{diagnostic::Diagnostic, model::params};
+
+/// Keeps the coefficient finite for a zero norm, and equal to PyTorch's.
+const EPS: f64 = 1e-6;
+
+/// The gradients' norm before and after clipping.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GradNorm {
+    /// Global L2 norm before.
+    pub before: f64,
+    /// Global L2 norm after.
+    pub after: f64,
+}
+
+/// Scales all gradients by `min(1, limit / (norm + 1e-6))`; a `limit` of 0 scales nothing.
+/// Reads the device: one sync.
+///
+/// # Errors
+/// The device failed.
+pub fn by_global_norm(grads: &mut [Tensor<1>], limit: f64) -> Result<GradNorm, Diagnostic> {
+    let squares: Vec<Tensor<1>> = grads.iter().map(|grad| (grad.clone() * grad.clone()).sum()).collect();
+    let squares = params::read_f32(Tensor::cat(squares, 0))?;
+    let before = squares.iter().map(|square| f64::from(*square)).sum::<f64>().sqrt();
+    let coefficient = limit / (before + EPS);
+    // A NaN norm compares false: the gradients stay as they are, and the step reports the NaN.
+    if limit == 0.0 || !(coefficient < 1.0) {
+        return Ok(GradNorm { before, after: before });
+    }
+    for grad in grads {
+        *grad = grad.clone().mul_scalar(coefficient as f32);
+    }
+    Ok(GradNorm { before, after: before * coefficient })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::device::ComputeDevice;
+
+    fn clipped(limit: f64) -> (GradNorm, Vec<f32>) {
+        let device = ComputeDevice::cpu().tensors;
+        let mut grads = [params::flat(vec![3.0], &device), params::flat(vec![0.0, 4.0], &device)];
+        let norm = by_global_norm(&mut grads, limit).unwrap();
+        (norm, grads.into_iter().flat_map(|grad| params::read_f32(grad).unwrap()).collect())
+    }
+
+    #[test]
+    fn one_norm_over_all_tensors() {
+        let (norm, grads) = clipped(1.0);
+        assert_eq!(norm.before, 5.0);
+        assert!((norm.after - 1.0).abs() < 1e-6);
+        assert!((grads[0] - 0.6).abs() < 1e-6 && (grads[2] - 0.8).abs() < 1e-6);
+    }
+
+    #[test]
+    fn small_gradients_and_no_limit_change_nothing() {
+        assert_eq!(clipped(10.0).1, [3.0, 0.0, 4.0]);
+        assert_eq!(clipped(0.0).1, [3.0, 0.0, 4.0]);
+    }
+}

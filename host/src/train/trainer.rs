@@ -1,0 +1,109 @@
+//! The trainer: parameters and what a step does to them. It computes; the loop decides.
+
+use burn::tensor::Tensor;
+
+use super::update::OptimizerRun;
+use crate::{
+    data::Batch,
+    diagnostic::Diagnostic,
+    model::{Dropout, Forward, Gpt, Params, params},
+    quant::WeightQuant,
+};
+
+/// Everything a step reads and writes.
+pub struct Trainer {
+    /// The model's shape and forward pass.
+    pub gpt: Gpt,
+    /// The parameters.
+    pub params: Params,
+    /// How linear layers read their weights.
+    pub quant: WeightQuant,
+    /// The optimizer.
+    pub optimizer: OptimizerRun,
+    /// Probability of dropout in training.
+    pub dropout: f32,
+    /// Seed of the dropout stream.
+    pub seed: u64,
+}
+
+/// A step's mean loss and gradients, in the layout's order.
+#[derive(Debug)]
+pub struct Gradients {
+    /// Nats per token, over all micro-batches.
+    pub loss: f64,
+    /// `[n]` each.
+    pub grads: Vec<Tensor<1>>,
+}
+
+impl Trainer {
+    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first
+    /// of them. Reads the device once a micro-batch.
+    ///
+    /// # Errors
+    /// A plugin or the device failed.
+    pub fn gradients(&mut self, batches: &[Batch], first_micro_batch: u64) -> Result<Gradients, Diagnostic> {
+        let share = 1.0 / batches.len() as f32;
+        let mut loss = 0.0;
+        let mut sums: Vec<Tensor<1>> = Vec::new();
+        for (index, batch) in batches.iter().enumerate() {
+            let dropout = Dropout::train(self.dropout, self.seed, first_micro_batch + index as u64);
+            let weights: Vec<Tensor<1>> = self
+                .params
+                .values
+                .iter()
+                .map(|value| Tensor::from_inner(value.clone()).require_grad())
+                .collect();
+            let pass =
+                Forward { layout: &self.params.layout, weights: &weights, quant: &self.quant, dropout };
+            // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
+            let scaled = self.gpt.loss(&pass, batch).mul_scalar(share);
+            let tape = scaled.backward();
+            let grads = weights.iter().zip(&self.params.layout.specs).map(|(weight, spec)| {
+                weight.grad(&tape).ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))
+            });
+            let grads = grads.collect::<Result<Vec<_>, _>>()?;
+            sums = if sums.is_empty() {
+                grads
+            } else {
+                sums.into_iter().zip(grads).map(|(a, b)| a + b).collect()
+            };
+            loss += f64::from(params::read_f32(scaled.inner())?[0]);
+        }
+        Ok(Gradients { loss, grads: sums })
+    }
+
+    /// Mean loss over held-out batches, with the weights as training sees them. Touches no training state.
+    ///
+    /// # Errors
+    /// A plugin or the device failed.
+    pub fn loss(&self, batches: impl Iterator<Item = Batch>) -> Result<f64, Diagnostic> {
+        let (mut sum, mut count) = (0.0, 0u32);
+        for batch in batches {
+            let pass = Forward {
+                layout: &self.params.layout,
+                weights: &self.params.values,
+                quant: &self.quant,
+                dropout: Dropout::off(),
+            };
+            sum += f64::from(params::read_f32(self.gpt.loss(&pass, &batch))?[0]);
+            count += 1;
+        }
+        Ok(sum / f64::from(count))
+    }
+
+    /// One optimizer step with the given gradients.
+    ///
+    /// # Errors
+    /// The optimizer plugin failed.
+    pub fn update(&mut self, grads: Vec<Tensor<1>>, lr: f64) -> Result<(), Diagnostic> {
+        self.optimizer.step(&mut self.params, grads, &self.quant, lr)
+    }
+
+    /// The parameters, in the layout's order. Reads the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn weights(&self) -> Result<Vec<Vec<f32>>, Diagnostic> {
+        self.params.values.iter().map(|value| params::read_f32(value.clone())).collect()
+    }
+}

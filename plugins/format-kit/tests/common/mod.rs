@@ -1,0 +1,79 @@
+//! The slow, obvious definition of rounding, and the formats to hold against it.
+#![allow(clippy::unwrap_used, dead_code)]
+
+use altgrad_format_kit::MinifloatGrid;
+use altgrad_plugin_api::{Domain, Rounding};
+
+pub const DOMAINS: [Domain; 3] = [Domain::Ieee, Domain::Fn, Domain::Fin];
+
+/// Calls `$check::<E, M>()` for the whole 8-bit family, FP16 and BF16.
+#[macro_export]
+macro_rules! for_all_formats {
+    ($check:ident) => {
+        $check::<0, 7>();
+        $check::<1, 6>();
+        $check::<2, 5>();
+        $check::<3, 4>();
+        $check::<4, 3>();
+        $check::<5, 2>();
+        $check::<6, 1>();
+        $check::<7, 0>();
+        $check::<5, 10>();
+        $check::<8, 7>();
+    };
+}
+
+/// SplitMix64: test inputs only.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn bits(&mut self) -> u32 {
+        (self.next() >> 32) as u32
+    }
+}
+
+/// The finite magnitudes in order of their codes, and rounding by search among them.
+pub struct Reference {
+    pub values: Vec<f64>,
+}
+
+impl Reference {
+    pub fn new(grid: &MinifloatGrid) -> Self {
+        Self { values: (0..=grid.max_code()).map(|code| grid.decode(code).into()).collect() }
+    }
+
+    /// Magnitude code of a non-NaN `x`. Every f64 operation here is exact.
+    pub fn code(&self, x: f32, rounding: Rounding, word: u32) -> usize {
+        let x = f64::from(x).abs();
+        let last = self.values.len() - 1;
+        if x >= self.values[last] {
+            return last;
+        }
+        let below = self.values.partition_point(|&value| value <= x) - 1;
+        let (a, b) = (self.values[below], self.values[below + 1]);
+        let middle = f64::midpoint(a, b);
+        let up = match rounding {
+            Rounding::NearestEven => x > middle || (x == middle && below % 2 == 1),
+            Rounding::NearestAway => x >= middle,
+            Rounding::TowardZero => false,
+            // b - a is a power of two, so the quotient is exact too.
+            Rounding::Stochastic => f64::from(word) < ((x - a) / (b - a) * 2f64.powi(32)).floor(),
+        };
+        below + usize::from(up)
+    }
+
+    /// `x` rounded, as f32 bits; NaN as it came.
+    pub fn value_bits(&self, x: f32, rounding: Rounding, word: u32) -> u32 {
+        if x.is_nan() {
+            return x.to_bits();
+        }
+        (self.values[self.code(x, rounding, word)] as f32).copysign(x).to_bits()
+    }
+}

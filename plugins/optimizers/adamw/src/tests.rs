@@ -1,0 +1,149 @@
+//! AdamW against PyTorch's own numbers, a plain f64 reference, and its edges.
+#![allow(clippy::unwrap_used)]
+
+use altgrad_plugin_api::ConfigValue;
+
+use super::*;
+
+fn adamw(given: &[(&str, ConfigValue)]) -> Result<AdamW, PluginError> {
+    let given = given.iter().map(|(name, value)| (name.to_string(), value.clone()));
+    AdamW::new(&Config::resolve(&AdamW::descriptor().options, given).unwrap())
+}
+
+/// A parameter and its states between steps.
+#[derive(Clone)]
+struct Param {
+    shape: Vec<u64>,
+    w: Vec<f32>,
+    m: Vec<f32>,
+    v: Vec<f32>,
+}
+
+impl Param {
+    fn new(shape: &[u64], w: &[f32]) -> Self {
+        Self { shape: shape.to_vec(), w: w.to_vec(), m: vec![0.0; w.len()], v: vec![0.0; w.len()] }
+    }
+
+    fn step(&mut self, optimizer: &AdamW, lr: f64, update: u64, grad: &[f32]) -> Result<(), PluginError> {
+        let info = ParamInfo { name: "w".into(), shape: self.shape.as_slice().into() };
+        let states = &mut [self.m.as_mut_slice(), self.v.as_mut_slice()];
+        let scalars = StepScalars { lr, update };
+        optimizer.step(Step { info, param: &mut self.w, grad, states, scalars, grid: None })
+    }
+}
+
+fn words(text: &str) -> Vec<f32> {
+    text.split(' ').map(|word| f32::from_bits(u32::from_str_radix(word, 16).unwrap())).collect()
+}
+
+fn assert_close(got: &[f32], expected: &[f32], tolerance: f32, what: &str) {
+    for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
+        let allowed = tolerance * expected.abs().max(1e-3);
+        assert!((got - expected).abs() <= allowed, "{what}, element {i}: {got:e}, expected {expected:e}");
+    }
+}
+
+/// The recorded run's header says how it was made.
+#[test]
+fn a_hundred_steps_of_pytorch() {
+    let optimizer = adamw(&[]).unwrap();
+    let (mut matrix, mut vector) = (Param::new(&[3, 4], &[]), Param::new(&[12], &[]));
+    let mut compared = 0;
+    for line in include_str!("../tests/data/torch_adamw.txt").lines() {
+        let (key, rest) = line.split_once(' ').unwrap();
+        let (first, values) = rest.split_once(' ').unwrap();
+        match key {
+            "start" if first == "matrix" => matrix = Param::new(&[3, 4], &words(values)),
+            "start" => vector = Param::new(&[12], &words(values)),
+            "grad" => {
+                let t: u64 = first.parse().unwrap();
+                let lr = 1e-3 * (t as f64 / 10.0).min(1.0) * if t < 50 { 1.0 } else { 0.5 };
+                matrix.step(&optimizer, lr, t, &words(values)).unwrap();
+                vector.step(&optimizer, lr, t, &words(values)).unwrap();
+            }
+            "after" => {
+                let (name, values) = values.split_once(' ').unwrap();
+                let got = if name == "matrix" { &matrix.w } else { &vector.w };
+                assert_close(got, &words(values), 1e-6, line.split_at(16).0);
+                compared += 1;
+            }
+            _ => assert_eq!(key, "#"),
+        }
+    }
+    assert_eq!(compared, 10);
+}
+
+/// The textbook formula, all in f64: w - lr * m_hat / (sqrt(v_hat) + eps) - lr * wd * w.
+fn reference_step(state: &mut [f64; 3], g: f64, lr: f64, wd: f64, t: i32) {
+    let [w, m, v] = state;
+    *m = 0.9 * *m + 0.1 * g;
+    *v = 0.95 * *v + 0.05 * g * g;
+    let (m_hat, v_hat) = (*m / (1.0 - 0.9f64.powi(t)), *v / (1.0 - 0.95f64.powi(t)));
+    *w -= lr * m_hat / (v_hat.sqrt() + 1e-8) + lr * wd * *w;
+}
+
+#[test]
+fn a_hundred_steps_of_the_formula() {
+    for (shape, wd) in [(vec![4, 5], 0.1), (vec![20], 0.0)] {
+        let optimizer = adamw(&[]).unwrap();
+        let start: Vec<f32> = (0..20).map(|i| (i as f32 - 9.5) * 0.1).collect();
+        let mut param = Param::new(&shape, &start);
+        let mut reference: Vec<[f64; 3]> = start.iter().map(|&w| [f64::from(w), 0.0, 0.0]).collect();
+        for t in 1..=100 {
+            let grad: Vec<f32> =
+                (0..20).map(|i| ((i * 37 + t * 101) as f32).sin() * 10f32.powi(i % 5 - 3)).collect();
+            param.step(&optimizer, 1e-3, t as u64, &grad).unwrap();
+            for (state, &g) in reference.iter_mut().zip(&grad) {
+                reference_step(state, f64::from(g), 1e-3, wd, t);
+            }
+        }
+        let expected: Vec<f32> = reference.iter().map(|state| state[0] as f32).collect();
+        assert_close(&param.w, &expected, 1e-5, "after 100 steps");
+    }
+}
+
+#[test]
+fn decay_is_for_matrices_unless_asked() {
+    let rows = [(false, vec![2], 1.0), (false, vec![2, 1], 0.9), (false, vec![], 1.0), (true, vec![2], 0.9)];
+    for (decay_1d, shape, factor) in rows {
+        let optimizer = adamw(&[("decay_1d", ConfigValue::Bool(decay_1d))]).unwrap();
+        let mut param = Param::new(&shape, &[2.0, -3.0]);
+        param.step(&optimizer, 1.0, 1, &[0.0, 0.0]).unwrap();
+        // A zero gradient moves nothing: 0 / (0 + eps) = 0, and what is left is decay.
+        assert_eq!(param.w, [2.0 * factor, -3.0 * factor], "decay_1d {decay_1d}, shape {shape:?}");
+        assert_eq!((param.m, param.v), (vec![0.0; 2], vec![0.0; 2]));
+    }
+}
+
+#[test]
+fn the_first_step_has_the_length_of_the_learning_rate() {
+    let optimizer = adamw(&[("weight_decay", ConfigValue::Float(0.0))]).unwrap();
+    let mut param = Param::new(&[1, 3], &[0.0; 3]);
+    param.step(&optimizer, 0.01, 1, &[5.0, -1e-3, 1e3]).unwrap();
+    assert_close(&param.w, &[-0.01, 0.01, -0.01], 2e-5, "first step");
+}
+
+#[test]
+fn a_nan_gradient_is_not_hidden() {
+    let mut param = Param::new(&[2], &[1.0, 1.0]);
+    param.step(&adamw(&[]).unwrap(), 0.1, 1, &[f32::NAN, 0.0]).unwrap();
+    assert!(param.w[0].is_nan() && param.w[1] == 1.0);
+}
+
+#[test]
+fn impossible_calls_are_refused() {
+    for name in ["beta1", "beta2"] {
+        let error = adamw(&[(name, ConfigValue::Float(1.0))]).unwrap_err();
+        assert_eq!(error.message, format!("`{name}` must be below 1, is 1"));
+    }
+    let optimizer = adamw(&[]).unwrap();
+    let mut param = Param::new(&[2], &[1.0, 1.0]);
+    assert!(param.step(&optimizer, 0.1, 0, &[0.0; 2]).is_err());
+    let error = param.step(&optimizer, 0.1, 1, &[0.0; 3]).unwrap_err();
+    assert_eq!(error.message, "`w` has 2 elements, gradient and states [3, 2, 2]");
+    let info = ParamInfo { name: "w".into(), shape: [2u64].as_slice().into() };
+    assert_eq!(optimizer.states(&info).len(), 2);
+    let scalars = StepScalars { lr: 0.1, update: 1 };
+    let step = Step { info, param: &mut param.w, grad: &[0.0; 2], states: &mut [], scalars, grid: None };
+    assert_eq!(optimizer.step(step).unwrap_err().message, "`w` needs 2 states, has 0");
+}
