@@ -110,7 +110,7 @@ extern "C" fn get_extension(_: RStr<'_>) -> ROption<&'static Extension> {
 
 /// Registers plugins of this crate and exports the library: the one line of a plugin crate.
 ///
-/// ```ignore
+/// ```text
 /// altgrad_plugin_api::export_plugin!(format E5M2);
 /// altgrad_plugin_api::export_plugin!(format Posit8, format Lns8, optimizer Madam);
 /// ```
@@ -150,7 +150,7 @@ macro_rules! export_plugin {
 
 /// Adds one more plugin to a library that [`export_plugin!`](crate::export_plugin) exports elsewhere.
 ///
-/// ```ignore
+/// ```text
 /// altgrad_plugin_api::register!(format Posit8);
 /// ```
 #[macro_export]

@@ -142,7 +142,9 @@ impl OptionSpec {
                 Some(format!("must be between {} and {}, is {number}", self.min, self.max))
             }
             ConfigValue::Text(text) if !self.choices.is_empty() && !self.choices.contains(text) => {
-                Some(format!("must be one of {}, is `{text}`", self.choices.join(", ")))
+                let named: Vec<&str> =
+                    self.choices.iter().map(RString::as_str).filter(|name| !name.is_empty()).collect();
+                Some(format!("must be one of {}, is `{text}`", named.join(", ")))
             }
             _ => None,
         }

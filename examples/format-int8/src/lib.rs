@@ -1,1 +1,141 @@
-//! An example, being written.
+//! A number format in one file: symmetric INT8, the grid -127, -126, .. 127.
+//!
+//! It is no minifloat, so its spec is a table of what each code means. Codes are two's complement; 0x80 would be
+//! -128 and make the grid lopsided, so here it is NaN. INT8 has no -0: encoding loses that sign.
+//! Refuses the rounding modes it does not implement. Shared machinery for minifloats is in `altgrad-format-kit`.
+
+use altgrad_plugin_api::{
+    Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding,
+};
+
+/// The format; it has no options, so there is nothing to keep.
+#[derive(Debug)]
+pub struct Int8;
+
+const MAX: f32 = 127.0;
+const NAN_CODE: u16 = 0x80;
+
+/// What each of the two modes does with a scaled value. A tie to the even integer is a tie to the even code.
+fn round_for(rounding: Rounding) -> Result<fn(f32) -> f32, PluginError> {
+    match rounding {
+        Rounding::NearestEven => Ok(f32::round_ties_even),
+        Rounding::TowardZero => Ok(f32::trunc),
+        other => Err(PluginError::unsupported(format!("INT8 does not round {other:?}"))
+            .with_hint("use nearest-even or toward-zero")),
+    }
+}
+
+/// The code of a value on the grid, or of NaN.
+fn code(rounded: f32) -> u16 {
+    if rounded.is_nan() { NAN_CODE } else { u16::from(rounded as i8 as u8) }
+}
+
+/// The value of a code below 256.
+fn value(code: u16) -> f32 {
+    if code == NAN_CODE { f32::NAN } else { f32::from(code as u8 as i8) }
+}
+
+impl Format for Int8 {
+    fn descriptor() -> Descriptor {
+        Descriptor::format("INT8", env!("CARGO_PKG_VERSION"), "Symmetric 8-bit integers, -127 to 127")
+    }
+
+    fn new(_: &Config) -> Result<Self, PluginError> {
+        Ok(Self)
+    }
+
+    fn spec(&self) -> FormatSpec {
+        FormatSpec::Table((0..256).map(value).collect())
+    }
+
+    fn fake_quant(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        params: &QuantParams,
+        histogram: &mut [u64],
+    ) -> Result<QuantStats, PluginError> {
+        let round = round_for(params.rounding)?;
+        let mut stats = QuantStats::default();
+        for (&x, y) in src.iter().zip(dst) {
+            let scaled = x * params.scale;
+            let rounded = round(scaled).clamp(-MAX, MAX); // NaN stays NaN.
+            *y = rounded * params.inv_scale;
+            stats.overflow += u64::from(scaled.abs() > MAX);
+            stats.underflow += u64::from(x != 0.0 && *y == 0.0);
+            stats.nan += u64::from(x.is_nan());
+            stats.nonzero += u64::from(x != 0.0);
+            if x.is_finite() {
+                let (x, y) = (f64::from(x), f64::from(*y));
+                stats.amax = stats.amax.max(x.abs() as f32);
+                stats.sum_x2 += x * x;
+                stats.sum_err2 += (y - x) * (y - x);
+                stats.sum_x_xhat += x * y;
+            }
+            if let Some(counter) = histogram.get_mut(usize::from(code(rounded))) {
+                *counter += 1;
+            }
+        }
+        Ok(stats)
+    }
+
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+        let round = round_for(params.rounding)?;
+        for (x, y) in src.iter().zip(dst) {
+            *y = code(round(x * params.scale).clamp(-MAX, MAX));
+        }
+        Ok(())
+    }
+
+    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
+        for (&code, y) in codes.iter().zip(dst) {
+            if code > 0xff {
+                let message = format!("code {code} is beyond 255");
+                return Err(PluginError::new(altgrad_plugin_api::ErrorKind::VALUE, message));
+            }
+            *y = value(code);
+        }
+        Ok(())
+    }
+}
+
+altgrad_plugin_api::export_plugin!(format Int8);
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_round_to_integers_and_saturate() {
+        let src = [0.25, 0.75, -1.25, 200.0, f32::NEG_INFINITY, f32::NAN, 0.0, 0.1];
+        let params = QuantParams { scale: 2.0, inv_scale: 0.5, ..QuantParams::IDENTITY };
+        let (mut values, mut codes, mut histogram) = ([9.0; 8], [0; 8], [0; 256]);
+        let stats = Int8.fake_quant(&src, &mut values, &params, &mut histogram).unwrap();
+        assert_eq!(values[..5], [0.0, 1.0, -1.0, 63.5, -63.5]);
+        assert!(values[5].is_nan());
+        assert_eq!(
+            (stats.amax, stats.overflow, stats.underflow, stats.nan, stats.nonzero),
+            (200.0, 2, 2, 1, 7)
+        );
+        assert_eq!((histogram[0], histogram[0x80], histogram[127]), (3, 1, 1));
+        Int8.encode(&src, &mut codes, &params).unwrap();
+        assert_eq!(codes, [0, 2, 0xfe, 127, 0x81, 0x80, 0, 0]);
+    }
+
+    #[test]
+    fn every_code_survives_a_round_trip() {
+        let (codes, mut values, mut again) = (Vec::from_iter(0..256), [0.0; 256], [0; 256]);
+        Int8.decode(&codes, &mut values).unwrap();
+        Int8.encode(&values, &mut again, &QuantParams::IDENTITY).unwrap();
+        assert_eq!(codes, again);
+        assert!(Int8.decode(&[256], &mut [0.0]).is_err());
+    }
+
+    #[test]
+    fn other_modes_are_refused() {
+        let params = QuantParams { rounding: Rounding::Stochastic, ..QuantParams::IDENTITY };
+        let error = Int8.encode(&[1.0], &mut [0], &params).unwrap_err();
+        assert_eq!(error.message, "INT8 does not round Stochastic");
+    }
+}

@@ -12,7 +12,7 @@ use super::choices::{Preset, ScheduleChoice};
 use super::plugin_ref::PluginRef;
 use super::schema::{PluginsSection, RunConfig};
 use super::source::{Source, position};
-use super::{explain, overrides, validate};
+use super::{explain, hints, overrides, validate};
 use crate::diagnostic::{Diagnostic, closest};
 
 /// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
@@ -20,7 +20,7 @@ use crate::diagnostic::{Diagnostic, closest};
 /// The result is resolved (every default concrete, plugin paths absolute) and in range.
 pub fn load(path: &Path, overrides: &[String]) -> Result<(RunConfig, Source), Diagnostic> {
     let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
-    load_text(path, decode(path, bytes)?, overrides)
+    load_text(path, decode(path, bytes)?, overrides).map_err(hints::with_hint)
 }
 
 /// [`load`] for a run file already read; `path` gives the default name, the folder of

@@ -10,6 +10,7 @@
 
 mod choices;
 mod explain;
+mod hints;
 mod load;
 mod overrides;
 mod plugin_ref;

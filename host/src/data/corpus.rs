@@ -91,7 +91,9 @@ fn text(path: &Path, choice: TokenizerChoice) -> Result<Corpus, Diagnostic> {
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid_up_to = error.utf8_error().valid_up_to();
-        Diagnostic::config(format!("the text file is not UTF-8 (byte {valid_up_to})")).at(path.display())
+        Diagnostic::config(format!("the text file is not UTF-8 (byte {valid_up_to})"))
+            .at(path.display())
+            .hint("convert it to UTF-8, or make token bins of it and use `bins:DIR`")
     })?;
     let tokenizer = tokenizer_for(choice, || text.clone());
     let mut ids = tokenizer.encode(&text).map_err(|error| error.at(path.display()))?;

@@ -92,7 +92,8 @@ fn option_diagnostic(descriptor: &Descriptor, table: &str, fault: OptionFault) -
     let key = format!("{table}.{}", fault.key);
     let names: Vec<&str> = descriptor.options.iter().map(|option| option.name.as_str()).collect();
     if !fault.unknown {
-        return (key.clone(), Diagnostic::config(format!("`{key}` {}", fault.message)));
+        let hint = format!("`plugins inspect` shows the options of {} `{}`", descriptor.kind, descriptor.id);
+        return (key.clone(), Diagnostic::config(format!("`{key}` {}", fault.message)).hint(hint));
     }
     let known = format!("options of {} `{}`: {}", descriptor.kind, descriptor.id, names.join(", "));
     let hint = match closest(&fault.key, names.iter().copied()) {
@@ -153,7 +154,8 @@ impl FormatPlugin {
             } else {
                 format!("variant {}", fault.message)
             };
-            keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")))
+            let hint = format!("write `{id}` for the format's canonical form");
+            keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint)
         })?;
         let identity = Identity::new(library, descriptor, name);
         let made = (library.module.make_format())(descriptor.id.as_rstr(), &config);

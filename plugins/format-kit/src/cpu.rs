@@ -215,20 +215,21 @@ impl Sums {
         let x: [f64; LANES] = array::from_fn(|i| f64::from(if finite[i] { x[i] } else { 0.0 }));
         let y: [f64; LANES] = array::from_fn(|i| f64::from(if finite[i] { y[i] } else { 0.0 }));
         // One sum a loop, so that each becomes a few SIMD additions.
-        for i in 0..LANES {
-            self.x2[i] += x[i] * x[i];
-        }
-        for i in 0..LANES {
-            self.err2[i] += (y[i] - x[i]) * (y[i] - x[i]);
-        }
-        for i in 0..LANES {
-            self.x_xhat[i] += x[i] * y[i];
-        }
+        add_each(&mut self.x2, |i| x[i] * x[i]);
+        add_each(&mut self.err2, |i| (y[i] - x[i]) * (y[i] - x[i]));
+        add_each(&mut self.x_xhat, |i| x[i] * y[i]);
     }
 
     fn finish(self, stats: &mut QuantStats) {
         stats.sum_x2 = self.x2.iter().sum();
         stats.sum_err2 = self.err2.iter().sum();
         stats.sum_x_xhat = self.x_xhat.iter().sum();
+    }
+}
+
+#[inline(always)]
+fn add_each(sums: &mut [f64; LANES], term: impl Fn(usize) -> f64) {
+    for (i, sum) in sums.iter_mut().enumerate() {
+        *sum += term(i);
     }
 }

@@ -186,9 +186,9 @@ impl<const E: u32, const M: u32> Rounder<E, M> {
     #[inline(always)]
     fn split(magnitude: u32) -> Split {
         let mut exponent_field = magnitude >> 23;
-        if Self::EMIN_FIELD <= 24 {
-            // f32 subnormals have the spacing of field 1 and no implicit one. Narrower grids than f32's own need
-            // not care: there such numbers lie 40 and more bits below code 1, and every mode gives zero.
+        if E == 8 {
+            // f32 subnormals have the spacing of field 1 and no implicit one. Fewer exponent bits need not care:
+            // there such numbers lie 50 and more bits below code 1, and every mode gives zero.
             exponent_field = exponent_field.max(1);
         }
         let significand = magnitude.wrapping_sub(exponent_field.wrapping_sub(1) << 23);

@@ -1,5 +1,6 @@
 //! The grids against the tabled facts, and their geometry against itself.
-#![allow(clippy::unwrap_used)]
+// Bit literals are split by field: sign, exponent, significand.
+#![allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 
 mod common;
 

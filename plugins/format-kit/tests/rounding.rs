@@ -36,7 +36,7 @@ fn random_inputs(reference: &Reference, count: usize) -> Vec<f32> {
     let mut random = Random(7);
     let lowest = (reference.values[1] as f32).to_bits().saturating_sub(3 << 23);
     let span = (reference.values[reference.values.len() - 1] as f32).to_bits() - lowest + (1 << 23);
-    let near = |bits: u32| f32::from_bits(lowest + (u64::from(bits) * u64::from(span) >> 32) as u32);
+    let near = |bits: u32| f32::from_bits(lowest + ((u64::from(bits) * u64::from(span)) >> 32) as u32);
     (0..count).flat_map(|_| [f32::from_bits(random.bits()), near(random.bits())]).collect()
 }
 

@@ -22,7 +22,7 @@ impl MinifloatName for E5M2 {
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E5M2, 5, 2>);
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]
 mod tests {
     use altgrad_plugin_api::{Config, ConfigValue, Format, QuantParams};
 

@@ -1,0 +1,150 @@
+//! The sink through its trait, on real files.
+#![allow(clippy::unwrap_used)]
+
+use altgrad_plugin_api::{ConfigValue, MetricName};
+use tempfile::TempDir;
+
+use super::*;
+
+fn new_sink(options: &[(&str, &str)]) -> Result<CsvSink, PluginError> {
+    let given = options.iter().map(|&(name, value)| (name.to_string(), ConfigValue::Text(value.into())));
+    CsvSink::new(&Config::resolve(&CsvSink::descriptor().options, given).unwrap())
+}
+
+/// `t/` marks a timing metric.
+fn name(name: &str) -> MetricName<'_> {
+    MetricName { name: name.into(), timing: name.starts_with("t/") }
+}
+
+fn open(folder: &TempDir, metrics: &[&str], resume_step: Option<u64>) -> Result<CsvSink, PluginError> {
+    let mut sink = new_sink(&[])?;
+    let metrics: Vec<MetricName> = metrics.iter().map(|&metric| name(metric)).collect();
+    sink.open(&RunInfo {
+        name: "run".into(),
+        folder: folder.path().to_str().unwrap().into(),
+        config_toml: "".into(),
+        metrics: metrics.as_slice().into(),
+        resume_step: resume_step.into(),
+    })?;
+    Ok(sink)
+}
+
+fn log(sink: &mut CsvSink, step: u64, row: &[(&str, f64)]) -> Result<(), PluginError> {
+    let row: Vec<Metric> = row.iter().map(|&(metric, value)| Metric { name: name(metric), value }).collect();
+    sink.log(step, &row)
+}
+
+fn text(folder: &TempDir, file: &str) -> String {
+    fs::read_to_string(folder.path().join(file)).unwrap()
+}
+
+fn metrics_after(before: &str, resume_step: Option<u64>) -> Result<String, PluginError> {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("metrics.csv"), before).unwrap();
+    let mut sink = open(&folder, &["a", "b"], resume_step)?;
+    log(&mut sink, 7, &[("b", 9.0)])?;
+    Ok(text(&folder, "metrics.csv"))
+}
+
+#[test]
+fn a_row_is_in_the_file_when_log_returns() {
+    let folder = TempDir::new().unwrap();
+    let mut sink = open(&folder, &["train/loss", "t/step_ms", "train/lr"], None).unwrap();
+    assert_eq!(text(&folder, "metrics.csv"), "step,train/loss,train/lr\n");
+    log(&mut sink, 0, &[("train/loss", 10.5), ("t/step_ms", 3.0), ("train/lr", 1e-7)]).unwrap();
+    assert_eq!(text(&folder, "metrics.csv"), "step,train/loss,train/lr\n0,10.5,1e-7\n");
+    assert_eq!(text(&folder, "timings.csv"), "step,t/step_ms\n0,3.0\n");
+    log(&mut sink, 1, &[("train/lr", 0.1 + 0.2)]).unwrap();
+    sink.finish(RunOutcome::Completed).unwrap();
+    let rows = "0,10.5,1e-7\n1,,0.30000000000000004\n";
+    assert_eq!(text(&folder, "metrics.csv"), format!("step,train/loss,train/lr\n{rows}"));
+    assert_eq!(text(&folder, "timings.csv"), "step,t/step_ms\n0,3.0\n1,\n");
+    assert!(log(&mut sink, 2, &[]).is_err(), "the sink is closed");
+}
+
+#[test]
+fn values_read_back_bit_for_bit() {
+    let folder = TempDir::new().unwrap();
+    let values = [f64::MIN_POSITIVE, 5e-324, f64::MAX, -0.0, 1.0 / 3.0, f64::INFINITY, f64::NEG_INFINITY];
+    let mut sink = open(&folder, &["x"], None).unwrap();
+    for (step, &value) in values.iter().enumerate() {
+        log(&mut sink, step as u64, &[("x", value)]).unwrap();
+    }
+    log(&mut sink, 99, &[("x", f64::NAN)]).unwrap();
+    let text = text(&folder, "metrics.csv");
+    let cells: Vec<&str> = text.lines().skip(1).map(|line| line.split_once(',').unwrap().1).collect();
+    for (cell, value) in cells.iter().zip(values) {
+        assert_eq!(cell.parse::<f64>().unwrap().to_bits(), value.to_bits(), "{cell}");
+    }
+    assert_eq!(cells[5..], ["inf", "-inf", "NaN"]);
+}
+
+#[test]
+fn a_new_metric_adds_a_column_and_loses_no_row() {
+    let folder = TempDir::new().unwrap();
+    let mut sink = open(&folder, &["a"], None).unwrap();
+    log(&mut sink, 0, &[("a", 1.0)]).unwrap();
+    log(&mut sink, 1, &[("with, comma", 2.0), ("a", 3.0)]).unwrap();
+    log(&mut sink, 2, &[("a", 4.0), ("t/late", 5.0)]).unwrap();
+    assert_eq!(text(&folder, "metrics.csv"), "step,a,\"with, comma\"\n0,1.0,\n1,3.0,2.0\n2,4.0,\n");
+    assert_eq!(text(&folder, "timings.csv"), "step,t/late\n0,\n1,\n2,5.0\n");
+    let files = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(files, 2, "nothing is left beside the two files");
+}
+
+#[test]
+fn resuming_keeps_earlier_rows_and_drops_later_and_torn_ones() {
+    let rows = [
+        ("step,a,b\n5,1.0,2.0\n6,1.5,\n7,0.0,0.0\n8,0.0,0.0\n", "step,a,b\n5,1.0,2.0\n6,1.5,\n7,,9.0\n"),
+        ("step,a,b\n6,1.5,2.25\n7,0.0,0.", "step,a,b\n6,1.5,2.25\n7,,9.0\n"),
+        // Torn within a kept step: what was not accepted is not kept either.
+        ("step,a,b\n5,1.0,2.0\n6,1.5,2.2", "step,a,b\n5,1.0,2.0\n7,,9.0\n"),
+        ("step,old,a\n6,1.0,2.0\n", "step,old,a,b\n6,1.0,2.0,\n7,,,9.0\n"),
+        ("step,a", "step,a,b\n7,,9.0\n"),
+        ("", "step,a,b\n7,,9.0\n"),
+    ];
+    for (before, expected) in rows {
+        assert_eq!(metrics_after(before, Some(7)).unwrap(), expected, "{before:?}");
+    }
+    assert_eq!(metrics_after("step,a,b\n5,1.0,2.0\n", None).unwrap(), "step,a,b\n7,,9.0\n");
+    let folder = TempDir::new().unwrap();
+    log(&mut open(&folder, &["a"], Some(7)).unwrap(), 7, &[("a", 1.0)]).unwrap();
+    assert_eq!(text(&folder, "metrics.csv"), "step,a\n7,1.0\n", "no file to resume from");
+}
+
+#[test]
+fn faults_name_the_file() {
+    let rows = [
+        ("time,a\n1,2\n", "not a file of this sink: its first column is not `step`"),
+        ("step,a\n1,2,3\n", "found record with 3 fields"),
+        ("step,a\n1,2\nx,3\n", "line 3: `x` is not a step"),
+    ];
+    for (before, expected) in rows {
+        let error = metrics_after(before, Some(7)).unwrap_err();
+        assert!(error.message.contains("metrics.csv`: ") && error.message.contains(expected), "{error}");
+        assert_eq!(error.kind, ErrorKind::IO);
+    }
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("timings.csv")).unwrap();
+    assert!(open(&folder, &[], None).unwrap_err().message.contains("timings.csv`: "));
+}
+
+#[test]
+fn a_metric_called_step_is_refused() {
+    let folder = TempDir::new().unwrap();
+    assert_eq!(open(&folder, &["step"], None).unwrap_err().kind, ErrorKind::CONFIG);
+    let mut sink = open(&folder, &["a"], None).unwrap();
+    assert_eq!(log(&mut sink, 1, &[("step", 1.0)]).unwrap_err().kind, ErrorKind::CONFIG);
+}
+
+#[test]
+fn paths_stay_inside_the_run_folder() {
+    for path in ["/tmp/x.csv", "../x.csv", "a/../../x.csv", "", ".", "./"] {
+        let error = new_sink(&[("path", path)]).unwrap_err();
+        assert!(error.message.starts_with("`path` must "), "{path}: {error}");
+        assert!(error.message.ends_with(&format!(", is `{path}`")), "{path}: {error}");
+    }
+    let same = new_sink(&[("path", "a/m.csv"), ("timings_path", "./a/./m.csv")]).unwrap_err();
+    assert_eq!(same.message, "`path` and `timings_path` are the same file, `a/m.csv`");
+    assert_eq!(new_sink(&[("path", "./a/m.csv")]).unwrap().metrics_path, Path::new("a/m.csv"));
+}

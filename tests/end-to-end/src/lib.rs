@@ -1,0 +1,171 @@
+//! The bench the end-to-end tests share: a staged host in a scratch folder, and what a run of it came to.
+//!
+//! Tests find the staged host through `ALTGRAD_STAGE`, which `cargo xtask test` sets; without it they fail and say so.
+
+// A test bench: failing loudly is its job.
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use tempfile::TempDir;
+
+/// A scratch folder with run files and plugins of its own, deleted at the end.
+#[derive(Debug)]
+pub struct Bench {
+    folder: TempDir,
+}
+
+/// What a run of the host came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Exit code.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Smallest run that goes through every part: one tiny block on a small text, no sink.
+pub const TINY: &str = r#"
+[run]
+name = "tiny"
+device = "cpu"
+[data]
+dataset = "text:corpus.txt"
+tokenizer = "char"
+block_size = 8
+batch_size = 2
+[model]
+n_layer = 1
+n_head = 2
+n_embd = 8
+[train]
+max_steps = 6
+lr = 0.01
+min_lr = 0.001
+warmup_steps = 2
+eval_interval = 2
+eval_batches = 2
+[optimizer]
+name = "adamw"
+[quant]
+weight = "E5M2"
+"#;
+
+impl Bench {
+    /// A scratch folder with `corpus.txt`.
+    #[must_use]
+    pub fn new() -> Self {
+        let bench = Self { folder: tempfile::tempdir().expect("a temporary folder") };
+        bench.write("corpus.txt", &"the quick brown fox jumps over the lazy dog\n".repeat(20));
+        bench
+    }
+
+    /// A path in the scratch folder.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file of the scratch folder.
+    pub fn write(&self, name: &str, contents: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders can be made");
+        fs::write(path, contents).expect("files can be written");
+    }
+
+    /// Reads a file of the scratch folder.
+    #[must_use]
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Copies a library, given by its path, into the scratch folder's `plugins`.
+    pub fn add_plugin(&self, library: &Path) -> PathBuf {
+        let name = library.file_name().expect("a file name");
+        let to = self.path("plugins").join(name);
+        fs::create_dir_all(self.path("plugins")).expect("folders can be made");
+        fs::copy(library, &to).unwrap_or_else(|error| panic!("{}: {error}", library.display()));
+        to
+    }
+
+    /// Runs the staged host here and waits for it.
+    #[must_use]
+    pub fn host(&self, args: &[&str]) -> Outcome {
+        self.host_with(args, &[])
+    }
+
+    /// The same with environment variables.
+    #[must_use]
+    pub fn host_with(&self, args: &[&str], env: &[(&str, &str)]) -> Outcome {
+        let output = self.command(args).envs(env.iter().copied()).output().expect("the host starts");
+        Outcome::from(output)
+    }
+
+    /// The command, not started.
+    #[must_use]
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(stage().join("altgrad-host"));
+        command.current_dir(self.folder.path()).args(args);
+        command
+    }
+
+    /// Names of everything in the scratch folder, sorted: what a run left behind.
+    #[must_use]
+    pub fn contents(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.folder.path())
+            .expect("the scratch folder")
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl From<Output> for Outcome {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// The folder of the staged host: `altgrad-host` and `plugins`.
+#[must_use]
+pub fn stage() -> PathBuf {
+    std::env::var_os("ALTGRAD_STAGE")
+        .map(PathBuf::from)
+        .expect("ALTGRAD_STAGE is not set: run these tests with `cargo xtask test`")
+}
+
+/// A library of the workspace that is not staged (fixtures, examples), as cargo built it beside the stage.
+#[must_use]
+pub fn built(library: &str) -> PathBuf {
+    stage().parent().expect("the target folder").join("debug").join(library)
+}
+
+/// A staged plugin.
+#[must_use]
+pub fn plugin(name: &str) -> PathBuf {
+    stage().join("plugins").join(name)
+}
+
+/// A file of this crate's fixtures.
+#[must_use]
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}

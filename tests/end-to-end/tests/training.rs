@@ -1,0 +1,188 @@
+//! A run end to end: it learns, it is reproducible, it matches PyTorch, and it ends cleanly.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{fs, time::Duration};
+
+use altgrad_end_to_end::{Bench, TINY, fixture, plugin, stage};
+
+/// A tiny run with the CSV sink.
+fn with_csv(extra: &str) -> String {
+    format!("{TINY}\n[[sink]]\nname = \"csv\"\n{extra}")
+}
+
+#[test]
+fn a_run_leaves_its_files_and_a_row_a_step() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv(""));
+    let outcome = bench.host(&["run", "tiny.toml"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("final validation loss"), "{}", outcome.stdout);
+    let mut reader = csv::Reader::from_path(bench.path("runs/tiny/metrics.csv")).unwrap();
+    let header = reader.headers().unwrap().clone();
+    assert_eq!(header.get(0), Some("step"));
+    let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let steps: Vec<&str> = rows.iter().map(|row| &row[0]).collect();
+    assert_eq!(steps, ["0", "1", "2", "3", "4", "5"]);
+    let filled = |name| rows.iter().filter(|row| !row[column(name)].is_empty()).count();
+    assert_eq!(filled("train/loss"), 6);
+    assert_eq!(filled("val/loss"), 3, "evaluated at steps 0, 2 and 4");
+    assert_eq!(filled("quant/sqnr_db"), 6);
+    let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
+    assert_eq!(status["status"], "completed");
+    assert_eq!(status["steps"], 6);
+    assert_eq!(status["environment"]["plugins"].as_array().unwrap().len(), 3);
+    for file in ["config.toml", "timings.csv", "weights.safetensors"] {
+        assert!(bench.path("runs/tiny").join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_metrics_bit_for_bit() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv(""));
+    for out in ["a", "b"] {
+        assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", out]).code, 0);
+    }
+    assert_eq!(bench.read("a/metrics.csv"), bench.read("b/metrics.csv"));
+    assert_eq!(
+        fs::read(bench.path("a/weights.safetensors")).unwrap(),
+        fs::read(bench.path("b/weights.safetensors")).unwrap()
+    );
+    let other = bench.host(&["run", "tiny.toml", "--quiet", "--out", "c", "--set", "run.seed=2"]);
+    assert_eq!(other.code, 0);
+    assert_ne!(bench.read("a/metrics.csv"), bench.read("c/metrics.csv"));
+}
+
+#[test]
+fn the_resolved_run_file_runs_again_to_the_same_metrics() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv(""));
+    assert_eq!(bench.host(&["run", "tiny.toml", "--quiet"]).code, 0);
+    assert_eq!(bench.host(&["run", "runs/tiny/config.toml", "--quiet", "--out", "again"]).code, 0);
+    assert_eq!(bench.read("runs/tiny/metrics.csv"), bench.read("again/metrics.csv"));
+}
+
+#[test]
+fn a_format_changes_neither_initial_weights_nor_batches() {
+    let bench = Bench::new();
+    bench.write("q.toml", TINY);
+    bench.write("plain.toml", &TINY.replace("[quant]\nweight = \"E5M2\"", ""));
+    for (config, to) in [("q.toml", "q.safetensors"), ("plain.toml", "plain.safetensors")] {
+        assert_eq!(bench.host(&["weights", "export", config, "--to", to]).code, 0);
+    }
+    let read = |name: &str| fs::read(bench.path(name)).unwrap();
+    assert_eq!(read("q.safetensors"), read("plain.safetensors"));
+}
+
+#[test]
+fn exported_weights_are_where_a_run_starts() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv(""));
+    assert_eq!(bench.host(&["weights", "export", "tiny.toml", "--to", "w.safetensors"]).code, 0);
+    assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "a"]).code, 0);
+    let from_file = ["run", "tiny.toml", "--quiet", "--out", "b", "--set", "model.init=w.safetensors"];
+    assert_eq!(bench.host(&from_file).code, 0);
+    assert_eq!(bench.read("a/metrics.csv"), bench.read("b/metrics.csv"));
+}
+
+#[test]
+fn every_option_of_the_model_and_the_schedule_trains() {
+    let rows = [
+        "model.bias=true",
+        "model.tie_weights=false",
+        "model.dropout=0.1",
+        "train.grad_accum=3",
+        "train.schedule=trapezoidal",
+        "train.schedule=constant",
+        "train.grad_clip=0",
+        "quant.rounding=stochastic",
+        "quant.weight=E5M2:fn",
+        "quant.exclude=[\"*.attn.*\"]",
+        "data.tokenizer=byte",
+    ];
+    for set in rows {
+        let bench = Bench::new();
+        bench.write("tiny.toml", TINY);
+        let outcome = bench.host(&["run", "tiny.toml", "--quiet", "--set", set]);
+        assert_eq!(outcome.code, 0, "{set}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn losses_norms_and_gradients_match_pytorch() {
+    let folder = fixture("trajectory");
+    let file = |name: &str| folder.join(name).display().to_string();
+    // The recording's own float32 noise is 2e-7; every mistake we know of moves a loss by more than 4e-5.
+    let outcome = Bench::new().host(&[
+        "replay",
+        &file("log.json"),
+        "--init",
+        &file("init.safetensors"),
+        "--text",
+        &file("text.txt"),
+        "--grads",
+        &file("grad0.safetensors"),
+        "--tolerance",
+        "5e-6",
+        "--first-loss-tolerance",
+        "1e-6",
+        "--grads-tolerance",
+        "1e-5",
+    ]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("first gradients (relative)"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_library_of_the_folder_is_all_it_takes_to_add_a_format() {
+    let bench = Bench::new();
+    for name in ["e5m2.so", "adamw.so"] {
+        bench.add_plugin(&plugin(name));
+    }
+    bench.write("tiny.toml", &format!("{TINY}\n[plugins]\ndir = \"plugins\"\n").replace("E5M2", "INT8"));
+    assert_eq!(bench.host(&["run", "tiny.toml", "--quiet"]).code, 2);
+    bench.add_plugin(&altgrad_end_to_end::built("libaltgrad_example_int8.so"));
+    let outcome = bench.host(&["run", "tiny.toml", "--quiet"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_ends_the_run_cleanly() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv(""));
+    let args =
+        ["run", "tiny.toml", "--quiet", "--set", "train.max_steps=1000000", "--set", "train.eval_interval=0"];
+    let mut child = bench.command(&args).spawn().unwrap();
+    let metrics = bench.path("runs/tiny/metrics.csv");
+    for _ in 0..600 {
+        if fs::read_to_string(&metrics).is_ok_and(|text| text.lines().count() > 5) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
+    assert_eq!(status["status"], "interrupted");
+    let rows = bench.read("runs/tiny/metrics.csv").lines().count() as u64 - 1;
+    assert_eq!(status["steps"].as_u64(), Some(rows), "every finished step has its row");
+    assert!(bench.path("runs/tiny/weights.safetensors").is_file());
+}
+
+#[test]
+fn every_run_file_of_the_project_passes_its_check() {
+    let bench = Bench::new();
+    let configs = fixture("../../../configs");
+    let mut checked = 0;
+    for entry in fs::read_dir(configs).unwrap() {
+        let path = entry.unwrap().path();
+        let outcome = bench.host(&["check", &path.display().to_string()]);
+        assert_eq!(outcome.code, 0, "{}: {}", path.display(), outcome.stderr);
+        checked += 1;
+    }
+    assert!(checked >= 2, "stage {} has no configs", stage().display());
+}
