@@ -135,7 +135,7 @@ impl QuantStats {
 
 /// A number format.
 ///
-/// Threads: [any]; the host may call one instance from several threads at once.
+/// Threads: `[any-thread]`; the host may call one instance from several threads at once.
 /// A method that panics poisons its instance: every later call fails without reaching the plugin.
 pub trait Format: Send + Sync + Sized + 'static {
     /// Name, version, options. `[main-thread]`

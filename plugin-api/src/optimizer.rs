@@ -86,7 +86,7 @@ pub struct Step<'a> {
 
 /// An optimizer.
 ///
-/// Threads: [any]; the host may update different parameters from several threads at once. All that
+/// Threads: `[any-thread]`; the host may update different parameters from several threads at once. All that
 /// changes lives in the state buffers. A method that panics poisons its instance.
 pub trait Optimizer: Send + Sync + Sized + 'static {
     /// Name, version, hyper-parameters. `[main-thread]`

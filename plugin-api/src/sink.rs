@@ -98,7 +98,7 @@ pub enum RunOutcome {
 
 /// A destination of metrics.
 ///
-/// Threads: [sink-thread] all methods but `descriptor` and `new`; one call at a time. A method that
+/// Threads: `[sink-thread]` all methods but `descriptor` and `new`; one call at a time. A method that
 /// panics poisons its instance: the host reports it and goes on training without the sink.
 pub trait Sink: Send + Sized + 'static {
     /// Name, version, options. `[main-thread]`

@@ -155,7 +155,7 @@ impl FormatPlugin {
                 format!("variant {}", fault.message)
             };
             let hint = format!("write `{id}` for the format's canonical form");
-            keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint)
+            keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint))
         })?;
         let identity = Identity::new(library, descriptor, name);
         let made = (library.module.make_format())(descriptor.id.as_rstr(), &config);

@@ -1,7 +1,7 @@
 //! Sinks: every record to every sink, each on its own thread behind a bounded queue.
 //!
 //! The training thread never waits for a sink. A full queue drops the row and counts it; a failed sink is
-//! closed; both are reported, neither ends the run. [`worker`] is the thread of one sink.
+//! closed; both are reported, neither ends the run. The module `worker` is the thread of one sink.
 
 mod worker;
 

@@ -26,8 +26,8 @@ pub fn by_global_norm(grads: &mut [Tensor<1>], limit: f64) -> Result<GradNorm, D
     let squares = params::read_f32(Tensor::cat(squares, 0))?;
     let before = squares.iter().map(|square| f64::from(*square)).sum::<f64>().sqrt();
     let coefficient = limit / (before + EPS);
-    // A NaN norm compares false: the gradients stay as they are, and the step reports the NaN.
-    if limit == 0.0 || !(coefficient < 1.0) {
+    // With a NaN norm the gradients stay as they are, and the step reports the NaN.
+    if limit == 0.0 || coefficient.is_nan() || coefficient >= 1.0 {
         return Ok(GradNorm { before, after: before });
     }
     for grad in grads {

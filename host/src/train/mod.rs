@@ -1,6 +1,6 @@
 //! Training: the step loop and the phases it is made of.
 //!
-//! [`run`] is the loop, in time order; [`trainer`] computes losses, gradients and updates and decides nothing;
+//! [`mod@run`] is the loop, in time order; [`trainer`] computes losses, gradients and updates and decides nothing;
 //! [`schedule`], [`clip`] and [`update`] are the phases. [`replay`] drives the same trainer along a recorded trajectory.
 
 pub mod clip;

@@ -33,7 +33,7 @@ pub const ENTRY_SYMBOL: &str = "_1as_0lib_1header_0root_bmodule_bloader";
 
 /// The functions of a plugin library.
 ///
-/// Owner: the library, for the life of the process (libraries are never unloaded). Threads: [main-thread].
+/// Owner: the library, for the life of the process (libraries are never unloaded). Threads: `[main-thread]`.
 /// A panic comes back as [`ErrorKind::PANIC`](crate::ErrorKind::PANIC).
 #[repr(C)]
 #[derive(StableAbi)]

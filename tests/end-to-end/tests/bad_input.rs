@@ -46,7 +46,7 @@ fn faults_of_the_run_file() {
         ("block_size = 8", "block_size = 5000", "`data.block_size` = 5000", "tiny.toml:6:11"),
         ("text:corpus.txt", "text:bad-utf8.txt", "is not UTF-8", "bad-utf8.txt"),
         ("device = \"cpu\"", "device = \"gpu\"", "`run.device` must be", "tiny.toml:4:10"),
-        ("n_embd = 8", "n_embd = 9", "n_embd", "tiny.toml:13:10"),
+        ("n_embd = 8", "n_embd = 9", "n_embd", "tiny.toml:12:10"),
         ("[quant]", "[quant]\nexclude = [\"nothing.*\"]", "matches no quantized weight", "tiny.toml:24:12"),
         (
             "n_layer = 1",
