@@ -24,16 +24,15 @@
 //! # fn main() { let _: Option<Plugin> = None; }
 //! ```
 //!
-//! Where to go next: [`grid`] for what a format's values are, [`round`] for the four rounding modes,
+//! Where to go next: [`mod@grid`] for what a format's values are, [`round`] for the four rounding modes,
 //! [`random`] for stochastic rounding's bits, [`cpu`] for the loops over slices.
 
 #![deny(missing_docs)]
 
 pub mod cpu;
 mod format;
-pub mod grid;
 pub mod random;
 pub mod round;
 
 pub use format::{MinifloatFormat, MinifloatName};
-pub use grid::{MinifloatGrid, minifloat};
+pub use altgrad_plugin_api::grid::{self, MinifloatGrid, minifloat};

@@ -1,10 +1,10 @@
 //! A minifloat as a set of values: everything that derives from its [`Minifloat`] description.
 //!
 //! Codes are sign-magnitude: the sign is the top bit, and magnitudes ascend with the code below it.
-//! Refuses formats wider than 16 bits and those whose values are not all exact in f32.
-//! Rounding to the grid is in [`crate::round`].
+//! Refuses formats wider than 16 bits and those whose values are not all exact in f32. What holds for
+//! every format, minifloat or table, is in [`crate::values`].
 
-use altgrad_plugin_api::{Domain, Minifloat, PluginError};
+use crate::{Domain, Minifloat, PluginError};
 
 /// f32 NaN, quiet, positive.
 const NAN_BITS: u32 = 0x7fc0_0000;
