@@ -8,14 +8,25 @@
 //!   in the order of [`KernelText::buffers`], then the info block by value if it has any words.
 //! - WGSL: `@group(0) @binding(i)` storage buffers in that order, then the info block as a read-only
 //!   storage buffer.
-//! - One-dimensional grid of `ceil(n / (cube_dim * vector))` cubes; no dynamic shared memory.
+//! - One-dimensional grid of any number of cubes from 1 to 65535: units stride over the data. More than
+//!   `ceil(n / (cube_dim * vector))` are idle, and a few times the device's multiprocessors are enough.
+//! - Shared memory is declared in the text; none is dynamic.
+//!
+//! Arguments of the format operations:
+//! - `PARAMETERS` is `[scale, inv_scale]`.
+//! - Scalars are the random key, [`RandomKey::scalars`]: any values do for modes other than stochastic. A stochastic
+//!   launch with `vector` 4 needs a key whose offset is a multiple of 4.
+//! - `CODES` are u32 here, whatever the format's width; `u32::MAX` stands for a NaN that has no code.
+//! - NaN is the quiet form of the one that came in, with its payload, on every device.
 
 use abi_stable::{
     StableAbi,
     std_types::{RString, RVec},
 };
 
-use crate::DType;
+use crate::{DType, RandomKey, Rounding};
+
+mod launch;
 
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal),+ $(,)? }) => {
@@ -47,6 +58,34 @@ numbered! {
         DECODE = 4,
         /// [`Optimizer::step`](crate::Optimizer::step).
         OPTIMIZER_STEP = 5,
+        /// Adds the number of each code in `CODES` to `HISTOGRAM`; what is no code is not counted.
+        HISTOGRAM = 6,
+    }
+}
+
+impl KernelOp {
+    /// Where the rounding mode is: the bits below say what is computed.
+    const ROUNDING_SHIFT: u32 = 8;
+
+    /// The same operation with a rounding mode; a bare operation rounds to nearest-even.
+    #[must_use]
+    pub const fn with_rounding(self, rounding: Rounding) -> Self {
+        Self(self.kind().0 | (rounding as u32) << Self::ROUNDING_SHIFT)
+    }
+
+    /// The operation without its rounding mode: one of the constants.
+    #[must_use]
+    pub const fn kind(self) -> Self {
+        Self(self.0 & ((1 << Self::ROUNDING_SHIFT) - 1))
+    }
+}
+
+impl RandomKey {
+    /// The key as kernels take it: seed, step, tensor, offset, 64-bit numbers as low and high word.
+    #[must_use]
+    pub const fn scalars(&self) -> [u32; 6] {
+        let Self { seed, step, tensor, offset } = *self;
+        [seed as u32, (seed >> 32) as u32, step as u32, tensor as u32, offset as u32, (offset >> 32) as u32]
     }
 }
 
@@ -83,6 +122,8 @@ numbered! {
         GRAD = 9,
         /// Optimizer state, `[n]`; `index` says which.
         STATE = 10,
+        /// f32 sums of one launch, `[cubes, partial_sums.len()]`: a slot a cube, each written.
+        PARTIAL_SUMS = 11,
     }
 }
 
@@ -95,6 +136,8 @@ numbered! {
         SCALAR_U32 = 2,
         /// Elements of `buffers[index]` divided by `divisor`, as u32.
         BUFFER_LEN = 3,
+        /// `index` itself: a constant of the format, as u32.
+        CONSTANT = 4,
     }
 }
 
@@ -150,7 +193,7 @@ pub struct InfoField {
     pub offset: u32,
     /// What goes there.
     pub kind: InfoKind,
-    /// Which scalar or buffer.
+    /// Which scalar or buffer; a constant's value.
     pub index: u32,
     /// Divides buffer lengths; 1 elsewhere.
     pub divisor: u32,
@@ -164,6 +207,19 @@ pub struct StatisticsWord {
     pub name: RString,
     /// How words combine.
     pub merge: MergeRule,
+}
+
+/// One word of a slot of the partial sums.
+///
+/// The sums are f32, but squares of f32 leave its range: a statistic is therefore split into words of
+/// different exponents, to be added up in f64.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
+pub struct PartialSum {
+    /// Which statistic: a field of [`QuantStats`](crate::QuantStats).
+    pub name: RString,
+    /// A word `w` adds `w * 2^exponent` to it.
+    pub exponent: i32,
 }
 
 /// A kernel: its text and how to launch it.
@@ -190,4 +246,6 @@ pub struct KernelText {
     pub info_words: u32,
     /// The words of the statistics buffer, in order.
     pub statistics: RVec<StatisticsWord>,
+    /// The words of a slot of the partial sums, in order.
+    pub partial_sums: RVec<PartialSum>,
 }

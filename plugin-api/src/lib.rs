@@ -49,23 +49,26 @@ mod descriptor;
 mod error;
 mod export;
 pub mod format;
+pub mod grid;
 mod kernel;
 pub mod optimizer;
 mod options;
 pub mod sink;
 mod tensor;
+pub mod values;
 
 pub use descriptor::{BuildInfo, Descriptor, PluginKind};
 pub use error::{ErrorKind, PluginError};
 pub use format::{Domain, Format, FormatSpec, Minifloat, QuantParams, QuantStats, RandomKey, Rounding};
 pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
-    MergeRule, StatisticsWord,
+    MergeRule, PartialSum, StatisticsWord,
 };
 pub use optimizer::{Grid, Optimizer, ParamInfo, StateSpec, Step, StepScalars};
 pub use options::{Config, ConfigEntry, ConfigValue, OptionFault, OptionSpec};
 pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome, Sink};
 pub use tensor::{DType, DeviceRef, Element, TensorView, TensorViewMut};
+pub use values::ValueGrid;
 
 /// What the macros need; not for people.
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused, 4 device not
 //! available, 130 interrupted. Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
+mod formats;
 mod plugins;
 pub mod progress;
 mod replay;
@@ -32,6 +33,9 @@ enum Command {
     /// Shows plugin libraries.
     #[command(subcommand)]
     Plugins(plugins::PluginsCommand),
+    /// Shows number formats and rounds with them.
+    #[command(subcommand)]
+    Formats(formats::FormatsCommand),
     /// Writes weights in nanoGPT's safetensors layout.
     #[command(subcommand)]
     Weights(weights::WeightsCommand),
@@ -65,6 +69,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => run::check(&args),
         Command::Plugins(command) => plugins::run(command),
+        Command::Formats(command) => formats::run(command),
         Command::Weights(command) => weights::run(command),
         Command::Replay(args) => replay::run(&args),
     };

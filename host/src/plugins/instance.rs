@@ -50,7 +50,7 @@ impl Identity {
     }
 
     /// A failed call, as the run sees it.
-    fn failure(&self, fault: Fault, error: &PluginError) -> Diagnostic {
+    pub(super) fn failure(&self, fault: Fault, error: &PluginError) -> Diagnostic {
         let diagnostic =
             Diagnostic::new(fault, format!("{} plugin `{}`: {}", self.kind, self.name, error.message))
                 .at(&self.library);
@@ -125,7 +125,7 @@ pub struct FormatPlugin {
     pub identity: Identity,
     /// What its codes mean.
     pub spec: FormatSpec,
-    object: FormatObject,
+    pub(super) object: FormatObject,
 }
 
 /// By hand: the object that crosses has none.

@@ -4,6 +4,7 @@
 //! [`instance`] makes the formats, optimizers and sinks a run calls. Nothing here knows of tensors of
 //! burn or of the training loop. Libraries are never unloaded.
 
+mod codes;
 mod elf;
 pub mod instance;
 mod layout;

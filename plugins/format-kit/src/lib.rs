@@ -34,5 +34,5 @@ mod format;
 pub mod random;
 pub mod round;
 
-pub use format::{MinifloatFormat, MinifloatName};
 pub use altgrad_plugin_api::grid::{self, MinifloatGrid, minifloat};
+pub use format::{MinifloatFormat, MinifloatName};

@@ -1,0 +1,109 @@
+//! `formats quantize`: raw little-endian f32 in, rounded values out, by the same operation that training uses.
+
+use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
+
+use altgrad_plugin_api::{QuantParams, RandomKey, Rounding};
+use clap::{Args, ValueEnum};
+
+use super::FolderArgs;
+use crate::{
+    config::DeviceChoice,
+    device::ComputeDevice,
+    diagnostic::Diagnostic,
+    metrics::{self, MetricRecord},
+    model::params,
+    quant::{Quantizer, op},
+};
+
+/// `altgrad-host formats quantize`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct QuantizeArgs {
+    /// `E5M2`, or with a variant `E3M4:ieee`.
+    name: String,
+    /// Rounding mode.
+    #[arg(long, value_enum, default_value_t = RoundingArg::NearestEven)]
+    rounding: RoundingArg,
+    /// Multiplied in before rounding; its inverse after.
+    #[arg(long, default_value_t = 1.0)]
+    scale: f32,
+    /// Seed of stochastic rounding (step 0, tensor 0).
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Raw little-endian f32.
+    #[arg(long, value_name = "F32LE")]
+    input: PathBuf,
+    /// Raw little-endian f32, as many.
+    #[arg(long, value_name = "F32LE")]
+    output: PathBuf,
+    /// Device: auto, cpu, cuda:N or wgpu.
+    #[arg(long, default_value = "cpu")]
+    device: DeviceChoice,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+/// A rounding mode by its run-file name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RoundingArg {
+    NearestEven,
+    NearestAway,
+    TowardZero,
+    Stochastic,
+}
+
+impl From<RoundingArg> for Rounding {
+    fn from(rounding: RoundingArg) -> Self {
+        match rounding {
+            RoundingArg::NearestEven => Self::NearestEven,
+            RoundingArg::NearestAway => Self::NearestAway,
+            RoundingArg::TowardZero => Self::TowardZero,
+            RoundingArg::Stochastic => Self::Stochastic,
+        }
+    }
+}
+
+pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
+    if !(args.scale.is_finite() && args.scale > 0.0) {
+        return Err(Diagnostic::config(format!("--scale must be positive and finite, is {}", args.scale))
+            .hint("1 rounds the values as they are"));
+    }
+    let (format, _) = args.folder.format(&args.name)?;
+    let source = read(args)?;
+    let device = ComputeDevice::open(args.device)?;
+    let key = RandomKey { seed: args.seed, ..RandomKey::default() };
+    let params =
+        QuantParams { scale: args.scale, inv_scale: 1.0 / args.scale, rounding: args.rounding.into(), key };
+    let quantizer = Arc::new(Quantizer::new(Arc::new(format)));
+    let rounded =
+        params::read_f32(op::fake_quant(params::flat(source, &device.tensors), &quantizer, params))?;
+    let mut seen = quantizer.take_seen();
+    if let Some(fault) = seen.fault.take() {
+        return Err(fault);
+    }
+    let bytes: Vec<u8> = rounded.iter().flat_map(|value| value.to_le_bytes()).collect();
+    fs::write(&args.output, bytes).map_err(|error| {
+        Diagnostic::run(format!("cannot write the output ({error})")).at(args.output.display())
+    })?;
+    let mut record = MetricRecord::new(0);
+    metrics::quant::record(&mut record, &seen);
+    println!("{} elements, amax {}", seen.elements, seen.stats.amax);
+    for (name, value) in record.values {
+        println!("{} {value}", name.name);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(args: &QuantizeArgs) -> Result<Vec<f32>, Diagnostic> {
+    let bytes = fs::read(&args.input).map_err(|error| {
+        Diagnostic::config(format!("cannot read the input ({error})"))
+            .at(args.input.display())
+            .hint("give a file of raw little-endian f32 values")
+    })?;
+    let (values, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(Diagnostic::config(format!("{} bytes are no whole number of f32 values", bytes.len()))
+            .at(args.input.display())
+            .hint("give a file of raw little-endian f32 values"));
+    }
+    Ok(values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+}
