@@ -33,6 +33,8 @@ pub struct Plan {
     pub config: RunConfig,
     /// The loaded libraries.
     pub registry: Registry,
+    /// Absolute paths of the libraries this run uses.
+    pub used: BTreeSet<String>,
     /// Where tensors live.
     pub device: ComputeDevice,
     /// Batches of the corpus.
@@ -74,6 +76,9 @@ impl Plan {
             Some(name) => Some(FormatPlugin::make(&registry, "quant.weight", name).map_err(placed)?),
             None => None,
         };
+        let identities =
+            sinks.iter().map(|sink| &sink.identity).chain(format.iter().map(|format| &format.identity));
+        let used = identities.chain([&optimizer.identity]).map(|identity| identity.library.clone()).collect();
         let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
         let layout = Layout::new(&shape);
@@ -86,7 +91,7 @@ impl Plan {
             Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: config.model.dropout, seed };
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
-        Ok(Self { config, registry, device, batches, trainer, schedule, sinks, metrics, folder })
+        Ok(Self { config, registry, used, device, batches, trainer, schedule, sinks, metrics, folder })
     }
 
     /// Training tokens of one step.

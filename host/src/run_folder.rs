@@ -4,6 +4,7 @@
 //! end, and what sinks write. A folder that already holds something is refused.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -98,12 +99,13 @@ impl RunFolder {
     }
 }
 
-/// What `run.json` says of the host and the plugins.
+/// What `run.json` says of the host, and of the libraries the run uses (absolute paths).
 #[must_use]
-pub fn environment(registry: &Registry, device: &str) -> Value {
+pub fn environment(registry: &Registry, used: &BTreeSet<String>, device: &str) -> Value {
     let plugins: Vec<Value> = registry
         .libraries()
         .iter()
+        .filter(|library| used.contains(&library.path.display().to_string()))
         .map(|library| {
             let provides: Vec<String> = library
                 .descriptors

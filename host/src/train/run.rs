@@ -223,7 +223,7 @@ fn status(plan: &Plan, status: &str, report: &Report, error: Option<&Diagnostic>
         "training_s": report.training_time.as_secs_f64(),
         "tokens_per_s": report.tokens_per_s(),
         "parameters": plan.trainer.params.layout.elements(),
-        "environment": run_folder::environment(&plan.registry, &plan.device.label),
+        "environment": run_folder::environment(&plan.registry, &plan.used, &plan.device.label),
     })
 }
 

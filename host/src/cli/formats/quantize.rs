@@ -24,7 +24,7 @@ pub(in crate::cli) struct QuantizeArgs {
     #[arg(long, value_enum, default_value_t = RoundingArg::NearestEven)]
     rounding: RoundingArg,
     /// Multiplied in before rounding; its inverse after.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     scale: f32,
     /// Seed of stochastic rounding (step 0, tensor 0).
     #[arg(long, default_value_t = 0)]
