@@ -4,15 +4,20 @@
 //! step ([`train`]) -> [`metrics`] -> [`sinks`] -> run folder. `ARCHITECTURE.md` draws the rooms.
 //!
 //! Invariants: formats, optimizers and sinks are only ever loaded from shared libraries; nothing is written before
-//! [`plan`] has accepted the run; all `unsafe` of this crate is in [`raw`].
+//! [`plan`] has accepted the run; all `unsafe` of this crate is in the module `raw`.
 
 #![deny(unsafe_code)]
+
+#[macro_use]
+mod out;
 
 pub mod cli;
 pub mod config;
 pub mod data;
 pub mod device;
 pub mod diagnostic;
+pub mod files;
+pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod plan;
@@ -20,7 +25,7 @@ pub mod plugins;
 pub mod quant;
 pub mod random;
 #[allow(unsafe_code)]
-pub mod raw;
+mod raw;
 pub mod run_folder;
 pub mod sinks;
 pub mod train;

@@ -2,11 +2,7 @@
 //!
 //! The last place that says no: after it, only the machine can fail. It writes nothing.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use wildmatch::WildMatch;
 
@@ -15,6 +11,7 @@ use crate::{
     data::{Batches, Corpus},
     device::ComputeDevice,
     diagnostic::Diagnostic,
+    memory,
     metrics::{self, MetricName},
     model::{Gpt, GptShape, Layout, Params, layout::ParamId, params, weights},
     plugins::{
@@ -22,7 +19,6 @@ use crate::{
         instance::{KeyedDiagnostic, OptionTable},
     },
     quant::{Quantizer, WeightQuant},
-    run_folder::RunFolder,
     train::{Trainer, schedule::Schedule, update::OptimizerRun},
 };
 use altgrad_plugin_api::Rounding;
@@ -47,17 +43,14 @@ pub struct Plan {
     pub sinks: Vec<SinkPlugin>,
     /// Metrics a row may carry.
     pub metrics: Vec<MetricName>,
-    /// The run folder, free when the plan was made.
-    pub folder: PathBuf,
 }
 
 impl Plan {
-    /// Checks a run against everything it needs. `folder` is where it will be written.
+    /// Checks a run against everything it needs, but for the folder it will be written to.
     ///
     /// # Errors
     /// The first thing that does not fit, with its position in the run file.
-    pub fn new(config: RunConfig, source: &Source, folder: PathBuf) -> Result<Self, Diagnostic> {
-        RunFolder::check(&folder).map_err(|error| error.at(source.locate("run.name")))?;
+    pub fn new(config: RunConfig, source: &Source) -> Result<Self, Diagnostic> {
         let device =
             ComputeDevice::open(config.run.device).map_err(|error| error.at(source.locate("run.device")))?;
         let registry = Registry::open(&config.plugins)?;
@@ -81,17 +74,19 @@ impl Plan {
         let used = identities.chain([&optimizer.identity]).map(|identity| identity.library.clone()).collect();
         let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
+        memory::check(&config, &shape).map_err(|error| place(error, source, "model"))?;
         let layout = Layout::new(&shape);
         let quant = weight_quant(&config, &layout, format).map_err(placed)?;
         let metrics = metrics::names(config.quant.weight.is_some());
         let optimizer = OptimizerRun::new(optimizer, &layout)?;
-        let params = starting_params(&config, layout, &device)?;
+        let params =
+            starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
         let seed = config.run.seed;
         let trainer =
             Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: config.model.dropout, seed };
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
-        Ok(Self { config, registry, used, device, batches, trainer, schedule, sinks, metrics, folder })
+        Ok(Self { config, registry, used, device, batches, trainer, schedule, sinks, metrics })
     }
 
     /// Training tokens of one step.

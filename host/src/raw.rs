@@ -45,7 +45,7 @@ pub fn root_module(header: &'static LibHeader) -> Result<PluginModuleRef, Librar
 /// # Errors
 /// The operating system's.
 pub fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
-    // SAFETY: a mapping is undefined if the file shrinks or changes under it. Token bins are written once, to
-    // a temporary name, and renamed; the documentation asks users not to rewrite them during a run.
+    // SAFETY: a mapping is undefined if the file shrinks or changes under it. The host opens bins for reading only
+    // and never writes one; README ("Data") asks users not to rewrite a bin while a run reads it.
     unsafe { memmap2::Mmap::map(file) }
 }

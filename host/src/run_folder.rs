@@ -5,14 +5,18 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
-    io::Write,
+    fs::{self, File},
     path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
 
-use crate::{diagnostic::Diagnostic, plugins::Registry};
+use crate::{diagnostic::Diagnostic, files, plugins::Registry};
+
+/// The status file: the first in the folder, and the sign that it is taken.
+pub const STATUS: &str = "run.json";
+/// What to do about a folder that will not do.
+const OTHER_PLACE: &str = "choose another folder with `--out DIR`";
 
 /// A claimed run folder.
 #[derive(Debug)]
@@ -29,13 +33,19 @@ impl RunFolder {
     /// # Errors
     /// The folder holds something already, or is no folder.
     pub fn check(path: &Path) -> Result<(), Diagnostic> {
+        if path.to_str().is_none() {
+            // Sinks are told the folder as text.
+            return Err(Diagnostic::config("the run folder's path is not UTF-8")
+                .at(path.display())
+                .hint(OTHER_PLACE));
+        }
         let occupied = match fs::read_dir(path) {
             Ok(mut entries) => entries.next().is_some(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
             Err(error) => {
-                return Err(
-                    Diagnostic::config(format!("the run folder cannot be used ({error})")).at(path.display())
-                );
+                return Err(Diagnostic::config(format!("the run folder cannot be used ({error})"))
+                    .at(path.display())
+                    .hint(OTHER_PLACE));
             }
         };
         if !occupied {
@@ -55,11 +65,13 @@ impl RunFolder {
         let failed = |error: std::io::Error| {
             Diagnostic::config(format!("cannot make the run folder ({error})"))
                 .at(path.display())
-                .hint("choose another place with `--out DIR`")
+                .hint(OTHER_PLACE)
         };
         let path = std::path::absolute(path).map_err(failed)?;
         let created = path.ancestors().take_while(|folder| !folder.exists()).last().map(Path::to_path_buf);
         fs::create_dir_all(&path).map_err(failed)?;
+        // Of two runs that found the folder empty at the same time, one gets it.
+        File::create_new(path.join(STATUS)).map_err(failed)?;
         Ok(Self { path, created })
     }
 
@@ -75,16 +87,15 @@ impl RunFolder {
     /// The disk is full, or the folder has become read-only.
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), Diagnostic> {
         let path = self.path.join(name);
-        let write = || -> std::io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
-            file.write_all(contents)?;
-            file.persist(&path)?;
-            Ok(())
-        };
-        write().map_err(|error| Diagnostic::run(format!("cannot write ({error})")).at(path.display()))
+        files::write(&path, contents).map_err(|error| {
+            Diagnostic::run(format!("cannot write ({error})"))
+                .at(path.display())
+                .hint("is the disk full, or the folder gone or read-only?")
+        })
     }
 
-    /// Takes back a claim of a run that never started: removes what was made.
+    /// Takes back a claim of a run that never started: removes what was made. All files are ours: the folder was empty,
+    /// and the status file keeps other runs out.
     pub fn discard(self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());

@@ -10,6 +10,7 @@
 //!   storage buffer.
 //! - One-dimensional grid of any number of cubes from 1 to 65535: units stride over the data. More than
 //!   `ceil(n / (cube_dim * vector))` are idle, and a few times the device's multiprocessors are enough.
+//! - Less than 2^31 elements a launch.
 //! - Shared memory is declared in the text; none is dynamic.
 //!
 //! Arguments of the format operations:

@@ -87,10 +87,10 @@ impl ValueGrid {
 
     /// The value at a code coordinate: the inverse of [`Self::coordinate`].
     #[must_use]
-    pub fn from_coordinate(&self, u: f64) -> f64 {
+    pub fn value_at(&self, u: f64) -> f64 {
         match self {
             Self::Minifloat(grid) => grid.phi_inverse(u),
-            Self::Table(grid) => grid.from_coordinate(u),
+            Self::Table(grid) => grid.value_at(u),
         }
     }
 }
@@ -152,7 +152,7 @@ impl TableGrid {
         cell as f64 - self.origin as f64 + (w - low) / self.spacing(w)
     }
 
-    fn from_coordinate(&self, u: f64) -> f64 {
+    fn value_at(&self, u: f64) -> f64 {
         if !u.is_finite() {
             return u;
         }
@@ -186,7 +186,7 @@ mod tests {
             assert_eq!(minifloat.spacing(w), table.spacing(w), "spacing at {w}");
             let (a, b) = (minifloat.coordinate(w), table.coordinate(w));
             assert!((a - b).abs() < 1e-9, "coordinate at {w}: {a}, {b}");
-            assert!((table.from_coordinate(b) - w).abs() < 1e-12, "inverse at {w}");
+            assert!((table.value_at(b) - w).abs() < 1e-12, "inverse at {w}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! A sink in one file: `metrics.jsonl` in the run folder, one JSON object a step.
 //!
-//! A missing metric is a missing key; NaN and infinities, which JSON lacks, become `null`. Writes go straight to
+//! A missing metric is a missing key; NaN and infinities, which JSON lacks, become strings. Writes go straight to
 //! the file, so a row is there when `log` returns. A bigger example is `plugins/sinks/csv`.
 
 use std::{
@@ -22,6 +22,11 @@ pub struct JsonLines {
 fn is_before(line: &str, resume_step: u64) -> bool {
     let row: Option<Value> = serde_json::from_str(line).ok();
     row.and_then(|row| row.get("step")?.as_u64()).is_some_and(|step| step < resume_step)
+}
+
+/// A JSON number, or its name where JSON has none: a NaN that was computed must not look like a missing value.
+fn value(value: f64) -> Value {
+    if value.is_finite() { Value::from(value) } else { Value::from(value.to_string()) }
 }
 
 impl Sink for JsonLines {
@@ -52,7 +57,7 @@ impl Sink for JsonLines {
         let file =
             self.file.as_mut().ok_or_else(|| PluginError::new(ErrorKind::OTHER, "jsonl is not open"))?;
         let mut row = Map::from_iter([("step".to_string(), Value::from(step))]);
-        row.extend(metrics.iter().map(|metric| (metric.name.name.to_string(), Value::from(metric.value))));
+        row.extend(metrics.iter().map(|metric| (metric.name.name.to_string(), value(metric.value))));
         Ok(writeln!(file, "{}", Value::Object(row))?)
     }
 
@@ -92,7 +97,10 @@ mod tests {
     fn each_row_is_an_object_and_resuming_repeats_none() {
         let folder = tempfile::tempdir().unwrap();
         let text = write(folder.path(), None, &[(0, "a\"b", 0.1), (1, "a", f64::NAN), (2, "a", 1e300)]);
-        assert_eq!(text, "{\"a\\\"b\":0.1,\"step\":0}\n{\"a\":null,\"step\":1}\n{\"a\":1e+300,\"step\":2}\n");
+        assert_eq!(
+            text,
+            "{\"a\\\"b\":0.1,\"step\":0}\n{\"a\":\"NaN\",\"step\":1}\n{\"a\":1e+300,\"step\":2}\n"
+        );
         let text = write(folder.path(), Some(1), &[(1, "a", 2.0)]);
         assert_eq!(text, "{\"a\\\"b\":0.1,\"step\":0}\n{\"a\":2.0,\"step\":1}\n");
     }

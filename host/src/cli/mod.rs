@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused, 4 device not
 //! available, 130 interrupted. Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
+mod check;
 mod formats;
 mod plugins;
 pub mod progress;
@@ -14,7 +15,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::diagnostic::Diagnostic;
+use crate::{config::DeviceChoice, diagnostic::Diagnostic};
 
 /// Trains transformers in exotic 8-bit number formats, with plugins loaded at run time.
 #[derive(Debug, Parser)]
@@ -53,7 +54,7 @@ struct ConfigArgs {
     set: Vec<String>,
     /// Device to use instead of `run.device`: auto, cpu, cuda:N or wgpu.
     #[arg(long)]
-    device: Option<String>,
+    device: Option<DeviceChoice>,
     /// Run folder to write instead of `<run.out>/<run.name>`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,

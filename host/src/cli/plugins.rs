@@ -1,4 +1,4 @@
-//! `plugins list | inspect`: what the libraries of a folder, or one of them, hold.
+//! `plugins list | inspect | check`: what the libraries of a folder, or one of them, hold, and whether it is sound.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,6 +9,7 @@ use altgrad_plugin_api::{ConfigValue, Descriptor, OptionSpec};
 use clap::Subcommand;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
+use super::check;
 use crate::{
     config::PluginsSection,
     diagnostic::{Diagnostic, Fault},
@@ -29,12 +30,19 @@ pub(super) enum PluginsCommand {
         /// The library.
         path: PathBuf,
     },
+    /// Puts a library through the conformance suite, each check in a process of its own.
+    Check(check::CheckArgs),
+    /// One check, in this process: what `check` starts.
+    #[command(hide = true)]
+    CheckOne(check::OneArgs),
 }
 
 pub(super) fn run(command: PluginsCommand) -> Result<ExitCode, Diagnostic> {
     match command {
         PluginsCommand::List { dir } => list(dir),
         PluginsCommand::Inspect { path } => inspect(&path),
+        PluginsCommand::Check(args) => check::run(&args),
+        PluginsCommand::CheckOne(args) => check::run_one(&args),
     }
 }
 

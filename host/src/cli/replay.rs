@@ -58,7 +58,11 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode, Diagnostic> {
     let steps = recording.replay(&mut trainer, &batches, |trainer, grads| {
         let Some(file) = &args.grads else { return Ok(()) };
         let errors = replay::relative_errors(trainer, grads, file)?;
-        worst_grad = errors.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let worst = replay::worst(errors.iter().map(|(_, error)| *error));
+        // The first NaN, or the first of the largest.
+        let name =
+            errors.into_iter().find(|(_, error)| error.to_bits() == worst.to_bits()).map(|(name, _)| name);
+        worst_grad = Some((name.unwrap_or_default(), worst));
         Ok(())
     })?;
     println!("step  lr        loss       |diff|    grad_norm  |diff|");
@@ -68,7 +72,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode, Diagnostic> {
             recorded.lr, step.loss, step.loss_error, step.grad_norm, step.grad_norm_error
         );
     }
-    let worst = |error: fn(&replay::ReplayedStep) -> f64| steps.iter().map(error).fold(0.0, f64::max);
+    let worst = |error: fn(&replay::ReplayedStep) -> f64| replay::worst(steps.iter().map(error));
     let checks = [
         ("first loss", steps.first().map(|step| step.loss_error), args.first_loss_tolerance),
         ("losses", Some(worst(|step| step.loss_error)), args.tolerance),
@@ -110,7 +114,9 @@ fn prepare(
             corpus.tokenizer.vocab(),
             config.vocab_size
         );
-        return Err(Diagnostic::config(message).at(args.text.display()));
+        return Err(Diagnostic::config(message)
+            .at(args.text.display())
+            .hint("replay with the text the recording was made on"));
     }
     let shape = GptShape {
         vocab: config.vocab_size,

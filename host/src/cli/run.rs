@@ -7,9 +7,11 @@ use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
 use super::{ConfigArgs, progress::Progress};
 use crate::{
-    config,
+    config::{self, RunConfig, Source},
+    device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
     plan::Plan,
+    run_folder::RunFolder,
     train::{
         self, interrupt,
         run::{Report, WEIGHTS},
@@ -29,24 +31,41 @@ pub(super) struct RunArgs {
     quiet: bool,
 }
 
-/// Makes the plan a command line asks for.
+/// The run file and its overrides.
+fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic> {
+    let (mut config, source) = config::load(&args.config, &args.set)?;
+    if let Some(device) = args.device {
+        // Asked here for the sake of the place.
+        ComputeDevice::open(device).map_err(|error| error.at(format!("--device {device}")))?;
+        config.run.device = device;
+    }
+    Ok((config, source))
+}
+
+/// The plan a command line asks for, run folder aside.
 pub(super) fn plan(args: &ConfigArgs) -> Result<Plan, Diagnostic> {
-    let mut overrides = args.set.clone();
-    overrides.extend(args.device.as_ref().map(|device| format!("run.device=\"{device}\"")));
-    let (config, source) = config::load(&args.config, &overrides)?;
+    let (config, source) = load(args)?;
+    Plan::new(config, &source)
+}
+
+/// The plan and its run folder, which is free.
+fn plan_in_folder(args: &ConfigArgs) -> Result<(Plan, PathBuf), Diagnostic> {
+    let (config, source) = load(args)?;
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(&config.run.out).join(&config.run.name));
-    Plan::new(config, &source, folder)
+    RunFolder::check(&folder)?;
+    Ok((Plan::new(config, &source)?, folder))
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
+    let (plan, folder) = plan_in_folder(&args.config)?;
+    // Not before: until here nothing is lost by simply stopping.
     interrupt::install()?;
-    let plan = plan(&args.config)?;
     if !args.quiet {
         println!("{}", plan.summary());
     }
-    let folder = plan.folder.clone();
+
     let mut progress = Progress::new(args.quiet);
-    let report = train::run(plan, args.max_steps, &mut progress)?;
+    let report = train::run(plan, &folder, args.max_steps, &mut progress)?;
     if !args.quiet {
         println!("{}", closing_table(&report, &folder.display().to_string()));
     }
@@ -64,7 +83,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
 }
 
 pub(super) fn check(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
-    println!("{}", plan(args)?.summary());
+    println!("{}", plan_in_folder(args)?.0.summary());
     Ok(ExitCode::SUCCESS)
 }
 

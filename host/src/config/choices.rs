@@ -205,7 +205,7 @@ through_string!(DeviceChoice);
 pub enum DatasetChoice {
     /// The built-in generated corpus: nothing to download, the same everywhere.
     Lawgen,
-    /// A folder of token bins that `data prepare` wrote.
+    /// A folder of token bins in nanoGPT's layout.
     Bins(PathBuf),
     /// A plain text file, tokenized at the start of the run.
     Text(PathBuf),

@@ -19,7 +19,7 @@ use crate::diagnostic::{Diagnostic, closest};
 ///
 /// The result is resolved (every default concrete, plugin paths absolute) and in range.
 pub fn load(path: &Path, overrides: &[String]) -> Result<(RunConfig, Source), Diagnostic> {
-    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    let bytes = crate::files::read(path).map_err(|error| unreadable(path, &error))?;
     load_text(path, decode(path, bytes)?, overrides).map_err(hints::with_hint)
 }
 
@@ -98,7 +98,8 @@ fn resolve(config: &mut RunConfig, source: &Source) -> Result<(), Diagnostic> {
             train.decay_steps.get_or_insert(train.max_steps);
         }
         ScheduleChoice::Trapezoidal => {
-            train.cooldown_steps.get_or_insert(train.max_steps / 5);
+            let room = train.max_steps.saturating_sub(train.warmup_steps);
+            train.cooldown_steps.get_or_insert((train.max_steps / 5).min(room));
         }
         ScheduleChoice::Constant => {}
     }

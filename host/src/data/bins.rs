@@ -10,10 +10,13 @@ use crate::{config::TokenizerChoice, diagnostic::Diagnostic};
 /// GPT-2's vocabulary: what bins without `meta.json` are taken to use.
 const GPT2_VOCAB: usize = 50257;
 
+/// The bins' description.
+const META: &str = "meta.json";
+
 /// What is read of `meta.json`; other keys are for people.
 #[derive(Deserialize)]
 struct Meta {
-    vocab_size: usize,
+    vocab_size: u64,
 }
 
 /// Maps the bins of a folder.
@@ -23,9 +26,22 @@ struct Meta {
 pub(super) fn open(folder: &Path, tokenizer: TokenizerChoice) -> Result<Corpus, Diagnostic> {
     let (train, val) = (Tokens::map(&folder.join("train.bin"))?, Tokens::map(&folder.join("val.bin"))?);
     let vocab = match meta(folder)? {
-        Some(meta) => meta.vocab_size,
-        None if tokenizer == TokenizerChoice::Byte => 256,
-        None => GPT2_VOCAB,
+        Some(meta) if (1..=1 << 16).contains(&meta.vocab_size) => meta.vocab_size as usize,
+        Some(meta) => {
+            let message = format!("vocab_size must be from 1 to 65536, is {}", meta.vocab_size);
+            return Err(Diagnostic::config(message)
+                .at(folder.join(META).display())
+                .hint("token ids are 16-bit; write the number of ids the tokenizer has"));
+        }
+        None => match tokenizer {
+            TokenizerChoice::Byte => 256,
+            TokenizerChoice::Gpt2 => GPT2_VOCAB,
+            TokenizerChoice::Char => {
+                return Err(Diagnostic::config("bins of characters need a meta.json that says vocab_size")
+                    .at(folder.join(META).display())
+                    .hint("write {\"vocab_size\": N} into it, N the number of characters"));
+            }
+        },
     };
     for (name, tokens) in [("train.bin", &train), ("val.bin", &val)] {
         if let Some(max) = tokens.max().filter(|max| usize::from(*max) >= vocab) {
@@ -39,7 +55,7 @@ pub(super) fn open(folder: &Path, tokenizer: TokenizerChoice) -> Result<Corpus, 
 }
 
 fn meta(folder: &Path) -> Result<Option<Meta>, Diagnostic> {
-    let path = folder.join("meta.json");
+    let path = folder.join(META);
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -1,11 +1,12 @@
 //! Opening what `[data]` names: the generated default, token bins, or a text file.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use super::{Tokens, bins, lawgen, tokenizer::Tokenizer};
 use crate::{
     config::{DataSection, DatasetChoice, TokenizerChoice},
     diagnostic::Diagnostic,
+    files,
 };
 
 /// The corpus `lawgen` is the same for every run: the run's seed must not change the data.
@@ -84,7 +85,7 @@ fn generated(choice: TokenizerChoice) -> Result<Corpus, Diagnostic> {
 
 /// A text file, its first nine tenths to train on: by characters or bytes, as nanoGPT cuts.
 fn text(path: &Path, choice: TokenizerChoice) -> Result<Corpus, Diagnostic> {
-    let bytes = fs::read(path).map_err(|error| {
+    let bytes = files::read(path).map_err(|error| {
         Diagnostic::config(format!("cannot read the text file ({error})"))
             .at(path.display())
             .hint("`text:FILE` is relative to the working directory")

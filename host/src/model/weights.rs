@@ -5,12 +5,12 @@
 //! the prefix, ignores attention-mask buffers and a redundant tied head, and refuses anything else that is
 //! unknown, missing or of another shape.
 
-use std::{borrow::Cow, collections::HashMap, fs, path::Path};
+use std::{borrow::Cow, collections::HashMap, path::Path};
 
 use safetensors::{Dtype, SafeTensors, View};
 
 use super::layout::Layout;
-use crate::diagnostic::Diagnostic;
+use crate::{diagnostic::Diagnostic, files};
 
 const PREFIX: &str = "transformer.";
 
@@ -20,7 +20,7 @@ const PREFIX: &str = "transformer.";
 /// The file is missing or broken, or does not fit the layout; says which key.
 pub fn read(path: &Path, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
     let fault = |message: String| Diagnostic::config(message).at(path.display());
-    let bytes = fs::read(path).map_err(|error| {
+    let bytes = files::read(path).map_err(|error| {
         fault(format!("cannot read the weights ({error})"))
             .hint("a weights file is safetensors in nanoGPT's layout")
     })?;
@@ -65,8 +65,11 @@ pub fn read(path: &Path, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
 /// # Errors
 /// The folder cannot be written.
 pub fn write(path: &Path, layout: &Layout, values: &[Vec<f32>]) -> Result<(), Diagnostic> {
-    let failed =
-        |error: String| Diagnostic::run(format!("cannot write the weights ({error})")).at(path.display());
+    let failed = |error: String| {
+        Diagnostic::run(format!("cannot write the weights ({error})"))
+            .at(path.display())
+            .hint("is the disk full, or the folder missing or read-only?")
+    };
     let tensors = layout.specs.iter().zip(values).map(|(spec, values)| {
         let head = spec.name == "lm_head.weight";
         let key = if head { spec.name.clone() } else { format!("{PREFIX}{}", spec.name) };
@@ -74,11 +77,7 @@ pub fn write(path: &Path, layout: &Layout, values: &[Vec<f32>]) -> Result<(), Di
     });
     let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
     let bytes = safetensors::serialize(tensors, Some(metadata)).map_err(|error| failed(error.to_string()))?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = tempfile::NamedTempFile::new_in(folder).map_err(|error| failed(error.to_string()))?;
-    fs::write(file.path(), bytes).map_err(|error| failed(error.to_string()))?;
-    file.persist(path).map_err(|error| failed(error.to_string()))?;
-    Ok(())
+    files::write(path, &bytes).map_err(|error| failed(error.to_string()))
 }
 
 /// A tensor to write.
@@ -108,6 +107,8 @@ impl View for Flat<'_> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::model::GptShape;
 

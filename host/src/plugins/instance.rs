@@ -57,6 +57,14 @@ impl Identity {
         if error.hint.is_empty() { diagnostic } else { diagnostic.hint(error.hint.as_str()) }
     }
 
+    /// A failed call before the first step: a panic there refuses the plugin.
+    fn start_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
+        result.into_result().map_err(|error| {
+            let fault = if error.kind == ErrorKind::PANIC { Fault::Plugin } else { Fault::Run };
+            self.failure(fault, &error)
+        })
+    }
+
     fn run_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
         result.into_result().map_err(|error| self.failure(Fault::Run, &error))
     }
@@ -233,7 +241,7 @@ impl OptimizerPlugin {
     /// The plugin failed.
     pub fn states(&self, name: &str, shape: &[u64]) -> Result<Vec<StateSpec>, Diagnostic> {
         let info = ParamInfo { name: name.into(), shape: RSlice::from_slice(shape) };
-        Ok(self.identity.run_failure(self.object.states(&info))?.into_vec())
+        Ok(self.identity.start_failure(self.object.states(&info))?.into_vec())
     }
 
     /// Updates one parameter and its states.
@@ -288,7 +296,7 @@ impl SinkPlugin {
     /// The plugin failed.
     pub fn open(&mut self, run: &RunInfo<'_>) -> Result<(), Diagnostic> {
         let result = self.object.open(run);
-        self.identity.run_failure(result)
+        self.identity.start_failure(result)
     }
 
     /// Hands over one row.

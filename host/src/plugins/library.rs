@@ -11,9 +11,9 @@ use std::{
 };
 
 use altgrad_plugin_api::{
-    BuildInfo, Descriptor, PluginError, PluginKind,
+    BuildInfo, Config, Descriptor, PluginError, PluginKind,
     abi::{
-        PluginModuleRef,
+        FormatObject, PluginModuleRef,
         abi_stable::{
             library::{LibHeader, LibraryError},
             std_types::{RResult, RVec},
@@ -23,7 +23,7 @@ use altgrad_plugin_api::{
 use sha2::{Digest, Sha256};
 
 use super::{elf, layout};
-use crate::{diagnostic::Diagnostic, raw};
+use crate::{diagnostic::Diagnostic, files, raw};
 
 /// A plugin library that passed every check.
 pub struct LoadedLibrary {
@@ -53,7 +53,7 @@ impl LoadedLibrary {
         // An absolute path never goes through the library search path.
         let path = fs::canonicalize(path)
             .map_err(|error| refused(format!("cannot be read ({error})"), "check the path"))?;
-        let bytes = fs::read(&path)
+        let bytes = files::read(&path)
             .map_err(|error| refused(format!("cannot be read ({error})"), "check the file"))?;
         let sha256 = hex(&Sha256::digest(&bytes));
         if let Some(pin) = pin.filter(|pin| !pin.eq_ignore_ascii_case(&sha256)) {
@@ -75,6 +75,14 @@ impl LoadedLibrary {
     #[must_use]
     pub fn find(&self, kind: PluginKind, id: &str) -> Option<&Descriptor> {
         self.descriptors.iter().find(|descriptor| descriptor.kind == kind && descriptor.id == id)
+    }
+
+    /// A new instance of one of its formats, bare: for the conformance suite. Runs call [`super::FormatPlugin`].
+    ///
+    /// # Errors
+    /// The plugin's own.
+    pub fn format_object(&self, id: &str, config: &Config) -> Result<FormatObject, PluginError> {
+        (self.module.make_format())(id.into(), config).into_result()
     }
 }
 

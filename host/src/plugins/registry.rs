@@ -36,6 +36,13 @@ impl Registry {
     /// [`Fault::Plugin`]: a listed library is missing or refused, or two libraries export one name.
     pub fn open(section: &PluginsSection) -> Result<Self, Diagnostic> {
         let mut registry = Self { folder: folder(section)?, ..Self::default() };
+        if section.dir.is_some() && !registry.folder.is_dir() {
+            return Err(Diagnostic::config("the plugin folder does not exist, or is no folder")
+                .at(registry.folder.display())
+                .hint(
+                    "name a folder of plugin libraries, or leave it out for `plugins` beside the executable",
+                ));
+        }
         match &section.load {
             Some(listed) => {
                 for entry in listed {

@@ -5,7 +5,7 @@
 
 mod worker;
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
 use altgrad_plugin_api::RunOutcome;
 
@@ -74,9 +74,14 @@ impl Sinks {
     /// wrong over the whole run, rows that were dropped included.
     pub fn finish(self, summary: &[(MetricName, f64)], outcome: RunOutcome) -> Vec<Diagnostic> {
         let deadline = std::time::Instant::now() + FINISH_DEADLINE;
-        for worker in &self.workers {
-            worker.finish(summary.to_vec(), outcome);
-        }
-        self.workers.into_iter().flat_map(|worker| worker.join(deadline)).collect()
+        let finishing: Vec<_> = self
+            .workers
+            .into_iter()
+            .map(|worker| {
+                let summary = summary.to_vec();
+                thread::spawn(move || worker.finish(summary, outcome, deadline))
+            })
+            .collect();
+        finishing.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
     }
 }

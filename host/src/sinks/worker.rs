@@ -6,7 +6,7 @@ use std::{
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use altgrad_plugin_api::{
@@ -84,14 +84,23 @@ impl Worker {
         fault
     }
 
-    pub(super) fn finish(&self, summary: Vec<(MetricName, f64)>, outcome: RunOutcome) {
-        // Blocks only while a full queue drains; a dead thread has closed it.
-        let _ = self.queue.send(Message::Finish(summary, outcome));
-    }
-
-    /// Waits for the thread; what went wrong in this sink.
-    pub(super) fn join(self, deadline: Instant) -> Vec<Diagnostic> {
+    /// Hands over the closing values, waits for the thread until the deadline, and says what went wrong in this sink.
+    pub(super) fn finish(
+        self,
+        summary: Vec<(MetricName, f64)>,
+        outcome: RunOutcome,
+        deadline: Instant,
+    ) -> Vec<Diagnostic> {
         let mut faults = Vec::new();
+        let mut message = Message::Finish(summary, outcome);
+        // A full queue drains, or its sink hangs and the deadline comes; a dead thread has closed it.
+        while let Err(TrySendError::Full(unsent)) = self.queue.try_send(message) {
+            if Instant::now() >= deadline {
+                break;
+            }
+            message = unsent;
+            thread::sleep(Duration::from_millis(5));
+        }
         let patience = deadline.saturating_duration_since(Instant::now());
         if matches!(self.done.recv_timeout(patience), Err(RecvTimeoutError::Timeout)) {
             faults.push(Diagnostic::run(format!("sink `{}` did not finish in time", self.name)));

@@ -89,8 +89,39 @@ impl Recording {
         let text = fs::read_to_string(path).map_err(|error| {
             Diagnostic::config(format!("cannot read the log ({error})")).at(path.display())
         })?;
-        serde_json::from_str(&text)
-            .map_err(|error| Diagnostic::config(format!("not a trajectory log ({error})")).at(path.display()))
+        let recording: Self = serde_json::from_str(&text).map_err(|error| {
+            Diagnostic::config(format!("not a trajectory log ({error})")).at(path.display())
+        })?;
+        recording.check().map_err(|error| error.at(path.display()))?;
+        Ok(recording)
+    }
+
+    /// Refuses settings no run could have had.
+    fn check(&self) -> Result<(), Diagnostic> {
+        let config = &self.config;
+        let sizes = [
+            ("n_layer", config.n_layer),
+            ("n_head", config.n_head),
+            ("n_embd", config.n_embd),
+            ("block_size", config.block_size),
+            ("batch_size", config.batch_size),
+            ("grad_accum", config.grad_accum),
+            ("vocab_size", config.vocab_size),
+        ];
+        let too_large = sizes.iter().find(|(_, size)| !(1..=1 << 20).contains(size));
+        let fault = if let Some((name, size)) = too_large {
+            format!("{name} = {size} is no possible size")
+        } else if !config.n_embd.is_multiple_of(config.n_head) {
+            "n_embd must be a multiple of n_head".into()
+        } else if config.decay <= config.warmup {
+            "decay must come after the warm-up".into()
+        } else if self.steps.is_empty() {
+            "it records no step".into()
+        } else {
+            return Ok(());
+        };
+        Err(Diagnostic::config(format!("not a trajectory log: {fault}"))
+            .hint("a log has config and steps, as in tests/end-to-end/fixtures/trajectory"))
     }
 
     /// The training section the recording amounts to.
@@ -123,9 +154,8 @@ impl Recording {
         let mut replayed = Vec::with_capacity(self.steps.len());
         for (step, recorded) in self.steps.iter().enumerate() {
             self.check_batch(step, recorded, batches)?;
-            let micro: Vec<_> =
-                recorded.ix.chunks(self.config.batch_size).map(|starts| batches.train_at(starts)).collect();
-            let mut gradients = trainer.gradients(&micro, (step * micro.len()) as u64)?;
+            let micro = recorded.ix.chunks(self.config.batch_size).map(|starts| batches.train_at(starts));
+            let mut gradients = trainer.gradients(micro, (step * self.config.grad_accum) as u64)?;
             if step == 0 {
                 let values: Result<Vec<_>, _> =
                     gradients.grads.iter().map(|grad| params::read_f32(grad.clone())).collect();
@@ -147,7 +177,7 @@ impl Recording {
 
     fn check_batch(&self, step: usize, recorded: &RecordedStep, batches: &Batches) -> Result<(), Diagnostic> {
         let tokens = batches.corpus().train.len();
-        let fits = |start: &usize| start + self.config.block_size < tokens;
+        let fits = |start: &usize| start.checked_add(self.config.block_size).is_some_and(|end| end < tokens);
         if recorded.ix.len() == self.config.batch_size * self.config.grad_accum
             && recorded.ix.iter().all(fits)
         {
@@ -158,6 +188,11 @@ impl Recording {
         ))
         .hint("replay with the text the recording was made on"))
     }
+}
+
+/// The largest of some errors, none of them negative; NaN if one is, so that no NaN passes for a match.
+pub fn worst(errors: impl Iterator<Item = f64>) -> f64 {
+    errors.fold(0.0, |worst: f64, error| if worst.is_nan() || error <= worst { worst } else { error })
 }
 
 /// Largest relative difference of a tensor to its recording: |a - b| / |b|, L2 norms over the tensor.

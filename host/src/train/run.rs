@@ -1,6 +1,9 @@
 //! A run, from an accepted plan to a closed run folder; the step loop in time order.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    path::Path,
+    time::{Duration, Instant, SystemTime},
+};
 
 use altgrad_plugin_api::RunOutcome;
 use serde_json::{Value, json};
@@ -12,7 +15,7 @@ use crate::{
     metrics::{self, MetricName, MetricRecord},
     model::weights,
     plan::Plan,
-    run_folder::{self, RunFolder},
+    run_folder::{self, RunFolder, STATUS},
     sinks::{RunFacts, Sinks},
 };
 
@@ -51,7 +54,9 @@ impl Report {
 
     fn see_validation(&mut self, loss: f64) {
         // NaN is never the best.
-        self.best_val_loss = Some(self.best_val_loss.map_or(loss, |best| best.min(loss)));
+        if !loss.is_nan() {
+            self.best_val_loss = Some(self.best_val_loss.map_or(loss, |best| best.min(loss)));
+        }
     }
 
     fn summary(&self) -> Vec<(MetricName, f64)> {
@@ -65,13 +70,18 @@ impl Report {
     }
 }
 
-/// Trains the plan's run, at most `stop_after` steps of it.
+/// Trains the plan's run, at most `stop_after` steps of it, into a folder that is empty or not there.
 ///
 /// # Errors
 /// The run folder cannot be made or a sink opened (nothing is left behind then), or a plugin or the device failed
 /// in a step (the folder says so in `run.json`).
-pub fn run(mut plan: Plan, stop_after: Option<u64>, progress: &mut Progress) -> Result<Report, Diagnostic> {
-    let folder = RunFolder::claim(&plan.folder)?;
+pub fn run(
+    mut plan: Plan,
+    folder: &Path,
+    stop_after: Option<u64>,
+    progress: &mut Progress,
+) -> Result<Report, Diagnostic> {
+    let folder = RunFolder::claim(folder)?;
     let mut sinks = match open(&mut plan, &folder) {
         Ok(sinks) => sinks,
         Err(diagnostic) => {
@@ -89,8 +99,11 @@ pub fn run(mut plan: Plan, stop_after: Option<u64>, progress: &mut Progress) -> 
         Ok(()) => RunOutcome::Completed,
     };
     report.faults = sinks.finish(&report.summary(), outcome);
-    write_status(&plan, &folder, outcome, &report, result.as_ref().err())?;
-    result.map(|()| report)
+    let status = write_status(&plan, &folder, outcome, &report, result.as_ref().err());
+    // The first fault is the one to report: a full disk shows in several places.
+    result?;
+    report.faults.extend(status.err());
+    Ok(report)
 }
 
 /// The step loop.
@@ -102,7 +115,7 @@ fn steps(
     report: &mut Report,
 ) -> Result<(), Diagnostic> {
     let last = plan.config.train.max_steps.min(stop_after.unwrap_or(u64::MAX));
-    let (interval, accum) = (plan.config.train.eval_interval, plan.config.train.grad_accum as u64);
+    let (interval, accum) = (plan.config.train.eval_interval, plan.config.train.grad_accum);
     let tokens = plan.tokens_per_step();
     let mut nan_steps = 0;
     for step in 0..last {
@@ -115,9 +128,9 @@ fn steps(
             metrics::train::record_validation(&mut record, loss);
         }
         let started = Instant::now();
-        let first = step * accum;
-        let batches: Vec<_> = (first..first + accum).map(|index| plan.batches.train(index)).collect();
-        let mut gradients = plan.trainer.gradients(&batches, first)?;
+        let first = step * accum as u64;
+        let batches = (0..accum).map(|index| plan.batches.train(first + index as u64));
+        let mut gradients = plan.trainer.gradients(batches, first)?;
         check_quantizer(plan, Some(&mut record))?;
         let norm = clip::by_global_norm(&mut gradients.grads, plan.config.train.grad_clip)?;
         let lr = plan.schedule.lr(step);
@@ -140,6 +153,7 @@ fn steps(
             return Err(Diagnostic::run(format!(
                 "the loss was NaN for {NAN_PATIENCE} steps, the last one step {step}"
             ))
+            .at(format!("step {step}"))
             .hint("lower train.lr, or compare with an unquantized run; metrics up to here are kept"));
         }
         if interrupt::requested() {
@@ -173,7 +187,7 @@ fn check_quantizer(plan: &Plan, record: Option<&mut MetricRecord>) -> Result<(),
 fn open(plan: &mut Plan, folder: &RunFolder) -> Result<Sinks, Diagnostic> {
     let config_toml = plan.config.to_toml()?;
     folder.write("config.toml", config_toml.as_bytes())?;
-    folder.write("run.json", &pretty(&status(plan, "running", &Report::default(), None)))?;
+    folder.write(STATUS, &pretty(&status(plan, "running", &Report::default(), None)))?;
     let facts = RunFacts {
         name: plan.config.run.name.clone(),
         folder: folder.path().display().to_string(),
@@ -203,7 +217,7 @@ fn write_status(
         RunOutcome::Interrupted => "interrupted",
         RunOutcome::Failed => "failed",
     };
-    folder.write("run.json", &pretty(&status(plan, status_name, report, error)))
+    folder.write(STATUS, &pretty(&status(plan, status_name, report, error)))
 }
 
 fn status(plan: &Plan, status: &str, report: &Report, error: Option<&Diagnostic>) -> Value {

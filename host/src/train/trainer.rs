@@ -41,11 +41,15 @@ impl Trainer {
     ///
     /// # Errors
     /// A plugin or the device failed.
-    pub fn gradients(&mut self, batches: &[Batch], first_micro_batch: u64) -> Result<Gradients, Diagnostic> {
+    pub fn gradients(
+        &mut self,
+        batches: impl ExactSizeIterator<Item = Batch>,
+        first_micro_batch: u64,
+    ) -> Result<Gradients, Diagnostic> {
         let share = 1.0 / batches.len() as f32;
         let mut loss = 0.0;
         let mut sums: Vec<Tensor<1>> = Vec::new();
-        for (index, batch) in batches.iter().enumerate() {
+        for (index, batch) in batches.enumerate() {
             let dropout = Dropout::train(self.dropout, self.seed, first_micro_batch + index as u64);
             let weights: Vec<Tensor<1>> = self
                 .params
@@ -56,7 +60,7 @@ impl Trainer {
             let pass =
                 Forward { layout: &self.params.layout, weights: &weights, quant: &self.quant, dropout };
             // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
-            let scaled = self.gpt.loss(&pass, batch).mul_scalar(share);
+            let scaled = self.gpt.loss(&pass, &batch).mul_scalar(share);
             let tape = scaled.backward();
             let grads = weights.iter().zip(&self.params.layout.specs).map(|(weight, spec)| {
                 weight.grad(&tape).ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))

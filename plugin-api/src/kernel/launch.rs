@@ -68,3 +68,85 @@ impl KernelText {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{InfoField, KernelLanguage, KernelOp, PartialSum, RandomKey, Rounding, StatisticsWord};
+
+    fn field(offset: u32, kind: InfoKind, index: u32, divisor: u32) -> InfoField {
+        InfoField { offset, kind, index, divisor }
+    }
+
+    fn kernel(info: Vec<InfoField>) -> KernelText {
+        let word = |name: &str, merge| StatisticsWord { name: name.into(), merge };
+        let sum = |exponent| PartialSum { name: "sum_x2".into(), exponent };
+        KernelText {
+            language: KernelLanguage::CUDA,
+            entry: "entry".into(),
+            source: "".into(),
+            cube_dim: [256, 1, 1],
+            vector: 4,
+            buffers: vec![].into(),
+            info: info.into(),
+            info_words: 2,
+            statistics: vec![word("amax", MergeRule::MAX), word("nan", MergeRule::ADD)].into(),
+            partial_sums: vec![sum(0), sum(180)].into(),
+        }
+    }
+
+    #[test]
+    fn the_info_block_is_little_endian_words() {
+        let text = kernel(vec![
+            field(0, InfoKind::SCALAR_U32, 1, 1),
+            field(4, InfoKind::CONSTANT, 0x4760_0000, 1),
+            field(8, InfoKind::BUFFER_LEN, 0, 4),
+            field(12, InfoKind::BUFFER_LEN, 1, 1),
+        ]);
+        assert_eq!(
+            text.pack_info(&[5, 7], &[4096, 9]).unwrap(),
+            [0x4760_0000_0000_0007, 0x0000_0009_0000_0400]
+        );
+    }
+
+    #[test]
+    fn a_recipe_that_cannot_be_followed_is_refused() {
+        let rows = [
+            field(0, InfoKind::SCALAR_U32, 2, 1),
+            field(0, InfoKind::BUFFER_LEN, 2, 1),
+            field(0, InfoKind::BUFFER_LEN, 0, 0),
+            field(0, InfoKind::BUFFER_LEN, 1, 1),
+            field(16, InfoKind::CONSTANT, 0, 1),
+            field(0, InfoKind(99), 0, 1),
+        ];
+        for row in rows {
+            let error = kernel(vec![row]).pack_info(&[0, 0], &[1, 1 << 32]).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::UNSUPPORTED);
+        }
+    }
+
+    #[test]
+    fn statistics_of_launches_add_up() {
+        let (text, mut stats) = (kernel(vec![]), QuantStats::default());
+        let words = |amax: f32, nan| [amax.to_bits(), nan];
+        text.read_stats(&words(2.0, 3), &[1.0, 0.0, 2.0, 0.0], &mut stats).unwrap();
+        text.read_stats(&words(1.0, 4), &[0.5, 1.0], &mut stats).unwrap();
+        assert_eq!((stats.amax, stats.nan, stats.sum_x2), (2.0, 7, 3.5 + 2f64.powi(180)));
+        assert!(text.read_stats(&[0], &[], &mut stats).is_err());
+        assert!(text.read_stats(&words(0.0, 0), &[1.0], &mut stats).is_err());
+    }
+
+    #[test]
+    fn operations_carry_their_rounding() {
+        assert_eq!(KernelOp::ENCODE.with_rounding(Rounding::NearestEven), KernelOp::ENCODE);
+        let stochastic = KernelOp::ENCODE.with_rounding(Rounding::Stochastic);
+        assert_eq!((stochastic.0, stochastic.kind()), (0x303, KernelOp::ENCODE));
+        assert_eq!(stochastic.with_rounding(Rounding::NearestEven), KernelOp::ENCODE);
+    }
+
+    #[test]
+    fn keys_are_six_words() {
+        let key = RandomKey { seed: 1 << 32 | 2, step: 3, tensor: 4, offset: 5 << 32 | 6 };
+        assert_eq!(key.scalars(), [2, 1, 3, 4, 6, 5]);
+    }
+}

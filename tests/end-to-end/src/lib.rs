@@ -7,6 +7,7 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -156,6 +157,11 @@ pub fn stage() -> PathBuf {
 #[must_use]
 pub fn built(library: &str) -> PathBuf {
     stage().parent().expect("the target folder").join("debug").join(library)
+}
+
+/// Reports a skipped test by name, past the test harness's capture, so that it is seen in a green run too.
+pub fn skipped(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
 /// A staged plugin.

@@ -4,7 +4,7 @@
 
 use std::{path::Path, process::Command};
 
-use altgrad_end_to_end::{Bench, TINY, plugin, stage};
+use altgrad_end_to_end::{Bench, TINY, plugin, skipped, stage};
 
 /// `rustc --version` of a toolchain, or of the one cargo uses here.
 fn rustc_version(toolchain: Option<&str>) -> Option<String> {
@@ -35,7 +35,10 @@ fn other_toolchain() -> Option<String> {
 #[test]
 fn a_plugin_built_by_another_compiler_loads_and_trains() {
     let Some(toolchain) = other_toolchain() else {
-        println!("SKIPPED: no second Rust toolchain is installed");
+        skipped(
+            "a_plugin_built_by_another_compiler_loads_and_trains",
+            "no second Rust toolchain is installed",
+        );
         return;
     };
     let target = stage().parent().unwrap().join("other-compiler");

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{fs, time::Duration};
+use std::{fs, process::Stdio, time::Duration};
 
-use altgrad_end_to_end::{Bench, TINY, fixture, plugin, stage};
+use altgrad_end_to_end::{Bench, TINY, built, fixture, plugin, stage};
 
 /// A tiny run with the CSV sink.
 fn with_csv(extra: &str) -> String {
@@ -32,7 +32,9 @@ fn a_run_leaves_its_files_and_a_row_a_step() {
     let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
     assert_eq!(status["status"], "completed");
     assert_eq!(status["steps"], 6);
-    assert_eq!(status["environment"]["plugins"].as_array().unwrap().len(), 3);
+    let plugins = status["environment"]["plugins"].as_array().unwrap();
+    assert_eq!(plugins.len(), 3, "the libraries this run uses");
+    assert!(plugins.iter().all(|plugin| plugin["sha256"].as_str().unwrap().len() == 64));
     for file in ["config.toml", "timings.csv", "weights.safetensors"] {
         assert!(bench.path("runs/tiny").join(file).is_file(), "{file}");
     }
@@ -67,13 +69,21 @@ fn the_resolved_run_file_runs_again_to_the_same_metrics() {
 #[test]
 fn a_format_changes_neither_initial_weights_nor_batches() {
     let bench = Bench::new();
-    bench.write("q.toml", TINY);
-    bench.write("plain.toml", &TINY.replace("[quant]\nweight = \"E5M2\"", ""));
-    for (config, to) in [("q.toml", "q.safetensors"), ("plain.toml", "plain.safetensors")] {
-        assert_eq!(bench.host(&["weights", "export", config, "--to", to]).code, 0);
+    for library in [plugin("adamw.so"), plugin("csv.so"), built("libaltgrad_fixture_panicker.so")] {
+        bench.add_plugin(&library);
     }
-    let read = |name: &str| fs::read(bench.path(name)).unwrap();
-    assert_eq!(read("q.safetensors"), read("plain.safetensors"));
+    let plain = with_csv("[plugins]\ndir = \"plugins\"\n").replace("[quant]\nweight = \"E5M2\"", "");
+    bench.write("plain.toml", &plain);
+    // BAD8 passes values through: with it, every loss must be the unquantized run's, to the bit.
+    bench.write("same.toml", &format!("{plain}[quant]\nweight = \"BAD8\"\n"));
+    let losses = |config: &str, out: &str| -> Vec<String> {
+        let outcome = bench.host(&["run", config, "--quiet", "--out", out]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let rows = bench.read(&format!("{out}/metrics.csv"));
+        // step, train/loss, train/perplexity, val/loss: without a format the row ends earlier.
+        rows.lines().map(|row| row.split(',').take(4).collect::<Vec<_>>().join(",")).collect()
+    };
+    assert_eq!(losses("plain.toml", "plain"), losses("same.toml", "same"));
 }
 
 #[test]
@@ -88,7 +98,11 @@ fn exported_weights_are_where_a_run_starts() {
 }
 
 #[test]
-fn every_option_of_the_model_and_the_schedule_trains() {
+fn every_option_of_the_model_and_the_schedule_trains_and_matters() {
+    let base = Bench::new();
+    base.write("tiny.toml", &with_csv(""));
+    assert_eq!(base.host(&["run", "tiny.toml", "--quiet"]).code, 0);
+    let unchanged = base.read("runs/tiny/metrics.csv");
     let rows = [
         "model.bias=true",
         "model.tie_weights=false",
@@ -96,17 +110,18 @@ fn every_option_of_the_model_and_the_schedule_trains() {
         "train.grad_accum=3",
         "train.schedule=trapezoidal",
         "train.schedule=constant",
-        "train.grad_clip=0",
+        "train.grad_clip=0.1",
         "quant.rounding=stochastic",
-        "quant.weight=E5M2:fn",
+        "quant.weight=E4M3:fin",
         "quant.exclude=[\"*.attn.*\"]",
         "data.tokenizer=byte",
     ];
     for set in rows {
         let bench = Bench::new();
-        bench.write("tiny.toml", TINY);
+        bench.write("tiny.toml", &with_csv(""));
         let outcome = bench.host(&["run", "tiny.toml", "--quiet", "--set", set]);
         assert_eq!(outcome.code, 0, "{set}: {}", outcome.stderr);
+        assert_ne!(bench.read("runs/tiny/metrics.csv"), unchanged, "{set} changes nothing");
     }
 }
 
@@ -149,8 +164,87 @@ fn a_library_of_the_folder_is_all_it_takes_to_add_a_format() {
 }
 
 #[test]
+fn a_replay_that_turns_nan_is_no_match() {
+    let folder = fixture("trajectory");
+    let file = |name: &str| folder.join(name).display().to_string();
+    let replay = |log: &str| {
+        let bench = Bench::new();
+        bench.write("log.json", log);
+        bench.host(&["replay", "log.json", "--init", &file("init.safetensors"), "--text", &file("text.txt")])
+    };
+    let log = fs::read_to_string(folder.join("log.json")).unwrap();
+    assert_eq!(replay(&log).code, 0);
+    let mut wild: serde_json::Value = serde_json::from_str(&log).unwrap();
+    wild["config"]["lr"] = 1e38.into();
+    let outcome = replay(&wild.to_string());
+    assert_eq!(outcome.code, 1, "{}", outcome.stdout);
+    let losses = outcome.stdout.lines().find(|line| line.starts_with("losses")).unwrap();
+    assert!(losses.contains("NaN") && losses.contains("BEYOND"), "{losses}");
+    wild["steps"] = serde_json::Value::Array(Vec::new());
+    assert_eq!(replay(&wild.to_string()).code, 2);
+}
+
+#[test]
+fn max_steps_stops_early_and_keeps_the_schedule() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv(""));
+    assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "whole"]).code, 0);
+    assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "part", "--max-steps", "3"]).code, 0);
+    let (whole, part) = (bench.read("whole/metrics.csv"), bench.read("part/metrics.csv"));
+    assert_eq!(part.lines().count(), 4);
+    assert!(whole.starts_with(&part));
+}
+
+#[test]
+fn token_bins_train() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("bins")).unwrap();
+    for (name, tokens) in [("train.bin", 300u16), ("val.bin", 50)] {
+        let bytes: Vec<u8> = (0..tokens).flat_map(|at| (at * 7 % 40).to_le_bytes()).collect();
+        fs::write(bench.path("bins").join(name), bytes).unwrap();
+    }
+    bench.write("bins/meta.json", "{\"vocab_size\": 40, \"source\": \"made here\"}");
+    bench.write("tiny.toml", &TINY.replace("text:corpus.txt", "bins:bins").replace("\"char\"", "\"gpt2\""));
+    let outcome = bench.host(&["run", "tiny.toml"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("300 training and 50 validation tokens"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_loss_that_stays_nan_ends_the_run_and_is_not_called_a_success() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv(""));
+    let sets = ["train.lr=1e30", "train.grad_clip=0", "train.max_steps=100", "quant.rounding=toward-zero"];
+    let mut args = vec!["run", "tiny.toml", "--quiet"];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let outcome = bench.host(&args);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the loss was NaN for 10 steps"), "{}", outcome.stderr);
+    let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
+    assert_eq!(status["status"], "failed");
+    assert!(bench.read("runs/tiny/metrics.csv").contains("NaN"));
+}
+
+#[test]
+fn nobody_reading_the_output_does_not_end_the_run() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", TINY);
+    let mut child =
+        bench.command(&["run", "tiny.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(bench.path("runs/tiny/weights.safetensors").is_file());
+}
+
+#[test]
 #[cfg(unix)]
-fn ctrl_c_ends_the_run_cleanly() {
+fn ctrl_c_and_sigterm_end_the_run_cleanly() {
+    for signal in ["-INT", "-TERM"] {
+        interrupted(signal);
+    }
+}
+
+fn interrupted(signal: &str) {
     let bench = Bench::new();
     bench.write("tiny.toml", &with_csv(""));
     let args =
@@ -163,7 +257,7 @@ fn ctrl_c_ends_the_run_cleanly() {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let killed = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();

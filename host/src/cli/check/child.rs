@@ -1,0 +1,215 @@
+//! One check in a process of its own: what the child does, and how its parent watches it.
+//!
+//! The verdict goes through a file, because standard output belongs to nobody here: a plugin that writes to it would
+//! spoil whatever the host prints there, so anything in it is a fault.
+
+use std::{
+    fs,
+    io::{self, Read, Seek},
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use altgrad_conformance::{Subject, subject_names};
+use altgrad_plugin_api::PluginKind;
+use clap::Args;
+
+use super::{Contents, Verdict};
+use crate::{diagnostic::Diagnostic, plugins::LoadedLibrary};
+
+/// Between two looks at a child.
+const POLL: Duration = Duration::from_millis(5);
+/// Bytes of output after which a child is stopped.
+const MOST_OUTPUT: u64 = 1 << 20;
+/// Characters of output that are shown.
+const SHOWN_OUTPUT: usize = 200;
+
+/// `altgrad-host plugins check-one`: not for people.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct OneArgs {
+    /// The library.
+    path: PathBuf,
+    /// The file to write the answer to.
+    answer: PathBuf,
+    /// Format and check; without them the library is only loaded.
+    #[arg(num_args = 2)]
+    check: Vec<String>,
+}
+
+/// The child's side.
+pub(in crate::cli) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
+    let library = LoadedLibrary::load(&args.path, None)?;
+    let answer = match args.check.as_slice() {
+        [plugin, check] => serde_json::to_string(&verdict(library, plugin, check)),
+        _ => serde_json::to_string(&contents(&library)),
+    };
+    let written = answer.map_err(io::Error::from).and_then(|answer| fs::write(&args.answer, answer));
+    written.map_err(|error| Diagnostic::run(format!("cannot write the answer ({error})")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn contents(library: &LoadedLibrary) -> Contents {
+    let (formats, others): (Vec<_>, Vec<_>) =
+        library.descriptors.iter().partition(|descriptor| descriptor.kind == PluginKind::Format);
+    Contents {
+        library: library.path.display().to_string(),
+        sha256: library.sha256.clone(),
+        formats: formats.into_iter().flat_map(subject_names).collect(),
+        others: others.iter().map(|other| format!("{} {}", other.kind, other.id)).collect(),
+    }
+}
+
+fn verdict(library: LoadedLibrary, plugin: &str, check: &str) -> Verdict {
+    let id = plugin.split(':').next().unwrap_or(plugin).to_string();
+    let Some(descriptor) = library.find(PluginKind::Format, &id).cloned() else {
+        return Verdict::Failed(format!("the library has no format `{id}`"));
+    };
+    let Some(check) = altgrad_conformance::check(check) else {
+        return Verdict::Failed(format!("there is no check `{check}`"));
+    };
+    let subject = Subject::new(descriptor, plugin, move |config| library.format_object(&id, config));
+    match subject.and_then(|subject| (check.run)(&subject)) {
+        Ok(altgrad_conformance::Verdict::Passed) => Verdict::Ok,
+        Ok(altgrad_conformance::Verdict::Skipped(why)) => Verdict::Skipped(why),
+        Err(fault) => Verdict::Failed(fault),
+    }
+}
+
+/// How a child ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// What it wrote to its file, if it came to that.
+    pub answer: Option<String>,
+    /// Wall time.
+    pub seconds: f64,
+    stopped: Option<String>,
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+}
+
+/// The parent's side: runs a child to its end, or to the end of its time. Without `check` it only loads.
+pub(super) fn spawn(
+    path: &Path,
+    check: Option<(&str, &str)>,
+    timeout: Duration,
+) -> Result<Ended, Diagnostic> {
+    let run = || -> io::Result<Ended> {
+        let answer = tempfile::NamedTempFile::new()?;
+        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["plugins", "check-one"]).arg(path).arg(answer.path());
+        if let Some((plugin, check)) = check {
+            command.args([plugin, check]);
+        }
+        command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        let begun = Instant::now();
+        let mut child = command.spawn()?;
+        let stopped = watch(&mut child, &[&stdout, &stderr], begun + timeout, timeout)?;
+        let status = child.wait()?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let answer = Some(fs::read_to_string(answer.path())?).filter(|answer| !answer.is_empty());
+        let (stdout, stderr) = (output(&mut stdout)?, output(&mut stderr)?);
+        Ok(Ended { answer, seconds, stopped, status, stdout, stderr })
+    };
+    run().map_err(|error| Diagnostic::run(format!("cannot run a check in a process of its own ({error})")))
+}
+
+/// Waits for the child; stops it, and says why, if it takes too long or writes without end.
+fn watch(
+    child: &mut Child,
+    output: &[&fs::File],
+    deadline: Instant,
+    timeout: Duration,
+) -> io::Result<Option<String>> {
+    loop {
+        if child.try_wait()?.is_some() {
+            return Ok(None);
+        }
+        let mut flooded = false;
+        for file in output {
+            flooded |= file.metadata()?.len() > MOST_OUTPUT;
+        }
+        if flooded || Instant::now() >= deadline {
+            child.kill()?;
+            return Ok(Some(if flooded {
+                format!("wrote more than {} MiB of output", MOST_OUTPUT >> 20)
+            } else {
+                format!("hung: not done after {} s", timeout.as_secs())
+            }));
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// What was written, but for what a flood wrote after it was noticed.
+fn output(file: &mut fs::File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(MOST_OUTPUT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl Ended {
+    /// What the process did that no check may do, whatever it answered.
+    pub(super) fn fault(&self) -> Option<String> {
+        if let Some(stopped) = &self.stopped {
+            return Some(stopped.clone());
+        }
+        if !self.stdout.is_empty() {
+            let shown: String = self.stdout.chars().take(SHOWN_OUTPUT).collect();
+            return Some(format!("wrote to standard output: {shown:?}"));
+        }
+        let how = match (self.status.signal(), self.status.code()) {
+            (Some(signal), _) => format!("crashed, {}", signal_name(signal)),
+            (None, Some(0)) if self.answer.is_some() => return None,
+            // The library was refused: an ordinary end without an answer.
+            (None, Some(_)) if self.answer.is_none() && self.diagnostic().is_some() => return None,
+            (None, code) => format!("ended the process with exit code {}", code.unwrap_or_default()),
+        };
+        let when = if self.answer.is_some() { "after the check" } else { "before the check was done" };
+        let last = self.stderr.lines().rev().find(|line| !line.trim().is_empty());
+        let last: String = last.unwrap_or_default().chars().take(SHOWN_OUTPUT).collect();
+        Some(if last.is_empty() { format!("{how}, {when}") } else { format!("{how}, {when}: {last}") })
+    }
+
+    /// The host's own diagnostic, if it ended with one.
+    fn diagnostic(&self) -> Option<&str> {
+        const HEAD: &str = "error: ";
+        let begin = if self.stderr.starts_with(HEAD) { 0 } else { self.stderr.find("\nerror: ")? + 1 };
+        Some(&self.stderr[begin + HEAD.len()..])
+    }
+
+    /// Why the library was refused, in one line.
+    pub(super) fn refusal(&self) -> Verdict {
+        let lines = self.diagnostic().unwrap_or("it gave no answer").lines().map(str::trim_start);
+        Verdict::Failed(lines.filter(|line| !line.starts_with("-->")).collect::<Vec<&str>>().join("; "))
+    }
+
+    /// What came of a check, and in how many seconds.
+    pub(super) fn verdict(self) -> (Verdict, f64) {
+        let answered = self.answer.as_ref().and_then(|answer| serde_json::from_str(answer).ok());
+        let verdict = match (self.fault(), answered) {
+            (Some(fault), _) => Verdict::Failed(fault),
+            (None, Some(verdict)) => verdict,
+            (None, None) => self.refusal(),
+        };
+        (verdict, self.seconds)
+    }
+}
+
+/// The signals a plugin can bring upon its process, by name.
+fn signal_name(signal: i32) -> String {
+    match signal {
+        4 => "illegal instruction (SIGILL)".into(),
+        6 => "aborted (SIGABRT)".into(),
+        7 => "bus error (SIGBUS)".into(),
+        8 => "arithmetic fault (SIGFPE)".into(),
+        9 => "killed (SIGKILL), perhaps for its memory".into(),
+        11 => "segmentation fault (SIGSEGV)".into(),
+        other => format!("signal {other}"),
+    }
+}

@@ -1,0 +1,78 @@
+//! The report of `plugins check`: a line a check as they come in, or one JSON object at the end.
+
+use serde::Serialize;
+
+use super::{Contents, Line, Verdict};
+use crate::diagnostic::Diagnostic;
+
+/// The lines so far.
+#[derive(Debug)]
+pub(super) struct Report {
+    json: bool,
+    contents: Option<(String, String)>,
+    lines: Vec<Line>,
+    not_checked: Vec<String>,
+}
+
+/// The JSON object.
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    library: Option<&'a str>,
+    sha256: Option<&'a str>,
+    checks: &'a [Line],
+    not_checked: &'a [String],
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+impl Report {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json, contents: None, lines: Vec::new(), not_checked: Vec::new() }
+    }
+
+    /// The library is loaded: which it is, and what of it will not be checked.
+    pub(super) fn opens(&mut self, contents: &Contents) {
+        self.contents = Some((contents.library.clone(), contents.sha256.clone()));
+        self.not_checked.clone_from(&contents.others);
+    }
+
+    /// One more check is done.
+    pub(super) fn add(&mut self, line: Line) {
+        if !self.json {
+            let verdict = match &line.verdict {
+                Verdict::Ok => "ok".to_string(),
+                Verdict::Skipped(why) => format!("skipped: {why}"),
+                Verdict::Failed(why) => format!("FAILED: {why}"),
+            };
+            println!("{:<12} {:<24} {verdict}", line.plugin.as_deref().unwrap_or("library"), line.check);
+        }
+        self.lines.push(line);
+    }
+
+    fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
+        self.lines.iter().filter(|line| is(&line.verdict)).count()
+    }
+
+    /// Prints what remains; whether any check failed.
+    pub(super) fn close(&self) -> Result<bool, Diagnostic> {
+        let passed = self.count(|verdict| matches!(verdict, Verdict::Ok));
+        let failed = self.count(|verdict| matches!(verdict, Verdict::Failed(_)));
+        let skipped = self.count(|verdict| matches!(verdict, Verdict::Skipped(_)));
+        if self.json {
+            let (library, sha256) =
+                self.contents.as_ref().map(|(library, sha256)| (library.as_str(), sha256.as_str())).unzip();
+            let (checks, not_checked) = (self.lines.as_slice(), self.not_checked.as_slice());
+            let json = Json { library, sha256, checks, not_checked, passed, failed, skipped };
+            let text = serde_json::to_string_pretty(&json)
+                .map_err(|error| Diagnostic::run(format!("cannot write the report ({error})")))?;
+            println!("{text}");
+        } else {
+            for plugin in &self.not_checked {
+                println!("{plugin}: not checked, but for loading; there is no suite for its kind yet");
+            }
+            println!("{} checks: {passed} passed, {failed} failed, {skipped} skipped", self.lines.len());
+        }
+        Ok(failed > 0)
+    }
+}

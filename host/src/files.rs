@@ -1,0 +1,56 @@
+//! Files: read whole, written whole or not at all.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::Path,
+};
+
+/// Reads a regular file. Anything else (a pipe, a device, a folder) could block for ever and is refused.
+///
+/// # Errors
+/// The operating system's, or that it is no regular file.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    fs::read(path)
+}
+
+/// Writes a file under a temporary name in its folder, flushes it to the disk, and renames it: no half-written
+/// file ever bears the name.
+///
+/// # Errors
+/// The operating system's; nothing is left behind then.
+pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    // The usual mode, less the umask; temporary files are private by default.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.prefix(".altgrad-").tempfile_in(folder)?;
+    file.write_all(contents)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    // Makes the rename itself durable, where folders can be opened.
+    File::open(folder).and_then(|folder| folder.sync_all()).or(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_a_folder_is_no_file() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("x");
+        write(&path, b"one")?;
+        write(&path, b"two")?;
+        assert_eq!(read(&path)?, b"two");
+        assert_eq!(fs::read_dir(folder.path())?.count(), 1);
+        assert!(read(folder.path()).is_err());
+        #[cfg(unix)]
+        assert!(read(Path::new("/dev/zero")).is_err());
+        Ok(())
+    }
+}

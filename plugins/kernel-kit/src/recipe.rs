@@ -1,0 +1,158 @@
+//! What each kernel's arguments are: the one place that knows their order.
+
+use altgrad_plugin_api::{BufferRole, KernelOp};
+
+/// Element type of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// f32.
+    F32,
+    /// u32.
+    U32,
+}
+
+/// A buffer argument.
+#[derive(Debug, Clone, Copy)]
+pub struct Buffer {
+    /// What it holds.
+    pub role: BufferRole,
+    /// Element type.
+    pub element: Element,
+    /// Whether it is accessed in vectors: the others have an element a word.
+    pub vectors: bool,
+    /// Whether the kernel reads and writes it.
+    pub access: Access,
+}
+
+/// What a kernel does with a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reads.
+    Read,
+    /// Writes all of it.
+    Write,
+    /// Both.
+    Update,
+}
+
+/// A u32 scalar argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// Word of the random key: the host's scalar of that index.
+    Key(u32),
+    /// A constant of the format's domain, which the plugin fills in.
+    Limit(Limit),
+}
+
+/// Constants in which the domains of a format differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// f32 bits of the largest finite value.
+    MaxBits = 0,
+    /// Its code.
+    MaxCode = 1,
+    /// The code of NaN, `u32::MAX` if there is none.
+    NanCode = 2,
+    /// The code of infinity, `u32::MAX` if there is none.
+    InfCode = 3,
+}
+
+/// The kernels of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernel {
+    /// [`fake_quant`](crate::kernels::fake_quant()).
+    FakeQuant,
+    /// [`encode`](crate::kernels::encode()).
+    Encode,
+    /// [`decode`](crate::kernels::decode()).
+    Decode,
+    /// [`histogram`](crate::kernels::histogram()).
+    Histogram,
+}
+
+const fn values(role: BufferRole, element: Element, access: Access) -> Buffer {
+    Buffer { role, element, vectors: true, access }
+}
+
+const fn words(role: BufferRole, element: Element, access: Access) -> Buffer {
+    Buffer { role, element, vectors: false, access }
+}
+
+const SOURCE: Buffer = values(BufferRole::SOURCE, Element::F32, Access::Read);
+const DESTINATION: Buffer = values(BufferRole::DESTINATION, Element::F32, Access::Write);
+const PARAMETERS: Buffer = words(BufferRole::PARAMETERS, Element::F32, Access::Read);
+const STATISTICS: Buffer = words(BufferRole::STATISTICS, Element::U32, Access::Update);
+
+impl Kernel {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::FakeQuant, Self::Encode, Self::Decode, Self::Histogram];
+
+    /// The operation, rounding to nearest-even.
+    #[must_use]
+    pub fn op(self) -> KernelOp {
+        match self {
+            Self::FakeQuant => KernelOp::FAKE_QUANT,
+            Self::Encode => KernelOp::ENCODE,
+            Self::Decode => KernelOp::DECODE,
+            Self::Histogram => KernelOp::HISTOGRAM,
+        }
+    }
+
+    /// Whether there is a text for each rounding mode.
+    #[must_use]
+    pub fn rounds(self) -> bool {
+        matches!(self, Self::FakeQuant | Self::Encode)
+    }
+
+    /// Buffer arguments in order.
+    #[must_use]
+    pub fn buffers(self) -> Vec<Buffer> {
+        let codes = |access| values(BufferRole::CODES, Element::U32, access);
+        match self {
+            Self::FakeQuant => vec![
+                SOURCE,
+                DESTINATION,
+                PARAMETERS,
+                STATISTICS,
+                words(BufferRole::PARTIAL_SUMS, Element::F32, Access::Write),
+            ],
+            Self::Encode => vec![SOURCE, codes(Access::Write), PARAMETERS, STATISTICS],
+            Self::Decode => vec![codes(Access::Read), DESTINATION],
+            Self::Histogram => {
+                vec![codes(Access::Read), words(BufferRole::HISTOGRAM, Element::U32, Access::Update)]
+            }
+        }
+    }
+
+    /// Scalar arguments in order.
+    #[must_use]
+    pub fn scalars(self) -> Vec<Scalar> {
+        let limits: &[Limit] = match self {
+            Self::FakeQuant => &[Limit::MaxBits],
+            Self::Encode => &[Limit::MaxCode, Limit::NanCode],
+            Self::Decode => &[Limit::MaxCode, Limit::InfCode],
+            Self::Histogram => &[],
+        };
+        let key = if self.rounds() { 0..6 } else { 0..0 };
+        key.map(Scalar::Key).chain(limits.iter().map(|&limit| Scalar::Limit(limit))).collect()
+    }
+
+    /// Names of the statistics words in order; the first of fake quantization is a maximum, all others are sums.
+    #[must_use]
+    pub fn statistics(self) -> &'static [&'static str] {
+        match self {
+            Self::FakeQuant => &["amax", "overflow", "underflow", "nan", "nonzero"],
+            Self::Encode => &["nan"],
+            Self::Decode | Self::Histogram => &[],
+        }
+    }
+
+    /// Names of the partial sums, three bins each.
+    #[must_use]
+    pub fn sums(self) -> &'static [&'static str] {
+        match self {
+            Self::FakeQuant => &["sum_x2", "sum_err2", "sum_x_xhat"],
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What a format contributes to its kernels: rounding, coding and decoding of magnitudes.
+//!
+//! Everything around it (scaling, signs, NaN, saturation, statistics) is in the kernels of this crate. Rounding
+//! is integer operations on the bits of an f32: floating-point tricks do not survive all shader compilers.
+
+use cubecl_core as cubecl;
+use cubecl_core::prelude::*;
+
+/// Bits of an f32 without its sign.
+pub const MAGNITUDE: u32 = 0x7fff_ffff;
+/// The sign bit of an f32.
+pub const SIGN: u32 = 0x8000_0000;
+/// Bits of f32 infinity; NaN has more.
+pub const INFINITY: u32 = 0x7f80_0000;
+/// The bit that makes an f32 NaN quiet.
+pub const QUIET: u32 = 0x0040_0000;
+
+/// How a value between two grid points is rounded: a kernel text for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// To the nearest; ties to the even code.
+    NearestEven,
+    /// To the nearest; ties away from zero.
+    NearestAway,
+    /// Toward zero.
+    TowardZero,
+    /// Up with probability (x-a)/(b-a), from one word of random bits.
+    Stochastic,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::NearestEven, Self::NearestAway, Self::TowardZero, Self::Stochastic];
+}
+
+/// A number format's grid, as a kernel sees it. Magnitudes are the bits of an f32 without its sign, codes come
+/// without their sign bit.
+///
+/// `value` and `code` get every magnitude there is. What they give for NaN is ignored; from the largest finite
+/// value on (infinity included) anything at least as large is right, for the kernel saturates. A variant that gives up
+/// its largest codes to infinity or NaN therefore needs no code of its own.
+#[cube]
+pub trait Rounder: 'static + Send + Sync {
+    /// Bits a code, sign included: 2 to 16.
+    const BITS: u32;
+
+    /// A magnitude rounded to the grid, as a magnitude. `word` is uniform random bits for [`Mode::Stochastic`].
+    fn value(magnitude: u32, word: u32, #[comptime] mode: Mode) -> u32;
+
+    /// A magnitude rounded to the grid, as a code.
+    fn code(magnitude: u32, word: u32, #[comptime] mode: Mode) -> u32;
+
+    /// The magnitude of a finite code.
+    fn decode(code: u32) -> u32;
+}

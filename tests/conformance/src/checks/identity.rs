@@ -1,0 +1,122 @@
+//! What a format says about itself: descriptor, options, description.
+
+use altgrad_plugin_api::{Config, ConfigValue, ErrorKind, OptionSpec, PluginKind};
+
+use crate::{Oracle, Outcome, Subject, Verdict, subject::said, subject_names};
+
+pub(crate) fn descriptor(subject: &Subject) -> Outcome {
+    let descriptor = subject.descriptor();
+    if descriptor.kind != PluginKind::Format {
+        return Err(format!("it describes itself as {}", descriptor.kind));
+    }
+    let id = descriptor.id.as_str();
+    if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        return Err(format!("the name {id:?} has other characters than letters, digits, `-`, `_` and `.`"));
+    }
+    let texts = [("version", descriptor.version.as_str()), ("summary", descriptor.summary.as_str())];
+    for (what, text) in texts {
+        if text.trim().is_empty() || text.contains('\n') {
+            return Err(format!("the {what} {text:?} is not one line of text"));
+        }
+    }
+    for (index, option) in descriptor.options.iter().enumerate() {
+        if descriptor.options[..index].iter().any(|other| other.name == option.name) {
+            return Err(format!("the option `{}` is declared twice", option.name));
+        }
+        Config::resolve(&descriptor.options, [(option.name.to_string(), option.default.clone())])
+            .map_err(|fault| format!("the default of `{}` {}", fault.key, fault.message))?;
+    }
+    Ok(Verdict::Passed)
+}
+
+pub(crate) fn options(subject: &Subject) -> Outcome {
+    let descriptor = subject.descriptor();
+    for option in &descriptor.options {
+        for value in allowed_values(option) {
+            let config = Config::resolve(&descriptor.options, [(option.name.to_string(), value.clone())])
+                .map_err(|fault| {
+                    format!("the declared value {value:?} of `{}` {}", fault.key, fault.message)
+                })?;
+            match subject.make(&config) {
+                Err(error) if error.kind != ErrorKind::CONFIG => {
+                    return Err(format!("with `{}` = {value:?}: {}", option.name, said("new", &error)));
+                }
+                _ => {}
+            }
+        }
+        // What the host would refuse: an author may rely on that, but not so far as to panic.
+        for value in impossible_values(option) {
+            let loose = OptionSpec {
+                min: f64::NEG_INFINITY,
+                max: f64::INFINITY,
+                choices: Vec::new().into(),
+                ..option.clone()
+            };
+            let others = descriptor.options.iter().filter(|other| other.name != option.name).cloned();
+            let declared: Vec<OptionSpec> = others.chain([loose]).collect();
+            let Ok(config) = Config::resolve(&declared, [(option.name.to_string(), value.clone())]) else {
+                continue;
+            };
+            no_panic(subject, &config, &format!("`{}` = {value:?}", option.name))?;
+        }
+    }
+    no_panic(subject, &Config::default(), "no option at all")?;
+    Ok(Verdict::Passed)
+}
+
+fn no_panic(subject: &Subject, config: &Config, what: &str) -> Result<(), String> {
+    match subject.make(config) {
+        Err(error) if error.kind == ErrorKind::PANIC => Err(format!("with {what}: {}", said("new", &error))),
+        _ => Ok(()),
+    }
+}
+
+/// The choices and limits of an option.
+fn allowed_values(option: &OptionSpec) -> Vec<ConfigValue> {
+    let limits = [option.min, option.max].into_iter().filter(|limit| limit.is_finite());
+    match &option.default {
+        ConfigValue::Bool(_) => vec![ConfigValue::Bool(false), ConfigValue::Bool(true)],
+        ConfigValue::Integer(_) => limits.map(|limit| ConfigValue::Integer(limit as i64)).collect(),
+        ConfigValue::Float(_) => limits.map(ConfigValue::Float).collect(),
+        ConfigValue::Text(_) => option.choices.iter().cloned().map(ConfigValue::Text).collect(),
+        ConfigValue::TextList(_) => Vec::new(),
+    }
+}
+
+/// Values no sensible option allows.
+fn impossible_values(option: &OptionSpec) -> Vec<ConfigValue> {
+    match &option.default {
+        ConfigValue::Bool(_) => Vec::new(),
+        ConfigValue::Integer(_) => [i64::MIN, -1, 0, i64::MAX].map(ConfigValue::Integer).into(),
+        ConfigValue::Float(_) => {
+            [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e300].map(ConfigValue::Float).into()
+        }
+        ConfigValue::Text(_) => {
+            ["", " ", "no such thing", "\u{0}\u{1f9ea}"].map(|text| ConfigValue::Text(text.into())).into()
+        }
+        ConfigValue::TextList(_) => {
+            vec![
+                ConfigValue::TextList(Vec::new().into()),
+                ConfigValue::TextList(vec!["no such thing".into()].into()),
+            ]
+        }
+    }
+}
+
+pub(crate) fn spec(subject: &Subject) -> Outcome {
+    if !subject_names(subject.descriptor()).iter().any(|name| name == subject.name()) {
+        return Err(format!("`{}` is not one of the format's names", subject.name()));
+    }
+    let specs = [subject.instance()?, subject.instance()?].map(|instance| {
+        let spec = instance.spec().map_err(|error| said("spec", &error))?;
+        // Tables may hold NaN, which is unequal to itself: compared as decode tables.
+        Ok::<_, String>(
+            Oracle::new(&spec)?.by_code().iter().map(|value| value.to_bits()).collect::<Vec<u32>>(),
+        )
+    });
+    let [first, second] = specs;
+    if first? != second? {
+        return Err("two instances with the same options describe different formats".into());
+    }
+    Ok(Verdict::Passed)
+}

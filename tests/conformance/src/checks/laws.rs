@@ -1,0 +1,83 @@
+//! Signal to noise and shrinkage that are known for some formats (NUMERICS section 8).
+//!
+//! Measured once with independent code on Gaussian tensors scaled by their largest magnitude.
+
+use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, QuantStats, Rounding};
+
+use crate::{Outcome, Subject, Verdict, compare::params, inputs::Random, subject::said};
+
+/// Tensors averaged over: the noise of a linear grid follows each tensor's largest element.
+const TENSORS: usize = 256;
+/// Elements a tensor. The values known for E1M6 and E2M5 belong to this size: the more elements, the larger the largest
+/// of them, and the coarser a linear grid (E1M6: 40.8 dB at 8192, 38.7 dB at 2^20).
+const ELEMENTS: usize = 4096;
+/// Decibels off.
+const SQNR_TOLERANCE: f64 = 0.3;
+/// Relative: the known values have two digits and vary as much with the size of the tensor.
+const SHRINKAGE_TOLERANCE: f64 = 0.15;
+
+/// What is known of a format: its bits, domain, SQNR in dB, and shrinkage.
+type Law = (u32, u32, Domain, f64, Option<f64>);
+
+const LAWS: [Law; 7] = [
+    (1, 6, Domain::Fin, 41.2, None),
+    (2, 5, Domain::Fin, 43.0, None),
+    (3, 4, Domain::Fin, 37.6, None),
+    (4, 3, Domain::Fn, 31.6, Some(-8e-4)),
+    (5, 2, Domain::Ieee, 25.5, Some(-2.6e-3)),
+    (6, 1, Domain::Fin, 19.7, Some(-1.05e-2)),
+    (7, 0, Domain::Fin, 14.2, Some(-3.9e-2)),
+];
+
+fn law(spec: &FormatSpec) -> Option<Law> {
+    let FormatSpec::Minifloat(Minifloat { exponent_bits, significand_bits, bias, domain }) = *spec else {
+        return None;
+    };
+    let canonical = if exponent_bits <= 1 { 0 } else { (1 << (exponent_bits - 1)) - 1 };
+    let known = |law: &&Law| (law.0, law.1, law.2) == (exponent_bits, significand_bits, domain);
+    LAWS.iter().find(known).copied().filter(|_| bias == canonical)
+}
+
+/// The statistics of each tensor, rounded to nearest-even at the top of the format's range.
+fn measured(subject: &Subject) -> Result<Vec<QuantStats>, String> {
+    let (instance, oracle) = subject.instance_and_oracle()?;
+    let mut random = Random(101);
+    let tensor = |_| {
+        let src: Vec<f32> = (0..ELEMENTS).map(|_| random.gaussian() as f32).collect();
+        let amax = src.iter().fold(0f32, |amax, x| amax.max(x.abs()));
+        let scale = oracle.range().1 as f32 / amax;
+        Ok(instance.quantized(&src, &params(scale, Rounding::NearestEven))?.1)
+    };
+    (0..TENSORS).map(tensor).collect()
+}
+
+fn mean(stats: &[QuantStats], of: impl Fn(&QuantStats) -> f64) -> f64 {
+    stats.iter().map(of).sum::<f64>() / stats.len() as f64
+}
+
+fn known_law(subject: &Subject) -> Result<Option<Law>, String> {
+    let spec = subject.instance()?.spec().map_err(|error| said("spec", &error))?;
+    Ok(law(&spec))
+}
+
+pub(crate) fn sqnr_law(subject: &Subject) -> Outcome {
+    let Some((.., expected, _)) = known_law(subject)? else {
+        return Ok(Verdict::Skipped("no value is known for this format".into()));
+    };
+    let got = mean(&measured(subject)?, |stats| 10.0 * (stats.sum_x2 / stats.sum_err2).log10());
+    if (got - expected).abs() <= SQNR_TOLERANCE {
+        return Ok(Verdict::Passed);
+    }
+    Err(format!("SQNR is {got:.2} dB, {expected} expected within {SQNR_TOLERANCE}"))
+}
+
+pub(crate) fn shrinkage_law(subject: &Subject) -> Outcome {
+    let Some((.., Some(expected))) = known_law(subject)? else {
+        return Ok(Verdict::Skipped("no value is known for this format".into()));
+    };
+    let got = mean(&measured(subject)?, |stats| stats.sum_x_xhat / stats.sum_x2 - 1.0);
+    if (got - expected).abs() <= SHRINKAGE_TOLERANCE * expected.abs() {
+        return Ok(Verdict::Passed);
+    }
+    Err(format!("shrinkage is {got:.3e}, {expected:.3e} expected"))
+}

@@ -1,0 +1,12 @@
+//! The checks themselves, by subject. Which there are, and what each holds a format to, the table in the crate's root says.
+
+pub(crate) mod codes;
+pub(crate) mod identity;
+pub(crate) mod kernels;
+pub(crate) mod laws;
+pub(crate) mod order;
+pub(crate) mod random;
+pub(crate) mod rounding;
+pub(crate) mod shapes;
+pub(crate) mod statistics;
+pub(crate) mod together;

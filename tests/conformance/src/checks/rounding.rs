@@ -1,0 +1,101 @@
+//! Rounding, mode by mode, against the slow definition.
+
+use altgrad_plugin_api::Rounding;
+
+use crate::{
+    Outcome, Subject, Verdict,
+    compare::{check_rounding, lacks, mode_name, params, shown},
+    inputs::{NANS, bit_patterns, edges, in_range, scales, unscaled},
+};
+
+/// Random bit patterns a mode is tried on.
+const PATTERNS: usize = 1_000_000;
+/// Values within the range a mode is tried on, a scale.
+const IN_RANGE: usize = 100_000;
+
+pub(crate) fn nearest_even_edges(subject: &Subject) -> Outcome {
+    on_edges(subject, Rounding::NearestEven)
+}
+
+pub(crate) fn nearest_even_random(subject: &Subject) -> Outcome {
+    on_random(subject, Rounding::NearestEven)
+}
+
+pub(crate) fn nearest_away_edges(subject: &Subject) -> Outcome {
+    on_edges(subject, Rounding::NearestAway)
+}
+
+pub(crate) fn nearest_away_random(subject: &Subject) -> Outcome {
+    on_random(subject, Rounding::NearestAway)
+}
+
+pub(crate) fn toward_zero_edges(subject: &Subject) -> Outcome {
+    on_edges(subject, Rounding::TowardZero)
+}
+
+pub(crate) fn toward_zero_random(subject: &Subject) -> Outcome {
+    on_random(subject, Rounding::TowardZero)
+}
+
+pub(crate) fn stochastic_edges(subject: &Subject) -> Outcome {
+    on_edges(subject, Rounding::Stochastic)
+}
+
+fn on_edges(subject: &Subject, rounding: Rounding) -> Outcome {
+    let (instance, oracle) = subject.instance_and_oracle()?;
+    if !instance.supports(rounding)? {
+        return lacks(rounding);
+    }
+    let stored = edges(&oracle);
+    for scale in scales(&oracle) {
+        check_rounding(&instance, &oracle, &unscaled(&stored, scale), &params(scale, rounding))?;
+    }
+    Ok(Verdict::Passed)
+}
+
+fn on_random(subject: &Subject, rounding: Rounding) -> Outcome {
+    let (instance, oracle) = subject.instance_and_oracle()?;
+    if !instance.supports(rounding)? {
+        return lacks(rounding);
+    }
+    check_rounding(&instance, &oracle, &bit_patterns(PATTERNS, 1), &params(1.0, rounding))?;
+    for (i, scale) in scales(&oracle).into_iter().enumerate() {
+        let seed = 2 + i as u64;
+        let src = in_range(&oracle, scale, IN_RANGE, seed);
+        check_rounding(&instance, &oracle, &src, &params(scale, rounding))?;
+        check_rounding(&instance, &oracle, &bit_patterns(IN_RANGE, seed), &params(scale, rounding))?;
+    }
+    Ok(Verdict::Passed)
+}
+
+/// f32 numbers with leading zeros in their significand, of both signs, and the zeros.
+fn small() -> Vec<f32> {
+    let mut bits = vec![0, 1, 2, 3, 0x7f_ffff, 0x40_0000, 0x3f_ffff, 0x12_3456];
+    bits.extend((0..23).map(|shift| 1u32 << shift));
+    bits.iter().flat_map(|&bits| [f32::from_bits(bits), -f32::from_bits(bits)]).collect()
+}
+
+pub(crate) fn special_values(subject: &Subject) -> Outcome {
+    let (instance, oracle) = subject.instance_and_oracle()?;
+    let infinities = [f32::INFINITY, f32::NEG_INFINITY];
+    for rounding in instance.modes()? {
+        for scale in [1.0, 3.7, 0.3] {
+            let params = params(scale, rounding);
+            let at = format!("with scale {scale} {}", mode_name(rounding));
+            let (values, stats) = instance.quantized(&NANS, &params)?;
+            if let Some(i) = values.iter().position(|value| !value.is_nan()) {
+                return Err(format!("{} {at} becomes {}", shown(NANS[i]), shown(values[i])));
+            }
+            if stats.nan != NANS.len() as u64 {
+                return Err(format!("{} NaN {at} are counted as {}", NANS.len(), stats.nan));
+            }
+            let stats = instance.quantized(&infinities, &params)?.1;
+            if stats.overflow != 2 {
+                return Err(format!("both infinities {at} count as overflow {}", stats.overflow));
+            }
+            check_rounding(&instance, &oracle, &infinities, &params)?;
+            check_rounding(&instance, &oracle, &small(), &params)?;
+        }
+    }
+    Ok(Verdict::Passed)
+}

@@ -1,0 +1,97 @@
+//! Results held against the slow definition, and differences told in one sentence.
+
+use altgrad_plugin_api::{QuantParams, RandomKey, Rounding};
+
+use crate::{Instance, Oracle, Outcome, Verdict};
+
+/// Parameters with the inverse scale as the host computes it.
+pub(crate) fn params(scale: f32, rounding: Rounding) -> QuantParams {
+    QuantParams { scale, inv_scale: 1.0 / scale, rounding, key: KEY }
+}
+
+/// The key of checks that do not care which.
+pub(crate) const KEY: RandomKey = RandomKey { seed: 0x5eed_0123_4567, step: 3, tensor: 7, offset: 0 };
+
+/// A mode as messages spell it.
+pub(crate) fn mode_name(rounding: Rounding) -> &'static str {
+    match rounding {
+        Rounding::NearestEven => "nearest-even",
+        Rounding::NearestAway => "nearest-away",
+        Rounding::TowardZero => "toward-zero",
+        Rounding::Stochastic => "stochastic",
+    }
+}
+
+/// The skip of a check for a mode the format lacks.
+pub(crate) fn lacks(rounding: Rounding) -> Outcome {
+    Ok(Verdict::Skipped(format!("the format does not round {}", mode_name(rounding))))
+}
+
+/// A value and its bits.
+pub(crate) fn shown(x: f32) -> String {
+    format!("{x:e} ({:#010x})", x.to_bits())
+}
+
+/// Whether two results are the same: bit for bit, all NaN alike.
+pub(crate) fn same(a: f32, b: f32) -> bool {
+    a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+}
+
+/// The first place where two results differ.
+pub(crate) fn same_values(what: &str, got: &[f32], expected: &[f32]) -> Result<(), String> {
+    let differs = got.iter().zip(expected).position(|(&got, &expected)| !same(got, expected));
+    match differs {
+        None if got.len() == expected.len() => Ok(()),
+        None => Err(format!("{what}: {} results, {} expected", got.len(), expected.len())),
+        Some(i) => {
+            let (got, expected) = (shown(got[i]), shown(expected[i]));
+            Err(format!("{what}: element {i} is {got}, {expected} expected"))
+        }
+    }
+}
+
+/// Rounds `src` (no NaN) to values and to codes, and holds both against the definition.
+pub(crate) fn check_rounding(
+    instance: &Instance,
+    oracle: &Oracle,
+    src: &[f32],
+    params: &QuantParams,
+) -> Result<(), String> {
+    let (values, _) = instance.quantized(src, params)?;
+    let codes = instance.encoded(src, params)?;
+    for ((&x, &value), &code) in src.iter().zip(&values).zip(&codes) {
+        let allowed = oracle.round(x * params.scale, params.rounding);
+        let due = allowed.map(|stored| stored * params.inv_scale);
+        let of_code = oracle.by_code().get(usize::from(code)).copied();
+        if !oracle.allows(due, value) {
+            return Err(format!("fake_quant of {}: {}, {}", place(x, params), shown(value), expected(due)));
+        }
+        let Some(of_code) = of_code.filter(|&of_code| oracle.allows(allowed, of_code)) else {
+            let meaning =
+                of_code.map_or("no code of the format".into(), |value| format!("which is {value:e}"));
+            return Err(format!(
+                "encode of {}: code {code:#x}, {meaning}, {}",
+                place(x, params),
+                expected(allowed)
+            ));
+        };
+        // Where two results are allowed, both calls must have taken the same.
+        if !oracle.allows([of_code * params.inv_scale; 2], value) {
+            return Err(format!("of {}: fake_quant makes {value:e}, encode {of_code:e}", place(x, params)));
+        }
+    }
+    Ok(())
+}
+
+/// An input and how it was rounded.
+fn place(x: f32, params: &QuantParams) -> String {
+    format!("{} with scale {} {}", shown(x), params.scale, mode_name(params.rounding))
+}
+
+fn expected([a, b]: [f32; 2]) -> String {
+    if a.to_bits() == b.to_bits() {
+        format!("expected {}", shown(a))
+    } else {
+        format!("expected {} or {}", shown(a), shown(b))
+    }
+}

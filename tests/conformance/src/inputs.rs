@@ -1,0 +1,108 @@
+//! What formats are tried on: edges of the grid, random bit patterns, random values, and a seeded generator.
+
+use crate::oracle::Oracle;
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, seeded, good enough to choose inputs.
+#[derive(Debug)]
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform on (0, 1).
+    pub(crate) fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) * 2f64.powi(-53)
+    }
+
+    /// Standard normal (Box-Muller).
+    pub(crate) fn gaussian(&mut self) -> f64 {
+        let radius = (-2.0 * self.unit().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+}
+
+/// Scales to try: one, powers of two, others, and one that puts ordinary data at the top of the range.
+pub(crate) fn scales(oracle: &Oracle) -> [f32; 6] {
+    let top = (oracle.range().1.abs() / 4.0).clamp(1e-30, 1e30) as f32;
+    [1.0, 3.7, 0.3, 2f32.powi(-9), 140.8, top]
+}
+
+/// Everything about the grid where rounding goes wrong, in stored units: every value, every midpoint, one f32 step
+/// on both sides of each, half a step and more beyond the last, the ends of f32. No NaN.
+pub(crate) fn edges(oracle: &Oracle) -> Vec<f32> {
+    let values: Vec<f64> = oracle.values().collect();
+    let mut edges = Vec::with_capacity(values.len() * 6 + 40);
+    for pair in values.windows(2) {
+        with_neighbours(pair[0] as f32, &mut edges);
+        with_neighbours(f64::midpoint(pair[0], pair[1]) as f32, &mut edges);
+    }
+    let last = values.len() - 1;
+    let steps = [(values[last], values[last] - values[last - 1]), (values[0], values[0] - values[1])];
+    for (end, step) in steps {
+        for share in [0.0, 0.5, 1.0, 1.5, 100.0] {
+            with_neighbours((end + share * step) as f32, &mut edges);
+        }
+    }
+    let ends =
+        [0.0, f32::from_bits(1), f32::MIN_POSITIVE.next_down(), f32::MIN_POSITIVE, f32::MAX, f32::INFINITY];
+    edges.extend(ends);
+    edges.extend(ends.map(|end| -end));
+    edges
+}
+
+fn with_neighbours(x: f32, edges: &mut Vec<f32>) {
+    edges.extend([x, x.next_up(), x.next_down()]);
+}
+
+/// Inputs that `scale` takes to the given stored values or next to them.
+pub(crate) fn unscaled(stored: &[f32], scale: f32) -> Vec<f32> {
+    if scale == 1.0 {
+        return stored.to_vec();
+    }
+    let divided = stored.iter().map(|x| x / scale).filter(|x| !x.is_nan());
+    divided.flat_map(|x| [x, x.next_up(), x.next_down()]).collect()
+}
+
+/// Random f32 bit patterns that are not NaN.
+pub(crate) fn bit_patterns(count: usize, seed: u64) -> Vec<f32> {
+    let mut random = Random(seed);
+    let patterns = std::iter::repeat_with(|| f32::from_bits((random.next() >> 32) as u32));
+    patterns.filter(|x| !x.is_nan()).take(count).collect()
+}
+
+/// Random inputs of both signs, log-uniform from below the smallest value to beyond the largest.
+pub(crate) fn in_range(oracle: &Oracle, scale: f32, count: usize, seed: u64) -> Vec<f32> {
+    let mut random = Random(seed);
+    let (low, high) = (oracle.min_positive() / 8.0, oracle.range().1.abs() * 2.0);
+    let (low, span) = (low.ln(), (high / low).ln());
+    let value = |random: &mut Random| {
+        let magnitude = (low + span * random.unit()).exp() / f64::from(scale);
+        (if random.next() & 1 == 0 { magnitude } else { -magnitude }) as f32
+    };
+    std::iter::repeat_with(|| value(&mut random)).take(count).collect()
+}
+
+/// A bit of everything, NaN and infinities included, for checks of what goes along with rounding.
+pub(crate) fn mixture(oracle: &Oracle, scale: f32, seed: u64) -> Vec<f32> {
+    let mut mixed = in_range(oracle, scale, 20_000, seed);
+    let stored = edges(oracle);
+    let step = (stored.len() / 4000).max(1);
+    mixed.extend(unscaled(&stored.into_iter().step_by(step).collect::<Vec<f32>>(), scale));
+    mixed.extend(bit_patterns(5000, seed ^ 1));
+    mixed.extend(NANS);
+    mixed
+}
+
+/// Quiet, signalling, of both signs, with payloads.
+pub(crate) const NANS: [f32; 5] = [
+    f32::from_bits(0x7fc0_0000),
+    f32::from_bits(0xffc0_0000),
+    f32::from_bits(0x7f80_0001),
+    f32::from_bits(0xff81_2345),
+    f32::from_bits(0x7fff_ffff),
+];

@@ -1,0 +1,172 @@
+//! One suite that any number-format plugin can be put through, with one line.
+//!
+//! In a plugin crate's own tests:
+//!
+//! ```
+//! # use altgrad_plugin_api::{Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats};
+//! # struct MyFormat;
+//! # impl Format for MyFormat {
+//! #     fn descriptor() -> Descriptor { Descriptor::format("MINE", "1.0.0", "mine") }
+//! #     fn new(_: &Config) -> Result<Self, PluginError> { Ok(Self) }
+//! #     fn spec(&self) -> FormatSpec { FormatSpec::Table([0.0, 1.0].into_iter().collect()) }
+//! #     fn fake_quant(&self, _: &[f32], _: &mut [f32], _: &QuantParams, _: &mut [u64])
+//! #         -> Result<QuantStats, PluginError> { Ok(QuantStats::default()) }
+//! #     fn encode(&self, _: &[f32], _: &mut [u16], _: &QuantParams) -> Result<(), PluginError> { Ok(()) }
+//! #     fn decode(&self, _: &[u16], _: &mut [f32]) -> Result<(), PluginError> { Ok(()) }
+//! # }
+//! #[cfg(test)]
+//! mod conformance {
+//!     altgrad_conformance::format_suite!(super::MyFormat);
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! That makes one `#[test]` a [`Check`], each of which goes through all variants of the format.
+//! `altgrad-host plugins check PATH` runs the same checks on a library, each in a process of its own.
+//!
+//! What is right is decided here, by a slow definition in exact arithmetic ([`Oracle`]) that shares no code with any
+//! format; it knows of a format only what its [`FormatSpec`](altgrad_plugin_api::FormatSpec) says. A check calls
+//! instances as the host does, through [`FormatObject`](altgrad_plugin_api::abi::FormatObject), so guards and adapters
+//! are part of what is checked. A rounding mode the format refuses as unsupported is a reported skip;
+//! nearest-even is mandatory. Everything random is seeded: a verdict does not change from run to run.
+
+#![deny(missing_docs)]
+
+mod checks;
+mod compare;
+mod inputs;
+mod oracle;
+mod subject;
+
+use std::io::Write;
+
+pub use oracle::Oracle;
+pub use subject::{Instance, Subject, subject_names};
+
+/// What a check came to, if nothing was wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything it looks at is as it must be.
+    Passed,
+    /// It does not apply to this format: why.
+    Skipped(String),
+}
+
+/// The result of a check; the error says what was asked, what came back and what was due.
+pub type Outcome = Result<Verdict, String>;
+
+/// One property that every format must have.
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    /// Its name, an identifier.
+    pub name: &'static str,
+    /// What it holds a format to, in one sentence.
+    pub what: &'static str,
+    /// Runs it.
+    pub run: fn(&Subject) -> Outcome,
+}
+
+/// The suite in one place: name, the module of [`checks`] that has it, and what it holds a format to.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __each_check {
+    ($then:ident $given:tt) => {
+        $crate::$then! { $given
+            [descriptor, identity, "name, version, summary and options are well formed, and every default is allowed"]
+            [options, identity, "no option value makes the constructor panic, and all declared choices and limits work"]
+            [spec, identity, "the description is a possible format, and always the same"]
+            [decode_codes, codes, "every code decodes to what the description says, bit for bit; codes beyond are refused"]
+            [encode_codes, codes, "every finite code survives decoding and encoding; infinities saturate"]
+            [encode_nan, codes, "NaN is encoded as a NaN code, or refused as a value where there is none"]
+            [nearest_even_edges, rounding, "to nearest-even: grid points, midpoints, neighbours, subnormal edges, the largest"]
+            [nearest_even_random, rounding, "to nearest-even: a million random bit patterns and values within the range"]
+            [nearest_away_edges, rounding, "to nearest-away: grid points, midpoints, neighbours, subnormal edges, the largest"]
+            [nearest_away_random, rounding, "to nearest-away: a million random bit patterns and values within the range"]
+            [toward_zero_edges, rounding, "toward zero: grid points, midpoints, neighbours, subnormal edges, the largest"]
+            [toward_zero_random, rounding, "toward zero: a million random bit patterns and values within the range"]
+            [stochastic_edges, rounding, "stochastic: one of the two neighbours, grid points stay, beyond the largest saturates"]
+            [special_values, rounding, "NaN stays NaN, infinities saturate, zeros keep their sign, f32 subnormals are numbers"]
+            [idempotence, order, "rounding a rounded value changes nothing"]
+            [monotonicity, order, "a larger value is never rounded to a smaller one"]
+            [sign_symmetry, order, "the negative of a value is rounded to the negative result"]
+            [error_bound, order, "nearest is off by at most half a gap, every other mode by less than one"]
+            [statistics_counts, statistics, "overflow, underflow, NaN, non-zero and amax are exact"]
+            [statistics_sums, statistics, "the three sums are right within 1e-6"]
+            [histogram, statistics, "counts every code encode writes, adds to what is there, and changes nothing else"]
+            [shapes, shapes, "empty, odd and unaligned slices: every element is written, nothing beside them"]
+            [huge, shapes, "16 Mi elements at once"]
+            [length_mismatch, shapes, "destinations too short or too long are refused as SHAPE and left alone"]
+            [wrong_dtype, shapes, "tensors of another element type are refused as DTYPE and left alone"]
+            [strange_arguments, shapes, "impossible scales, keys and histograms end in values or errors, never in a panic"]
+            [repeatable, together, "the same call gives the same result, in every mode"]
+            [instances, together, "two instances do not influence each other"]
+            [threads, together, "calls from four threads at once agree with one thread"]
+            [splits, together, "a tensor in parts, with their offsets as keys, gives what the whole gives"]
+            [stochastic_keys, random, "the same key draws the same bits; seed, step, tensor and offset each change them"]
+            [stochastic_unbiased, random, "the mean is within 4 standard errors in every kind of cell"]
+            [stochastic_chi_square, random, "the number of roundings up follows its probability all along a cell"]
+            [stochastic_independence, random, "neighbouring elements, consecutive steps, tensors and seeds are uncorrelated"]
+            [sqnr_law, laws, "signal to noise on amax-scaled Gaussian data, for the formats with a known value"]
+            [shrinkage_law, laws, "shrinkage on amax-scaled Gaussian data, for the formats with a known value"]
+            [kernels, kernels, "a kernel text is whole: entry, buffers, info block, statistics, within the target's limits"]
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __check_table {
+    (() $([$name:ident, $module:ident, $what:literal])*) => {
+        &[$(Check { name: stringify!($name), what: $what, run: checks::$module::$name }),*]
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __check_tests {
+    ([$format:ty] $([$name:ident, $module:ident, $what:literal])*) => {
+        $(#[doc = $what]
+        #[test]
+        fn $name() -> Result<(), String> {
+            $crate::run_on_variants::<$format>(stringify!($name))
+        })*
+    };
+}
+
+/// One `#[test]` a check, here, for a type that implements [`Format`](altgrad_plugin_api::Format), all variants included.
+///
+/// Two formats in one file want a module each.
+#[macro_export]
+macro_rules! format_suite {
+    ($format:ty) => {
+        $crate::__each_check! { __check_tests [$format] }
+    };
+}
+
+/// The whole suite, in the order in which it should run: the later checks rely on what the earlier ones hold.
+#[must_use]
+pub fn checks() -> &'static [Check] {
+    __each_check! { __check_table () }
+}
+
+/// The check of that name.
+#[must_use]
+pub fn check(name: &str) -> Option<&'static Check> {
+    checks().iter().find(|check| check.name == name)
+}
+
+/// Runs one check on every variant of a format; a skip is reported on stderr.
+///
+/// # Errors
+/// The first variant that fails, and how.
+pub fn run_on_variants<F: altgrad_plugin_api::Format>(name: &str) -> Result<(), String> {
+    let check = check(name).ok_or_else(|| format!("there is no check `{name}`"))?;
+    for subject in Subject::all_of::<F>()? {
+        let verdict = (check.run)(&subject).map_err(|fault| format!("{}: {fault}", subject.name()))?;
+        if let Verdict::Skipped(why) = verdict {
+            // Past the test harness's capture, so that it is seen in a green run too.
+            let _ = writeln!(std::io::stderr(), "SKIPPED {name} of {}: {why}", subject.name());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! The slow definition of a format: its values, and rounding by search among them in exact arithmetic.
+//!
+//! Shares nothing with any implementation. All values are f32, so f64 holds them, twice them and the decisive
+//! bits of their sums exactly. Where the definition leaves a choice (a tie in a table whose neighbours' codes are both
+//! even, say), every answer it allows is right.
+
+use std::cmp::Ordering;
+
+use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, Rounding};
+
+/// A finite value of the format.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    value: f64,
+    /// Whether its code is even; `None` if it has codes of both kinds.
+    even: Option<bool>,
+}
+
+/// The values of a format and what rounding to them means.
+#[derive(Debug, Clone)]
+pub struct Oracle {
+    by_code: Vec<f32>,
+    /// Ascending, each value once.
+    points: Vec<Point>,
+    sign_magnitude: bool,
+}
+
+/// The results rounding may have: two neighbours where the definition leaves a choice, else twice the same.
+pub(crate) type Allowed = [f32; 2];
+
+impl Oracle {
+    /// The definition of the format described by `spec`.
+    ///
+    /// # Errors
+    /// It describes no possible format.
+    pub fn new(spec: &FormatSpec) -> Result<Self, String> {
+        let (by_code, sign_magnitude) = match spec {
+            FormatSpec::Minifloat(spec) => (minifloat_values(*spec)?, true),
+            FormatSpec::Table(values) => (values.to_vec(), false),
+        };
+        if !by_code.len().is_power_of_two() || !(2..=1 << 16).contains(&by_code.len()) {
+            return Err(format!(
+                "the description has {} codes: it must have 2 to 65536, a power of two",
+                by_code.len()
+            ));
+        }
+        let points = points(&by_code);
+        if points.len() < 2 {
+            return Err("the description has fewer than two finite values".into());
+        }
+        Ok(Self { by_code, points, sign_magnitude })
+    }
+
+    /// The value of every code.
+    pub(crate) fn by_code(&self) -> &[f32] {
+        &self.by_code
+    }
+
+    /// The finite values, ascending, each once.
+    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
+        self.points.iter().map(|point| point.value)
+    }
+
+    /// Whether it is a sign-magnitude format, with zeros of both signs.
+    pub(crate) fn sign_magnitude(&self) -> bool {
+        self.sign_magnitude
+    }
+
+    /// Whether the negative of every value is a value.
+    pub(crate) fn symmetric(&self) -> bool {
+        self.values().zip(self.points.iter().rev()).all(|(low, high)| low == -high.value)
+    }
+
+    /// The smallest and the largest finite value.
+    pub(crate) fn range(&self) -> (f64, f64) {
+        (self.points[0].value, self.points[self.points.len() - 1].value)
+    }
+
+    /// The smallest positive value; the largest value if there is none.
+    pub(crate) fn min_positive(&self) -> f64 {
+        self.values().find(|&value| value > 0.0).unwrap_or(self.range().1)
+    }
+
+    /// Whether a scaled value is beyond the last value on its side.
+    pub(crate) fn overflows(&self, scaled: f32) -> bool {
+        let (min, max) = self.range();
+        f64::from(scaled) > max || f64::from(scaled) < min
+    }
+
+    /// The neighbours of `x`: equal if it is a value or beyond the last.
+    pub(crate) fn cell(&self, x: f64) -> (f64, f64) {
+        let (a, b) = self.neighbours(x);
+        (a.value, b.value)
+    }
+
+    fn neighbours(&self, x: f64) -> (Point, Point) {
+        let above = self.points.partition_point(|point| point.value <= x);
+        let Some(below) = above.checked_sub(1).map(|below| self.points[below]) else {
+            return (self.points[0], self.points[0]);
+        };
+        match self.points.get(above) {
+            Some(&next) if below.value != x => (below, next),
+            _ => (below, below),
+        }
+    }
+
+    /// What `x`, already scaled and not NaN, may be rounded to.
+    pub(crate) fn round(&self, x: f32, rounding: Rounding) -> Allowed {
+        let wide = f64::from(x);
+        let (a, b) = self.neighbours(wide);
+        let both = [a.value, b.value];
+        let toward = |up: bool| if up { [b.value; 2] } else { [a.value; 2] };
+        let chosen = match (rounding, side(wide, a.value, b.value)) {
+            (Rounding::Stochastic, _) => both,
+            (Rounding::TowardZero, _) => away(a, b).map_or(both, |up| toward(!up)),
+            (_, Ordering::Less) => toward(false),
+            (_, Ordering::Greater) => toward(true),
+            (Rounding::NearestAway, Ordering::Equal) => away(a, b).map_or(both, toward),
+            (Rounding::NearestEven, Ordering::Equal) => match (a.even, b.even) {
+                (Some(true), Some(false)) => toward(false),
+                (Some(false), Some(true)) => toward(true),
+                _ => both,
+            },
+        };
+        // A zero has the sign of what was rounded to it.
+        chosen.map(|value| if value == 0.0 { 0f32.copysign(x) } else { value as f32 })
+    }
+
+    /// Whether `got` is one of the values allowed. Outside sign-magnitude formats zeros need no sign.
+    pub(crate) fn allows(&self, allowed: Allowed, got: f32) -> bool {
+        let loose = |expected: f32| !self.sign_magnitude && expected == 0.0 && got == 0.0;
+        allowed.iter().any(|&expected| expected.to_bits() == got.to_bits() || loose(expected))
+    }
+}
+
+/// On which side of the middle of `a <= b` the number `x` between them is; exact.
+fn side(x: f64, a: f64, b: f64) -> Ordering {
+    // a + b = sum + rest exactly (Knuth's two-sum), with |rest| at most half a step of sum: twice x, being an f64,
+    // compares with a + b as it does with sum, and if it is equal to that, the rest decides.
+    let sum = a + b;
+    let a_part = sum - b;
+    let rest = (a - a_part) + (b - (sum - a_part));
+    let compared = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
+    compared(2.0 * x, sum).then(compared(0.0, rest))
+}
+
+/// Whether the upper neighbour is the one away from zero; `None` if zero lies strictly between them.
+fn away(a: Point, b: Point) -> Option<bool> {
+    if a.value >= 0.0 {
+        Some(true)
+    } else if b.value <= 0.0 {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn points(by_code: &[f32]) -> Vec<Point> {
+    let finite = by_code.iter().enumerate().filter(|(_, value)| value.is_finite());
+    let mut points: Vec<Point> =
+        finite.map(|(code, &value)| Point { value: f64::from(value), even: Some(code % 2 == 0) }).collect();
+    points.sort_by(|a, b| a.value.total_cmp(&b.value));
+    points.dedup_by(|next, kept| {
+        let same = next.value == kept.value;
+        if same && kept.even != next.even {
+            kept.even = None;
+        }
+        same
+    });
+    points
+}
+
+/// The value of every code of a minifloat: NUMERICS section 1, written out.
+fn minifloat_values(spec: Minifloat) -> Result<Vec<f32>, String> {
+    let Minifloat { exponent_bits: e, significand_bits: m, bias, domain } = spec;
+    if e > 8 || m > 10 || !(1..=15).contains(&(e + m)) || bias.unsigned_abs() > 1000 {
+        return Err(format!(
+            "there is no minifloat with {e} exponent and {m} significand bits and bias {bias}"
+        ));
+    }
+    if e == 0 && domain != Domain::Fin {
+        return Err(format!("a format without exponent bits is `fin`, not {domain:?}"));
+    }
+    let magnitudes = 1u32 << (e + m);
+    let positive: Vec<f64> = (0..magnitudes).map(|code| minifloat_value(spec, code)).collect();
+    if let Some(value) =
+        positive.iter().find(|value| value.is_finite() && f64::from(**value as f32) != **value)
+    {
+        return Err(format!("its value {value:e} is not an f32"));
+    }
+    let values = positive.iter().map(|&value| value as f32);
+    Ok(values.clone().chain(values.map(|value| -value)).collect())
+}
+
+fn minifloat_value(spec: Minifloat, code: u32) -> f64 {
+    let Minifloat { exponent_bits: e, significand_bits: m, bias, domain } = spec;
+    let (field, stored) = (code >> m, code & ((1 << m) - 1));
+    let top = field == (1 << e) - 1;
+    match domain {
+        Domain::Ieee if top && stored == 0 => return f64::INFINITY,
+        Domain::Ieee if top => return f64::NAN,
+        Domain::Fn if code == (1 << (e + m)) - 1 => return f64::NAN,
+        _ => {}
+    }
+    let (significand, exponent) =
+        if field == 0 { (stored, 1 - bias) } else { (stored + (1 << m), field as i32 - bias) };
+    f64::from(significand) * 2f64.powi(exponent - m as i32)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn oracle(exponent_bits: u32, significand_bits: u32, bias: i32, domain: Domain) -> Oracle {
+        Oracle::new(&FormatSpec::Minifloat(Minifloat { exponent_bits, significand_bits, bias, domain }))
+            .unwrap()
+    }
+
+    /// The table of NUMERICS section 1: largest value, smallest positive one.
+    #[test]
+    fn ranges_of_the_family() {
+        use Domain::{Fin, Fn, Ieee};
+        let rows = [
+            (0, 7, 0, Fin, 1.984_375, -6),
+            (1, 6, 0, Fin, 3.968_75, -5),
+            (1, 6, 0, Ieee, 1.968_75, -5),
+            (2, 5, 1, Fin, 7.875, -5),
+            (3, 4, 3, Fin, 31.0, -6),
+            (4, 3, 7, Fn, 448.0, -9),
+            (4, 3, 7, Ieee, 240.0, -9),
+            (4, 3, 7, Fin, 480.0, -9),
+            (5, 2, 15, Ieee, 57344.0, -16),
+            (6, 1, 31, Fin, 1.5 * 2f64.powi(32), -31),
+            (7, 0, 63, Fin, 2f64.powi(64), -62),
+            (7, 0, 63, Ieee, 2f64.powi(63), -62),
+        ];
+        for (e, m, bias, domain, max, smallest) in rows {
+            let oracle = oracle(e, m, bias, domain);
+            assert_eq!(oracle.range(), (-max, max), "E{e}M{m} {domain:?}");
+            assert_eq!(oracle.min_positive(), 2f64.powi(smallest), "E{e}M{m} {domain:?}");
+            assert!(oracle.symmetric());
+        }
+    }
+
+    #[test]
+    fn ties_and_saturation() {
+        let e7m0 = oracle(7, 0, 63, Domain::Fin);
+        for (x, even, away, zero) in
+            [(1.5, 2.0, 2.0, 1.0), (3.0, 2.0, 4.0, 2.0), (6.0, 8.0, 8.0, 4.0), (-3.0, -2.0, -4.0, -2.0)]
+        {
+            assert_eq!(e7m0.round(x, Rounding::NearestEven), [even; 2], "{x}");
+            assert_eq!(e7m0.round(x, Rounding::NearestAway), [away; 2], "{x}");
+            assert_eq!(e7m0.round(x, Rounding::TowardZero), [zero; 2], "{x}");
+        }
+        assert_eq!(e7m0.round(f32::NEG_INFINITY, Rounding::Stochastic), [-(2f32.powi(64)); 2]);
+        assert_eq!(e7m0.round(-1e-30, Rounding::NearestEven)[0].to_bits(), (-0f32).to_bits());
+        assert_eq!(e7m0.round(1.25, Rounding::Stochastic), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_middle_that_no_f64_holds_is_still_told_apart() {
+        assert_eq!(side(0.5, 1e-30, 1.0), Ordering::Less);
+        assert_eq!(side(0.5, -1e-30, 1.0), Ordering::Greater);
+        assert_eq!(side(0.5, 0.0, 1.0), Ordering::Equal);
+    }
+}

@@ -1,0 +1,241 @@
+//! What is checked: a format in one variant, as a descriptor and a way to make instances.
+
+use std::fmt;
+
+use altgrad_plugin_api::{
+    Config, ConfigValue, Descriptor, ErrorKind, Format, FormatSpec, KernelOp, KernelTarget, KernelText,
+    PluginError, QuantParams, QuantStats, Rounding, TensorView, TensorViewMut,
+    abi::{
+        FormatObject,
+        abi_stable::std_types::{ROption, RResult, RSliceMut},
+        adapters,
+    },
+};
+
+use crate::oracle::Oracle;
+
+/// The constructor of a format, as the host has it.
+type Make = dyn Fn(&Config) -> Result<FormatObject, PluginError> + Send + Sync;
+
+/// A format in one variant.
+pub struct Subject {
+    name: String,
+    descriptor: Descriptor,
+    config: Config,
+    make: Box<Make>,
+}
+
+/// By hand: a constructor has none.
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subject").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The names a run file can give a format: bare, then `NAME:VARIANT` for each variant it declares.
+#[must_use]
+pub fn subject_names(descriptor: &Descriptor) -> Vec<String> {
+    let id = descriptor.id.as_str();
+    let variants = descriptor.options.iter().filter(|option| option.name == "variant");
+    let named = variants.flat_map(|option| &option.choices).filter(|choice| !choice.is_empty());
+    std::iter::once(id.to_string()).chain(named.map(|choice| format!("{id}:{choice}"))).collect()
+}
+
+impl Subject {
+    /// The format that a run file names `name`, made by `make`.
+    ///
+    /// # Errors
+    /// The descriptor has no such variant.
+    pub fn new(
+        descriptor: Descriptor,
+        name: &str,
+        make: impl Fn(&Config) -> Result<FormatObject, PluginError> + Send + Sync + 'static,
+    ) -> Result<Self, String> {
+        let variant = name.split_once(':').map(|(_, variant)| variant);
+        let given = variant.map(|variant| ("variant".to_string(), ConfigValue::Text(variant.into())));
+        let config = Config::resolve(&descriptor.options, given)
+            .map_err(|fault| format!("`{name}`: `{}` {}", fault.key, fault.message))?;
+        Ok(Self { name: name.to_string(), descriptor, config, make: Box::new(make) })
+    }
+
+    /// A format type of this crate in all its variants.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn all_of<F: Format>() -> Result<Vec<Self>, String> {
+        let descriptor = F::descriptor();
+        subject_names(&descriptor)
+            .iter()
+            .map(|name| Self::new(descriptor.clone(), name, adapters::format_object::<F>))
+            .collect()
+    }
+
+    /// What a run file calls it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the plugin says about itself.
+    #[must_use]
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// A new instance with options of the caller's.
+    ///
+    /// # Errors
+    /// The plugin's own.
+    pub fn make(&self, config: &Config) -> Result<Instance, PluginError> {
+        (self.make)(config).map(|object| Instance { object })
+    }
+
+    /// A new instance.
+    ///
+    /// # Errors
+    /// The plugin refuses to be made, in one sentence.
+    pub fn instance(&self) -> Result<Instance, String> {
+        self.make(&self.config).map_err(|error| said("new", &error))
+    }
+
+    /// A new instance and the slow definition of what it must do.
+    ///
+    /// # Errors
+    /// It cannot be made, or describes an impossible format.
+    pub fn instance_and_oracle(&self) -> Result<(Instance, Oracle), String> {
+        let instance = self.instance()?;
+        let spec = instance.spec().map_err(|error| said("spec", &error))?;
+        Ok((instance, Oracle::new(&spec)?))
+    }
+}
+
+/// A failed call in one sentence.
+pub(crate) fn said(call: &str, error: &PluginError) -> String {
+    format!("`{call}` failed: {}", error.message)
+}
+
+/// An instance, called with plain slices.
+pub struct Instance {
+    object: FormatObject,
+}
+
+/// By hand: the object that crosses has none.
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Instance").finish_non_exhaustive()
+    }
+}
+
+fn shape<T>(data: &[T]) -> [u64; 1] {
+    [data.len() as u64]
+}
+
+/// What calls come to; the error is the plugin's.
+type Called<T> = Result<T, PluginError>;
+
+impl Instance {
+    /// The object that crosses, for calls with views of the caller's.
+    pub(crate) fn object(&self) -> &FormatObject {
+        &self.object
+    }
+
+    /// [`Format::spec`].
+    pub(crate) fn spec(&self) -> Called<FormatSpec> {
+        self.object.spec().into_result()
+    }
+
+    /// [`Format::fake_quant`].
+    pub(crate) fn fake_quant(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        params: &QuantParams,
+        histogram: &mut [u64],
+    ) -> Called<QuantStats> {
+        let (src_shape, dst_shape) = (shape(src), shape(dst));
+        let (src, dst) = (TensorView::new(src, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
+        self.object.fake_quant(src, dst, params, RSliceMut::from_mut_slice(histogram)).into_result()
+    }
+
+    /// [`Format::encode`].
+    pub(crate) fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Called<()> {
+        let (src_shape, dst_shape) = (shape(src), shape(dst));
+        let (src, dst) = (TensorView::new(src, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
+        self.object.encode(src, dst, params).into_result()
+    }
+
+    /// [`Format::decode`].
+    pub(crate) fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Called<()> {
+        let (src_shape, dst_shape) = (shape(codes), shape(dst));
+        let (codes, dst) = (TensorView::new(codes, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
+        self.object.decode(codes, dst).into_result()
+    }
+
+    /// [`Format::kernel`].
+    pub(crate) fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Called<Option<KernelText>> {
+        let text: RResult<ROption<KernelText>, PluginError> = self.object.kernel(op, target);
+        text.into_result().map(ROption::into_option)
+    }
+
+    /// Rounded values and statistics of a slice.
+    pub(crate) fn quantized(
+        &self,
+        src: &[f32],
+        params: &QuantParams,
+    ) -> Result<(Vec<f32>, QuantStats), String> {
+        let mut dst = vec![UNWRITTEN; src.len()];
+        let stats =
+            self.fake_quant(src, &mut dst, params, &mut []).map_err(|error| said("fake_quant", &error))?;
+        Ok((dst, stats))
+    }
+
+    /// Codes of a slice.
+    pub(crate) fn encoded(&self, src: &[f32], params: &QuantParams) -> Result<Vec<u16>, String> {
+        let mut codes = vec![u16::MAX; src.len()];
+        self.encode(src, &mut codes, params).map_err(|error| said("encode", &error))?;
+        Ok(codes)
+    }
+
+    /// Values of codes.
+    pub(crate) fn decoded(&self, codes: &[u16]) -> Result<Vec<f32>, String> {
+        let mut values = vec![UNWRITTEN; codes.len()];
+        self.decode(codes, &mut values).map_err(|error| said("decode", &error))?;
+        Ok(values)
+    }
+
+    /// Whether the format rounds in this mode at all.
+    ///
+    /// # Errors
+    /// It fails in another way than by saying that the mode is unsupported, or refuses nearest-even.
+    pub(crate) fn supports(&self, rounding: Rounding) -> Result<bool, String> {
+        let params = QuantParams { rounding, ..QuantParams::IDENTITY };
+        match self.fake_quant(&[1.0], &mut [UNWRITTEN], &params, &mut []) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind == ErrorKind::UNSUPPORTED && rounding != Rounding::NearestEven => {
+                Ok(false)
+            }
+            Err(error) => Err(said("fake_quant", &error)),
+        }
+    }
+
+    /// The modes the format has.
+    pub(crate) fn modes(&self) -> Result<Vec<Rounding>, String> {
+        let mut modes = Vec::new();
+        for rounding in
+            [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Stochastic]
+        {
+            if self.supports(rounding)? {
+                modes.push(rounding);
+            }
+        }
+        Ok(modes)
+    }
+
+    /// The modes of the format that use no randomness.
+    pub(crate) fn deterministic_modes(&self) -> Result<Vec<Rounding>, String> {
+        Ok(self.modes()?.into_iter().filter(|&mode| mode != Rounding::Stochastic).collect())
+    }
+}
+
+/// What destinations hold before a call: no format rounds anything to it.
+pub(crate) const UNWRITTEN: f32 = f32::from_bits(0x7fa5_5a5a);

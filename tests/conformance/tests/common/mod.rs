@@ -1,0 +1,132 @@
+//! Formats to try the suite on.
+#![allow(dead_code)]
+
+use altgrad_plugin_api::{
+    Config, Descriptor, ErrorKind, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding,
+};
+
+/// A name for `MinifloatFormat`.
+macro_rules! named {
+    ($name:ident, $canonical:expr, $domains:expr) => {
+        #[derive(Debug)]
+        struct $name;
+
+        impl altgrad_format_kit::MinifloatName for $name {
+            const ID: &'static str = stringify!($name);
+            const VERSION: &'static str = "1.0.0";
+            const SUMMARY: &'static str = "a format under test";
+            const CANONICAL: altgrad_plugin_api::Domain = $canonical;
+            const DOMAINS: &'static [altgrad_plugin_api::Domain] = $domains;
+        }
+    };
+}
+pub(crate) use named;
+
+/// Sixteen codes, seven of them negative, one unused: -128, .. -1/8, 0, 1/8, .. 128 in steps of four, as a slow search.
+#[derive(Debug)]
+pub struct Table;
+
+/// `values[code]`: two's complement order, so that neighbours differ in their last bit.
+fn values() -> Vec<f32> {
+    (0..16i32)
+        .map(|code| match if code < 8 { code } else { code - 16 } {
+            -8 => f32::NAN,
+            0 => 0.0,
+            rank => 4f32.powi(rank.abs() - 1).copysign(rank as f32) / 32.0,
+        })
+        .collect()
+}
+
+impl Table {
+    fn code(x: f32, rounding: Rounding) -> Result<u16, PluginError> {
+        let values = values();
+        let ranks = (-7..8).map(|rank: i32| (rank & 15) as u16);
+        let (mut low, mut high) = (9, 9);
+        for code in ranks {
+            let value = values[usize::from(code)];
+            if value <= x || code == 9 {
+                low = code;
+            }
+            if value < x {
+                high = (code + 1) & 15;
+            }
+        }
+        if x >= values[7] {
+            return Ok(7);
+        }
+        if x <= values[9] || values[usize::from(low)] == x {
+            return Ok(low);
+        }
+        let (a, b) = (f64::from(values[usize::from(low)]), f64::from(values[usize::from(high)]));
+        let (below, above) = (f64::from(x) - a, b - f64::from(x));
+        let up = match rounding {
+            Rounding::NearestEven => below > above || (below == above && high % 2 == 0),
+            Rounding::NearestAway => below > above || (below == above && x > 0.0),
+            Rounding::TowardZero => x < 0.0,
+            Rounding::Stochastic => return Err(PluginError::unsupported("no stochastic rounding")),
+        };
+        Ok(if up { high } else { low })
+    }
+}
+
+impl Format for Table {
+    fn descriptor() -> Descriptor {
+        Descriptor::format("TABLE4", "1.0.0", "powers of four and their negatives")
+    }
+
+    fn new(_: &Config) -> Result<Self, PluginError> {
+        Ok(Self)
+    }
+
+    fn spec(&self) -> FormatSpec {
+        FormatSpec::Table(values().into())
+    }
+
+    fn fake_quant(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        params: &QuantParams,
+        histogram: &mut [u64],
+    ) -> Result<QuantStats, PluginError> {
+        let (values, mut stats) = (values(), QuantStats::default());
+        for (&x, y) in src.iter().zip(dst) {
+            let code = if x.is_nan() { 8 } else { Self::code(x * params.scale, params.rounding)? };
+            *y = values[usize::from(code)] * params.inv_scale;
+            if let Some(counter) = histogram.get_mut(usize::from(code)).filter(|_| !x.is_nan()) {
+                *counter += 1;
+            }
+            stats.overflow += u64::from((x * params.scale).abs() > values[7]);
+            stats.underflow += u64::from(x != 0.0 && *y == 0.0);
+            stats.nan += u64::from(x.is_nan());
+            stats.nonzero += u64::from(x != 0.0);
+            if x.is_finite() {
+                let (wide, y) = (f64::from(x), f64::from(*y));
+                stats.amax = stats.amax.max(x.abs());
+                stats.sum_x2 += wide * wide;
+                stats.sum_err2 += (y - wide).powi(2);
+                stats.sum_x_xhat += wide * y;
+            }
+        }
+        Ok(stats)
+    }
+
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+        for (&x, y) in src.iter().zip(dst) {
+            if x.is_nan() {
+                return Err(PluginError::new(ErrorKind::VALUE, "NaN has no code"));
+            }
+            *y = Self::code(x * params.scale, params.rounding)?;
+        }
+        Ok(())
+    }
+
+    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
+        let values = values();
+        for (&code, y) in codes.iter().zip(dst) {
+            let value = values.get(usize::from(code));
+            *y = *value.ok_or_else(|| PluginError::new(ErrorKind::VALUE, format!("no code {code}")))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! The suite on formats that are known to be right: one of every kind of minifloat, and a table.
+
+mod common;
+
+use altgrad_format_kit::MinifloatFormat;
+use altgrad_plugin_api::Domain;
+use common::{Table, named};
+
+named!(E5M2, Domain::Ieee, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
+named!(E4M3, Domain::Fn, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
+named!(E1M6, Domain::Fin, &[Domain::Ieee, Domain::Fin]);
+named!(E7M0, Domain::Fin, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
+named!(E0M7, Domain::Fin, &[Domain::Fin]);
+named!(E8M7, Domain::Ieee, &[Domain::Ieee]);
+
+/// OCP, with infinities and NaN.
+mod e5m2 {
+    altgrad_conformance::format_suite!(altgrad_format_kit::MinifloatFormat<super::E5M2, 5, 2>);
+}
+
+/// OCP, one NaN.
+mod e4m3 {
+    altgrad_conformance::format_suite!(super::MinifloatFormat<super::E4M3, 4, 3>);
+}
+
+/// A linear grid.
+mod e1m6 {
+    altgrad_conformance::format_suite!(super::MinifloatFormat<super::E1M6, 1, 6>);
+}
+
+/// Powers of two.
+mod e7m0 {
+    altgrad_conformance::format_suite!(super::MinifloatFormat<super::E7M0, 7, 0>);
+}
+
+/// Only subnormals.
+mod e0m7 {
+    altgrad_conformance::format_suite!(super::MinifloatFormat<super::E0M7, 0, 7>);
+}
+
+/// 16 bits, the exponent range of f32.
+mod bf16 {
+    altgrad_conformance::format_suite!(super::MinifloatFormat<super::E8M7, 8, 7>);
+}
+
+/// A table with uneven steps, an unused code, and no stochastic rounding.
+mod table {
+    altgrad_conformance::format_suite!(super::Table);
+}

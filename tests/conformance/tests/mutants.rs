@@ -1,0 +1,268 @@
+//! Formats with one deliberate fault each, and the check that must find it.
+
+// The constants stand for type names.
+#![allow(non_upper_case_globals, clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use altgrad_conformance::{Subject, Verdict, check, checks};
+use altgrad_format_kit::MinifloatFormat;
+use altgrad_plugin_api::{
+    Config, Descriptor, Domain, Format, FormatSpec, KernelLanguage, KernelOp, KernelTarget, KernelText,
+    OptionSpec, PluginError, QuantParams, QuantStats, RandomKey, Rounding,
+};
+use common::named;
+
+named!(E4M3, Domain::Fn, &[Domain::Fn]);
+type Base = MinifloatFormat<E4M3, 4, 3>;
+
+/// The faults, as numbers: a type parameter cannot be a text.
+mod fault {
+    macro_rules! faults {
+        ($($fault:ident),+ $(,)?) => {
+            #[allow(clippy::enum_variant_names)]
+            enum Fault { $($fault),+ }
+            $(pub const $fault: u32 = Fault::$fault as u32;)+
+        };
+    }
+    faults!(
+        Sound,
+        TieUp,
+        LostCarry,
+        NanSwallowed,
+        LastUnwritten,
+        ZeroSign,
+        InfKept,
+        WrongUnderflow,
+        WrongSum,
+        Forgetful,
+        Counting,
+        Shared,
+        Panics,
+        SameKey,
+        Biased,
+        PerTensor,
+        Clustered,
+        LongKernel,
+        NoisyHistogram,
+        BadDecode,
+        BadEncode,
+        NanEncoded,
+        ShortSpec,
+        PanicsOnText,
+        BadDefault,
+        Flushes,
+        Overwide,
+        LosesOffset,
+    );
+}
+use fault::*;
+
+struct Mutant<const F: u32> {
+    sound: Base,
+    calls: AtomicU64,
+}
+
+/// Shared by all instances of the format that does so.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+impl<const F: u32> Mutant<F> {
+    /// What it makes of its parameters before it rounds.
+    fn params(&self, params: &QuantParams) -> QuantParams {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        let key = params.key;
+        let key = match F {
+            Counting => RandomKey { offset: key.offset + 4 * calls, ..key },
+            SameKey => RandomKey { seed: 1, ..key },
+            PerTensor => RandomKey { step: 0, ..key },
+            LosesOffset => RandomKey { offset: 0, ..key },
+            _ => key,
+        };
+        QuantParams { key, ..*params }
+    }
+
+    /// Its way with one input, before the sound format rounds it.
+    fn input(x: f32, params: &QuantParams) -> f32 {
+        let scaled = x * params.scale;
+        match F {
+            // 17 lies between 16 and 18, and its even neighbour is 16.
+            TieUp if params.rounding == Rounding::NearestEven && scaled.abs() == 17.0 => x * 1.01,
+            // The carry from 1.11|1 to 10.00 does not reach the exponent.
+            LostCarry if (15.5..16.0).contains(&scaled) => 15.0 / params.scale,
+            Flushes if x.abs() < f32::MIN_POSITIVE => 0.0,
+            Overwide if scaled.abs() > 448.0 => x * 0.5,
+            Biased if params.rounding == Rounding::Stochastic => x * 1.002,
+            _ => x,
+        }
+    }
+}
+
+impl<const F: u32> Format for Mutant<F> {
+    fn descriptor() -> Descriptor {
+        let descriptor = Base::descriptor();
+        match F {
+            BadDefault => descriptor.option(OptionSpec::float("x", 3.0).range(0.0, 1.0)),
+            PanicsOnText => descriptor.option(OptionSpec::text("mode", "a").choices(&["a", "b"])),
+            _ => descriptor,
+        }
+    }
+
+    fn new(config: &Config) -> Result<Self, PluginError> {
+        if F == PanicsOnText {
+            assert!(["a", "b"].contains(&config.text("mode")?), "unreachable");
+        }
+        Ok(Self { sound: Base::new(config)?, calls: AtomicU64::new(0) })
+    }
+
+    fn spec(&self) -> FormatSpec {
+        if F == ShortSpec { FormatSpec::Table(vec![0.0; 100].into()) } else { self.sound.spec() }
+    }
+
+    fn fake_quant(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        params: &QuantParams,
+        histogram: &mut [u64],
+    ) -> Result<QuantStats, PluginError> {
+        let (len, asked) = (src.len(), params);
+        let params = self.params(params);
+        let inputs: Vec<f32> = src.iter().map(|&x| Self::input(x, &params)).collect();
+        let before = dst.last().copied();
+        let mut stats = self.sound.fake_quant(&inputs, dst, &params, histogram)?;
+        match F {
+            NanSwallowed => dst.iter_mut().filter(|y| y.is_nan()).for_each(|y| *y = 0.0),
+            ZeroSign => dst.iter_mut().filter(|y| **y == 0.0).for_each(|y| *y = 0.0),
+            InfKept => {
+                src.iter().zip(dst).filter(|(x, _)| x.is_infinite()).for_each(|(x, y)| *y = *x);
+            }
+            LastUnwritten if len > 0 && len % 8 == 7 => {
+                dst[len - 1] = before.unwrap_or_default();
+            }
+            WrongUnderflow => stats.underflow = dst.iter().filter(|y| **y == 0.0).count() as u64,
+            WrongSum => stats.sum_err2 *= 1.0 + 1e-5,
+            NoisyHistogram if src.iter().any(|x| x.is_infinite()) => {
+                histogram.iter_mut().take(1).for_each(|count| *count += 1);
+            }
+            Shared if CALLS.fetch_add(1, Ordering::Relaxed) % 3 == 2 => stats.nonzero += 1,
+            Forgetful
+                if self.calls.load(Ordering::Relaxed) > 12 && params.rounding == Rounding::TowardZero =>
+            {
+                dst.iter_mut().for_each(|y| *y = -*y);
+            }
+            Panics if !params.scale.is_normal() => panic!("what a scale"),
+            Clustered if asked.rounding == Rounding::Stochastic => {
+                // Each pair of elements is rounded alike.
+                let pairs =
+                    dst.chunks_mut(2).zip(src.chunks(2)).filter(|(_, x)| x.len() == 2 && x[0] == x[1]);
+                pairs.for_each(|(y, _)| y[1] = y[0]);
+            }
+            _ => {}
+        }
+        Ok(stats)
+    }
+
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+        let params = self.params(params);
+        let inputs: Vec<f32> = src.iter().map(|&x| Self::input(x, &params)).collect();
+        self.sound.encode(&inputs, dst, &params)?;
+        match F {
+            BadEncode => dst.iter_mut().filter(|code| **code == 0x85).for_each(|code| *code = 0x05),
+            NanEncoded => dst.iter_mut().filter(|code| **code & 0x7f == 0x7f).for_each(|code| *code = 0),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
+        let low: Vec<u16> =
+            codes.iter().map(|code| if F == BadDecode { code & 0xff } else { *code }).collect();
+        self.sound.decode(&low, dst)
+    }
+
+    fn kernel(&self, _: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+        Ok((F == LongKernel && target.language == KernelLanguage::CUDA).then(|| KernelText {
+            language: KernelLanguage::CUDA,
+            entry: "round".into(),
+            source: "void other() {}".into(),
+            cube_dim: [32, 1, 1],
+            vector: 1,
+            buffers: Vec::new().into(),
+            info: Vec::new().into(),
+            info_words: 0,
+            statistics: Vec::new().into(),
+            partial_sums: Vec::new().into(),
+        }))
+    }
+}
+
+/// The fault is found by each of the checks named, and said with the words given.
+#[track_caller]
+fn found<const F: u32>(names: &[&str], words: &str) {
+    let subjects = Subject::all_of::<Mutant<F>>().unwrap();
+    let mut said = Vec::new();
+    for name in names {
+        let fault = (check(name).unwrap().run)(&subjects[0]).expect_err(name);
+        said.push(fault);
+    }
+    assert!(said.iter().any(|fault| fault.contains(words)), "{words} expected: {said:#?}");
+}
+
+#[test]
+fn without_a_fault_nothing_is_found() {
+    let subject = &Subject::all_of::<Mutant<{ fault::Sound }>>().unwrap()[0];
+    for check in checks() {
+        let verdict = (check.run)(subject);
+        assert!(verdict.is_ok(), "{}: {verdict:?}", check.name);
+        assert_eq!(matches!(verdict, Ok(Verdict::Skipped(_))), check.name == "kernels", "{}", check.name);
+    }
+}
+
+#[test]
+fn faults_of_rounding() {
+    found::<TieUp>(&["nearest_even_edges"], "-1.7e1 (0xc1880000) with scale 1 nearest-even: -1.8e1");
+    found::<LostCarry>(&["nearest_even_edges", "nearest_away_edges"], "1.55e1");
+    found::<Overwide>(&["nearest_even_edges", "monotonicity", "statistics_counts"], "4.48");
+    found::<NanSwallowed>(&["special_values"], "NaN");
+    found::<InfKept>(&["special_values", "nearest_even_edges"], "inf");
+    found::<ZeroSign>(&["nearest_even_edges", "sign_symmetry"], "-0e0");
+    found::<Flushes>(&["statistics_counts"], "underflow");
+}
+
+#[test]
+fn faults_of_statistics() {
+    found::<WrongUnderflow>(&["statistics_counts"], "underflow");
+    found::<WrongSum>(&["statistics_sums"], "sum_err2");
+    found::<NoisyHistogram>(&["histogram"], "code 0x0 is counted");
+}
+
+#[test]
+fn faults_of_codes() {
+    found::<BadDecode>(&["decode_codes"], "decode takes code 0x100");
+    found::<BadEncode>(&["encode_codes", "nearest_even_edges"], "0x85");
+    found::<NanEncoded>(&["encode_nan"], "is encoded as 0x0");
+    found::<ShortSpec>(&["spec", "decode_codes"], "100 codes");
+}
+
+#[test]
+fn faults_of_calls() {
+    found::<LastUnwritten>(&["shapes"], "fake_quant of 7 elements");
+    found::<Forgetful>(&["repeatable"], "toward-zero");
+    found::<Shared>(&["repeatable", "instances"], "nonzero");
+    found::<Panics>(&["strange_arguments"], "what a scale");
+    found::<PanicsOnText>(&["options"], "panicked in `new`");
+    found::<BadDefault>(&["descriptor"], "must be between 0 and 1");
+    found::<LongKernel>(&["kernels"], "does not contain its entry");
+}
+
+#[test]
+fn faults_of_randomness() {
+    found::<Counting>(&["repeatable", "splits", "threads"], "stochastic");
+    found::<SameKey>(&["stochastic_keys", "stochastic_independence"], "draws the same bits");
+    found::<PerTensor>(&["stochastic_keys", "stochastic_independence"], "consecutive steps are correlated");
+    found::<LosesOffset>(&["splits", "stochastic_keys"], "parts of");
+    found::<Biased>(&["stochastic_unbiased", "stochastic_chi_square"], "standard errors");
+    found::<Clustered>(&["stochastic_independence"], "elements 1 apart are correlated");
+}

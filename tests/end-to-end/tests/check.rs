@@ -1,0 +1,113 @@
+//! `plugins check`: sound libraries pass, and each kind of misbehaviour is named, by check, and survived.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use altgrad_end_to_end::{Bench, Outcome, built, plugin};
+
+/// `plugins check` of a library, with what the misbehaving fixture is asked to do.
+fn check(library: &std::path::Path, options: &[&str], misbehave: &str) -> Outcome {
+    let path = library.display().to_string();
+    let args = [&["plugins", "check", path.as_str()], options].concat();
+    Bench::new().host_with(&args, &[("ALTGRAD_MISBEHAVE", misbehave)])
+}
+
+/// The closing line's counts: passed, failed, skipped.
+#[track_caller]
+fn counts(outcome: &Outcome) -> [usize; 3] {
+    let last = outcome.stdout.lines().last().unwrap_or_default();
+    let numbers: Vec<usize> =
+        last.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
+    assert_eq!(numbers.len(), 4, "{last}\n{}", outcome.stderr);
+    assert_eq!(numbers[0], numbers[1..].iter().sum::<usize>(), "{last}");
+    [numbers[1], numbers[2], numbers[3]]
+}
+
+#[test]
+fn a_sound_minifloat_passes_in_every_variant() {
+    let outcome = check(&plugin("e5m2.so"), &[], "");
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    let [passed, failed, _] = counts(&outcome);
+    assert!(passed > 4 * 30 && failed == 0, "{}", outcome.stdout);
+    for variant in ["E5M2 ", "E5M2:ieee ", "E5M2:fn ", "E5M2:fin "] {
+        assert!(outcome.stdout.lines().any(|line| line.starts_with(variant)), "{variant}");
+    }
+    assert!(outcome.stdout.contains("E5M2:fn      sqnr_law                 skipped: "), "{}", outcome.stdout);
+}
+
+#[test]
+fn the_smallest_complete_format_passes_and_its_missing_modes_are_named() {
+    let outcome = check(&built("libaltgrad_example_int8.so"), &[], "");
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("skipped: the format does not round stochastic"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("skipped: the format does not round nearest-away"), "{}", outcome.stdout);
+}
+
+#[test]
+fn optimizers_and_sinks_are_said_to_be_unchecked() {
+    for (library, named) in
+        [("adamw.so", "optimizer adamw: not checked"), ("csv.so", "sink csv: not checked")]
+    {
+        let outcome = check(&plugin(library), &[], "");
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        assert!(outcome.stdout.contains(named), "{}", outcome.stdout);
+    }
+}
+
+#[test]
+fn misbehaviour_is_named_and_survived() {
+    let fixture = built("libaltgrad_fixture_misbehaver.so");
+    let sound = check(&fixture, &[], "");
+    assert_eq!(sound.code, 0, "{}{}", sound.stdout, sound.stderr);
+    let rows = [
+        ("hang", "kernels", "hung: not done after 2 s"),
+        ("abort", "kernels", "crashed, aborted (SIGABRT), before the check was done"),
+        ("exit", "kernels", "ended the process with exit code 0, before the check was done"),
+        ("print", "kernels", "wrote to standard output: \"look at me\\n"),
+        ("exit-later", "spec", "ended the process with exit code 5, before the check was done"),
+        ("ties", "nearest_even_edges", "nearest-even: 1e0 (0x3f800000), expected 0e0 (0x00000000)"),
+    ];
+    for (misbehave, name, message) in rows {
+        let only = if misbehave == "ties" { "nearest_even" } else { name };
+        let outcome = check(&fixture, &["--timeout-s", "2", "--only", only], misbehave);
+        assert_eq!(outcome.code, 3, "{misbehave}: {}{}", outcome.stdout, outcome.stderr);
+        let line = outcome.stdout.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert!(line.contains("FAILED: ") && line.contains(message), "{misbehave}: {line}");
+        assert!(counts(&outcome)[1] >= 1);
+    }
+}
+
+#[test]
+fn libraries_that_do_not_load_fail_that_check() {
+    let fixture = built("libaltgrad_fixture_misbehaver.so");
+    let exits = check(&fixture, &[], "exit-at-load");
+    assert_eq!((exits.code, counts(&exits)), (3, [0, 1, 0]), "{}", exits.stdout);
+    assert!(exits.stdout.contains("ended the process with exit code 0"), "{}", exits.stdout);
+
+    let bench = Bench::new();
+    let bytes = fs::read(plugin("e5m2.so")).unwrap();
+    fs::write(bench.path("cut.so"), &bytes[..bytes.len() / 2]).unwrap();
+    let cut = bench.host(&["plugins", "check", "cut.so"]);
+    assert_eq!((cut.code, counts(&cut)), (3, [0, 1, 0]), "{}", cut.stdout);
+    assert!(
+        cut.stdout.contains("FAILED: plugin library refused: the library is cut short"),
+        "{}",
+        cut.stdout
+    );
+}
+
+#[test]
+fn json_says_the_same() {
+    let fixture = built("libaltgrad_fixture_misbehaver.so");
+    let outcome = check(&fixture, &["--json", "--only", "nearest_even_edges"], "ties");
+    assert_eq!(outcome.code, 3);
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((&json["passed"], &json["failed"], &json["skipped"]), (&1.into(), &1.into(), &0.into()));
+    assert_eq!(json["sha256"].as_str().unwrap().len(), 64);
+    let check = &json["checks"][1];
+    assert_eq!((&check["plugin"], &check["check"]), (&"BAD2".into(), &"nearest_even_edges".into()));
+    assert_eq!(check["verdict"], "failed");
+    assert!(check["why"].as_str().unwrap().contains("expected 0e0"), "{check}");
+    assert_eq!(json["checks"][0]["verdict"], "ok");
+}

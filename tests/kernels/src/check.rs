@@ -1,0 +1,168 @@
+//! Device against CPU: outputs bit for bit, counts exactly, sums to a millionth.
+
+use altgrad_plugin_api::{
+    BufferRole, KernelLanguage, KernelOp, KernelTarget, KernelText, QuantParams, QuantStats, Rounding,
+};
+
+use crate::{
+    Runner,
+    cases::{self, MODES, SCALES},
+    formats::Subject,
+};
+
+/// Cubes a launch: so few that units stride, and a number that divides nothing.
+pub const CUBES: u32 = 7;
+
+/// A device like most.
+#[must_use]
+pub fn target(language: KernelLanguage, vector: u32) -> KernelTarget {
+    let architecture = if language == KernelLanguage::CUDA { 90 } else { 0 };
+    KernelTarget {
+        language,
+        architecture,
+        vector,
+        plane: [32, 32],
+        max_units_per_cube: 256,
+        max_shared_bytes: 16 << 10,
+    }
+}
+
+fn words(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Fills the buffers of a launch by their roles. Outputs begin as garbage.
+fn buffers(kernel: &KernelText, src: &[u32], params: &QuantParams, codes: usize) -> Vec<Vec<u32>> {
+    const GARBAGE: u32 = 0xdead_beef;
+    let fill = |role: BufferRole, reads: bool| match role {
+        BufferRole::SOURCE => src.to_vec(),
+        BufferRole::CODES if reads => src.to_vec(),
+        BufferRole::DESTINATION | BufferRole::CODES => vec![GARBAGE; src.len()],
+        BufferRole::PARAMETERS => words(&[params.scale, params.inv_scale]),
+        BufferRole::STATISTICS => vec![0; kernel.statistics.len()],
+        BufferRole::PARTIAL_SUMS => vec![GARBAGE; kernel.partial_sums.len() * CUBES as usize],
+        BufferRole::HISTOGRAM => vec![0; codes],
+        role => panic!("no such buffer here: {role:?}"),
+    };
+    kernel.buffers.iter().map(|buffer| fill(buffer.role, buffer.reads)).collect()
+}
+
+/// Runs a kernel and returns the buffer of a role afterwards, by role.
+fn launch(
+    runner: &dyn Runner,
+    kernel: &KernelText,
+    src: &[u32],
+    params: &QuantParams,
+    codes: usize,
+) -> impl Fn(BufferRole) -> Vec<u32> + use<> {
+    let roles: Vec<BufferRole> = kernel.buffers.iter().map(|buffer| buffer.role).collect();
+    let after = runner.run(kernel, CUBES, &params.key.scalars(), buffers(kernel, src, params, codes));
+    move |role| after[roles.iter().position(|&r| r == role).expect("a buffer of that role")].clone()
+}
+
+/// Everything for one subject: all modes, scales, vectors and kernels on patterns, sums on smooth data.
+pub fn subject(runner: &dyn Runner, subject: &Subject, language: KernelLanguage, random: usize) {
+    for scale in SCALES {
+        let x = cases::patterns(&subject.grid, scale, random);
+        for vector in [4, 1] {
+            // An odd length for the texts that take one element at a time.
+            let x = &x[..x.len() - usize::from(vector == 1)];
+            let target = target(language, vector);
+            for rounding in MODES {
+                let params = cases::params(scale, rounding, vector);
+                fake_quant(runner, subject, &target, x, &params);
+                encode(runner, subject, &target, x, &params);
+            }
+        }
+    }
+    for (unit, scale) in
+        [(1.0, 1.0), (1.0, 100.0), (2f32.powi(-100), 2f32.powi(98)), (2f32.powi(60), 2f32.powi(-60))]
+    {
+        let x = cases::gaussian(50_000, unit);
+        for vector in [4, 1] {
+            let params = cases::params(scale, Rounding::NearestEven, vector);
+            fake_quant(runner, subject, &target(language, vector), &x, &params);
+        }
+    }
+    decode(runner, subject, language);
+}
+
+/// Fake quantization: values, counts, sums, and the histogram.
+fn fake_quant(
+    runner: &dyn Runner,
+    subject: &Subject,
+    target: &KernelTarget,
+    x: &[f32],
+    params: &QuantParams,
+) {
+    let what = format!("{} {params:?} vector {}", subject.name, target.vector);
+    let mut expected = vec![0.0; x.len()];
+    let mut codes = vec![0; subject.grid.codes()];
+    let stats = subject.reference.fake_quant(x, &mut expected, params, &mut codes);
+
+    let kernel = subject.kernel(KernelOp::FAKE_QUANT.with_rounding(params.rounding), target);
+    assert_eq!(kernel.vector, target.vector, "{what}");
+    let after = launch(runner, &kernel, &words(x), params, 0);
+    same_bits(&what, x, &after(BufferRole::DESTINATION), &words(&expected));
+    let sums: Vec<f32> = after(BufferRole::PARTIAL_SUMS).into_iter().map(f32::from_bits).collect();
+    let mut found = QuantStats::default();
+    kernel.read_stats(&after(BufferRole::STATISTICS), &sums, &mut found).unwrap();
+    same_stats(&what, &found, &stats);
+
+    let kernel = subject.kernel(KernelOp::ENCODE.with_rounding(params.rounding), target);
+    let encoded = launch(runner, &kernel, &words(x), params, 0)(BufferRole::CODES);
+    let kernel = subject.kernel(KernelOp::HISTOGRAM, target);
+    let after = launch(runner, &kernel, &encoded, params, codes.len());
+    let found: Vec<u64> = after(BufferRole::HISTOGRAM).into_iter().map(u64::from).collect();
+    assert_eq!(found, codes, "{what}: histogram");
+}
+
+/// Codes, and the count of NaN where the CPU refuses them.
+fn encode(runner: &dyn Runner, subject: &Subject, target: &KernelTarget, x: &[f32], params: &QuantParams) {
+    let what = format!("{} {params:?} vector {}: encode", subject.name, target.vector);
+    let nan = x.iter().filter(|x| x.is_nan()).count() as u32;
+    let without_nan: Vec<f32> = x.iter().map(|&x| if x.is_nan() { 0.0 } else { x }).collect();
+    let mut expected = vec![0; x.len()];
+    subject.reference.encode(if subject.grid.has_nan() { x } else { &without_nan }, &mut expected, params);
+    let kernel = subject.kernel(KernelOp::ENCODE.with_rounding(params.rounding), target);
+    let after = launch(runner, &kernel, &words(x), params, 0);
+    assert_eq!(after(BufferRole::STATISTICS), [nan], "{what}: NaN");
+    let code =
+        |(x, code): (&f32, u16)| if x.is_nan() && !subject.grid.has_nan() { u32::MAX } else { code.into() };
+    let expected: Vec<u32> = x.iter().zip(expected).map(code).collect();
+    same_bits(&what, x, &after(BufferRole::CODES), &expected);
+}
+
+/// Every code there is.
+fn decode(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
+    let codes: Vec<u16> = (0..subject.grid.codes()).map(|code| code as u16).collect();
+    let mut expected = vec![0.0; codes.len()];
+    subject.reference.decode(&codes, &mut expected);
+    let given: Vec<u32> = codes.iter().map(|&code| code.into()).collect();
+    for vector in [4, 1] {
+        let kernel = subject.kernel(KernelOp::DECODE, &target(language, vector));
+        let after = launch(runner, &kernel, &given, &QuantParams::IDENTITY, 0);
+        let what = format!("{} vector {vector}: decode", subject.name);
+        let x: Vec<f32> = given.iter().map(|&code| code as f32).collect();
+        same_bits(&what, &x, &after(BufferRole::DESTINATION), &words(&expected));
+    }
+}
+
+fn same_bits(what: &str, x: &[f32], found: &[u32], expected: &[u32]) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let wrong: Vec<usize> = (0..x.len()).filter(|&i| found[i] != expected[i]).collect();
+    let Some(&i) = wrong.first() else { return };
+    let (given, count) = (x[i].to_bits(), wrong.len());
+    panic!("{what}: {count} wrong, x[{i}] = {given:#x}: found {:#x}, expected {:#x}", found[i], expected[i]);
+}
+
+fn same_stats(what: &str, found: &QuantStats, expected: &QuantStats) {
+    let counts = |s: &QuantStats| (s.amax.to_bits(), s.overflow, s.underflow, s.nan, s.nonzero);
+    assert_eq!(counts(found), counts(expected), "{what}: amax, overflow, underflow, nan, nonzero");
+    let sums = |s: &QuantStats| [s.sum_x2, s.sum_err2, s.sum_x_xhat];
+    for (found, expected) in sums(found).into_iter().zip(sums(expected)) {
+        // Equal also covers infinities and zeros.
+        let close = found == expected || (found - expected).abs() <= 1e-6 * expected.abs();
+        assert!(close, "{what}: sum {found:e}, expected {expected:e}");
+    }
+}

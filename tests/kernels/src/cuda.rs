@@ -1,0 +1,118 @@
+//! CUDA text on the CPU: g++ and a shim header, in a process of its own.
+//!
+//! Compiled with contraction to fma allowed where the CPU has it, because a GPU's compiler contracts too: outputs
+//! must not depend on it.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    fs,
+    io::Write as _,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use altgrad_plugin_api::{KernelLanguage, KernelOp, KernelText, Rounding};
+use tempfile::TempDir;
+
+use crate::{Runner, cases::MODES, check, formats::Subject, info};
+
+/// All texts of one format, as one program.
+pub struct CudaOnCpu {
+    program: PathBuf,
+    /// Place of each text in the program.
+    kernels: HashMap<String, usize>,
+    // Holds the program until it is dropped.
+    _dir: TempDir,
+}
+
+/// Whether g++ is there; if not, why a test is skipped.
+///
+/// # Errors
+/// The reason.
+pub fn available() -> Result<(), String> {
+    let version = Command::new("g++").arg("--version").output();
+    version.map(|_| ()).map_err(|e| format!("g++ cannot be started: {e}"))
+}
+
+/// Every CUDA text of a format.
+#[must_use]
+pub fn texts(subject: &Subject) -> Vec<KernelText> {
+    let rounding = [KernelOp::FAKE_QUANT, KernelOp::ENCODE];
+    let with_mode = |&op: &KernelOp| MODES.map(|mode: Rounding| op.with_rounding(mode));
+    let ops: Vec<KernelOp> =
+        rounding.iter().flat_map(with_mode).chain([KernelOp::DECODE, KernelOp::HISTOGRAM]).collect();
+    let all = [4, 1].into_iter().flat_map(|vector| ops.iter().map(move |&op| (op, vector)));
+    all.map(|(op, vector)| subject.kernel(op, &check::target(KernelLanguage::CUDA, vector))).collect()
+}
+
+/// Replaces inline PTX, the one thing g++ cannot take.
+fn without_ptx(source: &str) -> String {
+    let mut out = String::new();
+    for line in source.lines() {
+        let Some(rest) = line.trim().strip_prefix("asm volatile(\"atom.relaxed.") else {
+            writeln!(out, "{line}").unwrap();
+            continue;
+        };
+        let operation = &rest[..3];
+        let operands: Vec<&str> =
+            rest.split('(').skip(1).map(|part| part.split(')').next().unwrap()).collect();
+        let [result, place, value] = operands.as_slice() else { panic!("unknown PTX: {line}") };
+        writeln!(out, "{result} = shim_atomic_{operation}({place}, {value});").unwrap();
+    }
+    assert!(!out.contains("asm "), "PTX that the shim does not know");
+    out
+}
+
+impl CudaOnCpu {
+    /// Compiles all texts of a format; `contract` allows g++ to use fma.
+    #[must_use]
+    pub fn new(subject: &Subject, contract: bool) -> Self {
+        let (mut code, mut table) = (String::from("#include \"cuda_on_cpu.h\"\n"), String::new());
+        let mut kernels = HashMap::new();
+        for (number, text) in texts(subject).into_iter().enumerate() {
+            let source = without_ptx(&text.source).replace("extern \"C\"", "static");
+            writeln!(code, "namespace k{number} {{\n{source}\n}}").unwrap();
+            let entry = &text.entry;
+            writeln!(table, "[](shim::Job &job) {{ shim::launch(k{number}::{entry}, job); }},").unwrap();
+            kernels.insert(text.source.to_string(), number);
+        }
+        writeln!(code, "int main() {{ return shim::serve({{\n{table}}}); }}").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let (file, program) = (dir.path().join("kernels.cpp"), dir.path().join("kernels"));
+        fs::write(&file, code).unwrap();
+        let contraction =
+            if contract { ["-ffp-contract=fast", "-mfma"] } else { ["-ffp-contract=off", "-mno-fma"] };
+        let output = Command::new("g++")
+            .args(["-std=c++17", "-O1", "-fno-strict-aliasing", "-w"])
+            .args(contraction)
+            .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/shim"))
+            .args([file.as_os_str(), "-o".as_ref(), program.as_os_str()])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self { program, kernels, _dir: dir }
+    }
+}
+
+impl Runner for CudaOnCpu {
+    fn run(&self, kernel: &KernelText, cubes: u32, scalars: &[u32], buffers: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+        let info = info(kernel, scalars, &buffers);
+        let number = self.kernels[kernel.source.as_str()] as u32;
+        let mut input = vec![number, cubes, kernel.cube_dim[0], buffers.len() as u32, 2 * info.len() as u32];
+        input.extend(info.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]));
+        for buffer in &buffers {
+            input.push(buffer.len() as u32);
+            input.extend(buffer);
+        }
+        let input: Vec<u8> = input.into_iter().flat_map(u32::to_le_bytes).collect();
+        let mut child =
+            Command::new(&self.program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // The program reads everything before it writes anything.
+        child.stdin.take().unwrap().write_all(&input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "kernel {}: {}", kernel.entry, output.status);
+        let mut words = output.stdout.as_chunks::<4>().0.iter().map(|&bytes| u32::from_le_bytes(bytes));
+        buffers.iter().map(|buffer| words.by_ref().take(buffer.len()).collect()).collect()
+    }
+}

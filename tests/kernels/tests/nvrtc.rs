@@ -1,0 +1,35 @@
+//! CUDA text, compiled by NVIDIA's compiler for a real architecture. `ALTGRAD_PYTHON` names a Python that has the wheels.
+
+use std::{env, fs, process::Command};
+
+use altgrad_test_kernels::{cuda, formats};
+
+/// Exit status of the script when NVRTC is not installed.
+const MISSING: i32 = 77;
+
+#[test]
+fn nvrtc_compiles_every_text_for_sm_90() {
+    const NAME: &str = "nvrtc_compiles_every_text_for_sm_90";
+    let dir = tempfile::tempdir().unwrap();
+    let python = env::var("ALTGRAD_PYTHON").unwrap_or("python3".into());
+    let mut command = Command::new(&python);
+    command.args([concat!(env!("CARGO_MANIFEST_DIR"), "/nvrtc/compile.py"), "sm_90"]);
+    // A format's domains share their texts.
+    for subject in formats::e5m2()[..1].iter().chain(&formats::others()) {
+        for (number, text) in cuda::texts(subject).iter().enumerate() {
+            let file = dir.path().join(format!("{}-{number}.cu", subject.name.replace(':', "-")));
+            fs::write(&file, &*text.source).unwrap();
+            command.arg(file);
+        }
+    }
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(e) => return altgrad_test_kernels::skipped(format!("{NAME}: {python} cannot be started: {e}")),
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    if output.status.code() == Some(MISSING) {
+        return altgrad_test_kernels::skipped(format!("{NAME}: {}", said.trim()));
+    }
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    println!("{said}");
+}
