@@ -182,9 +182,9 @@ pub struct TrainSection {
     pub grad_clip: f64,
     /// Micro-batches whose gradients are averaged into one step.
     pub grad_accum: usize,
-    /// Steps between evaluations; 0 = only at the end. Each costs `eval_batches` forward passes a split.
+    /// Steps between evaluations; 0 = only at the end. Each costs `eval_batches` forward passes over held-out data.
     pub eval_interval: u64,
-    /// Batches averaged into an evaluation of each split; more of them, less noise.
+    /// Held-out batches averaged into an evaluation; more of them, less noise.
     pub eval_batches: usize,
 }
 
