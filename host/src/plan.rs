@@ -18,7 +18,7 @@ use crate::{
         FormatPlugin, OptimizerPlugin, Registry, SinkPlugin,
         instance::{KeyedDiagnostic, OptionTable},
     },
-    quant::{Quantizer, WeightQuant},
+    quant::{DeviceFormat, WeightQuant},
     train::{Trainer, schedule::Schedule, update::OptimizerRun},
 };
 use altgrad_plugin_api::Rounding;
@@ -76,7 +76,7 @@ impl Plan {
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
         memory::check(&config, &shape).map_err(|error| place(error, source, "model"))?;
         let layout = Layout::new(&shape);
-        let quant = weight_quant(&config, &layout, format).map_err(placed)?;
+        let quant = weight_quant(&config, &layout, format, &device).map_err(placed)?;
         let metrics = metrics::names(config.quant.weight.is_some());
         let optimizer = OptimizerRun::new(optimizer, &layout)?;
         let params =
@@ -139,6 +139,7 @@ fn weight_quant(
     config: &RunConfig,
     layout: &Layout,
     format: Option<FormatPlugin>,
+    device: &ComputeDevice,
 ) -> Result<WeightQuant, KeyedDiagnostic> {
     let Some(format) = format else { return Ok(WeightQuant::off()) };
     let mut weights: BTreeSet<ParamId> = layout.linear_weights().into_iter().collect();
@@ -160,7 +161,16 @@ fn weight_quant(
         RoundingChoice::TowardZero => Rounding::TowardZero,
         RoundingChoice::Stochastic => Rounding::Stochastic,
     };
-    Ok(WeightQuant::new(Arc::new(Quantizer::new(Arc::new(format))), rounding, weights, config.run.seed))
+    let format = DeviceFormat::new(Arc::new(format), device, &[rounding])
+        .map_err(|error| ("quant.weight".to_string(), error))?;
+    if !format.runs_on_device(device) {
+        tracing::warn!(
+            "format `{}` has no kernels for device {}: tensors go to main memory and back",
+            format.plugin().identity.name,
+            device.label
+        );
+    }
+    Ok(WeightQuant::new(format, rounding, weights, config.run.seed))
 }
 
 fn starting_params(config: &RunConfig, layout: Layout, device: &ComputeDevice) -> Result<Params, Diagnostic> {

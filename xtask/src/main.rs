@@ -1,7 +1,8 @@
 //! `cargo xtask`: the project's own commands, so that one line does what takes several.
 //!
 //! `run` builds host and plugins in release, stages them side by side and starts the host; `test` does the same in
-//! dev and runs every test; `stage` only builds and stages. Plugins are found by convention: the folder
+//! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs; `stage` only builds and
+//! stages. Plugins are found by convention: the folder
 //! `plugins/formats/e5m2` holds the package `altgrad-format-e5m2`, staged as `plugins/e5m2.so`.
 
 use std::{
@@ -15,7 +16,8 @@ usage: cargo xtask COMMAND
   run CONFIG [ARGS...]        build (release), stage, and train: altgrad-host run CONFIG ARGS...
   host [ARGS...]              build (release), stage, and start altgrad-host ARGS...
   stage [--features F]        build (release) and stage into target/altgrad
-  test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...";
+  test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...
+  test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests";
 
 /// Folder of a kind's plugins, and the kind in package names.
 const KINDS: [(&str, &str); 3] = [("formats", "format"), ("optimizers", "optimizer"), ("sinks", "sink")];
@@ -28,8 +30,9 @@ fn main() -> ExitCode {
             host(&arguments)
         }
         Some((command, rest)) if command == "host" => host(rest),
-        Some((command, rest)) if command == "stage" => stage("release", rest).map(|_| 0),
+        Some((command, rest)) if command == "stage" => stage(&RELEASE, rest).map(|_| 0),
         Some((command, rest)) if command == "test" => test(rest),
+        Some((command, rest)) if command == "test-gpu" => test_gpu(rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -45,31 +48,52 @@ fn main() -> ExitCode {
 }
 
 fn host(args: &[String]) -> Result<u8, io::Error> {
-    let folder = stage("release", &[])?;
+    let folder = stage(&RELEASE, &[])?;
     // Ctrl-C goes to the whole process group: the host handles it, and its exit code is ours.
     let status = Command::new(folder.join("altgrad-host")).args(args).status()?;
     Ok(code(status))
 }
 
 fn test(args: &[String]) -> Result<u8, io::Error> {
-    let folder = stage("dev", &[])?;
+    let folder = stage(&DEV, &[])?;
     let mut command = cargo();
     command.args(["test", "--workspace"]).args(args).env("ALTGRAD_STAGE", folder);
     Ok(code(command.status()?))
 }
 
-/// Builds everything and puts host and plugins side by side; says where.
-fn stage(profile: &str, build_args: &[String]) -> Result<PathBuf, io::Error> {
+fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
+    let folder = stage(&GPU, &["--features".into(), "cuda,wgpu".into()])?;
+    let mut command = cargo();
+    command
+        .args(["test", "-p", "altgrad-end-to-end", "--test", "gpu"])
+        .args(args)
+        .env("ALTGRAD_STAGE", folder);
+    Ok(code(command.status()?))
+}
+
+/// A way to build host and plugins, and where they are put.
+struct Build {
+    profile: &'static str,
+    /// Cargo's folder for the profile.
+    built: &'static str,
+    staged: &'static str,
+    /// Tests and examples as well; a feature of the host cannot be given then.
+    workspace: bool,
+}
+
+const RELEASE: Build = Build { profile: "release", built: "release", staged: "altgrad", workspace: false };
+const DEV: Build = Build { profile: "dev", built: "debug", staged: "altgrad-dev", workspace: true };
+const GPU: Build = Build { profile: "dev", built: "debug", staged: "altgrad-gpu", workspace: false };
+
+/// Builds and puts host and plugins side by side; says where.
+fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
     let mut build = cargo();
-    // Named packages, so that a feature of the host may follow; tests and examples only where they are run.
-    build.args(["build", "--profile", profile]);
-    if profile == "dev" {
+    build.args(["build", "--profile", how.profile]);
+    let plugins = plugins()?;
+    if how.workspace {
         build.arg("--workspace");
     } else {
         build.args(["-p", "altgrad-host"]);
-    }
-    let plugins = plugins()?;
-    if profile != "dev" {
         for plugin in &plugins {
             build.args(["-p", &plugin.package]);
         }
@@ -78,11 +102,7 @@ fn stage(profile: &str, build_args: &[String]) -> Result<PathBuf, io::Error> {
     if !status.success() {
         return Err(io::Error::other("the build failed"));
     }
-    let target = target_dir();
-    let (built, staged) = match profile {
-        "dev" => (target.join("debug"), target.join("altgrad-dev")),
-        _ => (target.join("release"), target.join("altgrad")),
-    };
+    let (built, staged) = (target_dir().join(how.built), target_dir().join(how.staged));
     fs::create_dir_all(staged.join("plugins"))?;
     copy(&built.join("altgrad-host"), &staged.join("altgrad-host"))?;
     for plugin in &plugins {

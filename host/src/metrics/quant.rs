@@ -46,7 +46,7 @@ mod tests {
             ..QuantStats::default()
         };
         let mut row = MetricRecord::new(0);
-        record(&mut row, &Seen { elements: 4, stats, fault: None });
+        record(&mut row, &Seen { elements: 4, stats });
         let expected = [(OVERFLOW_RATE, 0.25), (UNDERFLOW_RATE, 0.5), (NAN_COUNT, 0.0), (SQNR_DB, 20.0)];
         assert_eq!(row.values, expected);
     }

@@ -1,6 +1,8 @@
-//! A format's codes and values: encode, decode, and the geometry its description implies.
+//! A format's codes and values: encode, decode, and the geometry its description implies; its kernels as text.
 
-use altgrad_plugin_api::{PluginError, QuantParams, TensorView, TensorViewMut, ValueGrid};
+use altgrad_plugin_api::{
+    KernelOp, KernelTarget, KernelText, PluginError, QuantParams, TensorView, TensorViewMut, ValueGrid,
+};
 
 use super::FormatPlugin;
 use crate::diagnostic::{Diagnostic, Fault};
@@ -44,5 +46,13 @@ impl FormatPlugin {
         };
         call().map_err(|error| self.identity.failure(Fault::Run, &error))?;
         Ok(codes)
+    }
+
+    /// The text of a device kernel, if the plugin has one.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+        self.object.kernel(op, target).into_result().map(Into::into)
     }
 }

@@ -50,7 +50,7 @@ impl Identity {
     }
 
     /// A failed call, as the run sees it.
-    pub(super) fn failure(&self, fault: Fault, error: &PluginError) -> Diagnostic {
+    pub(crate) fn failure(&self, fault: Fault, error: &PluginError) -> Diagnostic {
         let diagnostic =
             Diagnostic::new(fault, format!("{} plugin `{}`: {}", self.kind, self.name, error.message))
                 .at(&self.library);

@@ -1,137 +1,111 @@
 //! Fake quantization as one differentiable operation on every backend.
 //!
-//! Forward: the format plugin's function on the tensor's elements. Backward: straight through (the gradient
+//! Forward: the format's rounding, on the device the tensor lives on. Backward: straight through (the gradient
 //! of the rounded tensor is passed on as the gradient of the tensor). The operation cannot return an error, so a
-//! failed call leaves NaN in its result and the reason in the [`Quantizer`]; the step asks for it.
+//! failed call leaves NaN in its result and the reason in the [`DeviceFormat`]; reading the statistics raises it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use altgrad_plugin_api::{QuantParams, QuantStats};
 use burn::backend::{
-    Autodiff, Backend, Dispatch, Flex,
+    Autodiff, Backend, Dispatch, Flex, TensorMetadata,
     autodiff::{
         checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
         grads::Gradients,
         ops::{Backward, Ops, OpsKind, unary},
     },
     backend_extension,
-    tensor::FloatTensor,
+    flex::{FlexTensor, Layout},
+    tensor::{FloatTensor, IntTensor},
 };
-use burn::tensor::{Tensor, TensorData};
-use rayon::prelude::*;
+use burn::tensor::{Bytes, DType, Element, Shape, Tensor};
 
-use crate::{diagnostic::Diagnostic, plugins::FormatPlugin};
-
-/// Elements a plugin call gets. Fixed, so that sums do not depend on the number of threads.
-const PART: usize = 1 << 16;
-
-/// A format, how to apply it, and what it has seen since it was last asked.
-#[derive(Debug)]
-pub struct Quantizer {
-    format: Arc<FormatPlugin>,
-    seen: Mutex<Seen>,
-}
-
-/// What the calls of a step left behind.
-#[derive(Debug, Default)]
-pub struct Seen {
-    /// Elements quantized.
-    pub elements: u64,
-    /// Statistics over them.
-    pub stats: QuantStats,
-    /// The first call that failed, and why.
-    pub fault: Option<Diagnostic>,
-}
-
-impl Quantizer {
-    /// A quantizer that has seen nothing.
-    #[must_use]
-    pub fn new(format: Arc<FormatPlugin>) -> Self {
-        Self { format, seen: Mutex::default() }
-    }
-
-    /// The format.
-    #[must_use]
-    pub fn format(&self) -> &FormatPlugin {
-        &self.format
-    }
-
-    /// What was seen since the last call of this function.
-    pub fn take_seen(&self) -> Seen {
-        std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Rounds `src` in parts, on all threads; NaN throughout if a part fails.
-    fn quantize(&self, src: &[f32], params: &QuantParams) -> Vec<f32> {
-        let mut dst = vec![f32::NAN; src.len()];
-        let parts: Vec<Result<QuantStats, Diagnostic>> = src
-            .par_chunks(PART)
-            .zip(dst.par_chunks_mut(PART))
-            .enumerate()
-            .map(|(part, (src, dst))| {
-                let mut params = *params;
-                params.key.offset = (part * PART) as u64;
-                self.format.fake_quant(src, dst, &params, &mut [])
-            })
-            .collect();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.elements += src.len() as u64;
-        for part in parts {
-            match part {
-                Ok(stats) => seen.stats.merge(&stats),
-                Err(fault) => {
-                    seen.fault.get_or_insert(fault);
-                    dst.fill(f32::NAN);
-                }
-            }
-        }
-        dst
-    }
-}
+use super::{DeviceFormat, RoundingCall, Unread};
+use crate::model::params;
 
 /// The operation, as burn's backends see it.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait FormatOps: Backend {
-    /// `x` rounded to the quantizer's grid, same shape. The default moves the elements to main memory and back,
-    /// which costs nothing on the CPU.
-    #[fusion(dtype = x, shape = x)]
-    fn fake_quant(x: FloatTensor<Self>, quantizer: Arc<Quantizer>, params: QuantParams) -> FloatTensor<Self> {
-        on_host::<Self>(x, &quantizer, &params)
-    }
+    /// `round(x * scale) * inv_scale` on the format's grid, and the call's statistics: counts and sums.
+    ///
+    /// Shapes: `x` and the first result any, `scales` `[2]` (scale, inv_scale), statistics as
+    /// [`DeviceFormat::statistics_shape`] says.
+    #[fusion(meta = outputs)]
+    fn fake_quant(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        format: Arc<DeviceFormat>,
+        call: RoundingCall,
+    ) -> (FloatTensor<Self>, IntTensor<Self>, FloatTensor<Self>);
 }
 
-/// Rounds `x` to the quantizer's grid; straight-through gradient.
+#[cfg(feature = "gpu")]
+use burn::backend::fusion::custom::TensorSpec;
+
+/// Shapes and types of the operation's results.
+#[cfg(feature = "gpu")]
+fn outputs(
+    x: &TensorSpec,
+    _scales: &TensorSpec,
+    format: &Arc<DeviceFormat>,
+    _call: &RoundingCall,
+) -> (TensorSpec, TensorSpec, TensorSpec) {
+    let [counts, sums] = format.statistics_shape(x.shape.num_elements());
+    let statistics = |len: usize, dtype| TensorSpec::new(Shape::from([len]), dtype);
+    (x.clone(), statistics(counts, DType::U32), statistics(sums, DType::F32))
+}
+
+/// A rounded tensor and what rounding saw.
+#[derive(Debug)]
+pub struct Rounded<const D: usize> {
+    /// Same shape as the source; its gradient is the source's.
+    pub values: Tensor<D>,
+    /// The statistics, not read yet.
+    pub seen: Unread,
+}
+
+/// Rounds `x` with the two scales of `scales` (`[2]`: scale, inv_scale), which lie on the device.
 #[must_use]
 pub fn fake_quant<const D: usize>(
     x: Tensor<D>,
-    quantizer: &Arc<Quantizer>,
-    params: QuantParams,
-) -> Tensor<D> {
-    let y = <Dispatch as FormatOps>::fake_quant(x.into_dispatch(), quantizer.clone(), params);
-    Tensor::from_dispatch(y)
+    scales: Tensor<1>,
+    format: &Arc<DeviceFormat>,
+    call: RoundingCall,
+) -> Rounded<D> {
+    let elements = x.shape().num_elements() as u64;
+    let (values, counts, sums) =
+        <Dispatch as FormatOps>::fake_quant(x.into_dispatch(), scales.into_dispatch(), format.clone(), call);
+    let (counts, sums) = (Tensor::from_dispatch(counts), Tensor::from_dispatch(sums));
+    let seen = Unread { format: format.clone(), elements, counts, sums };
+    Rounded { values: Tensor::from_dispatch(values), seen }
 }
 
-fn on_host<B: Backend>(x: FloatTensor<B>, quantizer: &Quantizer, params: &QuantParams) -> FloatTensor<B> {
-    let device = burn::backend::TensorMetadata::device(&x);
-    let shape = burn::backend::TensorMetadata::shape(&x);
-    let elements = burn::tensor::read_sync(B::float_into_data(x))
-        .map_err(|error| error.to_string())
-        .and_then(|data| data.try_into_vec::<f32>().map_err(|error| format!("{error:?}")));
-    let rounded = match elements {
-        Ok(elements) => quantizer.quantize(&elements, params),
-        Err(error) => {
-            let mut seen = quantizer.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.fault.get_or_insert(Diagnostic::run(format!("a weight cannot be read back: {error}")));
-            vec![f32::NAN; shape.num_elements()]
-        }
-    };
-    B::float_from_data(TensorData::new(rounded, shape), &device)
+/// `[2]`: a scale and its inverse, rounded once, on a device.
+#[must_use]
+pub fn scales(scale: f32, device: &burn::tensor::Device) -> Tensor<1> {
+    params::flat(vec![scale, 1.0 / scale], device)
 }
 
-impl FormatOps for Flex {}
+fn flex<E: Element>(values: Vec<E>, shape: Shape) -> FlexTensor {
+    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), E::dtype())
+}
 
-#[cfg(feature = "gpu")]
-impl FormatOps for burn_cubecl::CubeBackend {}
+/// The plugin's CPU function, on the tensor's own memory.
+impl FormatOps for Flex {
+    fn fake_quant(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        format: Arc<DeviceFormat>,
+        call: RoundingCall,
+    ) -> (FloatTensor<Self>, IntTensor<Self>, FloatTensor<Self>) {
+        let (shape, x, scales) = (x.shape(), x.to_contiguous(), scales.to_contiguous());
+        let (Some(src), Some(&[scale, inv_scale])) = (x.as_slice::<f32>(), scales.as_slice::<f32>()) else {
+            unreachable!("the host makes f32 tensors only, and scales by twos");
+        };
+        let (values, words) = format.on_host(src, [scale, inv_scale], call);
+        let counts = Shape::from([words.len()]);
+        (flex(values, shape), flex(words, counts), flex(vec![0f32], Shape::from([1])))
+    }
+}
 
 /// The gradient goes straight through.
 #[derive(Debug)]
@@ -146,15 +120,21 @@ impl<B: Backend> Backward<B, 1> for StraightThrough {
 }
 
 impl<B: Backend + FormatOps, C: CheckpointStrategy> FormatOps for Autodiff<B, C> {
-    fn fake_quant(x: FloatTensor<Self>, quantizer: Arc<Quantizer>, params: QuantParams) -> FloatTensor<Self> {
+    fn fake_quant(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        format: Arc<DeviceFormat>,
+        call: RoundingCall,
+    ) -> (FloatTensor<Self>, IntTensor<Self>, FloatTensor<Self>) {
         let node = x.node();
-        let y = B::fake_quant(x.into_primitive(), quantizer, params);
-        match <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
+        let (y, counts, sums) = B::fake_quant(x.into_primitive(), scales.into_primitive(), format, call);
+        let y = match <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
             .compute_bound()
             .stateful()
         {
             OpsKind::Tracked(prep) => prep.finish((), y),
             OpsKind::UnTracked(prep) => prep.finish(y),
-        }
+        };
+        (y, counts, <Self as burn::backend::AutodiffBackend>::from_inner(sums))
     }
 }

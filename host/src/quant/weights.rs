@@ -1,12 +1,15 @@
 //! Which weights are quantized, and to what.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use altgrad_plugin_api::{FormatSpec, QuantParams, RandomKey, Rounding};
+use altgrad_plugin_api::{FormatSpec, RandomKey, Rounding};
 use burn::tensor::Tensor;
 
-use super::op::{self, Quantizer, Seen};
-use crate::model::layout::ParamId;
+use super::{DeviceFormat, RoundingCall, Seen, Unread, op, seen};
+use crate::{diagnostic::Diagnostic, model::layout::ParamId};
 
 /// How linear layers read their weights.
 #[derive(Debug, Default)]
@@ -16,11 +19,13 @@ pub struct WeightQuant {
 
 #[derive(Debug)]
 struct Active {
-    quantizer: Arc<Quantizer>,
+    format: Arc<DeviceFormat>,
     rounding: Rounding,
     weights: BTreeSet<ParamId>,
     seed: u64,
     step: u64,
+    /// What the calls since the last reading left on the device.
+    unread: Mutex<Vec<Unread>>,
 }
 
 impl WeightQuant {
@@ -30,10 +35,10 @@ impl WeightQuant {
         Self::default()
     }
 
-    /// The given weights rounded to the quantizer's grid.
+    /// The given weights rounded to the format's grid.
     #[must_use]
-    pub fn new(quantizer: Arc<Quantizer>, rounding: Rounding, weights: BTreeSet<ParamId>, seed: u64) -> Self {
-        Self { active: Some(Active { quantizer, rounding, weights, seed, step: 0 }) }
+    pub fn new(format: Arc<DeviceFormat>, rounding: Rounding, weights: BTreeSet<ParamId>, seed: u64) -> Self {
+        Self { active: Some(Active { format, rounding, weights, seed, step: 0, unread: Mutex::default() }) }
     }
 
     /// Says which step the next calls belong to: stochastic rounding draws anew each step.
@@ -46,26 +51,35 @@ impl WeightQuant {
     /// The weight as a layer uses it, same shape; the gradient goes straight through.
     #[must_use]
     pub fn weight(&self, id: ParamId, value: Tensor<1>) -> Tensor<1> {
-        match &self.active {
-            Some(active) if active.weights.contains(&id) => {
-                let key = RandomKey { seed: active.seed, step: active.step, tensor: id as u64, offset: 0 };
-                let params = QuantParams { rounding: active.rounding, key, ..QuantParams::IDENTITY };
-                op::fake_quant(value, &active.quantizer, params)
-            }
-            _ => value,
-        }
+        let Some(active) = self.active.as_ref().filter(|active| active.weights.contains(&id)) else {
+            return value;
+        };
+        let key = RandomKey { seed: active.seed, step: active.step, tensor: id as u64, offset: 0 };
+        let scales = op::scales(1.0, &value.device());
+        let call = RoundingCall { rounding: active.rounding, key };
+        let rounded = op::fake_quant(value, scales, &active.format, call);
+        active.unread.lock().unwrap_or_else(PoisonError::into_inner).push(rounded.seen);
+        rounded.values
     }
 
     /// The grid of a weight and its scale, if it is quantized.
     #[must_use]
     pub fn grid(&self, id: ParamId) -> Option<(&FormatSpec, f32)> {
         let active = self.active.as_ref().filter(|active| active.weights.contains(&id))?;
-        Some((&active.quantizer.format().spec, 1.0))
+        Some((&active.format.plugin().spec, 1.0))
     }
 
-    /// What the quantizer saw since the last call; `None` without one.
-    #[must_use]
-    pub fn take_seen(&self) -> Option<Seen> {
-        self.active.as_ref().map(|active| active.quantizer.take_seen())
+    /// What the calls since the last reading saw; `None` if nothing is quantized. Reads the device once.
+    ///
+    /// # Errors
+    /// A call failed, or the device did.
+    pub fn read_seen(&self) -> Result<Option<Seen>, Diagnostic> {
+        let Some(active) = &self.active else { return Ok(None) };
+        let unread = std::mem::take(&mut *active.unread.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut total = Seen::default();
+        for seen in seen::read(unread)? {
+            total.merge(&seen);
+        }
+        Ok(Some(total))
     }
 }

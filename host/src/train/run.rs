@@ -174,11 +174,8 @@ fn validate(plan: &Plan) -> Result<f64, Diagnostic> {
 
 /// Raises a fault of the quantizer's calls; records what they saw, if asked.
 fn check_quantizer(plan: &Plan, record: Option<&mut MetricRecord>) -> Result<(), Diagnostic> {
-    let Some(mut seen) = plan.trainer.quant.take_seen() else { return Ok(()) };
-    if let Some(fault) = seen.fault.take() {
-        return Err(fault);
-    }
-    if let Some(record) = record {
+    let seen = plan.trainer.quant.read_seen()?;
+    if let (Some(record), Some(seen)) = (record, seen) {
         metrics::quant::record(record, &seen);
     }
     Ok(())

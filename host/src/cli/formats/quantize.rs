@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
 
-use altgrad_plugin_api::{QuantParams, RandomKey, Rounding};
+use altgrad_plugin_api::{RandomKey, Rounding};
 use clap::{Args, ValueEnum};
 
 use super::FolderArgs;
@@ -12,7 +12,7 @@ use crate::{
     diagnostic::Diagnostic,
     metrics::{self, MetricRecord},
     model::params,
-    quant::{Quantizer, op},
+    quant::{DeviceFormat, RoundingCall, Seen, op, seen},
 };
 
 /// `altgrad-host formats quantize`.
@@ -71,15 +71,12 @@ pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
     let source = read(args)?;
     let device = ComputeDevice::open(args.device)?;
     let key = RandomKey { seed: args.seed, ..RandomKey::default() };
-    let params =
-        QuantParams { scale: args.scale, inv_scale: 1.0 / args.scale, rounding: args.rounding.into(), key };
-    let quantizer = Arc::new(Quantizer::new(Arc::new(format)));
-    let rounded =
-        params::read_f32(op::fake_quant(params::flat(source, &device.tensors), &quantizer, params))?;
-    let mut seen = quantizer.take_seen();
-    if let Some(fault) = seen.fault.take() {
-        return Err(fault);
-    }
+    let call = RoundingCall { rounding: args.rounding.into(), key };
+    let format = DeviceFormat::new(Arc::new(format), &device, &[call.rounding])?;
+    let scales = op::scales(args.scale, &device.tensors);
+    let rounded = op::fake_quant(params::flat(source, &device.tensors), scales, &format, call);
+    let seen: Seen = seen::read(vec![rounded.seen])?.into_iter().next().unwrap_or_default();
+    let rounded = params::read_f32(rounded.values)?;
     let bytes: Vec<u8> = rounded.iter().flat_map(|value| value.to_le_bytes()).collect();
     fs::write(&args.output, bytes).map_err(|error| {
         Diagnostic::run(format!("cannot write the output ({error})")).at(args.output.display())

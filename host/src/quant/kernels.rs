@@ -1,0 +1,321 @@
+//! A format's kernel texts, launched on the tensor library's own device client.
+//!
+//! CUDA takes CUDA C++, wgpu takes WGSL. The text's recipe says which buffers it wants and how its info block is
+//! filled; nothing of the tensor library crosses to the plugin.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use altgrad_plugin_api::{
+    BufferRole, ErrorKind, KernelLanguage, KernelOp, KernelTarget, KernelText, PluginError, QuantStats,
+    Rounding,
+};
+use burn::backend::{
+    Backend, DispatchDevice, TensorMetadata,
+    tensor::{FloatTensor, IntTensor},
+};
+use burn::tensor::{DType, Shape, TensorData};
+use burn_cubecl::{
+    CubeBackend, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor,
+};
+use cubecl::{
+    CubeKernel, PrecompiledSource,
+    client::Client,
+    ir::{UIntKind, metadata::Info},
+    prelude::*,
+    server::{Handle, KernelArguments, MetadataBindingInfo},
+};
+use sha2::{Digest, Sha256};
+
+use super::{DeviceFormat, RoundingCall, op};
+use crate::{
+    device::ComputeDevice,
+    diagnostic::{Diagnostic, Fault},
+    plugins::FormatPlugin,
+};
+
+/// Elements a cube gets until there are [`MAX_CUBES`] of them; then it strides.
+const ELEMENTS_PER_CUBE: usize = 1024;
+/// Enough to fill the largest GPUs, few enough that a partial sum a cube is cheap to read back.
+const MAX_CUBES: usize = 1024;
+
+/// The texts of one format for one device.
+#[derive(Debug)]
+pub struct Kernels {
+    target: KernelTarget,
+    /// Words of a launch's counts, and f32 of its sums a cube: the same for all modes and vectors.
+    reading: Arc<PluginKernel>,
+    texts: Mutex<HashMap<(KernelOp, u32), Arc<PluginKernel>>>,
+}
+
+/// A kernel whose text came from a plugin.
+#[derive(Debug, Clone)]
+struct PluginKernel {
+    text: Arc<KernelText>,
+    digest: [u8; 32],
+}
+
+impl KernelMetadata for PluginKernel {
+    fn id(&self) -> KernelId {
+        KernelId::new::<Self>().cube_dim(dim(&self.text).into()).info(self.digest)
+    }
+
+    fn address_type(&self) -> ElemType {
+        UIntKind::U32.into()
+    }
+}
+
+impl CubeKernel for PluginKernel {
+    /// Nothing: the text stands in for what would be compiled from it.
+    fn define(&self) -> KernelDefinition {
+        let settings = KernelSettings::new(dim(&self.text).into(), ExecutionMode::Checked, AddressType::U32);
+        KernelDefinition { body: Scope::root(settings.clone()), settings, info: Info::default() }
+    }
+
+    fn source(&self) -> Option<PrecompiledSource> {
+        let lang = if self.text.language == KernelLanguage::CUDA { "cuda" } else { "wgsl" };
+        let source = self.text.source.to_string();
+        Some(PrecompiledSource { source, entrypoint_name: self.text.entry.to_string(), lang })
+    }
+}
+
+fn dim(text: &KernelText) -> CubeDim {
+    let [x, y, z] = text.cube_dim;
+    CubeDim::new_3d(x, y, z)
+}
+
+/// What a device's kernels are written in and may use; `None` for a device that takes no text.
+fn target(client: &Client) -> Option<KernelTarget> {
+    let properties = client.properties();
+    let (language, architecture) = match properties.identity.fingerprint.strip_prefix("ptx_sm") {
+        Some(number) => (KernelLanguage::CUDA, number.trim_start_matches('_').parse().ok()?),
+        None if client.name().starts_with("wgpu") => (KernelLanguage::WGSL, 0),
+        None => return None,
+    };
+    let hardware = &properties.hardware;
+    Some(KernelTarget {
+        language,
+        architecture,
+        vector: 1,
+        plane: [hardware.plane_size_min, hardware.plane_size_max],
+        max_units_per_cube: hardware.max_units_per_cube,
+        max_shared_bytes: hardware.max_shared_memory_size as u32,
+    })
+}
+
+fn cubes(elements: usize) -> usize {
+    elements.div_ceil(ELEMENTS_PER_CUBE).clamp(1, MAX_CUBES)
+}
+
+impl Kernels {
+    /// The kernels a format brings for a device; `None` on the CPU, and for a format that brings none.
+    pub(super) fn of(plugin: &FormatPlugin, device: &ComputeDevice) -> Result<Option<Self>, Diagnostic> {
+        let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return Ok(None) };
+        let Some(target) = target(&cube.client()) else { return Ok(None) };
+        let reading = plugin
+            .kernel(KernelOp::FAKE_QUANT, &target)
+            .map_err(|error| plugin.identity.failure(Fault::Plugin, &error))?;
+        Ok(reading.map(|text| Self {
+            target,
+            reading: Arc::new(PluginKernel::new(text)),
+            texts: Mutex::default(),
+        }))
+    }
+
+    /// Counts and sums of a launch over `elements` elements.
+    pub(super) fn statistics_shape(&self, elements: usize) -> [usize; 2] {
+        let text = &self.reading.text;
+        [text.statistics.len(), text.partial_sums.len() * cubes(elements)]
+    }
+
+    /// What the counts and sums of a launch say.
+    pub(super) fn read_stats(&self, counts: &[u32], sums: &[f32]) -> Result<QuantStats, PluginError> {
+        let mut stats = QuantStats::default();
+        self.reading.text.read_stats(counts, sums, &mut stats)?;
+        Ok(stats)
+    }
+
+    /// The text of an operation, kept after the first time.
+    fn get(
+        &self,
+        plugin: &FormatPlugin,
+        op: KernelOp,
+        vector: u32,
+    ) -> Result<Arc<PluginKernel>, PluginError> {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = texts.get(&(op, vector)) {
+            return Ok(kernel.clone());
+        }
+        let target = KernelTarget { vector, ..self.target.clone() };
+        let text = plugin.kernel(op, &target)?.ok_or_else(|| {
+            PluginError::new(ErrorKind::UNSUPPORTED, format!("it has no kernel for {op:?} on this device"))
+        })?;
+        if (&text.statistics, &text.partial_sums)
+            != (&self.reading.text.statistics, &self.reading.text.partial_sums)
+        {
+            let message = format!("its kernels for {op:?} and {:?} count differently", KernelOp::FAKE_QUANT);
+            return Err(PluginError::new(ErrorKind::UNSUPPORTED, message));
+        }
+        let kernel = Arc::new(PluginKernel::new(text));
+        texts.insert((op, vector), kernel.clone());
+        Ok(kernel)
+    }
+
+    /// Launches fake quantization: values, counts, sums.
+    fn fake_quant(
+        &self,
+        plugin: &FormatPlugin,
+        x: CubeTensor,
+        scales: &CubeTensor,
+        call: RoundingCall,
+    ) -> Result<[CubeTensor; 3], PluginError> {
+        let x = into_contiguous(x);
+        let elements = x.shape().num_elements();
+        let aligned = x.handle.offset_start.unwrap_or(0) % 16 == 0 && call.key.offset % 4 == 0;
+        let vector = if aligned && elements % 4 == 0 { 4 } else { 1 };
+        let kernel = self.get(plugin, KernelOp::FAKE_QUANT.with_rounding(call.rounding), vector)?;
+        let [counts, sums] = self.statistics_shape(elements);
+        let (client, device) = (x.client.clone(), x.device.clone());
+        let like = |shape, dtype| empty_device_contiguous_dtype(client.clone(), device.clone(), shape, dtype);
+        let y = like(x.shape(), DType::F32);
+        let sums = like(Shape::from([sums]), DType::F32);
+        let zeros = client.create_from_slice(&vec![0; 4 * counts]);
+        let counts = CubeTensor::new_contiguous(
+            client.clone(),
+            device.clone(),
+            Shape::from([counts]),
+            zeros,
+            DType::U32,
+        );
+        let buffer = |role| match role {
+            BufferRole::SOURCE => Some((&x, BufferIOAttr::ReadOnly)),
+            BufferRole::DESTINATION => Some((&y, BufferIOAttr::WriteOnly)),
+            BufferRole::PARAMETERS => Some((scales, BufferIOAttr::ReadOnly)),
+            BufferRole::STATISTICS => Some((&counts, BufferIOAttr::ReadWrite)),
+            BufferRole::PARTIAL_SUMS => Some((&sums, BufferIOAttr::WriteOnly)),
+            _ => None,
+        };
+        kernel.launch(&client, cubes(elements), &call.key.scalars(), buffer)?;
+        Ok([y, counts, sums])
+    }
+}
+
+impl PluginKernel {
+    fn new(text: KernelText) -> Self {
+        let digest = Sha256::digest(text.source.as_bytes()).into();
+        Self { text: Arc::new(text), digest }
+    }
+
+    /// Launches the text with the buffers of its roles.
+    fn launch<'a>(
+        &self,
+        client: &Client,
+        cubes: usize,
+        scalars: &[u32],
+        buffer: impl Fn(BufferRole) -> Option<(&'a CubeTensor, BufferIOAttr)>,
+    ) -> Result<(), PluginError> {
+        let (mut arguments, mut lens) = (KernelArguments::new(), Vec::with_capacity(self.text.buffers.len()));
+        for wanted in &self.text.buffers {
+            let (tensor, io) = buffer(wanted.role).ok_or_else(|| {
+                let message = format!("kernel `{}` wants an unknown buffer: {wanted:?}", self.text.entry);
+                PluginError::new(ErrorKind::UNSUPPORTED, message)
+            })?;
+            let handle: &Handle = &tensor.handle;
+            lens.push(tensor.shape().num_elements() as u64);
+            arguments = arguments.with_buffer_io(handle.clone().binding(), io);
+        }
+        let info = self.text.pack_info(scalars, &lens)?;
+        let words = info.len();
+        let arguments = arguments.with_info(MetadataBindingInfo::new(info, words));
+        client.launch(Box::new(self.clone()), CubeCount::new_1d(cubes as u32), arguments);
+        Ok(())
+    }
+}
+
+impl op::FormatOps for CubeBackend {
+    fn fake_quant(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        format: Arc<DeviceFormat>,
+        call: RoundingCall,
+    ) -> (FloatTensor<Self>, IntTensor<Self>, FloatTensor<Self>) {
+        let (device, shape) = (x.device(), x.shape());
+        let Some(kernels) = format.kernels() else { return through_memory(x, scales, &format, call) };
+        match kernels.fake_quant(format.plugin(), x, &into_contiguous(scales), call) {
+            Ok([y, counts, sums]) => (y, counts, sums),
+            Err(error) => {
+                format.set_fault(format.failure(&error));
+                let [counts, sums] = format.statistics_shape(shape.num_elements());
+                let nan = vec![f32::NAN; shape.num_elements()];
+                upload::<Self>(&device, shape, nan, vec![0; counts], vec![0.0; sums])
+            }
+        }
+    }
+}
+
+/// For a format without kernels: to main memory, the CPU function, and back.
+fn through_memory(
+    x: CubeTensor,
+    scales: CubeTensor,
+    format: &DeviceFormat,
+    call: RoundingCall,
+) -> (CubeTensor, CubeTensor, CubeTensor) {
+    let (device, shape) = (x.device(), x.shape());
+    let (values, words) = match (download::<CubeBackend>(x), download::<CubeBackend>(scales).as_deref()) {
+        (Ok(x), Ok(&[scale, inv_scale])) => format.on_host(&x, [scale, inv_scale], call),
+        (x, _) => {
+            let why = x.err().unwrap_or_else(|| "its scales are no pair".into());
+            format.set_fault(Diagnostic::run(format!("a tensor to be rounded cannot be read back: {why}")));
+            let [words, _] = format.statistics_shape(0);
+            (vec![f32::NAN; shape.num_elements()], vec![0; words])
+        }
+    };
+    upload::<CubeBackend>(&device, shape, values, words, vec![0.0])
+}
+
+/// The three results of the operation, from main memory.
+fn upload<B: Backend>(
+    device: &B::Device,
+    shape: Shape,
+    values: Vec<f32>,
+    counts: Vec<u32>,
+    sums: Vec<f32>,
+) -> (FloatTensor<B>, IntTensor<B>, FloatTensor<B>) {
+    let (counts_len, sums_len) = ([counts.len()], [sums.len()]);
+    (
+        B::float_from_data(TensorData::new(values, shape), device),
+        B::int_from_data(TensorData::new(counts, counts_len), device),
+        B::float_from_data(TensorData::new(sums, sums_len), device),
+    )
+}
+
+/// The elements of a tensor.
+fn download<B: Backend>(tensor: FloatTensor<B>) -> Result<Vec<f32>, String> {
+    let data = burn::tensor::read_sync(B::float_into_data(tensor)).map_err(|error| error.to_string())?;
+    data.try_into_vec::<f32>().map_err(|error| format!("{error:?}"))
+}
+
+/// Runs the kernels of some modes once, with and without vectors, on a handful of values.
+pub(super) fn try_out(
+    format: &Arc<DeviceFormat>,
+    device: &ComputeDevice,
+    modes: &[Rounding],
+) -> Result<(), Diagnostic> {
+    if format.kernels().is_none() {
+        return Ok(());
+    }
+    let mut unread = Vec::new();
+    for &rounding in modes {
+        for elements in [4, 3] {
+            let x = crate::model::params::flat(vec![1.0; elements], &device.tensors);
+            let call = RoundingCall { rounding, ..RoundingCall::NEAREST_EVEN };
+            unread.push(op::fake_quant(x, op::scales(1.0, &device.tensors), format, call).seen);
+        }
+    }
+    super::seen::read(unread).map(drop).map_err(|error| {
+        let message = format!("its kernels do not run on device {}: {}", device.label, error.message);
+        Diagnostic::plugin(message).at(&format.plugin().identity.library)
+    })
+}
