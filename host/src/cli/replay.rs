@@ -11,7 +11,7 @@ use crate::{
     diagnostic::{Diagnostic, Fault},
     model::{Gpt, GptShape, Layout, Params, params, weights},
     plugins::{OptimizerPlugin, Registry, instance::OptionTable},
-    quant::WeightQuant,
+    quant::Quant,
     train::{
         Trainer,
         replay::{self, RecordedConfig, Recording},
@@ -132,7 +132,7 @@ fn prepare(
     let optimizer = OptimizerRun::new(adamw(&registry, config)?, &layout)?;
     let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
     let params = Params { layout, values };
-    let quant = WeightQuant::off();
+    let quant = Quant::off();
     let trainer = Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: 0.0, seed: 0 };
     Ok((trainer, Batches::new(corpus, 0, config.batch_size, config.block_size)))
 }

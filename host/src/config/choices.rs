@@ -131,6 +131,44 @@ named_choice! {
 }
 
 named_choice! {
+    /// How many elements share a scale.
+    GranularityChoice {
+        /// Scale 1: values are rounded as they are.
+        None = "none",
+        /// The whole tensor.
+        Tensor = "tensor",
+        /// A row: an output channel of a weight, a token of an activation or gradient.
+        Channel = "channel",
+        /// Consecutive elements along the reduction dimension.
+        Block = "block",
+    }
+}
+
+named_choice! {
+    /// Where the largest magnitude comes from that a scale is made for.
+    AmaxChoice {
+        /// The tensor at hand.
+        Dynamic = "dynamic",
+        /// The last steps.
+        Delayed = "delayed",
+        /// A given number, or the first step.
+        Static = "static",
+    }
+}
+
+named_choice! {
+    /// The gradient past a rounding (straight-through estimator).
+    SteChoice {
+        /// All of it.
+        Identity = "identity",
+        /// None where the value saturated.
+        Clipped = "clipped",
+        /// None where the value is not positive.
+        Relu = "relu",
+    }
+}
+
+named_choice! {
     /// A known model size.
     Preset {
         /// 4 layers, 4 heads, width 128: minutes on a CPU.

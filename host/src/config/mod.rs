@@ -22,12 +22,13 @@ mod tests;
 mod validate;
 
 pub use choices::{
-    DatasetChoice, DeviceChoice, InvalidChoice, Preset, RoundingChoice, ScheduleChoice, TokenizerChoice,
+    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, InvalidChoice, Preset, RoundingChoice,
+    ScheduleChoice, SteChoice, TokenizerChoice,
 };
 pub use load::load;
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use schema::{
-    DataSection, ModelSection, OptimizerSection, PluginsSection, QuantSection, RunConfig, RunSection,
-    SinkSection, TrainSection,
+    DataSection, LayerRule, ModelSection, OptimizerSection, PluginsSection, QuantSection, RunConfig,
+    RunSection, ScalingSection, SinkSection, TrainSection,
 };
 pub use source::Source;

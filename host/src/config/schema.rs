@@ -7,7 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::choices::{DatasetChoice, DeviceChoice, Preset, RoundingChoice, ScheduleChoice, TokenizerChoice};
+use super::choices::{
+    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, Preset, RoundingChoice, ScheduleChoice,
+    SteChoice, TokenizerChoice,
+};
 use super::plugin_ref::PluginRef;
 use super::tables::table;
 use crate::diagnostic::Diagnostic;
@@ -223,23 +226,126 @@ impl Default for OptimizerSection {
     }
 }
 
-/// `[quant]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// `[quant]`: what the linear layers round. Formats are written like `E5M2` or `E3M4:ieee`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuantSection {
-    /// Format of the weights in the forward pass, such as `E5M2` or `E3M4:ieee`. Default:
-    /// unquantized, the baseline.
+    /// Format of the weights. Default: unquantized, the baseline.
     pub weight: Option<String>,
-    /// How weights are rounded to the format; needs `weight`. Ties to even is unbiased
-    /// and what hardware does.
+    /// Format of the layers' inputs. Default: unquantized.
+    pub activation: Option<String>,
+    /// Format of the gradients of the layers' outputs. Default: unquantized.
+    pub grad: Option<String>,
+    /// How values are rounded to the format. Ties to even is unbiased and what hardware does.
     pub rounding: RoundingChoice,
-    /// Glob patterns on parameter names, such as `*.attn.*`, that stay unquantized; needs `weight`.
+    /// The same for weights only. Default: `rounding`.
+    pub weight_rounding: Option<RoundingChoice>,
+    /// The same for activations only. Default: `rounding`.
+    pub activation_rounding: Option<RoundingChoice>,
+    /// The same for gradients only. Default: `rounding`.
+    pub grad_rounding: Option<RoundingChoice>,
+    /// The gradient past the rounding of weights and activations.
+    pub ste: SteChoice,
+    /// How values are brought into the formats' range.
+    #[serde(deserialize_with = "table")]
+    pub scaling: ScalingSection,
+    /// Glob patterns on the names of the layers' weights, such as `*.attn.*`, that stay unquantized.
     pub exclude: Vec<String>,
+    /// Blocks at the start that stay unquantized.
+    pub skip_first: usize,
+    /// Blocks at the end that stay unquantized. The head is no block: exclude it by name.
+    pub skip_last: usize,
+    /// Formats by layer: rules in order, later ones override.
+    pub layer: Vec<LayerRule>,
 }
 
 impl Default for QuantSection {
     fn default() -> Self {
-        Self { weight: None, rounding: RoundingChoice::NearestEven, exclude: Vec::new() }
+        Self {
+            weight: None,
+            activation: None,
+            grad: None,
+            rounding: RoundingChoice::NearestEven,
+            weight_rounding: None,
+            activation_rounding: None,
+            grad_rounding: None,
+            ste: SteChoice::Identity,
+            scaling: ScalingSection::default(),
+            exclude: Vec::new(),
+            skip_first: 0,
+            skip_last: 0,
+            layer: Vec::new(),
+        }
+    }
+}
+
+impl QuantSection {
+    /// Whether it names a format anywhere.
+    #[must_use]
+    pub fn names_a_format(&self) -> bool {
+        let rules = self.layer.iter().flat_map(|rule| [&rule.weight, &rule.activation, &rule.grad]);
+        [&self.weight, &self.activation, &self.grad]
+            .into_iter()
+            .chain(rules)
+            .flatten()
+            .any(|format| format != LayerRule::OFF)
+    }
+}
+
+/// One `[[quant.layer]]`: formats of the layers whose weight's name it matches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayerRule {
+    /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`.
+    #[serde(rename = "match")]
+    pub pattern: String,
+    /// Format of the weight; `none` switches it off. Default: what earlier rules say.
+    #[serde(default)]
+    pub weight: Option<String>,
+    /// Format of the input; likewise.
+    #[serde(default)]
+    pub activation: Option<String>,
+    /// Format of the output's gradient; likewise.
+    #[serde(default)]
+    pub grad: Option<String>,
+}
+
+impl LayerRule {
+    /// What switches a format off.
+    pub const OFF: &'static str = "none";
+}
+
+/// `[quant.scaling]`: `stored = round(x * scale)` with `scale = max_finite / (amax * 2^margin)`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScalingSection {
+    /// How many elements share a scale.
+    pub granularity: GranularityChoice,
+    /// Elements a block; divides every quantized layer's width. Only for `block`.
+    pub block: usize,
+    /// Where amax comes from. `delayed` and `static` need granularity `tensor`.
+    pub amax: AmaxChoice,
+    /// Steps `delayed` looks back.
+    pub window: usize,
+    /// The amax of `static`. Default: the first step's.
+    pub static_amax: Option<f32>,
+    /// Binades left free above amax.
+    pub margin: i32,
+    /// Whether scales are rounded down to powers of two, as in microscaling formats.
+    pub pow2: bool,
+}
+
+impl Default for ScalingSection {
+    fn default() -> Self {
+        Self {
+            granularity: GranularityChoice::Tensor,
+            block: 32,
+            amax: AmaxChoice::Dynamic,
+            window: 16,
+            static_amax: None,
+            margin: 0,
+            pow2: false,
+        }
     }
 }
 

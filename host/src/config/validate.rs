@@ -3,9 +3,9 @@
 //! Only what the run file alone can tell. Names of formats, optimizers, sinks
 //! and parameters are the plan's to check, the plugins' own tables the plugins'.
 
-use super::choices::{DatasetChoice, RoundingChoice, ScheduleChoice, TokenizerChoice};
+use super::choices::{AmaxChoice, DatasetChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
 use super::plugin_ref::PluginRef;
-use super::schema::{RunConfig, TrainSection};
+use super::schema::{QuantSection, RunConfig, ScalingSection, TrainSection};
 use super::source::Source;
 use crate::diagnostic::Diagnostic;
 
@@ -215,22 +215,60 @@ fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
 }
 
 fn quant(config: &RunConfig) -> Vec<Rule> {
-    let quant = &config.quant;
+    let (quant, plain) = (&config.quant, QuantSection::default());
+    let some_format = quant.names_a_format();
     let unused = |key: &str, holds: bool| {
-        rule(&[key], holds || quant.weight.is_some(), format!("`{key}` does nothing without `quant.weight`"))
-            .hint("name the weights' format, such as weight = \"E5M2\", or remove the key")
+        rule(&[key], holds || some_format, format!("`{key}` does nothing without a format"))
+            .hint("name one, such as weight = \"E5M2\", or remove the key")
     };
     let mut rules = vec![
-        unused("quant.rounding", quant.rounding == RoundingChoice::NearestEven),
+        unused("quant.rounding", quant.rounding == plain.rounding),
+        unused("quant.weight_rounding", quant.weight_rounding.is_none()),
+        unused("quant.activation_rounding", quant.activation_rounding.is_none()),
+        unused("quant.grad_rounding", quant.grad_rounding.is_none()),
+        unused("quant.ste", quant.ste == plain.ste),
         unused("quant.exclude", quant.exclude.is_empty()),
+        unused("quant.skip_first", quant.skip_first == 0),
+        unused("quant.skip_last", quant.skip_last == 0),
+        unused("quant.scaling", quant.scaling == plain.scaling),
     ];
-    rules.extend(quant.weight.as_deref().map(|name| not_empty("quant.weight", name)));
-    rules.extend(
-        quant
-            .exclude
-            .iter()
-            .enumerate()
-            .map(|(index, pattern)| not_empty(&format!("quant.exclude.{index}"), pattern)),
-    );
+    let mut named: Vec<(String, &str)> = Vec::new();
+    let formats = [("weight", &quant.weight), ("activation", &quant.activation), ("grad", &quant.grad)];
+    named.extend(formats.iter().filter_map(|(key, name)| Some((format!("quant.{key}"), name.as_deref()?))));
+    let patterns = quant.exclude.iter().enumerate();
+    named.extend(patterns.map(|(index, pattern)| (format!("quant.exclude.{index}"), pattern.as_str())));
+    for (index, layer) in quant.layer.iter().enumerate() {
+        named.push((format!("quant.layer.{index}.match"), &layer.pattern));
+        let formats = [("weight", &layer.weight), ("activation", &layer.activation), ("grad", &layer.grad)];
+        let key = |name| format!("quant.layer.{index}.{name}");
+        named.extend(formats.iter().filter_map(|(name, format)| Some((key(name), format.as_deref()?))));
+    }
+    rules.extend(named.iter().map(|(key, text)| not_empty(key, text)));
+    rules.extend(scaling(&quant.scaling));
     rules
+}
+
+fn scaling(scaling: &ScalingSection) -> Vec<Rule> {
+    let tensor = scaling.granularity == GranularityChoice::Tensor;
+    vec![
+        size("quant.scaling.block", scaling.block),
+        size("quant.scaling.window", scaling.window),
+        rule(
+            &["quant.scaling.amax"],
+            scaling.amax == AmaxChoice::Dynamic || tensor,
+            format!("`quant.scaling.amax` = \"{}\" needs granularity \"tensor\"", scaling.amax),
+        )
+        .hint("finer scales are made from the tensor at hand: amax = \"dynamic\""),
+        rule(
+            &["quant.scaling.static_amax"],
+            scaling.static_amax.is_none() || scaling.amax == AmaxChoice::Static,
+            "`quant.scaling.static_amax` does nothing without amax = \"static\"",
+        ),
+        positive("quant.scaling.static_amax", f64::from(scaling.static_amax.unwrap_or(1.0))),
+        rule(
+            &["quant.scaling.margin"],
+            (-32..=32).contains(&scaling.margin),
+            format!("`quant.scaling.margin` must be from -32 to 32, is {}", scaling.margin),
+        ),
+    ]
 }

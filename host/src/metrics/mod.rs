@@ -6,6 +6,10 @@
 pub mod quant;
 pub mod train;
 
+use std::borrow::Cow;
+
+use crate::quant::Site;
+
 /// Whether a metric measures the run or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nature {
@@ -16,10 +20,10 @@ pub enum Nature {
 }
 
 /// A metric's name and nature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricName {
     /// `train/loss`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it measures.
     pub nature: Nature,
 }
@@ -27,14 +31,20 @@ pub struct MetricName {
 impl MetricName {
     /// A metric that is equal in equal runs.
     #[must_use]
-    pub const fn value(name: &'static str) -> Self {
-        Self { name, nature: Nature::Reproducible }
+    pub fn value(name: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), nature: Nature::Reproducible }
+    }
+
+    /// The same, for constants.
+    #[must_use]
+    pub const fn constant(name: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), nature: Nature::Reproducible }
     }
 
     /// A metric that measures this machine.
     #[must_use]
     pub const fn timing(name: &'static str) -> Self {
-        Self { name, nature: Nature::Timing }
+        Self { name: Cow::Borrowed(name), nature: Nature::Timing }
     }
 }
 
@@ -69,7 +79,7 @@ impl MetricRecord {
 
 /// Every metric a run's rows may carry, in the order to show them.
 #[must_use]
-pub fn names(quantized: bool) -> Vec<MetricName> {
-    let quant: &[MetricName] = if quantized { &quant::NAMES } else { &[] };
-    train::NAMES.iter().chain(quant).chain(&train::TIMINGS).copied().collect()
+pub fn names(sites: &[Site]) -> Vec<MetricName> {
+    let quant = quant::names(sites);
+    train::NAMES.into_iter().chain(quant).chain(train::TIMINGS).collect()
 }

@@ -4,19 +4,19 @@ use super::{MetricName, MetricRecord};
 use crate::train::clip::GradNorm;
 
 /// Mean cross-entropy of the step's batch before its update, nats per token.
-pub const LOSS: MetricName = MetricName::value("train/loss");
+pub const LOSS: MetricName = MetricName::constant("train/loss");
 /// `exp` of it.
-pub const PERPLEXITY: MetricName = MetricName::value("train/perplexity");
+pub const PERPLEXITY: MetricName = MetricName::constant("train/perplexity");
 /// Mean cross-entropy of the held-out batches before the step's update, nats per token.
-pub const VAL_LOSS: MetricName = MetricName::value("val/loss");
+pub const VAL_LOSS: MetricName = MetricName::constant("val/loss");
 /// `exp` of it.
-pub const VAL_PERPLEXITY: MetricName = MetricName::value("val/perplexity");
+pub const VAL_PERPLEXITY: MetricName = MetricName::constant("val/perplexity");
 /// Global L2 norm of the gradients before clipping.
-pub const GRAD_NORM: MetricName = MetricName::value("train/grad_norm");
+pub const GRAD_NORM: MetricName = MetricName::constant("train/grad_norm");
 /// The same after clipping.
-pub const GRAD_NORM_CLIPPED: MetricName = MetricName::value("train/grad_norm_clipped");
+pub const GRAD_NORM_CLIPPED: MetricName = MetricName::constant("train/grad_norm_clipped");
 /// Learning rate of the step.
-pub const LR: MetricName = MetricName::value("train/lr");
+pub const LR: MetricName = MetricName::constant("train/lr");
 /// Training tokens a second, evaluation not counted.
 pub const TOKENS_PER_S: MetricName = MetricName::timing("train/tokens_per_s");
 /// Milliseconds from drawing the batch to the end of the update.

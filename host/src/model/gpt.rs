@@ -9,7 +9,7 @@ use super::{
     dropout::Dropout,
     layout::{Affine, BlockLayout, GptShape, Layout},
 };
-use crate::{data::Batch, quant::WeightQuant};
+use crate::{data::Batch, quant::Quant};
 
 /// nanoGPT's and GPT-2's LayerNorm epsilon.
 const LAYER_NORM_EPS: f64 = 1e-5;
@@ -28,8 +28,10 @@ pub struct Forward<'a> {
     pub layout: &'a Layout,
     /// Values in its order, `[n]` each; tracked by autodiff in training.
     pub weights: &'a [Tensor<1>],
-    /// How linear layers read their weights.
-    pub quant: &'a WeightQuant,
+    /// What linear layers round.
+    pub quant: &'a Quant,
+    /// Number of this micro-batch within its step.
+    pub micro_batch: u64,
     /// This pass's dropout.
     pub dropout: Dropout,
 }
@@ -105,16 +107,14 @@ impl Gpt {
 }
 
 impl Forward<'_> {
-    /// `y = x W^T + b` with the weight as the layer's format has it.
+    /// `y = x W^T + b`, rounded as the layer's formats say.
     /// Shapes: `x` `[batch, block, in]`, weight `[out, in]`, result `[batch, block, out]`.
     fn linear(&self, layer: Affine, x: Tensor<3>) -> Tensor<3> {
         let [batch, block, inputs] = x.dims();
         let outputs = self.layout.specs[layer.weight].shape[0];
-        let weight = self.quant.weight(layer.weight, self.weights[layer.weight].clone());
-        let y = x
-            .reshape([batch * block, inputs])
-            .matmul(weight.reshape([outputs, inputs]).transpose())
-            .reshape([batch, block, outputs]);
+        let weight = self.weights[layer.weight].clone().reshape([outputs, inputs]);
+        let x = x.reshape([batch * block, inputs]);
+        let y = self.quant.linear(layer.weight, x, weight, self.micro_batch).reshape([batch, block, outputs]);
         match layer.bias {
             Some(bias) => y + self.weights[bias].clone().reshape([1, 1, outputs]),
             None => y,

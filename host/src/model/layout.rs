@@ -105,6 +105,14 @@ pub struct BlockLayout {
     pub mlp_proj: Affine,
 }
 
+impl BlockLayout {
+    /// Weights of its linear layers, in the order they compute.
+    #[must_use]
+    pub fn linear_weights(&self) -> [ParamId; 4] {
+        [self.c_attn.weight, self.attn_proj.weight, self.c_fc.weight, self.mlp_proj.weight]
+    }
+}
+
 /// The whole table.
 #[derive(Debug, Clone)]
 pub struct Layout {
@@ -155,10 +163,7 @@ impl Layout {
     /// Weights of the linear layers, the ones a format may quantize: the six boundaries' weights.
     #[must_use]
     pub fn linear_weights(&self) -> Vec<ParamId> {
-        let blocks = self.blocks.iter().flat_map(|block| {
-            [block.c_attn.weight, block.attn_proj.weight, block.c_fc.weight, block.mlp_proj.weight]
-        });
-        blocks.chain([self.head]).collect()
+        self.blocks.iter().flat_map(BlockLayout::linear_weights).chain([self.head]).collect()
     }
 
     /// Number of parameters, elements.

@@ -7,6 +7,10 @@ use rayon::prelude::*;
 
 #[cfg(feature = "gpu")]
 use super::kernels::Kernels;
+use super::{
+    op::Call,
+    scale::{self, ScaleRule, ScaleSource},
+};
 use crate::{
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
@@ -16,27 +20,14 @@ use crate::{
 /// Elements a call of the CPU function gets. Fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 /// Words of the CPU function's statistics: the eight fields of [`QuantStats`], 64 bits each, low word first.
+#[cfg(any(feature = "gpu", test))]
 const HOST_WORDS: usize = 16;
-
-/// Rounding mode and random key of one call.
-#[derive(Debug, Clone, Copy)]
-pub struct RoundingCall {
-    /// The mode.
-    pub rounding: Rounding,
-    /// Where stochastic rounding takes its bits; other modes ignore it.
-    pub key: RandomKey,
-}
-
-impl RoundingCall {
-    /// To nearest, ties to even.
-    pub const NEAREST_EVEN: Self =
-        Self { rounding: Rounding::NearestEven, key: RandomKey { seed: 0, step: 0, tensor: 0, offset: 0 } };
-}
 
 /// A format, ready on one device.
 #[derive(Debug)]
 pub struct DeviceFormat {
     plugin: Arc<FormatPlugin>,
+    max_finite: f32,
     #[cfg(feature = "gpu")]
     kernels: Option<Kernels>,
     /// The first call that failed since it was last asked: tensor operations cannot return an error.
@@ -58,8 +49,10 @@ impl DeviceFormat {
         let kernels = Kernels::of(&plugin, device)?;
         #[cfg(not(feature = "gpu"))]
         let _ = (device, modes);
+        let max_finite = plugin.values()?.max_finite();
         let format = Arc::new(Self {
             plugin,
+            max_finite,
             #[cfg(feature = "gpu")]
             kernels,
             fault: Mutex::default(),
@@ -73,6 +66,12 @@ impl DeviceFormat {
     #[must_use]
     pub fn plugin(&self) -> &FormatPlugin {
         &self.plugin
+    }
+
+    /// The largest finite value.
+    #[must_use]
+    pub fn max_finite(&self) -> f32 {
+        self.max_finite
     }
 
     /// Whether rounding runs on the device: always on the CPU; on a GPU if the format brings kernels for it. If not,
@@ -92,28 +91,24 @@ impl DeviceFormat {
         self.kernels.as_ref()
     }
 
-    /// Elements of the statistics of one call over `elements` elements: counts (u32) and sums (f32).
+    /// Elements of the statistics of one call over `elements` elements: words and sums.
+    #[cfg(feature = "gpu")]
     pub(super) fn statistics_shape(&self, elements: usize) -> [usize; 2] {
-        #[cfg(feature = "gpu")]
-        if let Some(kernels) = &self.kernels {
-            return kernels.statistics_shape(elements);
-        }
-        let _ = elements;
-        [HOST_WORDS, 1]
+        self.kernels.as_ref().map_or([HOST_WORDS, 1], |kernels| kernels.statistics_shape(elements))
     }
 
     /// What a call's statistics say.
     ///
     /// # Errors
     /// [`Fault::Run`]: they are not what the plugin's kernel promises.
-    pub(super) fn read_stats(&self, counts: &[u32], sums: &[f32]) -> Result<QuantStats, Diagnostic> {
+    pub(super) fn read_stats(&self, words: &[u32], sums: &[f32]) -> Result<QuantStats, Diagnostic> {
         #[cfg(feature = "gpu")]
         if let Some(kernels) = &self.kernels {
-            return kernels.read_stats(counts, sums).map_err(|error| self.failure(&error));
+            return kernels.read_stats(words, sums).map_err(|error| self.failure(&error));
         }
         let _ = sums;
-        from_words(counts)
-            .ok_or_else(|| self.failure(&PluginError::shape(format!("{} words of statistics", counts.len()))))
+        from_words(words)
+            .ok_or_else(|| self.failure(&PluginError::shape(format!("{} words of statistics", words.len()))))
     }
 
     /// Remembers a failed call.
@@ -130,20 +125,22 @@ impl DeviceFormat {
         self.plugin.identity.failure(Fault::Run, error)
     }
 
-    /// Rounds `src` by the CPU function, in parts, on all threads: values, and the statistics' words. NaN throughout
-    /// if a part fails.
-    pub(super) fn on_host(&self, src: &[f32], scales: [f32; 2], call: RoundingCall) -> (Vec<f32>, Vec<u32>) {
+    /// Rounds `src` by the CPU function, in parts, on all threads: values, and the statistics' words as bit patterns.
+    /// NaN throughout if a part fails.
+    pub(super) fn on_host(&self, src: &[f32], call: &Call) -> (Vec<f32>, Vec<f32>) {
         let mut dst = vec![f32::NAN; src.len()];
+        let group = call.scale.group_len(src.len());
+        let scales = match call.scale {
+            ScaleSource::Fixed(scales) => vec![scales],
+            ScaleSource::Dynamic(rule) => dynamic_scales(src, &rule),
+        };
         let parts: Vec<Result<QuantStats, Diagnostic>> = src
-            .par_chunks(PART)
-            .zip(dst.par_chunks_mut(PART))
+            .par_chunks(group)
+            .zip(dst.par_chunks_mut(group))
+            .zip(scales)
             .enumerate()
-            .map(|(part, (src, dst))| {
-                let key = RandomKey { offset: call.key.offset + (part * PART) as u64, ..call.key };
-                let [scale, inv_scale] = scales;
-                let params = QuantParams { scale, inv_scale, rounding: call.rounding, key };
-                self.plugin.fake_quant(src, dst, &params, &mut [])
-            })
+            .with_min_len((PART / group).max(1))
+            .map(|(index, ((src, dst), scales))| self.group_on_host(src, dst, scales, index * group, call))
             .collect();
         let mut stats = QuantStats::default();
         for part in parts {
@@ -155,8 +152,46 @@ impl DeviceFormat {
                 }
             }
         }
-        (dst, to_words(&stats))
+        (dst, to_words(&stats).into_iter().map(f32::from_bits).collect())
     }
+
+    /// Rounds the elements from `first` on, which share a scale.
+    fn group_on_host(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        [scale, inv_scale]: [f32; 2],
+        first: usize,
+        call: &Call,
+    ) -> Result<QuantStats, Diagnostic> {
+        let part = |(index, (src, dst)): (usize, (&[f32], &mut [f32]))| {
+            let offset = call.key.offset + (first + index * PART) as u64;
+            let key = RandomKey { offset, ..call.key };
+            let params = QuantParams { scale, inv_scale, rounding: call.rounding, key };
+            self.plugin.fake_quant(src, dst, &params, &mut [])
+        };
+        if src.len() <= PART {
+            return part((0, (src, dst)));
+        }
+        let parts: Result<Vec<QuantStats>, Diagnostic> =
+            src.par_chunks(PART).zip(dst.par_chunks_mut(PART)).enumerate().map(part).collect();
+        let mut stats = QuantStats::default();
+        parts?.iter().for_each(|part| stats.merge(part));
+        Ok(stats)
+    }
+}
+
+/// The scale of each group of `values`, with its inverse.
+pub(super) fn dynamic_scales(values: &[f32], rule: &ScaleRule) -> Vec<[f32; 2]> {
+    let group = rule.group_len(values.len());
+    let largest = |values: &[f32]| {
+        if values.len() <= PART {
+            return scale::amax(values);
+        }
+        values.par_chunks(PART).map(scale::amax).reduce(|| 0.0, f32::max)
+    };
+    let groups = values.par_chunks(group).with_min_len((PART / group).max(1));
+    groups.map(|group| rule.scale(largest(group))).collect()
 }
 
 fn to_words(stats: &QuantStats) -> Vec<u32> {

@@ -12,13 +12,11 @@ use altgrad_plugin_api::{
     BufferRole, ErrorKind, KernelLanguage, KernelOp, KernelTarget, KernelText, PluginError, QuantStats,
     Rounding,
 };
-use burn::backend::{
-    Backend, DispatchDevice, TensorMetadata,
-    tensor::{FloatTensor, IntTensor},
-};
+use burn::backend::{Backend, DispatchDevice, TensorMetadata, tensor::FloatTensor};
 use burn::tensor::{DType, Shape, TensorData};
 use burn_cubecl::{
-    CubeBackend, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor,
+    CubeBackend, CubeDevice, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype,
+    tensor::CubeTensor,
 };
 use cubecl::{
     CubeKernel, PrecompiledSource,
@@ -29,7 +27,7 @@ use cubecl::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{DeviceFormat, RoundingCall, op};
+use super::{Call, DeviceFormat, ScaleRule, ScaleSource, op, scale_kernel};
 use crate::{
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
@@ -45,7 +43,7 @@ const MAX_CUBES: usize = 1024;
 #[derive(Debug)]
 pub struct Kernels {
     target: KernelTarget,
-    /// Words of a launch's counts, and f32 of its sums a cube: the same for all modes and vectors.
+    /// Says the words of a launch and the sums of a cube: the same for all modes and vectors.
     reading: Arc<PluginKernel>,
     texts: Mutex<HashMap<(KernelOp, u32), Arc<PluginKernel>>>,
 }
@@ -124,16 +122,16 @@ impl Kernels {
         }))
     }
 
-    /// Counts and sums of a launch over `elements` elements.
+    /// Words and sums of a launch over `elements` elements.
     pub(super) fn statistics_shape(&self, elements: usize) -> [usize; 2] {
         let text = &self.reading.text;
         [text.statistics.len(), text.partial_sums.len() * cubes(elements)]
     }
 
-    /// What the counts and sums of a launch say.
-    pub(super) fn read_stats(&self, counts: &[u32], sums: &[f32]) -> Result<QuantStats, PluginError> {
+    /// What the words and sums of a launch say.
+    pub(super) fn read_stats(&self, words: &[u32], sums: &[f32]) -> Result<QuantStats, PluginError> {
         let mut stats = QuantStats::default();
-        self.reading.text.read_stats(counts, sums, &mut stats)?;
+        self.reading.text.read_stats(words, sums, &mut stats)?;
         Ok(stats)
     }
 
@@ -163,42 +161,40 @@ impl Kernels {
         Ok(kernel)
     }
 
-    /// Launches fake quantization: values, counts, sums.
+    /// Launches fake quantization: values, words, sums.
     fn fake_quant(
         &self,
         plugin: &FormatPlugin,
         x: CubeTensor,
-        scales: &CubeTensor,
-        call: RoundingCall,
+        call: &Call,
     ) -> Result<[CubeTensor; 3], PluginError> {
         let x = into_contiguous(x);
+        let scales = match call.scale {
+            ScaleSource::Fixed(scales) => {
+                upload::<CubeBackend>(&x.device, Shape::from([1, 2]), scales.to_vec())
+            }
+            ScaleSource::Dynamic(rule) => scale_kernel::scales(x.clone(), rule),
+        };
         let elements = x.shape().num_elements();
         let aligned = x.handle.offset_start.unwrap_or(0) % 16 == 0 && call.key.offset % 4 == 0;
         let vector = if aligned && elements % 4 == 0 { 4 } else { 1 };
         let kernel = self.get(plugin, KernelOp::FAKE_QUANT.with_rounding(call.rounding), vector)?;
-        let [counts, sums] = self.statistics_shape(elements);
+        let [words, sums] = self.statistics_shape(elements);
         let (client, device) = (x.client.clone(), x.device.clone());
         let like = |shape, dtype| empty_device_contiguous_dtype(client.clone(), device.clone(), shape, dtype);
         let y = like(x.shape(), DType::F32);
         let sums = like(Shape::from([sums]), DType::F32);
-        let zeros = client.create_from_slice(&vec![0; 4 * counts]);
-        let counts = CubeTensor::new_contiguous(
-            client.clone(),
-            device.clone(),
-            Shape::from([counts]),
-            zeros,
-            DType::U32,
-        );
+        let words = upload::<CubeBackend>(&device, Shape::from([words]), vec![0.0; words]);
         let buffer = |role| match role {
             BufferRole::SOURCE => Some((&x, BufferIOAttr::ReadOnly)),
             BufferRole::DESTINATION => Some((&y, BufferIOAttr::WriteOnly)),
-            BufferRole::PARAMETERS => Some((scales, BufferIOAttr::ReadOnly)),
-            BufferRole::STATISTICS => Some((&counts, BufferIOAttr::ReadWrite)),
+            BufferRole::PARAMETERS => Some((&scales, BufferIOAttr::ReadOnly)),
+            BufferRole::STATISTICS => Some((&words, BufferIOAttr::ReadWrite)),
             BufferRole::PARTIAL_SUMS => Some((&sums, BufferIOAttr::WriteOnly)),
             _ => None,
         };
         kernel.launch(&client, cubes(elements), &call.key.scalars(), buffer)?;
-        Ok([y, counts, sums])
+        Ok([y, words, sums])
     }
 }
 
@@ -237,58 +233,59 @@ impl PluginKernel {
 impl op::FormatOps for CubeBackend {
     fn fake_quant(
         x: FloatTensor<Self>,
-        scales: FloatTensor<Self>,
-        format: Arc<DeviceFormat>,
-        call: RoundingCall,
-    ) -> (FloatTensor<Self>, IntTensor<Self>, FloatTensor<Self>) {
-        let (device, shape) = (x.device(), x.shape());
-        let Some(kernels) = format.kernels() else { return through_memory(x, scales, &format, call) };
-        match kernels.fake_quant(format.plugin(), x, &into_contiguous(scales), call) {
-            Ok([y, counts, sums]) => (y, counts, sums),
+        call: Arc<Call>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let (format, device, shape) = (&call.format, x.device(), x.shape());
+        let Some(kernels) = format.kernels() else { return through_memory(x, &call) };
+        match kernels.fake_quant(format.plugin(), x, &call) {
+            Ok([y, words, sums]) => (y, words, sums),
             Err(error) => {
                 format.set_fault(format.failure(&error));
-                let [counts, sums] = format.statistics_shape(shape.num_elements());
+                let [words, sums] = format.statistics_shape(shape.num_elements());
                 let nan = vec![f32::NAN; shape.num_elements()];
-                upload::<Self>(&device, shape, nan, vec![0; counts], vec![0.0; sums])
+                results(&device, shape, nan, vec![0.0; words], vec![0.0; sums])
             }
         }
+    }
+
+    fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
+        scale_kernel::scales(x, rule)
     }
 }
 
 /// For a format without kernels: to main memory, the CPU function, and back.
-fn through_memory(
-    x: CubeTensor,
-    scales: CubeTensor,
-    format: &DeviceFormat,
-    call: RoundingCall,
-) -> (CubeTensor, CubeTensor, CubeTensor) {
+fn through_memory(x: CubeTensor, call: &Call) -> (CubeTensor, CubeTensor, CubeTensor) {
     let (device, shape) = (x.device(), x.shape());
-    let (values, words) = match (download::<CubeBackend>(x), download::<CubeBackend>(scales).as_deref()) {
-        (Ok(x), Ok(&[scale, inv_scale])) => format.on_host(&x, [scale, inv_scale], call),
-        (x, _) => {
-            let why = x.err().unwrap_or_else(|| "its scales are no pair".into());
-            format.set_fault(Diagnostic::run(format!("a tensor to be rounded cannot be read back: {why}")));
-            let [words, _] = format.statistics_shape(0);
-            (vec![f32::NAN; shape.num_elements()], vec![0; words])
+    match download::<CubeBackend>(x) {
+        Ok(x) => {
+            let (values, words) = call.format.on_host(&x, call);
+            results(&device, shape, values, words, vec![0.0])
         }
-    };
-    upload::<CubeBackend>(&device, shape, values, words, vec![0.0])
+        Err(why) => {
+            let fault = format!("a tensor to be rounded cannot be read back: {why}");
+            call.format.set_fault(Diagnostic::run(fault));
+            let [words, sums] = call.format.statistics_shape(0);
+            let nan = vec![f32::NAN; shape.num_elements()];
+            results(&device, shape, nan, vec![0.0; words], vec![0.0; sums])
+        }
+    }
 }
 
-/// The three results of the operation, from main memory.
-fn upload<B: Backend>(
-    device: &B::Device,
+/// The operation's three results, from main memory.
+fn results(
+    device: &CubeDevice,
     shape: Shape,
     values: Vec<f32>,
-    counts: Vec<u32>,
+    words: Vec<f32>,
     sums: Vec<f32>,
-) -> (FloatTensor<B>, IntTensor<B>, FloatTensor<B>) {
-    let (counts_len, sums_len) = ([counts.len()], [sums.len()]);
-    (
-        B::float_from_data(TensorData::new(values, shape), device),
-        B::int_from_data(TensorData::new(counts, counts_len), device),
-        B::float_from_data(TensorData::new(sums, sums_len), device),
-    )
+) -> (CubeTensor, CubeTensor, CubeTensor) {
+    let flat = |values: Vec<f32>| upload::<CubeBackend>(device, Shape::from([values.len()]), values);
+    (upload::<CubeBackend>(device, shape, values), flat(words), flat(sums))
+}
+
+/// A tensor of these elements.
+fn upload<B: Backend>(device: &B::Device, shape: Shape, values: Vec<f32>) -> FloatTensor<B> {
+    B::float_from_data(TensorData::new(values, shape), device)
 }
 
 /// The elements of a tensor.
@@ -310,8 +307,8 @@ pub(super) fn try_out(
     for &rounding in modes {
         for elements in [4, 3] {
             let x = crate::model::params::flat(vec![1.0; elements], &device.tensors);
-            let call = RoundingCall { rounding, ..RoundingCall::NEAREST_EVEN };
-            unread.push(op::fake_quant(x, op::scales(1.0, &device.tensors), format, call).seen);
+            let call = Call { rounding, ..Call::plain(format.clone()) };
+            unread.push(op::fake_quant(x, call).seen);
         }
     }
     super::seen::read(unread).map(drop).map_err(|error| {

@@ -1,17 +1,25 @@
 //! Quantization: where a number format touches the training.
 //!
-//! [`WeightQuant`] says which weights are rounded to which grid; [`op`] is the rounding as a differentiable tensor
-//! operation with a straight-through gradient, on whatever device the tensor lives: [`DeviceFormat`] is a plugin's
-//! format there, by its kernels on a GPU and by its function on the CPU. What rounding saw stays on the device until
-//! [`seen::read`]. Scales are 1 here: values are rounded as they are.
+//! A [`Site`] is a place where values are rounded: the weight, the input or the output's gradient of a linear layer.
+//! [`Quant`] is all of them and computes the layers. [`op`] is rounding as a differentiable tensor operation, on
+//! whatever device the tensor lives: [`DeviceFormat`] is a plugin's format there, by its kernels on a GPU and by its
+//! function on the CPU. What rounding saw stays on the device until [`Quant::read`].
 
 mod format;
+pub mod grad;
 #[cfg(feature = "gpu")]
 mod kernels;
+mod linear;
 pub mod op;
+pub mod scale;
+#[cfg(feature = "gpu")]
+mod scale_kernel;
 pub mod seen;
-mod weights;
+mod site;
 
-pub use format::{DeviceFormat, RoundingCall};
+pub use format::DeviceFormat;
+pub use linear::{Quant, SiteId};
+pub use op::{Call, Ste};
+pub use scale::{ScaleRule, ScaleSource};
 pub use seen::{Seen, Unread};
-pub use weights::WeightQuant;
+pub use site::{Role, Scaling, Site};

@@ -1,11 +1,12 @@
 //! Fake quantization as one differentiable operation on every backend.
 //!
-//! Forward: the format's rounding, on the device the tensor lives on. Backward: straight through (the gradient
-//! of the rounded tensor is passed on as the gradient of the tensor). The operation cannot return an error, so a
-//! failed call leaves NaN in its result and the reason in the [`DeviceFormat`]; reading the statistics raises it.
+//! Forward: the format's rounding, on the device the tensor lives on. Backward: the straight-through estimator. An
+//! operation cannot return an error, so a failed call leaves NaN in its result and the reason in the
+//! [`DeviceFormat`]; reading the statistics raises it. Rounding of gradients is in [`super::grad`].
 
 use std::sync::Arc;
 
+use altgrad_plugin_api::{RandomKey, Rounding};
 use burn::backend::{
     Autodiff, Backend, Dispatch, Flex, TensorMetadata,
     autodiff::{
@@ -15,43 +16,107 @@ use burn::backend::{
     },
     backend_extension,
     flex::{FlexTensor, Layout},
-    tensor::{FloatTensor, IntTensor},
+    tensor::{BoolTensor, FloatTensor},
 };
-use burn::tensor::{Bytes, DType, Element, Shape, Tensor};
+use burn::tensor::{Bytes, Element, Shape, Tensor};
 
-use super::{DeviceFormat, RoundingCall, Unread};
-use crate::model::params;
+use super::{
+    DeviceFormat, Unread, grad,
+    scale::{ScaleRule, ScaleSource},
+};
 
-/// The operation, as burn's backends see it.
+/// Which gradient a rounded value passes on to its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ste {
+    /// All of it.
+    #[default]
+    Identity,
+    /// None where the source saturated.
+    Clipped,
+    /// None where the source is not positive.
+    Relu,
+}
+
+/// One call: the format and everything about how it is applied.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The format.
+    pub format: Arc<DeviceFormat>,
+    /// The rounding mode.
+    pub rounding: Rounding,
+    /// Where stochastic rounding takes its bits; other modes ignore it.
+    pub key: RandomKey,
+    /// Where scales come from.
+    pub scale: ScaleSource,
+    /// The gradient.
+    pub ste: Ste,
+}
+
+impl Call {
+    /// To nearest, ties to even, values as they are.
+    #[must_use]
+    pub fn plain(format: Arc<DeviceFormat>) -> Self {
+        Self {
+            format,
+            rounding: Rounding::NearestEven,
+            key: RandomKey::default(),
+            scale: ScaleSource::ONE,
+            ste: Ste::Identity,
+        }
+    }
+}
+
+/// The operations, as burn's backends see them.
+///
+/// Statistics of a call are two float tensors: u32 words as bit patterns, and sums;
+/// [`DeviceFormat::statistics_shape`] says how many.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait FormatOps: Backend {
-    /// `round(x * scale) * inv_scale` on the format's grid, and the call's statistics: counts and sums.
-    ///
-    /// Shapes: `x` and the first result any, `scales` `[2]` (scale, inv_scale), statistics as
-    /// [`DeviceFormat::statistics_shape`] says.
-    #[fusion(meta = outputs)]
+    /// `round(x * scale) * inv_scale` on the format's grid, words and sums. Shape of the first: `x`'s.
+    #[fusion(meta = rounded)]
     fn fake_quant(
         x: FloatTensor<Self>,
-        scales: FloatTensor<Self>,
-        format: Arc<DeviceFormat>,
-        call: RoundingCall,
-    ) -> (FloatTensor<Self>, IntTensor<Self>, FloatTensor<Self>);
+        call: Arc<Call>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+
+    /// Dynamic scales: `[groups, 2]`, scale and inverse.
+    #[fusion(meta = scaled)]
+    fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self>;
+
+    /// `x` itself, whose gradient will be rounded by `call`; the call's words and sums become the gradients of the two
+    /// probes. Without gradients there is nothing to do.
+    #[fusion(default)]
+    fn round_gradient(
+        x: FloatTensor<Self>,
+        words: FloatTensor<Self>,
+        sums: FloatTensor<Self>,
+        call: Arc<Call>,
+    ) -> FloatTensor<Self> {
+        let _ = (words, sums, call);
+        x
+    }
 }
 
 #[cfg(feature = "gpu")]
 use burn::backend::fusion::custom::TensorSpec;
 
-/// Shapes and types of the operation's results.
 #[cfg(feature = "gpu")]
-fn outputs(
-    x: &TensorSpec,
-    _scales: &TensorSpec,
-    format: &Arc<DeviceFormat>,
-    _call: &RoundingCall,
-) -> (TensorSpec, TensorSpec, TensorSpec) {
-    let [counts, sums] = format.statistics_shape(x.shape.num_elements());
-    let statistics = |len: usize, dtype| TensorSpec::new(Shape::from([len]), dtype);
-    (x.clone(), statistics(counts, DType::U32), statistics(sums, DType::F32))
+fn float(len: usize) -> TensorSpec {
+    TensorSpec::new(Shape::from([len]), burn::tensor::DType::F32)
+}
+
+/// Shapes of [`FormatOps::fake_quant`]'s results.
+#[cfg(feature = "gpu")]
+fn rounded(x: &TensorSpec, call: &Arc<Call>) -> (TensorSpec, TensorSpec, TensorSpec) {
+    let [words, sums] = call.format.statistics_shape(x.shape.num_elements());
+    (x.clone(), float(words), float(sums))
+}
+
+/// Shape of [`FormatOps::scales`]' result.
+#[cfg(feature = "gpu")]
+fn scaled(x: &TensorSpec, rule: &ScaleRule) -> TensorSpec {
+    let elements = x.shape.num_elements();
+    TensorSpec::new(Shape::from([elements / rule.group_len(elements), 2]), burn::tensor::DType::F32)
 }
 
 /// A rounded tensor and what rounding saw.
@@ -63,78 +128,127 @@ pub struct Rounded<const D: usize> {
     pub seen: Unread,
 }
 
-/// Rounds `x` with the two scales of `scales` (`[2]`: scale, inv_scale), which lie on the device.
+/// Rounds `x`.
 #[must_use]
-pub fn fake_quant<const D: usize>(
-    x: Tensor<D>,
-    scales: Tensor<1>,
-    format: &Arc<DeviceFormat>,
-    call: RoundingCall,
-) -> Rounded<D> {
-    let elements = x.shape().num_elements() as u64;
-    let (values, counts, sums) =
-        <Dispatch as FormatOps>::fake_quant(x.into_dispatch(), scales.into_dispatch(), format.clone(), call);
-    let (counts, sums) = (Tensor::from_dispatch(counts), Tensor::from_dispatch(sums));
-    let seen = Unread { format: format.clone(), elements, counts, sums };
+pub fn fake_quant<const D: usize>(x: Tensor<D>, call: Call) -> Rounded<D> {
+    let (format, elements) = (call.format.clone(), x.shape().num_elements() as u64);
+    let (values, words, sums) = <Dispatch as FormatOps>::fake_quant(x.into_dispatch(), Arc::new(call));
+    let (words, sums) = (untracked(Tensor::from_dispatch(words)), untracked(Tensor::from_dispatch(sums)));
+    let seen = Unread { format, elements, words, sums };
     Rounded { values: Tensor::from_dispatch(values), seen }
 }
 
-/// `[2]`: a scale and its inverse, rounded once, on a device.
-#[must_use]
-pub fn scales(scale: f32, device: &burn::tensor::Device) -> Tensor<1> {
-    params::flat(vec![scale, 1.0 / scale], device)
+/// The tensor outside of any graph, so that tensors of all passes can be read together.
+fn untracked(tensor: Tensor<1>) -> Tensor<1> {
+    if tensor.device().is_autodiff() { tensor.inner() } else { tensor }
 }
 
 fn flex<E: Element>(values: Vec<E>, shape: Shape) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), E::dtype())
 }
 
+/// The elements of a contiguous tensor.
+fn elements(x: &FlexTensor) -> &[f32] {
+    let Some(elements) = x.as_slice::<f32>() else { unreachable!("the host makes f32 tensors only") };
+    elements
+}
+
 /// The plugin's CPU function, on the tensor's own memory.
 impl FormatOps for Flex {
     fn fake_quant(
         x: FloatTensor<Self>,
-        scales: FloatTensor<Self>,
-        format: Arc<DeviceFormat>,
-        call: RoundingCall,
-    ) -> (FloatTensor<Self>, IntTensor<Self>, FloatTensor<Self>) {
-        let (shape, x, scales) = (x.shape(), x.to_contiguous(), scales.to_contiguous());
-        let (Some(src), Some(&[scale, inv_scale])) = (x.as_slice::<f32>(), scales.as_slice::<f32>()) else {
-            unreachable!("the host makes f32 tensors only, and scales by twos");
-        };
-        let (values, words) = format.on_host(src, [scale, inv_scale], call);
-        let counts = Shape::from([words.len()]);
-        (flex(values, shape), flex(words, counts), flex(vec![0f32], Shape::from([1])))
+        call: Arc<Call>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let (shape, x) = (x.shape(), x.to_contiguous());
+        let (values, words) = call.format.on_host(elements(&x), &call);
+        let len = Shape::from([words.len()]);
+        (flex(values, shape), flex(words, len), flex(vec![0f32], Shape::from([1])))
+    }
+
+    fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
+        let x = x.to_contiguous();
+        let scales = super::format::dynamic_scales(elements(&x), &rule);
+        let shape = Shape::from([scales.len(), 2]);
+        flex(scales.into_flattened(), shape)
     }
 }
 
-/// The gradient goes straight through.
+/// The straight-through estimator; the state says where nothing passes.
 #[derive(Debug)]
 struct StraightThrough;
 
 impl<B: Backend> Backward<B, 1> for StraightThrough {
-    type State = ();
+    type State = Option<BoolTensor<B>>;
 
-    fn backward(self, ops: Ops<(), 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| grad);
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let blocked = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| match blocked {
+            Some(blocked) => B::float_mask_fill(grad, blocked, 0f32.into()),
+            None => grad,
+        });
     }
 }
 
-impl<B: Backend + FormatOps, C: CheckpointStrategy> FormatOps for Autodiff<B, C> {
+/// Where the estimator lets nothing through; `None` if it does everywhere.
+fn blocked<B: FormatOps>(x: &FloatTensor<B>, call: &Call) -> Option<BoolTensor<B>> {
+    let settings = burn::backend::get_device_settings::<B>(&x.device());
+    match call.ste {
+        Ste::Identity => None,
+        Ste::Relu => Some(B::float_lower_equal_elem(x.clone(), 0f32.into(), settings.bool_dtype)),
+        Ste::Clipped => {
+            let shape = x.shape();
+            let groups = shape.num_elements() / call.scale.group_len(shape.num_elements());
+            let flat = B::float_reshape(x.clone(), Shape::from([groups, shape.num_elements() / groups]));
+            let scaled = match call.scale {
+                ScaleSource::Fixed([scale, _]) => B::float_mul_scalar(flat, scale.into()),
+                ScaleSource::Dynamic(rule) => {
+                    let scales = B::scales(x.clone(), rule);
+                    let scale = B::float_slice(scales, &[(0..groups).into(), (0..1).into()]);
+                    B::float_mul(flat, scale)
+                }
+            };
+            let max = call.format.max_finite();
+            let beyond = B::float_greater_elem(B::float_abs(scaled), max.into(), settings.bool_dtype);
+            Some(B::bool_reshape(beyond, shape))
+        }
+    }
+}
+
+impl<B: FormatOps, C: CheckpointStrategy> FormatOps for Autodiff<B, C> {
     fn fake_quant(
         x: FloatTensor<Self>,
-        scales: FloatTensor<Self>,
-        format: Arc<DeviceFormat>,
-        call: RoundingCall,
-    ) -> (FloatTensor<Self>, IntTensor<Self>, FloatTensor<Self>) {
+        call: Arc<Call>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let node = x.node();
-        let (y, counts, sums) = B::fake_quant(x.into_primitive(), scales.into_primitive(), format, call);
+        let x = x.into_primitive();
+        let constant = <Self as burn::backend::AutodiffBackend>::from_inner;
         let y = match <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
             .compute_bound()
             .stateful()
         {
-            OpsKind::Tracked(prep) => prep.finish((), y),
-            OpsKind::UnTracked(prep) => prep.finish(y),
+            OpsKind::Tracked(prep) => {
+                let blocked = blocked::<B>(&x, &call);
+                let (y, words, sums) = B::fake_quant(x, call);
+                (prep.finish(blocked, y), constant(words), constant(sums))
+            }
+            OpsKind::UnTracked(prep) => {
+                let (y, words, sums) = B::fake_quant(x, call);
+                (prep.finish(y), constant(words), constant(sums))
+            }
         };
-        (y, counts, <Self as burn::backend::AutodiffBackend>::from_inner(sums))
+        y
+    }
+
+    fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
+        <Self as burn::backend::AutodiffBackend>::from_inner(B::scales(x.into_primitive(), rule))
+    }
+
+    fn round_gradient(
+        x: FloatTensor<Self>,
+        words: FloatTensor<Self>,
+        sums: FloatTensor<Self>,
+        call: Arc<Call>,
+    ) -> FloatTensor<Self> {
+        grad::round_gradient_autodiff::<B, C>(x, words, sums, call)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use altgrad_plugin_api::QuantStats;
-use burn::tensor::{Int, Tensor, Transaction};
+use burn::tensor::{Tensor, Transaction};
 
 use super::DeviceFormat;
 use crate::diagnostic::Diagnostic;
@@ -15,9 +15,9 @@ pub struct Unread {
     pub format: Arc<DeviceFormat>,
     /// Elements rounded.
     pub elements: u64,
-    /// u32 words, [`DeviceFormat::statistics_shape`] of them.
-    pub counts: Tensor<1, Int>,
-    /// f32, as many as the shape says.
+    /// u32 words as the bit patterns of f32: `[words]`.
+    pub words: Tensor<1>,
+    /// f32 sums: `[sums]`.
     pub sums: Tensor<1>,
 }
 
@@ -47,7 +47,7 @@ pub fn read(unread: Vec<Unread>) -> Result<Vec<Seen>, Diagnostic> {
         unread.iter().map(|call| (call.format.clone(), call.elements)).collect();
     let mut transaction = Transaction::default();
     for call in unread {
-        transaction = transaction.register(call.counts).register(call.sums);
+        transaction = transaction.register(call.words).register(call.sums);
     }
     let data = transaction.try_execute().map_err(|error| {
         Diagnostic::run(format!("the device failed while the statistics of a step were read: {error}"))
@@ -58,11 +58,12 @@ pub fn read(unread: Vec<Unread>) -> Result<Vec<Seen>, Diagnostic> {
     }
     let data = data?;
     let (pairs, _) = data.as_chunks::<2>();
-    let seen = formats.into_iter().zip(pairs).map(|((format, elements), [counts, sums])| {
+    let seen = formats.into_iter().zip(pairs).map(|((format, elements), [words, sums])| {
         let unreadable = |error| Diagnostic::run(format!("statistics are not what was asked for: {error:?}"));
-        let counts = counts.as_slice::<u32>().map_err(unreadable)?;
+        let words = words.as_slice::<f32>().map_err(unreadable)?;
+        let words: Vec<u32> = words.iter().map(|word| word.to_bits()).collect();
         let sums = sums.as_slice::<f32>().map_err(unreadable)?;
-        Ok(Seen { elements, stats: format.read_stats(counts, sums)? })
+        Ok(Seen { elements, stats: format.read_stats(&words, sums)? })
     });
     seen.collect()
 }

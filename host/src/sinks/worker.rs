@@ -160,5 +160,5 @@ fn metrics(values: &[(MetricName, f64)]) -> Vec<Metric<'_>> {
 }
 
 fn api_name(name: &MetricName) -> ApiName<'_> {
-    ApiName { name: name.name.into(), timing: name.nature == Nature::Timing }
+    ApiName { name: name.name.as_ref().into(), timing: name.nature == Nature::Timing }
 }

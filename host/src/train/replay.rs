@@ -163,10 +163,11 @@ impl Recording {
             }
             let norm = clip::by_global_norm(&mut gradients.grads, self.config.grad_clip)?;
             let lr = schedule.lr(step as u64);
-            trainer.update(gradients.grads, lr)?;
+            let loss = gradients.loss;
+            trainer.update(gradients, lr)?;
             replayed.push(ReplayedStep {
-                loss: gradients.loss,
-                loss_error: (gradients.loss - recorded.loss).abs(),
+                loss,
+                loss_error: (loss - recorded.loss).abs(),
                 grad_norm: norm.before,
                 grad_norm_error: (norm.before - recorded.grad_norm).abs(),
                 lr_error: (lr - recorded.lr).abs() / recorded.lr,

@@ -131,24 +131,25 @@ fn steps(
         let first = step * accum as u64;
         let batches = (0..accum).map(|index| plan.batches.train(first + index as u64));
         let mut gradients = plan.trainer.gradients(batches, first)?;
-        check_quantizer(plan, Some(&mut record))?;
+        metrics::quant::record(&mut record, plan.trainer.quant.sites(), &gradients.seen);
         let norm = clip::by_global_norm(&mut gradients.grads, plan.config.train.grad_clip)?;
         let lr = plan.schedule.lr(step);
-        plan.trainer.update(gradients.grads, lr)?;
+        let loss = gradients.loss;
+        plan.trainer.update(gradients, lr)?;
         let elapsed = started.elapsed();
 
-        metrics::train::record_step(&mut record, gradients.loss, norm, lr);
+        metrics::train::record_step(&mut record, loss, norm, lr);
         metrics::train::record_speed(&mut record, tokens, elapsed);
         sinks.write(record);
         report.steps = step + 1;
-        report.final_loss = Some(gradients.loss);
+        report.final_loss = Some(loss);
         report.tokens += tokens;
         report.training_time += elapsed;
-        progress.step(step + 1, last, gradients.loss, report);
+        progress.step(step + 1, last, loss, report);
         for fault in sinks.new_faults() {
             progress.say(&format!("{fault}\n  training goes on without this sink"));
         }
-        nan_steps = if gradients.loss.is_nan() { nan_steps + 1 } else { 0 };
+        nan_steps = if loss.is_nan() { nan_steps + 1 } else { 0 };
         if nan_steps == NAN_PATIENCE {
             return Err(Diagnostic::run(format!(
                 "the loss was NaN for {NAN_PATIENCE} steps, the last one step {step}"
@@ -167,18 +168,7 @@ fn steps(
 /// Held-out loss with the weights as training sees them.
 fn validate(plan: &Plan) -> Result<f64, Diagnostic> {
     let batches = (0..plan.config.train.eval_batches as u64).map(|index| plan.batches.validation(index));
-    let loss = plan.trainer.loss(batches)?;
-    check_quantizer(plan, None)?;
-    Ok(loss)
-}
-
-/// Raises a fault of the quantizer's calls; records what they saw, if asked.
-fn check_quantizer(plan: &Plan, record: Option<&mut MetricRecord>) -> Result<(), Diagnostic> {
-    let seen = plan.trainer.quant.read_seen()?;
-    if let (Some(record), Some(seen)) = (record, seen) {
-        metrics::quant::record(record, &seen);
-    }
-    Ok(())
+    plan.trainer.loss(batches)
 }
 
 fn open(plan: &mut Plan, folder: &RunFolder) -> Result<Sinks, Diagnostic> {

@@ -7,7 +7,7 @@ use crate::{
     data::Batch,
     diagnostic::Diagnostic,
     model::{Dropout, Forward, Gpt, Params, params},
-    quant::WeightQuant,
+    quant::{Quant, Seen},
 };
 
 /// Everything a step reads and writes.
@@ -16,8 +16,8 @@ pub struct Trainer {
     pub gpt: Gpt,
     /// The parameters.
     pub params: Params,
-    /// How linear layers read their weights.
-    pub quant: WeightQuant,
+    /// What linear layers round.
+    pub quant: Quant,
     /// The optimizer.
     pub optimizer: OptimizerRun,
     /// Probability of dropout in training.
@@ -33,6 +33,8 @@ pub struct Gradients {
     pub loss: f64,
     /// `[n]` each.
     pub grads: Vec<Tensor<1>>,
+    /// What each of the quantizer's sites saw.
+    pub seen: Vec<Option<Seen>>,
 }
 
 impl Trainer {
@@ -57,11 +59,17 @@ impl Trainer {
                 .iter()
                 .map(|value| Tensor::from_inner(value.clone()).require_grad())
                 .collect();
-            let pass =
-                Forward { layout: &self.params.layout, weights: &weights, quant: &self.quant, dropout };
+            let pass = Forward {
+                layout: &self.params.layout,
+                weights: &weights,
+                quant: &self.quant,
+                micro_batch: index as u64,
+                dropout,
+            };
             // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
             let scaled = self.gpt.loss(&pass, &batch).mul_scalar(share);
             let tape = scaled.backward();
+            self.quant.collect(&tape);
             let grads = weights.iter().zip(&self.params.layout.specs).map(|(weight, spec)| {
                 weight.grad(&tape).ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))
             });
@@ -73,7 +81,9 @@ impl Trainer {
             };
             loss += f64::from(params::read_f32(scaled.inner())?[0]);
         }
-        Ok(Gradients { loss, grads: sums })
+        let seen = self.quant.read()?;
+        self.quant.record(&seen);
+        Ok(Gradients { loss, grads: sums, seen })
     }
 
     /// Mean loss over held-out batches, with the weights as training sees them. Touches no training state.
@@ -87,11 +97,14 @@ impl Trainer {
                 layout: &self.params.layout,
                 weights: &self.params.values,
                 quant: &self.quant,
+                micro_batch: 0,
                 dropout: Dropout::off(),
             };
             sum += f64::from(params::read_f32(self.gpt.loss(&pass, &batch))?[0]);
             count += 1;
         }
+        // Evaluation leaves no trace in scales; a fault of a format is one all the same.
+        self.quant.read()?;
         Ok(sum / f64::from(count))
     }
 
@@ -99,8 +112,9 @@ impl Trainer {
     ///
     /// # Errors
     /// The optimizer plugin failed.
-    pub fn update(&mut self, grads: Vec<Tensor<1>>, lr: f64) -> Result<(), Diagnostic> {
-        self.optimizer.step(&mut self.params, grads, &self.quant, lr)
+    pub fn update(&mut self, gradients: Gradients, lr: f64) -> Result<(), Diagnostic> {
+        let Gradients { grads, seen, .. } = gradients;
+        self.optimizer.step(&mut self.params, grads, |id| self.quant.grid(id, &seen), lr)
     }
 
     /// The parameters, in the layout's order. Reads the device.

@@ -2,14 +2,13 @@
 //!
 //! States are host-owned buffers the plugin declared; the host stores them without knowing what they mean.
 
-use altgrad_plugin_api::{DType, StepScalars};
+use altgrad_plugin_api::{DType, FormatSpec, StepScalars};
 use burn::tensor::Tensor;
 
 use crate::{
     diagnostic::Diagnostic,
-    model::{Layout, Params, params},
+    model::{Layout, Params, layout::ParamId, params},
     plugins::{OptimizerPlugin, instance::ParamUpdate},
-    quant::WeightQuant,
 };
 
 /// An optimizer and its states.
@@ -45,15 +44,15 @@ impl OptimizerRun {
         Ok(Self { plugin, states, updates: 0 })
     }
 
-    /// Updates all parameters in place. Reads the device once a parameter where that is not the CPU.
+    /// Updates all parameters in place; `grid` knows the rounded ones' grids and scales. Reads the device once a parameter where that is not the CPU.
     ///
     /// # Errors
     /// The plugin failed; parameters before the one at fault are updated, the others are not.
-    pub fn step(
+    pub fn step<'a>(
         &mut self,
         params: &mut Params,
         grads: Vec<Tensor<1>>,
-        quant: &WeightQuant,
+        grid: impl Fn(ParamId) -> Option<(&'a FormatSpec, f32)>,
         lr: f64,
     ) -> Result<(), Diagnostic> {
         self.updates += 1;
@@ -71,7 +70,7 @@ impl OptimizerRun {
                 grad: &grad,
                 states: states.iter_mut().map(Vec::as_mut_slice).collect(),
                 scalars,
-                grid: quant.grid(id),
+                grid: grid(id),
             });
             params.values[id] = params::flat(param, &device);
             result.map_err(|error| error.at(&spec.name))?;

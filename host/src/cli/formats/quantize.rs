@@ -10,9 +10,9 @@ use crate::{
     config::DeviceChoice,
     device::ComputeDevice,
     diagnostic::Diagnostic,
-    metrics::{self, MetricRecord},
+    metrics,
     model::params,
-    quant::{DeviceFormat, RoundingCall, Seen, op, seen},
+    quant::{Call, DeviceFormat, ScaleSource, Seen, op, seen},
 };
 
 /// `altgrad-host formats quantize`.
@@ -71,21 +71,23 @@ pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
     let source = read(args)?;
     let device = ComputeDevice::open(args.device)?;
     let key = RandomKey { seed: args.seed, ..RandomKey::default() };
-    let call = RoundingCall { rounding: args.rounding.into(), key };
-    let format = DeviceFormat::new(Arc::new(format), &device, &[call.rounding])?;
-    let scales = op::scales(args.scale, &device.tensors);
-    let rounded = op::fake_quant(params::flat(source, &device.tensors), scales, &format, call);
+    let format = DeviceFormat::new(Arc::new(format), &device, &[args.rounding.into()])?;
+    let call = Call {
+        rounding: args.rounding.into(),
+        key,
+        scale: ScaleSource::Fixed([args.scale, 1.0 / args.scale]),
+        ..Call::plain(format)
+    };
+    let rounded = op::fake_quant(params::flat(source, &device.tensors), call);
     let seen: Seen = seen::read(vec![rounded.seen])?.into_iter().next().unwrap_or_default();
     let rounded = params::read_f32(rounded.values)?;
     let bytes: Vec<u8> = rounded.iter().flat_map(|value| value.to_le_bytes()).collect();
     fs::write(&args.output, bytes).map_err(|error| {
         Diagnostic::run(format!("cannot write the output ({error})")).at(args.output.display())
     })?;
-    let mut record = MetricRecord::new(0);
-    metrics::quant::record(&mut record, &seen);
     println!("{} elements, amax {}", seen.elements, seen.stats.amax);
-    for (name, value) in record.values {
-        println!("{} {value}", name.name);
+    for (name, value) in metrics::quant::values(&seen) {
+        println!("quant/{name} {value}");
     }
     Ok(ExitCode::SUCCESS)
 }

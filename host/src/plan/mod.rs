@@ -2,26 +2,24 @@
 //!
 //! The last place that says no: after it, only the machine can fail. It writes nothing.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+mod quant;
 
-use wildmatch::WildMatch;
+use std::{collections::BTreeSet, path::Path};
 
 use crate::{
-    config::{RoundingChoice, RunConfig, Source},
+    config::{RunConfig, Source},
     data::{Batches, Corpus},
     device::ComputeDevice,
     diagnostic::Diagnostic,
     memory,
     metrics::{self, MetricName},
-    model::{Gpt, GptShape, Layout, Params, layout::ParamId, params, weights},
+    model::{Gpt, GptShape, Layout, Params, params, weights},
     plugins::{
-        FormatPlugin, OptimizerPlugin, Registry, SinkPlugin,
+        OptimizerPlugin, Registry, SinkPlugin,
         instance::{KeyedDiagnostic, OptionTable},
     },
-    quant::{DeviceFormat, WeightQuant},
     train::{Trainer, schedule::Schedule, update::OptimizerRun},
 };
-use altgrad_plugin_api::Rounding;
 
 /// A run, ready to start.
 pub struct Plan {
@@ -65,19 +63,15 @@ impl Plan {
         )
         .map_err(placed)?;
         let sinks = make_sinks(&registry, &config).map_err(placed)?;
-        let format = match &config.quant.weight {
-            Some(name) => Some(FormatPlugin::make(&registry, "quant.weight", name).map_err(placed)?),
-            None => None,
-        };
-        let identities =
-            sinks.iter().map(|sink| &sink.identity).chain(format.iter().map(|format| &format.identity));
-        let used = identities.chain([&optimizer.identity]).map(|identity| identity.library.clone()).collect();
         let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
         memory::check(&config, &shape).map_err(|error| place(error, source, "model"))?;
         let layout = Layout::new(&shape);
-        let quant = weight_quant(&config, &layout, format, &device).map_err(placed)?;
-        let metrics = metrics::names(config.quant.weight.is_some());
+        let quant = quant::quant(&config, &registry, &device, &layout).map_err(placed)?;
+        let metrics = metrics::names(quant.sites());
+        let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
+        let identities = sinks.iter().map(|sink| &sink.identity).chain(formats).chain([&optimizer.identity]);
+        let used = identities.map(|identity| identity.library.clone()).collect();
         let optimizer = OptimizerRun::new(optimizer, &layout)?;
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
@@ -99,10 +93,7 @@ impl Plan {
     #[must_use]
     pub fn summary(&self) -> String {
         let corpus = self.batches.corpus();
-        let quant = match &self.config.quant.weight {
-            Some(format) => format!("weights {format}, {}", self.config.quant.rounding.name()),
-            None => "unquantized fp32".to_string(),
-        };
+        let quant = self.trainer.quant.summary();
         format!(
             "{}: {} parameters, {}, optimizer {}, device {}\ndata: {}, {} training and {} validation tokens",
             self.config.run.name,
@@ -133,44 +124,6 @@ fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkPlugin>
         SinkPlugin::make(registry, &sink.name, OptionTable { key: &key, values: &sink.settings })
     });
     sinks.collect()
-}
-
-fn weight_quant(
-    config: &RunConfig,
-    layout: &Layout,
-    format: Option<FormatPlugin>,
-    device: &ComputeDevice,
-) -> Result<WeightQuant, KeyedDiagnostic> {
-    let Some(format) = format else { return Ok(WeightQuant::off()) };
-    let mut weights: BTreeSet<ParamId> = layout.linear_weights().into_iter().collect();
-    for (index, pattern) in config.quant.exclude.iter().enumerate() {
-        let matcher = WildMatch::new(pattern);
-        let before = weights.len();
-        weights.retain(|&id| !matcher.matches(&layout.specs[id].name));
-        if weights.len() == before {
-            let names: Vec<&str> =
-                layout.linear_weights().iter().map(|&id| layout.specs[id].name.as_str()).take(5).collect();
-            let message = format!("the pattern `{pattern}` at `quant.exclude` matches no quantized weight");
-            let hint = format!("quantized weights are named like {}", names.join(", "));
-            return Err((format!("quant.exclude.{index}"), Diagnostic::config(message).hint(hint)));
-        }
-    }
-    let rounding = match config.quant.rounding {
-        RoundingChoice::NearestEven => Rounding::NearestEven,
-        RoundingChoice::NearestAway => Rounding::NearestAway,
-        RoundingChoice::TowardZero => Rounding::TowardZero,
-        RoundingChoice::Stochastic => Rounding::Stochastic,
-    };
-    let format = DeviceFormat::new(Arc::new(format), device, &[rounding])
-        .map_err(|error| ("quant.weight".to_string(), error))?;
-    if !format.runs_on_device(device) {
-        tracing::warn!(
-            "format `{}` has no kernels for device {}: tensors go to main memory and back",
-            format.plugin().identity.name,
-            device.label
-        );
-    }
-    Ok(WeightQuant::new(format, rounding, weights, config.run.seed))
 }
 
 fn starting_params(config: &RunConfig, layout: Layout, device: &ComputeDevice) -> Result<Params, Diagnostic> {

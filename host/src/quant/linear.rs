@@ -1,0 +1,180 @@
+//! Quantized linear layers: what is rounded before and after their matrix products.
+//!
+//! Forward `y = Q_a(x) Q_w(W)^T`; backward, with `g = Q_g(dL/dy)` rounded once, `dL/dx = g Q_w(W)` and
+//! `dL/dW = g^T Q_a(x)`: the rounded operands are the ones the backward pass uses, because rounding and product are
+//! separate operations (NUMERICS section 4).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, PoisonError},
+};
+
+use altgrad_plugin_api::{FormatSpec, RandomKey};
+use burn::tensor::{Gradients as Tape, Tensor};
+
+use super::{
+    Seen, Unread,
+    grad::{self, Probe},
+    op, seen,
+    site::{Role, Site},
+};
+use crate::{diagnostic::Diagnostic, model::layout::ParamId};
+
+/// Place of a site in [`Quant::sites`].
+pub type SiteId = usize;
+
+/// How linear layers compute: which of their tensors are rounded, and what rounding saw.
+#[derive(Debug, Default)]
+pub struct Quant {
+    sites: Vec<Site>,
+    /// The sites of a layer, by its weight.
+    layers: BTreeMap<(ParamId, Role), SiteId>,
+    seed: u64,
+    step: u64,
+    /// Calls since the last reading.
+    pending: Mutex<Vec<(SiteId, Pending)>>,
+}
+
+/// Statistics that are somewhere on the device.
+#[derive(Debug)]
+enum Pending {
+    Here(Unread),
+    AfterBackward(Probe),
+}
+
+impl Quant {
+    /// Linear layers without rounding.
+    #[must_use]
+    pub fn off() -> Self {
+        Self::default()
+    }
+
+    /// Rounding at these sites; each belongs to a layer, given by its weight.
+    #[must_use]
+    pub fn new(sites: Vec<(ParamId, Site)>, seed: u64) -> Self {
+        let layers =
+            sites.iter().enumerate().map(|(id, (weight, site))| ((*weight, site.role), id)).collect();
+        let sites = sites.into_iter().map(|(_, site)| site).collect();
+        Self { sites, layers, seed, step: 0, pending: Mutex::default() }
+    }
+
+    /// The sites, in the order of [`Self::read`]'s results.
+    #[must_use]
+    pub fn sites(&self) -> &[Site] {
+        &self.sites
+    }
+
+    /// What is rounded, in a line for people: `weights E4M3, activations E4M3, gradients E5M2`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let plural = |role| match role {
+            Role::Weight => "weights",
+            Role::Activation => "activations",
+            Role::Grad => "gradients",
+        };
+        let mut parts = Vec::new();
+        for role in Role::ALL {
+            let of_role = self.sites.iter().filter(|site| site.role == role);
+            let formats: BTreeSet<&str> =
+                of_role.map(|site| site.format.plugin().identity.name.as_str()).collect();
+            if !formats.is_empty() {
+                let formats: Vec<&str> = formats.into_iter().collect();
+                parts.push(format!("{} {}", plural(role), formats.join("/")));
+            }
+        }
+        if parts.is_empty() { "unquantized fp32".into() } else { parts.join(", ") }
+    }
+
+    /// Says which step the next calls belong to: stochastic rounding draws anew each step.
+    pub fn begin_step(&mut self, step: u64) {
+        self.step = step;
+    }
+
+    /// `x W^T` with the layer's rounding. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`, result `[tokens, out]`.
+    /// `micro_batch` counts within the step.
+    #[must_use]
+    pub fn linear(&self, layer: ParamId, x: Tensor<2>, weight: Tensor<2>, micro_batch: u64) -> Tensor<2> {
+        // A weight is the same in all micro-batches of a step, and rounded the same.
+        let weight = self.round(layer, Role::Weight, weight, 0);
+        let x = self.round(layer, Role::Activation, x, micro_batch);
+        let y = x.matmul(weight.transpose());
+        let Some((id, site)) = self.site(layer, Role::Grad) else { return y };
+        // Without a graph there is no gradient to round.
+        if !y.device().is_autodiff() {
+            return y;
+        }
+        let (y, probe) = grad::round_gradient(y, site.call(self.key(id, micro_batch)));
+        self.note(id, Pending::AfterBackward(probe));
+        y
+    }
+
+    fn round(&self, layer: ParamId, role: Role, x: Tensor<2>, micro_batch: u64) -> Tensor<2> {
+        let Some((id, site)) = self.site(layer, role) else { return x };
+        let rounded = op::fake_quant(x, site.call(self.key(id, micro_batch)));
+        self.note(id, Pending::Here(rounded.seen));
+        rounded.values
+    }
+
+    fn site(&self, layer: ParamId, role: Role) -> Option<(SiteId, &Site)> {
+        let id = *self.layers.get(&(layer, role))?;
+        Some((id, &self.sites[id]))
+    }
+
+    fn key(&self, site: SiteId, micro_batch: u64) -> RandomKey {
+        let tensor = micro_batch * self.sites.len() as u64 + site as u64;
+        RandomKey { seed: self.seed, step: self.step, tensor, offset: 0 }
+    }
+
+    fn note(&self, site: SiteId, pending: Pending) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).push((site, pending));
+    }
+
+    /// Puts the statistics of gradients, which `tape` holds, beside the others.
+    pub fn collect(&self, tape: &Tape) {
+        for (_, pending) in self.pending.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            if let Pending::AfterBackward(probe) = pending
+                && let Some(unread) = probe.read(tape)
+            {
+                *pending = Pending::Here(unread);
+            }
+        }
+    }
+
+    /// What each site saw since the last reading: one entry a site, `None` where nothing came by. Reads the device
+    /// once, and not at all without sites.
+    ///
+    /// # Errors
+    /// A call failed, or the device did.
+    pub fn read(&self) -> Result<Vec<Option<Seen>>, Diagnostic> {
+        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        let (ids, unread): (Vec<SiteId>, Vec<Unread>) = pending
+            .into_iter()
+            .filter_map(|(id, pending)| match pending {
+                Pending::Here(unread) => Some((id, unread)),
+                Pending::AfterBackward(_) => None,
+            })
+            .unzip();
+        let mut sites: Vec<Option<Seen>> = vec![None; self.sites.len()];
+        for (id, seen) in ids.into_iter().zip(seen::read(unread)?) {
+            sites[id].get_or_insert_default().merge(&seen);
+        }
+        Ok(sites)
+    }
+
+    /// Remembers what a training step saw, for the scales of later steps.
+    pub fn record(&self, seen: &[Option<Seen>]) {
+        for (site, seen) in self.sites.iter().zip(seen) {
+            if let Some(seen) = seen {
+                site.record(seen);
+            }
+        }
+    }
+
+    /// The grid of a weight and its scale at a step that saw `seen`, if it is rounded with one scale.
+    #[must_use]
+    pub fn grid(&self, weight: ParamId, seen: &[Option<Seen>]) -> Option<(&FormatSpec, f32)> {
+        let (id, site) = self.site(weight, Role::Weight)?;
+        let scale = site.used_scale(seen.get(id)?.as_ref()?)?;
+        Some((&site.format.plugin().spec, scale))
+    }
+}

@@ -1,0 +1,103 @@
+//! Scales: which power brings a tensor's values into a format's range.
+//!
+//! `scale = max_finite / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse
+//! are normal numbers; 1 where there is no finite value but zero. Definitions: NUMERICS section 3.
+
+/// Largest scale; its inverse is the smallest.
+const LARGEST: f32 = f32::from_bits((127 + 126) << 23);
+
+/// How scales follow from values: dynamic scaling.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScaleRule {
+    /// Largest finite value of the format.
+    pub max_finite: f32,
+    /// Binades left free above amax.
+    pub margin: i32,
+    /// Whether scales are rounded down to powers of two.
+    pub pow2: bool,
+    /// Consecutive elements that share a scale; divides the tensor's length. `None`: the whole tensor.
+    pub group: Option<usize>,
+}
+
+impl ScaleRule {
+    /// The scale for a largest finite magnitude, and its inverse rounded once.
+    #[must_use]
+    pub fn scale(&self, amax: f32) -> [f32; 2] {
+        if amax == 0.0 {
+            return [1.0, 1.0];
+        }
+        // A power of two changes no significand: the division below is the only rounding.
+        let scale = (self.numerator() / amax).clamp(1.0 / LARGEST, LARGEST);
+        let scale = if self.pow2 { f32::from_bits(scale.to_bits() & 0x7f80_0000) } else { scale };
+        [scale, 1.0 / scale]
+    }
+
+    /// `max_finite * 2^-margin`.
+    pub(super) fn numerator(&self) -> f32 {
+        (f64::from(self.max_finite) * 2f64.powi(-self.margin)) as f32
+    }
+
+    /// Elements a group, for a tensor of `elements`.
+    #[must_use]
+    pub fn group_len(&self, elements: usize) -> usize {
+        self.group.unwrap_or(elements).max(1)
+    }
+}
+
+/// Where a call's scales come from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ScaleSource {
+    /// One for the whole tensor: scale and inverse.
+    Fixed([f32; 2]),
+    /// From the tensor's own values, now.
+    Dynamic(ScaleRule),
+}
+
+impl ScaleSource {
+    /// Values as they are.
+    pub const ONE: Self = Self::Fixed([1.0, 1.0]);
+
+    /// Elements that share a scale, for a tensor of `elements`.
+    #[must_use]
+    pub fn group_len(&self, elements: usize) -> usize {
+        match self {
+            Self::Fixed(_) => elements.max(1),
+            Self::Dynamic(rule) => rule.group_len(elements),
+        }
+    }
+}
+
+/// Largest finite magnitude; 0 if there is none.
+#[must_use]
+pub fn amax(values: &[f32]) -> f32 {
+    const INFINITY: u32 = 0x7f80_0000;
+    let finite = |bits: u32| if bits < INFINITY { bits } else { 0 };
+    // Magnitudes of f32 compare like their bits.
+    f32::from_bits(values.iter().fold(0, |most, x| most.max(finite(x.to_bits() & 0x7fff_ffff))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const E4M3: ScaleRule = ScaleRule { max_finite: 448.0, margin: 0, pow2: false, group: None };
+
+    #[test]
+    fn amax_meets_the_largest_value() {
+        assert_eq!(E4M3.scale(2.0), [224.0, 1.0 / 224.0]);
+        assert_eq!(ScaleRule { margin: 1, ..E4M3 }.scale(2.0)[0], 112.0);
+        assert_eq!(ScaleRule { margin: -1, ..E4M3 }.scale(2.0)[0], 448.0);
+        assert_eq!(ScaleRule { pow2: true, ..E4M3 }.scale(2.0), [128.0, 1.0 / 128.0]);
+    }
+
+    #[test]
+    fn no_value_and_extreme_values_have_a_scale() {
+        assert_eq!(E4M3.scale(0.0), [1.0, 1.0]);
+        assert_eq!(amax(&[0.0, f32::NAN, f32::NEG_INFINITY]), 0.0);
+        assert_eq!(amax(&[-3.0, f32::NAN, f32::INFINITY, 2.0]), 3.0);
+        // E7M0's largest value over f32's smallest: beyond f32.
+        let e7m0 = ScaleRule { max_finite: 2f32.powi(64), ..E4M3 };
+        assert_eq!(e7m0.scale(f32::from_bits(1)), [2f32.powi(126), 2f32.powi(-126)]);
+        assert_eq!(E4M3.scale(f32::MAX)[0], 448.0 / f32::MAX);
+    }
+}
