@@ -1,7 +1,8 @@
 //! Device kernels as text: what a plugin hands over so that the host can launch it.
 //!
 //! A kernel is compiled to CUDA C++ or WGSL when the plugin is built; the host compiles the text for
-//! its device and launches it on its own client. No tensor-library type crosses.
+//! its device and launches it on its own client. No tensor-library type crosses. How a plugin may keep its texts and choose
+//! among them: [`table`].
 //!
 //! Calling convention of the text:
 //! - CUDA: `extern "C" __global__ void entry(T0* b0, .., const __grid_constant__ info_st info)`, buffers
@@ -13,7 +14,13 @@
 //! - Less than 2^31 elements a launch.
 //! - Shared memory is declared in the text; none is dynamic.
 //!
+//! A plugin that offers an operation has a text of `vector` 1 for it, which takes any length.
+//!
 //! Arguments of the format operations:
+//! - Fake quantization has `SOURCE`, `DESTINATION`, `PARAMETERS` and `STATISTICS` (with a mask, `MASK` too), encoding
+//!   `SOURCE`, `CODES` and `PARAMETERS`, decoding `CODES` and `DESTINATION`, the histogram `CODES` and `HISTOGRAM`. Each may
+//!   have `STATISTICS` and `PARTIAL_SUMS` besides.
+//! - Fake quantization counts every field of [`QuantStats`](crate::QuantStats).
 //! - `PARAMETERS` is `[scale, inv_scale]`.
 //! - Scalars are the random key, [`RandomKey::scalars`]: any values do for modes other than stochastic. A stochastic
 //!   launch with `vector` 4 needs a key whose offset is a multiple of 4.
@@ -28,6 +35,7 @@ use abi_stable::{
 use crate::{DType, RandomKey, Rounding};
 
 mod launch;
+pub mod table;
 
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal),+ $(,)? }) => {

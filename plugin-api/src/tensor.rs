@@ -29,6 +29,8 @@ impl DType {
     pub const BF16: Self = Self { code: 4, bits: 16, lanes: 1 };
     /// Unsigned 16-bit integer, the type of number-format codes.
     pub const U16: Self = Self { code: 1, bits: 16, lanes: 1 };
+    /// Unsigned 32-bit integer, the type of codes and counters in kernels.
+    pub const U32: Self = Self { code: 1, bits: 32, lanes: 1 };
 }
 
 /// Where a tensor's memory is: DLPack's `DLDevice`.
