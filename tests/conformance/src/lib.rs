@@ -108,7 +108,7 @@ macro_rules! __each_check {
             [stochastic_independence, random, "neighbouring elements, consecutive steps, tensors and seeds are uncorrelated"]
             [sqnr_law, laws, "signal to noise on amax-scaled Gaussian data, for the formats with a known value"]
             [shrinkage_law, laws, "shrinkage on amax-scaled Gaussian data, for the formats with a known value"]
-            [kernels, kernels, "a kernel text is whole: entry, buffers, info block, statistics, within the target's limits"]
+            [kernels, kernels, "kernel texts are whole: entry, buffers, info block, statistics, limits of the target, any length"]
         }
     };
 }

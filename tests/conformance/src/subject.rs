@@ -140,12 +140,18 @@ impl Instance {
     }
 
     /// [`Format::spec`].
-    pub(crate) fn spec(&self) -> Called<FormatSpec> {
+    ///
+    /// # Errors
+    /// The plugin's own.
+    pub fn spec(&self) -> Called<FormatSpec> {
         self.object.spec().into_result()
     }
 
     /// [`Format::fake_quant`].
-    pub(crate) fn fake_quant(
+    ///
+    /// # Errors
+    /// The plugin's own, or the lengths are impossible.
+    pub fn fake_quant(
         &self,
         src: &[f32],
         dst: &mut [f32],
@@ -158,21 +164,30 @@ impl Instance {
     }
 
     /// [`Format::encode`].
-    pub(crate) fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Called<()> {
+    ///
+    /// # Errors
+    /// The plugin's own, or the lengths are impossible.
+    pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Called<()> {
         let (src_shape, dst_shape) = (shape(src), shape(dst));
         let (src, dst) = (TensorView::new(src, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
         self.object.encode(src, dst, params).into_result()
     }
 
     /// [`Format::decode`].
-    pub(crate) fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Called<()> {
+    ///
+    /// # Errors
+    /// The plugin's own, or the lengths are impossible.
+    pub fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Called<()> {
         let (src_shape, dst_shape) = (shape(codes), shape(dst));
         let (codes, dst) = (TensorView::new(codes, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
         self.object.decode(codes, dst).into_result()
     }
 
     /// [`Format::kernel`].
-    pub(crate) fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Called<Option<KernelText>> {
+    ///
+    /// # Errors
+    /// The plugin's own.
+    pub fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Called<Option<KernelText>> {
         let text: RResult<ROption<KernelText>, PluginError> = self.object.kernel(op, target);
         text.into_result().map(ROption::into_option)
     }

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use altgrad_conformance::{Subject, Verdict, check, checks};
 use altgrad_format_kit::MinifloatFormat;
 use altgrad_plugin_api::{
-    Config, Descriptor, Domain, Format, FormatSpec, KernelLanguage, KernelOp, KernelTarget, KernelText,
-    OptionSpec, PluginError, QuantParams, QuantStats, RandomKey, Rounding,
+    BufferRole, Config, DType, Descriptor, Domain, Format, FormatSpec, InfoField, InfoKind, KernelBuffer,
+    KernelLanguage, KernelOp, KernelTarget, KernelText, OptionSpec, PluginError, QuantParams, QuantStats,
+    RandomKey, Rounding,
 };
 use common::named;
 
@@ -46,6 +47,9 @@ mod fault {
         PerTensor,
         Clustered,
         LongKernel,
+        WideKernel,
+        DeafKernel,
+        LooseKernel,
         NoisyHistogram,
         BadDecode,
         BadEncode,
@@ -182,19 +186,38 @@ impl<const F: u32> Format for Mutant<F> {
         self.sound.decode(&low, dst)
     }
 
-    fn kernel(&self, _: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        Ok((F == LongKernel && target.language == KernelLanguage::CUDA).then(|| KernelText {
-            language: KernelLanguage::CUDA,
-            entry: "round".into(),
-            source: "void other() {}".into(),
-            cube_dim: [32, 1, 1],
-            vector: 1,
-            buffers: Vec::new().into(),
-            info: Vec::new().into(),
-            info_words: 0,
-            statistics: Vec::new().into(),
-            partial_sums: Vec::new().into(),
-        }))
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+        let mut text = decoder();
+        match F {
+            LongKernel => text.source = "void other() {}".into(),
+            WideKernel => text.vector = 4,
+            DeafKernel => text.buffers[0].role = BufferRole::SOURCE,
+            LooseKernel => text.info.push(text.info[0].clone()),
+            _ => return Ok(None),
+        }
+        let offered = op == KernelOp::DECODE && target.language == text.language;
+        Ok((offered && text.vector <= target.vector).then_some(text))
+    }
+}
+
+/// A text as it should be, of a kernel that decodes.
+fn decoder() -> KernelText {
+    let buffer = |role, dtype, reads| KernelBuffer { role, index: 0, dtype, reads, writes: !reads };
+    KernelText {
+        language: KernelLanguage::CUDA,
+        entry: "decode".into(),
+        source: "void decode() {}".into(),
+        cube_dim: [32, 1, 1],
+        vector: 1,
+        buffers: vec![
+            buffer(BufferRole::CODES, DType::U32, true),
+            buffer(BufferRole::DESTINATION, DType::F32, false),
+        ]
+        .into(),
+        info: vec![InfoField { offset: 0, kind: InfoKind::BUFFER_LEN, index: 0, divisor: 1 }].into(),
+        info_words: 1,
+        statistics: Vec::new().into(),
+        partial_sums: Vec::new().into(),
     }
 }
 
@@ -254,7 +277,14 @@ fn faults_of_calls() {
     found::<Panics>(&["strange_arguments"], "what a scale");
     found::<PanicsOnText>(&["options"], "panicked in `new`");
     found::<BadDefault>(&["descriptor"], "must be between 0 and 1");
+}
+
+#[test]
+fn faults_of_kernel_texts() {
     found::<LongKernel>(&["kernels"], "does not contain its entry");
+    found::<WideKernel>(&["kernels"], "none for vector 1");
+    found::<DeafKernel>(&["kernels"], "it lacks a buffer BufferRole(5) with reads true");
+    found::<LooseKernel>(&["kernels"], "two fields lie there");
 }
 
 #[test]

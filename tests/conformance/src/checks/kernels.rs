@@ -2,55 +2,66 @@
 //!
 //! Whether they compute the right thing needs a device and is not asked here.
 
+use std::collections::HashSet;
+
 use altgrad_plugin_api::{
-    BufferRole, ErrorKind, KernelLanguage, KernelOp, KernelTarget, KernelText, QuantStats, RandomKey,
-    Rounding,
+    BufferRole, DType, ErrorKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
+    QuantStats, RandomKey, Rounding,
 };
 
 use crate::{Instance, Outcome, Subject, Verdict, subject::said};
 
-const OPS: [(&str, KernelOp); 5] = [
-    ("fake_quant", KernelOp::FAKE_QUANT),
-    ("fake_quant_mask", KernelOp::FAKE_QUANT_MASK),
-    ("encode", KernelOp::ENCODE),
-    ("decode", KernelOp::DECODE),
-    ("histogram", KernelOp::HISTOGRAM),
+/// A role, and whether the kernel has to read and to write it.
+type Access = (BufferRole, bool, bool);
+
+const SOURCE: Access = (BufferRole::SOURCE, true, false);
+const DESTINATION: Access = (BufferRole::DESTINATION, false, true);
+const PARAMETERS: Access = (BufferRole::PARAMETERS, true, false);
+const STATISTICS: Access = (BufferRole::STATISTICS, false, true);
+const CODES_IN: Access = (BufferRole::CODES, true, false);
+const CODES_OUT: Access = (BufferRole::CODES, false, true);
+const HISTOGRAM: Access = (BufferRole::HISTOGRAM, true, true);
+const MASK: Access = (BufferRole::MASK, false, true);
+
+/// Each operation's name and the buffers it cannot do without.
+const OPS: [(&str, KernelOp, &[Access]); 5] = [
+    ("fake_quant", KernelOp::FAKE_QUANT, &[SOURCE, DESTINATION, PARAMETERS, STATISTICS]),
+    ("fake_quant_mask", KernelOp::FAKE_QUANT_MASK, &[SOURCE, DESTINATION, PARAMETERS, STATISTICS, MASK]),
+    ("encode", KernelOp::ENCODE, &[SOURCE, CODES_OUT, PARAMETERS]),
+    ("decode", KernelOp::DECODE, &[CODES_IN, DESTINATION]),
+    ("histogram", KernelOp::HISTOGRAM, &[CODES_IN, HISTOGRAM]),
 ];
+
+/// What fake quantization counts: the fields of [`QuantStats`].
+const STATISTICS_NAMES: [&str; 8] =
+    ["amax", "overflow", "underflow", "nan", "nonzero", "sum_x2", "sum_err2", "sum_x_xhat"];
 
 const MODES: [Rounding; 4] =
     [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Stochastic];
 
-fn targets() -> Vec<(String, KernelTarget)> {
-    let mut targets = Vec::new();
-    for (name, language, architecture) in
-        [("CUDA", KernelLanguage::CUDA, 90), ("WGSL", KernelLanguage::WGSL, 0)]
-    {
-        for vector in [1, 4] {
-            let target = KernelTarget {
-                language,
-                architecture,
-                vector,
-                plane: [32, 32],
-                max_units_per_cube: 256,
-                max_shared_bytes: 16 << 10,
-            };
-            targets.push((format!("{name}, vector {vector}"), target));
-        }
+const LANGUAGES: [(&str, KernelLanguage); 2] =
+    [("CUDA", KernelLanguage::CUDA), ("WGSL", KernelLanguage::WGSL)];
+
+/// A device like most.
+fn device(language: KernelLanguage, vector: u32) -> KernelTarget {
+    KernelTarget {
+        language,
+        architecture: if language == KernelLanguage::CUDA { 90 } else { 0 },
+        vector,
+        plane: [32, 32],
+        max_units_per_cube: 256,
+        max_shared_bytes: 16 << 10,
     }
-    targets
 }
 
 pub(crate) fn kernels(subject: &Subject) -> Outcome {
     let instance = subject.instance()?;
     let mut texts = 0;
-    for (target_name, target) in targets() {
-        for (op_name, op) in OPS {
+    for (language_name, language) in LANGUAGES {
+        for (op_name, op, buffers) in OPS {
             for mode in MODES {
-                let at = |fault: String| format!("{op_name} {mode:?} for {target_name}: {fault}");
-                if let Some(text) = asked(&instance, op.with_rounding(mode), &target).map_err(at)? {
-                    whole(&text, &target).map_err(at)?;
-                    texts += 1;
-                }
+                let at = |fault: String| format!("{op_name} {mode:?} for {language_name}, {fault}");
+                texts += offered(&instance, op.with_rounding(mode), language, buffers).map_err(at)?;
             }
         }
     }
@@ -59,6 +70,32 @@ pub(crate) fn kernels(subject: &Subject) -> Outcome {
         Ok(Verdict::Skipped("the format has no kernel text".into()))
     } else {
         Ok(Verdict::Passed)
+    }
+}
+
+/// Looks at an operation's texts for several targets, and counts them.
+fn offered(
+    instance: &Instance,
+    op: KernelOp,
+    language: KernelLanguage,
+    buffers: &[Access],
+) -> Result<usize, String> {
+    let small = KernelTarget { max_units_per_cube: 32, max_shared_bytes: 1 << 10, ..device(language, 4) };
+    let mut found = Vec::new();
+    for target in [device(language, 1), device(language, 2), device(language, 4), small] {
+        let at =
+            |fault: String| format!("vector {}, {} units: {fault}", target.vector, target.max_units_per_cube);
+        if let Some(text) = asked(instance, op, &target).map_err(at)? {
+            whole(&text, &target).and_then(|()| roles(&text, buffers)).map_err(at)?;
+            found.push(target.vector);
+        }
+    }
+    // A tensor of odd length is launched one element at a time.
+    match found.first() {
+        Some(vector) if *vector > 1 => {
+            Err(format!("vector {vector}: there is a text for it, but none for vector 1"))
+        }
+        _ => Ok(found.len()),
     }
 }
 
@@ -73,7 +110,7 @@ fn asked(instance: &Instance, op: KernelOp, target: &KernelTarget) -> Result<Opt
 
 /// A later host may ask for what this plugin does not know: it must say no, and not guess.
 fn unknown_requests(instance: &Instance) -> Result<(), String> {
-    let (_, known) = targets().remove(0);
+    let known = device(KernelLanguage::CUDA, 1);
     let strange = KernelTarget { language: KernelLanguage(99), ..known.clone() };
     for (what, op, target) in [
         ("an unknown language", KernelOp::FAKE_QUANT, &strange),
@@ -105,7 +142,6 @@ fn whole(text: &KernelText, target: &KernelTarget) -> Result<(), String> {
         (text.buffers.is_empty(), "it has no buffers"),
         (!text.buffers.iter().any(|buffer| buffer.writes), "it writes nothing"),
         (text.buffers.iter().any(|buffer| !buffer.reads && !buffer.writes), "it has a buffer for nothing"),
-        (text.buffers.iter().any(|buffer| buffer.dtype.bits == 0), "it has a buffer without an element type"),
         (
             has(text, BufferRole::STATISTICS) == text.statistics.is_empty(),
             "its statistics buffer and its list of statistics do not go together",
@@ -124,13 +160,51 @@ fn whole(text: &KernelText, target: &KernelTarget) -> Result<(), String> {
         .map_err(|error| said("reading its statistics", &error))
 }
 
+/// Whether its buffers are what the operation has, as the host fills them, and its statistics what it promises.
+fn roles(text: &KernelText, needed: &[Access]) -> Result<(), String> {
+    for &(role, reads, writes) in needed {
+        let fits = |buffer: &&KernelBuffer| {
+            buffer.role == role && (buffer.reads || !reads) && (buffer.writes || !writes)
+        };
+        if !text.buffers.iter().any(|buffer| fits(&buffer)) {
+            return Err(format!("it lacks a buffer {role:?} with reads {reads}, writes {writes}"));
+        }
+    }
+    let mut seen = HashSet::new();
+    for buffer in &text.buffers {
+        let known = needed.iter().any(|(role, ..)| *role == buffer.role)
+            || [BufferRole::STATISTICS, BufferRole::PARTIAL_SUMS].contains(&buffer.role);
+        let words = [BufferRole::STATISTICS, BufferRole::CODES, BufferRole::HISTOGRAM].contains(&buffer.role);
+        let dtype = if words { DType::U32 } else { DType::F32 };
+        if !known || !seen.insert(buffer.role) {
+            return Err(format!("the operation has no such buffer, or not twice: {buffer:?}"));
+        }
+        if buffer.dtype != dtype && buffer.role != BufferRole::MASK {
+            return Err(format!("elements are {dtype:?}, not those of {buffer:?}"));
+        }
+    }
+    if !has(text, BufferRole::DESTINATION) || !has(text, BufferRole::SOURCE) {
+        return Ok(());
+    }
+    let sums = text.partial_sums.iter().map(|sum| sum.name.as_str());
+    let given: HashSet<&str> = text.statistics.iter().map(|word| word.name.as_str()).chain(sums).collect();
+    match STATISTICS_NAMES.iter().find(|name| !given.contains(*name)) {
+        Some(name) => Err(format!("it does not count `{name}`")),
+        None => Ok(()),
+    }
+}
+
 fn has(text: &KernelText, role: BufferRole) -> bool {
     text.buffers.iter().any(|buffer| buffer.role == role)
 }
 
 fn info_block(text: &KernelText) -> Result<(), String> {
     let size = u64::from(text.info_words) * 8;
+    let mut taken = HashSet::new();
     for field in &text.info {
+        if !taken.insert(field.offset) {
+            return Err(format!("{field:?}: two fields lie there"));
+        }
         if field.offset % 4 != 0 || u64::from(field.offset) + 4 > size {
             return Err(format!(
                 "{field:?} lies outside the info block of {size} bytes, or across its words"
