@@ -1,24 +1,35 @@
-//! Kernel texts of the formats under test.
-
-#[path = "../../plugins/formats/e5m2/src/kernel.rs"]
-mod e5m2;
-#[path = "formats/kernels.rs"]
-mod kernels;
+//! Kernel texts of the formats under test: those of the project, from the source their plugins are built from, and BF16.
 
 use std::{env, path::Path};
 
-use altgrad_kernel_kit::write;
+use altgrad_kernel_kit::{Minifloat, write};
+
+/// Writes `NAME.rs` for each format, by the `src/kernel.rs` of its crate.
+macro_rules! formats {
+    ($dir:ident: $($name:ident $path:literal)*) => {
+        $({
+            #[path = $path]
+            #[allow(non_snake_case)]
+            mod $name;
+            println!(concat!("cargo::rerun-if-changed=", $path));
+            write::<$name::$name>($dir, stringify!($name));
+        })*
+    };
+}
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=formats");
-    println!("cargo::rerun-if-changed=../../plugins/formats/e5m2/src/kernel.rs");
     let Some(dir) = env::var_os("OUT_DIR") else { panic!("OUT_DIR is not set") };
     let dir = Path::new(&dir);
-    write::<e5m2::E5M2>(dir, "e5m2");
-    write::<kernels::E0M7>(dir, "e0m7");
-    write::<kernels::E1M6>(dir, "e1m6");
-    write::<kernels::E4M3>(dir, "e4m3");
-    write::<kernels::E7M0>(dir, "e7m0");
-    write::<kernels::BF16>(dir, "bf16");
+    formats!(dir:
+        E0M7 "../../plugins/formats/e0m7/src/kernel.rs"
+        E1M6 "../../plugins/formats/e1m6/src/kernel.rs"
+        E2M5 "../../plugins/formats/e2m5/src/kernel.rs"
+        E3M4 "../../plugins/formats/e3m4/src/kernel.rs"
+        E4M3 "../../plugins/formats/e4m3/src/kernel.rs"
+        E5M2 "../../plugins/formats/e5m2/src/kernel.rs"
+        E6M1 "../../plugins/formats/e6m1/src/kernel.rs"
+        E7M0 "../../plugins/formats/e7m0/src/kernel.rs"
+    );
+    write::<Minifloat<8, 7>>(dir, "BF16");
 }

@@ -1,12 +1,14 @@
 //! The whole of a minifloat plugin but its name.
 //!
 //! The text option `variant` chooses the domain among those the format offers; empty is the canonical one.
-//! There are no device kernels yet: the host runs these functions on main memory.
+//! Device kernels are texts that the format's crate brings; the domains share them.
 
 use std::marker::PhantomData;
 
 use altgrad_plugin_api::{
-    Config, Descriptor, Domain, Format, FormatSpec, OptionSpec, PluginError, QuantParams, QuantStats,
+    Config, Descriptor, Domain, Format, FormatSpec, KernelOp, KernelTarget, KernelText, OptionSpec,
+    PluginError, QuantParams, QuantStats,
+    kernel::table::{self, Limits, Text},
 };
 
 use crate::{cpu, round::Rounder};
@@ -23,6 +25,9 @@ pub trait MinifloatName: Send + Sync + 'static {
     const CANONICAL: Domain;
     /// All domains that make sense, the canonical one included.
     const DOMAINS: &'static [Domain];
+    /// Device kernels, one table for all domains: what the crate's build script made with `altgrad-kernel-kit`. Without
+    /// any, the host runs the CPU functions on main memory.
+    const KERNELS: &'static [Text] = &[];
 }
 
 /// A minifloat with `E` exponent and `M` stored significand bits, named by `N`.
@@ -88,5 +93,9 @@ impl<N: MinifloatName, const E: u32, const M: u32> Format for MinifloatFormat<N,
 
     fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
         cpu::decode(&self.values, codes, dst)
+    }
+
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+        table::find(N::KERNELS, op, target, &Limits::of(&self.rounder.grid()))
     }
 }

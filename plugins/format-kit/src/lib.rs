@@ -2,7 +2,7 @@
 //!
 //! A format crate names itself ([`MinifloatName`]) and exports [`MinifloatFormat`] with its two bit
 //! counts; everything else derives from them at compile time, so each crate gets a kernel of its own.
-//! Nothing here knows of tensors, threads or devices.
+//! Nothing here knows of tensors, threads or devices; texts for devices are the format crate's ([`MinifloatName::KERNELS`]).
 //!
 //! ```
 //! use altgrad_format_kit::{MinifloatFormat, MinifloatName};

@@ -54,7 +54,9 @@ pub fn expand<R: Rounder>(kernel: Kernel, mode: Mode, language: KernelLanguage, 
     let refused = |e: String| -> String { panic!("{kernel:?} {mode:?} vector {vector}: {e}") };
     let (source, shared_bytes) = if language == KernelLanguage::CUDA {
         match CppCompiler::<Cuda>::default().compile(definition, &cuda_options()) {
-            Ok(text) => (cuda_text(&text.to_string(), text.shared_memory_size), text.shared_memory_size),
+            Ok(text) => {
+                (static_shared_memory(&text.to_string(), text.shared_memory_size), text.shared_memory_size)
+            }
             Err(e) => (refused(e.to_string()), 0),
         }
     } else {
@@ -72,25 +74,6 @@ fn cuda_options() -> CompilationOptions {
         supports_features: CppSupportedFeatures { grid_constants: true, ..Default::default() },
         ..Default::default()
     }
-}
-
-/// A text as a plugin carries it.
-fn cuda_text(source: &str, shared_bytes: usize) -> String {
-    shorten(&static_shared_memory(source, shared_bytes))
-}
-
-/// Names for what most lines begin with: a fifth of the text, and plugins carry dozens.
-fn shorten(source: &str) -> String {
-    const SHORT: [(&str, &str); 3] =
-        [("uint32_t const v", "U"), ("float const v", "F"), ("bool const v", "B")];
-    let mut out = String::from("typedef unsigned const U; typedef float const F; typedef bool const B;\n");
-    for line in source.lines() {
-        match SHORT.iter().find_map(|(long, short)| Some((short, line.strip_prefix(long)?))) {
-            Some((short, rest)) => out.extend([short, " v", rest, "\n"]),
-            None => out.extend([line, "\n"]),
-        }
-    }
-    out
 }
 
 /// Gives the shared array its size: cubecl leaves that to the launch, which a plugin's text cannot.

@@ -5,43 +5,26 @@
 //! [`build`] compiles each to CUDA C++ and WGSL, for vectors of 4 and of 1, and writes the texts and how to launch them.
 //!
 //! ```
-//! // src/kernel.rs
-//! use altgrad_kernel_kit::prelude::*;
-//!
-//! pub struct E4M3;
-//!
-//! const SHAPE: Shape = Shape::new(4, 3);
-//!
-//! #[cube]
-//! impl Rounder for E4M3 {
-//!     const BITS: u32 = 8;
-//!
-//!     fn value(magnitude: u32, word: u32, #[comptime] mode: Mode) -> u32 {
-//!         minifloat::value(magnitude, word, mode, SHAPE)
-//!     }
-//!
-//!     fn code(magnitude: u32, word: u32, #[comptime] mode: Mode) -> u32 {
-//!         minifloat::code(magnitude, word, mode, SHAPE)
-//!     }
-//!
-//!     fn decode(code: u32) -> u32 {
-//!         minifloat::decode(code, SHAPE)
-//!     }
-//! }
+//! // src/kernel.rs: a grid that is here already, or a `Rounder` of the crate's own
+//! pub type Grid = altgrad_kernel_kit::Minifloat<4, 3>;
 //!
 //! // build.rs, after `#[path = "src/kernel.rs"] mod kernel;`
 //! # fn main() {}
 //! # fn build() {
-//! altgrad_kernel_kit::build::<E4M3>();
+//! altgrad_kernel_kit::build::<Grid>();
 //! # }
+//!
+//! // src/lib.rs
+//! # #[cfg(any())]
+//! static TEXTS: &[altgrad_plugin_api::kernel::table::Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 //! ```
 //!
 //! Where to go next: [`rounder`] for what a format provides, [`kernels`] for what is computed, [`recipe`] for
-//! arguments, `plugin-api`'s `kernel` module for the contract of the text.
+//! arguments, `plugin-api`'s `kernel` module for the contract of the text and of the table.
 
-pub mod embed;
 mod expand;
 pub mod kernels;
+pub mod linear;
 pub mod minifloat;
 mod random;
 pub mod recipe;
@@ -49,7 +32,8 @@ pub mod rounder;
 mod tally;
 mod write;
 
-pub use minifloat::Shape;
+pub use linear::Linear;
+pub use minifloat::Minifloat;
 pub use rounder::{Mode, Rounder};
 pub use write::{build, write};
 
@@ -58,8 +42,5 @@ pub mod prelude {
     pub use cubecl_core as cubecl;
     pub use cubecl_core::prelude::*;
 
-    pub use crate::{
-        minifloat::{self, Shape},
-        rounder::{Mode, Rounder},
-    };
+    pub use crate::rounder::{Mode, Rounder, chance};
 }

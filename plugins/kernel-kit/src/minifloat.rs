@@ -7,7 +7,7 @@
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
-use crate::rounder::Mode;
+use crate::rounder::{Mode, Rounder, chance};
 
 /// Bit counts of a minifloat: 0 to 8 exponent bits, 0 to 10 stored significand bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,6 +41,26 @@ impl Shape {
     /// Turns the f32 bits of a subnormal code's integer into those of its value: `(emin - M)` exponents, modulo 2^32.
     const fn subnormal_offset(self) -> u32 {
         self.emin_field().wrapping_sub(self.significand).wrapping_sub(127) << 23
+    }
+}
+
+/// The grid with these bit counts, by nothing but the generic rounding: 2 to 16 bits in all.
+pub struct Minifloat<const EXPONENT: u32, const SIGNIFICAND: u32>;
+
+#[cube]
+impl<const EXPONENT: u32, const SIGNIFICAND: u32> Rounder for Minifloat<EXPONENT, SIGNIFICAND> {
+    const BITS: u32 = 1 + EXPONENT + SIGNIFICAND;
+
+    fn value(magnitude: u32, word: u32, #[comptime] mode: Mode) -> u32 {
+        value(magnitude, word, mode, comptime!(Shape::new(EXPONENT, SIGNIFICAND)))
+    }
+
+    fn code(magnitude: u32, word: u32, #[comptime] mode: Mode) -> u32 {
+        code(magnitude, word, mode, comptime!(Shape::new(EXPONENT, SIGNIFICAND)))
+    }
+
+    fn decode(code: u32) -> u32 {
+        decode(code, comptime!(Shape::new(EXPONENT, SIGNIFICAND)))
     }
 }
 
@@ -122,9 +142,7 @@ fn steps(magnitude: u32, word: u32, #[comptime] mode: Mode, #[comptime] shape: S
         Mode::TowardZero => significand >> shift,
         Mode::Stochastic => {
             let low = significand & ((1u32 << shift) - 1u32);
-            // The probability in units of 2^-32: exact while the cut has at most 32 bits, rounded down beyond.
-            let threshold = (low << (32u32 - min(wide, 32u32))) >> min(max(wide, 32u32) - 32u32, 31u32);
-            (significand >> shift) + u32::cast_from(word < threshold)
+            (significand >> shift) + u32::cast_from(word < chance(low, wide))
         }
     };
     Steps { count, shift, exponent, binade }

@@ -1,15 +1,6 @@
 //! What each kernel's arguments are: the one place that knows their order.
 
-use altgrad_plugin_api::{BufferRole, KernelOp};
-
-/// Element type of a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Element {
-    /// f32.
-    F32,
-    /// u32.
-    U32,
-}
+use altgrad_plugin_api::{BufferRole, DType, KernelOp, kernel::table::Limit};
 
 /// A buffer argument.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +8,7 @@ pub struct Buffer {
     /// What it holds.
     pub role: BufferRole,
     /// Element type.
-    pub element: Element,
+    pub dtype: DType,
     /// Whether it is accessed in vectors: the others have an element a word.
     pub vectors: bool,
     /// Whether the kernel reads and writes it.
@@ -40,21 +31,8 @@ pub enum Access {
 pub enum Scalar {
     /// Word of the random key: the host's scalar of that index.
     Key(u32),
-    /// A constant of the format's domain, which the plugin fills in.
+    /// A constant of the format's domain, which the plugin fills in when asked for the text.
     Limit(Limit),
-}
-
-/// Constants in which the domains of a format differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// f32 bits of the largest finite value.
-    MaxBits = 0,
-    /// Its code.
-    MaxCode = 1,
-    /// The code of NaN, `u32::MAX` if there is none.
-    NanCode = 2,
-    /// The code of infinity, `u32::MAX` if there is none.
-    InfCode = 3,
 }
 
 /// The kernels of a format.
@@ -70,18 +48,18 @@ pub enum Kernel {
     Histogram,
 }
 
-const fn values(role: BufferRole, element: Element, access: Access) -> Buffer {
-    Buffer { role, element, vectors: true, access }
+const fn values(role: BufferRole, dtype: DType, access: Access) -> Buffer {
+    Buffer { role, dtype, vectors: true, access }
 }
 
-const fn words(role: BufferRole, element: Element, access: Access) -> Buffer {
-    Buffer { role, element, vectors: false, access }
+const fn words(role: BufferRole, dtype: DType, access: Access) -> Buffer {
+    Buffer { role, dtype, vectors: false, access }
 }
 
-const SOURCE: Buffer = values(BufferRole::SOURCE, Element::F32, Access::Read);
-const DESTINATION: Buffer = values(BufferRole::DESTINATION, Element::F32, Access::Write);
-const PARAMETERS: Buffer = words(BufferRole::PARAMETERS, Element::F32, Access::Read);
-const STATISTICS: Buffer = words(BufferRole::STATISTICS, Element::U32, Access::Update);
+const SOURCE: Buffer = values(BufferRole::SOURCE, DType::F32, Access::Read);
+const DESTINATION: Buffer = values(BufferRole::DESTINATION, DType::F32, Access::Write);
+const PARAMETERS: Buffer = words(BufferRole::PARAMETERS, DType::F32, Access::Read);
+const STATISTICS: Buffer = words(BufferRole::STATISTICS, DType::U32, Access::Update);
 
 impl Kernel {
     /// All of them.
@@ -107,19 +85,19 @@ impl Kernel {
     /// Buffer arguments in order.
     #[must_use]
     pub fn buffers(self) -> Vec<Buffer> {
-        let codes = |access| values(BufferRole::CODES, Element::U32, access);
+        let codes = |access| values(BufferRole::CODES, DType::U32, access);
         match self {
             Self::FakeQuant => vec![
                 SOURCE,
                 DESTINATION,
                 PARAMETERS,
                 STATISTICS,
-                words(BufferRole::PARTIAL_SUMS, Element::F32, Access::Write),
+                words(BufferRole::PARTIAL_SUMS, DType::F32, Access::Write),
             ],
             Self::Encode => vec![SOURCE, codes(Access::Write), PARAMETERS, STATISTICS],
             Self::Decode => vec![codes(Access::Read), DESTINATION],
             Self::Histogram => {
-                vec![codes(Access::Read), words(BufferRole::HISTOGRAM, Element::U32, Access::Update)]
+                vec![codes(Access::Read), words(BufferRole::HISTOGRAM, DType::U32, Access::Update)]
             }
         }
     }

@@ -53,3 +53,10 @@ pub trait Rounder: 'static + Send + Sync {
     /// The magnitude of a finite code.
     fn decode(code: u32) -> u32;
 }
+
+/// The probability of going up, in units of 2^-32: it does if a random word is less. `low` are the bits cut off a
+/// significand (less than 2^24), the lowest of `wide`, 1 and more. Exact up to 32 bits; wider cuts round it down.
+#[cube]
+pub fn chance(low: u32, wide: u32) -> u32 {
+    (low << (32u32 - min(wide, 32u32))) >> min(max(wide, 32u32) - 32u32, 31u32)
+}

@@ -2,24 +2,24 @@
 
 use std::{collections::BTreeMap, env, fs, path::Path};
 
-use altgrad_plugin_api::{InfoKind, KernelLanguage, KernelOp, MergeRule, Rounding};
+use altgrad_plugin_api::{
+    InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, MergeRule, Rounding, kernel::table::Limit,
+};
 
 use crate::{
     expand::{Expanded, MAX_VECTOR, expand},
-    recipe::{Access, Buffer, Element, Kernel, Scalar},
+    recipe::{Access, Buffer, Kernel, Scalar},
     rounder::{Mode, Rounder},
     tally::{BIN_EXPONENTS, UNITS},
 };
 
-/// Lines of [`crate::embed`] that are not its page.
-fn embedded() -> String {
-    let lines = include_str!("embed.rs").lines().filter(|line| !line.starts_with("//!"));
-    lines.flat_map(|line| [line, "\n"]).collect()
-}
+/// The best compression there is: the time is the build's.
+const DEFLATE_LEVEL: u8 = 10;
 
 /// For build scripts: compiles all kernels of one format and writes `kernels.rs` into `OUT_DIR`.
 ///
-/// The plugin includes that file in a module of its own and calls its `kernel(op, target, limits)`.
+/// That file is an expression of type `&'static [Text]`, the plugin's table of
+/// [texts](altgrad_plugin_api::kernel::table::Text).
 ///
 /// # Panics
 /// If a kernel does not compile or a file cannot be written: the build fails with that message.
@@ -37,13 +37,9 @@ pub fn build<R: Rounder>() {
 /// As [`build`].
 pub fn write<R: Rounder>(dir: &Path, name: &str) {
     let mut files = Files { dir, name, written: BTreeMap::new() };
-    let mut code = embedded();
-    code.push_str(
-        "/// The text for an operation and target, if there is any.\n\
-         pub fn kernel(op: KernelOp, target: &KernelTarget, limits: &Limits) -> Option<KernelText> {\n    \
-             find(TEXTS, op, target, limits)\n\
-         }\n\n\
-         static TEXTS: &[Text] = &[\n",
+    let mut code = String::from(
+        "{\nuse altgrad_plugin_api::{\n    BufferRole, DType, InfoField, InfoKind, KernelBuffer, KernelLanguage, \
+         KernelOp, MergeRule,\n    kernel::table::{Limit::*, Text},\n};\n&[\n",
     );
     for language in [KernelLanguage::CUDA, KernelLanguage::WGSL] {
         for vector in [MAX_VECTOR, 1] {
@@ -55,11 +51,11 @@ pub fn write<R: Rounder>(dir: &Path, name: &str) {
             }
         }
     }
-    code.push_str("];\n");
-    put(&dir.join(format!("{name}.rs")), &code);
+    code.push_str("]\n}\n");
+    put(&dir.join(format!("{name}.rs")), code.as_bytes());
 }
 
-/// Source files; equal texts share one.
+/// Deflated texts; equal ones share a file.
 struct Files<'a> {
     dir: &'a Path,
     name: &'a str,
@@ -68,19 +64,20 @@ struct Files<'a> {
 
 impl Files<'_> {
     /// Writes a text, or finds it written, and returns the expression that includes it.
-    fn include(&mut self, source: &str, extension: &str) -> String {
+    fn include(&mut self, source: &str) -> String {
         let number = self.written.len();
         let file = self.written.entry(source.to_string()).or_insert_with(|| {
-            let file = format!("{}-{number}.{extension}", self.name);
-            put(&self.dir.join(&file), source);
+            let file = format!("{}-{number}.deflate", self.name);
+            let deflated = miniz_oxide::deflate::compress_to_vec(source.as_bytes(), DEFLATE_LEVEL);
+            put(&self.dir.join(&file), &deflated);
             file
         });
-        format!("include_str!(concat!(env!(\"OUT_DIR\"), \"/{file}\"))")
+        format!("include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{file}\"))")
     }
 }
 
-fn put(path: &Path, text: &str) {
-    fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+fn put(path: &Path, content: &[u8]) {
+    fs::write(path, content).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }
 
 /// The operation's number. Kernels that do not round have no mode, which is nearest-even's.
@@ -93,7 +90,7 @@ fn op(kernel: Kernel, mode: Mode) -> KernelOp {
     })
 }
 
-/// One element of the table, as Rust.
+/// One element of the table, as Rust: what derived `Debug` prints is an expression.
 fn entry(
     kernel: Kernel,
     mode: Mode,
@@ -102,49 +99,43 @@ fn entry(
     text: &Expanded,
     files: &mut Files<'_>,
 ) -> String {
-    let extension = if language == KernelLanguage::CUDA { "cu" } else { "wgsl" };
-    let rule = |name| if name == "amax" { MergeRule::MAX.0 } else { MergeRule::ADD.0 };
+    let rule = |name| if name == "amax" { MergeRule::MAX } else { MergeRule::ADD };
     let statistics: Vec<_> = kernel.statistics().iter().map(|&name| (name, rule(name))).collect();
     // Terms are products of two factors that were multiplied with 2^exponent each.
     let bins = |&name| BIN_EXPONENTS.map(|exponent| (name, -2 * exponent));
     let sums: Vec<(&str, i32)> = kernel.sums().iter().flat_map(bins).collect();
+    let (info, limits) = info(kernel, vector, text);
     format!(
-        "    Text {{ op: {}, language: {}, vector: {vector}, units: {UNITS}, shared_bytes: {}, entry: {:?}, \
-         source: {}, buffers: &[{}], info: &{:?}, info_words: {}, statistics: &{statistics:?}, \
-         partial_sums: &{sums:?} }},\n",
-        op(kernel, mode).0,
-        language.0,
+        "    Text {{ op: {:?}, language: {language:?}, vector: {vector}, units: {UNITS}, shared_bytes: {}, \
+         entry: {:?}, deflated: {}, buffers: &{:?}, info: &{info:?}, limits: &{limits:?}, info_words: {}, \
+         statistics: &{statistics:?}, partial_sums: &{sums:?} }},\n",
+        op(kernel, mode),
         text.shared_bytes,
         text.entry,
-        files.include(&text.source, extension),
-        buffers(kernel),
-        info(kernel, vector, text),
+        files.include(&text.source),
+        kernel.buffers().iter().map(buffer).collect::<Vec<_>>(),
         text.info_words,
     )
 }
 
-/// Role, type, whether read and whether written of each buffer.
-fn buffers(kernel: Kernel) -> String {
-    let buffer = |buffer: &Buffer| {
-        let dtype = match buffer.element {
-            Element::F32 => "DType::F32",
-            Element::U32 => "DType { code: 1, bits: 32, lanes: 1 }",
-        };
-        let (reads, writes) = (buffer.access != Access::Write, buffer.access != Access::Read);
-        format!("({}, {dtype}, {reads}, {writes})", buffer.role.0)
-    };
-    kernel.buffers().iter().map(buffer).collect::<Vec<_>>().join(", ")
+fn buffer(&Buffer { role, dtype, access, .. }: &Buffer) -> KernelBuffer {
+    KernelBuffer { role, index: 0, dtype, reads: access != Access::Write, writes: access != Access::Read }
 }
 
-/// Offset, kind, index and divisor of each field of the info block.
-fn info(kernel: Kernel, vector: usize, text: &Expanded) -> Vec<(u32, u32, u32, u32)> {
-    let scalars = kernel.scalars().into_iter().zip(&text.scalars).map(|(scalar, &offset)| match scalar {
-        Scalar::Key(index) => (offset, InfoKind::SCALAR_U32.0, index, 1),
-        Scalar::Limit(limit) => (offset, InfoKind::CONSTANT.0, limit as u32, 1),
-    });
-    let buffers = kernel.buffers();
-    let lengths = buffers.iter().zip(&text.lengths).zip(0..).map(|((buffer, &offset), index)| {
-        (offset, InfoKind::BUFFER_LEN.0, index, if buffer.vectors { vector as u32 } else { 1 })
-    });
-    scalars.chain(lengths).collect()
+/// The fields of the info block: those the host fills in, and the offsets of those the plugin does.
+fn info(kernel: Kernel, vector: usize, text: &Expanded) -> (Vec<InfoField>, Vec<(u32, Limit)>) {
+    let (mut info, mut limits) = (Vec::new(), Vec::new());
+    for (scalar, &offset) in kernel.scalars().into_iter().zip(&text.scalars) {
+        match scalar {
+            Scalar::Key(index) => {
+                info.push(InfoField { offset, kind: InfoKind::SCALAR_U32, index, divisor: 1 })
+            }
+            Scalar::Limit(limit) => limits.push((offset, limit)),
+        }
+    }
+    for ((buffer, &offset), index) in kernel.buffers().iter().zip(&text.lengths).zip(0..) {
+        let divisor = if buffer.vectors { vector as u32 } else { 1 };
+        info.push(InfoField { offset, kind: InfoKind::BUFFER_LEN, index, divisor });
+    }
+    (info, limits)
 }

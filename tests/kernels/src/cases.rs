@@ -1,4 +1,4 @@
-//! Inputs: everything where rounding is decided, and a million bit patterns.
+//! Inputs: everything where rounding is decided, and random bit patterns.
 
 use altgrad_format_kit::MinifloatGrid;
 use altgrad_plugin_api::{QuantParams, RandomKey, Rounding};

@@ -27,6 +27,22 @@ pub fn target(language: KernelLanguage, vector: u32) -> KernelTarget {
     }
 }
 
+/// Every operation there is a text for, with its rounding modes.
+#[must_use]
+pub fn operations() -> Vec<KernelOp> {
+    let rounding = [KernelOp::FAKE_QUANT, KernelOp::ENCODE];
+    let with_modes = rounding.into_iter().flat_map(|op| MODES.map(|mode| op.with_rounding(mode)));
+    with_modes.chain([KernelOp::DECODE, KernelOp::HISTOGRAM]).collect()
+}
+
+/// Every text of a format in a language.
+#[must_use]
+pub fn texts(subject: &Subject, language: KernelLanguage) -> Vec<KernelText> {
+    let ops = operations();
+    let all = [4, 1].into_iter().flat_map(|vector| ops.iter().map(move |&op| (op, vector)));
+    all.map(|(op, vector)| subject.kernel(op, &target(language, vector))).collect()
+}
+
 fn words(values: &[f32]) -> Vec<u32> {
     values.iter().map(|x| x.to_bits()).collect()
 }
@@ -60,9 +76,25 @@ fn launch(
     move |role| after[roles.iter().position(|&r| r == role).expect("a buffer of that role")].clone()
 }
 
-/// Everything for one subject: all modes, scales, vectors and kernels on patterns, sums on smooth data.
-pub fn subject(runner: &dyn Runner, subject: &Subject, language: KernelLanguage, random: usize) {
-    for scale in SCALES {
+/// A format in its domains: everything for the first; the others share its texts, and only constants can be wrong.
+pub fn domains(runner: &dyn Runner, subjects: &[Subject], language: KernelLanguage, random: usize) {
+    let [canonical, others @ ..] = subjects else { panic!("a format without a domain") };
+    everywhere(runner, canonical, language, &SCALES, random);
+    smooth(runner, canonical, language);
+    for subject in others {
+        everywhere(runner, subject, language, &SCALES[1..2], 0);
+    }
+}
+
+/// All modes, vectors and kernels on patterns.
+fn everywhere(
+    runner: &dyn Runner,
+    subject: &Subject,
+    language: KernelLanguage,
+    scales: &[f32],
+    random: usize,
+) {
+    for &scale in scales {
         let x = cases::patterns(&subject.grid, scale, random);
         for vector in [4, 1] {
             // An odd length for the texts that take one element at a time.
@@ -75,6 +107,11 @@ pub fn subject(runner: &dyn Runner, subject: &Subject, language: KernelLanguage,
             }
         }
     }
+    decode(runner, subject, language);
+}
+
+/// Sums of data as tensors have them, and of such whose squares leave the range of f32.
+fn smooth(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
     for (unit, scale) in
         [(1.0, 1.0), (1.0, 100.0), (2f32.powi(-100), 2f32.powi(98)), (2f32.powi(60), 2f32.powi(-60))]
     {
@@ -84,7 +121,6 @@ pub fn subject(runner: &dyn Runner, subject: &Subject, language: KernelLanguage,
             fake_quant(runner, subject, &target(language, vector), &x, &params);
         }
     }
-    decode(runner, subject, language);
 }
 
 /// Fake quantization: values, counts, sums, and the histogram.
@@ -98,7 +134,7 @@ fn fake_quant(
     let what = format!("{} {params:?} vector {}", subject.name, target.vector);
     let mut expected = vec![0.0; x.len()];
     let mut codes = vec![0; subject.grid.codes()];
-    let stats = subject.reference.fake_quant(x, &mut expected, params, &mut codes);
+    let stats = subject.instance.fake_quant(x, &mut expected, params, &mut codes).unwrap();
 
     let kernel = subject.kernel(KernelOp::FAKE_QUANT.with_rounding(params.rounding), target);
     assert_eq!(kernel.vector, target.vector, "{what}");
@@ -123,7 +159,8 @@ fn encode(runner: &dyn Runner, subject: &Subject, target: &KernelTarget, x: &[f3
     let nan = x.iter().filter(|x| x.is_nan()).count() as u32;
     let without_nan: Vec<f32> = x.iter().map(|&x| if x.is_nan() { 0.0 } else { x }).collect();
     let mut expected = vec![0; x.len()];
-    subject.reference.encode(if subject.grid.has_nan() { x } else { &without_nan }, &mut expected, params);
+    let given = if subject.grid.has_nan() { x } else { &without_nan };
+    subject.instance.encode(given, &mut expected, params).unwrap();
     let kernel = subject.kernel(KernelOp::ENCODE.with_rounding(params.rounding), target);
     let after = launch(runner, &kernel, &words(x), params, 0);
     assert_eq!(after(BufferRole::STATISTICS), [nan], "{what}: NaN");
@@ -137,7 +174,7 @@ fn encode(runner: &dyn Runner, subject: &Subject, target: &KernelTarget, x: &[f3
 fn decode(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
     let codes: Vec<u16> = (0..subject.grid.codes()).map(|code| code as u16).collect();
     let mut expected = vec![0.0; codes.len()];
-    subject.reference.decode(&codes, &mut expected);
+    subject.instance.decode(&codes, &mut expected).unwrap();
     let given: Vec<u32> = codes.iter().map(|&code| code.into()).collect();
     for vector in [4, 1] {
         let kernel = subject.kernel(KernelOp::DECODE, &target(language, vector));

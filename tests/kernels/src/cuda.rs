@@ -12,10 +12,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use altgrad_plugin_api::{KernelLanguage, KernelOp, KernelText, Rounding};
+use altgrad_plugin_api::{KernelLanguage, KernelText};
 use tempfile::TempDir;
 
-use crate::{Runner, cases::MODES, check, formats::Subject, info};
+use crate::{Runner, check, formats::Subject, info};
 
 /// All texts of one format, as one program.
 pub struct CudaOnCpu {
@@ -33,17 +33,6 @@ pub struct CudaOnCpu {
 pub fn available() -> Result<(), String> {
     let version = Command::new("g++").arg("--version").output();
     version.map(|_| ()).map_err(|e| format!("g++ cannot be started: {e}"))
-}
-
-/// Every CUDA text of a format.
-#[must_use]
-pub fn texts(subject: &Subject) -> Vec<KernelText> {
-    let rounding = [KernelOp::FAKE_QUANT, KernelOp::ENCODE];
-    let with_mode = |&op: &KernelOp| MODES.map(|mode: Rounding| op.with_rounding(mode));
-    let ops: Vec<KernelOp> =
-        rounding.iter().flat_map(with_mode).chain([KernelOp::DECODE, KernelOp::HISTOGRAM]).collect();
-    let all = [4, 1].into_iter().flat_map(|vector| ops.iter().map(move |&op| (op, vector)));
-    all.map(|(op, vector)| subject.kernel(op, &check::target(KernelLanguage::CUDA, vector))).collect()
 }
 
 /// Replaces inline PTX, the one thing g++ cannot take.
@@ -70,7 +59,7 @@ impl CudaOnCpu {
     pub fn new(subject: &Subject, contract: bool) -> Self {
         let (mut code, mut table) = (String::from("#include \"cuda_on_cpu.h\"\n"), String::new());
         let mut kernels = HashMap::new();
-        for (number, text) in texts(subject).into_iter().enumerate() {
+        for (number, text) in check::texts(subject, KernelLanguage::CUDA).into_iter().enumerate() {
             let source = without_ptx(&text.source).replace("extern \"C\"", "static");
             writeln!(code, "namespace k{number} {{\n{source}\n}}").unwrap();
             let entry = &text.entry;

@@ -10,36 +10,44 @@ fn contraction() -> bool {
     return false;
 }
 
-fn check_all(subjects: &[formats::Subject], contract: bool, random: usize) {
-    for subject in subjects {
-        let program = cuda::CudaOnCpu::new(subject, contract);
-        check::subject(&program, subject, KernelLanguage::CUDA, random);
-    }
-}
-
-#[test]
-fn e5m2_in_all_domains() {
+/// A format in all its domains, on special values and `random` bit patterns.
+fn agrees(format: &str, contract: bool, random: usize) {
     if let Err(reason) = cuda::available() {
-        return altgrad_test_kernels::skipped(format!("e5m2_in_all_domains: {reason}"));
+        return altgrad_test_kernels::skipped(format!("CUDA text of {format}: {reason}"));
     }
-    check_all(&formats::e5m2(), false, 1 << 20);
+    let subjects = formats::named(format);
+    // The domains share their texts.
+    let program = cuda::CudaOnCpu::new(&subjects[0], contract);
+    check::domains(&program, &subjects, KernelLanguage::CUDA, random);
 }
 
+/// A test a format.
+macro_rules! formats {
+    ($($test:ident $format:literal)*) => {
+        $(#[test]
+        fn $test() {
+            agrees($format, false, 1 << 18);
+        })*
+    };
+}
+
+formats! {
+    e0m7 "E0M7"
+    e1m6 "E1M6"
+    e2m5 "E2M5"
+    e3m4 "E3M4"
+    e4m3 "E4M3"
+    e5m2 "E5M2"
+    e6m1 "E6M1"
+    e7m0 "E7M0"
+    bf16 "BF16"
+}
+
+/// What surrounds the rounding is the same in all formats: one is enough.
 #[test]
 fn e5m2_with_contraction_to_fma() {
-    if let Err(reason) = cuda::available() {
-        return altgrad_test_kernels::skipped(format!("e5m2_with_contraction_to_fma: {reason}"));
-    }
     if !contraction() {
         return altgrad_test_kernels::skipped("e5m2_with_contraction_to_fma: this CPU has no fma".into());
     }
-    check_all(&formats::e5m2()[..1], true, 1 << 20);
-}
-
-#[test]
-fn formats_of_other_kinds() {
-    if let Err(reason) = cuda::available() {
-        return altgrad_test_kernels::skipped(format!("formats_of_other_kinds: {reason}"));
-    }
-    check_all(&formats::others(), contraction(), 1 << 18);
+    agrees("E5M2", true, 1 << 18);
 }

@@ -2,7 +2,8 @@
 
 use std::{env, fs, process::Command};
 
-use altgrad_test_kernels::{cuda, formats};
+use altgrad_plugin_api::KernelLanguage;
+use altgrad_test_kernels::{check, formats};
 
 /// Exit status of the script when NVRTC is not installed.
 const MISSING: i32 = 77;
@@ -15,9 +16,9 @@ fn nvrtc_compiles_every_text_for_sm_90() {
     let mut command = Command::new(&python);
     command.args([concat!(env!("CARGO_MANIFEST_DIR"), "/nvrtc/compile.py"), "sm_90"]);
     // A format's domains share their texts.
-    for subject in formats::e5m2()[..1].iter().chain(&formats::others()) {
-        for (number, text) in cuda::texts(subject).iter().enumerate() {
-            let file = dir.path().join(format!("{}-{number}.cu", subject.name.replace(':', "-")));
+    for subject in formats::all().iter().map(|domains| &domains[0]) {
+        for (number, text) in check::texts(subject, KernelLanguage::CUDA).iter().enumerate() {
+            let file = dir.path().join(format!("{}-{number}.cu", subject.name));
             fs::write(&file, &*text.source).unwrap();
             command.arg(file);
         }

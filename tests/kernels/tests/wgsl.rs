@@ -1,17 +1,11 @@
 //! WGSL text: valid, and on a Vulkan device the same as the CPU implementation.
 
-use altgrad_plugin_api::{KernelLanguage, KernelOp};
-use altgrad_test_kernels::{
-    cases::MODES,
-    check,
-    formats::{self, Subject},
-    wgsl::VulkanDevice,
-};
+use altgrad_plugin_api::{KernelLanguage, KernelText};
+use altgrad_test_kernels::{check, formats, wgsl::VulkanDevice};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-fn validate(subject: &Subject, op: KernelOp, vector: u32) {
-    let kernel = subject.kernel(op, &check::target(KernelLanguage::WGSL, vector));
-    let what = format!("{} {op:?} vector {vector}", subject.name);
+fn validate(what: &str, kernel: &KernelText) {
+    let what = format!("{what} {} vector {}", kernel.entry, kernel.vector);
     let module = naga::front::wgsl::parse_str(&kernel.source)
         .unwrap_or_else(|e| panic!("{what}: {}", e.emit_to_string(&kernel.source)));
     // No capabilities: WebGPU without extensions.
@@ -25,15 +19,10 @@ fn validate(subject: &Subject, op: KernelOp, vector: u32) {
 
 #[test]
 fn naga_accepts_every_text() {
-    for subject in formats::e5m2().iter().chain(&formats::others()) {
-        for vector in [4, 1] {
-            for op in [KernelOp::FAKE_QUANT, KernelOp::ENCODE] {
-                for mode in MODES {
-                    validate(subject, op.with_rounding(mode), vector);
-                }
-            }
-            validate(subject, KernelOp::DECODE, vector);
-            validate(subject, KernelOp::HISTOGRAM, vector);
+    // The domains of a format share their texts.
+    for subject in formats::all().iter().map(|domains| &domains[0]) {
+        for text in check::texts(subject, KernelLanguage::WGSL) {
+            validate(&subject.name, &text);
         }
     }
 }
@@ -49,9 +38,7 @@ fn a_vulkan_device_computes_what_the_cpu_does() {
         }
     };
     println!("on {}", device.name);
-    for (subject, random) in
-        formats::e5m2().iter().map(|s| (s, 1 << 20)).chain(formats::others().iter().map(|s| (s, 1 << 16)))
-    {
-        check::subject(&device, subject, KernelLanguage::WGSL, random);
+    for subjects in formats::all() {
+        check::domains(&device, &subjects, KernelLanguage::WGSL, 1 << 18);
     }
 }

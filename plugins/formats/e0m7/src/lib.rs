@@ -1,10 +1,11 @@
 //! E0M7: no exponent at all: 128 equal steps of 1/64 up to 1.984375 and their negatives.
 //!
 //! `fin` is its only domain: there is no top exponent to reserve. Exactly half of E1M6's grid.
-//! All of its arithmetic is in `altgrad-format-kit`.
+//! Arithmetic on the CPU is `altgrad-format-kit`'s. On devices it rounds as the linear grid it is (`kernel.rs`):
+//! one shift, no binades.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::Domain;
+use altgrad_plugin_api::{Domain, kernel::table::Text};
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ impl MinifloatName for E0M7 {
     const SUMMARY: &'static str = "Linear 8-bit grid: steps of 1/64 up to 1.984375";
     const CANONICAL: Domain = Domain::Fin;
     const DOMAINS: &'static [Domain] = &[Domain::Fin];
+    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E0M7, 0, 7>);

@@ -1,10 +1,11 @@
 //! E1M6: one exponent bit makes a linear grid: steps of 1/32 up to 3.96875.
 //!
 //! Bare `E1M6` is `fin`. Subnormals and the only binade of normals have one spacing, so the grid is twice E0M7's.
-//! All of its arithmetic is in `altgrad-format-kit`.
+//! Arithmetic on the CPU is `altgrad-format-kit`'s. On devices it rounds as the linear grid it is (`kernel.rs`):
+//! one shift, no binades.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::Domain;
+use altgrad_plugin_api::{Domain, kernel::table::Text};
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ impl MinifloatName for E1M6 {
     const SUMMARY: &'static str = "Linear 8-bit grid: steps of 1/32 up to 3.96875";
     const CANONICAL: Domain = Domain::Fin;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E1M6, 1, 6>);

@@ -1,10 +1,11 @@
 //! E2M5: three binades of 32 steps above the subnormals, up to 7.875.
 //!
 //! Bare `E2M5` is `fin`. The best signal-to-noise ratio of the 8-bit splits on amax-scaled Gaussian data.
-//! All of its arithmetic is in `altgrad-format-kit`.
+//! Arithmetic on the CPU is `altgrad-format-kit`'s. Devices take the generic rounding (`kernel.rs`): a quarter
+//! of the codes are subnormal, and it has no branch for them.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::Domain;
+use altgrad_plugin_api::{Domain, kernel::table::Text};
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ impl MinifloatName for E2M5 {
     const SUMMARY: &'static str = "8-bit float, 2 exponent and 5 significand bits: narrow range, fine steps";
     const CANONICAL: Domain = Domain::Fin;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E2M5, 2, 5>);

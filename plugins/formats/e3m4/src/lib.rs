@@ -1,10 +1,10 @@
 //! E3M4: seven binades of 16 steps, up to 31.
 //!
 //! Bare `E3M4` is `fin`; `E3M4:ieee` is ml_dtypes' float8_e3m4 (max 15.5, with infinities and NaN).
-//! All of its arithmetic is in `altgrad-format-kit`.
+//! Arithmetic on the CPU is `altgrad-format-kit`'s. Devices take the generic rounding (`kernel.rs`).
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::Domain;
+use altgrad_plugin_api::{Domain, kernel::table::Text};
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ impl MinifloatName for E3M4 {
     const SUMMARY: &'static str = "8-bit float, 3 exponent and 4 significand bits";
     const CANONICAL: Domain = Domain::Fin;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E3M4, 3, 4>);

@@ -1,10 +1,11 @@
 //! E4M3: the 8-bit float for weights and activations (OCP OFP8, arXiv:2209.05433).
 //!
 //! Bare `E4M3` is `fn` (max 448, one NaN a sign, no infinity); `E4M3:ieee` and `E4M3:fin` are the other two readings.
-//! All of its arithmetic is in `altgrad-format-kit`.
+//! Arithmetic on the CPU is `altgrad-format-kit`'s. Devices take the generic rounding (`kernel.rs`); the NaN
+//! code is a constant of each launch.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::Domain;
+use altgrad_plugin_api::{Domain, kernel::table::Text};
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -17,6 +18,7 @@ impl MinifloatName for E4M3 {
         "8-bit float, 4 exponent and 3 significand bits (OCP OFP8): for weights and activations";
     const CANONICAL: Domain = Domain::Fn;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E4M3, 4, 3>);

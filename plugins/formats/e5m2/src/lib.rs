@@ -1,13 +1,10 @@
 //! E5M2: the 8-bit float with the range of IEEE half precision (OCP OFP8, arXiv:2209.05433).
 //!
 //! Bare `E5M2` is `ieee` (max 57344, with infinities and NaN); `E5M2:fn` and `E5M2:fin` use the top exponent
-//! for numbers. Arithmetic on the CPU is `altgrad-format-kit`'s; `kernel.rs`, which is the build script's, says how
-//! devices round, and `device.rs` hands out the texts it was compiled to.
+//! for numbers. Arithmetic on the CPU is `altgrad-format-kit`'s. Devices take the generic rounding (`kernel.rs`).
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::Domain;
-
-mod device;
+use altgrad_plugin_api::{Domain, kernel::table::Text};
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -20,12 +17,10 @@ impl MinifloatName for E5M2 {
         "8-bit float, 5 exponent and 2 significand bits (OCP OFP8): wide range, for gradients";
     const CANONICAL: Domain = Domain::Ieee;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
-/// E5M2 on the CPU.
-type Cpu = MinifloatFormat<E5M2, 5, 2>;
-
-altgrad_plugin_api::export_plugin!(format device::WithKernels);
+altgrad_plugin_api::export_plugin!(format MinifloatFormat<E5M2, 5, 2>);
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::unusual_byte_groupings)]

@@ -1,10 +1,10 @@
 //! E6M1: two values a binade over 63 binades, up to 1.5 * 2^32.
 //!
 //! Bare `E6M1` is `fin`.
-//! All of its arithmetic is in `altgrad-format-kit`.
+//! Arithmetic on the CPU is `altgrad-format-kit`'s. Devices take the generic rounding (`kernel.rs`).
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::Domain;
+use altgrad_plugin_api::{Domain, kernel::table::Text};
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ impl MinifloatName for E6M1 {
     const SUMMARY: &'static str = "8-bit float, 6 exponent bits and 1 significand bit: two values a binade";
     const CANONICAL: Domain = Domain::Fin;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E6M1, 6, 1>);

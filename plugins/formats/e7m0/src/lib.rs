@@ -1,10 +1,10 @@
 //! E7M0: powers of two from 2^-62 to 2^64, and zero.
 //!
 //! Bare `E7M0` is `fin`. Without significand bits there are no subnormals, and ties go to the even code: 1.5 -> 2, 3 -> 2, 6 -> 8.
-//! All of its arithmetic is in `altgrad-format-kit`.
+//! Arithmetic on the CPU is `altgrad-format-kit`'s. On devices it rounds by the exponent field alone (`kernel.rs`).
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::Domain;
+use altgrad_plugin_api::{Domain, kernel::table::Text};
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ impl MinifloatName for E7M0 {
     const SUMMARY: &'static str = "Powers of two, 2^-62 to 2^64, and zero";
     const CANONICAL: Domain = Domain::Fin;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E7M0, 7, 0>);

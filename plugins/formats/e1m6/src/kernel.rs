@@ -1,0 +1,7 @@
+//! How E1M6 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//!
+//! Code c is c/32 everywhere: its one binade of normal numbers continues the subnormals, so one shift rounds. `ieee` and
+//! `fn` end earlier, which is the kernel's business.
+
+/// The grid of E1M6 in all of its domains.
+pub type E1M6 = altgrad_kernel_kit::Linear<8, 5>;

@@ -1,0 +1,7 @@
+//! How E2M5 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//!
+//! A quarter of its positive codes are subnormal, so gradual underflow is no rare case here: the generic rounding has no
+//! branch for it. The variants differ in their largest value only, which is the kernel's business.
+
+/// The grid of E2M5 in all of its domains.
+pub type E2M5 = altgrad_kernel_kit::Minifloat<2, 5>;

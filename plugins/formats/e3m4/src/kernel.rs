@@ -1,0 +1,7 @@
+//! How E3M4 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//!
+//! Nothing but what every minifloat has: binades above 2^-2, gradual underflow in steps of 2^-6 below. The variants differ
+//! in their largest value only, which is the kernel's business.
+
+/// The grid of E3M4 in all of its domains.
+pub type E3M4 = altgrad_kernel_kit::Minifloat<3, 4>;

@@ -1,0 +1,7 @@
+//! How E6M1 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//!
+//! One significand bit, subnormals in steps of 2^-31: still what every minifloat has. The variants differ in their
+//! largest value only, which is the kernel's business.
+
+/// The grid of E6M1 in all of its domains.
+pub type E6M1 = altgrad_kernel_kit::Minifloat<6, 1>;

@@ -1,0 +1,12 @@
+//! What the texts say about themselves, by the conformance suite: it holds any plugin to the same.
+
+use altgrad_conformance::{Verdict, check};
+use altgrad_test_kernels::formats;
+
+#[test]
+fn every_text_is_whole() {
+    let kernels = check("kernels").unwrap();
+    for subject in formats::all().iter().flatten() {
+        assert_eq!((kernels.run)(&subject.conformance), Ok(Verdict::Passed), "{}", subject.name);
+    }
+}
