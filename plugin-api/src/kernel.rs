@@ -21,9 +21,10 @@
 //!   `SOURCE`, `CODES` and `PARAMETERS`, decoding `CODES` and `DESTINATION`, the histogram `CODES` and `HISTOGRAM`. Each may
 //!   have `STATISTICS` and `PARTIAL_SUMS` besides.
 //! - Fake quantization counts every field of [`QuantStats`](crate::QuantStats).
-//! - `PARAMETERS` is `[scale, inv_scale]`.
-//! - Scalars are the random key, [`RandomKey::scalars`]: any values do for modes other than stochastic. A stochastic
-//!   launch with `vector` 4 needs a key whose offset is a multiple of 4.
+//! - `PARAMETERS` is `[scale, inv_scale]` of each group of consecutive elements, `[groups, 2]`; a group's length is
+//!   a multiple of `vector`.
+//! - Scalars are [`launch_scalars`]: the random key and the length of a group. Any key does for modes other than
+//!   stochastic. A stochastic launch with `vector` 4 needs a key whose offset is a multiple of 4.
 //! - `CODES` are u32 here, whatever the format's width; `u32::MAX` stands for a NaN that has no code.
 //! - NaN is the quiet form of the one that came in, with its payload, on every device.
 
@@ -89,13 +90,20 @@ impl KernelOp {
     }
 }
 
-impl RandomKey {
-    /// The key as kernels take it: seed, step, tensor, offset, 64-bit numbers as low and high word.
-    #[must_use]
-    pub const fn scalars(&self) -> [u32; 6] {
-        let Self { seed, step, tensor, offset } = *self;
-        [seed as u32, (seed >> 32) as u32, step as u32, tensor as u32, offset as u32, (offset >> 32) as u32]
-    }
+/// The scalars of a launch: seed, step, tensor, offset, 64-bit numbers as low and high word, and the elements that
+/// share a scale.
+#[must_use]
+pub const fn launch_scalars(key: &RandomKey, group: u32) -> [u32; 7] {
+    let &RandomKey { seed, step, tensor, offset } = key;
+    [
+        seed as u32,
+        (seed >> 32) as u32,
+        step as u32,
+        tensor as u32,
+        offset as u32,
+        (offset >> 32) as u32,
+        group,
+    ]
 }
 
 numbered! {

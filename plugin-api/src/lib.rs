@@ -63,7 +63,7 @@ pub use error::{ErrorKind, PluginError};
 pub use format::{Domain, Format, FormatSpec, Minifloat, QuantParams, QuantStats, RandomKey, Rounding};
 pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
-    MergeRule, PartialSum, StatisticsWord,
+    MergeRule, PartialSum, StatisticsWord, launch_scalars,
 };
 pub use optimizer::{Grid, Optimizer, ParamInfo, StateSpec, Step, StepScalars};
 pub use options::{Config, ConfigEntry, ConfigValue, OptionFault, OptionSpec};

@@ -10,7 +10,7 @@ use std::{
 
 use altgrad_plugin_api::{
     BufferRole, ErrorKind, KernelLanguage, KernelOp, KernelTarget, KernelText, PluginError, QuantStats,
-    Rounding,
+    Rounding, launch_scalars,
 };
 use burn::backend::{Backend, DispatchDevice, TensorMetadata, tensor::FloatTensor};
 use burn::tensor::{DType, Shape, TensorData};
@@ -177,7 +177,8 @@ impl Kernels {
         };
         let elements = x.shape().num_elements();
         let aligned = x.handle.offset_start.unwrap_or(0) % 16 == 0 && call.key.offset % 4 == 0;
-        let vector = if aligned && elements % 4 == 0 { 4 } else { 1 };
+        let group = call.scale.group_len(elements);
+        let vector = if aligned && group % 4 == 0 { 4 } else { 1 };
         let kernel = self.get(plugin, KernelOp::FAKE_QUANT.with_rounding(call.rounding), vector)?;
         let [words, sums] = self.statistics_shape(elements);
         let (client, device) = (x.client.clone(), x.device.clone());
@@ -193,7 +194,7 @@ impl Kernels {
             BufferRole::PARTIAL_SUMS => Some((&sums, BufferIOAttr::WriteOnly)),
             _ => None,
         };
-        kernel.launch(&client, cubes(elements), &call.key.scalars(), buffer)?;
+        kernel.launch(&client, cubes(elements), &launch_scalars(&call.key, group as u32), buffer)?;
         Ok([y, words, sums])
     }
 }

@@ -207,7 +207,8 @@ fn blocked<B: FormatOps>(x: &FloatTensor<B>, call: &Call) -> Option<BoolTensor<B
                     B::float_mul(flat, scale)
                 }
             };
-            let max = call.format.max_finite();
+            // What amax itself exceeds the largest value by is the scale's own rounding error, not saturation.
+            let max = call.format.max_finite().next_up().next_up();
             let beyond = B::float_greater_elem(B::float_abs(scaled), max.into(), settings.bool_dtype);
             Some(B::bool_reshape(beyond, shape))
         }

@@ -72,7 +72,9 @@ impl KernelText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{InfoField, KernelLanguage, KernelOp, PartialSum, RandomKey, Rounding, StatisticsWord};
+    use crate::{
+        InfoField, KernelLanguage, KernelOp, PartialSum, RandomKey, Rounding, StatisticsWord, launch_scalars,
+    };
 
     fn field(offset: u32, kind: InfoKind, index: u32, divisor: u32) -> InfoField {
         InfoField { offset, kind, index, divisor }
@@ -145,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_six_words() {
+    fn scalars_are_the_key_and_the_group() {
         let key = RandomKey { seed: 1 << 32 | 2, step: 3, tensor: 4, offset: 5 << 32 | 6 };
-        assert_eq!(key.scalars(), [2, 1, 3, 4, 6, 5]);
+        assert_eq!(launch_scalars(&key, 32), [2, 1, 3, 4, 6, 5, 32]);
     }
 }

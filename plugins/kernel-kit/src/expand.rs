@@ -130,9 +130,9 @@ macro_rules! define {
 fn define<R: Rounder>(kernel: Kernel, mode: Mode, vector: usize) -> KernelDefinition {
     match kernel {
         Kernel::FakeQuant => define!(kernels::fake_quant::FakeQuant: buffer buffer buffer buffer buffer
-            scalar scalar scalar scalar scalar scalar scalar; vector, mode),
-        Kernel::Encode => define!(kernels::encode::Encode: buffer buffer buffer buffer
             scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode),
+        Kernel::Encode => define!(kernels::encode::Encode: buffer buffer buffer buffer
+            scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode),
         Kernel::Decode => define!(kernels::decode::Decode: buffer buffer scalar scalar; vector),
         Kernel::Histogram => define!(kernels::histogram::Histogram: buffer buffer; vector),
     }

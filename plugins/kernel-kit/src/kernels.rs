@@ -19,7 +19,7 @@ pub const NO_CODE: u32 = u32::MAX;
 /// Codes of more bits are counted in global memory.
 const SHARED_BITS: u32 = 8;
 
-/// `destination = round(source * scale) * inv_scale`, and statistics.
+/// `destination = round(source * scale) * inv_scale`, and statistics. `group` consecutive elements share a scale.
 #[cube(launch)]
 pub fn fake_quant<R: Rounder, N: Size>(
     source: &[Vector<f32, N>],
@@ -33,16 +33,17 @@ pub fn fake_quant<R: Rounder, N: Size>(
     tensor: u32,
     offset_low: u32,
     offset_high: u32,
+    group: u32,
     max_bits: u32,
     #[comptime] mode: Mode,
 ) {
     let key = Key { seed_low, seed_high, step, tensor, offset_low, offset_high };
-    let scale = parameters[0usize];
-    let inv_scale = parameters[1usize];
     let tally = Tally::new();
     let mut position = ABSOLUTE_POS;
     while position < source.len() {
         let x = source[position];
+        let first = scale_of::<N>(position, group);
+        let (scale, inv_scale) = (parameters[first], parameters[first + 1]);
         let words = random_words::<N>(position as u32, &key, mode);
         let mut scaled = Vector::<f32, N>::empty();
         let mut y = Vector::<f32, N>::empty();
@@ -60,6 +61,12 @@ pub fn fake_quant<R: Rounder, N: Size>(
         position += CUBE_COUNT * (CUBE_DIM as usize);
     }
     tally.finish(statistics, sums);
+}
+
+/// Place of the scale of a vector, whose group is `group` elements long.
+#[cube]
+fn scale_of<N: Size>(position: usize, group: u32) -> usize {
+    (2u32 * ((position * N::value()) as u32 / group)) as usize
 }
 
 /// `y`, or `x` made quiet if it is NaN: devices differ in what arithmetic does to a NaN's payload.
@@ -101,16 +108,17 @@ pub fn encode<R: Rounder, N: Size>(
     tensor: u32,
     offset_low: u32,
     offset_high: u32,
+    group: u32,
     max_code: u32,
     nan_code: u32,
     #[comptime] mode: Mode,
 ) {
     let key = Key { seed_low, seed_high, step, tensor, offset_low, offset_high };
-    let scale = parameters[0usize];
     let mut nan = 0u32;
     let mut position = ABSOLUTE_POS;
     while position < source.len() {
         let x = source[position];
+        let scale = parameters[scale_of::<N>(position, group)];
         let words = random_words::<N>(position as u32, &key, mode);
         let mut out = Vector::<u32, N>::empty();
         #[unroll]

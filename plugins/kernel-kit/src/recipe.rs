@@ -29,8 +29,8 @@ pub enum Access {
 /// A u32 scalar argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
-    /// Word of the random key: the host's scalar of that index.
-    Key(u32),
+    /// The host's scalar of that index: six words of the random key, then the elements that share a scale.
+    Host(u32),
     /// A constant of the format's domain, which the plugin fills in when asked for the text.
     Limit(Limit),
 }
@@ -111,8 +111,8 @@ impl Kernel {
             Self::Decode => &[Limit::MaxCode, Limit::InfCode],
             Self::Histogram => &[],
         };
-        let key = if self.rounds() { 0..6 } else { 0..0 };
-        key.map(Scalar::Key).chain(limits.iter().map(|&limit| Scalar::Limit(limit))).collect()
+        let host = if self.rounds() { 0..7 } else { 0..0 };
+        host.map(Scalar::Host).chain(limits.iter().map(|&limit| Scalar::Limit(limit))).collect()
     }
 
     /// Names of the statistics words in order; the first of fake quantization is a maximum, all others are sums.

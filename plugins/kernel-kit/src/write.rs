@@ -127,7 +127,7 @@ fn info(kernel: Kernel, vector: usize, text: &Expanded) -> (Vec<InfoField>, Vec<
     let (mut info, mut limits) = (Vec::new(), Vec::new());
     for (scalar, &offset) in kernel.scalars().into_iter().zip(&text.scalars) {
         match scalar {
-            Scalar::Key(index) => {
+            Scalar::Host(index) => {
                 info.push(InfoField { offset, kind: InfoKind::SCALAR_U32, index, divisor: 1 })
             }
             Scalar::Limit(limit) => limits.push((offset, limit)),

@@ -1,7 +1,8 @@
 //! Device against CPU: outputs bit for bit, counts exactly, sums to a millionth.
 
 use altgrad_plugin_api::{
-    BufferRole, KernelLanguage, KernelOp, KernelTarget, KernelText, QuantParams, QuantStats, Rounding,
+    BufferRole, KernelLanguage, KernelOp, KernelTarget, KernelText, QuantParams, QuantStats, RandomKey,
+    Rounding, launch_scalars,
 };
 
 use crate::{
@@ -48,13 +49,13 @@ fn words(values: &[f32]) -> Vec<u32> {
 }
 
 /// Fills the buffers of a launch by their roles. Outputs begin as garbage.
-fn buffers(kernel: &KernelText, src: &[u32], params: &QuantParams, codes: usize) -> Vec<Vec<u32>> {
+fn buffers(kernel: &KernelText, src: &[u32], scales: &[[f32; 2]], codes: usize) -> Vec<Vec<u32>> {
     const GARBAGE: u32 = 0xdead_beef;
     let fill = |role: BufferRole, reads: bool| match role {
         BufferRole::SOURCE => src.to_vec(),
         BufferRole::CODES if reads => src.to_vec(),
         BufferRole::DESTINATION | BufferRole::CODES => vec![GARBAGE; src.len()],
-        BufferRole::PARAMETERS => words(&[params.scale, params.inv_scale]),
+        BufferRole::PARAMETERS => words(scales.as_flattened()),
         BufferRole::STATISTICS => vec![0; kernel.statistics.len()],
         BufferRole::PARTIAL_SUMS => vec![GARBAGE; kernel.partial_sums.len() * CUBES as usize],
         BufferRole::HISTOGRAM => vec![0; codes],
@@ -63,7 +64,7 @@ fn buffers(kernel: &KernelText, src: &[u32], params: &QuantParams, codes: usize)
     kernel.buffers.iter().map(|buffer| fill(buffer.role, buffer.reads)).collect()
 }
 
-/// Runs a kernel and returns the buffer of a role afterwards, by role.
+/// Runs a kernel with one scale; returns the buffer of a role afterwards, by role.
 fn launch(
     runner: &dyn Runner,
     kernel: &KernelText,
@@ -71,8 +72,21 @@ fn launch(
     params: &QuantParams,
     codes: usize,
 ) -> impl Fn(BufferRole) -> Vec<u32> + use<> {
+    launch_groups(runner, kernel, src, &params.key, &[[params.scale, params.inv_scale]], codes)
+}
+
+/// The same with a scale for each of some groups of equal length.
+fn launch_groups(
+    runner: &dyn Runner,
+    kernel: &KernelText,
+    src: &[u32],
+    key: &RandomKey,
+    scales: &[[f32; 2]],
+    codes: usize,
+) -> impl Fn(BufferRole) -> Vec<u32> + use<> {
     let roles: Vec<BufferRole> = kernel.buffers.iter().map(|buffer| buffer.role).collect();
-    let after = runner.run(kernel, CUBES, &params.key.scalars(), buffers(kernel, src, params, codes));
+    let scalars = launch_scalars(key, (src.len() / scales.len()) as u32);
+    let after = runner.run(kernel, CUBES, &scalars, buffers(kernel, src, scales, codes));
     move |role| after[roles.iter().position(|&r| r == role).expect("a buffer of that role")].clone()
 }
 
@@ -107,6 +121,7 @@ fn everywhere(
             }
         }
     }
+    groups(runner, subject, language);
     decode(runner, subject, language);
 }
 
@@ -168,6 +183,45 @@ fn encode(runner: &dyn Runner, subject: &Subject, target: &KernelTarget, x: &[f3
         |(x, code): (&f32, u16)| if x.is_nan() && !subject.grid.has_nan() { u32::MAX } else { code.into() };
     let expected: Vec<u32> = x.iter().zip(expected).map(code).collect();
     same_bits(&what, x, &after(BufferRole::CODES), &expected);
+}
+
+/// Groups of elements with scales of their own, against one call a group: values, codes, counts.
+fn groups(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
+    const GROUP: usize = 32;
+    let x = cases::gaussian(40 * GROUP, 1.0);
+    let scales: Vec<[f32; 2]> =
+        (0..40u8).map(|i| f32::from(i + 1)).map(|scale| [scale, 1.0 / scale]).collect();
+    for vector in [4, 1] {
+        let target = target(language, vector);
+        let what = format!("{} vector {vector}: groups", subject.name);
+        let key = cases::params(1.0, Rounding::Stochastic, vector).key;
+        let (mut values, mut codes) = (vec![0.0; x.len()], vec![0; x.len()]);
+        let mut stats = QuantStats::default();
+        for (i, &[scale, inv_scale]) in scales.iter().enumerate() {
+            let range = i * GROUP..(i + 1) * GROUP;
+            let key = RandomKey { offset: key.offset + range.start as u64, ..key };
+            let params = QuantParams { scale, inv_scale, rounding: Rounding::Stochastic, key };
+            let (x, values) = (&x[range.clone()], &mut values[range.clone()]);
+            stats.merge(&subject.reference.fake_quant(
+                x,
+                values,
+                &params,
+                &mut vec![0; subject.grid.codes()],
+            ));
+            subject.reference.encode(x, &mut codes[range], &params);
+        }
+        let kernel = subject.kernel(KernelOp::FAKE_QUANT.with_rounding(Rounding::Stochastic), &target);
+        let after = launch_groups(runner, &kernel, &words(&x), &key, &scales, 0);
+        same_bits(&what, &x, &after(BufferRole::DESTINATION), &words(&values));
+        let mut found = QuantStats::default();
+        let sums: Vec<f32> = after(BufferRole::PARTIAL_SUMS).into_iter().map(f32::from_bits).collect();
+        kernel.read_stats(&after(BufferRole::STATISTICS), &sums, &mut found).unwrap();
+        same_stats(&what, &found, &stats);
+        let kernel = subject.kernel(KernelOp::ENCODE.with_rounding(Rounding::Stochastic), &target);
+        let after = launch_groups(runner, &kernel, &words(&x), &key, &scales, 0);
+        let codes: Vec<u32> = codes.into_iter().map(u32::from).collect();
+        same_bits(&what, &x, &after(BufferRole::CODES), &codes);
+    }
 }
 
 /// Every code there is.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use altgrad_plugin_api::{
     BufferRole, DType, ErrorKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
-    QuantStats, RandomKey, Rounding,
+    QuantStats, RandomKey, Rounding, launch_scalars,
 };
 
 use crate::{Instance, Outcome, Subject, Verdict, subject::said};
@@ -212,7 +212,7 @@ fn info_block(text: &KernelText) -> Result<(), String> {
         }
     }
     let lens = vec![1024; text.buffers.len()];
-    text.pack_info(&RandomKey::default().scalars(), &lens)
+    text.pack_info(&launch_scalars(&RandomKey::default(), 1024), &lens)
         .map(drop)
         .map_err(|error| said("filling its info block", &error))
 }
