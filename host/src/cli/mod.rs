@@ -64,7 +64,7 @@ struct ConfigArgs {
 #[must_use]
 pub fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("ALTGRAD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,wgpu_hal=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),

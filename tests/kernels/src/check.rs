@@ -202,13 +202,8 @@ fn groups(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
             let key = RandomKey { offset: key.offset + range.start as u64, ..key };
             let params = QuantParams { scale, inv_scale, rounding: Rounding::Stochastic, key };
             let (x, values) = (&x[range.clone()], &mut values[range.clone()]);
-            stats.merge(&subject.reference.fake_quant(
-                x,
-                values,
-                &params,
-                &mut vec![0; subject.grid.codes()],
-            ));
-            subject.reference.encode(x, &mut codes[range], &params);
+            stats.merge(&subject.instance.fake_quant(x, values, &params, &mut []).unwrap());
+            subject.instance.encode(x, &mut codes[range], &params).unwrap();
         }
         let kernel = subject.kernel(KernelOp::FAKE_QUANT.with_rounding(Rounding::Stochastic), &target);
         let after = launch_groups(runner, &kernel, &words(&x), &key, &scales, 0);

@@ -1,0 +1,293 @@
+//! Quantized linear layers against a plain reference: round by search, dequantize, multiply in f64.
+//!
+//! The reference shares nothing with the host but the formats' tables of values. Needs the staged plugins:
+//! `cargo xtask test` says where they are.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{path::PathBuf, sync::Arc};
+
+use altgrad_host::{
+    config::{DeviceChoice, PluginsSection},
+    device::ComputeDevice,
+    plugins::{FormatPlugin, Registry},
+    quant::{DeviceFormat, Quant, Role, ScaleRule, Scaling, Seen, Site, Ste},
+};
+use altgrad_plugin_api::Rounding;
+use burn::tensor::{Tensor, TensorData};
+
+const FORMATS: [&str; 8] = ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0"];
+const TOKENS: usize = 12;
+const INPUTS: usize = 16;
+const OUTPUTS: usize = 8;
+/// The layer's number.
+const LAYER: usize = 0;
+
+/// The formats on a device.
+struct Bench {
+    device: ComputeDevice,
+    registry: Registry,
+}
+
+/// A role's rounding and what the reference needs to know of it.
+#[derive(Clone)]
+struct Rule {
+    format: &'static str,
+    scaling: Scaling,
+    ste: Ste,
+}
+
+fn benches() -> Vec<Bench> {
+    let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
+    let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
+    let open = |choice| {
+        let device = ComputeDevice::open(choice).ok()?;
+        Some(Bench {
+            device,
+            registry: Registry::open(&PluginsSection { dir: dir.clone(), load: None }).unwrap(),
+        })
+    };
+    [DeviceChoice::Cpu, DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open).collect()
+}
+
+impl Bench {
+    fn plugin(&self, name: &str) -> FormatPlugin {
+        FormatPlugin::make(&self.registry, "test", name).unwrap_or_else(|(_, error)| panic!("{error}"))
+    }
+
+    fn site(&self, role: Role, rule: &Rule) -> Site {
+        let format =
+            DeviceFormat::new(Arc::new(self.plugin(rule.format)), &self.device, &[Rounding::NearestEven])
+                .unwrap();
+        Site::new("layer", role, format, Rounding::NearestEven, rule.scaling, rule.ste)
+    }
+
+    /// The finite values of a format with their codes, ascending.
+    fn values(&self, format: &str) -> Vec<(f64, usize)> {
+        let plugin = self.plugin(format);
+        let decoded = plugin.decode_all(&plugin.values().unwrap()).unwrap();
+        let mut values: Vec<(f64, usize)> = decoded
+            .iter()
+            .enumerate()
+            .filter(|(_, x)| x.is_finite())
+            .map(|(code, x)| (f64::from(*x), code))
+            .collect();
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        values
+    }
+
+    /// Rounded values, and whether each passes its gradient on.
+    fn round(&self, rule: &Rule, x: &[f32]) -> (Vec<f64>, Vec<bool>) {
+        let values = self.values(rule.format);
+        let max = values.last().unwrap().0 as f32;
+        let group = match rule.scaling {
+            Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => group,
+            _ => x.len(),
+        };
+        let groups = x.chunks(group).map(|x| {
+            let scale = reference_scale(rule, x, max);
+            let rounded = x.iter().map(|&x| {
+                let nearest = nearest(&values, f64::from(x * scale)) as f32 * (1.0 / scale);
+                let passes = match rule.ste {
+                    Ste::Identity => true,
+                    Ste::Clipped => (x * scale).abs() <= max * (1.0 + 1e-6),
+                    Ste::Relu => x > 0.0,
+                };
+                (f64::from(nearest), passes)
+            });
+            rounded.collect::<Vec<_>>()
+        });
+        groups.flatten().unzip()
+    }
+}
+
+fn reference_scale(rule: &Rule, x: &[f32], max: f32) -> f32 {
+    let amax = x.iter().fold(0f32, |most, x| most.max(x.abs()));
+    let (rule, amax) = match rule.scaling {
+        Scaling::None => return 1.0,
+        Scaling::Dynamic(rule) | Scaling::Delayed { rule, .. } => (rule, amax),
+        Scaling::Static { rule, amax: given } => (rule, given.unwrap_or(amax)),
+    };
+    let scale = max * 2f32.powi(-rule.margin) / amax;
+    if rule.pow2 { 2f32.powi(scale.log2().floor() as i32) } else { scale }
+}
+
+/// The nearest value; of two as near, the one with the even code.
+fn nearest(values: &[(f64, usize)], x: f64) -> f64 {
+    let distance = |value: f64| (value - x).abs();
+    let best = values.iter().map(|v| distance(v.0)).fold(f64::INFINITY, f64::min);
+    let tied = values.iter().filter(|v| distance(v.0) == best);
+    tied.min_by_key(|v| v.1 % 2).unwrap().0
+}
+
+/// Values of about unit size, none twice, with a fixed seed.
+fn data(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    (0..len).map(|_| (uniform() + uniform() + uniform()) * 2.0).collect()
+}
+
+/// `a [rows, inner]` times `b [inner, columns]`.
+fn matmul(a: &[f64], b: &[f64], inner: usize) -> Vec<f64> {
+    let columns = b.len() / inner;
+    let row = |a: &[f64], column: usize| a.iter().enumerate().map(|(i, a)| a * b[i * columns + column]).sum();
+    a.chunks(inner)
+        .flat_map(|a| (0..columns).map(move |column| row(a, column)).collect::<Vec<f64>>())
+        .collect()
+}
+
+fn transposed(a: &[f64], columns: usize) -> Vec<f64> {
+    let rows = a.len() / columns;
+    (0..columns).flat_map(|column| (0..rows).map(move |row| a[row * columns + column])).collect()
+}
+
+fn close(what: &str, found: &[f32], expected: &[f64]) {
+    let largest = expected.iter().fold(0f64, |most, x| most.max(x.abs()));
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let error = (f64::from(*found) - expected).abs();
+        assert!(error <= 2e-6 * largest, "{what}[{i}]: {found}, expected {expected}");
+    }
+    assert_eq!(found.len(), expected.len(), "{what}");
+}
+
+fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.try_into_data().unwrap().try_into_vec().unwrap()
+}
+
+/// Forward and backward of one layer, compared; returns what the sites saw.
+fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<Seen>> {
+    let what = format!(
+        "{} {:?}",
+        bench.device.label,
+        rules.iter().map(|(role, rule)| (role, rule.format, rule.scaling, rule.ste)).collect::<Vec<_>>()
+    );
+    let (x, w, g) = (data(TOKENS * INPUTS, 1), data(OUTPUTS * INPUTS, 2), data(TOKENS * OUTPUTS, 3));
+    let sites = rules.iter().map(|(role, rule)| (LAYER, bench.site(*role, rule))).collect();
+    let quant = Quant::new(sites, 0);
+    let tensor = |values: &[f32], shape: [usize; 2]| {
+        Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &bench.device.tensors)
+    };
+    let tracked = |values: &[f32], shape| Tensor::from_inner(tensor(values, shape)).require_grad();
+    let (xt, wt) = (tracked(&x, [TOKENS, INPUTS]), tracked(&w, [OUTPUTS, INPUTS]));
+    let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0);
+    // A loss whose gradient at y is g.
+    let loss = (y.clone() * Tensor::from_inner(tensor(&g, [TOKENS, OUTPUTS]))).sum();
+    let tape = loss.backward();
+    quant.collect(&tape);
+    let seen = quant.read().unwrap();
+
+    let rounded = |role, values: &[f32]| match rules.iter().find(|(r, _)| *r == role) {
+        Some((_, rule)) => bench.round(rule, values),
+        None => (values.iter().map(|x| f64::from(*x)).collect(), vec![true; values.len()]),
+    };
+    let ((xq, x_passes), (wq, w_passes), (gq, _)) =
+        (rounded(Role::Activation, &x), rounded(Role::Weight, &w), rounded(Role::Grad, &g));
+    let blocked = |grad: Vec<f64>, passes: &[bool]| -> Vec<f64> {
+        grad.iter().zip(passes).map(|(grad, passes)| if *passes { *grad } else { 0.0 }).collect()
+    };
+    close(&format!("{what}: y"), &read(y.inner()), &matmul(&xq, &transposed(&wq, INPUTS), INPUTS));
+    let dx = blocked(matmul(&gq, &wq, OUTPUTS), &x_passes);
+    close(&format!("{what}: dx"), &read(xt.grad(&tape).unwrap()), &dx);
+    let dw = blocked(matmul(&transposed(&gq, OUTPUTS), &xq, TOKENS), &w_passes);
+    close(&format!("{what}: dw"), &read(wt.grad(&tape).unwrap()), &dw);
+    seen
+}
+
+const RULE: ScaleRule = ScaleRule { max_finite: 0.0, margin: 0, pow2: false, group: None };
+
+/// A rule with the format's own largest value filled in.
+fn rule(bench: &Bench, format: &'static str, scaling: Scaling, ste: Ste) -> Rule {
+    let max_finite = bench.values(format).last().unwrap().0 as f32;
+    let own = |rule: ScaleRule| ScaleRule { max_finite, ..rule };
+    let scaling = match scaling {
+        Scaling::None => Scaling::None,
+        Scaling::Dynamic(rule) => Scaling::Dynamic(own(rule)),
+        Scaling::Delayed { rule, window } => Scaling::Delayed { rule: own(rule), window },
+        Scaling::Static { rule, amax } => Scaling::Static { rule: own(rule), amax },
+    };
+    Rule { format, scaling, ste }
+}
+
+#[test]
+fn every_pair_of_formats() {
+    for bench in benches() {
+        for weight in FORMATS {
+            for other in FORMATS {
+                let rule = |format| rule(&bench, format, Scaling::Dynamic(RULE), Ste::Identity);
+                let rules = [
+                    (Role::Weight, rule(weight)),
+                    (Role::Activation, rule(other)),
+                    (Role::Grad, rule(other)),
+                ];
+                let seen = check(&bench, &rules);
+                let elements: Vec<u64> = seen.iter().map(|seen| seen.unwrap().elements).collect();
+                let sizes = [OUTPUTS * INPUTS, TOKENS * INPUTS, TOKENS * OUTPUTS].map(|size| size as u64);
+                assert_eq!(elements, sizes);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_role_alone_and_none() {
+    for bench in benches() {
+        check(&bench, &[]);
+        for role in Role::ALL {
+            check(&bench, &[(role, rule(&bench, "E5M2", Scaling::Dynamic(RULE), Ste::Identity))]);
+        }
+    }
+}
+
+#[test]
+fn every_scaling_and_estimator() {
+    let scalings = [
+        Scaling::None,
+        Scaling::Dynamic(RULE),
+        Scaling::Dynamic(ScaleRule { pow2: true, ..RULE }),
+        Scaling::Dynamic(ScaleRule { margin: 2, ..RULE }),
+        // Saturates: the clipped estimator has something to block.
+        Scaling::Dynamic(ScaleRule { margin: -1, ..RULE }),
+        Scaling::Dynamic(ScaleRule { group: Some(INPUTS), ..RULE }),
+        Scaling::Dynamic(ScaleRule { group: Some(4), margin: -1, ..RULE }),
+        Scaling::Dynamic(ScaleRule { group: Some(2), pow2: true, ..RULE }),
+        Scaling::Delayed { rule: RULE, window: 4 },
+        Scaling::Static { rule: RULE, amax: Some(1.0) },
+        Scaling::Static { rule: RULE, amax: None },
+    ];
+    for bench in benches() {
+        for scaling in scalings {
+            for ste in [Ste::Identity, Ste::Clipped, Ste::Relu] {
+                let rule = |format| rule(&bench, format, scaling, ste);
+                check(&bench, &[(Role::Weight, rule("E4M3")), (Role::Activation, rule("E3M4"))]);
+            }
+        }
+    }
+}
+
+/// Delayed scaling uses what earlier steps saw, and never the step at hand; static scaling freezes the first step's.
+#[test]
+fn scales_remember() {
+    let bench = benches().remove(0);
+    let site = |scaling| bench.site(Role::Weight, &rule(&bench, "E4M3", scaling, Ste::Identity));
+    let seen = |amax| {
+        let stats = altgrad_plugin_api::QuantStats { amax, ..Default::default() };
+        Seen { elements: 1, stats }
+    };
+    let delayed = site(Scaling::Delayed { rule: RULE, window: 2 });
+    let frozen = site(Scaling::Static { rule: RULE, amax: None });
+    for (amax, delayed_scale, frozen_scale) in [
+        (2.0, 224.0, 224.0),
+        (1.0, 224.0, 224.0),
+        (1.0, 224.0, 224.0),
+        (7.0, 448.0, 224.0),
+        (1.0, 64.0, 224.0),
+    ] {
+        assert_eq!(delayed.used_scale(&seen(amax)), Some(delayed_scale), "{amax}");
+        assert_eq!(frozen.used_scale(&seen(amax)), Some(frozen_scale), "{amax}");
+        delayed.record(&seen(amax));
+        frozen.record(&seen(amax));
+    }
+}
