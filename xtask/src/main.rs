@@ -62,13 +62,19 @@ fn test(args: &[String]) -> Result<u8, io::Error> {
 }
 
 fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
-    let folder = stage(&GPU, &["--features".into(), "cuda,wgpu".into()])?;
+    let with = ["--features", "cuda,wgpu", "-p", "altgrad-fixture-misbehaver"].map(String::from);
+    let folder = stage(&GPU, &with)?;
     let mut command = cargo();
-    command
-        .args(["test", "-p", "altgrad-end-to-end", "--test", "gpu"])
-        .args(args)
-        .env("ALTGRAD_STAGE", folder);
+    // The packages of the build before, or their dependencies would be built anew with other features.
+    command.arg("test").args(packages(&plugins()?)).args(with).args(["-p", "altgrad-end-to-end"]);
+    command.args(["--test", "linear", "--test", "gpu"]).args(args).env("ALTGRAD_STAGE", folder);
     Ok(code(command.status()?))
+}
+
+/// Host and plugins, for cargo.
+fn packages(plugins: &[Plugin]) -> Vec<String> {
+    let names = ["altgrad-host"].into_iter().chain(plugins.iter().map(|plugin| plugin.package.as_str()));
+    names.flat_map(|name| ["-p".to_string(), name.to_string()]).collect()
 }
 
 /// A way to build host and plugins, and where they are put.
@@ -93,10 +99,7 @@ fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
     if how.workspace {
         build.arg("--workspace");
     } else {
-        build.args(["-p", "altgrad-host"]);
-        for plugin in &plugins {
-            build.args(["-p", &plugin.package]);
-        }
+        build.args(packages(&plugins));
     }
     let status = build.args(build_args).status()?;
     if !status.success() {

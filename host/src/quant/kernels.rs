@@ -31,6 +31,7 @@ use super::{Call, DeviceFormat, ScaleRule, ScaleSource, op, scale_kernel};
 use crate::{
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
+    model::params,
     plugins::FormatPlugin,
 };
 
@@ -103,6 +104,21 @@ fn target(client: &Client) -> Option<KernelTarget> {
     })
 }
 
+/// Refuses a kernel that leaves out a statistic: what is not counted would read as zero.
+fn counts_everything(text: &KernelText) -> Result<(), PluginError> {
+    const FIELDS: [&str; 8] =
+        ["amax", "overflow", "underflow", "nan", "nonzero", "sum_x2", "sum_err2", "sum_x_xhat"];
+    let words = text.statistics.iter().map(|word| word.name.as_str());
+    let counted: Vec<&str> = words.chain(text.partial_sums.iter().map(|sum| sum.name.as_str())).collect();
+    match FIELDS.iter().find(|field| !counted.contains(field)) {
+        None => Ok(()),
+        Some(field) => {
+            let message = format!("kernel `{}` does not count `{field}`", text.entry);
+            Err(PluginError::new(ErrorKind::UNSUPPORTED, message))
+        }
+    }
+}
+
 fn cubes(elements: usize) -> usize {
     elements.div_ceil(ELEMENTS_PER_CUBE).clamp(1, MAX_CUBES)
 }
@@ -112,9 +128,9 @@ impl Kernels {
     pub(super) fn of(plugin: &FormatPlugin, device: &ComputeDevice) -> Result<Option<Self>, Diagnostic> {
         let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return Ok(None) };
         let Some(target) = target(&cube.client()) else { return Ok(None) };
-        let reading = plugin
-            .kernel(KernelOp::FAKE_QUANT, &target)
-            .map_err(|error| plugin.identity.failure(Fault::Plugin, &error))?;
+        let refused = |error: PluginError| plugin.identity.failure(Fault::Plugin, &error);
+        let reading = plugin.kernel(KernelOp::FAKE_QUANT, &target).map_err(refused)?;
+        reading.as_ref().map_or(Ok(()), counts_everything).map_err(refused)?;
         Ok(reading.map(|text| Self {
             target,
             reading: Arc::new(PluginKernel::new(text)),
@@ -295,25 +311,37 @@ fn download<B: Backend>(tensor: FloatTensor<B>) -> Result<Vec<f32>, String> {
     data.try_into_vec::<f32>().map_err(|error| format!("{error:?}"))
 }
 
-/// Runs the kernels of some modes once, with and without vectors, on a handful of values.
+/// Runs the kernels of some modes once, with and without vectors, on a handful of values: they must do what the CPU
+/// function does.
 pub(super) fn try_out(
     format: &Arc<DeviceFormat>,
     device: &ComputeDevice,
     modes: &[Rounding],
 ) -> Result<(), Diagnostic> {
+    const VALUES: [f32; 8] = [0.0, -0.1, 0.3, 1.0, -1.7, 3.1, 100.0, -1e30];
     if format.kernels().is_none() {
         return Ok(());
     }
-    let mut unread = Vec::new();
+    let refused = |why: String| {
+        let message = format!(
+            "format plugin `{}`: its kernels do not run on device {}: {why}",
+            format.plugin().identity.name,
+            device.label
+        );
+        Diagnostic::plugin(message).at(&format.plugin().identity.library)
+    };
     for &rounding in modes {
-        for elements in [4, 3] {
-            let x = crate::model::params::flat(vec![1.0; elements], &device.tensors);
+        for x in [&VALUES[..], &VALUES[1..]] {
             let call = Call { rounding, ..Call::plain(format.clone()) };
-            unread.push(op::fake_quant(x, call).seen);
+            let (expected, _) = format.on_host(x, &call);
+            let rounded = op::fake_quant(params::flat(x.to_vec(), &device.tensors), call);
+            let found = super::seen::read(vec![rounded.seen]).and_then(|_| params::read_f32(rounded.values));
+            let found = found.map_err(|error| refused(error.message))?;
+            if let Some(i) = (0..x.len()).find(|&i| found[i].to_bits() != expected[i].to_bits()) {
+                let what = format!("{rounding:?} of {} is {}, on the CPU {}", x[i], found[i], expected[i]);
+                return Err(refused(what));
+            }
         }
     }
-    super::seen::read(unread).map(drop).map_err(|error| {
-        let message = format!("its kernels do not run on device {}: {}", device.label, error.message);
-        Diagnostic::plugin(message).at(&format.plugin().identity.library)
-    })
+    format.take_fault().map_or(Ok(()), |fault| Err(refused(fault.message)))
 }

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
-use altgrad_end_to_end::{Bench, Outcome, TINY, fixture, skipped};
+use altgrad_end_to_end::{Bench, Outcome, TINY, built, fixture, skipped};
 
 /// Devices that may be there.
 const DEVICES: [&str; 2] = ["wgpu", "cuda:0"];
@@ -123,6 +123,26 @@ fn training_on_a_device_follows_the_cpu() {
                 assert!(close, "{device}, step {step}: {name} {found}, on the CPU {expected}");
             }
         }
+    }
+}
+
+/// A text the device's compiler refuses is the plugin's fault, and said before anything is computed with it.
+#[test]
+fn a_kernel_that_does_not_compile_is_refused() {
+    for device in devices("a_kernel_that_does_not_compile_is_refused") {
+        let bench = Bench::new();
+        bench.add_plugin(&built("libaltgrad_fixture_misbehaver.so"));
+        fs::write(bench.path("in.f32"), 1f32.to_le_bytes()).unwrap();
+        let args = ["formats", "quantize", "BAD2", "--plugins", "plugins", "--device", device];
+        let files = ["--input", "in.f32", "--output", "out.f32"];
+        let outcome = bench.host_with(&[&args, files.as_slice()].concat(), &[("ALTGRAD_MISBEHAVE", "text")]);
+        assert_eq!(outcome.code, 3, "{device}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("BAD2") && outcome.stderr.contains("do not run on device"),
+            "{}",
+            outcome.stderr
+        );
+        assert!(!bench.path("out.f32").exists());
     }
 }
 
