@@ -1,8 +1,8 @@
 //! `cargo xtask`: the project's own commands, so that one line does what takes several.
 //!
 //! `run` builds host and plugins in release, stages them side by side and starts the host; `test` does the same in
-//! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs; `stage` only builds and
-//! stages. Plugins are found by convention: the folder
+//! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs, `lane` packs them; `stage`
+//! only builds and stages. Plugins are found by convention: the folder
 //! `plugins/formats/e5m2` holds the package `altgrad-format-e5m2`, staged as `plugins/e5m2.so`.
 
 use std::{
@@ -17,7 +17,9 @@ usage: cargo xtask COMMAND
   host [ARGS...]              build (release), stage, and start altgrad-host ARGS...
   stage [--features F]        build (release) and stage into target/altgrad
   test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...
-  test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests";
+  test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests
+  lane [--features F]         the GPU tests as an archive, target/altgrad-lane.tgz, for a machine without Rust: build
+                              (release, CUDA unless F says otherwise) and pack; unpack there and run: sh run.sh";
 
 /// Folder of a kind's plugins, and the kind in package names.
 const KINDS: [(&str, &str); 3] = [("formats", "format"), ("optimizers", "optimizer"), ("sinks", "sink")];
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "stage" => stage(&RELEASE, rest).map(|_| 0),
         Some((command, rest)) if command == "test" => test(rest),
         Some((command, rest)) if command == "test-gpu" => test_gpu(rest),
+        Some((command, rest)) if command == "lane" => lane(rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -71,6 +74,48 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
     Ok(code(command.status()?))
 }
 
+/// What the archive's script does on the GPU's machine.
+const LANE: &str = r#"#!/bin/sh
+# The GPU tests of altgrad, as built elsewhere. CUDA_PATH: the toolkit's folder; libnvrtc must be found by the loader.
+# Logs go to $OUT, or here.
+cd "$(dirname "$0")" || exit 1
+out=${OUT:-.}; export ALTGRAD_STAGE=$PWD/altgrad-lane; status=0
+nvidia-smi -L; echo "CUDA_PATH=$CUDA_PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
+for test in gpu linear; do
+    ./altgrad-lane/$test --nocapture --test-threads 1 >"$out/$test.log" 2>&1 || status=1
+    grep -E '^(test |SKIPPED)' "$out/$test.log"
+done
+exit $status
+"#;
+
+fn lane(args: &[String]) -> Result<u8, io::Error> {
+    let features: Vec<String> =
+        if args.is_empty() { ["--features", "cuda"].map(String::from).to_vec() } else { args.to_vec() };
+    let folder = stage(&PACKED, &features)?;
+    let mut build = cargo();
+    build.args(["test", "--no-run", "--profile", PACKED.profile]).args(packages(&plugins()?));
+    build.args(["-p", "altgrad-end-to-end", "--test", "linear", "--test", "gpu"]).args(&features);
+    let output = build.output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(io::Error::other(said.into_owned()));
+    }
+    for test in ["gpu", "linear"] {
+        // Executable tests/gpu.rs (target/release/deps/gpu-0123456789abcdef)
+        let line = said.lines().find(|line| line.contains(&format!("Executable tests/{test}.rs")));
+        let path = line.and_then(|line| line.split(['(', ')']).nth(1));
+        let path = path.ok_or_else(|| io::Error::other(format!("cargo built no test `{test}`: {said}")))?;
+        copy(&root().join(path), &folder.join(test))?;
+    }
+    fs::write(target_dir().join("run.sh"), LANE)?;
+    let archive = target_dir().join("altgrad-lane.tgz");
+    let mut tar = Command::new("tar");
+    tar.arg("-C").arg(target_dir()).arg("-czf").arg(&archive).args(["altgrad-lane", "run.sh"]);
+    let status = tar.status()?;
+    println!("{}", archive.display());
+    Ok(code(status))
+}
+
 /// Host and plugins, for cargo.
 fn packages(plugins: &[Plugin]) -> Vec<String> {
     let names = ["altgrad-host"].into_iter().chain(plugins.iter().map(|plugin| plugin.package.as_str()));
@@ -89,6 +134,8 @@ struct Build {
 
 const RELEASE: Build = Build { profile: "release", built: "release", staged: "altgrad", workspace: false };
 const DEV: Build = Build { profile: "dev", built: "debug", staged: "altgrad-dev", workspace: true };
+const PACKED: Build =
+    Build { profile: "release", built: "release", staged: "altgrad-lane", workspace: false };
 const GPU: Build = Build { profile: "dev", built: "debug", staged: "altgrad-gpu", workspace: false };
 
 /// Builds and puts host and plugins side by side; says where.
