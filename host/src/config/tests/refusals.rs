@@ -49,8 +49,10 @@ fn unknown_keys() {
         ("[trian]\nlr = 1e-3", "unknown key `trian`", ":1:2", "did you mean `train`? known sections: run, ..."),
         ("lr = 1", "unknown key `lr`", ":1:1", SECTIONS),
         ("\u{feff}lr = 1", "unknown key `lr`", ":1:1", SECTIONS),
-        ("[quant]\nactivation = 'E4M3'", "unknown key `quant.activation`", ":2:1", "known keys in [quant]: weight, rounding, exclude"),
-        ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: weight, rounding, exclude"),
+        ("[quant]\nsaturate = true", "unknown key `quant.saturate`", ":2:1", "known keys in [quant]: weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, ste, scaling, exclude, skip_first, skip_last, layer"),
+        ("[quant.scaling]\ngranularity = 'channel'\nblok = 1", "unknown key `quant.scaling.blok`", ":3:1", "did you mean `block`? known keys in `quant.scaling`: granularity, block, amax, window, static_amax, margin, pow2"),
+        ("[[quant.layer]]\nmatch = '*'\nformat = 'E4M3'", "unknown key `quant.layer.0.format`", ":3:1", "known keys in `quant.layer.0`: match, weight, activation, grad"),
+        ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, ste, scaling, exclude, skip_first, skip_last, layer"),
         ("[plugins]\nload = ['a', { path = 'b', sha265 = '' }]", "unknown key `plugins.load.1.sha265`", ":2:28", "did you mean `sha256`? known keys in `plugins.load.1`: path, sha256"),
     ]);
 }
@@ -111,7 +113,7 @@ fn broken_toml() {
 fn ranges() {
     let folder = "the name becomes a folder in run.out: no `/`, `\\`, `..` or control characters";
     let cosine = "the cosine falls from the end of the warm-up to decay_steps, by default max_steps";
-    let format = "name the weights' format, such as weight = \"E5M2\", or remove the key";
+    let format = "name one, such as weight = \"E5M2\", or remove the key";
     check_files(&[
         ("[run]\nname = ''", "`run.name` must not be empty", ":2:8", "give one: [run] name = \"...\""),
         ("[run]\nname = 'a/b'", "`run.name` must be one plain folder name, is \"a/b\"", ":2:8", folder),
@@ -152,8 +154,14 @@ fn ranges() {
         ("[[sink]]\nname = ''", "`sink.0.name` must not be empty", ":2:8", ""),
         ("[quant]\nweight = ''", "`quant.weight` must not be empty", ":2:10", ""),
         ("[quant]\nweight = 'E5M2'\nexclude = ['']", "`quant.exclude.0` must not be empty", ":3:12", ""),
-        ("[quant]\nrounding = 'stochastic'", "`quant.rounding` does nothing without `quant.weight`", ":2:12", format),
-        ("[quant]\nexclude = ['a']", "`quant.exclude` does nothing without `quant.weight`", ":2:11", format),
+        ("[quant]\nrounding = 'stochastic'", "`quant.rounding` does nothing without a format", ":2:12", format),
+        ("[quant]\nexclude = ['a']", "`quant.exclude` does nothing without a format", ":2:11", format),
+        ("[quant]\nactivation = ''", "`quant.activation` must not be empty", ":2:14", ""),
+        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\namax = 'delayed'\ngranularity = 'block'", "`quant.scaling.amax` = \"delayed\" needs granularity \"tensor\"", ":4:8", "finer scales are made from the tensor at hand: amax = \"dynamic\""),
+        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nstatic_amax = 2.0", "`quant.scaling.static_amax` does nothing without amax = \"static\"", ":4:15", ""),
+        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nmargin = 99", "`quant.scaling.margin` must be from -32 to 32, is 99", ":4:10", ""),
+        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nblock = 0", "`quant.scaling.block` must be from 1 to 2147483647, is 0", ":4:9", ""),
+        ("[[quant.layer]]\nmatch = ''", "`quant.layer.0.match` must not be empty", ":2:9", ""),
     ]);
 }
 
