@@ -28,7 +28,7 @@ pub use choices::{
 pub use load::load;
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use schema::{
-    DataSection, LayerRule, ModelSection, OptimizerSection, PluginsSection, QuantSection, RunConfig,
-    RunSection, ScalingSection, SinkSection, TrainSection,
+    DataSection, LayerRule, MetricsSection, ModelSection, OptimizerSection, PluginsSection, QuantSection,
+    RunConfig, RunSection, ScalingSection, ShadowSection, SinkSection, TrainSection,
 };
 pub use source::Source;

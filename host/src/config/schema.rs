@@ -37,9 +37,15 @@ pub struct RunConfig {
     /// The optimizer plugin and its own table.
     #[serde(deserialize_with = "table")]
     pub optimizer: OptimizerSection,
-    /// The 8-bit format of the weights.
+    /// What the linear layers round.
     #[serde(deserialize_with = "table")]
     pub quant: QuantSection,
+    /// Unquantized gradients beside the quantized ones.
+    #[serde(deserialize_with = "table")]
+    pub shadow: ShadowSection,
+    /// How often what is measured.
+    #[serde(deserialize_with = "table")]
+    pub metrics: MetricsSection,
     /// Where metrics go, one `[[sink]]` each, in file order. Default: nowhere but the
     /// terminal. The same sink may stand twice with different settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -346,6 +352,29 @@ impl Default for ScalingSection {
             margin: 0,
             pow2: false,
         }
+    }
+}
+
+/// `[shadow]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShadowSection {
+    /// Steps between two that also run unquantized in fp32 and compare the gradients; 0 = never. Such a step costs
+    /// about two; training itself is untouched.
+    pub every: u64,
+}
+
+/// `[metrics]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsSection {
+    /// Steps between two whose gradients are measured by parameter; 0 = never.
+    pub every: u64,
+}
+
+impl Default for MetricsSection {
+    fn default() -> Self {
+        Self { every: 1 }
     }
 }
 

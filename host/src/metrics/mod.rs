@@ -1,14 +1,16 @@
 //! Metrics: one record a step, names with `/`, missing values absent.
 //!
-//! A family's names and values are made in one file: [`train`], [`quant`]. Names and definitions follow the
+//! A family's names and values are made in one file: [`train`], [`gradients`], [`quant`]. Names and definitions follow the
 //! project's numerics page.
 
+pub mod gradients;
+pub mod ops;
 pub mod quant;
 pub mod train;
 
 use std::borrow::Cow;
 
-use crate::quant::Site;
+use crate::{model::Layout, quant::Site};
 
 /// Whether a metric measures the run or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +79,25 @@ impl MetricRecord {
     }
 }
 
+/// What a run measures, besides loss and speed.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured<'a> {
+    /// The parameters.
+    pub layout: &'a Layout,
+    /// Places where values are rounded.
+    pub sites: &'a [Site],
+    /// Whether gradients are measured by parameter.
+    pub gradients: bool,
+    /// Whether there are shadow steps.
+    pub shadow: bool,
+}
+
 /// Every metric a run's rows may carry, in the order to show them.
 #[must_use]
-pub fn names(sites: &[Site]) -> Vec<MetricName> {
-    let quant = quant::names(sites);
-    train::NAMES.into_iter().chain(quant).chain(train::TIMINGS).collect()
+pub fn names(measured: Measured<'_>) -> Vec<MetricName> {
+    let Measured { layout, sites, gradients, shadow } = measured;
+    let by_parameter = if gradients { gradients::names(layout) } else { Vec::new() };
+    let fidelity = if shadow { gradients::fidelity_names(layout) } else { Vec::new() };
+    let families = [fidelity, quant::names(sites), by_parameter];
+    train::NAMES.into_iter().chain(families.into_iter().flatten()).chain(train::TIMINGS).collect()
 }

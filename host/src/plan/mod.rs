@@ -12,7 +12,7 @@ use crate::{
     device::ComputeDevice,
     diagnostic::Diagnostic,
     memory,
-    metrics::{self, MetricName},
+    metrics::{self, Measured, MetricName},
     model::{Gpt, GptShape, Layout, Params, params, weights},
     plugins::{
         OptimizerPlugin, Registry, SinkPlugin,
@@ -68,7 +68,12 @@ impl Plan {
         memory::check(&config, &shape).map_err(|error| place(error, source, "model"))?;
         let layout = Layout::new(&shape);
         let quant = quant::quant(&config, &registry, &device, &layout).map_err(placed)?;
-        let metrics = metrics::names(quant.sites());
+        let metrics = metrics::names(Measured {
+            layout: &layout,
+            sites: quant.sites(),
+            gradients: config.metrics.every > 0,
+            shadow: config.shadow.every > 0,
+        });
         let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
         let identities = sinks.iter().map(|sink| &sink.identity).chain(formats).chain([&optimizer.identity]);
         let used = identities.map(|identity| identity.library.clone()).collect();

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::{diagnostic::Diagnostic, model::params};
+use crate::metrics::gradients::Moments;
 
 /// Keeps the coefficient finite for a zero norm, and equal to PyTorch's.
 const EPS: f64 = 1e-6;
@@ -17,35 +17,31 @@ pub struct GradNorm {
 }
 
 /// Scales all gradients by `min(1, limit / (norm + 1e-6))`; a `limit` of 0 scales nothing.
-/// Reads the device: one sync.
-///
-/// # Errors
-/// The device failed.
-pub fn by_global_norm(grads: &mut [Tensor<1>], limit: f64) -> Result<GradNorm, Diagnostic> {
-    let squares: Vec<Tensor<1>> = grads.iter().map(|grad| (grad.clone() * grad.clone()).sum()).collect();
-    let squares = params::read_f32(Tensor::cat(squares, 0))?;
-    let before = squares.iter().map(|square| f64::from(*square)).sum::<f64>().sqrt();
+#[must_use]
+pub fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) -> GradNorm {
+    let before = moments.iter().map(Moments::square).sum::<f64>().sqrt();
     let coefficient = limit / (before + EPS);
     // With a NaN norm the gradients stay as they are, and the step reports the NaN.
     if limit == 0.0 || coefficient.is_nan() || coefficient >= 1.0 {
-        return Ok(GradNorm { before, after: before });
+        return GradNorm { before, after: before };
     }
     for grad in grads {
         *grad = grad.clone().mul_scalar(coefficient as f32);
     }
-    Ok(GradNorm { before, after: before * coefficient })
+    GradNorm { before, after: before * coefficient }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::device::ComputeDevice;
+    use crate::{device::ComputeDevice, metrics::gradients, model::params};
 
     fn clipped(limit: f64) -> (GradNorm, Vec<f32>) {
         let device = ComputeDevice::cpu().tensors;
         let mut grads = [params::flat(vec![3.0], &device), params::flat(vec![0.0, 4.0], &device)];
-        let norm = by_global_norm(&mut grads, limit).unwrap();
+        let moments = gradients::moments(&grads).unwrap();
+        let norm = by_global_norm(&mut grads, &moments, limit);
         (norm, grads.into_iter().flat_map(|grad| params::read_f32(grad).unwrap()).collect())
     }
 

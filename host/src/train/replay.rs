@@ -12,6 +12,7 @@ use crate::{
     config::{ScheduleChoice, TrainSection},
     data::Batches,
     diagnostic::Diagnostic,
+    metrics::gradients,
     model::{params, weights},
 };
 
@@ -155,16 +156,17 @@ impl Recording {
         for (step, recorded) in self.steps.iter().enumerate() {
             self.check_batch(step, recorded, batches)?;
             let micro = recorded.ix.chunks(self.config.batch_size).map(|starts| batches.train_at(starts));
-            let mut gradients = trainer.gradients(micro, (step * self.config.grad_accum) as u64)?;
+            let mut step_gradients = trainer.gradients(micro, (step * self.config.grad_accum) as u64)?;
             if step == 0 {
                 let values: Result<Vec<_>, _> =
-                    gradients.grads.iter().map(|grad| params::read_f32(grad.clone())).collect();
+                    step_gradients.grads.iter().map(|grad| params::read_f32(grad.clone())).collect();
                 on_gradients(trainer, &values?)?;
             }
-            let norm = clip::by_global_norm(&mut gradients.grads, self.config.grad_clip)?;
+            let moments = gradients::moments(&step_gradients.grads)?;
+            let norm = clip::by_global_norm(&mut step_gradients.grads, &moments, self.config.grad_clip);
             let lr = schedule.lr(step as u64);
-            let loss = gradients.loss;
-            trainer.update(gradients, lr)?;
+            let loss = step_gradients.loss;
+            trainer.update(step_gradients, lr)?;
             replayed.push(ReplayedStep {
                 loss,
                 loss_error: (loss - recorded.loss).abs(),

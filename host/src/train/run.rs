@@ -122,17 +122,26 @@ fn steps(
         let mut record = MetricRecord::new(step);
         plan.trainer.quant.begin_step(step);
         // Evaluation comes before the update: step 0 shows the initial weights.
-        if interval > 0 && step % interval == 0 {
+        if due(interval, step) {
             let loss = validate(plan)?;
             report.see_validation(loss);
             metrics::train::record_validation(&mut record, loss);
         }
         let started = Instant::now();
         let first = step * accum as u64;
-        let batches = (0..accum).map(|index| plan.batches.train(first + index as u64));
-        let mut gradients = plan.trainer.gradients(batches, first)?;
+        let batches = || (0..accum).map(|index| plan.batches.train(first + index as u64));
+        let mut gradients = plan.trainer.gradients(batches(), first)?;
+        if due(plan.config.shadow.every, step) {
+            let shadow = plan.trainer.shadow_gradients(batches(), first)?;
+            let layout = &plan.trainer.params.layout;
+            metrics::gradients::record_fidelity(&mut record, layout, &gradients.grads, &shadow)?;
+        }
+        let moments = metrics::gradients::moments(&gradients.grads)?;
+        if due(plan.config.metrics.every, step) {
+            metrics::gradients::record(&mut record, &plan.trainer.params.layout, &moments);
+        }
         metrics::quant::record(&mut record, plan.trainer.quant.sites(), &gradients.seen);
-        let norm = clip::by_global_norm(&mut gradients.grads, plan.config.train.grad_clip)?;
+        let norm = clip::by_global_norm(&mut gradients.grads, &moments, plan.config.train.grad_clip);
         let lr = plan.schedule.lr(step);
         let loss = gradients.loss;
         plan.trainer.update(gradients, lr)?;
@@ -163,6 +172,11 @@ fn steps(
         }
     }
     Ok(())
+}
+
+/// Whether what happens every `every` steps, 0 for never, happens at this one.
+fn due(every: u64, step: u64) -> bool {
+    every > 0 && step.is_multiple_of(every)
 }
 
 /// Held-out loss with the weights as training sees them.

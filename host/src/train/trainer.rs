@@ -38,16 +38,41 @@ pub struct Gradients {
 }
 
 impl Trainer {
-    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first
-    /// of them. Reads the device once a micro-batch.
+    /// Loss and gradients of a step's micro-batches, averaged, and what rounding saw. `first_micro_batch` is the run-wide
+    /// index of the first of them. Reads the device once a micro-batch.
     ///
     /// # Errors
     /// A plugin or the device failed.
     pub fn gradients(
-        &mut self,
+        &self,
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
     ) -> Result<Gradients, Diagnostic> {
+        let (loss, grads) = self.backward(&self.quant, batches, first_micro_batch)?;
+        let seen = self.quant.read()?;
+        self.quant.record(&seen);
+        Ok(Gradients { loss, grads, seen })
+    }
+
+    /// The gradients the same step would have without rounding: same parameters, batches and dropout. Touches nothing.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn shadow_gradients(
+        &self,
+        batches: impl ExactSizeIterator<Item = Batch>,
+        first_micro_batch: u64,
+    ) -> Result<Vec<Tensor<1>>, Diagnostic> {
+        Ok(self.backward(&Quant::off(), batches, first_micro_batch)?.1)
+    }
+
+    /// Mean loss and gradients of some micro-batches, rounding as `quant` says.
+    fn backward(
+        &self,
+        quant: &Quant,
+        batches: impl ExactSizeIterator<Item = Batch>,
+        first_micro_batch: u64,
+    ) -> Result<(f64, Vec<Tensor<1>>), Diagnostic> {
         let share = 1.0 / batches.len() as f32;
         let mut loss = 0.0;
         let mut sums: Vec<Tensor<1>> = Vec::new();
@@ -62,14 +87,14 @@ impl Trainer {
             let pass = Forward {
                 layout: &self.params.layout,
                 weights: &weights,
-                quant: &self.quant,
+                quant,
                 micro_batch: index as u64,
                 dropout,
             };
             // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
             let scaled = self.gpt.loss(&pass, &batch).mul_scalar(share);
             let tape = scaled.backward();
-            self.quant.collect(&tape);
+            quant.collect(&tape);
             let grads = weights.iter().zip(&self.params.layout.specs).map(|(weight, spec)| {
                 weight.grad(&tape).ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))
             });
@@ -81,9 +106,7 @@ impl Trainer {
             };
             loss += f64::from(params::read_f32(scaled.inner())?[0]);
         }
-        let seen = self.quant.read()?;
-        self.quant.record(&seen);
-        Ok(Gradients { loss, grads: sums, seen })
+        Ok((loss, sums))
     }
 
     /// Mean loss over held-out batches, with the weights as training sees them. Touches no training state.

@@ -57,7 +57,12 @@ fn faults_of_the_run_file() {
         ("text:corpus.txt", "bins:odd", "odd number of bytes", "odd/train.bin"),
         ("device = \"cpu\"", "device = \"gpu\"", "`run.device` must be", "tiny.toml:4:10"),
         ("n_embd = 8", "n_embd = 9", "n_embd", "tiny.toml:12:10"),
-        ("[quant]", "[quant]\nexclude = [\"nothing.*\"]", "matches no linear layer's weight", "tiny.toml:24:12"),
+        (
+            "[quant]",
+            "[quant]\nexclude = [\"nothing.*\"]",
+            "matches no linear layer's weight",
+            "tiny.toml:24:12",
+        ),
         (
             "n_layer = 1",
             "n_layer = 1\ninit = \"gone.safetensors\"",

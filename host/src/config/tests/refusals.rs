@@ -39,7 +39,8 @@ fn check_overrides(text: &str, rows: &[(&str, &str, &str)]) {
     }
 }
 
-const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, sink";
+const SECTIONS: &str =
+    "known sections: run, plugins, data, model, train, optimizer, quant, shadow, metrics, sink";
 
 #[test]
 #[rustfmt::skip]

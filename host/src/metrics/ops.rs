@@ -1,0 +1,147 @@
+//! Sums over tensors that metrics are made of: one pass on the CPU, fused operations on a GPU, a few numbers to read.
+
+use burn::backend::{
+    Backend, Dispatch, Flex, TensorMetadata, backend_extension,
+    flex::{FlexTensor, Layout},
+    get_device_settings,
+    tensor::{BoolTensor, FloatTensor},
+};
+use burn::tensor::{Bytes, DType, Shape, Tensor};
+use rayon::prelude::*;
+
+/// Gradients smaller than this are dead (NUMERICS section 6).
+const DEAD_BELOW: f32 = 1e-8;
+/// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
+const PART: usize = 1 << 16;
+
+/// The operations, as burn's backends see them.
+#[backend_extension(Cube: cfg(feature = "gpu"), Flex, Fusion: cfg(feature = "gpu"))]
+pub trait MetricOps: Backend {
+    /// Means over a tensor `[n]`: value, square, and share of dead ones; and the largest magnitude: `[4]`.
+    #[fusion(default)]
+    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        let magnitudes = Self::float_abs(x.clone());
+        let dead = Self::float_lower_elem(magnitudes.clone(), DEAD_BELOW.into(), bools::<Self>(&x));
+        Self::float_cat(
+            vec![
+                Self::float_mean(x.clone()),
+                Self::float_mean(Self::float_mul(x.clone(), x)),
+                share::<Self>(dead),
+                Self::float_max(magnitudes),
+            ],
+            0,
+        )
+    }
+
+    /// Means over two tensors `[n]`: product, both squares, and share of equal signs: `[4]`.
+    #[fusion(default)]
+    fn agreement(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        let mean_product = |a: &FloatTensor<Self>, b: &FloatTensor<Self>| {
+            Self::float_mean(Self::float_mul(a.clone(), b.clone()))
+        };
+        let means = [mean_product(&a, &b), mean_product(&a, &a), mean_product(&b, &b)];
+        let kind = bools::<Self>(&a);
+        let equal = Self::float_equal(Self::float_sign(a), Self::float_sign(b), kind);
+        Self::float_cat(means.into_iter().chain([share::<Self>(equal)]).collect(), 0)
+    }
+}
+
+fn bools<B: Backend>(x: &FloatTensor<B>) -> burn::tensor::BoolDType {
+    get_device_settings::<B>(&x.device()).bool_dtype
+}
+
+fn share<B: Backend>(which: BoolTensor<B>) -> FloatTensor<B> {
+    B::float_mean(B::bool_into_float(which, burn::tensor::FloatDType::F32))
+}
+
+#[cfg(feature = "gpu")]
+impl MetricOps for burn_cubecl::CubeBackend {}
+
+impl MetricOps for Flex {
+    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        let x = x.to_contiguous();
+        let sums = |part: &[f32]| {
+            part.iter().fold([0.0; 4], |[sum, squares, dead, largest]: [f64; 4], &x| {
+                let wide = f64::from(x);
+                let dead = dead + f64::from(u8::from(x.abs() < DEAD_BELOW));
+                [sum + wide, squares + wide * wide, dead, larger(largest, wide.abs())]
+            })
+        };
+        let x = elements(&x);
+        let parts: Vec<[f64; 4]> = x.par_chunks(PART).map(sums).collect();
+        let add = |a: [f64; 4], b: &[f64; 4]| [a[0] + b[0], a[1] + b[1], a[2] + b[2], larger(a[3], b[3])];
+        let [sum, squares, dead, largest] = parts.iter().fold([0.0; 4], add);
+        means([sum, squares, dead], x.len(), [largest])
+    }
+
+    fn agreement(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        let (a, b) = (a.to_contiguous(), b.to_contiguous());
+        let (a, b) = (elements(&a), elements(&b));
+        let sums = |(a, b): (&[f32], &[f32])| {
+            a.iter().zip(b).fold([0.0; 4], |[ab, aa, bb, equal]: [f64; 4], (&a, &b)| {
+                // Zeros of both signs are one sign.
+                let same = (a > 0.0) == (b > 0.0) && (a < 0.0) == (b < 0.0);
+                let (a, b) = (f64::from(a), f64::from(b));
+                [ab + a * b, aa + a * a, bb + b * b, equal + f64::from(u8::from(same))]
+            })
+        };
+        let parts: Vec<[f64; 4]> = a.par_chunks(PART).zip(b.par_chunks(PART)).map(sums).collect();
+        let totals = parts.iter().fold([0.0; 4], |a, b| std::array::from_fn(|i| a[i] + b[i]));
+        means(totals, a.len(), [])
+    }
+}
+
+/// The larger, NaN if one is.
+fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || a >= b { a } else { b }
+}
+
+fn elements(x: &FlexTensor) -> &[f32] {
+    let Some(elements) = x.as_slice::<f32>() else { unreachable!("the host makes f32 tensors only") };
+    elements
+}
+
+fn means<const N: usize, const M: usize>(sums: [f64; N], len: usize, rest: [f64; M]) -> FlexTensor {
+    let means = sums.map(|sum| (sum / len as f64) as f32).into_iter();
+    let values: Vec<f32> = means.chain(rest.map(|value| value as f32)).collect();
+    let shape = Shape::from([values.len()]);
+    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), DType::F32)
+}
+
+/// [`MetricOps::moments`] of a tensor.
+#[must_use]
+pub fn moments(x: &Tensor<1>) -> Tensor<1> {
+    Tensor::from_dispatch(<Dispatch as MetricOps>::moments(x.clone().into_dispatch()))
+}
+
+/// [`MetricOps::agreement`] of two tensors.
+#[must_use]
+pub fn agreement(a: &Tensor<1>, b: &Tensor<1>) -> Tensor<1> {
+    let (a, b) = (a.clone().into_dispatch(), b.clone().into_dispatch());
+    Tensor::from_dispatch(<Dispatch as MetricOps>::agreement(a, b))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{device::ComputeDevice, model::params};
+
+    fn flat(values: &[f32]) -> Tensor<1> {
+        params::flat(values.to_vec(), &ComputeDevice::cpu().tensors)
+    }
+
+    #[test]
+    fn moments_by_hand() {
+        let found = params::read_f32(moments(&flat(&[3.0, -4.0, 0.0, 1e-9]))).unwrap();
+        assert_eq!(found, [-0.25, 6.25, 0.5, 4.0]);
+        assert!(params::read_f32(moments(&flat(&[1.0, f32::NAN]))).unwrap()[3].is_nan());
+    }
+
+    #[test]
+    fn agreement_by_hand() {
+        let found = params::read_f32(agreement(&flat(&[1.0, -2.0, 0.0, 3.0]), &flat(&[2.0, 2.0, -0.0, 0.0])));
+        // Signs agree in the first and the third place.
+        assert_eq!(found.unwrap(), [-0.5, 3.5, 2.0, 0.5]);
+    }
+}

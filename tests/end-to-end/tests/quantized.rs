@@ -1,0 +1,149 @@
+//! Quantized training as a user sees it: which metrics appear, what rules do, and what measuring must not change.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{collections::BTreeMap, fs};
+
+use altgrad_end_to_end::{Bench, TINY};
+
+const ROLES: &str = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"";
+
+/// A tiny run with the CSV sink and this quantization.
+fn run_file(quant: &str) -> String {
+    let quant = TINY.replace("weight = \"E5M2\"", quant);
+    format!("{quant}\n[[sink]]\nname = \"csv\"\n")
+}
+
+/// Runs it; the metrics by name, one value a step, empty where missing.
+fn run(bench: &Bench, quant: &str, out: &str) -> BTreeMap<String, Vec<String>> {
+    bench.write("run.toml", &run_file(quant));
+    let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", out]);
+    assert_eq!(outcome.code, 0, "{quant}: {}", outcome.stderr);
+    let mut reader = csv::Reader::from_path(bench.path(out).join("metrics.csv")).unwrap();
+    let names: Vec<String> = reader.headers().unwrap().iter().map(str::to_string).collect();
+    let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in reader.records() {
+        for (name, value) in names.iter().zip(&row.unwrap()) {
+            columns.entry(name.clone()).or_default().push(value.to_string());
+        }
+    }
+    columns
+}
+
+fn numbers(values: &[String]) -> Vec<f64> {
+    values.iter().filter(|value| !value.is_empty()).map(|value| value.parse().unwrap()).collect()
+}
+
+#[test]
+fn every_role_is_measured_by_layer() {
+    let metrics = run(&Bench::new(), ROLES, "run");
+    for role in ["weight", "activation", "grad"] {
+        for layer in ["h.0.attn.c_attn", "h.0.attn.c_proj", "h.0.mlp.c_fc", "h.0.mlp.c_proj", "wte"] {
+            let sqnr = numbers(&metrics[&format!("quant/{role}/sqnr_db/{layer}.weight")]);
+            assert_eq!(sqnr.len(), 6, "{role} {layer}");
+            // Three significand bits give some 31 dB, two some 25 (NUMERICS section 8); these tensors are tiny.
+            assert!(sqnr.iter().all(|db| (20.0..40.0).contains(db)), "{role} {layer}: {sqnr:?}");
+        }
+    }
+    assert_eq!(numbers(&metrics["grad_norm_l2/wte.weight"]).len(), 6);
+}
+
+/// NUMERICS section 5: a separate graph, no effect on the training step or its randomness.
+#[test]
+fn shadow_steps_change_nothing() {
+    let bench = Bench::new();
+    let stochastic = format!("{ROLES}\nrounding = \"stochastic\"");
+    let plain = run(&bench, &stochastic, "plain");
+    let shadowed = run(&bench, &format!("{stochastic}\n[shadow]\nevery = 2"), "shadowed");
+    for (name, values) in &plain {
+        assert_eq!(Some(values), shadowed.get(name), "{name}");
+    }
+    let weights = |out: &str| fs::read(bench.path(out).join("weights.safetensors")).unwrap();
+    assert_eq!(weights("plain"), weights("shadowed"));
+    let cosines = &shadowed["grad_cos_sim"];
+    let missing: Vec<bool> = cosines.iter().map(String::is_empty).collect();
+    assert_eq!(missing, [false, true, false, true, false, true]);
+    assert!(numbers(cosines).iter().all(|cosine| (0.9..1.0).contains(cosine)), "{cosines:?}");
+}
+
+#[test]
+fn without_rounding_shadow_gradients_are_the_gradients() {
+    let metrics = run(&Bench::new(), "[shadow]\nevery = 1", "run");
+    for name in ["grad_cos_sim", "grad_norm_ratio", "grad_sign_agree"] {
+        assert!(numbers(&metrics[name]).iter().all(|value| (value - 1.0).abs() < 1e-6), "{name}");
+    }
+}
+
+#[test]
+fn rules_choose_formats_by_layer() {
+    let rules = "weight = \"E4M3\"\nexclude = [\"wte*\"]\n\
+        [[quant.layer]]\nmatch = \"*.mlp.*\"\nweight = \"E3M4\"\ngrad = \"E5M2\"\n\
+        [[quant.layer]]\nmatch = \"*.c_proj.*\"\nweight = \"none\"";
+    let metrics = run(&Bench::new(), rules, "run");
+    let rounded: Vec<&str> =
+        metrics.keys().filter_map(|name| name.strip_prefix("quant/weight/sqnr_db/")).collect();
+    assert_eq!(rounded, ["h.0.attn.c_attn.weight", "h.0.mlp.c_fc.weight"]);
+    let grads: Vec<&str> =
+        metrics.keys().filter_map(|name| name.strip_prefix("quant/grad/sqnr_db/")).collect();
+    assert_eq!(grads, ["h.0.mlp.c_fc.weight", "h.0.mlp.c_proj.weight"]);
+    let mean = |name: &str| numbers(&metrics[name]).iter().sum::<f64>() / 6.0;
+    let (coarse, fine) = (
+        mean("quant/weight/sqnr_db/h.0.attn.c_attn.weight"),
+        mean("quant/weight/sqnr_db/h.0.mlp.c_fc.weight"),
+    );
+    assert!(fine > coarse + 3.0, "one more significand bit is worth 6 dB: {coarse}, {fine}");
+}
+
+#[test]
+fn skipped_blocks_stay_unquantized() {
+    let metrics = run(&Bench::new(), "weight = \"E4M3\"\nskip_last = 1", "run");
+    let rounded: Vec<&String> =
+        metrics.keys().filter(|name| name.starts_with("quant/weight/sqnr_db/")).collect();
+    assert_eq!(rounded, ["quant/weight/sqnr_db/wte.weight"]);
+}
+
+/// Scaled by the tensor's, row's or block's own largest value, E3M4 keeps its 37 dB; unscaled, small weights drown.
+#[test]
+fn scaling_keeps_small_values_apart() {
+    let bench = Bench::new();
+    let sqnr = |scaling: &str| {
+        let metrics = run(&bench, &format!("weight = \"E3M4\"\nscaling = {scaling}"), scaling);
+        numbers(&metrics["quant/weight/sqnr_db"])[0]
+    };
+    let unscaled = sqnr("{ granularity = \"none\" }");
+    assert!(unscaled < 20.0, "{unscaled}");
+    for scaling in [
+        "{ granularity = \"tensor\" }",
+        "{ granularity = \"channel\" }",
+        "{ granularity = \"block\", block = 4 }",
+        "{ amax = \"delayed\", window = 2 }",
+        "{ amax = \"static\" }",
+        "{ pow2 = true }",
+    ] {
+        let scaled = sqnr(scaling);
+        assert!(scaled > 33.0, "{scaling}: {scaled}");
+    }
+}
+
+#[test]
+fn faults_are_placed() {
+    let bench = Bench::new();
+    for (quant, message, place) in [
+        ("grad = \"E9M9\"", "unknown format `E9M9` at `quant.grad`", ":24:8"),
+        (
+            "weight = \"E4M3\"\n[[quant.layer]]\nmatch = \"*.mpl.*\"",
+            "the pattern `*.mpl.*` at `quant.layer.0.match`",
+            ":26:9",
+        ),
+        (
+            "weight = \"E4M3\"\nscaling = { granularity = \"block\", block = 3 }",
+            "does not divide the 8 values of a row",
+            ":25:",
+        ),
+    ] {
+        bench.write("run.toml", &run_file(quant));
+        let outcome = bench.host(&["check", "run.toml"]);
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(message) && outcome.stderr.contains(place), "{}", outcome.stderr);
+    }
+}
