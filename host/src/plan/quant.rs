@@ -108,10 +108,8 @@ impl Builder<'_> {
     }
 
     fn check_rules(&self) -> Result<(), KeyedDiagnostic> {
-        let rules = self.config.layer.iter().enumerate();
-        rules
-            .map(|(index, rule)| self.matches(&rule.pattern, &format!("quant.layer.{index}.match")))
-            .collect()
+        let mut rules = self.config.layer.iter().enumerate();
+        rules.try_for_each(|(index, rule)| self.matches(&rule.pattern, &format!("quant.layer.{index}.match")))
     }
 
     fn site(&mut self, layer: ParamId, role: Role, name: &str, key: &str) -> Result<Site, KeyedDiagnostic> {

@@ -192,9 +192,10 @@ impl Kernels {
             ScaleSource::Dynamic(rule) => scale_kernel::scales(x.clone(), rule),
         };
         let elements = x.shape().num_elements();
-        let aligned = x.handle.offset_start.unwrap_or(0) % 16 == 0 && call.key.offset % 4 == 0;
+        let aligned =
+            x.handle.offset_start.unwrap_or(0).is_multiple_of(16) && call.key.offset.is_multiple_of(4);
         let group = call.scale.group_len(elements);
-        let vector = if aligned && group % 4 == 0 { 4 } else { 1 };
+        let vector = if aligned && group.is_multiple_of(4) { 4 } else { 1 };
         let kernel = self.get(plugin, KernelOp::FAKE_QUANT.with_rounding(call.rounding), vector)?;
         let [words, sums] = self.statistics_shape(elements);
         let (client, device) = (x.client.clone(), x.device.clone());

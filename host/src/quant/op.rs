@@ -223,7 +223,7 @@ impl<B: FormatOps, C: CheckpointStrategy> FormatOps for Autodiff<B, C> {
         let node = x.node();
         let x = x.into_primitive();
         let constant = <Self as burn::backend::AutodiffBackend>::from_inner;
-        let y = match <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
+        match <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
             .compute_bound()
             .stateful()
         {
@@ -236,8 +236,7 @@ impl<B: FormatOps, C: CheckpointStrategy> FormatOps for Autodiff<B, C> {
                 let (y, words, sums) = B::fake_quant(x, call);
                 (prep.finish(y), constant(words), constant(sums))
             }
-        };
-        y
+        }
     }
 
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {

@@ -54,7 +54,7 @@ fn finish(amax: &[f32], scales: &mut [f32], numerator: f32, #[comptime] pow2: bo
         let largest = u32::reinterpret(amax[ABSOLUTE_POS]);
         let mut scale = quotient(u32::reinterpret(numerator), max(largest, 1u32));
         if comptime!(pow2) {
-            scale = scale & !SIGNIFICAND;
+            scale &= !SIGNIFICAND;
         }
         scale = select(largest == 0u32, ONE, scale);
         scales[2 * ABSOLUTE_POS] = f32::reinterpret(scale);
