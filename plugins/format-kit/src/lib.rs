@@ -30,9 +30,13 @@
 #![deny(missing_docs)]
 
 pub mod cpu;
+mod exact;
 mod format;
+mod histogram;
+mod piece;
 pub mod random;
 pub mod round;
+mod simd;
 
 pub use altgrad_plugin_api::grid::{self, MinifloatGrid, minifloat};
 pub use format::{MinifloatFormat, MinifloatName};

@@ -6,39 +6,54 @@
 //! Element `i` of a tensor takes word `i % 4` of block `i / 4`, with
 //! counter `[block low, block high, step, tensor]` and key `[seed low, seed high]`.
 
+use std::array::from_fn;
+
 use altgrad_plugin_api::RandomKey;
+
+use crate::simd;
 
 const ROUNDS: usize = 10;
 const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
 const KEY_STEPS: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
-/// Blocks computed side by side: one SIMD register of 32-bit words.
-const LANES: usize = 8;
+/// Blocks computed side by side, a register of 64-bit products and more: while one multiplication waits, others go on.
+const LANES: usize = 32;
+/// Words in a block.
+const WORDS: usize = 4;
 
 /// Philox4x32-10 of `L` counters under one key: `counter[word][lane]` to random words in the same places.
-#[inline]
+#[inline(always)]
 #[must_use]
-pub fn philox<const L: usize>(counter: [[u32; L]; 4], key: [u32; 2]) -> [[u32; L]; 4] {
-    let [mut c0, mut c1, mut c2, mut c3] = counter;
+pub fn philox<const L: usize>(counter: [[u32; L]; WORDS], key: [u32; 2]) -> [[u32; L]; WORDS] {
+    // Each word is the lower half of 64 bits, where multiplication wants it; what is above it does not matter.
+    let wide = |word: usize| from_fn(|lane| u64::from(counter[word][lane]));
+    let [mut c0, mut c1, mut c2, mut c3]: [[u64; L]; WORDS] = [wide(0), wide(1), wide(2), wide(3)];
     let [mut k0, mut k1] = key;
     for _ in 0..ROUNDS {
         for lane in 0..L {
-            let p0 = u64::from(c0[lane]) * u64::from(MULTIPLIERS[0]);
-            let p1 = u64::from(c2[lane]) * u64::from(MULTIPLIERS[1]);
-            c0[lane] = (p1 >> 32) as u32 ^ c1[lane] ^ k0;
-            c2[lane] = (p0 >> 32) as u32 ^ c3[lane] ^ k1;
-            c1[lane] = p1 as u32;
-            c3[lane] = p0 as u32;
+            let p0 = u64::from(c0[lane] as u32) * u64::from(MULTIPLIERS[0]);
+            let p1 = u64::from(c2[lane] as u32) * u64::from(MULTIPLIERS[1]);
+            c0[lane] = (p1 >> 32) ^ c1[lane] ^ u64::from(k0);
+            c2[lane] = (p0 >> 32) ^ c3[lane] ^ u64::from(k1);
+            c1[lane] = p1;
+            c3[lane] = p0;
         }
         k0 = k0.wrapping_add(KEY_STEPS[0]);
         k1 = k1.wrapping_add(KEY_STEPS[1]);
     }
-    [c0, c1, c2, c3]
+    let lower = |words: [u64; L]| from_fn(|lane| words[lane] as u32);
+    [lower(c0), lower(c1), lower(c2), lower(c3)]
 }
 
 /// Writes the words of elements `key.offset + first ..` of the key's tensor, one each.
 ///
 /// Shapes: `words` `[n]`. Step and tensor are taken modulo 2^32.
 pub fn fill(key: &RandomKey, first: u64, words: &mut [u32]) {
+    simd::fill(key, first, words);
+}
+
+/// [`fill`], where it stands.
+#[inline(always)]
+pub(crate) fn fill_inline(key: &RandomKey, first: u64, words: &mut [u32]) {
     let start = key.offset.wrapping_add(first);
     // The words before the first whole block belong to a block that began earlier.
     let head = ((4 - start % 4) % 4).min(words.len() as u64) as usize;
@@ -50,22 +65,40 @@ pub fn fill(key: &RandomKey, first: u64, words: &mut [u32]) {
         }
     }
     let mut block = start.wrapping_add(head as u64) / 4;
-    for group in aligned.chunks_mut(4 * LANES) {
-        let random = blocks::<LANES>(key, block);
-        for (i, word) in group.iter_mut().enumerate() {
-            *word = random[i % 4][i / 4];
-        }
+    let (groups, rest) = aligned.as_chunks_mut::<{ WORDS * LANES }>();
+    for group in groups {
+        interleave(&blocks::<LANES>(key, block), group);
         block = block.wrapping_add(LANES as u64);
+    }
+    if !rest.is_empty() {
+        let mut group = [0; WORDS * LANES];
+        interleave(&blocks::<LANES>(key, block), &mut group);
+        rest.copy_from_slice(&group[..rest.len()]);
+    }
+}
+
+/// Words in the order of elements, a register's worth of blocks at a time.
+#[inline(always)]
+fn interleave(random: &[[u32; LANES]; WORDS], words: &mut [u32; WORDS * LANES]) {
+    let pair =
+        |word: usize, lane: usize| u64::from(random[word][lane]) | (u64::from(random[word + 1][lane]) << 32);
+    let (parts, _) = words.as_chunks_mut::<{ WORDS * 8 }>();
+    for (part, words) in parts.iter_mut().enumerate() {
+        let pairs: [u64; WORDS * 4] = from_fn(|i| pair(i % 2 * 2, part * 8 + i / 2));
+        for (i, pair) in pairs.into_iter().enumerate() {
+            words[2 * i] = pair as u32;
+            words[2 * i + 1] = (pair >> 32) as u32;
+        }
     }
 }
 
 /// `L` successive blocks: `[word][block]`.
-#[inline]
-fn blocks<const L: usize>(key: &RandomKey, first: u64) -> [[u32; L]; 4] {
+#[inline(always)]
+fn blocks<const L: usize>(key: &RandomKey, first: u64) -> [[u32; L]; WORDS] {
     let block = |lane: usize| first.wrapping_add(lane as u64);
     let counter = [
-        std::array::from_fn(|lane| block(lane) as u32),
-        std::array::from_fn(|lane| (block(lane) >> 32) as u32),
+        from_fn(|lane| block(lane) as u32),
+        from_fn(|lane| (block(lane) >> 32) as u32),
         [key.step as u32; L],
         [key.tensor as u32; L],
     ];

@@ -71,6 +71,16 @@ fn every_mode_agrees_with_search_among_the_values() {
     for_all_formats!(check);
 }
 
+/// Where each way of rounding ends: f32's own exponents, with and without significand bits, and 16 bits of fewer.
+#[test]
+fn so_do_unusual_formats() {
+    check::<8, 0>();
+    check::<8, 1>();
+    check::<7, 8>();
+    check::<6, 0>();
+    check::<1, 10>();
+}
+
 fn check_codes<const E: u32, const M: u32>() {
     for domain in DOMAINS {
         let Ok(rounder) = Rounder::<E, M>::new(domain) else { continue };
