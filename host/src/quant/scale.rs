@@ -68,12 +68,25 @@ impl ScaleSource {
 }
 
 /// Largest finite magnitude; 0 if there is none.
+#[multiversion::multiversion(targets("x86_64+avx2+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 #[must_use]
 pub fn amax(values: &[f32]) -> f32 {
     const INFINITY: u32 = 0x7f80_0000;
-    let finite = |bits: u32| if bits < INFINITY { bits } else { 0 };
-    // Magnitudes of f32 compare like their bits.
-    f32::from_bits(values.iter().fold(0, |most, x| most.max(finite(x.to_bits() & 0x7fff_ffff))))
+    const LANES: usize = 16;
+    // Magnitudes of f32 compare like their bits. A lane each, so that the loop vectorises.
+    let finite = |x: f32| {
+        let bits = x.to_bits() & 0x7fff_ffff;
+        if bits < INFINITY { bits } else { 0 }
+    };
+    let (groups, rest) = values.as_chunks::<LANES>();
+    let mut most = [0; LANES];
+    for group in groups {
+        for i in 0..LANES {
+            most[i] = most[i].max(finite(group[i]));
+        }
+    }
+    let rest = rest.iter().map(|&x| finite(x)).max().unwrap_or(0);
+    f32::from_bits(most.into_iter().max().unwrap_or(0).max(rest))
 }
 
 #[cfg(test)]
@@ -95,6 +108,9 @@ mod tests {
         assert_eq!(E4M3.scale(0.0), [1.0, 1.0]);
         assert_eq!(amax(&[0.0, f32::NAN, f32::NEG_INFINITY]), 0.0);
         assert_eq!(amax(&[-3.0, f32::NAN, f32::INFINITY, 2.0]), 3.0);
+        let long: Vec<f32> = (0..100).map(|i| [i as f32, f32::NAN, -1e9][i % 3]).collect();
+        assert_eq!(amax(&long[..2]), 0.0);
+        assert_eq!((amax(&long), amax(&long[..90]), amax(&long[99..])), (1e9, 1e9, 99.0));
         // E7M0's largest value over f32's smallest: beyond f32.
         let e7m0 = ScaleRule { max_finite: 2f32.powi(64), ..E4M3 };
         assert_eq!(e7m0.scale(f32::from_bits(1)), [2f32.powi(126), 2f32.powi(-126)]);
