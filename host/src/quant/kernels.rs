@@ -172,6 +172,11 @@ impl Kernels {
             let message = format!("its kernels for {op:?} and {:?} count differently", KernelOp::FAKE_QUANT);
             return Err(PluginError::new(ErrorKind::UNSUPPORTED, message));
         }
+        if text.vector == 0 || !vector.is_multiple_of(text.vector) {
+            let message =
+                format!("its kernel for {op:?} takes {} elements at once, {vector} fit", text.vector);
+            return Err(PluginError::new(ErrorKind::UNSUPPORTED, message));
+        }
         let kernel = Arc::new(PluginKernel::new(text));
         texts.insert((op, vector), kernel.clone());
         Ok(kernel)

@@ -69,7 +69,7 @@ impl Call {
 /// The operations, as burn's backends see them.
 ///
 /// Statistics of a call are two float tensors: u32 words as bit patterns, and sums;
-/// [`DeviceFormat::statistics_shape`] says how many.
+/// `DeviceFormat::statistics_shape` says how many.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait FormatOps: Backend {
     /// `round(x * scale) * inv_scale` on the format's grid, words and sums. Shape of the first: `x`'s.

@@ -44,7 +44,8 @@ impl OptimizerRun {
         Ok(Self { plugin, states, updates: 0 })
     }
 
-    /// Updates all parameters in place; `grid` knows the rounded ones' grids and scales. Reads the device once a parameter where that is not the CPU.
+    /// Updates all parameters in place; `grid` knows the rounded ones' grids and scales. Reads the device once a
+    /// parameter where that is not the CPU.
     ///
     /// # Errors
     /// The plugin failed; parameters before the one at fault are updated, the others are not.
