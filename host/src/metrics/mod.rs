@@ -1,16 +1,18 @@
 //! Metrics: one record a step, names with `/`, missing values absent.
 //!
-//! A family's names and values are made in one file: [`train`], [`gradients`], [`quant`]. Names and definitions follow the
+//! A family's names and values are made in one file: [`train`], [`gradients`], [`quant`],
+//! [`updates`]. Names and definitions follow the
 //! project's numerics page.
 
 pub mod gradients;
 pub mod ops;
 pub mod quant;
 pub mod train;
+pub mod updates;
 
 use std::borrow::Cow;
 
-use crate::{model::Layout, quant::Site};
+use crate::{model::Layout, quant::Quant};
 
 /// Whether a metric measures the run or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,9 +87,9 @@ pub struct Measured<'a> {
     /// The parameters.
     pub layout: &'a Layout,
     /// Places where values are rounded.
-    pub sites: &'a [Site],
-    /// Whether gradients are measured by parameter.
-    pub gradients: bool,
+    pub quant: &'a Quant,
+    /// Whether gradients and updates are measured by parameter.
+    pub parameters: bool,
     /// Whether there are shadow steps.
     pub shadow: bool,
 }
@@ -95,9 +97,13 @@ pub struct Measured<'a> {
 /// Every metric a run's rows may carry, in the order to show them.
 #[must_use]
 pub fn names(measured: Measured<'_>) -> Vec<MetricName> {
-    let Measured { layout, sites, gradients, shadow } = measured;
-    let by_parameter = if gradients { gradients::names(layout) } else { Vec::new() };
+    let Measured { layout, quant, parameters, shadow } = measured;
+    let (gradients, updates) = if parameters {
+        (gradients::names(layout), updates::names(layout, quant))
+    } else {
+        (Vec::new(), Vec::new())
+    };
     let fidelity = if shadow { gradients::fidelity_names(layout) } else { Vec::new() };
-    let families = [fidelity, quant::names(sites), by_parameter];
+    let families = [fidelity, quant::names(quant.sites()), updates, gradients];
     train::NAMES.into_iter().chain(families.into_iter().flatten()).chain(train::TIMINGS).collect()
 }

@@ -70,8 +70,8 @@ impl Plan {
         let quant = quant::quant(&config, &registry, &device, &layout).map_err(placed)?;
         let metrics = metrics::names(Measured {
             layout: &layout,
-            sites: quant.sites(),
-            gradients: config.metrics.every > 0,
+            quant: &quant,
+            parameters: config.metrics.every > 0,
             shadow: config.shadow.every > 0,
         });
         let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);

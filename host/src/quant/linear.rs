@@ -9,7 +9,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use altgrad_plugin_api::{FormatSpec, RandomKey};
+use altgrad_plugin_api::RandomKey;
 use burn::tensor::{Gradients as Tape, Tensor};
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
     op, seen,
     site::{Role, Site},
 };
-use crate::{diagnostic::Diagnostic, model::layout::ParamId};
+use crate::{diagnostic::Diagnostic, model::layout::ParamId, plugins::FormatPlugin};
 
 /// Place of a site in [`Quant::sites`].
 pub type SiteId = usize;
@@ -170,11 +170,17 @@ impl Quant {
         }
     }
 
-    /// The grid of a weight and its scale at a step that saw `seen`, if it is rounded with one scale.
+    /// The format a weight is rounded to and its scale at a step that saw `seen`, if it is rounded with one scale.
     #[must_use]
-    pub fn grid(&self, weight: ParamId, seen: &[Option<Seen>]) -> Option<(&FormatSpec, f32)> {
+    pub fn stored(&self, weight: ParamId, seen: &[Option<Seen>]) -> Option<(&FormatPlugin, f32)> {
         let (id, site) = self.site(weight, Role::Weight)?;
         let scale = site.used_scale(seen.get(id)?.as_ref()?)?;
-        Some((&site.format.plugin().spec, scale))
+        Some((site.format.plugin(), scale))
+    }
+
+    /// Whether a weight is rounded with one scale.
+    #[must_use]
+    pub fn has_one_scale(&self, weight: ParamId) -> bool {
+        self.site(weight, Role::Weight).is_some_and(|(_, site)| site.used_scale(&Seen::default()).is_some())
     }
 }

@@ -166,7 +166,7 @@ impl Recording {
             let norm = clip::by_global_norm(&mut step_gradients.grads, &moments, self.config.grad_clip);
             let lr = schedule.lr(step as u64);
             let loss = step_gradients.loss;
-            trainer.update(step_gradients, lr)?;
+            trainer.update(step_gradients, lr, false)?;
             replayed.push(ReplayedStep {
                 loss,
                 loss_error: (loss - recorded.loss).abs(),

@@ -137,14 +137,19 @@ fn steps(
             metrics::gradients::record_fidelity(&mut record, layout, &gradients.grads, &shadow)?;
         }
         let moments = metrics::gradients::moments(&gradients.grads)?;
-        if due(plan.config.metrics.every, step) {
+        let measure = due(plan.config.metrics.every, step);
+        if measure {
             metrics::gradients::record(&mut record, &plan.trainer.params.layout, &moments);
         }
         metrics::quant::record(&mut record, plan.trainer.quant.sites(), &gradients.seen);
         let norm = clip::by_global_norm(&mut gradients.grads, &moments, plan.config.train.grad_clip);
         let lr = plan.schedule.lr(step);
         let loss = gradients.loss;
-        plan.trainer.update(gradients, lr)?;
+        let updates = plan.trainer.update(gradients, lr, measure)?;
+        if measure {
+            let trainer = &plan.trainer;
+            metrics::updates::record(&mut record, &trainer.params.layout, &trainer.quant, &updates);
+        }
         let elapsed = started.elapsed();
 
         metrics::train::record_step(&mut record, loss, norm, lr);

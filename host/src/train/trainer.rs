@@ -6,6 +6,7 @@ use super::update::OptimizerRun;
 use crate::{
     data::Batch,
     diagnostic::Diagnostic,
+    metrics::updates::Update,
     model::{Dropout, Forward, Gpt, Params, params},
     quant::{Quant, Seen},
 };
@@ -131,13 +132,18 @@ impl Trainer {
         Ok(sum / f64::from(count))
     }
 
-    /// One optimizer step with the given gradients.
+    /// One optimizer step with the given gradients; with `measure` also what it did to each parameter.
     ///
     /// # Errors
     /// The optimizer plugin failed.
-    pub fn update(&mut self, gradients: Gradients, lr: f64) -> Result<(), Diagnostic> {
+    pub fn update(
+        &mut self,
+        gradients: Gradients,
+        lr: f64,
+        measure: bool,
+    ) -> Result<Vec<Update>, Diagnostic> {
         let Gradients { grads, seen, .. } = gradients;
-        self.optimizer.step(&mut self.params, grads, |id| self.quant.grid(id, &seen), lr)
+        self.optimizer.step(&mut self.params, grads, |id| self.quant.stored(id, &seen), lr, measure)
     }
 
     /// The parameters, in the layout's order. Reads the device.

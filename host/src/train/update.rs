@@ -2,13 +2,14 @@
 //!
 //! States are host-owned buffers the plugin declared; the host stores them without knowing what they mean.
 
-use altgrad_plugin_api::{DType, FormatSpec, StepScalars};
+use altgrad_plugin_api::{DType, StepScalars};
 use burn::tensor::Tensor;
 
 use crate::{
     diagnostic::Diagnostic,
+    metrics::updates::{Step, Update},
     model::{Layout, Params, layout::ParamId, params},
-    plugins::{OptimizerPlugin, instance::ParamUpdate},
+    plugins::{FormatPlugin, OptimizerPlugin, instance::ParamUpdate},
 };
 
 /// An optimizer and its states.
@@ -44,8 +45,8 @@ impl OptimizerRun {
         Ok(Self { plugin, states, updates: 0 })
     }
 
-    /// Updates all parameters in place; `grid` knows the rounded ones' grids and scales. Reads the device once a
-    /// parameter where that is not the CPU.
+    /// Updates all parameters in place; `stored` knows the rounded ones' formats and scales. With `measure`, also what
+    /// the step did, one entry a parameter. Reads the device once a parameter where that is not the CPU.
     ///
     /// # Errors
     /// The plugin failed; parameters before the one at fault are updated, the others are not.
@@ -53,10 +54,12 @@ impl OptimizerRun {
         &mut self,
         params: &mut Params,
         grads: Vec<Tensor<1>>,
-        grid: impl Fn(ParamId) -> Option<(&'a FormatSpec, f32)>,
+        stored: impl Fn(ParamId) -> Option<(&'a FormatPlugin, f32)>,
         lr: f64,
-    ) -> Result<(), Diagnostic> {
+        measure: bool,
+    ) -> Result<Vec<Update>, Diagnostic> {
         self.updates += 1;
+        let mut updates = Vec::new();
         let scalars = StepScalars { lr, update: self.updates };
         for (id, (grad, states)) in grads.into_iter().zip(&mut self.states).enumerate() {
             let spec = &params.layout.specs[id];
@@ -64,6 +67,8 @@ impl OptimizerRun {
             // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
             let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
             let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
+            let before = measure.then(|| param.clone());
+            let stored = stored(id);
             let result = self.plugin.step(ParamUpdate {
                 name: &spec.name,
                 shape: &extents(&spec.shape),
@@ -71,12 +76,15 @@ impl OptimizerRun {
                 grad: &grad,
                 states: states.iter_mut().map(Vec::as_mut_slice).collect(),
                 scalars,
-                grid: grid(id),
+                grid: stored.map(|(format, scale)| (&format.spec, scale)),
             });
+            if let Some(before) = before {
+                updates.push(Update::of(Step { before: &before, after: &param, grad: &grad }, stored));
+            }
             params.values[id] = params::flat(param, &device);
             result.map_err(|error| error.at(&spec.name))?;
         }
-        Ok(())
+        Ok(updates)
     }
 }
 

@@ -125,6 +125,33 @@ fn scaling_keeps_small_values_apart() {
     }
 }
 
+/// Steps too small for fp32 move nothing; steps too small for the grid move values, but no code.
+#[test]
+fn updates_that_stall_are_counted() {
+    let bench = Bench::new();
+    let rate = |lr: &str, name: &str, out: &str| {
+        let file = run_file("weight = \"E4M3\"")
+            .replace("lr = 0.01\nmin_lr = 0.001", &format!("lr = {lr}\nmin_lr = {lr}"));
+        bench.write("run.toml", &file);
+        let outcome =
+            bench.host(&["run", "run.toml", "--quiet", "--out", out, "--set", "optimizer.weight_decay=0.0"]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let mut reader = csv::Reader::from_path(bench.path(out).join("metrics.csv")).unwrap();
+        let index = reader.headers().unwrap().iter().position(|header| header == name).unwrap();
+        let values: Vec<f64> = reader.records().map(|row| row.unwrap()[index].parse().unwrap()).collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    assert_eq!(rate("1e-30", "update/bit_stall_rate", "a"), 1.0);
+    assert_eq!(rate("1e-30", "update/flip_rate", "b"), 0.0);
+    assert!(rate("1e-30", "update/zero_update_frac", "c") > 0.5);
+    // Adam's steps are about lr: a hundredth of the weights' 0.02 is less than half of E4M3's spacing there, mostly.
+    let (stalled, unchanged) =
+        (rate("1e-4", "update/bit_stall_rate", "d"), rate("1e-4", "update/zero_update_frac", "e"));
+    assert!((0.5..1.0).contains(&stalled) && unchanged < 0.01, "{stalled}, {unchanged}");
+    let moved = rate("0.05", "update/flip_rate/h.0.mlp.c_fc.weight", "f");
+    assert!(moved > 0.3, "{moved}");
+}
+
 #[test]
 fn faults_are_placed() {
     let bench = Bench::new();
