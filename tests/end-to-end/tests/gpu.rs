@@ -170,35 +170,54 @@ fn driver(bench: &Bench) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Forward, backward, clipping, the optimizer, rounding in the format's own kernels: launches do nothing, but NVRTC
-/// compiles each kernel for compute capability 9.0 as it would on the GPU.
-#[test]
-fn cuda_kernels_of_a_whole_step_compile() {
-    const TEST: &str = "cuda_kernels_of_a_whole_step_compile";
-    let bench = Bench::new();
-    let (toolkit, driver) = match nvrtc().and_then(|toolkit| Ok((toolkit, driver(&bench)?))) {
+/// A training step on a GPU that is none: launches do nothing, but NVRTC compiles every kernel. `None` with the skip
+/// reported where a tool is missing.
+fn step_without_gpu(test: &str, bench: &Bench, rounding: &str) -> Option<Outcome> {
+    let (toolkit, driver) = match nvrtc().and_then(|toolkit| Ok((toolkit, driver(bench)?))) {
         Ok(found) => found,
-        Err(why) => return skipped(TEST, &why),
+        Err(why) => {
+            skipped(test, &why);
+            return None;
+        }
     };
     bench.write("run.toml", TINY);
     let libraries = format!("{}:{}", driver.display(), toolkit.join("lib").display());
     let env = [("LD_LIBRARY_PATH", libraries.as_str()), ("CUDA_PATH", toolkit.to_str().unwrap())];
-    for rounding in ["nearest-even", "stochastic"] {
-        let set = format!("quant.rounding=\"{rounding}\"");
-        let args =
-            ["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", rounding, "--set", &set];
-        let outcome = bench.host_with(&args, &env);
-        if outcome.code == 4 {
-            return skipped(TEST, reason(&outcome));
-        }
-        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-        let launched = outcome.stderr.lines().filter_map(|line| line.strip_prefix("no_gpu: launch "));
-        let kernels: BTreeSet<&str> = launched.filter_map(|line| line.split(' ').next()).collect();
-        assert!(kernels.len() >= 20, "{kernels:?}");
-        assert!(
-            kernels.iter().any(|name| name.contains("fake_quant")),
-            "the format's own kernel: {kernels:?}"
-        );
-        assert!(kernels.iter().any(|name| name.contains("matmul")), "{kernels:?}");
+    let set = format!("quant.rounding=\"{rounding}\"");
+    let args = ["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run", "--set", &set];
+    let outcome = bench.host_with(&args, &env);
+    if outcome.code == 4 {
+        skipped(test, reason(&outcome));
+        return None;
     }
+    Some(outcome)
+}
+
+/// Forward, backward, clipping, the optimizer, rounding in the format's own kernels: all compiled for compute
+/// capability 9.0 as they would be on the GPU.
+#[test]
+fn cuda_kernels_of_a_whole_step_compile() {
+    let bench = Bench::new();
+    let Some(outcome) = step_without_gpu("cuda_kernels_of_a_whole_step_compile", &bench, "nearest-even") else {
+        return;
+    };
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let launched = outcome.stderr.lines().filter_map(|line| line.strip_prefix("no_gpu: launch "));
+    let kernels: BTreeSet<&str> = launched.filter_map(|line| line.split(' ').next()).collect();
+    assert!(kernels.len() >= 20, "{kernels:?}");
+    assert!(kernels.iter().any(|name| name.contains("fake_quant")), "the format's own kernel: {kernels:?}");
+    assert!(kernels.iter().any(|name| name.contains("matmul")), "{kernels:?}");
+}
+
+/// The driver without a GPU rounds to nearest only, so a format's other kernels give other values than the CPU.
+#[test]
+fn a_device_that_rounds_wrong_is_refused() {
+    let bench = Bench::new();
+    let Some(outcome) = step_without_gpu("a_device_that_rounds_wrong_is_refused", &bench, "toward-zero") else {
+        return;
+    };
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    let said = &outcome.stderr;
+    assert!(said.contains("E5M2") && said.contains("do not run on device cuda:0: TowardZero of"), "{said}");
+    assert!(!bench.path("run").join("metrics.csv").exists());
 }
