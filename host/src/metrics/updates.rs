@@ -4,10 +4,13 @@
 //! scale that moves is not taken for a weight that moves. Definitions: NUMERICS section 6.
 
 use altgrad_plugin_api::QuantParams;
+use rayon::prelude::*;
 
 use super::{MetricName, MetricRecord};
 use crate::{model::Layout, plugins::FormatPlugin, quant::Quant};
 
+/// Elements a thread takes at once.
+const PART: usize = 1 << 16;
 /// Share of all elements whose value did not change although their gradient is not zero.
 const ZERO_UPDATES: MetricName = MetricName::constant("update/zero_update_frac");
 /// What is said of codes, in all and by parameter: among elements whose gradient is not zero, the share whose code did
@@ -73,26 +76,45 @@ impl Update {
     #[must_use]
     pub fn of(step: Step<'_>, stored: Option<(&FormatPlugin, f32)>) -> Self {
         let Step { before, after, grad } = step;
-        let unchanged = before.iter().zip(after).zip(grad).filter(|((a, b), g)| a == b && **g != 0.0).count();
+        let parts = before.par_chunks(PART).zip(after.par_chunks(PART)).zip(grad.par_chunks(PART));
+        let parts = parts.map(|((before, after), grad)| Self::of_part(Step { before, after, grad }, stored));
+        parts.reduce_with(Self::add).unwrap_or_default()
+    }
+
+    fn of_part(step: Step<'_>, stored: Option<(&FormatPlugin, f32)>) -> Self {
+        let Step { before, after, grad } = step;
+        let unchanged: u32 =
+            before.iter().zip(after).zip(grad).map(|((a, b), g)| u32::from((a == b) & (*g != 0.0))).sum();
         let codes = stored.and_then(|(format, scale)| {
             let params = QuantParams { scale, inv_scale: 1.0 / scale, ..QuantParams::IDENTITY };
             let (old, new) = (format.encode(before, &params).ok()?, format.encode(after, &params).ok()?);
             Some(codes(step, &old, &new))
         });
-        Self { elements: grad.len() as u64, unchanged: unchanged as u64, codes }
+        Self { elements: grad.len() as u64, unchanged: unchanged.into(), codes }
+    }
+
+    /// Both parts; without the codes of one the codes of the whole are missing.
+    fn add(self, other: Self) -> Self {
+        Self {
+            elements: self.elements + other.elements,
+            unchanged: self.unchanged + other.unchanged,
+            codes: self.codes.zip(other.codes).map(|(a, b)| a.add(b)),
+        }
     }
 }
 
 fn codes(Step { before, after, grad }: Step<'_>, old: &[u16], new: &[u16]) -> Codes {
-    let mut codes = Codes { elements: grad.len() as u64, ..Codes::default() };
-    for i in 0..grad.len() {
-        let (moved, pushed) = (old[i] != new[i], grad[i] != 0.0);
-        codes.with_gradient += u64::from(pushed);
-        codes.stalled += u64::from(pushed && !moved);
-        codes.flipped += u64::from(moved);
-        codes.sign_flipped += u64::from(moved && before[i].is_sign_negative() != after[i].is_sign_negative());
+    let (mut with_gradient, mut stalled, mut flipped, mut sign_flipped) = (0u32, 0u32, 0u32, 0u32);
+    for (((&old, &new), &g), (a, b)) in old.iter().zip(new).zip(grad).zip(before.iter().zip(after)) {
+        let (moved, pushed) = (old != new, g != 0.0);
+        with_gradient += u32::from(pushed);
+        stalled += u32::from(pushed & !moved);
+        flipped += u32::from(moved);
+        sign_flipped += u32::from(moved & (a.is_sign_negative() != b.is_sign_negative()));
     }
-    codes
+    let [with_gradient, stalled, flipped, sign_flipped] =
+        [with_gradient, stalled, flipped, sign_flipped].map(u64::from);
+    Codes { elements: grad.len() as u64, with_gradient, stalled, flipped, sign_flipped }
 }
 
 /// Every metric of the family; those of codes for weights that are rounded with one scale.
