@@ -26,6 +26,7 @@ pub mod quant;
 pub mod random;
 #[allow(unsafe_code)]
 mod raw;
+pub mod read_back;
 pub mod run_folder;
 pub mod sinks;
 pub mod train;

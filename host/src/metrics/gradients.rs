@@ -3,10 +3,14 @@
 //! Definitions: NUMERICS sections 5 and 6. Everything is computed where the gradients are; a step reads a few numbers
 //! a parameter.
 
-use burn::tensor::{Tensor, Transaction};
+use burn::tensor::Tensor;
 
 use super::{MetricName, MetricRecord, ops};
-use crate::{diagnostic::Diagnostic, model::Layout};
+use crate::{
+    diagnostic::Diagnostic,
+    model::Layout,
+    read_back::{ReadBack, Slot, Values},
+};
 
 /// What is said of each parameter's gradient before clipping: L2 norm, largest magnitude, |mean|/(std + 1e-10), share
 /// below 1e-8.
@@ -38,17 +42,78 @@ impl Moments {
     }
 }
 
-/// Reads the moments of every parameter's gradient, `[n]` each: one synchronisation.
+/// What was asked of some tensors: elements of each, and where its sums will be.
+pub type Asked = Vec<(f64, Slot)>;
+
+/// Asks for the moments of every parameter's gradient, `[n]` each.
+#[must_use]
+pub fn ask_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> Asked {
+    grads.iter().map(|grad| (elements(grad), read_back.ask(ops::moments(grad)))).collect()
+}
+
+/// The moments that were asked for.
 ///
 /// # Errors
-/// The device failed.
-pub fn moments(grads: &[Tensor<1>]) -> Result<Vec<Moments>, Diagnostic> {
-    let rows = read(grads.iter().map(ops::moments))?;
-    let moments = grads.iter().zip(rows).map(|(grad, [mean, mean_square, dead, largest])| {
-        let elements = grad.shape().num_elements() as f64;
-        Moments { elements, mean, mean_square, dead, largest }
+/// The device returned something else.
+pub fn moments(asked: &Asked, values: &Values) -> Result<Vec<Moments>, Diagnostic> {
+    let moments = asked.iter().map(|&(elements, slot)| {
+        let [mean, mean_square, dead, largest] = values.array(slot)?;
+        Ok(Moments { elements, mean, mean_square, dead, largest })
     });
-    Ok(moments.collect())
+    moments.collect()
+}
+
+fn elements(tensor: &Tensor<1>) -> f64 {
+    tensor.shape().num_elements() as f64
+}
+
+/// Sums over a gradient and its shadow.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Agreement {
+    product: f64,
+    own_square: f64,
+    shadow_square: f64,
+    equal_signs: f64,
+    elements: f64,
+}
+
+impl Agreement {
+    fn add(self, other: &Self) -> Self {
+        Self {
+            product: self.product + other.product,
+            own_square: self.own_square + other.own_square,
+            shadow_square: self.shadow_square + other.shadow_square,
+            equal_signs: self.equal_signs + other.equal_signs,
+            elements: self.elements + other.elements,
+        }
+    }
+
+    /// The values of [`FIDELITY`]; `None` if a norm is zero.
+    fn values(&self) -> Option<[f64; 3]> {
+        let (own, shadow) = (self.own_square.sqrt(), self.shadow_square.sqrt());
+        (own != 0.0 && shadow != 0.0)
+            .then(|| [self.product / (own * shadow), own / shadow, self.equal_signs / self.elements])
+    }
+}
+
+/// Asks how every gradient agrees with its shadow, `[n]` each.
+#[must_use]
+pub fn ask_agreement(grads: &[Tensor<1>], shadow: &[Tensor<1>], read_back: &mut ReadBack) -> Asked {
+    let pairs = grads.iter().zip(shadow);
+    pairs.map(|(grad, shadow)| (elements(grad), read_back.ask(ops::agreement(grad, shadow)))).collect()
+}
+
+/// The agreement that was asked for.
+///
+/// # Errors
+/// The device returned something else.
+pub fn agreement(asked: &Asked, values: &Values) -> Result<Vec<Agreement>, Diagnostic> {
+    let agreement = asked.iter().map(|&(elements, slot)| {
+        let means: [f64; 4] = values.array(slot)?;
+        let [product, own_square, shadow_square, equal_signs] = means.map(|mean| mean * elements);
+        Ok(Agreement { product, own_square, shadow_square, equal_signs, elements })
+    });
+    agreement.collect()
 }
 
 /// Names of the metrics by parameter.
@@ -82,27 +147,9 @@ pub fn fidelity_names(layout: &Layout) -> Vec<MetricName> {
 }
 
 /// Records how close the gradients are to their shadows; no value where one of the two is zero.
-///
-/// # Errors
-/// The device failed.
-pub fn record_fidelity(
-    record: &mut MetricRecord,
-    layout: &Layout,
-    grads: &[Tensor<1>],
-    shadow: &[Tensor<1>],
-) -> Result<(), Diagnostic> {
-    let rows = read(grads.iter().zip(shadow).map(|(grad, shadow)| ops::agreement(grad, shadow)))?;
-    let sums: Vec<[f64; 5]> = grads
-        .iter()
-        .zip(rows)
-        .map(|(grad, row)| {
-            let elements = grad.shape().num_elements() as f64;
-            let [product, own, shadow, signs] = row.map(|mean| mean * elements);
-            [product, own, shadow, signs, elements]
-        })
-        .collect();
-    let total = sums.iter().fold([0.0; 5], |total, row| std::array::from_fn(|i| total[i] + row[i]));
-    let (all, each) = (fidelity(total), sums.into_iter().map(fidelity).collect::<Vec<_>>());
+pub fn record_fidelity(record: &mut MetricRecord, layout: &Layout, agreement: &[Agreement]) {
+    let all = agreement.iter().fold(Agreement::default(), Agreement::add).values();
+    let each: Vec<Option<[f64; 3]>> = agreement.iter().map(Agreement::values).collect();
     for (column, statistic) in FIDELITY.into_iter().enumerate() {
         let values: Vec<f64> = each.iter().flatten().map(|row| row[column]).collect();
         let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
@@ -117,26 +164,6 @@ pub fn record_fidelity(
             );
         }
     }
-    Ok(())
-}
-
-/// Cosine, quotient of norms and share of equal signs; `None` if a norm is zero.
-fn fidelity([product, own, shadow, signs, elements]: [f64; 5]) -> Option<[f64; 3]> {
-    let (own, shadow) = (own.sqrt(), shadow.sqrt());
-    (own != 0.0 && shadow != 0.0).then(|| [product / (own * shadow), own / shadow, signs / elements])
-}
-
-/// Four numbers a tensor, read together.
-fn read(tensors: impl Iterator<Item = Tensor<1>>) -> Result<Vec<[f64; 4]>, Diagnostic> {
-    let transaction = tensors.fold(Transaction::default(), Transaction::register);
-    let failed =
-        |error: String| Diagnostic::run(format!("the device failed while metrics were read: {error}"));
-    let data = transaction.try_execute().map_err(|error| failed(error.to_string()))?;
-    let rows = data.iter().map(|data| match data.as_slice::<f32>() {
-        Ok(&[a, b, c, d]) => Ok([a, b, c, d].map(f64::from)),
-        other => Err(failed(format!("four numbers became {other:?}"))),
-    });
-    rows.collect()
 }
 
 #[cfg(test)]
@@ -167,7 +194,9 @@ mod tests {
     fn by_parameter_by_hand() {
         let mut row = MetricRecord::new(0);
         let grads = [flat(&[3.0, -4.0]), flat(&[1.0, 0.0, 1.0, 0.0])];
-        record(&mut row, &layout(), &moments(&grads).unwrap());
+        let mut read_back = ReadBack::default();
+        let asked = ask_moments(&grads, &mut read_back);
+        record(&mut row, &layout(), &moments(&asked, &read_back.read().unwrap()).unwrap());
         let expected = [
             ("grad_norm_l2/wte.weight", 5.0),
             ("grad_norm_l2/wpe.weight", 2f64.sqrt()),
@@ -187,7 +216,9 @@ mod tests {
     fn fidelity_by_hand() {
         let mut row = MetricRecord::new(0);
         let (grads, shadow) = ([flat(&[1.0, 1.0]), flat(&[0.0])], [flat(&[2.0, 0.0]), flat(&[5.0])]);
-        record_fidelity(&mut row, &layout(), &grads, &shadow).unwrap();
+        let mut read_back = ReadBack::default();
+        let asked = ask_agreement(&grads, &shadow, &mut read_back);
+        record_fidelity(&mut row, &layout(), &agreement(&asked, &read_back.read().unwrap()).unwrap());
         let cosine = 0.5f64.sqrt();
         let expected = [
             ("grad_cos_sim/wte.weight", Some(cosine)),

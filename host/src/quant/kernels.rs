@@ -341,7 +341,7 @@ pub(super) fn try_out(
             let call = Call { rounding, ..Call::plain(format.clone()) };
             let (expected, _) = format.on_host(x, &call);
             let rounded = op::fake_quant(params::flat(x.to_vec(), &device.tensors), call);
-            let found = super::seen::read(vec![rounded.seen]).and_then(|_| params::read_f32(rounded.values));
+            let found = rounded.seen.read().and_then(|_| params::read_f32(rounded.values));
             let found = found.map_err(|error| refused(error.message))?;
             if let Some(i) = (0..x.len()).find(|&i| found[i].to_bits() != expected[i].to_bits()) {
                 let what = format!("{rounding:?} of {} is {}, on the CPU {}", x[i], found[i], expected[i]);

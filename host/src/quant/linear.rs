@@ -15,10 +15,16 @@ use burn::tensor::{Gradients as Tape, Tensor};
 use super::{
     Seen, Unread,
     grad::{self, Probe},
-    op, seen,
+    op,
+    seen::Asked,
     site::{Role, Site},
 };
-use crate::{diagnostic::Diagnostic, model::layout::ParamId, plugins::FormatPlugin};
+use crate::{
+    diagnostic::Diagnostic,
+    model::layout::ParamId,
+    plugins::FormatPlugin,
+    read_back::{ReadBack, Values},
+};
 
 /// Place of a site in [`Quant::sites`].
 pub type SiteId = usize;
@@ -58,7 +64,7 @@ impl Quant {
         Self { sites, layers, seed, step: 0, pending: Mutex::default() }
     }
 
-    /// The sites, in the order of [`Self::read`]'s results.
+    /// The sites, in the order of [`Self::seen`]'s results.
     #[must_use]
     pub fn sites(&self) -> &[Site] {
         &self.sites
@@ -140,25 +146,43 @@ impl Quant {
         }
     }
 
-    /// What each site saw since the last reading: one entry a site, `None` where nothing came by. Reads the device
-    /// once, and not at all without sites.
+    /// Asks for what was seen since the last time.
+    #[must_use]
+    pub fn ask(&self, read_back: &mut ReadBack) -> Vec<(SiteId, Asked)> {
+        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        let here = pending.into_iter().filter_map(|(id, pending)| match pending {
+            Pending::Here(unread) => Some((id, unread)),
+            Pending::AfterBackward(_) => None,
+        });
+        here.map(|(id, unread)| (id, unread.ask(read_back))).collect()
+    }
+
+    /// What each site saw: one entry a site, `None` where nothing came by.
     ///
     /// # Errors
-    /// A call failed, or the device did.
-    pub fn read(&self) -> Result<Vec<Option<Seen>>, Diagnostic> {
-        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        let (ids, unread): (Vec<SiteId>, Vec<Unread>) = pending
-            .into_iter()
-            .filter_map(|(id, pending)| match pending {
-                Pending::Here(unread) => Some((id, unread)),
-                Pending::AfterBackward(_) => None,
-            })
-            .unzip();
+    /// A call failed (that comes before what the device says of it), or the device did.
+    pub fn seen(
+        &self,
+        asked: &[(SiteId, Asked)],
+        values: &Result<Values, Diagnostic>,
+    ) -> Result<Vec<Option<Seen>>, Diagnostic> {
+        self.sites.iter().find_map(|site| site.format.take_fault()).map_or(Ok(()), Err)?;
+        let values = values.as_ref().map_err(Clone::clone)?;
         let mut sites: Vec<Option<Seen>> = vec![None; self.sites.len()];
-        for (id, seen) in ids.into_iter().zip(seen::read(unread)?) {
-            sites[id].get_or_insert_default().merge(&seen);
+        for (id, asked) in asked {
+            sites[*id].get_or_insert_default().merge(&asked.seen(values)?);
         }
         Ok(sites)
+    }
+
+    /// [`Self::ask`] and [`Self::seen`] alone: one synchronisation.
+    ///
+    /// # Errors
+    /// As [`Self::seen`].
+    pub fn read(&self) -> Result<Vec<Option<Seen>>, Diagnostic> {
+        let mut read_back = ReadBack::default();
+        let asked = self.ask(&mut read_back);
+        self.seen(&asked, &read_back.read())
     }
 
     /// Remembers what a training step saw, for the scales of later steps.

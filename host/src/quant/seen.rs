@@ -1,12 +1,15 @@
-//! What rounding saw: statistics that stay on the device until a step ends, then come back in one read.
+//! What rounding saw: statistics that stay on the device until a step ends.
 
 use std::sync::Arc;
 
 use altgrad_plugin_api::QuantStats;
-use burn::tensor::{Tensor, Transaction};
+use burn::tensor::Tensor;
 
 use super::DeviceFormat;
-use crate::diagnostic::Diagnostic;
+use crate::{
+    diagnostic::Diagnostic,
+    read_back::{ReadBack, Slot, Values},
+};
 
 /// The statistics of one call, not read yet.
 #[derive(Debug, Clone)]
@@ -19,6 +22,15 @@ pub struct Unread {
     pub words: Tensor<1>,
     /// f32 sums: `[sums]`.
     pub sums: Tensor<1>,
+}
+
+/// The statistics of one call, asked for.
+#[derive(Debug)]
+pub struct Asked {
+    format: Arc<DeviceFormat>,
+    elements: u64,
+    words: Slot,
+    sums: Slot,
 }
 
 /// What some calls saw.
@@ -38,32 +50,36 @@ impl Seen {
     }
 }
 
-/// Reads the statistics of several calls, in their order, with one synchronisation.
-///
-/// # Errors
-/// The first fault of the calls' formats, or the device's.
-pub fn read(unread: Vec<Unread>) -> Result<Vec<Seen>, Diagnostic> {
-    let formats: Vec<(Arc<DeviceFormat>, u64)> =
-        unread.iter().map(|call| (call.format.clone(), call.elements)).collect();
-    let mut transaction = Transaction::default();
-    for call in unread {
-        transaction = transaction.register(call.words).register(call.sums);
+impl Unread {
+    /// Asks for the statistics.
+    #[must_use]
+    pub fn ask(self, read_back: &mut ReadBack) -> Asked {
+        let (words, sums) = (read_back.ask(self.words), read_back.ask(self.sums));
+        Asked { format: self.format, elements: self.elements, words, sums }
     }
-    let data = transaction.try_execute().map_err(|error| {
-        Diagnostic::run(format!("the device failed while the statistics of a step were read: {error}"))
-    });
-    // A plugin's own fault says more than the device's complaint about it.
-    for (format, _) in &formats {
+
+    /// Reads the statistics of this call alone.
+    ///
+    /// # Errors
+    /// The call failed, or the device.
+    pub fn read(self) -> Result<Seen, Diagnostic> {
+        let mut read_back = ReadBack::default();
+        let format = self.format.clone();
+        let asked = self.ask(&mut read_back);
+        let values = read_back.read();
         format.take_fault().map_or(Ok(()), Err)?;
+        asked.seen(&values?)
     }
-    let data = data?;
-    let (pairs, _) = data.as_chunks::<2>();
-    let seen = formats.into_iter().zip(pairs).map(|((format, elements), [words, sums])| {
-        let unreadable = |error| Diagnostic::run(format!("statistics are not what was asked for: {error:?}"));
-        let words = words.as_slice::<f32>().map_err(unreadable)?;
-        let words: Vec<u32> = words.iter().map(|word| word.to_bits()).collect();
-        let sums = sums.as_slice::<f32>().map_err(unreadable)?;
-        Ok(Seen { elements, stats: format.read_stats(&words, sums)? })
-    });
-    seen.collect()
+}
+
+impl Asked {
+    /// What the call saw.
+    ///
+    /// # Errors
+    /// The statistics are not what the format promised.
+    pub fn seen(&self, values: &Values) -> Result<Seen, Diagnostic> {
+        let words: Vec<u32> = values.get(self.words)?.iter().map(|word| word.to_bits()).collect();
+        let stats = self.format.read_stats(&words, values.get(self.sums)?)?;
+        Ok(Seen { elements: self.elements, stats })
+    }
 }

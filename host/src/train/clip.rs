@@ -35,12 +35,14 @@ pub fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) 
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::{device::ComputeDevice, metrics::gradients, model::params};
+    use crate::{device::ComputeDevice, metrics::gradients, model::params, read_back::ReadBack};
 
     fn clipped(limit: f64) -> (GradNorm, Vec<f32>) {
         let device = ComputeDevice::cpu().tensors;
         let mut grads = [params::flat(vec![3.0], &device), params::flat(vec![0.0, 4.0], &device)];
-        let moments = gradients::moments(&grads).unwrap();
+        let mut read_back = ReadBack::default();
+        let asked = gradients::ask_moments(&grads, &mut read_back);
+        let moments = gradients::moments(&asked, &read_back.read().unwrap()).unwrap();
         let norm = by_global_norm(&mut grads, &moments, limit);
         (norm, grads.into_iter().flat_map(|grad| params::read_f32(grad).unwrap()).collect())
     }

@@ -7,12 +7,11 @@ use std::{fs, path::Path};
 
 use serde::Deserialize;
 
-use super::{Trainer, clip, schedule::Schedule};
+use super::{Trainer, clip, reading::Reading, schedule::Schedule};
 use crate::{
     config::{ScheduleChoice, TrainSection},
     data::Batches,
     diagnostic::Diagnostic,
-    metrics::gradients,
     model::{params, weights},
 };
 
@@ -162,11 +161,12 @@ impl Recording {
                     step_gradients.grads.iter().map(|grad| params::read_f32(grad.clone())).collect();
                 on_gradients(trainer, &values?)?;
             }
-            let moments = gradients::moments(&step_gradients.grads)?;
-            let norm = clip::by_global_norm(&mut step_gradients.grads, &moments, self.config.grad_clip);
+            let reading = Reading::of(&trainer.quant, &step_gradients, None)?;
+            let norm =
+                clip::by_global_norm(&mut step_gradients.grads, &reading.moments, self.config.grad_clip);
             let lr = schedule.lr(step as u64);
-            let loss = step_gradients.loss;
-            trainer.update(step_gradients, lr, false)?;
+            let loss = reading.loss;
+            trainer.update(step_gradients.grads, &reading.seen, lr, false)?;
             replayed.push(ReplayedStep {
                 loss,
                 loss_error: (loss - recorded.loss).abs(),

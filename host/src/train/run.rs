@@ -1,14 +1,14 @@
-//! A run, from an accepted plan to a closed run folder; the step loop in time order.
+//! A run, from an accepted plan to a closed run folder; the loop over steps in time order.
 
 use std::{
     path::Path,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use altgrad_plugin_api::RunOutcome;
 use serde_json::{Value, json};
 
-use super::{clip, interrupt};
+use super::{interrupt, step};
 use crate::{
     cli::progress::Progress,
     diagnostic::Diagnostic,
@@ -115,45 +115,18 @@ fn steps(
     report: &mut Report,
 ) -> Result<(), Diagnostic> {
     let last = plan.config.train.max_steps.min(stop_after.unwrap_or(u64::MAX));
-    let (interval, accum) = (plan.config.train.eval_interval, plan.config.train.grad_accum);
     let tokens = plan.tokens_per_step();
     let mut nan_steps = 0;
     for step in 0..last {
         let mut record = MetricRecord::new(step);
         plan.trainer.quant.begin_step(step);
         // Evaluation comes before the update: step 0 shows the initial weights.
-        if due(interval, step) {
+        if step::due(plan.config.train.eval_interval, step) {
             let loss = validate(plan)?;
             report.see_validation(loss);
             metrics::train::record_validation(&mut record, loss);
         }
-        let started = Instant::now();
-        let first = step * accum as u64;
-        let batches = || (0..accum).map(|index| plan.batches.train(first + index as u64));
-        let mut gradients = plan.trainer.gradients(batches(), first)?;
-        if due(plan.config.shadow.every, step) {
-            let shadow = plan.trainer.shadow_gradients(batches(), first)?;
-            let layout = &plan.trainer.params.layout;
-            metrics::gradients::record_fidelity(&mut record, layout, &gradients.grads, &shadow)?;
-        }
-        let moments = metrics::gradients::moments(&gradients.grads)?;
-        let measure = due(plan.config.metrics.every, step);
-        if measure {
-            metrics::gradients::record(&mut record, &plan.trainer.params.layout, &moments);
-        }
-        metrics::quant::record(&mut record, plan.trainer.quant.sites(), &gradients.seen);
-        let norm = clip::by_global_norm(&mut gradients.grads, &moments, plan.config.train.grad_clip);
-        let lr = plan.schedule.lr(step);
-        let loss = gradients.loss;
-        let updates = plan.trainer.update(gradients, lr, measure)?;
-        if measure {
-            let trainer = &plan.trainer;
-            metrics::updates::record(&mut record, &trainer.params.layout, &trainer.quant, &updates);
-        }
-        let elapsed = started.elapsed();
-
-        metrics::train::record_step(&mut record, loss, norm, lr);
-        metrics::train::record_speed(&mut record, tokens, elapsed);
+        let (loss, elapsed) = step::step(plan, step, &mut record)?;
         sinks.write(record);
         report.steps = step + 1;
         report.final_loss = Some(loss);
@@ -177,11 +150,6 @@ fn steps(
         }
     }
     Ok(())
-}
-
-/// Whether what happens every `every` steps, 0 for never, happens at this one.
-fn due(every: u64, step: u64) -> bool {
-    every > 0 && step.is_multiple_of(every)
 }
 
 /// Held-out loss with the weights as training sees them.

@@ -27,55 +27,50 @@ pub struct Trainer {
     pub seed: u64,
 }
 
-/// A step's mean loss and gradients, in the layout's order.
+/// A step's loss and gradients, on the device.
 #[derive(Debug)]
 pub struct Gradients {
-    /// Nats per token, over all micro-batches.
-    pub loss: f64,
-    /// `[n]` each.
+    /// What each micro-batch adds to the mean loss, nats per token: `[1]` each.
+    pub losses: Vec<Tensor<1>>,
+    /// In the layout's order, `[n]` each.
     pub grads: Vec<Tensor<1>>,
-    /// What each of the quantizer's sites saw.
-    pub seen: Vec<Option<Seen>>,
 }
 
 impl Trainer {
-    /// Loss and gradients of a step's micro-batches, averaged, and what rounding saw. `first_micro_batch` is the run-wide
-    /// index of the first of them. Reads the device once a micro-batch.
+    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first of
+    /// them. Reads nothing back; what rounding saw waits in the quantizer.
     ///
     /// # Errors
-    /// A plugin or the device failed.
+    /// A parameter got no gradient.
     pub fn gradients(
         &self,
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
     ) -> Result<Gradients, Diagnostic> {
-        let (loss, grads) = self.backward(&self.quant, batches, first_micro_batch)?;
-        let seen = self.quant.read()?;
-        self.quant.record(&seen);
-        Ok(Gradients { loss, grads, seen })
+        self.backward(&self.quant, batches, first_micro_batch)
     }
 
     /// The gradients the same step would have without rounding: same parameters, batches and dropout. Touches nothing.
     ///
     /// # Errors
-    /// The device failed.
+    /// As [`Self::gradients`].
     pub fn shadow_gradients(
         &self,
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
-        Ok(self.backward(&Quant::off(), batches, first_micro_batch)?.1)
+        Ok(self.backward(&Quant::off(), batches, first_micro_batch)?.grads)
     }
 
-    /// Mean loss and gradients of some micro-batches, rounding as `quant` says.
+    /// Losses and mean gradients of some micro-batches, rounding as `quant` says.
     fn backward(
         &self,
         quant: &Quant,
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
-    ) -> Result<(f64, Vec<Tensor<1>>), Diagnostic> {
+    ) -> Result<Gradients, Diagnostic> {
         let share = 1.0 / batches.len() as f32;
-        let mut loss = 0.0;
+        let mut losses = Vec::with_capacity(batches.len());
         let mut sums: Vec<Tensor<1>> = Vec::new();
         for (index, batch) in batches.enumerate() {
             let dropout = Dropout::train(self.dropout, self.seed, first_micro_batch + index as u64);
@@ -105,9 +100,9 @@ impl Trainer {
             } else {
                 sums.into_iter().zip(grads).map(|(a, b)| a + b).collect()
             };
-            loss += f64::from(params::read_f32(scaled.inner())?[0]);
+            losses.push(scaled.inner());
         }
-        Ok((loss, sums))
+        Ok(Gradients { losses, grads: sums })
     }
 
     /// Mean loss over held-out batches, with the weights as training sees them. Touches no training state.
@@ -132,18 +127,18 @@ impl Trainer {
         Ok(sum / f64::from(count))
     }
 
-    /// One optimizer step with the given gradients; with `measure` also what it did to each parameter.
+    /// One optimizer step with gradients from a pass that saw `seen`; with `measure` also what it did to each parameter.
     ///
     /// # Errors
     /// The optimizer plugin failed.
     pub fn update(
         &mut self,
-        gradients: Gradients,
+        grads: Vec<Tensor<1>>,
+        seen: &[Option<Seen>],
         lr: f64,
         measure: bool,
     ) -> Result<Vec<Update>, Diagnostic> {
-        let Gradients { grads, seen, .. } = gradients;
-        self.optimizer.step(&mut self.params, grads, |id| self.quant.stored(id, &seen), lr, measure)
+        self.optimizer.step(&mut self.params, grads, |id| self.quant.stored(id, seen), lr, measure)
     }
 
     /// The parameters, in the layout's order. Reads the device.

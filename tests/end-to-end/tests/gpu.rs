@@ -198,7 +198,8 @@ fn step_without_gpu(test: &str, bench: &Bench, rounding: &str) -> Option<Outcome
 #[test]
 fn cuda_kernels_of_a_whole_step_compile() {
     let bench = Bench::new();
-    let Some(outcome) = step_without_gpu("cuda_kernels_of_a_whole_step_compile", &bench, "nearest-even") else {
+    let Some(outcome) = step_without_gpu("cuda_kernels_of_a_whole_step_compile", &bench, "nearest-even")
+    else {
         return;
     };
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -213,7 +214,8 @@ fn cuda_kernels_of_a_whole_step_compile() {
 #[test]
 fn a_device_that_rounds_wrong_is_refused() {
     let bench = Bench::new();
-    let Some(outcome) = step_without_gpu("a_device_that_rounds_wrong_is_refused", &bench, "toward-zero") else {
+    let Some(outcome) = step_without_gpu("a_device_that_rounds_wrong_is_refused", &bench, "toward-zero")
+    else {
         return;
     };
     assert_eq!(outcome.code, 3, "{}", outcome.stderr);

@@ -12,7 +12,7 @@ use crate::{
     diagnostic::Diagnostic,
     metrics,
     model::params,
-    quant::{Call, DeviceFormat, ScaleSource, Seen, op, seen},
+    quant::{Call, DeviceFormat, ScaleSource, Seen, op},
 };
 
 /// `altgrad-host formats quantize`.
@@ -79,7 +79,7 @@ pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
         ..Call::plain(format)
     };
     let rounded = op::fake_quant(params::flat(source, &device.tensors), call);
-    let seen: Seen = seen::read(vec![rounded.seen])?.into_iter().next().unwrap_or_default();
+    let seen: Seen = rounded.seen.read()?;
     let rounded = params::read_f32(rounded.values)?;
     let bytes: Vec<u8> = rounded.iter().flat_map(|value| value.to_le_bytes()).collect();
     fs::write(&args.output, bytes).map_err(|error| {

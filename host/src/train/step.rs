@@ -1,0 +1,57 @@
+//! One training step, in time order: gradients, shadow, one reading, clipping, update; and what is recorded of it.
+
+use std::time::Instant;
+
+use super::{clip, reading::Reading};
+use crate::{
+    diagnostic::Diagnostic,
+    metrics::{self, MetricRecord},
+    plan::Plan,
+};
+
+/// Does step number `step` and records its metrics; returns the loss of its batch before the update, nats per token,
+/// and the time it took.
+///
+/// # Errors
+/// A plugin or the device failed.
+pub fn step(
+    plan: &mut Plan,
+    step: u64,
+    record: &mut MetricRecord,
+) -> Result<(f64, std::time::Duration), Diagnostic> {
+    let started = Instant::now();
+    let config = &plan.config;
+    let accum = config.train.grad_accum;
+    let first = step * accum as u64;
+    let batches = || (0..accum).map(|index| plan.batches.train(first + index as u64));
+    let (shadowed, measured) = (due(config.shadow.every, step), due(config.metrics.every, step));
+
+    let mut gradients = plan.trainer.gradients(batches(), first)?;
+    let shadow = shadowed.then(|| plan.trainer.shadow_gradients(batches(), first)).transpose()?;
+    let reading = Reading::of(&plan.trainer.quant, &gradients, shadow.as_deref())?;
+    plan.trainer.quant.record(&reading.seen);
+    let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.train.grad_clip);
+    let lr = plan.schedule.lr(step);
+    let updates = plan.trainer.update(gradients.grads, &reading.seen, lr, measured)?;
+    let elapsed = started.elapsed();
+
+    let (layout, quant) = (&plan.trainer.params.layout, &plan.trainer.quant);
+    if let Some(agreement) = &reading.agreement {
+        metrics::gradients::record_fidelity(record, layout, agreement);
+    }
+    if measured {
+        metrics::gradients::record(record, layout, &reading.moments);
+    }
+    metrics::quant::record(record, quant.sites(), &reading.seen);
+    if measured {
+        metrics::updates::record(record, layout, quant, &updates);
+    }
+    metrics::train::record_step(record, reading.loss, norm, lr);
+    metrics::train::record_speed(record, plan.tokens_per_step(), elapsed);
+    Ok((reading.loss, elapsed))
+}
+
+/// Whether what happens every `every` steps, 0 for never, happens at this one.
+pub(super) fn due(every: u64, step: u64) -> bool {
+    every > 0 && step.is_multiple_of(every)
+}
