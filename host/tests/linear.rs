@@ -11,7 +11,7 @@ use altgrad_host::{
     config::{DeviceChoice, PluginsSection},
     device::ComputeDevice,
     plugins::{FormatPlugin, Registry},
-    quant::{DeviceFormat, Quant, Role, ScaleRule, Scaling, Seen, Site, Ste, op},
+    quant::{DeviceFormat, MasterWeights, Quant, Role, ScaleRule, Scaling, Seen, Site, Ste, op},
 };
 use altgrad_plugin_api::Rounding;
 use burn::tensor::{Tensor, TensorData};
@@ -20,6 +20,8 @@ const FORMATS: [&str; 8] = ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E5M2", "E6M
 const TOKENS: usize = 12;
 const INPUTS: usize = 16;
 const OUTPUTS: usize = 8;
+/// Elements of weight, activation and gradient.
+const SIZES: [u64; 3] = [(OUTPUTS * INPUTS) as u64, (TOKENS * INPUTS) as u64, (TOKENS * OUTPUTS) as u64];
 /// The layer's number.
 const LAYER: usize = 0;
 
@@ -77,15 +79,15 @@ impl Bench {
         values
     }
 
-    /// Rounded values, and whether each passes its gradient on.
-    fn round(&self, rule: &Rule, x: &[f32]) -> (Vec<f64>, Vec<bool>) {
+    /// Rounded values, and whether each passes its gradient on; blocks start anew in each row of `width`.
+    fn round(&self, rule: &Rule, x: &[f32], width: usize) -> (Vec<f64>, Vec<bool>) {
         let values = self.values(rule.format);
         let max = values.last().unwrap().0 as f32;
-        let group = match rule.scaling {
-            Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => group,
-            _ => x.len(),
+        let (row, group) = match rule.scaling {
+            Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => (width, group),
+            _ => (x.len(), x.len()),
         };
-        let groups = x.chunks(group).map(|x| {
+        let groups = x.chunks(row).flat_map(|row| row.chunks(group)).map(|x| {
             let scale = reference_scale(rule, x, max);
             let rounded = x.iter().map(|&x| {
                 let nearest = nearest(&values, f64::from(x * scale)) as f32 * (1.0 / scale);
@@ -167,7 +169,7 @@ fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<Seen>> {
     );
     let (x, w, g) = (data(TOKENS * INPUTS, 1), data(OUTPUTS * INPUTS, 2), data(TOKENS * OUTPUTS, 3));
     let sites = rules.iter().map(|(role, rule)| (LAYER, bench.site(*role, rule))).collect();
-    let quant = Quant::new(sites, 0);
+    let quant = Quant::new(sites, MasterWeights::Fp32, 0);
     let tensor = |values: &[f32], shape: [usize; 2]| {
         Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &bench.device.tensors)
     };
@@ -180,12 +182,15 @@ fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<Seen>> {
     quant.collect(&tape);
     let seen = quant.read().unwrap();
 
-    let rounded = |role, values: &[f32]| match rules.iter().find(|(r, _)| *r == role) {
-        Some((_, rule)) => bench.round(rule, values),
+    let rounded = |role, values: &[f32], width| match rules.iter().find(|(r, _)| *r == role) {
+        Some((_, rule)) => bench.round(rule, values, width),
         None => (values.iter().map(|x| f64::from(*x)).collect(), vec![true; values.len()]),
     };
-    let ((xq, x_passes), (wq, w_passes), (gq, _)) =
-        (rounded(Role::Activation, &x), rounded(Role::Weight, &w), rounded(Role::Grad, &g));
+    let ((xq, x_passes), (wq, w_passes), (gq, _)) = (
+        rounded(Role::Activation, &x, INPUTS),
+        rounded(Role::Weight, &w, INPUTS),
+        rounded(Role::Grad, &g, OUTPUTS),
+    );
     let blocked = |grad: Vec<f64>, passes: &[bool]| -> Vec<f64> {
         grad.iter().zip(passes).map(|(grad, passes)| if *passes { *grad } else { 0.0 }).collect()
     };
@@ -225,8 +230,7 @@ fn every_pair_of_formats() {
                 ];
                 let seen = check(&bench, &rules);
                 let elements: Vec<u64> = seen.iter().map(|seen| seen.unwrap().elements).collect();
-                let sizes = [OUTPUTS * INPUTS, TOKENS * INPUTS, TOKENS * OUTPUTS].map(|size| size as u64);
-                assert_eq!(elements, sizes);
+                assert_eq!(elements, SIZES);
             }
         }
     }
@@ -254,6 +258,10 @@ fn every_scaling_and_estimator() {
         Scaling::Dynamic(ScaleRule { group: Some(INPUTS), ..RULE }),
         Scaling::Dynamic(ScaleRule { group: Some(4), margin: -1, ..RULE }),
         Scaling::Dynamic(ScaleRule { group: Some(2), pow2: true, ..RULE }),
+        // Blocks that divide no row, and one longer than any.
+        Scaling::Dynamic(ScaleRule { group: Some(3), ..RULE }),
+        Scaling::Dynamic(ScaleRule { group: Some(5), margin: -1, ..RULE }),
+        Scaling::Dynamic(ScaleRule { group: Some(100), ..RULE }),
         Scaling::Delayed { rule: RULE, window: 4 },
         Scaling::Static { rule: RULE, amax: Some(1.0) },
         Scaling::Static { rule: RULE, amax: None },
@@ -262,7 +270,14 @@ fn every_scaling_and_estimator() {
         for scaling in scalings {
             for ste in [Ste::Identity, Ste::Clipped, Ste::Relu] {
                 let rule = |format| rule(&bench, format, scaling, ste);
-                check(&bench, &[(Role::Weight, rule("E4M3")), (Role::Activation, rule("E3M4"))]);
+                let rules = [
+                    (Role::Weight, rule("E4M3")),
+                    (Role::Activation, rule("E3M4")),
+                    (Role::Grad, rule("E5M2")),
+                ];
+                let elements: Vec<u64> =
+                    check(&bench, &rules).iter().map(|seen| seen.unwrap().elements).collect();
+                assert_eq!(elements, SIZES);
             }
         }
     }

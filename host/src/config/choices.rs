@@ -157,6 +157,16 @@ named_choice! {
 }
 
 named_choice! {
+    /// What the optimizer updates.
+    MasterWeightsChoice {
+        /// Weights in fp32.
+        Fp32 = "fp32",
+        /// Weights on their formats' grids.
+        None = "none",
+    }
+}
+
+named_choice! {
     /// The gradient past a rounding (straight-through estimator).
     SteChoice {
         /// All of it.

@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::choices::{
-    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, Preset, RoundingChoice, ScheduleChoice,
-    SteChoice, TokenizerChoice,
+    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, MasterWeightsChoice, Preset, RoundingChoice,
+    ScheduleChoice, SteChoice, TokenizerChoice,
 };
 use super::plugin_ref::PluginRef;
 use super::tables::table;
@@ -250,7 +250,11 @@ pub struct QuantSection {
     pub activation_rounding: Option<RoundingChoice>,
     /// The same for gradients only. Default: `rounding`.
     pub grad_rounding: Option<RoundingChoice>,
-    /// The gradient past the rounding of weights and activations.
+    /// What the optimizer updates: `fp32` weights of which layers use a rounded copy, or `none`: the weights lie on
+    /// their formats' grids and each update, weight decay included, ends with one rounding by `weight_rounding`.
+    pub master_weights: MasterWeightsChoice,
+    /// The gradient past the rounding of weights and activations; weights without master weights have no rounding to
+    /// pass.
     pub ste: SteChoice,
     /// How values are brought into the formats' range.
     #[serde(deserialize_with = "table")]
@@ -275,6 +279,7 @@ impl Default for QuantSection {
             weight_rounding: None,
             activation_rounding: None,
             grad_rounding: None,
+            master_weights: MasterWeightsChoice::Fp32,
             ste: SteChoice::Identity,
             scaling: ScalingSection::default(),
             exclude: Vec::new(),
@@ -289,12 +294,16 @@ impl QuantSection {
     /// Whether it names a format anywhere.
     #[must_use]
     pub fn names_a_format(&self) -> bool {
-        let rules = self.layer.iter().flat_map(|rule| [&rule.weight, &rule.activation, &rule.grad]);
-        [&self.weight, &self.activation, &self.grad]
-            .into_iter()
-            .chain(rules)
-            .flatten()
-            .any(|format| format != LayerRule::OFF)
+        let rules = self.layer.iter().flat_map(|rule| [&rule.activation, &rule.grad]);
+        let others = [&self.activation, &self.grad].into_iter().chain(rules);
+        self.rounds_weights() || others.flatten().any(|format| format != LayerRule::OFF)
+    }
+
+    /// Whether it names a format of weights anywhere.
+    #[must_use]
+    pub fn rounds_weights(&self) -> bool {
+        let rules = self.layer.iter().map(|rule| &rule.weight);
+        [&self.weight].into_iter().chain(rules).flatten().any(|format| format != LayerRule::OFF)
     }
 }
 
@@ -327,7 +336,7 @@ impl LayerRule {
 pub struct ScalingSection {
     /// How many elements share a scale.
     pub granularity: GranularityChoice,
-    /// Elements a block; divides every quantized layer's width. Only for `block`.
+    /// Elements a block, along the reduction dimension; the last block of a row may be shorter. Only for `block`.
     pub block: usize,
     /// Where amax comes from. `delayed` and `static` need granularity `tensor`.
     pub amax: AmaxChoice,

@@ -226,6 +226,12 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
         unused("quant.weight_rounding", quant.weight_rounding.is_none()),
         unused("quant.activation_rounding", quant.activation_rounding.is_none()),
         unused("quant.grad_rounding", quant.grad_rounding.is_none()),
+        rule(
+            &["quant.master_weights"],
+            quant.master_weights == plain.master_weights || quant.rounds_weights(),
+            "`quant.master_weights` does nothing without a format of weights",
+        )
+        .hint("name one, such as weight = \"E5M2\", or remove the key"),
         unused("quant.ste", quant.ste == plain.ste),
         unused("quant.exclude", quant.exclude.is_empty()),
         unused("quant.skip_first", quant.skip_first == 0),

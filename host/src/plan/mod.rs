@@ -81,8 +81,9 @@ impl Plan {
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
         let seed = config.run.seed;
-        let trainer =
+        let mut trainer =
             Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: config.model.dropout, seed };
+        trainer.settle();
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
         Ok(Self { config, registry, used, device, batches, trainer, schedule, sinks, metrics })

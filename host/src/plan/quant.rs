@@ -7,14 +7,14 @@ use wildmatch::WildMatch;
 
 use crate::{
     config::{
-        AmaxChoice, GranularityChoice, LayerRule, QuantSection, RoundingChoice, RunConfig, ScalingSection,
-        SteChoice,
+        AmaxChoice, GranularityChoice, LayerRule, MasterWeightsChoice, QuantSection, RoundingChoice,
+        RunConfig, ScalingSection, SteChoice,
     },
     device::ComputeDevice,
     diagnostic::Diagnostic,
     model::{Layout, layout::ParamId},
     plugins::{FormatPlugin, Registry, instance::KeyedDiagnostic},
-    quant::{DeviceFormat, Quant, Role, ScaleRule, Scaling, Site, Ste},
+    quant::{DeviceFormat, MasterWeights, Quant, Role, ScaleRule, Scaling, Site, Ste},
 };
 
 /// What a run's rounding is made of.
@@ -45,7 +45,11 @@ pub(super) fn quant(
         }
     }
     builder.check_rules()?;
-    Ok(Quant::new(sites, config.run.seed))
+    let master_weights = match config.quant.master_weights {
+        MasterWeightsChoice::Fp32 => MasterWeights::Fp32,
+        MasterWeightsChoice::None => MasterWeights::None,
+    };
+    Ok(Quant::new(sites, master_weights, config.run.seed))
 }
 
 impl Builder<'_> {
@@ -117,7 +121,7 @@ impl Builder<'_> {
         let shape = &self.layout.specs[layer].shape;
         // Values are consecutive along the inputs of weights and activations, along the outputs of gradients.
         let width = if role == Role::Grad { shape[0] } else { shape[1] };
-        let scaling = self.scaling(width, layer, format.max_finite())?;
+        let scaling = self.scaling(width, format.max_finite());
         let ste = match self.config.ste {
             SteChoice::Identity => Ste::Identity,
             SteChoice::Clipped => Ste::Clipped,
@@ -140,29 +144,21 @@ impl Builder<'_> {
         }
     }
 
-    fn scaling(&self, width: usize, layer: ParamId, max_finite: f32) -> Result<Scaling, KeyedDiagnostic> {
+    fn scaling(&self, width: usize, max_finite: f32) -> Scaling {
         let &ScalingSection { granularity, block, amax, window, static_amax, margin, pow2 } =
             &self.config.scaling;
         let group = match granularity {
-            GranularityChoice::None => return Ok(Scaling::None),
+            GranularityChoice::None => return Scaling::None,
             GranularityChoice::Tensor => None,
             GranularityChoice::Channel => Some(width),
-            GranularityChoice::Block if width.is_multiple_of(block) => Some(block),
-            GranularityChoice::Block => {
-                let name = self.name(layer);
-                let message = format!(
-                    "`quant.scaling.block` = {block} does not divide the {width} values of a row of `{name}`"
-                );
-                let error = Diagnostic::config(message).hint("use a divisor, or exclude the layer");
-                return Err(("quant.scaling.block".into(), error));
-            }
+            GranularityChoice::Block => Some(block.min(width)),
         };
         let rule = ScaleRule { max_finite, margin, pow2, group };
-        Ok(match amax {
+        match amax {
             AmaxChoice::Dynamic => Scaling::Dynamic(rule),
             AmaxChoice::Delayed => Scaling::Delayed { rule, window },
             AmaxChoice::Static => Scaling::Static { rule, amax: static_amax },
-        })
+        }
     }
 
     /// The format of that name on the device, opened the first time.

@@ -26,7 +26,8 @@ use crate::model::params;
 #[derive(Debug)]
 pub struct Probe {
     format: Arc<DeviceFormat>,
-    elements: u64,
+    /// Elements of the gradient.
+    pub(super) elements: u64,
     words: Tensor<1>,
     sums: Tensor<1>,
 }

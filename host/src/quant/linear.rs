@@ -35,10 +35,24 @@ pub struct Quant {
     sites: Vec<Site>,
     /// The sites of a layer, by its weight.
     layers: BTreeMap<(ParamId, Role), SiteId>,
+    /// Whether weights live on their formats' grids, or are rounded from fp32 each step.
+    master_weights: MasterWeights,
     seed: u64,
     step: u64,
-    /// Calls since the last reading.
+    /// Calls of passes since the last reading.
     pending: Mutex<Vec<(SiteId, Pending)>>,
+    /// Calls of [`Self::settle`] since the last reading of a training step.
+    settled: Mutex<Vec<(SiteId, Unread)>>,
+}
+
+/// What the optimizer updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MasterWeights {
+    /// Weights in fp32; layers use a rounded copy.
+    #[default]
+    Fp32,
+    /// Weights on their formats' grids: each update ends with one rounding.
+    None,
 }
 
 /// Statistics that are somewhere on the device.
@@ -57,11 +71,11 @@ impl Quant {
 
     /// Rounding at these sites; each belongs to a layer, given by its weight.
     #[must_use]
-    pub fn new(sites: Vec<(ParamId, Site)>, seed: u64) -> Self {
+    pub fn new(sites: Vec<(ParamId, Site)>, master_weights: MasterWeights, seed: u64) -> Self {
         let layers =
             sites.iter().enumerate().map(|(id, (weight, site))| ((*weight, site.role), id)).collect();
         let sites = sites.into_iter().map(|(_, site)| site).collect();
-        Self { sites, layers, seed, step: 0, pending: Mutex::default() }
+        Self { sites, layers, master_weights, seed, ..Self::default() }
     }
 
     /// The sites, in the order of [`Self::seen`]'s results.
@@ -96,12 +110,21 @@ impl Quant {
         self.step = step;
     }
 
+    /// The step that calls belong to.
+    #[must_use]
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
     /// `x W^T` with the layer's rounding. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`, result `[tokens, out]`.
     /// `micro_batch` counts within the step.
     #[must_use]
     pub fn linear(&self, layer: ParamId, x: Tensor<2>, weight: Tensor<2>, micro_batch: u64) -> Tensor<2> {
-        // A weight is the same in all micro-batches of a step, and rounded the same.
-        let weight = self.round(layer, Role::Weight, weight, 0);
+        let weight = match self.master_weights {
+            // A weight is the same in all micro-batches of a step, and rounded the same.
+            MasterWeights::Fp32 => self.round(layer, Role::Weight, weight, 0),
+            MasterWeights::None => weight,
+        };
         let x = self.round(layer, Role::Activation, x, micro_batch);
         let y = x.matmul(weight.transpose());
         let Some((id, site)) = self.site(layer, Role::Grad) else { return y };
@@ -109,16 +132,32 @@ impl Quant {
         if !y.device().is_autodiff() {
             return y;
         }
-        let (y, probe) = grad::round_gradient(y, site.call(self.key(id, micro_batch)));
+        let width = y.dims()[1];
+        let (y, mut probe) =
+            grad::round_gradient(padded(y, site.padding(width)), site.call(self.key(id, micro_batch)));
+        probe.elements = probe.elements / (width + site.padding(width)) as u64 * width as u64;
         self.note(id, Pending::AfterBackward(probe));
-        y
+        cut(y, width)
     }
 
     fn round(&self, layer: ParamId, role: Role, x: Tensor<2>, micro_batch: u64) -> Tensor<2> {
         let Some((id, site)) = self.site(layer, role) else { return x };
-        let rounded = op::fake_quant(x, site.call(self.key(id, micro_batch)));
-        self.note(id, Pending::Here(rounded.seen));
-        rounded.values
+        let (values, seen) = round(site, x, self.key(id, micro_batch));
+        self.note(id, Pending::Here(seen));
+        values
+    }
+
+    /// A weight as it is used at `step`: on its format's grid without master weights, as it is otherwise.
+    /// Shape: `[out, in]`.
+    #[must_use]
+    pub fn settle(&self, weight: ParamId, value: Tensor<2>, step: u64) -> Tensor<2> {
+        let Some((id, site)) = self.site(weight, Role::Weight) else { return value };
+        if self.master_weights == MasterWeights::Fp32 {
+            return value;
+        }
+        let (values, seen) = round(site, value, RandomKey { step, ..self.key(id, 0) });
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).push((id, seen));
+        values
     }
 
     fn site(&self, layer: ParamId, role: Role) -> Option<(SiteId, &Site)> {
@@ -146,9 +185,16 @@ impl Quant {
         }
     }
 
-    /// Asks for what was seen since the last time.
+    /// Asks for what was seen since the last time, by passes and by [`Self::settle`].
     #[must_use]
     pub fn ask(&self, read_back: &mut ReadBack) -> Vec<(SiteId, Asked)> {
+        let settled = std::mem::take(&mut *self.settled.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut asked = self.ask_passes(read_back);
+        asked.extend(settled.into_iter().map(|(id, unread)| (id, unread.ask(read_back))));
+        asked
+    }
+
+    fn ask_passes(&self, read_back: &mut ReadBack) -> Vec<(SiteId, Asked)> {
         let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
         let here = pending.into_iter().filter_map(|(id, pending)| match pending {
             Pending::Here(unread) => Some((id, unread)),
@@ -175,13 +221,13 @@ impl Quant {
         Ok(sites)
     }
 
-    /// [`Self::ask`] and [`Self::seen`] alone: one synchronisation.
+    /// What passes saw since the last time, read alone: one synchronisation.
     ///
     /// # Errors
     /// As [`Self::seen`].
     pub fn read(&self) -> Result<Vec<Option<Seen>>, Diagnostic> {
         let mut read_back = ReadBack::default();
-        let asked = self.ask(&mut read_back);
+        let asked = self.ask_passes(&mut read_back);
         self.seen(&asked, &read_back.read())
     }
 
@@ -207,4 +253,26 @@ impl Quant {
     pub fn has_one_scale(&self, weight: ParamId) -> bool {
         self.site(weight, Role::Weight).is_some_and(|(_, site)| site.used_scale(&Seen::default()).is_some())
     }
+}
+
+/// Rounds a site's tensor, rows filled up to whole blocks and cut back.
+fn round(site: &Site, x: Tensor<2>, key: RandomKey) -> (Tensor<2>, Unread) {
+    let (width, elements) = (x.dims()[1], x.shape().num_elements() as u64);
+    let rounded = op::fake_quant(padded(x, site.padding(width)), site.call(key));
+    // The zeros that fill up change no statistic but the number of elements.
+    (cut(rounded.values, width), Unread { elements, ..rounded.seen })
+}
+
+/// `x` with `columns` columns of zeros behind.
+fn padded(x: Tensor<2>, columns: usize) -> Tensor<2> {
+    if columns == 0 {
+        return x;
+    }
+    let zeros = Tensor::zeros([x.dims()[0], columns], &x.device());
+    Tensor::cat(vec![x, zeros], 1)
+}
+
+/// The first `width` columns.
+fn cut(x: Tensor<2>, width: usize) -> Tensor<2> {
+    if x.dims()[1] == width { x } else { x.narrow(1, 0, width) }
 }

@@ -18,7 +18,7 @@ pub mod seen;
 mod site;
 
 pub use format::DeviceFormat;
-pub use linear::{Quant, SiteId};
+pub use linear::{MasterWeights, Quant, SiteId};
 pub use op::{Call, Ste};
 pub use scale::{ScaleRule, ScaleSource};
 pub use seen::{Seen, Unread};

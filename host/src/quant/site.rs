@@ -111,6 +111,15 @@ impl Site {
         amax.map_or(ScaleSource::Dynamic(rule), |amax| ScaleSource::Fixed(rule.scale(amax)))
     }
 
+    /// Columns to add to rows of `width`, so that blocks divide them.
+    #[must_use]
+    pub fn padding(&self, width: usize) -> usize {
+        match self.scaling {
+            Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => width.next_multiple_of(group) - width,
+            _ => 0,
+        }
+    }
+
     /// The one scale that a call which saw `seen` used; `None` if there were several.
     #[must_use]
     pub fn used_scale(&self, seen: &Seen) -> Option<f32> {

@@ -29,7 +29,6 @@ pub fn step(
     let mut gradients = plan.trainer.gradients(batches(), first)?;
     let shadow = shadowed.then(|| plan.trainer.shadow_gradients(batches(), first)).transpose()?;
     let reading = Reading::of(&plan.trainer.quant, &gradients, shadow.as_deref())?;
-    plan.trainer.quant.record(&reading.seen);
     let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.train.grad_clip);
     let lr = plan.schedule.lr(step);
     let updates = plan.trainer.update(gradients.grads, &reading.seen, lr, measured)?;

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::update::OptimizerRun;
+use super::update::{self, OptimizerRun};
 use crate::{
     data::Batch,
     diagnostic::Diagnostic,
@@ -127,7 +127,7 @@ impl Trainer {
         Ok(sum / f64::from(count))
     }
 
-    /// One optimizer step with gradients from a pass that saw `seen`; with `measure` also what it did to each parameter.
+    /// One optimizer step with gradients from a pass that saw `seen`, which scales of later steps remember; with `measure` also what it did to each parameter.
     ///
     /// # Errors
     /// The optimizer plugin failed.
@@ -138,7 +138,15 @@ impl Trainer {
         lr: f64,
         measure: bool,
     ) -> Result<Vec<Update>, Diagnostic> {
-        self.optimizer.step(&mut self.params, grads, |id| self.quant.stored(id, seen), lr, measure)
+        self.optimizer.step(&mut self.params, grads, (&self.quant, seen), lr, measure)
+    }
+
+    /// Brings the initial weights to where training keeps them: without master weights, onto their formats' grids.
+    pub fn settle(&mut self) {
+        let Params { layout, values } = &mut self.params;
+        for (id, (value, spec)) in values.iter_mut().zip(&layout.specs).enumerate() {
+            *value = update::settle(&self.quant, id, &spec.shape, value.clone(), 0);
+        }
     }
 
     /// The parameters, in the layout's order. Reads the device.

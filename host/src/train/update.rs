@@ -9,7 +9,8 @@ use crate::{
     diagnostic::Diagnostic,
     metrics::updates::{Step, Update},
     model::{Layout, Params, layout::ParamId, params},
-    plugins::{FormatPlugin, OptimizerPlugin, instance::ParamUpdate},
+    plugins::{OptimizerPlugin, instance::ParamUpdate},
+    quant::{Quant, Seen},
 };
 
 /// An optimizer and its states.
@@ -45,21 +46,25 @@ impl OptimizerRun {
         Ok(Self { plugin, states, updates: 0 })
     }
 
-    /// Updates all parameters in place; `stored` knows the rounded ones' formats and scales. With `measure`, also what
-    /// the step did, one entry a parameter. Reads the device once a parameter where that is not the CPU.
+    /// Updates all parameters in place, after a pass with `quant` that saw `seen`: the scales it used are the grids
+    /// that optimizers are told. Without master weights the update ends with a rounding. With `measure`, also what the
+    /// step did, one entry a parameter. Reads the device once a parameter where that is not the CPU.
     ///
     /// # Errors
     /// The plugin failed; parameters before the one at fault are updated, the others are not.
-    pub fn step<'a>(
+    pub fn step(
         &mut self,
         params: &mut Params,
         grads: Vec<Tensor<1>>,
-        stored: impl Fn(ParamId) -> Option<(&'a FormatPlugin, f32)>,
+        (quant, seen): (&Quant, &[Option<Seen>]),
         lr: f64,
         measure: bool,
     ) -> Result<Vec<Update>, Diagnostic> {
         self.updates += 1;
         let mut updates = Vec::new();
+        // Before the scales move on.
+        let stored: Vec<_> = (0..grads.len()).map(|id| quant.stored(id, seen)).collect();
+        quant.record(seen);
         let scalars = StepScalars { lr, update: self.updates };
         for (id, (grad, states)) in grads.into_iter().zip(&mut self.states).enumerate() {
             let spec = &params.layout.specs[id];
@@ -68,7 +73,7 @@ impl OptimizerRun {
             let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
             let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
             let before = measure.then(|| param.clone());
-            let stored = stored(id);
+            let stored = stored[id];
             let result = self.plugin.step(ParamUpdate {
                 name: &spec.name,
                 shape: &extents(&spec.shape),
@@ -78,14 +83,24 @@ impl OptimizerRun {
                 scalars,
                 grid: stored.map(|(format, scale)| (&format.spec, scale)),
             });
+            let value = params::flat(param, &device);
+            let mut value = settle(quant, id, &spec.shape, value, quant.step() + 1);
             if let Some(before) = before {
-                updates.push(Update::of(Step { before: &before, after: &param, grad: &grad }, stored));
+                let after = params::read_f32(value)?;
+                updates.push(Update::of(Step { before: &before, after: &after, grad: &grad }, stored));
+                value = params::flat(after, &device);
             }
-            params.values[id] = params::flat(param, &device);
+            params.values[id] = value;
             result.map_err(|error| error.at(&spec.name))?;
         }
         Ok(updates)
     }
+}
+
+/// [`Quant::settle`] of a flat parameter.
+pub(super) fn settle(quant: &Quant, id: ParamId, shape: &[usize], value: Tensor<1>, step: u64) -> Tensor<1> {
+    let &[rows, columns] = shape else { return value };
+    quant.settle(id, value.reshape([rows, columns]), step).reshape([rows * columns])
 }
 
 fn extents(shape: &[usize]) -> Vec<u64> {

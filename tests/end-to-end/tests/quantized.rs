@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use altgrad_end_to_end::{Bench, TINY};
 
@@ -16,9 +19,14 @@ fn run_file(quant: &str) -> String {
 
 /// Runs it; the metrics by name, one value a step, empty where missing.
 fn run(bench: &Bench, quant: &str, out: &str) -> BTreeMap<String, Vec<String>> {
-    bench.write("run.toml", &run_file(quant));
+    run_text(bench, &run_file(quant), out)
+}
+
+/// The same with a whole run file.
+fn run_text(bench: &Bench, file: &str, out: &str) -> BTreeMap<String, Vec<String>> {
+    bench.write("run.toml", file);
     let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", out]);
-    assert_eq!(outcome.code, 0, "{quant}: {}", outcome.stderr);
+    assert_eq!(outcome.code, 0, "{file}: {}", outcome.stderr);
     let mut reader = csv::Reader::from_path(bench.path(out).join("metrics.csv")).unwrap();
     let names: Vec<String> = reader.headers().unwrap().iter().map(str::to_string).collect();
     let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -116,6 +124,7 @@ fn scaling_keeps_small_values_apart() {
         "{ granularity = \"tensor\" }",
         "{ granularity = \"channel\" }",
         "{ granularity = \"block\", block = 4 }",
+        "{ granularity = \"block\", block = 3 }",
         "{ amax = \"delayed\", window = 2 }",
         "{ amax = \"static\" }",
         "{ pow2 = true }",
@@ -152,6 +161,54 @@ fn updates_that_stall_are_counted() {
     assert!(moved > 0.3, "{moved}");
 }
 
+/// NUMERICS section 8: steps far below the spacing move nothing by rounding to nearest, and do by stochastic rounding.
+#[test]
+fn without_master_weights_small_steps_need_stochastic_rounding() {
+    let bench = Bench::new();
+    for format in ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0"] {
+        let flips = |rounding: &str| {
+            let quant =
+                format!("weight = \"{format}\"\nmaster_weights = \"none\"\nweight_rounding = \"{rounding}\"");
+            // Adam's steps are about lr, a small part of any format's spacing at the weights' 0.02.
+            let file =
+                run_file(&quant).replace("lr = 0.01\nmin_lr = 0.001", "lr = 0.00001\nmin_lr = 0.00001");
+            let out = format!("{format}-{rounding}");
+            let metrics = run_text(&bench, &file.replace("warmup_steps = 2", "warmup_steps = 0"), &out);
+            let rates = numbers(&metrics["update/flip_rate"]);
+            assert_eq!(rates.len(), 6);
+            rates.iter().sum::<f64>() / 6.0
+        };
+        let (nearest, stochastic) = (flips("nearest-even"), flips("stochastic"));
+        assert!(nearest < 0.01, "{format}: {nearest}");
+        assert!(stochastic > 0.002 && stochastic > 3.0 * nearest, "{format}: {stochastic}, {nearest}");
+    }
+}
+
+/// The saved weights of quantized layers are values of their formats, others are not rounded; the loss is that of a
+/// run with master weights until the first update.
+#[test]
+fn without_master_weights_the_weights_lie_on_the_grid() {
+    let bench = Bench::new();
+    let none = run(&bench, "weight = \"E3M4\"\nmaster_weights = \"none\"", "none");
+    let fp32 = run(&bench, "weight = \"E3M4\"\nexclude = [\"wte*\"]", "fp32");
+    let without_head =
+        run(&bench, "weight = \"E3M4\"\nexclude = [\"wte*\"]\nmaster_weights = \"none\"", "without");
+    assert_eq!(fp32["train/loss"][0], without_head["train/loss"][0]);
+    assert_ne!(fp32["train/loss"][1], without_head["train/loss"][1]);
+    assert_eq!(none["quant/weight/sqnr_db"].len(), 6);
+    for (run, on_grid) in [("none", true), ("fp32", false)] {
+        let bytes = fs::read(bench.path(run).join("weights.safetensors")).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        // An 8-bit format has at most 128 magnitudes: tensors with more elements tell.
+        for (name, tensor) in tensors.tensors().into_iter().filter(|(_, tensor)| tensor.data().len() > 512) {
+            let (values, _) = tensor.data().as_chunks::<4>();
+            let magnitudes: BTreeSet<u32> =
+                values.iter().map(|bytes| u32::from_le_bytes(*bytes) & 0x7fff_ffff).collect();
+            assert_eq!(magnitudes.len() <= 128, on_grid, "{run} {name}: {}", magnitudes.len());
+        }
+    }
+}
+
 #[test]
 fn faults_are_placed() {
     let bench = Bench::new();
@@ -163,8 +220,8 @@ fn faults_are_placed() {
             ":26:9",
         ),
         (
-            "weight = \"E4M3\"\nscaling = { granularity = \"block\", block = 3 }",
-            "does not divide the 8 values of a row",
+            "grad = \"E4M3\"\nmaster_weights = \"none\"",
+            "`quant.master_weights` does nothing without a format of weights",
             ":25:",
         ),
     ] {
