@@ -11,7 +11,10 @@ use altgrad_host::{
     config::{DeviceChoice, PluginsSection},
     device::ComputeDevice,
     plugins::{FormatPlugin, Registry},
-    quant::{DeviceFormat, MasterWeights, Quant, Role, ScaleRule, Scaling, Seen, Site, Ste, op},
+    quant::{
+        DeviceFormat, MasterWeights, Precision, Quant, Role, ScaleRule, Scaling, Seen, Site, Ste, op,
+        product::{Form, Operand, product},
+    },
 };
 use altgrad_plugin_api::Rounding;
 use burn::tensor::{Tensor, TensorData};
@@ -169,7 +172,7 @@ fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<Seen>> {
     );
     let (x, w, g) = (data(TOKENS * INPUTS, 1), data(OUTPUTS * INPUTS, 2), data(TOKENS * OUTPUTS, 3));
     let sites = rules.iter().map(|(role, rule)| (LAYER, bench.site(*role, rule))).collect();
-    let quant = Quant::new(sites, MasterWeights::Fp32, 0);
+    let quant = Quant::new(sites, MasterWeights::Fp32, Precision::Fp32, 0);
     let tensor = |values: &[f32], shape: [usize; 2]| {
         Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &bench.device.tensors)
     };
@@ -330,6 +333,76 @@ fn dynamic_scaling_is_the_same_on_every_device() {
                     assert_eq!(values, &results[0].1, "{format} 2^{exponent} on {}", bench.device.label);
                 }
             }
+        }
+    }
+}
+
+/// bf16 operands: a plain product of operands cut to eight significand bits, gradients' too; rounded ones stay as they are.
+#[test]
+fn bf16_operands() {
+    let bf16 = |x: &[f32]| -> Vec<f64> {
+        let round = |x: f32| {
+            let ulp = 2f32.powi(x.abs().log2().floor() as i32 - 7);
+            f64::from((x / ulp).round_ties_even() * ulp)
+        };
+        x.iter().map(|&x| round(x)).collect()
+    };
+    let bench = benches().remove(0);
+    let (x, w, g) = (data(TOKENS * INPUTS, 1), data(OUTPUTS * INPUTS, 2), data(TOKENS * OUTPUTS, 3));
+    let tensor = |values: &[f32], shape: [usize; 2]| {
+        Tensor::from_inner(Tensor::<2>::from_data(
+            TensorData::new(values.to_vec(), shape),
+            &bench.device.tensors,
+        ))
+    };
+    let weight = rule(&bench, "E4M3", Scaling::Dynamic(RULE), Ste::Identity);
+    for rounded in [false, true] {
+        let sites = if rounded { vec![(LAYER, bench.site(Role::Weight, &weight))] } else { Vec::new() };
+        let quant = Quant::new(sites, MasterWeights::Fp32, Precision::Bf16, 0);
+        let (xt, wt) =
+            (tensor(&x, [TOKENS, INPUTS]).require_grad(), tensor(&w, [OUTPUTS, INPUTS]).require_grad());
+        let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0);
+        let tape = (y.clone() * tensor(&g, [TOKENS, OUTPUTS])).sum().backward();
+        let wq = if rounded { bench.round(&weight, &w, INPUTS).0 } else { bf16(&w) };
+        let (xq, gq) = (bf16(&x), bf16(&g));
+        close("y", &read(y.inner()), &matmul(&xq, &transposed(&wq, INPUTS), INPUTS));
+        close("dx", &read(xt.grad(&tape).unwrap()), &matmul(&gq, &wq, OUTPUTS));
+        close("dw", &read(wt.grad(&tape).unwrap()), &matmul(&transposed(&gq, OUTPUTS), &xq, TOKENS));
+    }
+}
+
+/// What a product keeps of its operands as codes gives the gradients of the operands themselves, bit for bit.
+#[test]
+fn kept_codes_are_exact() {
+    let bench = benches().remove(0);
+    let tracked = |values: Vec<f32>, shape: [usize; 2]| {
+        let tensor = Tensor::<2>::from_data(TensorData::new(values, shape), &bench.device.tensors);
+        Tensor::from_inner(tensor).require_grad()
+    };
+    for name in FORMATS {
+        for (unit, group) in [(1.0, None), (1e-6, Some(16)), (1e9, Some(4)), (1e-38, None), (0.0, None)] {
+            let scaling = Scaling::Dynamic(ScaleRule { group, ..RULE });
+            let rule = rule(&bench, name, scaling, Ste::Identity);
+            let site = bench.site(Role::Weight, &rule);
+            let gradients = |kept: bool| {
+                let scaled = |len, seed| data(len, seed).into_iter().map(|x| x * unit).collect();
+                let leaves = [
+                    tracked(scaled(TOKENS * INPUTS, 1), [TOKENS, INPUTS]),
+                    tracked(scaled(OUTPUTS * INPUTS, 2), [OUTPUTS, INPUTS]),
+                ];
+                let [x, w] = leaves.clone().map(|leaf| {
+                    let rounded = op::fake_quant(leaf, site.call(Default::default()));
+                    let form = if kept { Form::Codes(site.format.clone()) } else { Form::F32 };
+                    Operand { values: rounded.values, scales: rounded.scales, form }
+                });
+                let y = product(x, w);
+                let tape = (y.clone() * y).sum().backward();
+                leaves.map(|leaf| {
+                    read(leaf.grad(&tape).unwrap()).into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                })
+            };
+            assert!(!site.format.decoded().is_empty(), "{name}");
+            assert_eq!(gradients(true), gradients(false), "{name} {unit} {group:?}");
         }
     }
 }

@@ -105,6 +105,16 @@ named_choice! {
 }
 
 named_choice! {
+    /// What matrix products multiply; sums, and everything else, are f32.
+    PrecisionChoice {
+        /// f32.
+        Fp32 = "fp32",
+        /// Operands rounded to bf16.
+        Bf16 = "bf16",
+    }
+}
+
+named_choice! {
     /// The learning rate's course after the linear warm-up.
     ScheduleChoice {
         /// Half a cosine from `lr` to `min_lr`, then `min_lr`.

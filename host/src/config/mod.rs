@@ -22,8 +22,8 @@ mod tests;
 mod validate;
 
 pub use choices::{
-    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, InvalidChoice, MasterWeightsChoice, Preset,
-    RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
+    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, InvalidChoice, MasterWeightsChoice,
+    PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
 };
 pub use load::load;
 pub use plugin_ref::{PinnedPlugin, PluginRef};

@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::choices::{
-    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, MasterWeightsChoice, Preset, RoundingChoice,
-    ScheduleChoice, SteChoice, TokenizerChoice,
+    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, MasterWeightsChoice, PrecisionChoice, Preset,
+    RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
 };
 use super::plugin_ref::PluginRef;
 use super::tables::table;
@@ -182,6 +182,10 @@ pub struct TrainSection {
     /// Step at which `cosine` reaches `min_lr`; only for that schedule. After load:
     /// `max_steps` if not given.
     pub decay_steps: Option<u64>,
+    /// What matrix products (linear layers and attention, forward and backward) multiply: `fp32`, or operands rounded
+    /// to `bf16`, ties to even. Products are added in f32 and everything else is f32 either way. Operands that a format
+    /// rounds are not rounded again: up to their scales they are exact in bf16.
+    pub precision: PrecisionChoice,
     /// `cosine`, `trapezoidal` or `constant`.
     pub schedule: ScheduleChoice,
     /// Last steps over which `trapezoidal` falls to `min_lr`; only for that schedule.
@@ -205,6 +209,7 @@ impl Default for TrainSection {
             min_lr: 1e-4,
             warmup_steps: 50,
             decay_steps: None,
+            precision: PrecisionChoice::Fp32,
             schedule: ScheduleChoice::Cosine,
             cooldown_steps: None,
             grad_clip: 1.0,

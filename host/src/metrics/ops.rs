@@ -2,12 +2,14 @@
 
 use burn::backend::{
     Backend, Dispatch, Flex, TensorMetadata, backend_extension,
-    flex::{FlexTensor, Layout},
+    flex::FlexTensor,
     get_device_settings,
     tensor::{BoolTensor, FloatTensor},
 };
-use burn::tensor::{Bytes, DType, Shape, Tensor};
+use burn::tensor::{Shape, Tensor};
 use rayon::prelude::*;
+
+use crate::quant::op::{elements, flex};
 
 /// Gradients smaller than this are dead (NUMERICS section 6).
 const DEAD_BELOW: f32 = 1e-8;
@@ -96,16 +98,11 @@ fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a >= b { a } else { b }
 }
 
-fn elements(x: &FlexTensor) -> &[f32] {
-    let Some(elements) = x.as_slice::<f32>() else { unreachable!("the host makes f32 tensors only") };
-    elements
-}
-
 fn means<const N: usize, const M: usize>(sums: [f64; N], len: usize, rest: [f64; M]) -> FlexTensor {
     let means = sums.map(|sum| (sum / len as f64) as f32).into_iter();
     let values: Vec<f32> = means.chain(rest.map(|value| value as f32)).collect();
     let shape = Shape::from([values.len()]);
-    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), DType::F32)
+    flex(values, shape)
 }
 
 /// [`MetricOps::moments`] of a tensor.

@@ -98,10 +98,10 @@ impl Gpt {
             qkv.clone().narrow(2, index * width, width).reshape([batch, block, heads, head]).swap_dims(1, 2)
         };
         let (q, k, v) = (part(0), part(1), part(2));
-        let scores = q.matmul(k.swap_dims(2, 3)).mul_scalar(1.0 / (head as f64).sqrt());
+        let scores = pass.quant.matmul(q, k.swap_dims(2, 3)).mul_scalar(1.0 / (head as f64).sqrt());
         let scores = scores.mask_fill(mask.clone().expand([batch, heads, block, block]), f32::NEG_INFINITY);
         let attention = pass.dropout.apply(activation::softmax(scores, 3));
-        let y = attention.matmul(v).swap_dims(1, 2).reshape([batch, block, width]);
+        let y = pass.quant.matmul(attention, v).swap_dims(1, 2).reshape([batch, block, width]);
         pass.dropout.apply(pass.linear(layout.attn_proj, y))
     }
 }

@@ -7,14 +7,14 @@ use wildmatch::WildMatch;
 
 use crate::{
     config::{
-        AmaxChoice, GranularityChoice, LayerRule, MasterWeightsChoice, QuantSection, RoundingChoice,
-        RunConfig, ScalingSection, SteChoice,
+        AmaxChoice, GranularityChoice, LayerRule, MasterWeightsChoice, PrecisionChoice, QuantSection,
+        RoundingChoice, RunConfig, ScalingSection, SteChoice,
     },
     device::ComputeDevice,
     diagnostic::Diagnostic,
     model::{Layout, layout::ParamId},
     plugins::{FormatPlugin, Registry, instance::KeyedDiagnostic},
-    quant::{DeviceFormat, MasterWeights, Quant, Role, ScaleRule, Scaling, Site, Ste},
+    quant::{DeviceFormat, MasterWeights, Precision, Quant, Role, ScaleRule, Scaling, Site, Ste},
 };
 
 /// What a run's rounding is made of.
@@ -49,7 +49,18 @@ pub(super) fn quant(
         MasterWeightsChoice::Fp32 => MasterWeights::Fp32,
         MasterWeightsChoice::None => MasterWeights::None,
     };
-    Ok(Quant::new(sites, master_weights, config.run.seed))
+    let precision = match config.train.precision {
+        PrecisionChoice::Fp32 => Precision::Fp32,
+        PrecisionChoice::Bf16 if device.label == "wgpu" => {
+            let error = Diagnostic::config("device `wgpu` does not compute in bf16");
+            return Err((
+                "train.precision".into(),
+                error.hint("use precision = \"fp32\", or another device"),
+            ));
+        }
+        PrecisionChoice::Bf16 => Precision::Bf16,
+    };
+    Ok(Quant::new(sites, master_weights, precision, config.run.seed))
 }
 
 impl Builder<'_> {

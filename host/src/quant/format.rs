@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use altgrad_plugin_api::{PluginError, QuantParams, QuantStats, RandomKey, Rounding};
+use altgrad_plugin_api::{PluginError, QuantParams, QuantStats, RandomKey, Rounding, ValueGrid};
 use rayon::prelude::*;
 
 #[cfg(feature = "gpu")]
 use super::kernels::Kernels;
 use super::{
     op::Call,
-    scale::{self, ScaleRule, ScaleSource},
+    scale::{self, ScaleRule},
 };
 use crate::{
     device::ComputeDevice,
@@ -28,6 +28,8 @@ const HOST_WORDS: usize = 16;
 pub struct DeviceFormat {
     plugin: Arc<FormatPlugin>,
     max_finite: f32,
+    /// The value of every code; empty if codes do not say what rounding gives.
+    decoded: Vec<f32>,
     #[cfg(feature = "gpu")]
     kernels: Option<Kernels>,
     /// The first call that failed since it was last asked: tensor operations cannot return an error.
@@ -49,10 +51,13 @@ impl DeviceFormat {
         let kernels = Kernels::of(&plugin, device)?;
         #[cfg(not(feature = "gpu"))]
         let _ = (device, modes);
-        let max_finite = plugin.values()?.max_finite();
+        let values = plugin.values()?;
+        let max_finite = values.max_finite();
+        let decoded = faithful_codes(&plugin, &values).unwrap_or_default();
         let format = Arc::new(Self {
             plugin,
             max_finite,
+            decoded,
             #[cfg(feature = "gpu")]
             kernels,
             fault: Mutex::default(),
@@ -72,6 +77,13 @@ impl DeviceFormat {
     #[must_use]
     pub fn max_finite(&self) -> f32 {
         self.max_finite
+    }
+
+    /// The value of every code, by code; empty if codes do not give back what rounding gives, as in a format that has
+    /// no codes.
+    #[must_use]
+    pub fn decoded(&self) -> &[f32] {
+        &self.decoded
     }
 
     /// Whether rounding runs on the device: always on the CPU; on a GPU if the format brings kernels for it. If not,
@@ -125,22 +137,18 @@ impl DeviceFormat {
         self.plugin.identity.failure(Fault::Run, error)
     }
 
-    /// Rounds `src` by the CPU function, in parts, on all threads: values, and the statistics' words as bit patterns.
+    /// Rounds `src` by the CPU function, in parts, on all threads, consecutive elements by each of `scales`: values, and the statistics' words as bit patterns.
     /// NaN throughout if a part fails.
-    pub(super) fn on_host(&self, src: &[f32], call: &Call) -> (Vec<f32>, Vec<f32>) {
+    pub(super) fn on_host(&self, src: &[f32], scales: &[[f32; 2]], call: &Call) -> (Vec<f32>, Vec<f32>) {
         let mut dst = vec![f32::NAN; src.len()];
-        let group = call.scale.group_len(src.len());
-        let scales = match call.scale {
-            ScaleSource::Fixed(scales) => vec![scales],
-            ScaleSource::Dynamic(rule) => dynamic_scales(src, &rule),
-        };
+        let group = (src.len() / scales.len()).max(1);
         let parts: Vec<Result<QuantStats, Diagnostic>> = src
             .par_chunks(group)
             .zip(dst.par_chunks_mut(group))
             .zip(scales)
             .enumerate()
             .with_min_len((PART / group).max(1))
-            .map(|(index, ((src, dst), scales))| self.group_on_host(src, dst, scales, index * group, call))
+            .map(|(index, ((src, dst), scales))| self.group_on_host(src, dst, *scales, index * group, call))
             .collect();
         let mut stats = QuantStats::default();
         for part in parts {
@@ -179,6 +187,17 @@ impl DeviceFormat {
         parts?.iter().for_each(|part| stats.merge(part));
         Ok(stats)
     }
+}
+
+/// The value of every code, if encoding what rounding gives leads back to it: tried on values between all codes.
+fn faithful_codes(plugin: &FormatPlugin, values: &ValueGrid) -> Option<Vec<f32>> {
+    let decoded = plugin.decode_all(values).ok()?;
+    let between: Vec<f32> = decoded.iter().filter(|x| x.is_finite()).map(|x| x * 1.0625).collect();
+    let mut rounded = vec![0.0; between.len()];
+    plugin.fake_quant(&between, &mut rounded, &QuantParams::IDENTITY, &mut []).ok()?;
+    let codes = plugin.encode(&rounded, &QuantParams::IDENTITY).ok()?;
+    let same = |(code, value): (u16, f32)| decoded[usize::from(code)].to_bits() == value.to_bits();
+    codes.into_iter().zip(rounded).all(same).then_some(decoded)
 }
 
 /// The scale of each group of `values`, with its inverse.

@@ -18,7 +18,7 @@ use burn::tensor::{Device, Gradients as Tape, Tensor};
 
 use super::{
     DeviceFormat, Unread,
-    op::{Call, FormatOps},
+    op::{self, Call, FormatOps},
 };
 use crate::model::params;
 
@@ -68,7 +68,8 @@ impl<B: FormatOps> Backward<B, 3> for RoundGradient {
 
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
-        let (grad, words, sums) = B::fake_quant(grad, ops.state);
+        let scales = op::scales::<B>(&grad, ops.state.scale);
+        let (grad, words, sums) = B::fake_quant(grad, scales, ops.state);
         for (parent, value) in ops.parents.into_iter().zip([grad, words, sums]) {
             if let Some(parent) = parent {
                 grads.register::<B>(parent.id, value);

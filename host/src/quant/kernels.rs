@@ -27,7 +27,7 @@ use cubecl::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{Call, DeviceFormat, ScaleRule, ScaleSource, op, scale_kernel};
+use super::{Call, DeviceFormat, ScaleRule, op, scale_kernel};
 use crate::{
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
@@ -187,19 +187,14 @@ impl Kernels {
         &self,
         plugin: &FormatPlugin,
         x: CubeTensor,
+        scales: CubeTensor,
         call: &Call,
     ) -> Result<[CubeTensor; 3], PluginError> {
-        let x = into_contiguous(x);
-        let scales = match call.scale {
-            ScaleSource::Fixed(scales) => {
-                upload::<CubeBackend>(&x.device, Shape::from([1, 2]), scales.to_vec())
-            }
-            ScaleSource::Dynamic(rule) => scale_kernel::scales(x.clone(), rule),
-        };
+        let (x, scales) = (into_contiguous(x), into_contiguous(scales));
         let elements = x.shape().num_elements();
         let aligned =
             x.handle.offset_start.unwrap_or(0).is_multiple_of(16) && call.key.offset.is_multiple_of(4);
-        let group = call.scale.group_len(elements);
+        let group = elements / scales.shape()[0];
         let vector = if aligned && group.is_multiple_of(4) { 4 } else { 1 };
         let kernel = self.get(plugin, KernelOp::FAKE_QUANT.with_rounding(call.rounding), vector)?;
         let [words, sums] = self.statistics_shape(elements);
@@ -256,11 +251,12 @@ impl PluginKernel {
 impl op::FormatOps for CubeBackend {
     fn fake_quant(
         x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
         call: Arc<Call>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let (format, device, shape) = (&call.format, x.device(), x.shape());
-        let Some(kernels) = format.kernels() else { return through_memory(x, &call) };
-        match kernels.fake_quant(format.plugin(), x, &call) {
+        let Some(kernels) = format.kernels() else { return through_memory(x, scales, &call) };
+        match kernels.fake_quant(format.plugin(), x, scales, &call) {
             Ok([y, words, sums]) => (y, words, sums),
             Err(error) => {
                 format.set_fault(format.failure(&error));
@@ -277,11 +273,12 @@ impl op::FormatOps for CubeBackend {
 }
 
 /// For a format without kernels: to main memory, the CPU function, and back.
-fn through_memory(x: CubeTensor, call: &Call) -> (CubeTensor, CubeTensor, CubeTensor) {
+fn through_memory(x: CubeTensor, scales: CubeTensor, call: &Call) -> (CubeTensor, CubeTensor, CubeTensor) {
     let (device, shape) = (x.device(), x.shape());
-    match download::<CubeBackend>(x) {
-        Ok(x) => {
-            let (values, words) = call.format.on_host(&x, call);
+    let read = |x: CubeTensor| download::<CubeBackend>(into_contiguous(x));
+    match read(x).and_then(|x| Ok((x, read(scales)?))) {
+        Ok((x, scales)) => {
+            let (values, words) = call.format.on_host(&x, op::pairs(&scales), call);
             results(&device, shape, values, words, vec![0.0])
         }
         Err(why) => {
@@ -339,7 +336,7 @@ pub(super) fn try_out(
     for &rounding in modes {
         for x in [&VALUES[..], &VALUES[1..]] {
             let call = Call { rounding, ..Call::plain(format.clone()) };
-            let (expected, _) = format.on_host(x, &call);
+            let (expected, _) = format.on_host(x, &[[1.0, 1.0]], &call);
             let rounded = op::fake_quant(params::flat(x.to_vec(), &device.tensors), call);
             let found = rounded.seen.read().and_then(|_| params::read_f32(rounded.values));
             let found = found.map_err(|error| refused(error.message))?;

@@ -15,7 +15,8 @@ use burn::tensor::{Gradients as Tape, Tensor};
 use super::{
     Seen, Unread,
     grad::{self, Probe},
-    op,
+    op::{self, Rounded},
+    product::{self, Form, Operand},
     seen::Asked,
     site::{Role, Site},
 };
@@ -37,6 +38,7 @@ pub struct Quant {
     layers: BTreeMap<(ParamId, Role), SiteId>,
     /// Whether weights live on their formats' grids, or are rounded from fp32 each step.
     master_weights: MasterWeights,
+    precision: Precision,
     seed: u64,
     step: u64,
     /// Calls of passes since the last reading.
@@ -62,6 +64,16 @@ enum Pending {
     AfterBackward(Probe),
 }
 
+/// What matrix products multiply; they add in f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// f32.
+    #[default]
+    Fp32,
+    /// Operands rounded to bf16, unless a format has rounded them: those are exact in bf16 up to their scales.
+    Bf16,
+}
+
 impl Quant {
     /// Linear layers without rounding.
     #[must_use]
@@ -71,11 +83,16 @@ impl Quant {
 
     /// Rounding at these sites; each belongs to a layer, given by its weight.
     #[must_use]
-    pub fn new(sites: Vec<(ParamId, Site)>, master_weights: MasterWeights, seed: u64) -> Self {
+    pub fn new(
+        sites: Vec<(ParamId, Site)>,
+        master_weights: MasterWeights,
+        precision: Precision,
+        seed: u64,
+    ) -> Self {
         let layers =
             sites.iter().enumerate().map(|(id, (weight, site))| ((*weight, site.role), id)).collect();
         let sites = sites.into_iter().map(|(_, site)| site).collect();
-        Self { sites, layers, master_weights, seed, ..Self::default() }
+        Self { sites, layers, master_weights, precision, seed, ..Self::default() }
     }
 
     /// The sites, in the order of [`Self::seen`]'s results.
@@ -102,7 +119,11 @@ impl Quant {
                 parts.push(format!("{} {}", plural(role), formats.join("/")));
             }
         }
-        if parts.is_empty() { "unquantized fp32".into() } else { parts.join(", ") }
+        let products = match self.precision {
+            Precision::Fp32 => "fp32",
+            Precision::Bf16 => "bf16",
+        };
+        if parts.is_empty() { format!("unquantized {products}") } else { parts.join(", ") }
     }
 
     /// Says which step the next calls belong to: stochastic rounding draws anew each step.
@@ -122,12 +143,12 @@ impl Quant {
     pub fn linear(&self, layer: ParamId, x: Tensor<2>, weight: Tensor<2>, micro_batch: u64) -> Tensor<2> {
         let weight = match self.master_weights {
             // A weight is the same in all micro-batches of a step, and rounded the same.
-            MasterWeights::Fp32 => self.round(layer, Role::Weight, weight, 0),
-            MasterWeights::None => weight,
+            MasterWeights::Fp32 => self.operand(layer, Role::Weight, weight, 0),
+            MasterWeights::None => self.plain_operand(weight),
         };
-        let x = self.round(layer, Role::Activation, x, micro_batch);
-        let y = x.matmul(weight.transpose());
-        let Some((id, site)) = self.site(layer, Role::Grad) else { return y };
+        let x = self.operand(layer, Role::Activation, x, micro_batch);
+        let y = product::product(x, weight);
+        let Some((id, site)) = self.site(layer, Role::Grad) else { return self.product_gradient(y) };
         // Without a graph there is no gradient to round.
         if !y.device().is_autodiff() {
             return y;
@@ -140,11 +161,41 @@ impl Quant {
         cut(y, width)
     }
 
-    fn round(&self, layer: ParamId, role: Role, x: Tensor<2>, micro_batch: u64) -> Tensor<2> {
-        let Some((id, site)) = self.site(layer, role) else { return x };
-        let (values, seen) = round(site, x, self.key(id, micro_batch));
-        self.note(id, Pending::Here(seen));
-        values
+    /// `a b` as the precision asks, outside of linear layers.
+    #[must_use]
+    pub fn matmul(&self, a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
+        match self.precision {
+            Precision::Fp32 => a.matmul(b),
+            Precision::Bf16 => self.product_gradient(product::bf16(a).matmul(product::bf16(b))),
+        }
+    }
+
+    /// An operand that no format rounds.
+    fn plain_operand(&self, x: Tensor<2>) -> Operand {
+        match self.precision {
+            Precision::Fp32 => Operand::plain(x, Form::F32),
+            Precision::Bf16 => Operand::plain(product::bf16(x), Form::Bf16),
+        }
+    }
+
+    /// A product whose gradient no format rounds.
+    fn product_gradient<const D: usize>(&self, y: Tensor<D>) -> Tensor<D> {
+        match self.precision {
+            Precision::Fp32 => y,
+            Precision::Bf16 => product::bf16_gradient(y),
+        }
+    }
+
+    fn operand(&self, layer: ParamId, role: Role, x: Tensor<2>, micro_batch: u64) -> Operand {
+        let Some((id, site)) = self.site(layer, role) else { return self.plain_operand(x) };
+        let width = x.dims()[1];
+        let rounded = round(site, x, self.key(id, micro_batch));
+        self.note(id, Pending::Here(rounded.seen));
+        let values = cut(rounded.values, width);
+        // Where rows were filled up, groups are no longer consecutive elements.
+        let whole = site.padding(width) == 0 && !site.format.decoded().is_empty();
+        let form = if whole { Form::Codes(site.format.clone()) } else { Form::F32 };
+        Operand { values, scales: rounded.scales, form }
     }
 
     /// A weight as it is used at `step`: on its format's grid without master weights, as it is otherwise.
@@ -155,9 +206,10 @@ impl Quant {
         if self.master_weights == MasterWeights::Fp32 {
             return value;
         }
-        let (values, seen) = round(site, value, RandomKey { step, ..self.key(id, 0) });
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner).push((id, seen));
-        values
+        let width = value.dims()[1];
+        let rounded = round(site, value, RandomKey { step, ..self.key(id, 0) });
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).push((id, rounded.seen));
+        cut(rounded.values, width)
     }
 
     fn site(&self, layer: ParamId, role: Role) -> Option<(SiteId, &Site)> {
@@ -255,12 +307,12 @@ impl Quant {
     }
 }
 
-/// Rounds a site's tensor, rows filled up to whole blocks and cut back.
-fn round(site: &Site, x: Tensor<2>, key: RandomKey) -> (Tensor<2>, Unread) {
+/// Rounds a site's tensor, rows filled up to whole blocks.
+fn round(site: &Site, x: Tensor<2>, key: RandomKey) -> Rounded<2> {
     let (width, elements) = (x.dims()[1], x.shape().num_elements() as u64);
     let rounded = op::fake_quant(padded(x, site.padding(width)), site.call(key));
     // The zeros that fill up change no statistic but the number of elements.
-    (cut(rounded.values, width), Unread { elements, ..rounded.seen })
+    Rounded { seen: Unread { elements, ..rounded.seen }, ..rounded }
 }
 
 /// `x` with `columns` columns of zeros behind.

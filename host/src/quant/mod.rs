@@ -11,6 +11,7 @@ pub mod grad;
 mod kernels;
 mod linear;
 pub mod op;
+pub mod product;
 pub mod scale;
 #[cfg(feature = "gpu")]
 mod scale_kernel;
@@ -18,7 +19,7 @@ pub mod seen;
 mod site;
 
 pub use format::DeviceFormat;
-pub use linear::{MasterWeights, Quant, SiteId};
+pub use linear::{MasterWeights, Precision, Quant, SiteId};
 pub use op::{Call, Ste};
 pub use scale::{ScaleRule, ScaleSource};
 pub use seen::{Seen, Unread};

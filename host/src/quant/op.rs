@@ -18,7 +18,7 @@ use burn::backend::{
     flex::{FlexTensor, Layout},
     tensor::{BoolTensor, FloatTensor},
 };
-use burn::tensor::{Bytes, Element, Shape, Tensor};
+use burn::tensor::{Bytes, Element, Shape, Tensor, TensorData};
 
 use super::{
     DeviceFormat, Unread, grad,
@@ -72,10 +72,12 @@ impl Call {
 /// `DeviceFormat::statistics_shape` says how many.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait FormatOps: Backend {
-    /// `round(x * scale) * inv_scale` on the format's grid, words and sums. Shape of the first: `x`'s.
+    /// `round(x * scale) * inv_scale` on the format's grid, words and sums. Shape of the first: `x`'s; of `scales`:
+    /// `[groups, 2]`, scale and inverse of consecutive elements.
     #[fusion(meta = rounded)]
     fn fake_quant(
         x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
         call: Arc<Call>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 
@@ -107,7 +109,7 @@ fn float(len: usize) -> TensorSpec {
 
 /// Shapes of [`FormatOps::fake_quant`]'s results.
 #[cfg(feature = "gpu")]
-fn rounded(x: &TensorSpec, call: &Arc<Call>) -> (TensorSpec, TensorSpec, TensorSpec) {
+fn rounded(x: &TensorSpec, _: &TensorSpec, call: &Arc<Call>) -> (TensorSpec, TensorSpec, TensorSpec) {
     let [words, sums] = call.format.statistics_shape(x.shape.num_elements());
     (x.clone(), float(words), float(sums))
 }
@@ -124,6 +126,8 @@ fn scaled(x: &TensorSpec, rule: &ScaleRule) -> TensorSpec {
 pub struct Rounded<const D: usize> {
     /// Same shape as the source; its gradient is the source's.
     pub values: Tensor<D>,
+    /// `[groups, 2]`: the scales and their inverses.
+    pub scales: Tensor<2>,
     /// The statistics, not read yet.
     pub seen: Unread,
 }
@@ -132,10 +136,22 @@ pub struct Rounded<const D: usize> {
 #[must_use]
 pub fn fake_quant<const D: usize>(x: Tensor<D>, call: Call) -> Rounded<D> {
     let (format, elements) = (call.format.clone(), x.shape().num_elements() as u64);
-    let (values, words, sums) = <Dispatch as FormatOps>::fake_quant(x.into_dispatch(), Arc::new(call));
+    let x = x.into_dispatch();
+    let scales = scales::<Dispatch>(&x, call.scale);
+    let (values, words, sums) = <Dispatch as FormatOps>::fake_quant(x, scales.clone(), Arc::new(call));
     let (words, sums) = (untracked(Tensor::from_dispatch(words)), untracked(Tensor::from_dispatch(sums)));
     let seen = Unread { format, elements, words, sums };
-    Rounded { values: Tensor::from_dispatch(values), seen }
+    Rounded { values: Tensor::from_dispatch(values), scales: Tensor::from_dispatch(scales), seen }
+}
+
+/// The scales of a call on `x`.
+pub(super) fn scales<B: FormatOps>(x: &FloatTensor<B>, source: ScaleSource) -> FloatTensor<B> {
+    match source {
+        ScaleSource::Fixed(scales) => {
+            B::float_from_data(TensorData::new(scales.to_vec(), [1, 2]), &x.device())
+        }
+        ScaleSource::Dynamic(rule) => B::scales(x.clone(), rule),
+    }
 }
 
 /// The tensor outside of any graph, so that tensors of all passes can be read together.
@@ -143,12 +159,12 @@ fn untracked(tensor: Tensor<1>) -> Tensor<1> {
     if tensor.device().is_autodiff() { tensor.inner() } else { tensor }
 }
 
-fn flex<E: Element>(values: Vec<E>, shape: Shape) -> FlexTensor {
+pub(crate) fn flex<E: Element>(values: Vec<E>, shape: Shape) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), E::dtype())
 }
 
 /// The elements of a contiguous tensor.
-fn elements(x: &FlexTensor) -> &[f32] {
+pub(crate) fn elements(x: &FlexTensor) -> &[f32] {
     let Some(elements) = x.as_slice::<f32>() else { unreachable!("the host makes f32 tensors only") };
     elements
 }
@@ -157,10 +173,11 @@ fn elements(x: &FlexTensor) -> &[f32] {
 impl FormatOps for Flex {
     fn fake_quant(
         x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
         call: Arc<Call>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let (shape, x) = (x.shape(), x.to_contiguous());
-        let (values, words) = call.format.on_host(elements(&x), &call);
+        let (shape, x, scales) = (x.shape(), x.to_contiguous(), scales.to_contiguous());
+        let (values, words) = call.format.on_host(elements(&x), pairs(elements(&scales)), &call);
         let len = Shape::from([words.len()]);
         (flex(values, shape), flex(words, len), flex(vec![0f32], Shape::from([1])))
     }
@@ -189,24 +206,22 @@ impl<B: Backend> Backward<B, 1> for StraightThrough {
     }
 }
 
+/// Scales with their inverses.
+pub(super) fn pairs(scales: &[f32]) -> &[[f32; 2]] {
+    scales.as_chunks().0
+}
+
 /// Where the estimator lets nothing through; `None` if it does everywhere.
-fn blocked<B: FormatOps>(x: &FloatTensor<B>, call: &Call) -> Option<BoolTensor<B>> {
+fn blocked<B: FormatOps>(x: &FloatTensor<B>, scales: &FloatTensor<B>, call: &Call) -> Option<BoolTensor<B>> {
     let settings = burn::backend::get_device_settings::<B>(&x.device());
     match call.ste {
         Ste::Identity => None,
         Ste::Relu => Some(B::float_lower_equal_elem(x.clone(), 0f32.into(), settings.bool_dtype)),
         Ste::Clipped => {
-            let shape = x.shape();
-            let groups = shape.num_elements() / call.scale.group_len(shape.num_elements());
+            let (shape, groups) = (x.shape(), scales.shape()[0]);
             let flat = B::float_reshape(x.clone(), Shape::from([groups, shape.num_elements() / groups]));
-            let scaled = match call.scale {
-                ScaleSource::Fixed([scale, _]) => B::float_mul_scalar(flat, scale.into()),
-                ScaleSource::Dynamic(rule) => {
-                    let scales = B::scales(x.clone(), rule);
-                    let scale = B::float_slice(scales, &[(0..groups).into(), (0..1).into()]);
-                    B::float_mul(flat, scale)
-                }
-            };
+            let scale = B::float_slice(scales.clone(), &[(0..groups).into(), (0..1).into()]);
+            let scaled = B::float_mul(flat, scale);
             // What amax itself exceeds the largest value by is the scale's own rounding error, not saturation.
             let max = call.format.max_finite().next_up().next_up();
             let beyond = B::float_greater_elem(B::float_abs(scaled), max.into(), settings.bool_dtype);
@@ -218,22 +233,23 @@ fn blocked<B: FormatOps>(x: &FloatTensor<B>, call: &Call) -> Option<BoolTensor<B
 impl<B: FormatOps, C: CheckpointStrategy> FormatOps for Autodiff<B, C> {
     fn fake_quant(
         x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
         call: Arc<Call>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let node = x.node();
-        let x = x.into_primitive();
+        let (x, scales) = (x.into_primitive(), scales.into_primitive());
         let constant = <Self as burn::backend::AutodiffBackend>::from_inner;
         match <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
             .compute_bound()
             .stateful()
         {
             OpsKind::Tracked(prep) => {
-                let blocked = blocked::<B>(&x, &call);
-                let (y, words, sums) = B::fake_quant(x, call);
+                let blocked = blocked::<B>(&x, &scales, &call);
+                let (y, words, sums) = B::fake_quant(x, scales, call);
                 (prep.finish(blocked, y), constant(words), constant(sums))
             }
             OpsKind::UnTracked(prep) => {
-                let (y, words, sums) = B::fake_quant(x, call);
+                let (y, words, sums) = B::fake_quant(x, scales, call);
                 (prep.finish(y), constant(words), constant(sums))
             }
         }

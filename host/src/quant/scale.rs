@@ -56,15 +56,6 @@ pub enum ScaleSource {
 impl ScaleSource {
     /// Values as they are.
     pub const ONE: Self = Self::Fixed([1.0, 1.0]);
-
-    /// Elements that share a scale, for a tensor of `elements`.
-    #[must_use]
-    pub fn group_len(&self, elements: usize) -> usize {
-        match self {
-            Self::Fixed(_) => elements.max(1),
-            Self::Dynamic(rule) => rule.group_len(elements),
-        }
-    }
 }
 
 /// Largest finite magnitude; 0 if there is none.
