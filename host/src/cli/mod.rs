@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused, 4 device not
 //! available, 130 interrupted. Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
+mod bench;
 mod check;
 mod formats;
 mod plugins;
@@ -40,6 +41,8 @@ enum Command {
     /// Writes weights in nanoGPT's safetensors layout.
     #[command(subcommand)]
     Weights(weights::WeightsCommand),
+    /// Times training steps: precisions, formats, measurements.
+    Bench(bench::BenchArgs),
     /// Trains along a recorded PyTorch trajectory and says how far losses and gradients part.
     Replay(replay::ReplayArgs),
 }
@@ -72,6 +75,7 @@ pub fn main() -> ExitCode {
         Command::Plugins(command) => plugins::run(command),
         Command::Formats(command) => formats::run(command),
         Command::Weights(command) => weights::run(command),
+        Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
     };
     result.unwrap_or_else(|diagnostic: Diagnostic| {
