@@ -74,6 +74,24 @@ fn shadow_steps_change_nothing() {
     assert!(numbers(cosines).iter().all(|cosine| (0.9..1.0).contains(cosine)), "{cosines:?}");
 }
 
+/// Excluding every layer leaves the unquantized run, to the bit.
+#[test]
+fn rounding_nothing_is_the_plain_run() {
+    let bench = Bench::new();
+    let plain = run(&bench, "", "plain");
+    let off = run(&bench, &format!("{ROLES}\nexclude = [\"*\"]"), "off");
+    assert_eq!(plain, off);
+    let weights = |out: &str| fs::read(bench.path(out).join("weights.safetensors")).unwrap();
+    assert_eq!(weights("plain"), weights("off"));
+    // bf16 operands are another run, a little.
+    let file = run_file("").replace("[train]", "[train]\nprecision = \"bf16\"");
+    let bf16 = run_text(&bench, &file, "bf16");
+    let (plain, bf16) = (numbers(&plain["train/loss"]), numbers(&bf16["train/loss"]));
+    for (plain, bf16) in plain.iter().zip(&bf16) {
+        assert!(plain != bf16 && (plain - bf16).abs() < 1e-3, "{plain}, {bf16}");
+    }
+}
+
 #[test]
 fn without_rounding_shadow_gradients_are_the_gradients() {
     let metrics = run(&Bench::new(), "[shadow]\nevery = 1", "run");
