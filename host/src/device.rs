@@ -37,6 +37,21 @@ impl ComputeDevice {
     }
 }
 
+impl ComputeDevice {
+    /// Whether it multiplies bf16 much faster than f32: NVIDIA GPUs of compute capability 8.0 and above.
+    #[must_use]
+    pub fn multiplies_bf16_fast(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        if let burn::backend::DispatchDevice::Cube(cube) = self.tensors.as_dispatch() {
+            let client = cube.client();
+            let architecture = client.properties().identity.fingerprint.strip_prefix("ptx_sm");
+            let number = architecture.and_then(|number| number.trim_start_matches('_').parse::<u32>().ok());
+            return number.is_some_and(|number| number >= 80);
+        }
+        false
+    }
+}
+
 fn unavailable(device: &str, why: &str, hint: &str) -> Diagnostic {
     Diagnostic::new(Fault::Device, format!("device `{device}` is not available: {why}")).hint(hint)
 }

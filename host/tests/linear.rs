@@ -12,8 +12,10 @@ use altgrad_host::{
     device::ComputeDevice,
     plugins::{FormatPlugin, Registry},
     quant::{
-        DeviceFormat, MasterWeights, Precision, Quant, Role, ScaleRule, Scaling, Seen, Site, Ste, op,
-        product::{Form, Operand, product},
+        DeviceFormat, MasterWeights, Precision, Quant, Role, ScaleRule, Scaling, Seen, Site, Ste,
+        keep::Form,
+        op,
+        product::{self, Operand, product},
     },
 };
 use altgrad_plugin_api::Rounding;
@@ -163,16 +165,24 @@ fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.try_into_data().unwrap().try_into_vec().unwrap()
 }
 
-/// Forward and backward of one layer, compared; returns what the sites saw.
+/// Forward and backward of one layer, compared, also as a device that multiplies bf16 fast does it, where bf16 is to be
+/// had; returns what the sites saw.
 fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<Seen>> {
+    if bench.device.label != "wgpu" {
+        check_products(bench, rules, true);
+    }
+    check_products(bench, rules, false)
+}
+
+fn check_products(bench: &Bench, rules: &[(Role, Rule)], fast_bf16: bool) -> Vec<Option<Seen>> {
     let what = format!(
-        "{} {:?}",
+        "{} fast bf16 {fast_bf16} {:?}",
         bench.device.label,
         rules.iter().map(|(role, rule)| (role, rule.format, rule.scaling, rule.ste)).collect::<Vec<_>>()
     );
     let (x, w, g) = (data(TOKENS * INPUTS, 1), data(OUTPUTS * INPUTS, 2), data(TOKENS * OUTPUTS, 3));
     let sites = rules.iter().map(|(role, rule)| (LAYER, bench.site(*role, rule))).collect();
-    let quant = Quant::new(sites, MasterWeights::Fp32, Precision::Fp32, 0);
+    let quant = Quant::new(sites, MasterWeights::Fp32, Precision::Fp32, 0).with_fast_bf16(fast_bf16);
     let tensor = |values: &[f32], shape: [usize; 2]| {
         Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &bench.device.tensors)
     };
@@ -356,9 +366,9 @@ fn bf16_operands() {
         ))
     };
     let weight = rule(&bench, "E4M3", Scaling::Dynamic(RULE), Ste::Identity);
-    for rounded in [false, true] {
+    for (rounded, fast) in [(false, false), (true, false), (false, true), (true, true)] {
         let sites = if rounded { vec![(LAYER, bench.site(Role::Weight, &weight))] } else { Vec::new() };
-        let quant = Quant::new(sites, MasterWeights::Fp32, Precision::Bf16, 0);
+        let quant = Quant::new(sites, MasterWeights::Fp32, Precision::Bf16, 0).with_fast_bf16(fast);
         let (xt, wt) =
             (tensor(&x, [TOKENS, INPUTS]).require_grad(), tensor(&w, [OUTPUTS, INPUTS]).require_grad());
         let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0);
@@ -395,7 +405,7 @@ fn kept_codes_are_exact() {
                     let form = if kept { Form::Codes(site.format.clone()) } else { Form::F32 };
                     Operand { values: rounded.values, scales: rounded.scales, form }
                 });
-                let y = product(x, w);
+                let (y, _) = product(x, w, product::Rounding::None, false);
                 let tape = (y.clone() * y).sum().backward();
                 leaves.map(|leaf| {
                     read(leaf.grad(&tape).unwrap()).into_iter().map(f32::to_bits).collect::<Vec<_>>()

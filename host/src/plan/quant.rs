@@ -60,7 +60,8 @@ pub(super) fn quant(
         }
         PrecisionChoice::Bf16 => Precision::Bf16,
     };
-    Ok(Quant::new(sites, master_weights, precision, config.run.seed))
+    let quant = Quant::new(sites, master_weights, precision, config.run.seed);
+    Ok(quant.with_fast_bf16(device.multiplies_bf16_fast()))
 }
 
 impl Builder<'_> {

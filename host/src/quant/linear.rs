@@ -14,9 +14,9 @@ use burn::tensor::{Gradients as Tape, Tensor};
 
 use super::{
     Seen, Unread,
-    grad::{self, Probe},
+    keep::Form,
     op::{self, Rounded},
-    product::{self, Form, Operand},
+    product::{self, Operand, Probe, Rounding},
     seen::Asked,
     site::{Role, Site},
 };
@@ -39,6 +39,8 @@ pub struct Quant {
     /// Whether weights live on their formats' grids, or are rounded from fp32 each step.
     master_weights: MasterWeights,
     precision: Precision,
+    /// Whether the device multiplies bf16 fast.
+    fast_bf16: bool,
     seed: u64,
     step: u64,
     /// Calls of passes since the last reading.
@@ -95,6 +97,12 @@ impl Quant {
         Self { sites, layers, master_weights, precision, seed, ..Self::default() }
     }
 
+    /// The same on a device that multiplies bf16 fast, if it does.
+    #[must_use]
+    pub fn with_fast_bf16(self, fast_bf16: bool) -> Self {
+        Self { fast_bf16, ..self }
+    }
+
     /// The sites, in the order of [`Self::seen`]'s results.
     #[must_use]
     pub fn sites(&self) -> &[Site] {
@@ -144,21 +152,26 @@ impl Quant {
         let weight = match self.master_weights {
             // A weight is the same in all micro-batches of a step, and rounded the same.
             MasterWeights::Fp32 => self.operand(layer, Role::Weight, weight, 0),
+            MasterWeights::None if self.site(layer, Role::Weight).is_some() => {
+                Operand::plain(weight, Form::F32)
+            }
             MasterWeights::None => self.plain_operand(weight),
         };
         let x = self.operand(layer, Role::Activation, x, micro_batch);
-        let y = product::product(x, weight);
-        let Some((id, site)) = self.site(layer, Role::Grad) else { return self.product_gradient(y) };
-        // Without a graph there is no gradient to round.
-        if !y.device().is_autodiff() {
-            return y;
+        let grad = self.site(layer, Role::Grad);
+        let rounding = match grad {
+            Some((id, site)) => {
+                let outputs = weight.values.dims()[0];
+                Rounding::Format(site.call(self.key(id, micro_batch)), site.padding(outputs))
+            }
+            None if self.precision == Precision::Bf16 => Rounding::Bf16,
+            None => Rounding::None,
+        };
+        let (y, probe) = product::product(x, weight, rounding, self.fast_bf16);
+        if let (Some((id, _)), Some(probe)) = (grad, probe) {
+            self.note(id, Pending::AfterBackward(probe));
         }
-        let width = y.dims()[1];
-        let (y, mut probe) =
-            grad::round_gradient(padded(y, site.padding(width)), site.call(self.key(id, micro_batch)));
-        probe.elements = probe.elements / (width + site.padding(width)) as u64 * width as u64;
-        self.note(id, Pending::AfterBackward(probe));
-        cut(y, width)
+        y
     }
 
     /// `a b` as the precision asks, outside of linear layers.
@@ -166,7 +179,7 @@ impl Quant {
     pub fn matmul(&self, a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
         match self.precision {
             Precision::Fp32 => a.matmul(b),
-            Precision::Bf16 => self.product_gradient(product::bf16(a).matmul(product::bf16(b))),
+            Precision::Bf16 => product::bf16_gradient(product::bf16(a).matmul(product::bf16(b))),
         }
     }
 
@@ -175,14 +188,6 @@ impl Quant {
         match self.precision {
             Precision::Fp32 => Operand::plain(x, Form::F32),
             Precision::Bf16 => Operand::plain(product::bf16(x), Form::Bf16),
-        }
-    }
-
-    /// A product whose gradient no format rounds.
-    fn product_gradient<const D: usize>(&self, y: Tensor<D>) -> Tensor<D> {
-        match self.precision {
-            Precision::Fp32 => y,
-            Precision::Bf16 => product::bf16_gradient(y),
         }
     }
 

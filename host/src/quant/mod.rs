@@ -6,10 +6,11 @@
 //! function on the CPU. What rounding saw stays on the device until [`Quant::read`].
 
 mod format;
-pub mod grad;
+pub mod keep;
 #[cfg(feature = "gpu")]
 mod kernels;
 mod linear;
+pub mod multiply;
 pub mod op;
 pub mod product;
 pub mod scale;

@@ -2,7 +2,7 @@
 //!
 //! Forward: the format's rounding, on the device the tensor lives on. Backward: the straight-through estimator. An
 //! operation cannot return an error, so a failed call leaves NaN in its result and the reason in the
-//! [`DeviceFormat`]; reading the statistics raises it. Rounding of gradients is in [`super::grad`].
+//! [`DeviceFormat`]; reading the statistics raises it. Gradients are rounded in [`super::product`].
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use burn::backend::{
 use burn::tensor::{Bytes, Element, Shape, Tensor, TensorData};
 
 use super::{
-    DeviceFormat, Unread, grad,
+    DeviceFormat, Unread,
     scale::{ScaleRule, ScaleSource},
 };
 
@@ -84,19 +84,6 @@ pub trait FormatOps: Backend {
     /// Dynamic scales: `[groups, 2]`, scale and inverse.
     #[fusion(meta = scaled)]
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self>;
-
-    /// `x` itself, whose gradient will be rounded by `call`; the call's words and sums become the gradients of the two
-    /// probes. Without gradients there is nothing to do.
-    #[fusion(default)]
-    fn round_gradient(
-        x: FloatTensor<Self>,
-        words: FloatTensor<Self>,
-        sums: FloatTensor<Self>,
-        call: Arc<Call>,
-    ) -> FloatTensor<Self> {
-        let _ = (words, sums, call);
-        x
-    }
 }
 
 #[cfg(feature = "gpu")]
@@ -257,14 +244,5 @@ impl<B: FormatOps, C: CheckpointStrategy> FormatOps for Autodiff<B, C> {
 
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
         <Self as burn::backend::AutodiffBackend>::from_inner(B::scales(x.into_primitive(), rule))
-    }
-
-    fn round_gradient(
-        x: FloatTensor<Self>,
-        words: FloatTensor<Self>,
-        sums: FloatTensor<Self>,
-        call: Arc<Call>,
-    ) -> FloatTensor<Self> {
-        grad::round_gradient_autodiff::<B, C>(x, words, sums, call)
     }
 }

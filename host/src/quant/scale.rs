@@ -56,6 +56,15 @@ pub enum ScaleSource {
 impl ScaleSource {
     /// Values as they are.
     pub const ONE: Self = Self::Fixed([1.0, 1.0]);
+
+    /// Whether it is one scale for the whole tensor.
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        match self {
+            Self::Fixed(_) => true,
+            Self::Dynamic(rule) => rule.group.is_none(),
+        }
+    }
 }
 
 /// Largest finite magnitude; 0 if there is none.
