@@ -241,11 +241,11 @@ impl Default for OptimizerSection {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuantSection {
-    /// Format of the weights. Default: unquantized, the baseline.
+    /// Format of the weights, or `none`. Default: unquantized, the baseline.
     pub weight: Option<String>,
-    /// Format of the layers' inputs. Default: unquantized.
+    /// Format of the layers' inputs, or `none`. Default: unquantized.
     pub activation: Option<String>,
-    /// Format of the gradients of the layers' outputs. Default: unquantized.
+    /// Format of the gradients of the layers' outputs, or `none`. Default: unquantized.
     pub grad: Option<String>,
     /// How values are rounded to the format. Ties to even is unbiased and what hardware does.
     pub rounding: RoundingChoice,
