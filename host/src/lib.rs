@@ -11,11 +11,13 @@
 #[macro_use]
 mod out;
 
+pub mod alerts;
 pub mod cli;
 pub mod config;
 pub mod data;
 pub mod device;
 pub mod diagnostic;
+pub mod events;
 pub mod files;
 pub mod memory;
 pub mod metrics;

@@ -72,6 +72,13 @@ impl Progress {
         }
     }
 
+    /// Shows a message of lesser weight: not when quiet.
+    pub fn mention(&self, text: &str) {
+        if !matches!(self.shown, Shown::Nothing) {
+            self.say(text);
+        }
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         if let Shown::Bar(bar) = &self.shown {

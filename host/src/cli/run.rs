@@ -93,10 +93,20 @@ fn closing_table(report: &Report, folder: &str) -> Table {
     let loss = |loss: Option<f64>| loss.map_or("missing".to_string(), |loss| format!("{loss:.4} nats/token"));
     let steps =
         if report.interrupted { format!("{} (interrupted)", report.steps) } else { report.steps.to_string() };
+    let best = report
+        .alerts
+        .best()
+        .map_or("missing".to_string(), |best| format!("{} (step {})", loss(Some(best.loss)), best.step));
+    let diverged = report.alerts.diverged_at().map_or("no".to_string(), |step| format!("at step {step}"));
+    let alerts: Vec<String> =
+        report.alerts.counts().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+    let alerts = if alerts.is_empty() { "none".to_string() } else { alerts.join(", ") };
     table.add_row(["steps", &steps]);
     table.add_row(["final training loss", &loss(report.final_loss)]);
     table.add_row(["final validation loss", &loss(report.final_val_loss)]);
-    table.add_row(["best validation loss", &loss(report.best_val_loss)]);
+    table.add_row(["best validation loss", &best]);
+    table.add_row(["diverged", &diverged]);
+    table.add_row(["alerts", &alerts]);
     table.add_row(["tokens/s", &report.tokens_per_s().map_or("missing".into(), |rate| format!("{rate:.0}"))]);
     table.add_row(["run folder", folder]);
     table.add_row(["weights", &format!("{folder}/{WEIGHTS}")]);

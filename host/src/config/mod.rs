@@ -8,6 +8,7 @@
 //!
 //! What may be written: `schema`. What is refused: `explain` (keys, types) and `validate` (ranges).
 
+mod alerts;
 mod choices;
 mod explain;
 mod hints;
@@ -21,6 +22,7 @@ mod tables;
 mod tests;
 mod validate;
 
+pub use alerts::{AlertsSection, Threshold};
 pub use choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, InvalidChoice, MasterWeightsChoice,
     PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,

@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::alerts::AlertsSection;
 use super::choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, MasterWeightsChoice, PrecisionChoice, Preset,
     RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
@@ -46,6 +47,9 @@ pub struct RunConfig {
     /// How often what is measured.
     #[serde(deserialize_with = "table")]
     pub metrics: MetricsSection,
+    /// When a person should look.
+    #[serde(deserialize_with = "table")]
+    pub alerts: AlertsSection,
     /// Where metrics go, one `[[sink]]` each, in file order. Default: nowhere but the
     /// terminal. The same sink may stand twice with different settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]

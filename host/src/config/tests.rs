@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use super::load::load_text;
 use super::{
-    DatasetChoice, DeviceChoice, Preset, RoundingChoice, RunConfig, ScheduleChoice, Source, TokenizerChoice,
+    DatasetChoice, DeviceChoice, Preset, RoundingChoice, RunConfig, ScheduleChoice, Source, Threshold,
+    TokenizerChoice,
 };
 use crate::diagnostic::Diagnostic;
 
@@ -66,6 +67,14 @@ rules = [{ match = "*.attn.*", damp = 0.5 }, { match = "*" }]
 weight = "E3M4:ieee"
 rounding = "stochastic"
 exclude = ["*.attn.*", "lm_head"]
+[alerts]
+bit_stall_threshold = "off"
+overflow_threshold = 0
+kurtosis_threshold = 20
+patience = 5
+divergence_patience = 0
+nan_patience = 3
+cooldown_s = 0.5
 [[sink]]
 name = "csv"
 path = "a.csv"
@@ -102,6 +111,11 @@ fn every_key_arrives() {
     assert_eq!((config.train.decay_steps, config.train.cooldown_steps), (None, Some(200)));
     assert_eq!(config.optimizer.settings.keys().collect::<Vec<_>>(), ["beta1", "layer"]);
     assert_eq!(config.quant.rounding, RoundingChoice::Stochastic);
+    let alerts = config.alerts;
+    let thresholds = [alerts.bit_stall_threshold, alerts.overflow_threshold, alerts.kurtosis_threshold];
+    assert_eq!(thresholds, [Threshold::Off, Threshold::Above(0.0), Threshold::Above(20.0)]);
+    assert_eq!((alerts.patience, alerts.divergence_patience, alerts.nan_patience), (5, 0, 3));
+    assert_eq!((alerts.cooldown_s, alerts.nan_cooldown_s), (0.5, 60.0));
     assert_eq!(
         config.sink.iter().filter_map(|sink| sink.settings["path"].as_str()).collect::<Vec<_>>(),
         ["a.csv", "b.csv"]

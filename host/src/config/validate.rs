@@ -9,9 +9,12 @@ use super::schema::{QuantSection, RunConfig, ScalingSection, TrainSection};
 use super::source::Source;
 use crate::diagnostic::Diagnostic;
 
+/// What to do about a threshold that is out of range.
+const SWITCHES_OFF: &str = "\"off\" switches the alert off";
+
 /// Refuses `config` at the first rule that does not hold.
 pub(super) fn validate(config: &RunConfig, source: &Source) -> Result<(), Diagnostic> {
-    let sections = [run, plugins, data, model, train, schedule, plugin_tables, quant];
+    let sections = [run, plugins, data, model, train, schedule, plugin_tables, quant, alerts];
     let broken = sections.iter().flat_map(|rules| rules(config)).find(|rule| !rule.holds);
     let Some(rule) = broken else { return Ok(()) };
     let keys: Vec<&str> = rule.keys.iter().map(String::as_str).collect();
@@ -277,4 +280,29 @@ fn scaling(scaling: &ScalingSection) -> Vec<Rule> {
             format!("`quant.scaling.margin` must be from -32 to 32, is {}", scaling.margin),
         ),
     ]
+}
+
+fn alerts(config: &RunConfig) -> Vec<Rule> {
+    let alerts = &config.alerts;
+    let shares = [
+        ("alerts.bit_stall_threshold", alerts.bit_stall_threshold),
+        ("alerts.overflow_threshold", alerts.overflow_threshold),
+        ("alerts.underflow_threshold", alerts.underflow_threshold),
+        ("alerts.code_saturation_threshold", alerts.code_saturation_threshold),
+    ];
+    let mut rules: Vec<Rule> = shares
+        .into_iter()
+        .filter_map(|(key, threshold)| {
+            let limit = threshold.limit()?;
+            let message = format!("`{key}` must be at least 0 and below 1, is {limit:?}");
+            Some(rule(&[key], (0.0..1.0).contains(&limit), message).hint(SWITCHES_OFF))
+        })
+        .collect();
+    let kurtosis = alerts.kurtosis_threshold.limit();
+    rules.extend(kurtosis.map(|limit| positive("alerts.kurtosis_threshold", limit).hint(SWITCHES_OFF)));
+    let patience = alerts.patience;
+    rules.push(rule(&["alerts.patience"], patience > 0, "`alerts.patience` must be at least 1, is 0"));
+    rules.push(not_negative("alerts.cooldown_s", alerts.cooldown_s));
+    rules.push(not_negative("alerts.nan_cooldown_s", alerts.nan_cooldown_s));
+    rules
 }

@@ -2,6 +2,7 @@
 //!
 //! The last place that says no: after it, only the machine can fail. It writes nothing.
 
+mod computed;
 mod quant;
 
 use std::{collections::BTreeSet, path::Path};

@@ -5,8 +5,9 @@
 use std::fmt;
 
 use altgrad_plugin_api::{
-    Config, ConfigValue, Descriptor, ErrorKind, FormatSpec, OptionFault, ParamInfo, PluginError, PluginKind,
-    QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, StepScalars, TensorView, TensorViewMut,
+    Alert, Config, ConfigValue, Descriptor, ErrorKind, FormatSpec, OptionFault, ParamInfo, PluginError,
+    PluginKind, QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, StepScalars, TensorView,
+    TensorViewMut,
     abi::{
         FormatObject, OptimizerObject, SinkObject, StepCall,
         abi_stable::std_types::{ROption, RResult, RSlice, RSliceMut},
@@ -305,6 +306,15 @@ impl SinkPlugin {
     /// The plugin failed.
     pub fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), Diagnostic> {
         let result = self.object.log(step, RSlice::from_slice(metrics));
+        self.identity.run_failure(result)
+    }
+
+    /// Hands over an event.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn alert(&mut self, alert: &Alert<'_>) -> Result<(), Diagnostic> {
+        let result = self.object.alert(alert);
         self.identity.run_failure(result)
     }
 

@@ -1,6 +1,6 @@
-//! Sinks: every record to every sink, each on its own thread behind a bounded queue.
+//! Sinks: every record and event to every sink, each on its own thread behind a bounded queue.
 //!
-//! The training thread never waits for a sink. A full queue drops the row and counts it; a failed sink is
+//! The training thread never waits for a sink. A full queue drops the message and counts it; a failed sink is
 //! closed; both are reported, neither ends the run. The module `worker` is the thread of one sink.
 
 mod worker;
@@ -11,6 +11,7 @@ use altgrad_plugin_api::RunOutcome;
 
 use crate::{
     diagnostic::Diagnostic,
+    events::Event,
     metrics::{MetricName, MetricRecord},
     plugins::SinkPlugin,
 };
@@ -65,13 +66,21 @@ impl Sinks {
         }
     }
 
+    /// Hands an event to every sink; never waits.
+    pub fn alert(&mut self, event: Event) {
+        let event = Arc::new(event);
+        for worker in &mut self.workers {
+            worker.alert(event.clone());
+        }
+    }
+
     /// What went wrong in sinks since the last call: each fault once.
     pub fn new_faults(&mut self) -> Vec<Diagnostic> {
         self.workers.iter_mut().filter_map(Worker::new_fault).collect()
     }
 
     /// Hands over the closing values, ends the sinks and waits for them, up to a deadline. Returns what went
-    /// wrong over the whole run, rows that were dropped included.
+    /// wrong over the whole run, rows and events that were dropped included.
     pub fn finish(self, summary: &[(MetricName, f64)], outcome: RunOutcome) -> Vec<Diagnostic> {
         let deadline = std::time::Instant::now() + FINISH_DEADLINE;
         let finishing: Vec<_> = self

@@ -10,7 +10,7 @@ use std::{
 };
 
 use altgrad_plugin_api::{
-    MetricName as ApiName, RunInfo, RunOutcome,
+    Alert, MetricName as ApiName, RunInfo, RunOutcome,
     abi::abi_stable::std_types::{ROption, RSlice},
     sink::Metric,
 };
@@ -18,15 +18,17 @@ use altgrad_plugin_api::{
 use super::RunFacts;
 use crate::{
     diagnostic::Diagnostic,
+    events::Event,
     metrics::{MetricName, MetricRecord, Nature},
     plugins::SinkPlugin,
 };
 
-/// Rows a sink may lag behind before rows are dropped.
+/// Messages a sink may lag behind before they are dropped.
 const QUEUE: usize = 4096;
 
 enum Message {
     Row(Arc<MetricRecord>),
+    Alert(Arc<Event>),
     Finish(Vec<(MetricName, f64)>, RunOutcome),
 }
 
@@ -39,7 +41,8 @@ pub(super) struct Worker {
     /// Why the thread stopped taking rows.
     fault: Arc<Mutex<Option<Diagnostic>>>,
     fault_reported: bool,
-    dropped: u64,
+    dropped_rows: u64,
+    dropped_events: u64,
 }
 
 impl Worker {
@@ -63,16 +66,20 @@ impl Worker {
         open_result.recv().unwrap_or_else(|_| {
             Err(Diagnostic::run(format!("the thread of sink `{name}` ended while opening")))
         })?;
-        Ok(Self { name, queue, done, fault, fault_reported: false, dropped: 0 })
+        Ok(Self { name, queue, done, fault, fault_reported: false, dropped_rows: 0, dropped_events: 0 })
     }
 
     pub(super) fn write(&mut self, record: Arc<MetricRecord>) {
-        // A closed queue means that the sink has failed; its fault says why.
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.queue.try_send(Message::Row(record))
-        {
-            self.dropped += 1;
-        }
+        self.dropped_rows += u64::from(!self.send(Message::Row(record)));
+    }
+
+    pub(super) fn alert(&mut self, event: Arc<Event>) {
+        self.dropped_events += u64::from(!self.send(Message::Alert(event)));
+    }
+
+    /// Whether the message found room. A closed queue means that the sink has failed; its fault says why.
+    fn send(&self, message: Message) -> bool {
+        self.queue.try_send(message).is_ok()
     }
 
     pub(super) fn new_fault(&mut self) -> Option<Diagnostic> {
@@ -106,14 +113,16 @@ impl Worker {
             faults.push(Diagnostic::run(format!("sink `{}` did not finish in time", self.name)));
         }
         faults.extend(self.fault.lock().unwrap_or_else(PoisonError::into_inner).take());
-        if self.dropped > 0 {
-            faults.push(Diagnostic::run(format!("sink `{}` is missing {} rows", self.name, self.dropped)));
+        for (dropped, what) in [(self.dropped_rows, "rows"), (self.dropped_events, "events")] {
+            if dropped > 0 {
+                faults.push(Diagnostic::run(format!("sink `{}` is missing {dropped} {what}", self.name)));
+            }
         }
         faults
     }
 }
 
-/// The thread's life: open, rows, finish. Stops at the first fault.
+/// The thread's life: open, rows and events, finish. Stops at the first fault.
 fn serve(
     mut plugin: SinkPlugin,
     facts: &RunFacts,
@@ -130,6 +139,7 @@ fn serve(
     for message in messages {
         let (result, last) = match message {
             Message::Row(record) => (plugin.log(record.step, &metrics(&record.values)), false),
+            Message::Alert(event) => (plugin.alert(&alert(&event)), false),
             Message::Finish(summary, outcome) => {
                 (plugin.summary(&metrics(&summary)).and_then(|()| plugin.finish(outcome)), true)
             }
@@ -153,6 +163,10 @@ fn open(plugin: &mut SinkPlugin, facts: &RunFacts) -> Result<(), Diagnostic> {
         metrics: RSlice::from_slice(&names),
         resume_step: ROption::RNone,
     })
+}
+
+fn alert(event: &Event) -> Alert<'_> {
+    Alert { step: event.step, level: event.level, kind: event.kind.into(), text: event.text.as_str().into() }
 }
 
 fn metrics(values: &[(MetricName, f64)]) -> Vec<Metric<'_>> {

@@ -1,10 +1,12 @@
 //! Training: the step loop and the phases it is made of.
 //!
 //! [`mod@run`] is the loop and [`mod@step`] a step, in time order; [`trainer`] computes losses, gradients and updates and
-//! decides nothing; [`reading`], [`schedule`], [`clip`] and [`update`] are the phases. [`replay`] drives the same trainer along a recorded trajectory.
+//! decides nothing; [`reading`], [`schedule`], [`clip`] and [`update`] are the phases; [`outlets`] is where a run's rows and
+//! events go. [`replay`] drives the same trainer along a recorded trajectory.
 
 pub mod clip;
 pub mod interrupt;
+pub mod outlets;
 pub mod reading;
 pub mod replay;
 pub mod run;

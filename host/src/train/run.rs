@@ -1,17 +1,20 @@
 //! A run, from an accepted plan to a closed run folder; the loop over steps in time order.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant},
 };
 
-use altgrad_plugin_api::RunOutcome;
+use altgrad_plugin_api::{AlertLevel, RunOutcome};
 use serde_json::{Value, json};
 
-use super::{interrupt, step};
+use super::{interrupt, outlets::Outlets, step};
 use crate::{
+    alerts::{Alert, Alerts},
     cli::progress::Progress,
     diagnostic::Diagnostic,
+    events::{Event, unix_s},
     metrics::{self, MetricName, MetricRecord},
     model::weights,
     plan::Plan,
@@ -19,8 +22,6 @@ use crate::{
     sinks::{RunFacts, Sinks},
 };
 
-/// Steps in a row with a NaN loss after which a run is given up.
-const NAN_PATIENCE: u32 = 10;
 /// File of the final weights in the run folder.
 pub const WEIGHTS: &str = "weights.safetensors";
 
@@ -33,8 +34,8 @@ pub struct Report {
     pub final_loss: Option<f64>,
     /// Held-out loss of the final weights; missing if the run failed.
     pub final_val_loss: Option<f64>,
-    /// Lowest held-out loss seen, the final one included.
-    pub best_val_loss: Option<f64>,
+    /// Alerts, evaluations and what they came to, the final evaluation included.
+    pub alerts: Alerts,
     /// Training tokens.
     pub tokens: u64,
     /// Time in steps, evaluation not counted.
@@ -52,18 +53,11 @@ impl Report {
         (self.steps > 0).then(|| self.tokens as f64 / self.training_time.as_secs_f64())
     }
 
-    fn see_validation(&mut self, loss: f64) {
-        // NaN is never the best.
-        if !loss.is_nan() {
-            self.best_val_loss = Some(self.best_val_loss.map_or(loss, |best| best.min(loss)));
-        }
-    }
-
     fn summary(&self) -> Vec<(MetricName, f64)> {
         let entries = [
             (MetricName::value("final/train_loss"), self.final_loss),
             (MetricName::value("final/val_loss"), self.final_val_loss),
-            (MetricName::value("best/val_loss"), self.best_val_loss),
+            (MetricName::value("best/val_loss"), self.alerts.best().map(|best| best.loss)),
             (MetricName::timing("run/tokens_per_s"), self.tokens_per_s()),
         ];
         entries.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
@@ -82,24 +76,30 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<Report, Diagnostic> {
     let folder = RunFolder::claim(folder)?;
-    let mut sinks = match open(&mut plan, &folder) {
+    let sinks = match open(&mut plan, &folder) {
         Ok(sinks) => sinks,
         Err(diagnostic) => {
             folder.discard();
             return Err(diagnostic);
         }
     };
-    let mut report = Report::default();
-    let result = steps(&mut plan, stop_after, &mut sinks, progress, &mut report)
-        .and_then(|()| close_weights(&plan, &folder, &mut report));
-    progress.finish();
+    let mut outlets = Outlets::open(sinks, folder.path(), progress);
+    let mut report = Report { alerts: Alerts::new(plan.config.alerts), ..Report::default() };
+    let started = Instant::now();
+    let result = steps(&mut plan, &folder, stop_after, started, &mut outlets, &mut report)
+        .and_then(|()| close_weights(&plan, &folder, started, &mut outlets, &mut report));
+    outlets.progress.finish();
     let outcome = match &result {
         Err(_) => RunOutcome::Failed,
         Ok(()) if report.interrupted => RunOutcome::Interrupted,
         Ok(()) => RunOutcome::Completed,
     };
-    report.faults = sinks.finish(&report.summary(), outcome);
-    let status = write_status(&plan, &folder, outcome, &report, result.as_ref().err());
+    if let Err(error) = &result {
+        let event = Event::new(report.steps, AlertLevel::Error, "failed", &error.message);
+        outlets.event(Event { place: error.place.clone(), ..event });
+    }
+    report.faults = outlets.finish(&report.summary(), outcome);
+    let status = write_status(&plan, &folder, outcome_name(outcome), &report, result.as_ref().err());
     // The first fault is the one to report: a full disk shows in several places.
     result?;
     report.faults.extend(status.err());
@@ -109,47 +109,76 @@ pub fn run(
 /// The step loop.
 fn steps(
     plan: &mut Plan,
+    folder: &RunFolder,
     stop_after: Option<u64>,
-    sinks: &mut Sinks,
-    progress: &mut Progress,
+    started: Instant,
+    outlets: &mut Outlets<'_>,
     report: &mut Report,
 ) -> Result<(), Diagnostic> {
     let last = plan.config.train.max_steps.min(stop_after.unwrap_or(u64::MAX));
     let tokens = plan.tokens_per_step();
-    let mut nan_steps = 0;
     for step in 0..last {
         let mut record = MetricRecord::new(step);
         plan.trainer.quant.begin_step(step);
         // Evaluation comes before the update: step 0 shows the initial weights.
-        if step::due(plan.config.train.eval_interval, step) {
-            let loss = validate(plan)?;
-            report.see_validation(loss);
-            metrics::train::record_validation(&mut record, loss);
+        let evaluated = step::due(plan.config.train.eval_interval, step);
+        if evaluated {
+            metrics::train::record_validation(&mut record, validate(plan)?);
         }
         let (loss, elapsed) = step::step(plan, step, &mut record)?;
-        sinks.write(record);
         report.steps = step + 1;
         report.final_loss = Some(loss);
         report.tokens += tokens;
         report.training_time += elapsed;
-        progress.step(step + 1, last, loss, report);
-        for fault in sinks.new_faults() {
-            progress.say(&format!("{fault}\n  training goes on without this sink"));
+        watch(&record, started, outlets, report);
+        outlets.row(record);
+        outlets.progress.step(step + 1, last, loss, report);
+        outlets.show_faults();
+        if evaluated {
+            // A fault here shows at the end too, where the file is written for the last time.
+            let _ = write_status(plan, folder, "running", report, None);
         }
-        nan_steps = if loss.is_nan() { nan_steps + 1 } else { 0 };
-        if nan_steps == NAN_PATIENCE {
-            return Err(Diagnostic::run(format!(
-                "the loss was NaN for {NAN_PATIENCE} steps, the last one step {step}"
-            ))
-            .at(format!("step {step}"))
-            .hint("lower train.lr, or compare with an unquantized run; metrics up to here are kept"));
+        if report.alerts.run_is_lost() {
+            return Err(lost(step, plan.config.alerts.nan_patience));
         }
         if interrupt::requested() {
             report.interrupted = true;
+            outlets.event(Event::new(step, AlertLevel::Info, "interrupted", "the user stopped the run"));
             break;
         }
     }
     Ok(())
+}
+
+/// Looks at a record and says what it gives rise to.
+fn watch(record: &MetricRecord, started: Instant, outlets: &mut Outlets<'_>, report: &mut Report) {
+    let known = report.alerts.best();
+    for alert in report.alerts.see(record, started.elapsed()) {
+        if alert.kind.is_anomaly() {
+            anomaly(alert, outlets);
+        } else {
+            outlets.alert(alert.into());
+        }
+    }
+    if let Some(best) = report.alerts.best().filter(|best| known != Some(*best)) {
+        let text = format!("the best validation loss so far: {:.4} nats/token", best.loss);
+        let event = Event::new(best.step, AlertLevel::Info, "best", text);
+        outlets.event(Event { value: Some(best.loss), ..event });
+    }
+}
+
+/// What happens when the training goes wrong in a way whose state is worth a later look.
+fn anomaly(alert: Alert, outlets: &mut Outlets<'_>) {
+    outlets.alert(alert.into());
+}
+
+/// A run without a number for too long.
+fn lost(step: u64, patience: u64) -> Diagnostic {
+    let message =
+        format!("loss or gradients were NaN or infinite for {patience} steps, the last one step {step}");
+    Diagnostic::run(message)
+        .at(format!("step {step}"))
+        .hint("lower train.lr, or compare with an unquantized run; metrics up to here are kept")
 }
 
 /// Held-out loss with the weights as training sees them.
@@ -161,7 +190,7 @@ fn validate(plan: &Plan) -> Result<f64, Diagnostic> {
 fn open(plan: &mut Plan, folder: &RunFolder) -> Result<Sinks, Diagnostic> {
     let config_toml = plan.config.to_toml()?;
     folder.write("config.toml", config_toml.as_bytes())?;
-    folder.write(STATUS, &pretty(&status(plan, "running", &Report::default(), None)))?;
+    write_status(plan, folder, "running", &Report::default(), None)?;
     let facts = RunFacts {
         name: plan.config.run.name.clone(),
         folder: folder.path().display().to_string(),
@@ -172,49 +201,63 @@ fn open(plan: &mut Plan, folder: &RunFolder) -> Result<Sinks, Diagnostic> {
 }
 
 /// Evaluates and writes the final weights.
-fn close_weights(plan: &Plan, folder: &RunFolder, report: &mut Report) -> Result<(), Diagnostic> {
+fn close_weights(
+    plan: &Plan,
+    folder: &RunFolder,
+    started: Instant,
+    outlets: &mut Outlets<'_>,
+    report: &mut Report,
+) -> Result<(), Diagnostic> {
     let loss = validate(plan)?;
-    report.see_validation(loss);
     report.final_val_loss = Some(loss);
+    let mut record = MetricRecord::new(report.steps);
+    metrics::train::record_validation(&mut record, loss);
+    watch(&record, started, outlets, report);
     weights::write(&folder.path().join(WEIGHTS), &plan.trainer.params.layout, &plan.trainer.weights()?)
+}
+
+fn outcome_name(outcome: RunOutcome) -> &'static str {
+    match outcome {
+        RunOutcome::Completed => "completed",
+        RunOutcome::Interrupted => "interrupted",
+        RunOutcome::Failed => "failed",
+    }
 }
 
 fn write_status(
     plan: &Plan,
     folder: &RunFolder,
-    outcome: RunOutcome,
+    name: &str,
     report: &Report,
     error: Option<&Diagnostic>,
 ) -> Result<(), Diagnostic> {
-    let status_name = match outcome {
-        RunOutcome::Completed => "completed",
-        RunOutcome::Interrupted => "interrupted",
-        RunOutcome::Failed => "failed",
-    };
-    folder.write(STATUS, &pretty(&status(plan, status_name, report, error)))
+    folder.write(STATUS, format!("{:#}\n", status(plan, name, report, error)).as_bytes())
 }
 
 fn status(plan: &Plan, status: &str, report: &Report, error: Option<&Diagnostic>) -> Value {
-    let unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map(|since| since.as_secs()).ok();
+    let best = report.alerts.best();
+    let alerts: BTreeMap<&str, u64> =
+        report.alerts.counts().map(|(kind, count)| (kind.name(), count)).collect();
     let faults: Vec<String> = report.faults.iter().map(|fault| fault.message.clone()).collect();
     json!({
         "name": plan.config.run.name,
         "status": status,
         "error": error.map(|error| error.message.clone()),
         "faults": faults,
-        "updated_unix_s": unix_s,
+        "updated_unix_s": unix_s(),
         "steps": report.steps,
         "final_train_loss": report.final_loss,
         "final_val_loss": report.final_val_loss,
-        "best_val_loss": report.best_val_loss,
+        "best_val_loss": best.map(|best| best.loss),
+        "best_val_step": best.map(|best| best.step),
+        "diverged": report.alerts.diverged_at().is_some(),
+        "diverged_step": report.alerts.diverged_at(),
+        "alerts": alerts,
         "tokens": report.tokens,
         "training_s": report.training_time.as_secs_f64(),
         "tokens_per_s": report.tokens_per_s(),
         "parameters": plan.trainer.params.layout.elements(),
+        "computed": plan.computed(),
         "environment": run_folder::environment(&plan.registry, &plan.used, &plan.device.label),
     })
-}
-
-fn pretty(value: &Value) -> Vec<u8> {
-    format!("{value:#}\n").into_bytes()
 }

@@ -40,7 +40,7 @@ fn check_overrides(text: &str, rows: &[(&str, &str, &str)]) {
 }
 
 const SECTIONS: &str =
-    "known sections: run, plugins, data, model, train, optimizer, quant, shadow, metrics, sink";
+    "known sections: run, plugins, data, model, train, optimizer, quant, shadow, metrics, alerts, sink";
 
 #[test]
 #[rustfmt::skip]
@@ -78,6 +78,8 @@ fn wrong_types() {
         ("[[sink]]\nname = 'csv'\n[[sink]]\npath = 'a'", "`sink.1` has no `name`", ":3:1", "add name = \"...\""),
         ("[sink]\nname = 'csv'", "`sink` must be an array, found a table", ":1:1", "write [[sink]] instead of [sink]"),
         ("[[train]]\nlr = 1", "`train` must be a table, found an array", ":1:1", "write [train] instead of [[train]]"),
+        ("[alerts]\noverflow_threshold = true", "`alerts.overflow_threshold` must be a number or \"off\", found boolean true", ":2:22", ""),
+        ("[alerts]\npatience = 'off'", "`alerts.patience` must be a whole number, 0 or more, found string \"off\"", ":2:12", ""),
         ("train = 3", "`train` must be a table, found integer 3", ":1:9", ""),
     ]);
 }
@@ -91,6 +93,7 @@ fn unknown_choices() {
         ("[data]\ntokenizer = 'gpt-2'", "`data.tokenizer` must be `byte`, `char` or `gpt2`, is \"gpt-2\"", ":2:13", "did you mean `gpt2`?"),
         ("[model]\npreset = 'gpt-tin'", "`model.preset` must be `gpt-tiny`, `seed-10m` or `gpt2-124m`, is \"gpt-tin\"", ":2:10", "did you mean `gpt-tiny`?"),
         ("[train]\nschedule = 'cosin'", "`train.schedule` must be `cosine`, `trapezoidal` or `constant`, is \"cosin\"", ":2:12", "did you mean `cosine`?"),
+        ("[alerts]\noverflow_threshold = 'of'", "`alerts.overflow_threshold` must be a number or `off`, is \"of\"", ":2:22", "did you mean `off`?"),
         ("[quant]\nrounding = ''", "`quant.rounding` must be `nearest-even`, `nearest-away`, `toward-zero` or `stochastic`, is \"\"", ":2:12", ""),
     ]);
 }
@@ -162,6 +165,14 @@ fn ranges() {
         ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nstatic_amax = 2.0", "`quant.scaling.static_amax` does nothing without amax = \"static\"", ":4:15", ""),
         ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nmargin = 99", "`quant.scaling.margin` must be from -32 to 32, is 99", ":4:10", ""),
         ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nblock = 0", "`quant.scaling.block` must be from 1 to 2147483647, is 0", ":4:9", ""),
+        ("[alerts]\nbit_stall_threshold = 1", "`alerts.bit_stall_threshold` must be at least 0 and below 1, is 1.0", ":2:23", "\"off\" switches the alert off"),
+        ("[alerts]\noverflow_threshold = -0.1", "`alerts.overflow_threshold` must be at least 0 and below 1, is -0.1", ":2:22", "\"off\" switches the alert off"),
+        ("[alerts]\nunderflow_threshold = nan", "`alerts.underflow_threshold` must be at least 0 and below 1, is NaN", ":2:23", "\"off\" switches the alert off"),
+        ("[alerts]\ncode_saturation_threshold = 2", "`alerts.code_saturation_threshold` must be at least 0 and below 1, is 2.0", ":2:29", "\"off\" switches the alert off"),
+        ("[alerts]\nkurtosis_threshold = 0", "`alerts.kurtosis_threshold` must be positive, is 0.0", ":2:22", "\"off\" switches the alert off"),
+        ("[alerts]\npatience = 0", "`alerts.patience` must be at least 1, is 0", ":2:12", ""),
+        ("[alerts]\ncooldown_s = -1", "`alerts.cooldown_s` must be 0 or more, is -1.0", ":2:14", ""),
+        ("[alerts]\nnan_cooldown_s = inf", "`alerts.nan_cooldown_s` must be finite, is inf", ":2:18", ""),
         ("[[quant.layer]]\nmatch = ''", "`quant.layer.0.match` must not be empty", ":2:9", ""),
     ]);
 }

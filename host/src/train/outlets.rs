@@ -1,0 +1,65 @@
+//! Where a run's rows and events go: its sinks, the file of events, and the terminal. Nothing here is waited for.
+
+use std::path::Path;
+
+use altgrad_plugin_api::{AlertLevel, RunOutcome};
+
+use crate::{
+    cli::progress::Progress,
+    diagnostic::Diagnostic,
+    events::{EVENTS, Event, EventLog},
+    metrics::{MetricName, MetricRecord},
+    sinks::Sinks,
+};
+
+/// All outlets of a run.
+pub struct Outlets<'a> {
+    sinks: Sinks,
+    events: EventLog,
+    /// The terminal.
+    pub progress: &'a mut Progress,
+}
+
+impl<'a> Outlets<'a> {
+    /// Opens the file of events in the run folder.
+    #[must_use]
+    pub fn open(sinks: Sinks, folder: &Path, progress: &'a mut Progress) -> Self {
+        Self { sinks, events: EventLog::open(folder.join(EVENTS)), progress }
+    }
+
+    /// Hands a row to the sinks.
+    pub fn row(&mut self, record: MetricRecord) {
+        self.sinks.write(record);
+    }
+
+    /// Records an event in the file and hands it to the sinks.
+    pub fn event(&mut self, event: Event) {
+        self.events.write(&event);
+        self.sinks.alert(event);
+    }
+
+    /// The same, and shows it on the terminal; one that is no error is not shown when quiet.
+    pub fn alert(&mut self, event: Event) {
+        let text = format!("alert at step {} ({}): {}", event.step, event.kind, event.text);
+        if event.level == AlertLevel::Error {
+            self.progress.say(&text);
+        } else {
+            self.progress.mention(&text);
+        }
+        self.event(event);
+    }
+
+    /// Shows what went wrong in sinks since the last call.
+    pub fn show_faults(&mut self) {
+        for fault in self.sinks.new_faults() {
+            self.progress.say(&format!("{fault}\n  training goes on without this sink"));
+        }
+    }
+
+    /// Hands over the closing values and waits for the sinks, up to a deadline. Returns what is missing somewhere.
+    pub fn finish(self, summary: &[(MetricName, f64)], outcome: RunOutcome) -> Vec<Diagnostic> {
+        let mut faults = self.sinks.finish(summary, outcome);
+        faults.extend(self.events.finish());
+        faults
+    }
+}
