@@ -288,7 +288,9 @@ fn panics_and_errors_in_a_step_fail_the_run_and_say_so() {
 
 #[test]
 fn a_failing_sink_costs_its_records_and_not_the_training() {
-    for call in ["sink.log", "sink.log:error", "sink.summary", "sink.finish", "sink.finish:error"] {
+    let calls =
+        ["sink.log", "sink.log:error", "sink.alert", "sink.summary", "sink.finish", "sink.finish:error"];
+    for call in calls {
         let bench = panicking_bench();
         let outcome = bench.host_with(&["run", "tiny.toml", "--quiet"], &[("ALTGRAD_PANIC_IN", call)]);
         assert_eq!(outcome.code, 1, "{call}: {}", outcome.stderr);

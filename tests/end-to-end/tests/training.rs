@@ -219,7 +219,7 @@ fn a_loss_that_stays_nan_ends_the_run_and_is_not_called_a_success() {
     args.extend(sets.iter().flat_map(|set| ["--set", set]));
     let outcome = bench.host(&args);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("the loss was NaN for 10 steps"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("NaN or infinite for 10 steps"), "{}", outcome.stderr);
     let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
     assert_eq!(status["status"], "failed");
     assert!(bench.read("runs/tiny/metrics.csv").contains("NaN"));
@@ -262,6 +262,7 @@ fn interrupted(signal: &str) {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
     assert_eq!(status["status"], "interrupted");
+    assert!(bench.read("runs/tiny/events.jsonl").contains("\"kind\":\"interrupted\""));
     let rows = bench.read("runs/tiny/metrics.csv").lines().count() as u64 - 1;
     assert_eq!(status["steps"].as_u64(), Some(rows), "every finished step has its row");
     assert!(bench.path("runs/tiny/weights.safetensors").is_file());
