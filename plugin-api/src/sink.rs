@@ -66,7 +66,7 @@ pub struct Alert<'a> {
     pub step: u64,
     /// How urgent.
     pub level: AlertLevel,
-    /// A stable short name: `nan`, `overflow`.
+    /// A stable short name: `nan_loss`, `overflow`, `best`.
     pub kind: RStr<'a>,
     /// One sentence.
     pub text: RStr<'a>,

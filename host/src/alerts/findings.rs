@@ -46,8 +46,8 @@ enum Unit {
 impl Unit {
     fn say(self, value: f64) -> String {
         match self {
-            Self::Share => format!("{:.3} %", value * 100.0),
-            Self::Number => format!("{value:.2}"),
+            Self::Share => format!("{} %", (value * 1e5).round() / 1e3),
+            Self::Number => format!("{}", (value * 1e3).round() / 1e3),
         }
     }
 }

@@ -67,6 +67,7 @@ fn thresholds_are_exclusive_and_each_kind_has_its_own() {
         let mut bench = Bench::new(QUICK);
         assert_eq!(bench.kinds(&[(name, limit)]), []);
         assert_eq!(bench.see(&[(name, limit * 1.001)]), [(kind, Some(name.to_string()))]);
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
     }
     let mut bench = Bench::new(QUICK);
     let half = ("quant/weight/overflow_rate/wte.weight", 0.5);
