@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Plan;
 use crate::{
     device::ComputeDevice,
-    quant::{DeviceFormat, Role, ScaleRule, Scaling, Site, Ste},
+    quant::{DeviceFormat, MasterWeights, Precision, Role, ScaleRule, Scaling, Site, Ste},
 };
 
 /// Type of everything that no format rounds: burn's tensors, and the optimizers' buffers.
@@ -22,16 +22,41 @@ impl Plan {
         json!({
             "device": self.device.label,
             "linear_layers": self.linear_layers(),
-            "matrix_products": matrix_products(&self.device),
+            "matrix_products": self.matrix_products(),
             "embeddings": TYPE,
             "layer_norms": TYPE,
             "attention_scores": TYPE,
             "softmax": TYPE,
             "loss": TYPE,
             "parameter_gradients": TYPE,
-            "master_weights": TYPE,
+            "master_weights": match self.trainer.quant.master_weights() {
+                MasterWeights::Fp32 => TYPE,
+                MasterWeights::None => "none: weights with a format lie on its grid, the others are f32",
+            },
             "optimizer": { "states": TYPE, "updates": TYPE, "runs_on": "cpu" },
             "shadow_gradients": shadow,
+        })
+    }
+
+    /// Operands and sums of the matrix products, the linear layers' and the attention's.
+    fn matrix_products(&self) -> Value {
+        // On CUDA the tensor library chooses the fastest kernel by trying, and tensor cores round f32 operands to tf32.
+        let f32_products =
+            if self.device.label.starts_with("cuda") { "f32 or tf32, as autotuned" } else { TYPE };
+        let quant = &self.trainer.quant;
+        let unrounded = match quant.precision() {
+            Precision::Fp32 => f32_products.to_string(),
+            Precision::Bf16 => format!("rounded to bf16; attention multiplies them as {f32_products}"),
+        };
+        let exact = if self.device.multiplies_bf16_fast() {
+            format!("bf16 where both are exact in it up to one scale each, else {f32_products}")
+        } else {
+            f32_products.to_string()
+        };
+        json!({
+            "operands_without_format": unrounded,
+            "linear_layers_multiply_as": exact,
+            "accumulator": TYPE,
         })
     }
 
@@ -74,13 +99,6 @@ impl Plan {
         }
         said
     }
-}
-
-/// Operands and sums of the matrix products, the linear layers' and the attention's. On CUDA burn chooses the fastest kernel by trying, and where
-/// it takes tensor cores for f32 they round the operands to tf32 (10 significand bits).
-fn matrix_products(device: &ComputeDevice) -> Value {
-    let operands = if device.label.starts_with("cuda") { "f32 or tf32, as autotuned" } else { TYPE };
-    json!({ "operands": operands, "accumulator": TYPE })
 }
 
 fn rounding(rounding: Rounding) -> &'static str {

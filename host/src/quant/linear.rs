@@ -109,6 +109,18 @@ impl Quant {
         &self.sites
     }
 
+    /// What the optimizer updates.
+    #[must_use]
+    pub fn master_weights(&self) -> MasterWeights {
+        self.master_weights
+    }
+
+    /// What matrix products multiply.
+    #[must_use]
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
     /// What is rounded, in a line for people: `weights E4M3, activations E4M3, gradients E5M2`.
     #[must_use]
     pub fn summary(&self) -> String {

@@ -173,7 +173,7 @@ fn run_json_says_what_was_computed_in_what() {
     assert_eq!(run(&bench, "out", &[]).code, 0);
     let computed = &status(&bench, "out")["computed"];
     assert_eq!(computed["device"], "cpu");
-    assert_eq!(computed["matrix_products"]["operands"], "f32");
+    assert_eq!(computed["matrix_products"]["operands_without_format"], "f32");
     assert_eq!(
         (&computed["master_weights"], &computed["optimizer"]["states"]),
         (&"f32".into(), &"f32".into())
