@@ -31,4 +31,5 @@ mod raw;
 pub mod read_back;
 pub mod run_folder;
 pub mod sinks;
+pub mod trace;
 pub mod train;

@@ -17,6 +17,7 @@ use altgrad_host::{
         op,
         product::{self, Operand, product},
     },
+    trace::At,
 };
 use altgrad_plugin_api::Rounding;
 use burn::tensor::{Tensor, TensorData};
@@ -188,7 +189,7 @@ fn check_products(bench: &Bench, rules: &[(Role, Rule)], fast_bf16: bool) -> Vec
     };
     let tracked = |values: &[f32], shape| Tensor::from_inner(tensor(values, shape)).require_grad();
     let (xt, wt) = (tracked(&x, [TOKENS, INPUTS]), tracked(&w, [OUTPUTS, INPUTS]));
-    let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0);
+    let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0, At::NOWHERE);
     // A loss whose gradient at y is g.
     let loss = (y.clone() * Tensor::from_inner(tensor(&g, [TOKENS, OUTPUTS]))).sum();
     let tape = loss.backward();
@@ -371,7 +372,7 @@ fn bf16_operands() {
         let quant = Quant::new(sites, MasterWeights::Fp32, Precision::Bf16, 0).with_fast_bf16(fast);
         let (xt, wt) =
             (tensor(&x, [TOKENS, INPUTS]).require_grad(), tensor(&w, [OUTPUTS, INPUTS]).require_grad());
-        let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0);
+        let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0, At::NOWHERE);
         let tape = (y.clone() * tensor(&g, [TOKENS, OUTPUTS])).sum().backward();
         let wq = if rounded { bench.round(&weight, &w, INPUTS).0 } else { bf16(&w) };
         let (xq, gq) = (bf16(&x), bf16(&g));
@@ -405,7 +406,7 @@ fn kept_codes_are_exact() {
                     let form = if kept { Form::Codes(site.format.clone()) } else { Form::F32 };
                     Operand { values: rounded.values, scales: rounded.scales, form }
                 });
-                let (y, _) = product(x, w, product::Rounding::None, false);
+                let (y, _) = product(x, w, product::Rounding::None, false, None);
                 let tape = (y.clone() * y).sum().backward();
                 leaves.map(|leaf| {
                     read(leaf.grad(&tape).unwrap()).into_iter().map(f32::to_bits).collect::<Vec<_>>()

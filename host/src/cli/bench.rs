@@ -108,7 +108,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
     for number in 0..args.warmup + args.steps {
         for (plan, times) in plans.iter_mut().zip(&mut times) {
             plan.trainer.quant.begin_step(number);
-            let (_, elapsed) = step::step(plan, number, &mut MetricRecord::new(number))?;
+            let (_, elapsed) = step::step(plan, number, &mut MetricRecord::new(number), &mut None, None)?;
             if number >= args.warmup {
                 times.push(elapsed.as_secs_f64() * 1e3);
             }

@@ -1,10 +1,11 @@
 //! The command line: what can be asked, and the exit code of the answer.
 //!
 //! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused, 4 device not
-//! available, 130 interrupted. Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
+//! available, 130 interrupted. `diff` is 0 if the runs never part and 1 if they do, as diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
 mod bench;
 mod check;
+mod diff;
 mod formats;
 mod plugins;
 pub mod progress;
@@ -45,6 +46,10 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Trains along a recorded PyTorch trajectory and says how far losses and gradients part.
     Replay(replay::ReplayArgs),
+    /// Runs two run files in lockstep on the same batches and names the first layer, operation and step in which they part.
+    ///
+    /// Exit code: 0 if they never part, 1 if they do (or a step failed, which stderr then says), 2 if they cannot be compared.
+    Diff(diff::DiffArgs),
 }
 
 /// A run file and what overrides it.
@@ -77,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Weights(command) => weights::run(command),
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Diff(args) => diff::run(&args),
     };
     result.unwrap_or_else(|diagnostic: Diagnostic| {
         eprintln!("{diagnostic}");

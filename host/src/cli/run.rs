@@ -32,7 +32,7 @@ pub(super) struct RunArgs {
 }
 
 /// The run file and its overrides.
-fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic> {
+pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic> {
     let (mut config, source) = config::load(&args.config, &args.set)?;
     if let Some(device) = args.device {
         // Asked here for the sake of the place.

@@ -35,6 +35,12 @@ impl Moments {
         self.elements * self.mean_square
     }
 
+    /// Whether every element is finite.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        self.mean.is_finite() && self.largest.is_finite()
+    }
+
     /// The values of [`BY_PARAMETER`].
     fn values(&self) -> [f64; 4] {
         let deviation = (self.mean_square - self.mean * self.mean).max(0.0).sqrt();

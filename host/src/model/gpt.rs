@@ -7,9 +7,13 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation, module};
 
 use super::{
     dropout::Dropout,
-    layout::{Affine, BlockLayout, GptShape, Layout},
+    layout::{Affine, BlockLayout, GptShape, Layout, ParamId},
 };
-use crate::{data::Batch, quant::Quant};
+use crate::{
+    data::Batch,
+    quant::Quant,
+    trace::{At, Trace},
+};
 
 /// nanoGPT's and GPT-2's LayerNorm epsilon.
 const LAYER_NORM_EPS: f64 = 1e-5;
@@ -34,6 +38,8 @@ pub struct Forward<'a> {
     pub micro_batch: u64,
     /// This pass's dropout.
     pub dropout: Dropout,
+    /// What is shown the tensors of this pass.
+    pub trace: Option<&'a Trace>,
 }
 
 impl Gpt {
@@ -42,9 +48,13 @@ impl Gpt {
     pub fn loss(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<1> {
         let logits = self.logits(pass, batch);
         let [batch_size, block] = batch.shape;
+        let at = At::new(pass.trace, "loss");
         let log_probs = activation::log_softmax(logits.reshape([batch_size * block, self.shape.vocab]), 1);
+        let log_probs = at.point("log_softmax", log_probs);
         let targets = ids(&batch.targets, [batch_size * block, 1], &log_probs.device());
-        log_probs.gather(1, targets).mean().neg()
+        let loss = log_probs.gather(1, targets).mean().neg();
+        at.value("cross-entropy", &loss);
+        loss
     }
 
     /// Logits of every position: `[batch, block, vocab]`.
@@ -52,15 +62,21 @@ impl Gpt {
     pub fn logits(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<3> {
         let [_, block] = batch.shape;
         let width = self.shape.n_embd;
-        let table = |id: usize, rows: usize| pass.weights[id].clone().reshape([rows, width]);
+        let table = |id: ParamId, rows: usize| {
+            let table: Tensor<2> = pass.weights[id].clone().reshape([rows, width]);
+            pass.at(id, ".weight").value("weight", &table);
+            table
+        };
         let device = pass.weights[pass.layout.wte].device();
         let tokens = module::embedding(
             table(pass.layout.wte, self.shape.vocab),
             ids(&batch.inputs, batch.shape, &device),
         );
+        let tokens = pass.at(pass.layout.wte, ".weight").point("lookup", tokens);
         let positions = table(pass.layout.wpe, self.shape.block_size).narrow(0, 0, block);
         let mask = future(block, &device);
-        let mut x = pass.dropout.apply(tokens + positions.unsqueeze_dim(0));
+        let x = pass.dropout.apply(tokens + positions.unsqueeze_dim(0));
+        let mut x = At::new(pass.trace, "embeddings").point("sum", x);
         for layout in &pass.layout.blocks {
             x = self.block(pass, layout, x, &mask);
         }
@@ -77,9 +93,11 @@ impl Gpt {
         mask: &Tensor<4, Bool>,
     ) -> Tensor<3> {
         let attended = self.attention(pass, layout, norm(pass, layout.ln_1, x.clone()), mask);
-        let x = x + attended;
+        let x = pass.at(layout.c_attn.weight, ".c_attn.weight").point("residual", x + attended);
+        let at = pass.at(layout.c_fc.weight, ".c_fc.weight");
         let hidden = activation::gelu(pass.linear(layout.c_fc, norm(pass, layout.ln_2, x.clone())));
-        x + pass.dropout.apply(pass.linear(layout.mlp_proj, hidden))
+        let hidden = pass.linear(layout.mlp_proj, at.point("gelu", hidden));
+        at.point("residual", x + pass.dropout.apply(hidden))
     }
 
     /// Causal self-attention; heads are contiguous slices of q, k and v. Shapes as in [`Self::block`].
@@ -92,16 +110,19 @@ impl Gpt {
     ) -> Tensor<3> {
         let [batch, block, width] = x.dims();
         let (heads, head) = (self.shape.n_head, width / self.shape.n_head);
+        let at = pass.at(layout.c_attn.weight, ".c_attn.weight");
         let qkv = pass.linear(layout.c_attn, x);
         // [batch, block, width] -> [batch, heads, block, head]
         let part = |index: usize| {
             qkv.clone().narrow(2, index * width, width).reshape([batch, block, heads, head]).swap_dims(1, 2)
         };
         let (q, k, v) = (part(0), part(1), part(2));
-        let scores = pass.quant.matmul(q, k.swap_dims(2, 3)).mul_scalar(1.0 / (head as f64).sqrt());
+        let scores = at
+            .point("scores", pass.quant.matmul(q, k.swap_dims(2, 3)).mul_scalar(1.0 / (head as f64).sqrt()));
         let scores = scores.mask_fill(mask.clone().expand([batch, heads, block, block]), f32::NEG_INFINITY);
-        let attention = pass.dropout.apply(activation::softmax(scores, 3));
-        let y = pass.quant.matmul(attention, v).swap_dims(1, 2).reshape([batch, block, width]);
+        let attention = at.point("softmax", pass.dropout.apply(activation::softmax(scores, 3)));
+        let y = at
+            .point("output", pass.quant.matmul(attention, v).swap_dims(1, 2).reshape([batch, block, width]));
         pass.dropout.apply(pass.linear(layout.attn_proj, y))
     }
 }
@@ -114,17 +135,30 @@ impl Forward<'_> {
         let outputs = self.layout.specs[layer.weight].shape[0];
         let weight = self.weights[layer.weight].clone().reshape([outputs, inputs]);
         let x = x.reshape([batch * block, inputs]);
-        let y = self.quant.linear(layer.weight, x, weight, self.micro_batch).reshape([batch, block, outputs]);
-        match layer.bias {
+        // The tied head shares its weight with the embedding, not its name.
+        let head = layer.weight == self.layout.head;
+        let at = if head { At::new(self.trace, "lm_head") } else { self.at(layer.weight, ".weight") };
+        let y = self.quant.linear(layer.weight, x, weight, self.micro_batch, at);
+        let y = y.reshape([batch, block, outputs]);
+        let y = match layer.bias {
             Some(bias) => y + self.weights[bias].clone().reshape([1, 1, outputs]),
             None => y,
-        }
+        };
+        at.point("output", y)
+    }
+
+    /// The layer that a parameter's name says, less its end.
+    fn at(&self, id: ParamId, end: &str) -> At<'_> {
+        let name = &self.layout.specs[id].name;
+        At::new(self.trace, name.strip_suffix(end).unwrap_or(name))
     }
 }
 
 fn norm(pass: &Forward<'_>, layer: Affine, x: Tensor<3>) -> Tensor<3> {
-    let bias = layer.bias.map(|bias| pass.weights[bias].clone());
-    module::layer_norm(x, pass.weights[layer.weight].clone(), bias, LAYER_NORM_EPS)
+    let at = pass.at(layer.weight, ".weight");
+    let (weight, bias) = (&pass.weights[layer.weight], layer.bias.map(|bias| pass.weights[bias].clone()));
+    at.value("weight", weight);
+    at.point("output", module::layer_norm(x, weight.clone(), bias, LAYER_NORM_EPS))
 }
 
 /// True where position j lies in position i's future: `[1, 1, block, block]`.

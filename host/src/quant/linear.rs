@@ -25,6 +25,7 @@ use crate::{
     model::layout::ParamId,
     plugins::FormatPlugin,
     read_back::{ReadBack, Values},
+    trace::At,
 };
 
 /// Place of a site in [`Quant::sites`].
@@ -158,9 +159,18 @@ impl Quant {
     }
 
     /// `x W^T` with the layer's rounding. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`, result `[tokens, out]`.
-    /// `micro_batch` counts within the step.
+    /// `micro_batch` counts within the step. Shows `at` the operands as the product uses them, forward and backward,
+    /// rounded or not.
     #[must_use]
-    pub fn linear(&self, layer: ParamId, x: Tensor<2>, weight: Tensor<2>, micro_batch: u64) -> Tensor<2> {
+    pub fn linear(
+        &self,
+        layer: ParamId,
+        x: Tensor<2>,
+        weight: Tensor<2>,
+        micro_batch: u64,
+        at: At<'_>,
+    ) -> Tensor<2> {
+        at.value("weight", &weight);
         let weight = match self.master_weights {
             // A weight is the same in all micro-batches of a step, and rounded the same.
             MasterWeights::Fp32 => self.operand(layer, Role::Weight, weight, 0),
@@ -169,7 +179,9 @@ impl Quant {
             }
             MasterWeights::None => self.plain_operand(weight),
         };
+        let weight = Operand { values: at.point("rounded weight", weight.values), ..weight };
         let x = self.operand(layer, Role::Activation, x, micro_batch);
+        let x = Operand { values: at.point("rounded input", x.values), ..x };
         let grad = self.site(layer, Role::Grad);
         let rounding = match grad {
             Some((id, site)) => {
@@ -179,7 +191,9 @@ impl Quant {
             None if self.precision == Precision::Bf16 => Rounding::Bf16,
             None => Rounding::None,
         };
-        let (y, probe) = product::product(x, weight, rounding, self.fast_bf16);
+        let shown = at.probe("rounded gradient", &x.values.device());
+        let (y, probe) = product::product(x, weight, rounding, self.fast_bf16, shown);
+        at.value("product", &y);
         if let (Some((id, _)), Some(probe)) = (grad, probe) {
             self.note(id, Pending::AfterBackward(probe));
         }

@@ -30,7 +30,8 @@ use super::{
 /// The operations, as burn's backends see them.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait ProductOps: FormatOps {
-    /// `x w^T`; the gradients of `words` and `sums` are what rounding the product's gradient saw.
+    /// `x w^T`; the gradients of `words` and `sums` are what rounding the product's gradient saw, that of `shown` is the
+    /// rounded gradient, flat.
     #[fusion(default)]
     fn product(
         x: FloatTensor<Self>,
@@ -39,9 +40,10 @@ pub trait ProductOps: FormatOps {
         w_scales: FloatTensor<Self>,
         words: FloatTensor<Self>,
         sums: FloatTensor<Self>,
+        shown: FloatTensor<Self>,
         layer: Arc<Layer>,
     ) -> FloatTensor<Self> {
-        let _ = (words, sums);
+        let _ = (words, sums, shown);
         let [x_narrow, w_narrow, _] = layer.narrow;
         let (x, w) = (Factor::new(x, x_scales, x_narrow), Factor::new(w, w_scales, w_narrow));
         multiply::<Self>(x, w.transposed())
@@ -189,14 +191,19 @@ fn multiply<B: ProductOps>(a: Factor<B>, b: Factor<B>) -> FloatTensor<B> {
 #[derive(Debug)]
 struct ProductBackward;
 
-impl<B: ProductOps> Backward<B, 4> for ProductBackward {
+impl<B: ProductOps> Backward<B, 5> for ProductBackward {
     /// Kept operands, their scales, the layer.
     type State = ([FloatTensor<B>; 2], [FloatTensor<B>; 2], Arc<Layer>);
 
-    fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Self::State, 5>, grads: &mut Gradients, _: &mut Checkpointer) {
         let ([x, w], [x_scales, w_scales], layer) = ops.state;
-        let [x_parent, w_parent, words_parent, sums_parent] = ops.parents;
+        let [x_parent, w_parent, words_parent, sums_parent, shown_parent] = ops.parents;
         let (grad, statistics) = round_gradient::<B>(grads.consume::<B>(&ops.node), &layer);
+        if let Some(parent) = shown_parent {
+            let rounded = grad.clone().wide();
+            let flat = Shape::from([rounded.shape().num_elements()]);
+            grads.register::<B>(parent.id, B::float_reshape(rounded, flat));
+        }
         let kept = |kept: FloatTensor<B>, scales: FloatTensor<B>, index: usize| {
             if layer.narrow[index] {
                 return Factor { matrix: kept, scales, narrow: true };
@@ -286,11 +293,12 @@ impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
         w_scales: FloatTensor<Self>,
         words: FloatTensor<Self>,
         sums: FloatTensor<Self>,
+        shown: FloatTensor<Self>,
         layer: Arc<Layer>,
     ) -> FloatTensor<Self> {
-        let nodes = [x.node(), w.node(), words.node(), sums.node()];
+        let nodes = [x.node(), w.node(), words.node(), sums.node(), shown.node()];
         let [x, w, x_scales, w_scales] = [x, w, x_scales, w_scales].map(|tensor| tensor.into_primitive());
-        let prep = <ProductBackward as Backward<B, 4>>::prepare::<C>(ProductBackward, nodes);
+        let prep = <ProductBackward as Backward<B, 5>>::prepare::<C>(ProductBackward, nodes);
         let x = Factor::<B>::new(x, x_scales.clone(), layer.narrow[0]);
         let w = Factor::<B>::new(w, w_scales.clone(), layer.narrow[1]);
         let y = multiply::<B>(x.clone(), w.clone().transposed());

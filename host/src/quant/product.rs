@@ -71,10 +71,17 @@ impl Probe {
     }
 }
 
-/// `x w^T`, and where to find what rounding its gradient saw. `fast_bf16`: whether the device multiplies bf16 fast.
+/// `x w^T`, and where to find what rounding its gradient saw. `fast_bf16`: whether the device multiplies bf16 fast;
+/// `shown`: a leaf whose gradient becomes the rounded gradient, flat.
 /// Shapes: `x` `[tokens, in]`, `w` `[out, in]`, result `[tokens, out]`.
 #[must_use]
-pub fn product(x: Operand, w: Operand, gradient: Rounding, fast_bf16: bool) -> (Tensor<2>, Option<Probe>) {
+pub fn product(
+    x: Operand,
+    w: Operand,
+    gradient: Rounding,
+    fast_bf16: bool,
+    shown: Option<Tensor<1>>,
+) -> (Tensor<2>, Option<Probe>) {
     let device = x.values.device();
     let rounds = match &gradient {
         Rounding::Format(call, _) if device.is_autodiff() => Some(call.clone()),
@@ -100,6 +107,7 @@ pub fn product(x: Operand, w: Operand, gradient: Rounding, fast_bf16: bool) -> (
         w.scales.into_dispatch(),
         words.clone().into_dispatch(),
         sums.clone().into_dispatch(),
+        shown.unwrap_or_else(|| zero(&device)).into_dispatch(),
         Arc::new(Layer { forms: [x.form, w.form], gradient, narrow }),
     );
     (Tensor::from_dispatch(y), rounds.map(|call| Probe { call, elements, words, sums }))

@@ -2,11 +2,14 @@
 //!
 //! [`mod@run`] is the loop and [`mod@step`] a step, in time order; [`trainer`] computes losses, gradients and updates and
 //! decides nothing; [`reading`], [`schedule`], [`clip`] and [`update`] are the phases; [`outlets`] is where a run's rows and
-//! events go. [`replay`] drives the same trainer along a recorded trajectory.
+//! events go. [`provenance`] finds where a step stopped being finite. [`replay`] drives the same trainer along a recorded
+//! trajectory, [`lockstep`] two runs beside each other.
 
 pub mod clip;
 pub mod interrupt;
+pub mod lockstep;
 pub mod outlets;
+pub mod provenance;
 pub mod reading;
 pub mod replay;
 pub mod run;

@@ -155,7 +155,8 @@ impl Recording {
         for (step, recorded) in self.steps.iter().enumerate() {
             self.check_batch(step, recorded, batches)?;
             let micro = recorded.ix.chunks(self.config.batch_size).map(|starts| batches.train_at(starts));
-            let mut step_gradients = trainer.gradients(micro, (step * self.config.grad_accum) as u64)?;
+            let mut step_gradients =
+                trainer.gradients(micro, (step * self.config.grad_accum) as u64, None)?;
             if step == 0 {
                 let values: Result<Vec<_>, _> =
                     step_gradients.grads.iter().map(|grad| params::read_f32(grad.clone())).collect();

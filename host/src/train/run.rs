@@ -9,9 +9,9 @@ use std::{
 use altgrad_plugin_api::{AlertLevel, RunOutcome};
 use serde_json::{Value, json};
 
-use super::{interrupt, outlets::Outlets, step};
+use super::{interrupt, outlets::Outlets, provenance::Provenance, step};
 use crate::{
-    alerts::{Alert, Alerts},
+    alerts::{Alert, Alerts, Kind},
     cli::progress::Progress,
     diagnostic::Diagnostic,
     events::{Event, unix_s},
@@ -117,6 +117,7 @@ fn steps(
 ) -> Result<(), Diagnostic> {
     let last = plan.config.train.max_steps.min(stop_after.unwrap_or(u64::MAX));
     let tokens = plan.tokens_per_step();
+    let mut origin = None;
     for step in 0..last {
         let mut record = MetricRecord::new(step);
         plan.trainer.quant.begin_step(step);
@@ -125,12 +126,12 @@ fn steps(
         if evaluated {
             metrics::train::record_validation(&mut record, validate(plan)?);
         }
-        let (loss, elapsed) = step::step(plan, step, &mut record)?;
+        let (loss, elapsed) = step::step(plan, step, &mut record, &mut origin, None)?;
         report.steps = step + 1;
         report.final_loss = Some(loss);
         report.tokens += tokens;
         report.training_time += elapsed;
-        watch(&record, started, outlets, report);
+        watch(&record, origin.as_ref(), started, outlets, report);
         outlets.row(record);
         outlets.progress.step(step + 1, last, loss, report);
         outlets.show_faults();
@@ -139,7 +140,7 @@ fn steps(
             let _ = write_status(plan, folder, "running", report, None);
         }
         if report.alerts.run_is_lost() {
-            return Err(lost(step, plan.config.alerts.nan_patience));
+            return Err(lost(step, plan.config.alerts.nan_patience, origin.as_ref()));
         }
         if interrupt::requested() {
             report.interrupted = true;
@@ -151,11 +152,17 @@ fn steps(
 }
 
 /// Looks at a record and says what it gives rise to.
-fn watch(record: &MetricRecord, started: Instant, outlets: &mut Outlets<'_>, report: &mut Report) {
+fn watch(
+    record: &MetricRecord,
+    origin: Option<&Provenance>,
+    started: Instant,
+    outlets: &mut Outlets<'_>,
+    report: &mut Report,
+) {
     let known = report.alerts.best();
     for alert in report.alerts.see(record, started.elapsed()) {
         if alert.kind.is_anomaly() {
-            anomaly(alert, outlets);
+            anomaly(alert, origin, outlets);
         } else {
             outlets.alert(alert.into());
         }
@@ -167,15 +174,24 @@ fn watch(record: &MetricRecord, started: Instant, outlets: &mut Outlets<'_>, rep
     }
 }
 
-/// What happens when the training goes wrong in a way whose state is worth a later look.
-fn anomaly(alert: Alert, outlets: &mut Outlets<'_>) {
-    outlets.alert(alert.into());
+/// What happens when the training goes wrong in a way whose state is worth a later look: the alert says where numbers
+/// stopped being finite, if they did.
+fn anomaly(alert: Alert, origin: Option<&Provenance>, outlets: &mut Outlets<'_>) {
+    let origin = origin.filter(|_| matches!(alert.kind, Kind::NanLoss | Kind::NanGrad));
+    let mut event = Event::from(alert);
+    if let Some((step, first)) = origin.and_then(|origin| Some((origin.step, origin.first()?))) {
+        event.text = format!("{}; it began at step {step} in {first}", event.text);
+        event.place = Some(first.place.to_string());
+    }
+    outlets.alert(event);
 }
 
 /// A run without a number for too long.
-fn lost(step: u64, patience: u64) -> Diagnostic {
-    let message =
-        format!("loss or gradients were NaN or infinite for {patience} steps, the last one step {step}");
+fn lost(step: u64, patience: u64, origin: Option<&Provenance>) -> Diagnostic {
+    let origin = origin.map_or_else(String::new, |origin| format!("; {origin}"));
+    let message = format!(
+        "loss or gradients were NaN or infinite for {patience} steps, the last one step {step}{origin}"
+    );
     Diagnostic::run(message)
         .at(format!("step {step}"))
         .hint("lower train.lr, or compare with an unquantized run; metrics up to here are kept")
@@ -212,7 +228,7 @@ fn close_weights(
     report.final_val_loss = Some(loss);
     let mut record = MetricRecord::new(report.steps);
     metrics::train::record_validation(&mut record, loss);
-    watch(&record, started, outlets, report);
+    watch(&record, None, started, outlets, report);
     weights::write(&folder.path().join(WEIGHTS), &plan.trainer.params.layout, &plan.trainer.weights()?)
 }
 

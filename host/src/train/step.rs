@@ -2,15 +2,21 @@
 
 use std::time::Instant;
 
-use super::{clip, reading::Reading};
+use super::{
+    clip,
+    provenance::{self, Provenance},
+    reading::Reading,
+};
 use crate::{
     diagnostic::Diagnostic,
     metrics::{self, MetricRecord},
     plan::Plan,
+    trace::Trace,
 };
 
 /// Does step number `step` and records its metrics; returns the loss of its batch before the update, nats per token,
-/// and the time it took.
+/// and the time it took. `origin` is where the last step stopped being finite; at the first such step it is found, later
+/// ones keep it, and a finite step clears it. A `trace` is shown the tensors of both passes.
 ///
 /// # Errors
 /// A plugin or the device failed.
@@ -18,6 +24,8 @@ pub fn step(
     plan: &mut Plan,
     step: u64,
     record: &mut MetricRecord,
+    origin: &mut Option<Provenance>,
+    trace: Option<&Trace>,
 ) -> Result<(f64, std::time::Duration), Diagnostic> {
     let started = Instant::now();
     let config = &plan.config;
@@ -26,9 +34,14 @@ pub fn step(
     let batches = || (0..accum).map(|index| plan.batches.train(first + index as u64));
     let (shadowed, measured) = (due(config.shadow.every, step), due(config.metrics.every, step));
 
-    let mut gradients = plan.trainer.gradients(batches(), first)?;
+    let mut gradients = plan.trainer.gradients(batches(), first, trace)?;
     let shadow = shadowed.then(|| plan.trainer.shadow_gradients(batches(), first)).transpose()?;
     let reading = Reading::of(&plan.trainer.quant, &gradients, shadow.as_deref())?;
+    if provenance::is_finite(&reading) {
+        *origin = None;
+    } else if origin.is_none() {
+        *origin = Some(provenance::find(&plan.trainer, step, batches(), first)?);
+    }
     let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.train.grad_clip);
     let lr = plan.schedule.lr(step);
     let updates = plan.trainer.update(gradients.grads, &reading.seen, lr, measured)?;

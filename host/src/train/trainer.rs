@@ -9,6 +9,7 @@ use crate::{
     metrics::updates::Update,
     model::{Dropout, Forward, Gpt, Params, params},
     quant::{Quant, Seen},
+    trace::{Phase, Place, Trace},
 };
 
 /// Everything a step reads and writes.
@@ -38,7 +39,8 @@ pub struct Gradients {
 
 impl Trainer {
     /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first of
-    /// them. Reads nothing back; what rounding saw waits in the quantizer.
+    /// them. Reads nothing back; what rounding saw waits in the quantizer. A `trace` is shown all tensors and changes
+    /// none.
     ///
     /// # Errors
     /// A parameter got no gradient.
@@ -46,8 +48,9 @@ impl Trainer {
         &self,
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
+        trace: Option<&Trace>,
     ) -> Result<Gradients, Diagnostic> {
-        self.backward(&self.quant, batches, first_micro_batch)
+        self.backward(&self.quant, batches, first_micro_batch, trace)
     }
 
     /// The gradients the same step would have without rounding: same parameters, batches and dropout. Touches nothing.
@@ -59,7 +62,7 @@ impl Trainer {
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
-        Ok(self.backward(&Quant::off(), batches, first_micro_batch)?.grads)
+        Ok(self.backward(&Quant::off(), batches, first_micro_batch, None)?.grads)
     }
 
     /// Losses and mean gradients of some micro-batches, rounding as `quant` says.
@@ -68,6 +71,7 @@ impl Trainer {
         quant: &Quant,
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
+        trace: Option<&Trace>,
     ) -> Result<Gradients, Diagnostic> {
         let share = 1.0 / batches.len() as f32;
         let mut losses = Vec::with_capacity(batches.len());
@@ -86,11 +90,15 @@ impl Trainer {
                 quant,
                 micro_batch: index as u64,
                 dropout,
+                trace,
             };
             // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
             let scaled = self.gpt.loss(&pass, &batch).mul_scalar(share);
             let tape = scaled.backward();
             quant.collect(&tape);
+            if let Some(trace) = trace {
+                trace.collect(&tape, index as u64);
+            }
             let grads = weights.iter().zip(&self.params.layout.specs).map(|(weight, spec)| {
                 weight.grad(&tape).ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))
             });
@@ -101,6 +109,11 @@ impl Trainer {
                 sums.into_iter().zip(grads).map(|(a, b)| a + b).collect()
             };
             losses.push(scaled.inner());
+        }
+        if let Some(trace) = trace {
+            for (spec, grad) in self.params.layout.specs.iter().zip(&sums) {
+                trace.add(Place::of_parameter(Phase::Backward, &spec.name, "gradient"), grad.clone());
+            }
         }
         Ok(Gradients { losses, grads: sums })
     }
@@ -118,6 +131,7 @@ impl Trainer {
                 quant: &self.quant,
                 micro_batch: 0,
                 dropout: Dropout::off(),
+                trace: None,
             };
             sum += f64::from(params::read_f32(self.gpt.loss(&pass, &batch))?[0]);
             count += 1;

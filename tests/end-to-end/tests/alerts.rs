@@ -131,7 +131,12 @@ fn a_loss_that_stays_nan_ends_the_run_after_the_patience_it_was_given() {
     let losses = of_kind(&all, "nan_loss");
     assert!(!losses.is_empty() && losses.iter().all(|event| event["level"] == "error"), "{all:?}");
     let gradients = of_kind(&all, "nan_grad");
-    assert!(gradients[0]["place"].as_str().unwrap().starts_with("grad_norm_l2/"), "{all:?}");
+    // Both name the tensor it began with, not the sums that show it.
+    assert!(
+        gradients[0]["text"].as_str().unwrap().contains("`grad_norm_l2/wte.weight`; it began at step 1 in ")
+    );
+    assert_eq!(gradients[0]["place"], "h.0.mlp, gradient of residual", "{all:?}");
+    assert_eq!(losses[0]["place"], gradients[0]["place"], "{all:?}");
     assert!(outcome.stderr.contains("(nan_loss): the training loss is NaN"), "{}", outcome.stderr);
     let status = status(&bench, "out");
     assert_eq!((status["status"].as_str(), status["diverged"].as_bool()), (Some("failed"), Some(true)));
