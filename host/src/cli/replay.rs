@@ -15,7 +15,7 @@ use crate::{
     train::{
         Trainer,
         replay::{self, RecordedConfig, Recording},
-        update::OptimizerRun,
+        update::{Groups, OptimizerRun},
     },
 };
 
@@ -129,7 +129,7 @@ fn prepare(
     };
     let layout = Layout::new(&shape);
     let values = weights::read(&args.init, &layout)?;
-    let optimizer = OptimizerRun::new(adamw(&registry, config)?, &layout)?;
+    let optimizer = OptimizerRun::new(Groups::one(adamw(&registry, config)?, &layout), &layout)?;
     let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
     let params = Params { layout, values };
     let quant = Quant::off();

@@ -230,6 +230,9 @@ impl Default for TrainSection {
 pub struct OptimizerSection {
     /// Name of a loaded optimizer. `adamw` is the baseline of every comparison.
     pub name: String,
+    /// Parameters that are treated otherwise: rules in order, a later one that matches a parameter replaces earlier ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group: Vec<OptimizerGroup>,
     /// The rest of the table, for the plugin to check.
     #[serde(flatten)]
     pub settings: toml::Table,
@@ -237,8 +240,26 @@ pub struct OptimizerSection {
 
 impl Default for OptimizerSection {
     fn default() -> Self {
-        Self { name: "adamw".to_owned(), settings: toml::Table::new() }
+        Self { name: "adamw".to_owned(), group: Vec::new(), settings: toml::Table::new() }
     }
+}
+
+/// One `[[optimizer.group]]`: parameters whose name it matches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OptimizerGroup {
+    /// Glob pattern on parameters' names, such as `*.ln_*` or `wte.weight`.
+    #[serde(rename = "match")]
+    pub pattern: String,
+    /// The schedule's learning rate is multiplied by this; 0 or more, 0 freezes what only the learning rate moves.
+    #[serde(default = "one")]
+    pub lr_scale: f64,
+    /// The rest of the table: options of the optimizer, over those of `[optimizer]`.
+    #[serde(flatten)]
+    pub settings: toml::Table,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// `[quant]`: what the linear layers round. Formats are written like `E5M2` or `E3M4:ieee`.

@@ -207,6 +207,10 @@ fn only_with(key: &str, schedule: ScheduleChoice, owner: ScheduleChoice) -> Rule
 
 fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
     let mut rules = vec![not_empty("optimizer.name", &config.optimizer.name)];
+    for (index, group) in config.optimizer.group.iter().enumerate() {
+        rules.push(not_empty(&format!("optimizer.group.{index}.match"), &group.pattern));
+        rules.push(not_negative(&format!("optimizer.group.{index}.lr_scale"), group.lr_scale));
+    }
     rules.extend(
         config
             .sink

@@ -3,6 +3,7 @@
 //! The last place that says no: after it, only the machine can fail. It writes nothing.
 
 mod computed;
+mod groups;
 mod quant;
 
 use std::{collections::BTreeSet, path::Path};
@@ -16,7 +17,7 @@ use crate::{
     metrics::{self, Measured, MetricName},
     model::{Gpt, GptShape, Layout, Params, params, weights},
     plugins::{
-        OptimizerPlugin, Registry, SinkPlugin,
+        Registry, SinkPlugin,
         instance::{KeyedDiagnostic, OptionTable},
     },
     train::{Trainer, schedule::Schedule, update::OptimizerRun},
@@ -57,17 +58,12 @@ impl Plan {
             tracing::warn!("{}: {}", refusal.place.as_deref().unwrap_or_default(), refusal.message);
         }
         let placed = |(key, error): KeyedDiagnostic| place(error, source, &key);
-        let optimizer = OptimizerPlugin::make(
-            &registry,
-            &config.optimizer.name,
-            OptionTable { key: "optimizer", values: &config.optimizer.settings },
-        )
-        .map_err(placed)?;
         let sinks = make_sinks(&registry, &config).map_err(placed)?;
         let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
         memory::check(&config, &shape).map_err(|error| place(error, source, "model"))?;
         let layout = Layout::new(&shape);
+        let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
         let quant = quant::quant(&config, &registry, &device, &layout).map_err(placed)?;
         let metrics = metrics::names(Measured {
             layout: &layout,
@@ -76,7 +72,7 @@ impl Plan {
             shadow: config.shadow.every > 0,
         });
         let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
-        let identities = sinks.iter().map(|sink| &sink.identity).chain(formats).chain([&optimizer.identity]);
+        let identities = sinks.iter().map(|sink| &sink.identity).chain(formats).chain([optimizer.identity()]);
         let used = identities.map(|identity| identity.library.clone()).collect();
         let optimizer = OptimizerRun::new(optimizer, &layout)?;
         let params =

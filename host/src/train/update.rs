@@ -9,13 +9,50 @@ use crate::{
     diagnostic::Diagnostic,
     metrics::updates::{Step, Update},
     model::{Layout, Params, layout::ParamId, params},
-    plugins::{OptimizerPlugin, instance::ParamUpdate},
+    plugins::{
+        OptimizerPlugin,
+        instance::{Identity, ParamUpdate},
+    },
     quant::{Quant, Seen},
 };
 
+/// The instances of a run's optimizer, and which of them updates a parameter.
+pub struct Groups {
+    plugins: Vec<OptimizerPlugin>,
+    /// By parameter: the instance, and what the learning rate is multiplied by.
+    of: Vec<(usize, f64)>,
+}
+
+impl Groups {
+    /// One instance for all parameters.
+    #[must_use]
+    pub fn one(plugin: OptimizerPlugin, layout: &Layout) -> Self {
+        Self { plugins: vec![plugin], of: vec![(0, 1.0); layout.specs.len()] }
+    }
+
+    /// Another instance for some parameters.
+    pub fn add(&mut self, plugin: OptimizerPlugin, lr_scale: f64, members: &[ParamId]) {
+        self.plugins.push(plugin);
+        for &id in members {
+            self.of[id] = (self.plugins.len() - 1, lr_scale);
+        }
+    }
+
+    /// What the optimizer is called and where it comes from.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.plugins[0].identity
+    }
+
+    fn of(&self, id: ParamId) -> (&OptimizerPlugin, f64) {
+        let (plugin, lr_scale) = self.of[id];
+        (&self.plugins[plugin], lr_scale)
+    }
+}
+
 /// An optimizer and its states.
 pub struct OptimizerRun {
-    plugin: OptimizerPlugin,
+    groups: Groups,
     /// `[parameter][state][element]`.
     states: Vec<Vec<Vec<f32>>>,
     /// Updates done.
@@ -27,9 +64,10 @@ impl OptimizerRun {
     ///
     /// # Errors
     /// The plugin failed, or wants a state of a type the host does not have.
-    pub fn new(plugin: OptimizerPlugin, layout: &Layout) -> Result<Self, Diagnostic> {
+    pub fn new(groups: Groups, layout: &Layout) -> Result<Self, Diagnostic> {
         let mut states = Vec::with_capacity(layout.specs.len());
-        for spec in &layout.specs {
+        for (id, spec) in layout.specs.iter().enumerate() {
+            let (plugin, _) = groups.of(id);
             let mut buffers = Vec::new();
             for state in plugin.states(&spec.name, &extents(&spec.shape))? {
                 if state.dtype != DType::F32 {
@@ -43,7 +81,7 @@ impl OptimizerRun {
             }
             states.push(buffers);
         }
-        Ok(Self { plugin, states, updates: 0 })
+        Ok(Self { groups, states, updates: 0 })
     }
 
     /// Updates all parameters in place, after a pass with `quant` that saw `seen`: the scales it used are the grids
@@ -65,22 +103,22 @@ impl OptimizerRun {
         // Before the scales move on.
         let stored: Vec<_> = (0..grads.len()).map(|id| quant.stored(id, seen)).collect();
         quant.record(seen);
-        let scalars = StepScalars { lr, update: self.updates };
         for (id, (grad, states)) in grads.into_iter().zip(&mut self.states).enumerate() {
             let spec = &params.layout.specs[id];
+            let (plugin, lr_scale) = self.groups.of(id);
             let device = params.values[id].device();
             // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
             let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
             let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
             let before = measure.then(|| param.clone());
             let stored = stored[id];
-            let result = self.plugin.step(ParamUpdate {
+            let result = plugin.step(ParamUpdate {
                 name: &spec.name,
                 shape: &extents(&spec.shape),
                 param: &mut param,
                 grad: &grad,
                 states: states.iter_mut().map(Vec::as_mut_slice).collect(),
-                scalars,
+                scalars: StepScalars { lr: lr * lr_scale, update: self.updates },
                 grid: stored.map(|(format, scale)| (&format.spec, scale)),
             });
             let value = params::flat(param, &device);
