@@ -89,25 +89,41 @@ impl Bench {
     fn round(&self, rule: &Rule, x: &[f32], width: usize) -> (Vec<f64>, Vec<bool>) {
         let values = self.values(rule.format);
         let max = values.last().unwrap().0 as f32;
-        let (row, group) = match rule.scaling {
-            Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => (width, group),
-            _ => (x.len(), x.len()),
-        };
-        let groups = x.chunks(row).flat_map(|row| row.chunks(group)).map(|x| {
-            let scale = reference_scale(rule, x, max);
-            let rounded = x.iter().map(|&x| {
-                let nearest = nearest(&values, f64::from(x * scale)) as f32 * (1.0 / scale);
-                let passes = match rule.ste {
-                    Ste::Identity => true,
-                    Ste::Clipped => (x * scale).abs() <= max * (1.0 + 1e-6),
-                    Ste::Relu => x > 0.0,
-                };
-                (f64::from(nearest), passes)
-            });
-            rounded.collect::<Vec<_>>()
+        let rounded = x.iter().zip(reference_scales(rule, x, width, max)).map(|(&x, scale)| {
+            let nearest = nearest(&values, f64::from(x * scale)) as f32 * (1.0 / scale);
+            let passes = match rule.ste {
+                Ste::Identity => true,
+                Ste::Clipped => (x * scale).abs() <= max * (1.0 + 1e-6),
+                Ste::Relu => x > 0.0,
+            };
+            (f64::from(nearest), passes)
         });
-        groups.flatten().unzip()
+        rounded.unzip()
     }
+
+    /// How often each code occurs.
+    fn codes(&self, rule: &Rule, x: &[f32], width: usize) -> Vec<u64> {
+        let values = self.values(rule.format);
+        let max = values.last().unwrap().0 as f32;
+        let mut counts = vec![0; 256];
+        for (&x, scale) in x.iter().zip(reference_scales(rule, x, width, max)) {
+            let nearest = nearest(&values, f64::from(x * scale));
+            // Zero has a code of either sign.
+            let of_sign = |v: &&(f64, usize)| v.0 == nearest && v.0.is_sign_negative() == (x < 0.0);
+            counts[values.iter().find(of_sign).unwrap().1] += 1;
+        }
+        counts
+    }
+}
+
+/// The scale of each element.
+fn reference_scales(rule: &Rule, x: &[f32], width: usize, max: f32) -> Vec<f32> {
+    let (row, group) = match rule.scaling {
+        Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => (width, group),
+        _ => (x.len(), x.len()),
+    };
+    let groups = x.chunks(row).flat_map(|row| row.chunks(group));
+    groups.flat_map(|x| vec![reference_scale(rule, x, max); x.len()]).collect()
 }
 
 fn reference_scale(rule: &Rule, x: &[f32], max: f32) -> f32 {
@@ -166,16 +182,18 @@ fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.try_into_data().unwrap().try_into_vec().unwrap()
 }
 
-/// Forward and backward of one layer, compared, also as a device that multiplies bf16 fast does it, where bf16 is to be
-/// had; returns what the sites saw.
+/// Forward and backward of one layer, compared: also watched, with the distributions, and also as a device that
+/// multiplies bf16 fast does it, where bf16 is to be had. Returns what the sites saw.
 fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<Seen>> {
     if bench.device.label != "wgpu" {
-        check_products(bench, rules, true);
+        check_once(bench, rules, false, true);
     }
-    check_products(bench, rules, false)
+    let seen = check_once(bench, rules, false, false);
+    assert_eq!(check_once(bench, rules, true, false), seen, "watching changes what is seen");
+    seen
 }
 
-fn check_products(bench: &Bench, rules: &[(Role, Rule)], fast_bf16: bool) -> Vec<Option<Seen>> {
+fn check_once(bench: &Bench, rules: &[(Role, Rule)], watched: bool, fast_bf16: bool) -> Vec<Option<Seen>> {
     let what = format!(
         "{} fast bf16 {fast_bf16} {:?}",
         bench.device.label,
@@ -183,7 +201,10 @@ fn check_products(bench: &Bench, rules: &[(Role, Rule)], fast_bf16: bool) -> Vec
     );
     let (x, w, g) = (data(TOKENS * INPUTS, 1), data(OUTPUTS * INPUTS, 2), data(TOKENS * OUTPUTS, 3));
     let sites = rules.iter().map(|(role, rule)| (LAYER, bench.site(*role, rule))).collect();
-    let quant = Quant::new(sites, MasterWeights::Fp32, Precision::Fp32, 0).with_fast_bf16(fast_bf16);
+    let mut quant = Quant::new(sites, MasterWeights::Fp32, Precision::Fp32, 0).with_fast_bf16(fast_bf16);
+    if watched {
+        quant.watch();
+    }
     let tensor = |values: &[f32], shape: [usize; 2]| {
         Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &bench.device.tensors)
     };
@@ -195,6 +216,17 @@ fn check_products(bench: &Bench, rules: &[(Role, Rule)], fast_bf16: bool) -> Vec
     let tape = loss.backward();
     quant.collect(&tape);
     let seen = quant.read().unwrap();
+    let distributions = quant.take_watched();
+    assert_eq!(distributions.len(), if watched { rules.len() } else { 0 });
+    for ((role, rule), distribution) in rules.iter().zip(distributions) {
+        let (values, width) = match role {
+            Role::Weight => (&w, INPUTS),
+            Role::Activation => (&x, INPUTS),
+            Role::Grad => (&g, OUTPUTS),
+        };
+        assert_eq!(distribution.codes, bench.codes(rule, values, width), "{what}: codes of {role:?}");
+        assert_eq!(distribution.powers.count, values.len() as f64, "{what}");
+    }
 
     let rounded = |role, values: &[f32], width| match rules.iter().find(|(r, _)| *r == role) {
         Some((_, rule)) => bench.round(rule, values, width),

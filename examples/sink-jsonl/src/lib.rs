@@ -1,4 +1,5 @@
-//! A sink in one file: `metrics.jsonl` in the run folder, one JSON object a step.
+//! A sink in one source file: `metrics.jsonl` in the run folder, one JSON object a step, and `histograms.jsonl`, one a
+//! distribution.
 //!
 //! A missing metric is a missing key; NaN and infinities, which JSON lacks, become strings. Writes go straight to
 //! the file, so a row is there when `log` returns. A bigger example is `plugins/sinks/csv`.
@@ -9,13 +10,41 @@ use std::{
     path::Path,
 };
 
-use altgrad_plugin_api::{Config, Descriptor, ErrorKind, Metric, PluginError, RunInfo, RunOutcome, Sink};
-use serde_json::{Map, Value};
+use altgrad_plugin_api::{
+    Config, Descriptor, ErrorKind, Histogram, Metric, PluginError, RunInfo, RunOutcome, Sink,
+};
+use serde_json::{Map, Value, json};
 
-/// The file of an open run.
+/// The files of an open run.
 #[derive(Debug)]
 pub struct JsonLines {
-    file: Option<File>,
+    files: Option<Files>,
+}
+
+#[derive(Debug)]
+struct Files {
+    metrics: File,
+    histograms: File,
+}
+
+impl JsonLines {
+    fn files(&mut self) -> Result<&mut Files, PluginError> {
+        self.files.as_mut().ok_or_else(|| PluginError::new(ErrorKind::OTHER, "jsonl is not open"))
+    }
+}
+
+/// Begins a file of the run folder; a resumed run keeps the lines of steps before `resume_step`.
+fn begin(path: &Path, resume_step: Option<u64>) -> Result<File, PluginError> {
+    let mut kept = String::new();
+    if let Some(resume_step) = resume_step
+        && path.exists()
+    {
+        let text = fs::read_to_string(path)?;
+        kept.extend(text.split_inclusive('\n').filter(|line| is_before(line, resume_step)));
+    }
+    let mut file = File::create(path)?;
+    file.write_all(kept.as_bytes())?;
+    Ok(file)
 }
 
 /// Whether a line of an interrupted run belongs to a step before `resume_step`; a torn line belongs to none.
@@ -35,34 +64,35 @@ impl Sink for JsonLines {
     }
 
     fn new(_: &Config) -> Result<Self, PluginError> {
-        Ok(Self { file: None })
+        Ok(Self { files: None })
     }
 
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
-        let path = Path::new(run.folder.as_str()).join("metrics.jsonl");
-        let mut kept = String::new();
-        if let Some(resume_step) = run.resume_step.into_option()
-            && path.exists()
-        {
-            let text = fs::read_to_string(&path)?;
-            kept.extend(text.split_inclusive('\n').filter(|line| is_before(line, resume_step)));
-        }
-        let mut file = File::create(path)?;
-        file.write_all(kept.as_bytes())?;
-        self.file = Some(file);
+        let begin = |name| begin(&Path::new(run.folder.as_str()).join(name), run.resume_step.into_option());
+        self.files = Some(Files { metrics: begin("metrics.jsonl")?, histograms: begin("histograms.jsonl")? });
         Ok(())
     }
 
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
-        let file =
-            self.file.as_mut().ok_or_else(|| PluginError::new(ErrorKind::OTHER, "jsonl is not open"))?;
+        let file = &mut self.files()?.metrics;
         let mut row = Map::from_iter([("step".to_string(), Value::from(step))]);
         row.extend(metrics.iter().map(|metric| (metric.name.name.to_string(), value(metric.value))));
         Ok(writeln!(file, "{}", Value::Object(row))?)
     }
 
+    fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), PluginError> {
+        let Histogram { name, edges, counts } = histogram;
+        let line = json!({
+            "step": step,
+            "name": name.as_str(),
+            "edges": edges.as_slice(),
+            "counts": counts.as_slice(),
+        });
+        Ok(writeln!(self.files()?.histograms, "{line}")?)
+    }
+
     fn finish(&mut self, _: RunOutcome) -> Result<(), PluginError> {
-        self.file = None;
+        self.files = None;
         Ok(())
     }
 }
@@ -90,6 +120,11 @@ mod tests {
             let name = MetricName { name: name.into(), timing: false };
             sink.log(step, &[Metric { name, value }]).unwrap();
         }
+        for &(step, name, _) in rows {
+            let (edges, counts) = ([0.0, 0.5, 1.0], [3, step]);
+            let (edges, counts) = (edges.as_slice().into(), counts.as_slice().into());
+            sink.histogram(step, &Histogram { name: name.into(), edges, counts }).unwrap();
+        }
         fs::read_to_string(folder.join("metrics.jsonl")).unwrap()
     }
 
@@ -103,5 +138,8 @@ mod tests {
         );
         let text = write(folder.path(), Some(1), &[(1, "a", 2.0)]);
         assert_eq!(text, "{\"a\\\"b\":0.1,\"step\":0}\n{\"a\":2.0,\"step\":1}\n");
+        let histograms = fs::read_to_string(folder.path().join("histograms.jsonl")).unwrap();
+        let last = r#"{"counts":[3,1],"edges":[0.0,0.5,1.0],"name":"a","step":1}"#;
+        assert_eq!(histograms.lines().collect::<Vec<_>>()[1..], [last]);
     }
 }

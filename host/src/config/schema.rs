@@ -407,13 +407,24 @@ pub struct ShadowSection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSection {
-    /// Steps between two whose gradients are measured by parameter; 0 = never.
+    /// Steps between two whose gradients and updates are measured by parameter; 0 = never. With 1, the last codes of
+    /// rounded weights are kept, 4 bytes a parameter.
     pub every: u64,
+    /// Steps between two whose distributions are measured: codes and kurtosis of what is rounded, weights beside their
+    /// grids; 0 = never. Such a step costs about two; on a GPU it reads every rounded tensor back. Unless 0, the
+    /// initial weights are kept, 4 bytes a parameter.
+    pub histograms_every: u64,
+    /// Steps between two whose weights' singular values are found; 0 = never. Costs min(m, n)^2 max(m, n) operations a
+    /// matrix: seconds for a small model, many minutes for a large one.
+    pub rank_every: u64,
+    /// Steps in a row with a gradient below 1e-8 after which an element counts as dead, up to 65535; 0 = not counted.
+    /// Unless 0, 2 bytes a parameter are kept.
+    pub dead_neuron_window: u64,
 }
 
 impl Default for MetricsSection {
     fn default() -> Self {
-        Self { every: 1 }
+        Self { every: 1, histograms_every: 100, rank_every: 0, dead_neuron_window: 100 }
     }
 }
 

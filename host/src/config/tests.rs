@@ -75,6 +75,11 @@ patience = 5
 divergence_patience = 0
 nan_patience = 3
 cooldown_s = 0.5
+[metrics]
+every = 2
+histograms_every = 50
+rank_every = 1000
+dead_neuron_window = 65535
 [[sink]]
 name = "csv"
 path = "a.csv"
@@ -97,6 +102,8 @@ fn an_empty_file_is_gpt_tiny_on_lawgen_in_full_precision() {
     assert_eq!((config.train.decay_steps, config.train.cooldown_steps), (Some(500), None));
     assert_eq!(config.optimizer.name, "adamw");
     assert_eq!(config.quant.weight, None);
+    assert_eq!((config.metrics.every, config.metrics.histograms_every), (1, 100));
+    assert_eq!((config.metrics.rank_every, config.metrics.dead_neuron_window), (0, 100));
     assert!(config.sink.is_empty());
 }
 
@@ -116,6 +123,9 @@ fn every_key_arrives() {
     assert_eq!(thresholds, [Threshold::Off, Threshold::Above(0.0), Threshold::Above(20.0)]);
     assert_eq!((alerts.patience, alerts.divergence_patience, alerts.nan_patience), (5, 0, 3));
     assert_eq!((alerts.cooldown_s, alerts.nan_cooldown_s), (0.5, 60.0));
+    let metrics = config.metrics;
+    assert_eq!((metrics.every, metrics.histograms_every), (2, 50));
+    assert_eq!((metrics.rank_every, metrics.dead_neuron_window), (1000, 65535));
     assert_eq!(
         config.sink.iter().filter_map(|sink| sink.settings["path"].as_str()).collect::<Vec<_>>(),
         ["a.csv", "b.csv"]

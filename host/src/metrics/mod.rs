@@ -1,18 +1,27 @@
 //! Metrics: one record a step, names with `/`, missing values absent.
 //!
-//! A family's names and values are made in one file: [`train`], [`gradients`], [`quant`],
-//! [`updates`]. Names and definitions follow the
-//! project's numerics page.
+//! A family's names and values are made in one file: [`train`], [`gradients`], [`dead`], [`quant`], [`codes`],
+//! [`updates`], [`ulps`], [`weights`], [`ranks`]. The [`meter`] measures those of parameters at the optimizer's step.
+//! Names and definitions follow the project's numerics page.
 
+pub mod codes;
+pub mod dead;
 pub mod gradients;
+pub mod meter;
 pub mod ops;
 pub mod quant;
+pub mod ranks;
+pub mod ruler;
+pub mod singular;
+pub mod spectrum;
 pub mod train;
+pub mod ulps;
 pub mod updates;
+pub mod weights;
 
 use std::borrow::Cow;
 
-use crate::{model::Layout, quant::Quant};
+use crate::{config::MetricsSection, model::Layout, quant::Quant};
 
 /// Whether a metric measures the run or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,13 +68,26 @@ pub struct MetricRecord {
     pub step: u64,
     /// Values in the order they were recorded.
     pub values: Vec<(MetricName, f64)>,
+    /// Distributions, on the steps that measure some.
+    pub histograms: Vec<Histogram>,
+}
+
+/// A distribution, as sinks get it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    /// `weights/hist/h.0.attn.c_attn.weight`.
+    pub name: String,
+    /// Edges of the bins, ascending, one more than `counts`.
+    pub edges: Vec<f64>,
+    /// Elements a bin.
+    pub counts: Vec<u64>,
 }
 
 impl MetricRecord {
     /// An empty record.
     #[must_use]
     pub fn new(step: u64) -> Self {
-        Self { step, values: Vec::new() }
+        Self { step, ..Self::default() }
     }
 
     /// Records a value.
@@ -88,8 +110,8 @@ pub struct Measured<'a> {
     pub layout: &'a Layout,
     /// Places where values are rounded.
     pub quant: &'a Quant,
-    /// Whether gradients and updates are measured by parameter.
-    pub parameters: bool,
+    /// How often what is measured.
+    pub config: MetricsSection,
     /// Whether there are shadow steps.
     pub shadow: bool,
 }
@@ -97,13 +119,11 @@ pub struct Measured<'a> {
 /// Every metric a run's rows may carry, in the order to show them.
 #[must_use]
 pub fn names(measured: Measured<'_>) -> Vec<MetricName> {
-    let Measured { layout, quant, parameters, shadow } = measured;
-    let (gradients, updates) = if parameters {
-        (gradients::names(layout), updates::names(layout, quant))
-    } else {
-        (Vec::new(), Vec::new())
-    };
+    let Measured { layout, quant, config, shadow } = measured;
+    let gradients = if config.every > 0 { gradients::names(layout) } else { Vec::new() };
     let fidelity = if shadow { gradients::fidelity_names(layout) } else { Vec::new() };
-    let families = [fidelity, quant::names(quant.sites()), updates, gradients];
+    let codes = if config.histograms_every > 0 { codes::names(quant.sites()) } else { Vec::new() };
+    let meter = meter::names(&config, layout, quant);
+    let families = [fidelity, quant::names(quant.sites()), meter, gradients, codes];
     train::NAMES.into_iter().chain(families.into_iter().flatten()).chain(train::TIMINGS).collect()
 }

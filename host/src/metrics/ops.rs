@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use crate::quant::op::{elements, flex};
 
 /// Gradients smaller than this are dead (NUMERICS section 6).
-const DEAD_BELOW: f32 = 1e-8;
+pub(super) const DEAD_BELOW: f32 = 1e-8;
 /// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 

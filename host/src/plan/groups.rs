@@ -35,7 +35,12 @@ pub(super) fn groups(
         let mut values = section.settings.clone();
         values.extend(group.settings.clone());
         let plugin =
-            OptimizerPlugin::make(registry, &section.name, OptionTable { key: &key, values: &values })?;
+            OptimizerPlugin::make(registry, &section.name, OptionTable { key: &key, values: &values })
+                // A group has no name of its own to point at.
+                .map_err(|(fault, error)| match fault.strip_suffix(".name") {
+                    Some(group) => (format!("{group}.match"), error),
+                    None => (fault, error),
+                })?;
         groups.add(plugin, group.lr_scale, &members);
     }
     Ok(groups)

@@ -14,7 +14,7 @@ use crate::{
     device::ComputeDevice,
     diagnostic::Diagnostic,
     memory,
-    metrics::{self, Measured, MetricName},
+    metrics::{self, Measured, MetricName, meter::Meter},
     model::{Gpt, GptShape, Layout, Params, params, weights},
     plugins::{
         Registry, SinkPlugin,
@@ -43,6 +43,8 @@ pub struct Plan {
     pub sinks: Vec<SinkPlugin>,
     /// Metrics a row may carry.
     pub metrics: Vec<MetricName>,
+    /// Measures parameters.
+    pub meter: Meter,
 }
 
 impl Plan {
@@ -68,12 +70,13 @@ impl Plan {
         let metrics = metrics::names(Measured {
             layout: &layout,
             quant: &quant,
-            parameters: config.metrics.every > 0,
+            config: config.metrics,
             shadow: config.shadow.every > 0,
         });
         let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
         let identities = sinks.iter().map(|sink| &sink.identity).chain(formats).chain([optimizer.identity()]);
         let used = identities.map(|identity| identity.library.clone()).collect();
+        let meter = Meter::new(config.metrics, layout.specs.len());
         let optimizer = OptimizerRun::new(optimizer, &layout)?;
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
@@ -83,7 +86,7 @@ impl Plan {
         trainer.settle();
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
-        Ok(Self { config, registry, used, device, batches, trainer, schedule, sinks, metrics })
+        Ok(Self { config, registry, used, device, batches, trainer, schedule, sinks, metrics, meter })
     }
 
     /// Training tokens of one step.

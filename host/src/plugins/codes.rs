@@ -39,13 +39,26 @@ impl FormatPlugin {
     /// [`Fault::Run`]: NaN in a format without NaN, or the plugin failed.
     pub fn encode(&self, src: &[f32], params: &QuantParams) -> Result<Vec<u16>, Diagnostic> {
         let mut codes = vec![0; src.len()];
+        self.encode_into(src, &mut codes, params)?;
+        Ok(codes)
+    }
+
+    /// The same into `codes`, as long as `src`.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_into(
+        &self,
+        src: &[f32],
+        codes: &mut [u16],
+        params: &QuantParams,
+    ) -> Result<(), Diagnostic> {
         let shape = [src.len() as u64];
         let mut call = || -> Result<(), PluginError> {
-            let (src, codes) = (TensorView::new(src, &shape)?, TensorViewMut::new(&mut codes, &shape)?);
+            let (src, codes) = (TensorView::new(src, &shape)?, TensorViewMut::new(codes, &shape)?);
             self.object.encode(src, codes, params).into_result()
         };
-        call().map_err(|error| self.identity.failure(Fault::Run, &error))?;
-        Ok(codes)
+        call().map_err(|error| self.identity.failure(Fault::Run, &error))
     }
 
     /// The text of a device kernel, if the plugin has one.

@@ -12,7 +12,7 @@ use altgrad_plugin_api::{
         FormatObject, OptimizerObject, SinkObject, StepCall,
         abi_stable::std_types::{ROption, RResult, RSlice, RSliceMut},
     },
-    sink::Metric,
+    sink::{Histogram, Metric},
 };
 
 use super::{LoadedLibrary, Registry};
@@ -315,6 +315,15 @@ impl SinkPlugin {
     /// The plugin failed.
     pub fn alert(&mut self, alert: &Alert<'_>) -> Result<(), Diagnostic> {
         let result = self.object.alert(alert);
+        self.identity.run_failure(result)
+    }
+
+    /// Hands over a distribution.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), Diagnostic> {
+        let result = self.object.histogram(step, histogram);
         self.identity.run_failure(result)
     }
 

@@ -27,7 +27,7 @@ const HOST_WORDS: usize = 16;
 #[derive(Debug)]
 pub struct DeviceFormat {
     plugin: Arc<FormatPlugin>,
-    max_finite: f32,
+    values: ValueGrid,
     /// The value of every code; empty if codes do not say what rounding gives.
     decoded: Vec<f32>,
     #[cfg(feature = "gpu")]
@@ -52,11 +52,10 @@ impl DeviceFormat {
         #[cfg(not(feature = "gpu"))]
         let _ = (device, modes);
         let values = plugin.values()?;
-        let max_finite = values.max_finite();
         let decoded = faithful_codes(&plugin, &values).unwrap_or_default();
         let format = Arc::new(Self {
             plugin,
-            max_finite,
+            values,
             decoded,
             #[cfg(feature = "gpu")]
             kernels,
@@ -73,10 +72,16 @@ impl DeviceFormat {
         &self.plugin
     }
 
+    /// Its values and the geometry between them.
+    #[must_use]
+    pub fn values(&self) -> &ValueGrid {
+        &self.values
+    }
+
     /// The largest finite value.
     #[must_use]
     pub fn max_finite(&self) -> f32 {
-        self.max_finite
+        self.values.max_finite()
     }
 
     /// The value of every code, by code; empty if codes do not give back what rounding gives, as in a format that has
@@ -137,9 +142,12 @@ impl DeviceFormat {
         self.plugin.identity.failure(Fault::Run, error)
     }
 
-    /// Rounds `src` by the CPU function, in parts, on all threads, consecutive elements by each of `scales`: values, and the statistics' words as bit patterns.
-    /// NaN throughout if a part fails.
+    /// Rounds `src` by the CPU function, in parts, on all threads, consecutive elements by each of `scales`: values, and
+    /// the statistics' words as bit patterns. Tells the call's watch, if it has one. NaN throughout if a part fails.
     pub(super) fn on_host(&self, src: &[f32], scales: &[[f32; 2]], call: &Call) -> (Vec<f32>, Vec<f32>) {
+        if let Some(watch) = &call.watch {
+            watch.add_values(src);
+        }
         let mut dst = vec![f32::NAN; src.len()];
         let group = (src.len() / scales.len()).max(1);
         let parts: Vec<Result<QuantStats, Diagnostic>> = src
@@ -150,6 +158,10 @@ impl DeviceFormat {
             .with_min_len((PART / group).max(1))
             .map(|(index, ((src, dst), scales))| self.group_on_host(src, dst, *scales, index * group, call))
             .collect();
+        if let Some(watch) = call.watch.as_ref().filter(|_| call.filling > 0) {
+            let zero = self.plugin.encode(&[0.0], &QuantParams::IDENTITY);
+            watch.leave_out_zeros(call.filling, zero.map_or(0, |codes| usize::from(codes[0])));
+        }
         let mut stats = QuantStats::default();
         for part in parts {
             match part {
@@ -176,7 +188,11 @@ impl DeviceFormat {
             let offset = call.key.offset + (first + index * PART) as u64;
             let key = RandomKey { offset, ..call.key };
             let params = QuantParams { scale, inv_scale, rounding: call.rounding, key };
-            self.plugin.fake_quant(src, dst, &params, &mut [])
+            let Some(watch) = &call.watch else { return self.plugin.fake_quant(src, dst, &params, &mut []) };
+            let mut counters = watch.counters();
+            let stats = self.plugin.fake_quant(src, dst, &params, &mut counters)?;
+            watch.add_codes(&counters);
+            Ok(stats)
         };
         if src.len() <= PART {
             return part((0, (src, dst)));

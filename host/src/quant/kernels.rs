@@ -256,6 +256,9 @@ impl op::FormatOps for CubeBackend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let (format, device, shape) = (&call.format, x.device(), x.shape());
         let Some(kernels) = format.kernels() else { return through_memory(x, scales, &call) };
+        if call.watch.is_some() {
+            watched(x.clone(), scales.clone(), &call);
+        }
         match kernels.fake_quant(format.plugin(), x, scales, &call) {
             Ok([y, words, sums]) => (y, words, sums),
             Err(error) => {
@@ -272,18 +275,34 @@ impl op::FormatOps for CubeBackend {
     }
 }
 
+/// Tells the call's watch what is rounded: reads the tensor back and lets the CPU function count.
+fn watched(x: CubeTensor, scales: CubeTensor, call: &Call) {
+    match both(x, scales) {
+        Ok((x, scales)) => drop(call.format.on_host(&x, op::pairs(&scales), call)),
+        Err(why) => call.format.set_fault(not_read(&why)),
+    }
+}
+
+fn not_read(why: &str) -> Diagnostic {
+    Diagnostic::run(format!("a tensor to be rounded cannot be read back: {why}"))
+}
+
+/// A tensor and its scales, in main memory.
+fn both(x: CubeTensor, scales: CubeTensor) -> Result<(Vec<f32>, Vec<f32>), String> {
+    let read = |x: CubeTensor| download::<CubeBackend>(into_contiguous(x));
+    Ok((read(x)?, read(scales)?))
+}
+
 /// For a format without kernels: to main memory, the CPU function, and back.
 fn through_memory(x: CubeTensor, scales: CubeTensor, call: &Call) -> (CubeTensor, CubeTensor, CubeTensor) {
     let (device, shape) = (x.device(), x.shape());
-    let read = |x: CubeTensor| download::<CubeBackend>(into_contiguous(x));
-    match read(x).and_then(|x| Ok((x, read(scales)?))) {
+    match both(x, scales) {
         Ok((x, scales)) => {
             let (values, words) = call.format.on_host(&x, op::pairs(&scales), call);
             results(&device, shape, values, words, vec![0.0])
         }
         Err(why) => {
-            let fault = format!("a tensor to be rounded cannot be read back: {why}");
-            call.format.set_fault(Diagnostic::run(fault));
+            call.format.set_fault(not_read(&why));
             let [words, sums] = call.format.statistics_shape(0);
             let nan = vec![f32::NAN; shape.num_elements()];
             results(&device, shape, nan, vec![0.0; words], vec![0.0; sums])

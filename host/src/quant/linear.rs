@@ -6,14 +6,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use altgrad_plugin_api::RandomKey;
 use burn::tensor::{Gradients as Tape, Tensor};
 
 use super::{
-    Seen, Unread,
+    Call, Distribution, Seen, Unread, Watch,
     keep::Form,
     op::{self, Rounded},
     product::{self, Operand, Probe, Rounding},
@@ -44,6 +44,8 @@ pub struct Quant {
     fast_bf16: bool,
     seed: u64,
     step: u64,
+    /// One a site while distributions are watched, else empty.
+    watches: Vec<Arc<Watch>>,
     /// Calls of passes since the last reading.
     pending: Mutex<Vec<(SiteId, Pending)>>,
     /// Calls of [`Self::settle`] since the last reading of a training step.
@@ -175,6 +177,7 @@ impl Quant {
             // A weight is the same in all micro-batches of a step, and rounded the same.
             MasterWeights::Fp32 => self.operand(layer, Role::Weight, weight, 0),
             MasterWeights::None if self.site(layer, Role::Weight).is_some() => {
+                self.show_settled(layer, &weight);
                 Operand::plain(weight, Form::F32)
             }
             MasterWeights::None => self.plain_operand(weight),
@@ -185,8 +188,9 @@ impl Quant {
         let grad = self.site(layer, Role::Grad);
         let rounding = match grad {
             Some((id, site)) => {
-                let outputs = weight.values.dims()[0];
-                Rounding::Format(site.call(self.key(id, micro_batch)), site.padding(outputs))
+                let [tokens, outputs] = [x.values.dims()[0], weight.values.dims()[0]];
+                let padding = site.padding(outputs);
+                Rounding::Format(self.call(id, self.key(id, micro_batch), tokens * padding), padding)
             }
             None if self.precision == Precision::Bf16 => Rounding::Bf16,
             None => Rounding::None,
@@ -220,7 +224,7 @@ impl Quant {
     fn operand(&self, layer: ParamId, role: Role, x: Tensor<2>, micro_batch: u64) -> Operand {
         let Some((id, site)) = self.site(layer, role) else { return self.plain_operand(x) };
         let width = x.dims()[1];
-        let rounded = round(site, x, self.key(id, micro_batch));
+        let rounded = self.round(id, x, self.key(id, micro_batch));
         self.note(id, Pending::Here(rounded.seen));
         let values = cut(rounded.values, width);
         // Where rows were filled up, groups are no longer consecutive elements.
@@ -233,12 +237,12 @@ impl Quant {
     /// Shape: `[out, in]`.
     #[must_use]
     pub fn settle(&self, weight: ParamId, value: Tensor<2>, step: u64) -> Tensor<2> {
-        let Some((id, site)) = self.site(weight, Role::Weight) else { return value };
+        let Some((id, _)) = self.site(weight, Role::Weight) else { return value };
         if self.master_weights == MasterWeights::Fp32 {
             return value;
         }
         let width = value.dims()[1];
-        let rounded = round(site, value, RandomKey { step, ..self.key(id, 0) });
+        let rounded = self.round(id, value, RandomKey { step, ..self.key(id, 0) });
         self.settled.lock().unwrap_or_else(PoisonError::into_inner).push((id, rounded.seen));
         cut(rounded.values, width)
     }
@@ -251,6 +255,39 @@ impl Quant {
     fn key(&self, site: SiteId, micro_batch: u64) -> RandomKey {
         let tensor = micro_batch * self.sites.len() as u64 + site as u64;
         RandomKey { seed: self.seed, step: self.step, tensor, offset: 0 }
+    }
+
+    /// A call of a site, `filling` of whose elements are zeros that fill up rows.
+    fn call(&self, id: SiteId, key: RandomKey, filling: usize) -> Call {
+        Call { watch: self.watches.get(id).cloned(), filling, ..self.sites[id].call(key) }
+    }
+
+    /// Rounds a site's tensor, rows filled up to whole blocks.
+    fn round(&self, id: SiteId, x: Tensor<2>, key: RandomKey) -> Rounded<2> {
+        let [rows, width] = x.dims();
+        let padding = self.sites[id].padding(width);
+        let rounded = op::fake_quant(padded(x, padding), self.call(id, key, rows * padding));
+        // The zeros that fill up change no statistic but the number of elements.
+        Rounded { seen: Unread { elements: (rows * width) as u64, ..rounded.seen }, ..rounded }
+    }
+
+    /// Lets a watch see a weight that was rounded where its update ended: what lies on the grid is rounded to itself.
+    fn show_settled(&self, layer: ParamId, weight: &Tensor<2>) {
+        if let Some((id, _)) = self.site(layer, Role::Weight).filter(|_| !self.watches.is_empty()) {
+            let weight = if weight.device().is_autodiff() { weight.clone().inner() } else { weight.clone() };
+            drop(self.round(id, weight, self.key(id, 0)));
+        }
+    }
+
+    /// From now on collects the distribution of what each site rounds.
+    pub fn watch(&mut self) {
+        let codes = self.sites.iter().map(|site| site.format.values().codes());
+        self.watches = codes.map(|codes| Arc::new(Watch::new(codes))).collect();
+    }
+
+    /// Stops that; what came by, one entry a site, nothing if nobody watched. Complete once the statistics were read.
+    pub fn take_watched(&mut self) -> Vec<Distribution> {
+        std::mem::take(&mut self.watches).iter().map(|watch| watch.distribution()).collect()
     }
 
     fn note(&self, site: SiteId, pending: Pending) {
@@ -336,14 +373,6 @@ impl Quant {
     pub fn has_one_scale(&self, weight: ParamId) -> bool {
         self.site(weight, Role::Weight).is_some_and(|(_, site)| site.used_scale(&Seen::default()).is_some())
     }
-}
-
-/// Rounds a site's tensor, rows filled up to whole blocks.
-fn round(site: &Site, x: Tensor<2>, key: RandomKey) -> Rounded<2> {
-    let (width, elements) = (x.dims()[1], x.shape().num_elements() as u64);
-    let rounded = op::fake_quant(padded(x, site.padding(width)), site.call(key));
-    // The zeros that fill up change no statistic but the number of elements.
-    Rounded { seen: Unread { elements, ..rounded.seen }, ..rounded }
 }
 
 /// `x` with `columns` columns of zeros behind.

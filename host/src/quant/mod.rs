@@ -18,6 +18,7 @@ pub mod scale;
 mod scale_kernel;
 pub mod seen;
 mod site;
+pub mod watch;
 
 pub use format::DeviceFormat;
 pub use linear::{MasterWeights, Precision, Quant, SiteId};
@@ -25,3 +26,4 @@ pub use op::{Call, Ste};
 pub use scale::{ScaleRule, ScaleSource};
 pub use seen::{Seen, Unread};
 pub use site::{Role, Scaling, Site};
+pub use watch::{Distribution, Watch};

@@ -21,7 +21,7 @@ use burn::backend::{
 use burn::tensor::{Bytes, Element, Shape, Tensor, TensorData};
 
 use super::{
-    DeviceFormat, Unread,
+    DeviceFormat, Unread, Watch,
     scale::{ScaleRule, ScaleSource},
 };
 
@@ -50,6 +50,10 @@ pub struct Call {
     pub scale: ScaleSource,
     /// The gradient.
     pub ste: Ste,
+    /// Elements that are no values of the tensor but zeros that fill up its rows.
+    pub filling: usize,
+    /// Where the distribution of what is rounded goes, if someone watches.
+    pub watch: Option<Arc<Watch>>,
 }
 
 impl Call {
@@ -62,6 +66,8 @@ impl Call {
             key: RandomKey::default(),
             scale: ScaleSource::ONE,
             ste: Ste::Identity,
+            filling: 0,
+            watch: None,
         }
     }
 }

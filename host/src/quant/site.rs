@@ -95,7 +95,15 @@ impl Site {
     /// The next call.
     #[must_use]
     pub fn call(&self, key: RandomKey) -> Call {
-        Call { format: self.format.clone(), rounding: self.rounding, key, scale: self.scale(), ste: self.ste }
+        Call {
+            format: self.format.clone(),
+            rounding: self.rounding,
+            key,
+            scale: self.scale(),
+            ste: self.ste,
+            filling: 0,
+            watch: None,
+        }
     }
 
     /// Where scales come from at this step.

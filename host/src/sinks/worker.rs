@@ -12,7 +12,7 @@ use std::{
 use altgrad_plugin_api::{
     Alert, MetricName as ApiName, RunInfo, RunOutcome,
     abi::abi_stable::std_types::{ROption, RSlice},
-    sink::Metric,
+    sink::{Histogram, Metric},
 };
 
 use super::RunFacts;
@@ -138,7 +138,7 @@ fn serve(
     }
     for message in messages {
         let (result, last) = match message {
-            Message::Row(record) => (plugin.log(record.step, &metrics(&record.values)), false),
+            Message::Row(record) => (write(&mut plugin, &record), false),
             Message::Alert(event) => (plugin.alert(&alert(&event)), false),
             Message::Finish(summary, outcome) => {
                 (plugin.summary(&metrics(&summary)).and_then(|()| plugin.finish(outcome)), true)
@@ -152,6 +152,21 @@ fn serve(
             return;
         }
     }
+}
+
+/// A row, then its distributions.
+fn write(plugin: &mut SinkPlugin, record: &MetricRecord) -> Result<(), Diagnostic> {
+    plugin.log(record.step, &metrics(&record.values))?;
+    record.histograms.iter().try_for_each(|histogram| {
+        plugin.histogram(
+            record.step,
+            &Histogram {
+                name: histogram.name.as_str().into(),
+                edges: RSlice::from_slice(&histogram.edges),
+                counts: RSlice::from_slice(&histogram.counts),
+            },
+        )
+    })
 }
 
 fn open(plugin: &mut SinkPlugin, facts: &RunFacts) -> Result<(), Diagnostic> {

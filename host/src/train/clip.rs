@@ -16,6 +16,14 @@ pub struct GradNorm {
     pub after: f64,
 }
 
+impl GradNorm {
+    /// What the gradients were multiplied by.
+    #[must_use]
+    pub fn factor(&self) -> f64 {
+        if self.before.is_nan() || self.after == self.before { 1.0 } else { self.after / self.before }
+    }
+}
+
 /// Scales all gradients by `min(1, limit / (norm + 1e-6))`; a `limit` of 0 scales nothing.
 #[must_use]
 pub fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) -> GradNorm {
@@ -51,7 +59,7 @@ mod tests {
     fn one_norm_over_all_tensors() {
         let (norm, grads) = clipped(1.0);
         assert_eq!(norm.before, 5.0);
-        assert!((norm.after - 1.0).abs() < 1e-6);
+        assert!((norm.after - 1.0).abs() < 1e-6 && (norm.factor() - 0.2).abs() < 1e-6);
         assert!((grads[0] - 0.6).abs() < 1e-6 && (grads[2] - 0.8).abs() < 1e-6);
     }
 
@@ -59,5 +67,7 @@ mod tests {
     fn small_gradients_and_no_limit_change_nothing() {
         assert_eq!(clipped(10.0).1, [3.0, 0.0, 4.0]);
         assert_eq!(clipped(0.0).1, [3.0, 0.0, 4.0]);
+        assert_eq!(clipped(0.0).0.factor(), 1.0);
+        assert_eq!(GradNorm { before: f64::NAN, after: f64::NAN }.factor(), 1.0);
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     config::{ScheduleChoice, TrainSection},
     data::Batches,
     diagnostic::Diagnostic,
+    metrics::meter::Meter,
     model::{params, weights},
 };
 
@@ -167,7 +168,7 @@ impl Recording {
                 clip::by_global_norm(&mut step_gradients.grads, &reading.moments, self.config.grad_clip);
             let lr = schedule.lr(step as u64);
             let loss = reading.loss;
-            trainer.update(step_gradients.grads, &reading.seen, lr, false)?;
+            trainer.update(step_gradients.grads, &reading.seen, lr, &mut Meter::off())?;
             replayed.push(ReplayedStep {
                 loss,
                 loss_error: (loss - recorded.loss).abs(),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     diagnostic::Diagnostic,
-    metrics::{self, MetricRecord},
+    metrics::{self, MetricRecord, meter::Due},
     plan::Plan,
     trace::Trace,
 };
@@ -32,11 +32,15 @@ pub fn step(
     let accum = config.train.grad_accum;
     let first = step * accum as u64;
     let batches = || (0..accum).map(|index| plan.batches.train(first + index as u64));
-    let (shadowed, measured) = (due(config.shadow.every, step), due(config.metrics.every, step));
+    let (shadowed, measured) = (due(config.shadow.every, step), Due::at(&config.metrics, step));
 
+    if measured.distributions {
+        plan.trainer.quant.watch();
+    }
     let mut gradients = plan.trainer.gradients(batches(), first, trace)?;
     let shadow = shadowed.then(|| plan.trainer.shadow_gradients(batches(), first)).transpose()?;
     let reading = Reading::of(&plan.trainer.quant, &gradients, shadow.as_deref())?;
+    let watched = plan.trainer.quant.take_watched();
     if provenance::is_finite(&reading) {
         *origin = None;
     } else if origin.is_none() {
@@ -44,20 +48,20 @@ pub fn step(
     }
     let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.train.grad_clip);
     let lr = plan.schedule.lr(step);
-    let updates = plan.trainer.update(gradients.grads, &reading.seen, lr, measured)?;
+    plan.meter.begin(step, norm.factor());
+    plan.trainer.update(gradients.grads, &reading.seen, lr, &mut plan.meter)?;
     let elapsed = started.elapsed();
 
     let (layout, quant) = (&plan.trainer.params.layout, &plan.trainer.quant);
     if let Some(agreement) = &reading.agreement {
         metrics::gradients::record_fidelity(record, layout, agreement);
     }
-    if measured {
+    if measured.parameters {
         metrics::gradients::record(record, layout, &reading.moments);
     }
     metrics::quant::record(record, quant.sites(), &reading.seen);
-    if measured {
-        metrics::updates::record(record, layout, quant, &updates);
-    }
+    metrics::codes::record(record, quant.sites(), &watched);
+    plan.meter.record(record, layout, quant);
     metrics::train::record_step(record, reading.loss, norm, lr);
     metrics::train::record_speed(record, plan.tokens_per_step(), elapsed);
     Ok((reading.loss, elapsed))

@@ -6,7 +6,7 @@ use super::update::{self, OptimizerRun};
 use crate::{
     data::Batch,
     diagnostic::Diagnostic,
-    metrics::updates::Update,
+    metrics::meter::Meter,
     model::{Dropout, Forward, Gpt, Params, params},
     quant::{Quant, Seen},
     trace::{Phase, Place, Trace},
@@ -141,7 +141,8 @@ impl Trainer {
         Ok(sum / f64::from(count))
     }
 
-    /// One optimizer step with gradients from a pass that saw `seen`, which scales of later steps remember; with `measure` also what it did to each parameter.
+    /// One optimizer step with gradients from a pass that saw `seen`, which scales of later steps remember; `meter` sees
+    /// what it does to each parameter.
     ///
     /// # Errors
     /// The optimizer plugin failed.
@@ -150,9 +151,9 @@ impl Trainer {
         grads: Vec<Tensor<1>>,
         seen: &[Option<Seen>],
         lr: f64,
-        measure: bool,
-    ) -> Result<Vec<Update>, Diagnostic> {
-        self.optimizer.step(&mut self.params, grads, (&self.quant, seen), lr, measure)
+        meter: &mut Meter,
+    ) -> Result<(), Diagnostic> {
+        self.optimizer.step(&mut self.params, grads, (&self.quant, seen), lr, meter)
     }
 
     /// Brings the initial weights to where training keeps them: without master weights, onto their formats' grids.

@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 
 use crate::{
     diagnostic::Diagnostic,
-    metrics::updates::{Step, Update},
+    metrics::{meter::Meter, updates::Step},
     model::{Layout, Params, layout::ParamId, params},
     plugins::{
         OptimizerPlugin,
@@ -85,8 +85,8 @@ impl OptimizerRun {
     }
 
     /// Updates all parameters in place, after a pass with `quant` that saw `seen`: the scales it used are the grids
-    /// that optimizers are told. Without master weights the update ends with a rounding. With `measure`, also what the
-    /// step did, one entry a parameter. Reads the device once a parameter where that is not the CPU.
+    /// that optimizers are told. Without master weights the update ends with a rounding. `meter` sees every step. Reads
+    /// the device once a parameter where that is not the CPU.
     ///
     /// # Errors
     /// The plugin failed; parameters before the one at fault are updated, the others are not.
@@ -96,10 +96,9 @@ impl OptimizerRun {
         grads: Vec<Tensor<1>>,
         (quant, seen): (&Quant, &[Option<Seen>]),
         lr: f64,
-        measure: bool,
-    ) -> Result<Vec<Update>, Diagnostic> {
+        meter: &mut Meter,
+    ) -> Result<(), Diagnostic> {
         self.updates += 1;
-        let mut updates = Vec::new();
         // Before the scales move on.
         let stored: Vec<_> = (0..grads.len()).map(|id| quant.stored(id, seen)).collect();
         quant.record(seen);
@@ -110,7 +109,8 @@ impl OptimizerRun {
             // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
             let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
             let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
-            let before = measure.then(|| param.clone());
+            meter.gradient(id, &grad);
+            let before = meter.wants_weights().then(|| param.clone());
             let stored = stored[id];
             let result = plugin.step(ParamUpdate {
                 name: &spec.name,
@@ -125,13 +125,13 @@ impl OptimizerRun {
             let mut value = settle(quant, id, &spec.shape, value, quant.step() + 1);
             if let Some(before) = before {
                 let after = params::read_f32(value)?;
-                updates.push(Update::of(Step { before: &before, after: &after, grad: &grad }, stored));
+                meter.update(id, spec, Step { before: &before, after: &after, grad: &grad }, stored);
                 value = params::flat(after, &device);
             }
             params.values[id] = value;
             result.map_err(|error| error.at(&spec.name))?;
         }
-        Ok(updates)
+        Ok(())
     }
 }
 

@@ -54,6 +54,7 @@ fn unknown_keys() {
         ("[quant.scaling]\ngranularity = 'channel'\nblok = 1", "unknown key `quant.scaling.blok`", ":3:1", "did you mean `block`? known keys in `quant.scaling`: granularity, block, amax, window, static_amax, margin, pow2"),
         ("[[quant.layer]]\nmatch = '*'\nformat = 'E4M3'", "unknown key `quant.layer.0.format`", ":3:1", "known keys in `quant.layer.0`: match, weight, activation, grad"),
         ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, exclude, skip_first, skip_last, layer"),
+        ("[metrics]\nrank_evry = 1", "unknown key `metrics.rank_evry`", ":2:1", "did you mean `rank_every`? known keys in [metrics]: every, histograms_every, rank_every, dead_neuron_window"),
         ("[plugins]\nload = ['a', { path = 'b', sha265 = '' }]", "unknown key `plugins.load.1.sha265`", ":2:28", "did you mean `sha256`? known keys in `plugins.load.1`: path, sha256"),
     ]);
 }
@@ -174,6 +175,7 @@ fn ranges() {
         ("[alerts]\ncooldown_s = -1", "`alerts.cooldown_s` must be 0 or more, is -1.0", ":2:14", ""),
         ("[alerts]\nnan_cooldown_s = inf", "`alerts.nan_cooldown_s` must be finite, is inf", ":2:18", ""),
         ("[[quant.layer]]\nmatch = ''", "`quant.layer.0.match` must not be empty", ":2:9", ""),
+        ("[metrics]\ndead_neuron_window = 65536", "`metrics.dead_neuron_window` must be from 0 to 65535, is 65536", ":2:22", ""),
     ]);
 }
 

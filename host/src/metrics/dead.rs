@@ -1,0 +1,101 @@
+//! Elements whose gradient stays away: `dead_persistent`, the share whose |gradient| before clipping was below 1e-8 for
+//! `dead_neuron_window` steps in a row. Missing until that many steps were seen.
+
+use rayon::prelude::*;
+
+use super::{MetricName, MetricRecord, ops::DEAD_BELOW};
+use crate::model::Layout;
+
+const PERSISTENT: &str = "dead_persistent";
+/// Elements a thread takes at once.
+const PART: usize = 1 << 16;
+
+/// How long each element has been dead; 2 bytes an element.
+#[derive(Debug)]
+pub struct Dead {
+    window: u16,
+    /// Of each parameter: steps seen, and steps dead in a row by element.
+    params: Vec<(u64, Vec<u16>)>,
+}
+
+impl Dead {
+    /// Nothing seen; a `window` of 0 never counts.
+    #[must_use]
+    pub fn new(window: u16, params: usize) -> Self {
+        Self { window, params: vec![Default::default(); if window == 0 { 0 } else { params }] }
+    }
+
+    /// Takes in a parameter's gradient, which clipping multiplied by `clipped`; every step, in time order.
+    pub fn see(&mut self, param: usize, grad: &[f32], clipped: f32) {
+        let Some((steps, runs)) = self.params.get_mut(param) else { return };
+        *steps += 1;
+        runs.resize(grad.len(), 0);
+        let below = DEAD_BELOW * clipped;
+        runs.par_chunks_mut(PART).zip(grad.par_chunks(PART)).for_each(|(runs, grad)| {
+            for (run, grad) in runs.iter_mut().zip(grad) {
+                *run = if grad.abs() < below { run.saturating_add(1) } else { 0 };
+            }
+        });
+    }
+
+    /// The share of a parameter's elements that are dead for good; `None` until the window is full.
+    fn share(&self, param: usize) -> Option<f64> {
+        let (steps, runs) = self.params.get(param)?;
+        let full = *steps >= u64::from(self.window) && !runs.is_empty();
+        full.then(|| runs.iter().filter(|run| **run >= self.window).count() as f64 / runs.len() as f64)
+    }
+
+    /// Records the shares.
+    pub fn record(&self, record: &mut MetricRecord, layout: &Layout) {
+        for (param, spec) in layout.specs.iter().enumerate() {
+            record.push_some(name(&spec.name), self.share(param));
+        }
+    }
+}
+
+fn name(param: &str) -> MetricName {
+    MetricName::value(format!("{PERSISTENT}/{param}"))
+}
+
+/// The family's metrics.
+#[must_use]
+pub fn names(layout: &Layout) -> Vec<MetricName> {
+    layout.specs.iter().map(|spec| name(&spec.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_is_who_stays_dead() {
+        let mut dead = Dead::new(3, 1);
+        let steps: [[f32; 4]; 5] = [
+            [0.0, 1e-9, 1.0, 0.0],
+            [0.0, -1e-9, 0.0, 0.0],
+            [0.0, 2e-8, 0.0, f32::NAN],
+            [0.0, 0.0, 0.0, 0.0],
+            [0.0, 0.0, 1.0, 0.0],
+        ];
+        let shares: Vec<Option<f64>> = steps
+            .iter()
+            .map(|grad| {
+                dead.see(0, grad, 1.0);
+                dead.share(0)
+            })
+            .collect();
+        // The third element is dead in the fourth step; NaN is not dead.
+        assert_eq!(shares, [None, None, Some(0.25), Some(0.5), Some(0.25)]);
+    }
+
+    #[test]
+    fn clipping_kills_nobody() {
+        let mut dead = Dead::new(1, 1);
+        // 1e-7 and 5e-9 before clipping by a hundred.
+        dead.see(0, &[1e-9, 5e-11], 0.01);
+        assert_eq!(dead.share(0), Some(0.5));
+        let mut never = Dead::new(0, 1);
+        never.see(0, &[0.0], 1.0);
+        assert_eq!(never.share(0), None);
+    }
+}
