@@ -10,23 +10,17 @@ use std::{
 };
 
 use altgrad_plugin_api::RandomKey;
-use burn::tensor::{Gradients as Tape, Tensor};
+use burn::tensor::Tensor;
 
 use super::{
-    Call, Distribution, Seen, Unread, Watch,
+    Call, Seen, Unread, Watch,
+    gather::Pending,
     keep::Form,
     op::{self, Rounded},
-    product::{self, Operand, Probe, Rounding},
-    seen::Asked,
+    product::{self, Operand, Rounding},
     site::{Role, Site},
 };
-use crate::{
-    diagnostic::Diagnostic,
-    model::layout::ParamId,
-    plugins::FormatPlugin,
-    read_back::{ReadBack, Values},
-    trace::At,
-};
+use crate::{model::layout::ParamId, plugins::FormatPlugin, trace::At};
 
 /// Place of a site in [`Quant::sites`].
 pub type SiteId = usize;
@@ -34,7 +28,7 @@ pub type SiteId = usize;
 /// How linear layers compute: which of their tensors are rounded, and what rounding saw.
 #[derive(Debug, Default)]
 pub struct Quant {
-    sites: Vec<Site>,
+    pub(super) sites: Vec<Site>,
     /// The sites of a layer, by its weight.
     layers: BTreeMap<(ParamId, Role), SiteId>,
     /// Whether weights live on their formats' grids, or are rounded from fp32 each step.
@@ -45,11 +39,11 @@ pub struct Quant {
     seed: u64,
     step: u64,
     /// One a site while distributions are watched, else empty.
-    watches: Vec<Arc<Watch>>,
+    pub(super) watches: Vec<Arc<Watch>>,
     /// Calls of passes since the last reading.
-    pending: Mutex<Vec<(SiteId, Pending)>>,
+    pub(super) pending: Mutex<Vec<(SiteId, Pending)>>,
     /// Calls of [`Self::settle`] since the last reading of a training step.
-    settled: Mutex<Vec<(SiteId, Unread)>>,
+    pub(super) settled: Mutex<Vec<(SiteId, Unread)>>,
 }
 
 /// What the optimizer updates.
@@ -60,13 +54,6 @@ pub enum MasterWeights {
     Fp32,
     /// Weights on their formats' grids: each update ends with one rounding.
     None,
-}
-
-/// Statistics that are somewhere on the device.
-#[derive(Debug)]
-enum Pending {
-    Here(Unread),
-    AfterBackward(Probe),
 }
 
 /// What matrix products multiply; they add in f32.
@@ -277,78 +264,6 @@ impl Quant {
             let weight = if weight.device().is_autodiff() { weight.clone().inner() } else { weight.clone() };
             drop(self.round(id, weight, self.key(id, 0)));
         }
-    }
-
-    /// From now on collects the distribution of what each site rounds.
-    pub fn watch(&mut self) {
-        let codes = self.sites.iter().map(|site| site.format.values().codes());
-        self.watches = codes.map(|codes| Arc::new(Watch::new(codes))).collect();
-    }
-
-    /// Stops that; what came by, one entry a site, nothing if nobody watched. Complete once the statistics were read.
-    pub fn take_watched(&mut self) -> Vec<Distribution> {
-        std::mem::take(&mut self.watches).iter().map(|watch| watch.distribution()).collect()
-    }
-
-    fn note(&self, site: SiteId, pending: Pending) {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).push((site, pending));
-    }
-
-    /// Puts the statistics of gradients, which `tape` holds, beside the others.
-    pub fn collect(&self, tape: &Tape) {
-        for (_, pending) in self.pending.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
-            if let Pending::AfterBackward(probe) = pending
-                && let Some(unread) = probe.read(tape)
-            {
-                *pending = Pending::Here(unread);
-            }
-        }
-    }
-
-    /// Asks for what was seen since the last time, by passes and by [`Self::settle`].
-    #[must_use]
-    pub fn ask(&self, read_back: &mut ReadBack) -> Vec<(SiteId, Asked)> {
-        let settled = std::mem::take(&mut *self.settled.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut asked = self.ask_passes(read_back);
-        asked.extend(settled.into_iter().map(|(id, unread)| (id, unread.ask(read_back))));
-        asked
-    }
-
-    fn ask_passes(&self, read_back: &mut ReadBack) -> Vec<(SiteId, Asked)> {
-        let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        let here = pending.into_iter().filter_map(|(id, pending)| match pending {
-            Pending::Here(unread) => Some((id, unread)),
-            Pending::AfterBackward(_) => None,
-        });
-        here.map(|(id, unread)| (id, unread.ask(read_back))).collect()
-    }
-
-    /// What each site saw: one entry a site, `None` where nothing came by.
-    ///
-    /// # Errors
-    /// A call failed (that comes before what the device says of it), or the device did.
-    pub fn seen(
-        &self,
-        asked: &[(SiteId, Asked)],
-        values: &Result<Values, Diagnostic>,
-    ) -> Result<Vec<Option<Seen>>, Diagnostic> {
-        self.sites.iter().find_map(|site| site.format.take_fault()).map_or(Ok(()), Err)?;
-        let values = values.as_ref().map_err(Clone::clone)?;
-        let mut sites: Vec<Option<Seen>> = vec![None; self.sites.len()];
-        for (id, asked) in asked {
-            sites[*id].get_or_insert_default().merge(&asked.seen(values)?);
-        }
-        Ok(sites)
-    }
-
-    /// What passes saw since the last time, read alone: one synchronisation.
-    ///
-    /// # Errors
-    /// As [`Self::seen`].
-    pub fn read(&self) -> Result<Vec<Option<Seen>>, Diagnostic> {
-        let mut read_back = ReadBack::default();
-        let asked = self.ask_passes(&mut read_back);
-        self.seen(&asked, &read_back.read())
     }
 
     /// Remembers what a training step saw, for the scales of later steps.

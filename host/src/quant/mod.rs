@@ -3,9 +3,11 @@
 //! A [`Site`] is a place where values are rounded: the weight, the input or the output's gradient of a linear layer.
 //! [`Quant`] is all of them and computes the layers. [`op`] is rounding as a differentiable tensor operation, on
 //! whatever device the tensor lives: [`DeviceFormat`] is a plugin's format there, by its kernels on a GPU and by its
-//! function on the CPU. What rounding saw stays on the device until [`Quant::read`].
+//! function on the CPU. [`product`] is the matrix product that follows. What rounding saw stays on the device until the
+//! step reads everything back.
 
 mod format;
+mod gather;
 pub mod keep;
 #[cfg(feature = "gpu")]
 mod kernels;
