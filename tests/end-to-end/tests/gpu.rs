@@ -183,8 +183,10 @@ fn step_without_gpu(test: &str, bench: &Bench, rounding: &str) -> Option<Outcome
     bench.write("run.toml", TINY);
     let libraries = format!("{}:{}", driver.display(), toolkit.join("lib").display());
     let env = [("LD_LIBRARY_PATH", libraries.as_str()), ("CUDA_PATH", toolkit.to_str().unwrap())];
-    let set = format!("quant.rounding=\"{rounding}\"");
-    let args = ["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run", "--set", &set];
+    let sets =
+        [&format!("quant.rounding=\"{rounding}\""), "quant.activation=\"E5M2\"", "quant.grad=\"E5M2\""];
+    let mut args = vec!["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run"];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
     let outcome = bench.host_with(&args, &env);
     if outcome.code == 4 {
         skipped(test, reason(&outcome));
@@ -207,7 +209,8 @@ fn cuda_kernels_of_a_whole_step_compile() {
     let kernels: BTreeSet<&str> = launched.filter_map(|line| line.split(' ').next()).collect();
     assert!(kernels.len() >= 20, "{kernels:?}");
     assert!(kernels.iter().any(|name| name.contains("fake_quant")), "the format's own kernel: {kernels:?}");
-    assert!(kernels.iter().any(|name| name.contains("matmul")), "{kernels:?}");
+    let bf16 = |name: &&str| name.contains("matmul") && name.contains("lhs_bf16") && name.contains("acc_f32");
+    assert!(kernels.iter().any(bf16), "8-bit operands are multiplied as bf16 and added in f32: {kernels:?}");
 }
 
 /// The driver without a GPU rounds to nearest only, so a format's other kernels give other values than the CPU.
