@@ -211,7 +211,7 @@ impl MinifloatGrid {
         let binade = u.abs() / exp2i(self.spec.significand_bits.into());
         // Binade 0 holds the subnormals and has the spacing of binade 1.
         let lower = binade.floor().max(1.0);
-        let magnitude = exp2i(lower as i64 - i64::from(self.spec.bias)) * (binade - lower + 1.0);
+        let magnitude = exp2i(lower as i64 - i64::from(self.spec.bias)) * (binade - (lower - 1.0));
         magnitude.copysign(u)
     }
 

@@ -55,6 +55,15 @@ impl ValueGrid {
         }
     }
 
+    /// Smallest finite value: the farthest below zero.
+    #[must_use]
+    pub fn min_finite(&self) -> f32 {
+        match self {
+            Self::Minifloat(grid) => -grid.max_finite(),
+            Self::Table(grid) => grid.sorted.first().copied().unwrap_or(f32::NAN),
+        }
+    }
+
     /// Smallest value above zero.
     #[must_use]
     pub fn min_positive(&self) -> f32 {
@@ -182,6 +191,7 @@ mod tests {
         let [minifloat, table] = twins();
         assert_eq!(table.max_finite(), 448.0);
         assert_eq!(minifloat.min_positive(), table.min_positive());
+        assert_eq!((minifloat.min_finite(), table.min_finite()), (-448.0, -448.0));
         for w in [0.0, 0.001, -0.001, 0.0137, 0.5, -0.5, 0.75, 1.1, -3.3, 447.0, -448.0] {
             assert_eq!(minifloat.spacing(w), table.spacing(w), "spacing at {w}");
             let (a, b) = (minifloat.coordinate(w), table.coordinate(w));

@@ -1,7 +1,7 @@
 //! AdamW against PyTorch's own numbers, a plain f64 reference, and its edges.
 #![allow(clippy::unwrap_used)]
 
-use altgrad_plugin_api::ConfigValue;
+use altgrad_plugin_api::{ConfigValue, StepScalars};
 
 use super::*;
 

@@ -1,0 +1,176 @@
+//! Speed of optimizer steps, as a multiple of the time that moving the same bytes takes.
+//!
+//! `cargo bench -p altgrad-optimizer-kit`. A step reads four f32 an element and writes three; a copy of 3.5 f32 an element moves as
+//! many bytes. Each measurement is a copy and a step right after it, so that whatever else the machine does hits both; criterion
+//! reports the step, the table at the end compares the medians, and the fastest of each. Several threads have a parameter
+//! each, as in the host.
+
+use std::{
+    hint::black_box,
+    thread,
+    time::{Duration, Instant},
+};
+
+use altgrad_optimizer_kit::{
+    Adam, Buffers,
+    codes::Codes,
+    rule::{Linear, OnChart, Power, Rule, ScaledGradient, ScaledStep, Spacing},
+    smooth::Smooth,
+};
+use altgrad_plugin_api::{
+    Config, Descriptor, Domain, ParamInfo, PluginError, Step, StepScalars,
+    grid::{MinifloatGrid, minifloat},
+};
+use criterion::{Criterion, SamplingMode};
+use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
+
+/// Elements: 32 MiB of f32 in each of four buffers.
+const ELEMENTS: usize = 8 << 20;
+/// What is aimed at.
+const AIM: f64 = 1.3;
+
+type Failed = Box<dyn std::error::Error>;
+/// One optimizer's update of one parameter.
+type Update = Box<dyn Fn(Buffers<'_>) + Sync>;
+
+/// The arrays of a training step, and those of the copy.
+struct Arrays {
+    param: Vec<f32>,
+    grad: Vec<f32>,
+    exp_avg: Vec<f32>,
+    exp_avg_sq: Vec<f32>,
+    from: Vec<f32>,
+    to: Vec<f32>,
+}
+
+/// Small numbers of either sign, from a linear congruential generator (Knuth's MMIX).
+fn numbers(seed: u64, count: usize) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 40) as f32 / (1u64 << 24) as f32 - 0.5) * 0.1
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn always<R: Rule + Sync + 'static>(rule: R) -> Update {
+    Box::new(move |buffers| buffers.update(&rule))
+}
+
+/// Every rule, for E4M3 scaled so that 0.05 is its largest value.
+fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
+    let options = Adam::options(Descriptor::optimizer("bench", "0", ""), 1e-8).options;
+    let adam = Adam::new(&Config::resolve(&options, []).map_err(|fault| fault.message)?)?;
+    let moments = adam.moments(1e-4, 10);
+    let grid = MinifloatGrid::new(minifloat(4, 3, Domain::Fn)?)?;
+    let (codes, smooth) = Codes::new(&grid).zip(Smooth::new(&grid)).ok_or("E4M3 has both charts")?;
+    let (keep, scale) = (0.9999, grid.max_finite() / 0.05);
+    let inv_scale = 1.0 / scale;
+    let factor = Spacing { geometry: codes, scale, unit: inv_scale };
+    let info = ParamInfo { name: "w".into(), shape: [1u64, 1].as_slice().into() };
+    Ok(vec![
+        ("adamw", always(adam.plain(&info, StepScalars { lr: 1e-4, update: 10 }))),
+        ("stiffness post", always(ScaledStep { keep, moments, factor })),
+        (
+            "stiffness power",
+            Box::new(move |buffers| {
+                let factor = Power::new(codes, scale, buffers.param(), 0.5, 1.0);
+                buffers.update(&ScaledStep { keep, moments, factor });
+            }),
+        ),
+        ("stiffness pre", always(ScaledGradient { keep, moments, factor })),
+        ("manifold exp", always(OnChart { keep, moments, chart: codes, scale, inv_scale })),
+        ("manifold linear", always(OnChart { keep, moments, chart: Linear(codes), scale, inv_scale })),
+        ("manifold asinh", always(OnChart { keep, moments, chart: smooth, scale, inv_scale })),
+    ])
+}
+
+/// Milliseconds: in the middle, and the fewest, which a busy machine disturbs least.
+fn median_and_least(times: &mut [Duration]) -> [f64; 2] {
+    times.sort();
+    [times[times.len() / 2], times[0]].map(|time| time.as_secs_f64() * 1e3)
+}
+
+fn timed(run: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    run();
+    start.elapsed()
+}
+
+fn copy(pool: &ThreadPool, from: &[f32], to: &mut [f32]) {
+    let share = from.len().div_ceil(pool.current_num_threads());
+    pool.install(|| {
+        from.par_chunks(share).zip(to.par_chunks_mut(share)).for_each(|(from, to)| to.copy_from_slice(from));
+    });
+}
+
+fn step(pool: &ThreadPool, update: &Update, arrays: &mut Arrays) -> Result<(), PluginError> {
+    let share = ELEMENTS.div_ceil(pool.current_num_threads());
+    let Arrays { param, grad, exp_avg, exp_avg_sq, .. } = arrays;
+    pool.install(|| {
+        let parts = param.par_chunks_mut(share).zip(grad.par_chunks(share));
+        let states = exp_avg.par_chunks_mut(share).zip(exp_avg_sq.par_chunks_mut(share));
+        parts.zip(states).try_for_each(|((param, grad), (m, v))| {
+            let info = ParamInfo { name: "w".into(), shape: [].as_slice().into() };
+            let scalars = StepScalars { lr: 1e-4, update: 10 };
+            update(Buffers::of(Step { info, param, grad, states: &mut [m, v], scalars, grid: None })?);
+            Ok(())
+        })
+    })
+}
+
+fn main() -> Result<(), Failed> {
+    let moved = ELEMENTS * 7 / 2;
+    let mut arrays = Arrays {
+        param: numbers(1, ELEMENTS),
+        grad: numbers(2, ELEMENTS),
+        exp_avg: vec![0.0; ELEMENTS],
+        exp_avg_sq: vec![0.0; ELEMENTS],
+        from: numbers(3, moved),
+        to: vec![1.0; moved],
+    };
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(20)
+        .configure_from_args();
+    let mut table = String::from("optimizer        threads  copy ms  step ms  ratio  of the fastest  aim\n");
+    for threads in [1, thread::available_parallelism()?.get()] {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build()?;
+        let mut group = criterion.benchmark_group(format!("{threads} threads"));
+        group.sampling_mode(SamplingMode::Flat);
+        for (name, update) in &updates()? {
+            let (mut copies, mut steps, mut failed) = (Vec::new(), Vec::new(), None);
+            group.bench_function(*name, |bencher| {
+                bencher.iter_custom(|times| {
+                    let mut total = Duration::ZERO;
+                    for _ in 0..times {
+                        let Arrays { from, to, .. } = &mut arrays;
+                        copies.push(timed(|| copy(&pool, black_box(from), black_box(to))));
+                        let took = timed(|| {
+                            failed = step(&pool, update, black_box(&mut arrays)).err().or(failed.take())
+                        });
+                        steps.push(took);
+                        total += took;
+                    }
+                    total
+                });
+            });
+            if let Some(error) = failed {
+                return Err(error.into());
+            }
+            if !copies.is_empty() {
+                let [copy, least_copy] = median_and_least(&mut copies);
+                let [took, least_took] = median_and_least(&mut steps);
+                let (ratio, least) = (took / copy, least_took / least_copy);
+                table += &format!(
+                    "{name:16} {threads:7}  {copy:7.2}  {took:7.2}  {ratio:5.2}  {least:14.2}  {AIM:3}\n"
+                );
+            }
+        }
+        group.finish();
+    }
+    criterion.final_summary();
+    println!("\n{ELEMENTS} elements, medians of milliseconds\n{table}");
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Adam's options, and what they come to in one update.
+//!
+//! The order of operations is that of PyTorch's `torch.optim.AdamW`; factors are computed in f64 and rounded to f32
+//! once. Refuses beta = 1, where moments never forget and bias correction divides by zero.
+
+use altgrad_plugin_api::{Config, Descriptor, OptionSpec, ParamInfo, PluginError, StateSpec, StepScalars};
+
+use crate::rule::Plain;
+
+/// The hyper-parameters; all that changes is in the host's state buffers.
+#[derive(Debug, Clone, Copy)]
+pub struct Adam {
+    beta1: f64,
+    beta2: f64,
+    eps: f64,
+    weight_decay: f64,
+    decay_1d: bool,
+}
+
+impl Adam {
+    /// Declares the options. `eps` is its default, in units of the gradient that goes into the moments.
+    #[must_use]
+    pub fn options(descriptor: Descriptor, eps: f64) -> Descriptor {
+        descriptor
+            .option(
+                OptionSpec::float("beta1", 0.9)
+                    .range(0.0, 1.0)
+                    .help("Memory of the gradient's mean, a step; below 1"),
+            )
+            .option(OptionSpec::float("beta2", 0.95).range(0.0, 1.0).help(
+                "Memory of the gradient's mean square, a step; below 1. 0.95 as for GPT models, not PyTorch's 0.999",
+            ))
+            .option(
+                OptionSpec::float("eps", eps)
+                    .range(0.0, 1.0)
+                    .help("Added to the root of the mean square, in gradient units; keeps tiny gradients from full steps"),
+            )
+            .option(
+                OptionSpec::float("weight_decay", 0.1)
+                    .range(0.0, f64::MAX)
+                    .help("Share of a weight lost a step, times the learning rate"),
+            )
+            .option(
+                OptionSpec::bool("decay_1d", false)
+                    .help("Also decay parameters of rank below 2: biases and normalisation gains"),
+            )
+    }
+
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// A beta of 1.
+    pub fn new(config: &Config) -> Result<Self, PluginError> {
+        let beta = |name: &str| {
+            let value = config.float(name)?;
+            if value < 1.0 {
+                return Ok(value);
+            }
+            Err(PluginError::config(format!("`{name}` must be below 1, is {value}"))
+                .with_hint(format!("`{name}` = 1 never forgets; usual values are 0.9 to 0.999")))
+        };
+        Ok(Self {
+            beta1: beta("beta1")?,
+            beta2: beta("beta2")?,
+            eps: config.float("eps")?,
+            weight_decay: config.float("weight_decay")?,
+            decay_1d: config.bool("decay_1d")?,
+        })
+    }
+
+    /// The two moments.
+    #[must_use]
+    pub fn states() -> Vec<StateSpec> {
+        vec![StateSpec::zeros("exp_avg"), StateSpec::zeros("exp_avg_sq")]
+    }
+
+    /// What decay leaves of a weight of this parameter: `1 - lr * weight_decay`, or 1 where none is due.
+    #[must_use]
+    pub fn keep(&self, param: &ParamInfo<'_>, lr: f64) -> f32 {
+        let decays = self.decay_1d || param.rank() >= 2;
+        (1.0 - lr * if decays { self.weight_decay } else { 0.0 }) as f32
+    }
+
+    /// The moments' factors in update `update`, from 1, with steps of length `lr` in whatever unit.
+    #[must_use]
+    pub fn moments(&self, lr: f64, update: u64) -> Moments {
+        let t = update as f64;
+        Moments {
+            mix1: (1.0 - self.beta1) as f32,
+            beta2: self.beta2 as f32,
+            mix2: (1.0 - self.beta2) as f32,
+            correction2_sqrt: (1.0 - self.beta2.powf(t)).sqrt() as f32,
+            eps: self.eps as f32,
+            step_size: (lr / (1.0 - self.beta1.powf(t))) as f32,
+        }
+    }
+
+    /// Plain AdamW.
+    #[must_use]
+    pub fn plain(&self, param: &ParamInfo<'_>, scalars: StepScalars) -> Plain {
+        Plain { keep: self.keep(param, scalars.lr), moments: self.moments(scalars.lr, scalars.update) }
+    }
+}
+
+/// Everything of one update of the moments that is the same for all elements.
+#[derive(Debug, Clone, Copy)]
+pub struct Moments {
+    /// `1 - beta1`.
+    mix1: f32,
+    beta2: f32,
+    /// `1 - beta2`.
+    mix2: f32,
+    /// `sqrt(1 - beta2^t)`.
+    correction2_sqrt: f32,
+    eps: f32,
+    /// `lr / (1 - beta1^t)`.
+    step_size: f32,
+}
+
+impl Moments {
+    /// Takes gradient `g` into the moments; returns `lr * m_hat / (sqrt(v_hat) + eps)`, to be subtracted.
+    ///
+    /// A gradient that is not finite spreads into the moments.
+    #[inline(always)]
+    #[must_use]
+    pub fn step(&self, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+        *m += self.mix1 * (g - *m); // = beta1 m + (1 - beta1) g, as PyTorch's lerp_ rounds it.
+        *v = self.beta2 * *v + self.mix2 * g * g;
+        let denominator = v.sqrt() / self.correction2_sqrt + self.eps;
+        self.step_size * *m / denominator
+    }
+}

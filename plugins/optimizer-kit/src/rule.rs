@@ -1,0 +1,198 @@
+//! What happens to one element in an update.
+//!
+//! Weights and gradients are in the parameter's own units; geometries and charts speak of stored units, `x = scale * w`, whose
+//! product must be finite.
+
+use crate::{Moments, exp::exp, simd};
+
+/// One element's update.
+pub trait Rule {
+    /// The new weight; the moments change in place. A NaN in any input becomes a NaN in the weight.
+    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32;
+}
+
+/// The spacing of a set of values. Arguments are in stored units.
+pub trait Geometry {
+    /// S(x): the gap to the next value away from zero.
+    fn spacing(&self, x: f32) -> f32;
+    /// log2 of [`Self::spacing`].
+    fn log2_spacing(&self, x: f32) -> f32;
+}
+
+/// A way to go along a grid, counting codes.
+pub trait Chart: Geometry {
+    /// Smallest and largest value.
+    fn ends(&self) -> (f32, f32);
+    /// The value `codes` codes above `x` (below, if negative), but never beyond the ends.
+    ///
+    /// Exactly `x` for 0 codes unless it lies beyond an end, NaN for NaN codes. `x` is finite.
+    fn moved(&self, x: f32, codes: f32) -> f32;
+}
+
+/// A factor that depends on the weight.
+pub trait Factor {
+    /// The factor at weight `w`.
+    fn at(&self, w: f32) -> f32;
+}
+
+/// `S(scale * w) * unit`: spacing in weight units if `unit` is `1 / scale`.
+#[derive(Debug, Clone, Copy)]
+pub struct Spacing<G> {
+    /// The grid in stored units.
+    pub geometry: G,
+    /// stored = scale * value.
+    pub scale: f32,
+    /// What spacing is multiplied by.
+    pub unit: f32,
+}
+
+impl<G: Geometry> Factor for Spacing<G> {
+    #[inline(always)]
+    fn at(&self, w: f32) -> f32 {
+        self.geometry.spacing(self.scale * w) * self.unit
+    }
+}
+
+/// `amount * (S / S_bar)^p`, S_bar the parameter's geometric mean; exactly `amount` for p = 0.
+#[derive(Debug, Clone, Copy)]
+pub struct Power<G> {
+    geometry: G,
+    scale: f32,
+    amount: f32,
+    /// `p * ln 2`.
+    rate: f32,
+    /// Mean of `log2 S`: a whole number and the rest, because their sum in f32 would lose bits.
+    mean: [f32; 2],
+}
+
+impl<G: Geometry> Power<G> {
+    /// The factor for a parameter as it is now: one reading of it.
+    #[must_use]
+    pub fn new(geometry: G, scale: f32, param: &[f32], p: f64, amount: f64) -> Self {
+        let mean = simd::sum_log2_spacing(&geometry, scale, param) / param.len().max(1) as f64;
+        let whole = mean.floor();
+        let rate = (p * std::f64::consts::LN_2) as f32;
+        Self { geometry, scale, amount: amount as f32, rate, mean: [whole as f32, (mean - whole) as f32] }
+    }
+}
+
+impl<G: Geometry> Factor for Power<G> {
+    #[inline(always)]
+    fn at(&self, w: f32) -> f32 {
+        let [whole, rest] = self.mean;
+        let log2 = (self.geometry.log2_spacing(self.scale * w) - whole) - rest;
+        self.amount * exp(self.rate * log2)
+    }
+}
+
+/// AdamW: `w <- keep * w - step`.
+#[derive(Debug, Clone, Copy)]
+pub struct Plain {
+    /// What decay leaves.
+    pub keep: f32,
+    /// Steps in weight units.
+    pub moments: Moments,
+}
+
+impl Rule for Plain {
+    #[inline(always)]
+    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+        self.keep * w - self.moments.step(g, m, v)
+    }
+}
+
+/// `w <- keep * w - factor(w) * step`.
+#[derive(Debug, Clone, Copy)]
+pub struct ScaledStep<F> {
+    /// What decay leaves.
+    pub keep: f32,
+    /// Steps in weight units over the factor's.
+    pub moments: Moments,
+    /// What a step is multiplied by.
+    pub factor: F,
+}
+
+impl<F: Factor> Rule for ScaledStep<F> {
+    #[inline(always)]
+    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+        self.keep * w - self.factor.at(w) * self.moments.step(g, m, v)
+    }
+}
+
+/// AdamW on `factor(w) * g`.
+#[derive(Debug, Clone, Copy)]
+pub struct ScaledGradient<F> {
+    /// What decay leaves.
+    pub keep: f32,
+    /// Steps in weight units.
+    pub moments: Moments,
+    /// What a gradient is multiplied by.
+    pub factor: F,
+}
+
+impl<F: Factor> Rule for ScaledGradient<F> {
+    #[inline(always)]
+    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+        self.keep * w - self.moments.step(self.factor.at(w) * g, m, v)
+    }
+}
+
+/// Adam on the code coordinate `u` of the weight, whose gradient is `S(w) * g`; decay in weight units comes first.
+///
+/// A coordinate that reaches an end of the grid stays there and loses its momentum outward.
+#[derive(Debug, Clone, Copy)]
+pub struct OnChart<C> {
+    /// What decay leaves.
+    pub keep: f32,
+    /// Steps in codes.
+    pub moments: Moments,
+    /// The coordinate.
+    pub chart: C,
+    /// stored = scale * value.
+    pub scale: f32,
+    /// `1 / scale`.
+    pub inv_scale: f32,
+}
+
+impl<C: Chart> Rule for OnChart<C> {
+    #[inline(always)]
+    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+        let spacing = self.chart.spacing(self.scale * w) * self.inv_scale;
+        let codes = -self.moments.step(spacing * g, m, v);
+        let kept = self.keep * w;
+        let from = self.scale * kept;
+        let to = self.chart.moved(from, codes);
+        let (low, high) = self.chart.ends();
+        let stuck = (to >= high && codes > 0.0) || (to <= low && codes < 0.0);
+        *m = if stuck { 0.0 } else { *m };
+        // The difference, so that no step is no change though `scale * inv_scale` need not be 1.
+        kept + (to - from) * self.inv_scale
+    }
+}
+
+/// First order: `x + codes * S(x)` instead of the way along the grid.
+#[derive(Debug, Clone, Copy)]
+pub struct Linear<C>(pub C);
+
+impl<C: Chart> Geometry for Linear<C> {
+    #[inline(always)]
+    fn spacing(&self, x: f32) -> f32 {
+        self.0.spacing(x)
+    }
+    #[inline(always)]
+    fn log2_spacing(&self, x: f32) -> f32 {
+        self.0.log2_spacing(x)
+    }
+}
+
+impl<C: Chart> Chart for Linear<C> {
+    #[inline(always)]
+    fn ends(&self) -> (f32, f32) {
+        self.0.ends()
+    }
+    #[inline(always)]
+    fn moved(&self, x: f32, codes: f32) -> f32 {
+        let (low, high) = self.ends();
+        (x + codes * self.0.spacing(x)).clamp(low, high)
+    }
+}

@@ -1,0 +1,110 @@
+//! The asinh chart: a code coordinate that is smooth through zero and at binade edges.
+//!
+//! `u = (2^M / ln 2) * asinh(x / b)` with `b = 2^emin / ln 2`, so `S = (ln 2 / 2^M) * sqrt(x^2 + b^2)`. A step goes 125 binades at most. No asinh is computed: from
+//! `sinh(a + d) = sinh(a) * e^d + sinh(d) / (sinh(a) + cosh(a))`, a step needs `e^d` and `sinh d` only. Only minifloats have one.
+
+use std::f32::consts::LN_2;
+
+use altgrad_plugin_api::grid::MinifloatGrid;
+
+use crate::{
+    codes::exp2i,
+    exp::exp_and_sinh,
+    rule::{Chart, Geometry},
+};
+
+/// The smooth stand-in for a minifloat's code coordinate.
+#[derive(Debug, Clone, Copy)]
+pub struct Smooth {
+    b: f32,
+    /// `ln 2 / 2^M`.
+    share: f32,
+    max: f32,
+}
+
+impl Smooth {
+    /// The chart of a grid; `None` if `2^emin` is no normal f32.
+    #[must_use]
+    pub fn new(grid: &MinifloatGrid) -> Option<Self> {
+        let (emin, m) = (grid.emin(), grid.spec().significand_bits as i32);
+        (-126..=126).contains(&emin).then(|| Self {
+            b: exp2i(emin) / LN_2,
+            share: LN_2 * exp2i(-m),
+            max: grid.max_finite(),
+        })
+    }
+
+    /// `sqrt(x^2 + b^2)`, without squares that f32 cannot hold.
+    #[inline(always)]
+    fn radius(&self, magnitude: f32) -> f32 {
+        let ratio = self.b.min(magnitude) / self.b.max(magnitude);
+        self.b.max(magnitude) * (1.0 + ratio * ratio).sqrt()
+    }
+}
+
+impl Geometry for Smooth {
+    #[inline(always)]
+    fn spacing(&self, x: f32) -> f32 {
+        self.share * self.radius(x.abs())
+    }
+
+    #[inline(always)]
+    fn log2_spacing(&self, x: f32) -> f32 {
+        self.spacing(x).log2()
+    }
+}
+
+impl Chart for Smooth {
+    #[inline(always)]
+    fn ends(&self) -> (f32, f32) {
+        (-self.max, self.max)
+    }
+
+    #[inline(always)]
+    fn moved(&self, x: f32, codes: f32) -> f32 {
+        let magnitude = x.abs();
+        let outward = if x.is_sign_negative() { -codes } else { codes };
+        let (exp, sinh) = exp_and_sinh(self.share * outward);
+        let to = magnitude * exp + self.b * (self.b / (magnitude + self.radius(magnitude))) * sinh;
+        let to = if x.is_sign_negative() { -to } else { to };
+        to.clamp(-self.max, self.max)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use altgrad_plugin_api::{Domain, grid::minifloat};
+
+    use super::*;
+
+    #[test]
+    fn ways_along_the_chart_are_those_of_asinh_in_f64() {
+        for (e, m) in [(1, 6), (3, 4), (4, 3), (5, 2), (7, 0)] {
+            let grid = MinifloatGrid::new(minifloat(e, m, Domain::Fin).unwrap()).unwrap();
+            let chart = Smooth::new(&grid).unwrap();
+            let b = 2f64.powi(grid.emin()) / std::f64::consts::LN_2;
+            let per_unit = 2f64.powi(m as i32) / std::f64::consts::LN_2;
+            let max = f64::from(grid.max_finite());
+            for share in [0.0, 1e-6, 0.01, 0.3, 0.999, 1.0] {
+                for x in [grid.max_finite() * share, -grid.max_finite() * share] {
+                    let wide = f64::from(x);
+                    let spacing = (wide * wide + b * b).sqrt() / per_unit;
+                    assert!((f64::from(chart.spacing(x)) / spacing - 1.0).abs() < 4e-7, "E{e}M{m} at {x:e}");
+                    for step in [0.0, 1e-5, -1e-5, 0.1, -0.1, 1.0, -1.0, 7.0, -7.0, -60.0] {
+                        let u = per_unit * (wide / b).asinh() + f64::from(step);
+                        let expected = (b * (u / per_unit).sinh()).clamp(-max, max);
+                        let got = f64::from(chart.moved(x, step));
+                        let allowed = 2e-6 * expected.abs().max(0.1 * b);
+                        assert!(
+                            (got - expected).abs() <= allowed,
+                            "E{e}M{m}: {x:e} by {step}: {got:e}, expected {expected:e}"
+                        );
+                    }
+                    assert_eq!(chart.moved(x, 0.0), x);
+                }
+            }
+            assert!(chart.moved(1.0, f32::NAN).is_nan());
+        }
+    }
+}

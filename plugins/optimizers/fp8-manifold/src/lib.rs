@@ -1,0 +1,125 @@
+//! FP8Manifold: Riemannian Adam on the grid a parameter is stored on, with the metric `1 / S^2` of its spacing S.
+//!
+//! Metrics in one dimension are flat, so this is plain Adam on the code coordinate `u = phi(w)`, whose gradient is `S * g`:
+//! momentum needs no transport, and a step of d is a step of d codes wherever the weight is. Riemannian Adam: Bécigneul & Ganea,
+//! arXiv:1810.00760. A coordinate at the largest code stays there and keeps no momentum outward. Weight decay is that of
+//! AdamW, in weight units, before the step.
+//!
+//! A parameter without a grid is updated as the option `unquantized` says. Refuses what AdamW refuses, and the `asinh` chart
+//! where the format is no minifloat.
+
+use altgrad_optimizer_kit::{
+    Adam, Buffers, Chart,
+    grid::Unquantized,
+    rule::{Linear, OnChart},
+    smooth::Smooth,
+    values::Found,
+};
+use altgrad_plugin_api::{
+    Config, Descriptor, FormatSpec, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, StateSpec, Step,
+    grid::MinifloatGrid,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The optimizer.
+#[derive(Debug)]
+pub struct Fp8Manifold {
+    adam: Adam,
+    /// Codes a step, a unit of learning rate.
+    ulp_per_lr: f64,
+    /// First order instead of along the grid.
+    linear: bool,
+    /// The smooth chart instead of the codes themselves.
+    asinh: bool,
+    unquantized: Unquantized,
+}
+
+/// The asinh chart of a format.
+fn smooth(spec: &FormatSpec) -> Result<Smooth, PluginError> {
+    let chart = match spec {
+        FormatSpec::Minifloat(minifloat) => Smooth::new(&MinifloatGrid::new(*minifloat)?),
+        FormatSpec::Table(_) => None,
+    };
+    chart.ok_or_else(|| {
+        PluginError::unsupported("the asinh chart needs a minifloat whose smallest normal number f32 has too")
+            .with_hint("set `chart` to minifloat: it follows the values of any format")
+    })
+}
+
+impl Fp8Manifold {
+    /// One update on a chart.
+    fn step_on<C: Chart>(&self, chart: C, scale: f32, step: Step<'_>) -> Result<(), PluginError> {
+        let lr = step.scalars.lr;
+        let keep = self.adam.keep(&step.info, lr);
+        let moments = self.adam.moments(lr * self.ulp_per_lr, step.scalars.update);
+        let (inv_scale, buffers) = (1.0 / scale, Buffers::of(step)?);
+        if self.linear {
+            buffers.update(&OnChart { keep, moments, chart: Linear(chart), scale, inv_scale });
+        } else {
+            buffers.update(&OnChart { keep, moments, chart, scale, inv_scale });
+        }
+        Ok(())
+    }
+}
+
+impl Optimizer for Fp8Manifold {
+    fn descriptor() -> Descriptor {
+        let plugin = Descriptor::optimizer(
+            "fp8-manifold",
+            env!("CARGO_PKG_VERSION"),
+            "Riemannian Adam on the grid of each weight: Adam that counts codes",
+        );
+        // Gradients count per code: they are smaller by the spacing, and so must eps be.
+        Adam::options(plugin, 1e-12)
+            .option(
+                OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
+                    "Codes (ULP) a step, a unit of learning rate: 100 makes lr = 1e-3 steps of 0.1 ULP",
+                ),
+            )
+            .option(
+                OptionSpec::text("retraction", "exp")
+                    .choices(&["exp", "linear"])
+                    .help("exp: along the grid; linear: codes times the spacing at the start, first order"),
+            )
+            .option(
+                OptionSpec::text("chart", "minifloat").choices(&["minifloat", "asinh"]).help(
+                    "minifloat: the format's codes; asinh: a smooth stand-in for them, also through zero",
+                ),
+            )
+            .option(Unquantized::option())
+    }
+
+    fn new(config: &Config) -> Result<Self, PluginError> {
+        let (unquantized, asinh) = (Unquantized::new(config)?, config.text("chart")? == "asinh");
+        Ok(Self {
+            adam: Adam::new(config)?,
+            ulp_per_lr: config.float("ulp_per_lr")?,
+            linear: config.text("retraction")? == "linear",
+            asinh,
+            unquantized,
+        })
+    }
+
+    fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
+        Adam::states()
+    }
+
+    fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
+        let Some(Grid { spec, scale }) = self.unquantized.grid(step.grid) else {
+            let rule = self.adam.plain(&step.info, step.scalars);
+            Buffers::of(step)?.update(&rule);
+            return Ok(());
+        };
+        if self.asinh {
+            return self.step_on(smooth(spec)?, scale, step);
+        }
+        match Found::new(spec)? {
+            Found::Codes(codes) => self.step_on(codes, scale, step),
+            Found::Values(values) => self.step_on(values, scale, step),
+        }
+    }
+}
+
+altgrad_plugin_api::export_plugin!(optimizer Fp8Manifold);

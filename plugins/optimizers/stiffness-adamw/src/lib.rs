@@ -1,0 +1,126 @@
+//! StiffnessAdamW: AdamW whose steps, or gradients, are scaled with the spacing of the grid each weight is stored on.
+//!
+//! S is the spacing at a weight, in weight units; s the schedule's amount; m, v Adam's moments.
+//! - `post`: `w <- w - s * lr * ulp_per_lr * S * m_hat / (sqrt(v_hat) + eps) - lr * wd * w`.
+//! - `power`: AdamW's step times `s * (S / S_bar)^p`, S_bar the parameter's geometric mean. p = 0 is AdamW.
+//! - `pre`: AdamW on `s * S * g`. Where S is constant and eps = 0 that is AdamW: an ablation.
+//!
+//! A parameter without a grid is updated as the option `unquantized` says. Refuses what AdamW refuses.
+
+use altgrad_optimizer_kit::{
+    Adam, Buffers, Geometry,
+    grid::Unquantized,
+    rule::{Power, ScaledGradient, ScaledStep, Spacing},
+    values::Found,
+};
+use altgrad_plugin_api::{
+    Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, StateSpec, Step,
+};
+
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+use schedule::Schedule;
+
+/// Where the spacing comes in.
+#[derive(Debug, Clone, Copy)]
+enum Placement {
+    /// Steps count codes: this many a unit of learning rate.
+    Post(f64),
+    /// AdamW's steps times a power of the relative spacing.
+    Power(f64),
+    /// Before the moments.
+    Pre,
+}
+
+/// The optimizer.
+#[derive(Debug)]
+pub struct StiffnessAdamW {
+    adam: Adam,
+    placement: Placement,
+    schedule: Schedule,
+    unquantized: Unquantized,
+}
+
+impl StiffnessAdamW {
+    /// One update on a grid.
+    fn step_on<G: Geometry>(&self, geometry: G, scale: f32, step: Step<'_>) -> Result<(), PluginError> {
+        let lr = step.scalars.lr;
+        let amount = self.schedule.at(step.scalars.update);
+        let keep = self.adam.keep(&step.info, lr);
+        let unit = (amount / f64::from(scale)) as f32;
+        let moments = |lr| self.adam.moments(lr, step.scalars.update);
+        match self.placement {
+            Placement::Post(ulp_per_lr) => {
+                let (moments, factor) = (moments(lr * ulp_per_lr), Spacing { geometry, scale, unit });
+                Buffers::of(step)?.update(&ScaledStep { keep, moments, factor });
+            }
+            Placement::Power(p) => {
+                let (moments, buffers) = (moments(lr), Buffers::of(step)?);
+                let factor = Power::new(geometry, scale, buffers.param(), p, amount);
+                buffers.update(&ScaledStep { keep, moments, factor });
+            }
+            Placement::Pre => {
+                let (moments, factor) = (moments(lr), Spacing { geometry, scale, unit });
+                Buffers::of(step)?.update(&ScaledGradient { keep, moments, factor });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Optimizer for StiffnessAdamW {
+    fn descriptor() -> Descriptor {
+        let plugin = Descriptor::optimizer(
+            "stiffness-adamw",
+            env!("CARGO_PKG_VERSION"),
+            "AdamW scaled with the spacing of each weight's grid",
+        );
+        let plugin = Adam::options(plugin, 1e-8)
+            .option(OptionSpec::text("placement", "post").choices(&["post", "power", "pre"]).help(
+                "post: steps count codes; power: AdamW's step times (S / mean S)^power; pre: gradients times S, for ablations",
+            ))
+            .option(OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
+                "Codes (ULP) a step, for `post`, a unit of learning rate: 100 makes lr = 1e-3 steps of 0.1 ULP",
+            ))
+            .option(
+                OptionSpec::float("power", 1.0)
+                    .range(-4.0, 4.0)
+                    .help("Exponent of the relative spacing, for `power`; 0 is AdamW, 1 steps in proportion to spacing"),
+            );
+        Schedule::options(plugin).option(Unquantized::option())
+    }
+
+    fn new(config: &Config) -> Result<Self, PluginError> {
+        let placement = match config.text("placement")? {
+            "power" => Placement::Power(config.float("power")?),
+            "pre" => Placement::Pre,
+            _ => Placement::Post(config.float("ulp_per_lr")?),
+        };
+        Ok(Self {
+            adam: Adam::new(config)?,
+            placement,
+            schedule: Schedule::new(config)?,
+            unquantized: Unquantized::new(config)?,
+        })
+    }
+
+    fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
+        Adam::states()
+    }
+
+    fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
+        let Some(grid) = self.unquantized.grid(step.grid) else {
+            let rule = self.adam.plain(&step.info, step.scalars);
+            Buffers::of(step)?.update(&rule);
+            return Ok(());
+        };
+        match Found::new(grid.spec)? {
+            Found::Codes(codes) => self.step_on(codes, grid.scale, step),
+            Found::Values(values) => self.step_on(values, grid.scale, step),
+        }
+    }
+}
+
+altgrad_plugin_api::export_plugin!(optimizer StiffnessAdamW);
