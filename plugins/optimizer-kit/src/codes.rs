@@ -2,15 +2,18 @@
 //!
 //! From `2^emin` on, the bits of an f32 count `2^(23-M)` steps a code, so going along the grid is adding integers, exact to the
 //! last bit. Up to `2^(emin+1)` on either side of zero the grid is even, and going along it is adding f32 numbers. A step goes
-//! `2^(8+M)` codes at most: from end to end, unless there are 8 exponent bits.
+//! `2^(8+M) - 1` codes at most: from end to end, unless there are 8 exponent bits.
 
 use altgrad_plugin_api::grid::MinifloatGrid;
 
-use crate::rule::{Chart, Geometry};
+use crate::{
+    rule::{Chart, Geometry},
+    whole::round,
+};
 
 /// Bits of an f32 that hold its exponent, its sign, and the value of its lowest exponent bit.
 const EXPONENT: u32 = 0x7f80_0000;
-const SIGN: u32 = 0x8000_0000;
+pub(crate) const SIGN: u32 = 0x8000_0000;
 const BINADE: u32 = 1 << 23;
 
 /// A minifloat whose `emin` f32 has as a normal exponent.
@@ -29,8 +32,11 @@ pub struct Codes {
     max: f32,
     /// Its fine coordinate.
     max_fine: i32,
-    /// Fine steps a code: `2^(23-M)`.
+    /// Fine steps a code: `2^(23-M)`, and its logarithm.
     fine_per_code: f32,
+    fine_bits: u32,
+    /// Codes a step at most.
+    most: f32,
     /// A fine step below `2^(emin+1)`: `2^(emin-23)`.
     fine: f32,
 }
@@ -57,6 +63,8 @@ impl Codes {
             max: grid.max_finite(),
             max_fine: 0,
             fine_per_code: exp2i(23 - m),
+            fine_bits: 23 - m as u32,
+            most: exp2i(8 + m) - 1.0,
             fine: exp2i(emin - 23),
         };
         codes.max_fine = codes.fine_coordinate(codes.max);
@@ -108,12 +116,14 @@ impl Chart for Codes {
         let outward = f32::from_bits(codes.to_bits() ^ sign);
         let even = magnitude + outward * self.quantum;
         let from = self.fine_coordinate(magnitude).min(self.max_fine);
-        // The cast saturates, and `from` is not negative: no sum overflows.
-        let by = ((outward * self.fine_per_code).round_ties_even() as i32).min(self.max_fine - from);
-        let curved = self.at_fine((from + by).max(-self.max_fine));
+        let limited = outward.clamp(-self.most, self.most);
+        let (whole, codes_by) = round(limited);
+        let (_, fine_by) = round((limited - whole) * self.fine_per_code);
+        let by = (codes_by << self.fine_bits).wrapping_add(fine_by);
+        let curved = self.at_fine(from.wrapping_add(by.min(self.max_fine - from)).max(-self.max_fine));
         let is_even = magnitude <= self.even_end && even.abs() <= self.even_end;
-        let to = if is_even { even.clamp(-self.max, self.max) } else { curved };
-        // `curved` of a NaN would be a number.
+        let to = if is_even { even.min(self.max).max(-self.max) } else { curved };
+        // Of a NaN, both would be numbers.
         f32::from_bits((if codes.is_nan() { codes } else { to }).to_bits() ^ sign)
     }
 }
@@ -163,7 +173,7 @@ mod tests {
         for grid in grids() {
             let codes = Codes::new(&grid).unwrap();
             let top = f64::from(grid.max_code());
-            let most = exp2i(8 + grid.spec().significand_bits as i32);
+            let most = codes.most;
             for x in magnitudes(&grid).into_iter().flat_map(|x| [x, -x]) {
                 for step in [0f32, 1e-6, 0.1, 0.5, 1.0, 2.7, 40.0, 300.0, 1e9] {
                     for step in [step.min(most), -step.min(most)] {

@@ -1,5 +1,7 @@
 //! The exponential function, without branches, so that loops around it use SIMD registers.
 
+use crate::whole::round;
+
 /// Beyond this, the result is that of the limit: `e^87` is near f32's largest number.
 const LIMIT: f32 = 87.0;
 /// `ln 2` in two parts: the first has few bits, so that its multiples are exact.
@@ -11,12 +13,12 @@ const LN2_LOW: f32 = -2.121_944_4e-4;
 #[inline(always)]
 fn parts(x: f32) -> (f32, f32) {
     let x = x.clamp(-LIMIT, LIMIT);
-    let n = (x * std::f32::consts::LOG2_E).round_ties_even();
+    let (n, integer) = round(x * std::f32::consts::LOG2_E);
     let t = (x - n * LN2_HIGH) - n * LN2_LOW;
     // Taylor's series of e^t - 1: the first term left out is below 2e-8 of the sum.
     let tail = 1.0 / 24.0 + t * (1.0 / 120.0 + t * (1.0 / 720.0 + t * (1.0 / 5040.0)));
     let r = t * (1.0 + t * (0.5 + t * (1.0 / 6.0 + t * tail)));
-    (f32::from_bits(((n as i32 + 127) as u32) << 23), r)
+    (f32::from_bits((integer.wrapping_add(127) as u32) << 23), r)
 }
 
 /// `e^x`; exactly 1 at 0.

@@ -19,6 +19,7 @@ pub mod rule;
 mod simd;
 pub mod smooth;
 pub mod values;
+mod whole;
 
 pub use adam::{Adam, Moments};
 pub use buffers::Buffers;

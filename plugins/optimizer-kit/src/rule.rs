@@ -137,7 +137,7 @@ impl<F: Factor> Rule for ScaledGradient<F> {
     }
 }
 
-/// Adam on the code coordinate `u` of the weight, whose gradient is `S(w) * g`; decay in weight units comes first.
+/// Adam on the code coordinate `u` of the weight, whose gradient is `S(w) * g`; decay, in weight units, comes first.
 ///
 /// A coordinate that reaches an end of the grid stays there and loses its momentum outward.
 #[derive(Debug, Clone, Copy)]
@@ -157,10 +157,10 @@ pub struct OnChart<C> {
 impl<C: Chart> Rule for OnChart<C> {
     #[inline(always)]
     fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
-        let spacing = self.chart.spacing(self.scale * w) * self.inv_scale;
-        let codes = -self.moments.step(spacing * g, m, v);
         let kept = self.keep * w;
         let from = self.scale * kept;
+        let spacing = self.chart.spacing(from) * self.inv_scale;
+        let codes = -self.moments.step(spacing * g, m, v);
         let to = self.chart.moved(from, codes);
         let (low, high) = self.chart.ends();
         let stuck = (to >= high && codes > 0.0) || (to <= low && codes < 0.0);

@@ -38,8 +38,9 @@ pub(crate) fn sum_log2_spacing<G: Geometry>(geometry: &G, scale: f32, param: &[f
         let (groups, rest) = block.as_chunks::<LANES>();
         let mut lanes = [0f32; LANES];
         for group in groups {
-            for (lane, w) in lanes.iter_mut().zip(group) {
-                *lane += geometry.log2_spacing(scale * w);
+            let logs = group.map(|w| geometry.log2_spacing(scale * w));
+            for (lane, log) in lanes.iter_mut().zip(logs) {
+                *lane += log;
             }
         }
         for (lane, w) in lanes.iter_mut().zip(rest) {

@@ -8,7 +8,7 @@ use std::f32::consts::LN_2;
 use altgrad_plugin_api::grid::MinifloatGrid;
 
 use crate::{
-    codes::exp2i,
+    codes::{SIGN, exp2i},
     exp::exp_and_sinh,
     rule::{Chart, Geometry},
 };
@@ -16,36 +16,46 @@ use crate::{
 /// The smooth stand-in for a minifloat's code coordinate.
 #[derive(Debug, Clone, Copy)]
 pub struct Smooth {
+    /// What values are multiplied by so that their squares fit in f32: a power of two; and its inverse.
+    shift: f32,
+    unshift: f32,
+    /// b, shifted.
     b: f32,
     /// `ln 2 / 2^M`.
     share: f32,
+    /// Largest finite value.
     max: f32,
 }
 
 impl Smooth {
-    /// The chart of a grid; `None` if `2^emin` is no normal f32.
+    /// The chart of a grid; `None` if the squares of its values do not fit in f32: with 8 exponent bits.
     #[must_use]
     pub fn new(grid: &MinifloatGrid) -> Option<Self> {
         let (emin, m) = (grid.emin(), grid.spec().significand_bits as i32);
-        (-126..=126).contains(&emin).then(|| Self {
-            b: exp2i(emin) / LN_2,
+        let max = grid.max_finite();
+        // 2^63 is the largest power of two whose square, and twice it, are numbers.
+        let exponent = 63 - f64::from(max).log2().ceil() as i32;
+        let shifted = emin + exponent;
+        (shifted >= -63 && exponent.abs() < 126).then(|| Self {
+            shift: exp2i(exponent),
+            unshift: exp2i(-exponent),
+            b: exp2i(shifted) / LN_2,
             share: LN_2 * exp2i(-m),
-            max: grid.max_finite(),
+            max,
         })
     }
 
-    /// `sqrt(x^2 + b^2)`, without squares that f32 cannot hold.
+    /// `sqrt(x^2 + b^2)`, shifted as its argument.
     #[inline(always)]
-    fn radius(&self, magnitude: f32) -> f32 {
-        let ratio = self.b.min(magnitude) / self.b.max(magnitude);
-        self.b.max(magnitude) * (1.0 + ratio * ratio).sqrt()
+    fn radius(&self, shifted: f32) -> f32 {
+        (shifted * shifted + self.b * self.b).sqrt()
     }
 }
 
 impl Geometry for Smooth {
     #[inline(always)]
     fn spacing(&self, x: f32) -> f32 {
-        self.share * self.radius(x.abs())
+        self.share * (self.radius(x * self.shift) * self.unshift)
     }
 
     #[inline(always)]
@@ -62,12 +72,13 @@ impl Chart for Smooth {
 
     #[inline(always)]
     fn moved(&self, x: f32, codes: f32) -> f32 {
-        let magnitude = x.abs();
-        let outward = if x.is_sign_negative() { -codes } else { codes };
+        let sign = x.to_bits() & SIGN;
+        let magnitude = f32::from_bits(x.to_bits() & !SIGN) * self.shift;
+        let outward = f32::from_bits(codes.to_bits() ^ sign);
         let (exp, sinh) = exp_and_sinh(self.share * outward);
-        let to = magnitude * exp + self.b * (self.b / (magnitude + self.radius(magnitude))) * sinh;
-        let to = if x.is_sign_negative() { -to } else { to };
-        to.clamp(-self.max, self.max)
+        let curved = self.b * (self.b / (magnitude + self.radius(magnitude))) * sinh;
+        let to = (magnitude * exp + curved) * self.unshift;
+        f32::from_bits(to.to_bits() ^ sign).clamp(-self.max, self.max)
     }
 }
 
@@ -105,6 +116,13 @@ mod tests {
                 }
             }
             assert!(chart.moved(1.0, f32::NAN).is_nan());
+            assert_eq!(chart.moved(grid.max_finite(), f32::INFINITY), grid.max_finite());
         }
+    }
+
+    #[test]
+    fn squares_that_f32_cannot_hold_are_refused() {
+        let bf16 = MinifloatGrid::new(minifloat(8, 7, Domain::Ieee).unwrap()).unwrap();
+        assert!(Smooth::new(&bf16).is_none());
     }
 }

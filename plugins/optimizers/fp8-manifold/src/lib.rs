@@ -43,7 +43,7 @@ fn smooth(spec: &FormatSpec) -> Result<Smooth, PluginError> {
         FormatSpec::Table(_) => None,
     };
     chart.ok_or_else(|| {
-        PluginError::unsupported("the asinh chart needs a minifloat whose smallest normal number f32 has too")
+        PluginError::unsupported("the asinh chart needs a minifloat of up to 7 exponent bits")
             .with_hint("set `chart` to minifloat: it follows the values of any format")
     })
 }
