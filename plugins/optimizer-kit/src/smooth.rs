@@ -1,7 +1,7 @@
 //! The asinh chart: a code coordinate that is smooth through zero and at binade edges.
 //!
-//! `u = (2^M / ln 2) * asinh(x / b)` with `b = 2^emin / ln 2`, so `S = (ln 2 / 2^M) * sqrt(x^2 + b^2)`. A step goes 125 binades at most. No asinh is computed: from
-//! `sinh(a + d) = sinh(a) * e^d + sinh(d) / (sinh(a) + cosh(a))`, a step needs `e^d` and `sinh d` only. Only minifloats have one.
+//! `u = (2^M / ln 2) * asinh(x / b)` with `b = 2^emin / ln 2`, so `S = (ln 2 / 2^M) * sqrt(x^2 + b^2)`. A step goes 62 binades at most. No asinh is computed: from
+//! `sinh(a + d) = sinh(a) * e^d + sinh(d) / (sinh(a) + cosh(a))`, a step needs `e^d` only. Only minifloats have one.
 
 use std::f32::consts::LN_2;
 
@@ -9,9 +9,12 @@ use altgrad_plugin_api::grid::MinifloatGrid;
 
 use crate::{
     codes::{SIGN, exp2i},
-    exp::exp_and_sinh,
+    exp::exp_and_exp_m1,
     rule::{Chart, Geometry},
 };
+
+/// Longest step, `ln 2` a binade: its exponential's square fits in f32.
+const LIMIT: f32 = 43.0;
 
 /// The smooth stand-in for a minifloat's code coordinate.
 #[derive(Debug, Clone, Copy)]
@@ -73,11 +76,13 @@ impl Chart for Smooth {
     #[inline(always)]
     fn moved(&self, x: f32, codes: f32) -> f32 {
         let sign = x.to_bits() & SIGN;
-        let magnitude = f32::from_bits(x.to_bits() & !SIGN) * self.shift;
+        let shifted = x * self.shift;
+        let (magnitude, radius) = (shifted.abs(), self.radius(shifted));
         let outward = f32::from_bits(codes.to_bits() ^ sign);
-        let (exp, sinh) = exp_and_sinh(self.share * outward);
-        let curved = self.b * (self.b / (magnitude + self.radius(magnitude))) * sinh;
-        let to = (magnitude * exp + curved) * self.unshift;
+        let (exp, exp_m1) = exp_and_exp_m1((self.share * outward).clamp(-LIMIT, LIMIT));
+        // sinh d = (e^d - 1) (e^d + 1) / (2 e^d), with one division for both.
+        let sinh = (0.5 * exp_m1 * (exp + 1.0)) * (self.b * self.b) / (exp * (magnitude + radius));
+        let to = (magnitude * exp + sinh) * self.unshift;
         f32::from_bits(to.to_bits() ^ sign).clamp(-self.max, self.max)
     }
 }
