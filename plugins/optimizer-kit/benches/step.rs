@@ -16,6 +16,7 @@ use altgrad_optimizer_kit::{
     codes::Codes,
     rule::{Linear, OnChart, Power, Rule, ScaledGradient, ScaledStep, Spacing},
     smooth::Smooth,
+    testing::numbers,
 };
 use altgrad_plugin_api::{
     Config, Descriptor, Domain, ParamInfo, PluginError, Step, StepScalars,
@@ -43,28 +44,18 @@ struct Arrays {
     to: Vec<f32>,
 }
 
-/// Small numbers of either sign, from a linear congruential generator (Knuth's MMIX).
-fn numbers(seed: u64, count: usize) -> Vec<f32> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 40) as f32 / (1u64 << 24) as f32 - 0.5) * 0.1
-    };
-    (0..count).map(|_| next()).collect()
-}
-
 fn always<R: Rule + Sync + 'static>(rule: R) -> Update {
     Box::new(move |buffers| buffers.update(&rule))
 }
 
-/// Every rule, for E4M3 scaled so that 0.05 is its largest value.
+/// Every rule, for E4M3 scaled so that 1 is its largest value.
 fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
     let options = Adam::options(Descriptor::optimizer("bench", "0", ""), 1e-8).options;
     let adam = Adam::new(&Config::resolve(&options, []).map_err(|fault| fault.message)?)?;
     let moments = adam.moments(1e-4, 10);
     let grid = MinifloatGrid::new(minifloat(4, 3, Domain::Fn)?)?;
     let (codes, smooth) = Codes::new(&grid).zip(Smooth::new(&grid)).ok_or("E4M3 has both charts")?;
-    let (keep, scale) = (0.9999, grid.max_finite() / 0.05);
+    let (keep, scale) = (0.9999, grid.max_finite() * 0.999);
     let inv_scale = 1.0 / scale;
     let factor = Spacing { geometry: codes, scale, unit: inv_scale };
     let info = ParamInfo { name: "w".into(), shape: [1u64, 1].as_slice().into() };

@@ -6,7 +6,8 @@
 //! several parameters at once.
 //!
 //! Where to go next: [`adam`] for options and moments, [`rule`] for what the optimizers do, [`codes`] for the geometry of a
-//! minifloat, [`smooth`] for the asinh chart, [`values`] for decode tables, [`grid`] for parameters without a format.
+//! minifloat, [`smooth`] for the asinh chart, [`values`] for decode tables, [`grid`] for parameters without a format, [`testing`]
+//! for the tests of an optimizer.
 
 #![deny(missing_docs)]
 
@@ -18,6 +19,7 @@ pub mod grid;
 pub mod rule;
 mod simd;
 pub mod smooth;
+pub mod testing;
 pub mod values;
 mod whole;
 

@@ -1,35 +1,13 @@
 //! AdamW against PyTorch's own numbers, a plain f64 reference, and its edges.
 #![allow(clippy::unwrap_used)]
 
+use altgrad_optimizer_kit::testing::{Param, optimizer};
 use altgrad_plugin_api::{ConfigValue, StepScalars};
 
 use super::*;
 
 fn adamw(given: &[(&str, ConfigValue)]) -> Result<AdamW, PluginError> {
-    let given = given.iter().map(|(name, value)| (name.to_string(), value.clone()));
-    AdamW::new(&Config::resolve(&AdamW::descriptor().options, given).unwrap())
-}
-
-/// A parameter and its states between steps.
-#[derive(Clone)]
-struct Param {
-    shape: Vec<u64>,
-    w: Vec<f32>,
-    m: Vec<f32>,
-    v: Vec<f32>,
-}
-
-impl Param {
-    fn new(shape: &[u64], w: &[f32]) -> Self {
-        Self { shape: shape.to_vec(), w: w.to_vec(), m: vec![0.0; w.len()], v: vec![0.0; w.len()] }
-    }
-
-    fn step(&mut self, optimizer: &AdamW, lr: f64, update: u64, grad: &[f32]) -> Result<(), PluginError> {
-        let info = ParamInfo { name: "w".into(), shape: self.shape.as_slice().into() };
-        let states = &mut [self.m.as_mut_slice(), self.v.as_mut_slice()];
-        let scalars = StepScalars { lr, update };
-        optimizer.step(Step { info, param: &mut self.w, grad, states, scalars, grid: None })
-    }
+    optimizer(given)
 }
 
 fn words(text: &str) -> Vec<f32> {
@@ -111,7 +89,7 @@ fn decay_is_for_matrices_unless_asked() {
         param.step(&optimizer, 1.0, 1, &[0.0, 0.0]).unwrap();
         // A zero gradient moves nothing: 0 / (0 + eps) = 0, and what is left is decay.
         assert_eq!(param.w, [2.0 * factor, -3.0 * factor], "decay_1d {decay_1d}, shape {shape:?}");
-        assert_eq!((param.m, param.v), (vec![0.0; 2], vec![0.0; 2]));
+        assert_eq!(param.states, [[0.0; 2]; 2]);
     }
 }
 
