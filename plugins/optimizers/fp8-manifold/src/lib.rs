@@ -72,7 +72,7 @@ impl Optimizer for Fp8Manifold {
             "Riemannian Adam on the grid of each weight: Adam that counts codes",
         );
         // Gradients count per code: they are smaller by the spacing, and so must eps be.
-        Adam::options(plugin, 1e-12)
+        Adam::options(plugin, 1e-16)
             .option(
                 OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
                     "Codes (ULP) a step, a unit of learning rate: 100 makes lr = 1e-3 steps of 0.1 ULP",
