@@ -50,3 +50,71 @@ pub(crate) fn sum_log2_spacing<G: Geometry>(geometry: &G, scale: f32, param: &[f
     }
     sum
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use altgrad_plugin_api::{
+        Config, Descriptor, Domain,
+        grid::{MinifloatGrid, minifloat},
+    };
+
+    use super::*;
+    use crate::{
+        Adam,
+        codes::Codes,
+        rule::{Linear, OnChart, Power, ScaledStep},
+        smooth::Smooth,
+        testing::numbers,
+    };
+
+    const COUNT: usize = 4099;
+
+    /// Ten updates, by a loop of that width.
+    fn ten<R: Rule>(rule: &R, update: impl Fn(&R, Buffers<'_>)) -> [Vec<f32>; 3] {
+        let (mut param, mut m, mut v) = (numbers(1, COUNT), vec![0.0; COUNT], vec![0.0; COUNT]);
+        for seed in 0..10 {
+            let (grad, exp_avg, exp_avg_sq) = (&numbers(seed << 30, COUNT), &mut m, &mut v);
+            update(rule, Buffers { param: &mut param, grad, exp_avg, exp_avg_sq });
+        }
+        [param, m, v]
+    }
+
+    /// An element at a time, which no register is wider for.
+    fn one_by_one<R: Rule>(rule: &R, buffers: Buffers<'_>) {
+        for i in 0..COUNT {
+            let at = std::hint::black_box(i);
+            let (w, g) = (buffers.param[at], buffers.grad[at]);
+            buffers.param[at] = rule.apply(w, g, &mut buffers.exp_avg[at], &mut buffers.exp_avg_sq[at]);
+        }
+    }
+
+    #[test]
+    fn all_widths_give_the_same_bits() {
+        let options = Adam::options(Descriptor::optimizer("test", "0", ""), 1e-16).options;
+        let adam = Adam::new(&Config::resolve(&options, []).unwrap()).unwrap();
+        for (e, m) in [(1, 6), (4, 3), (7, 0)] {
+            let grid = MinifloatGrid::new(minifloat(e, m, Domain::Fin).unwrap()).unwrap();
+            let (codes, smooth) = (Codes::new(&grid).unwrap(), Smooth::new(&grid).unwrap());
+            let (keep, moments, scale) = (0.99, adam.moments(0.6, 3), grid.max_finite() * 0.9);
+            let inv_scale = 1.0 / scale;
+            let factor = Power::new(codes, scale, &numbers(1, COUNT), 0.7, 0.01);
+            let scaled = ScaledStep { keep, moments, factor };
+            assert!(ten(&scaled, update) == ten(&scaled, one_by_one));
+            let exact = OnChart { keep, moments, chart: codes, scale, inv_scale };
+            assert!(ten(&exact, update) == ten(&exact, one_by_one));
+            let linear = OnChart { keep, moments, chart: Linear(codes), scale, inv_scale };
+            assert!(ten(&linear, update) == ten(&linear, one_by_one));
+            let asinh = OnChart { keep, moments, chart: smooth, scale, inv_scale };
+            assert!(ten(&asinh, update) == ten(&asinh, one_by_one));
+        }
+    }
+
+    #[test]
+    fn the_mean_spacing_is_that_of_exponents() {
+        let grid = MinifloatGrid::new(minifloat(4, 3, Domain::Fn).unwrap()).unwrap();
+        let param = numbers(9, 100_001);
+        let expected: f64 = param.iter().map(|&w| grid.spacing(f64::from(w * 7.3)).log2()).sum();
+        assert_eq!(sum_log2_spacing(&Codes::new(&grid).unwrap(), 7.3, &param), expected);
+    }
+}
