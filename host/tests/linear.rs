@@ -414,6 +414,18 @@ fn bf16_operands() {
     }
 }
 
+/// Every value of these formats is exact in bf16; products of E7M0's largest ones are beyond f32.
+#[test]
+fn formats_that_are_multiplied_as_bf16() {
+    let bench = benches().remove(0);
+    for name in FORMATS {
+        let rule = rule(&bench, name, Scaling::None, Ste::Identity);
+        let form = Form::Codes(bench.site(Role::Weight, &rule).format.clone());
+        assert_eq!(form.fits_bf16(), name != "E7M0", "{name}");
+    }
+    assert!(Form::Bf16.fits_bf16() && !Form::F32.fits_bf16());
+}
+
 /// What a product keeps of its operands as codes gives the gradients of the operands themselves, bit for bit.
 #[test]
 fn kept_codes_are_exact() {

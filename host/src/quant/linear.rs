@@ -126,14 +126,17 @@ impl Quant {
                 of_role.map(|site| site.format.plugin().identity.name.as_str()).collect();
             if !formats.is_empty() {
                 let formats: Vec<&str> = formats.into_iter().collect();
-                parts.push(format!("{} {}", plural(role), formats.join("/")));
+                let bare = role == Role::Weight && self.master_weights == MasterWeights::None;
+                let masters = if bare { " without master weights" } else { "" };
+                parts.push(format!("{} {}{masters}", plural(role), formats.join("/")));
             }
         }
-        let products = match self.precision {
-            Precision::Fp32 => "fp32",
-            Precision::Bf16 => "bf16",
-        };
-        if parts.is_empty() { format!("unquantized {products}") } else { parts.join(", ") }
+        match (parts.is_empty(), self.precision) {
+            (true, Precision::Fp32) => "unquantized fp32".into(),
+            (true, Precision::Bf16) => "unquantized bf16".into(),
+            (false, Precision::Fp32) => parts.join(", "),
+            (false, Precision::Bf16) => format!("{}, other operands bf16", parts.join(", ")),
+        }
     }
 
     /// Says which step the next calls belong to: stochastic rounding draws anew each step.
