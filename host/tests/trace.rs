@@ -173,7 +173,8 @@ fn the_trace_is_in_time_order_and_complete() {
     assert_eq!((last.layer.as_str(), &*last.operation), ("ln_f.bias", "gradient"));
 }
 
-/// dL/dW = g^T Q(x), and the estimator passes it on as it is: against f64 on the trace's own operands.
+/// dL/dW = g^T Q(x), and the estimator passes it on as it is; a bias, never rounded, is added to the product and gets the
+/// sum over tokens of the gradient before rounding: against f64 on the trace's own operands.
 #[test]
 fn the_trace_shows_what_the_products_used() {
     let plan = plan(&RUN.replace("grad_accum = 2", "grad_accum = 1"));
@@ -189,6 +190,7 @@ fn the_trace_shows_what_the_products_used() {
         );
         assert_ne!(forward("weight"), w);
         assert_ne!(raw, g);
+        let db = tensor(&events, Phase::Backward, &format!("{layer}.bias"), "gradient");
         let tokens = 16;
         let (inputs, outputs) = (x.len() / tokens, y.len() / tokens);
         let close = |found: f32, terms: &mut dyn Iterator<Item = f64>| {
@@ -201,6 +203,7 @@ fn the_trace_shows_what_the_products_used() {
                 let term = |i| product(x[token * inputs + i], w[out * inputs + i]);
                 close(y[token * outputs + out], &mut (0..inputs).map(term));
             }
+            close(db[out], &mut (0..tokens).map(|token| f64::from(raw[token * outputs + out])));
             for input in 0..inputs {
                 let term = |token| product(g[token * outputs + out], x[token * inputs + input]);
                 close(dw[out * inputs + input], &mut (0..tokens).map(term));

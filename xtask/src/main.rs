@@ -77,23 +77,33 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
 /// What the archive's script does on the GPU's machine.
 const LANE: &str = r#"#!/bin/sh
 # The GPU tests of altgrad, as built elsewhere. CUDA_PATH: the toolkit's folder; libnvrtc must be found by the loader.
-# Logs go to $OUT, or here.
+# Logs, and what steps cost as JSON, go to $OUT, or here.
 cd "$(dirname "$0")" || exit 1
 out=${OUT:-.}; export ALTGRAD_STAGE=$PWD/altgrad-lane; status=0
-nvidia-smi -L; echo "CUDA_PATH=$CUDA_PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
+echo "CUDA_PATH=$CUDA_PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
 for test in gpu linear; do
     ./altgrad-lane/$test --nocapture --test-threads 1 >"$out/$test.log" 2>&1 || status=1
     grep -E '^(test |SKIPPED)' "$out/$test.log"
 done
+if nvidia-smi -L; then
+    for size in tiny seed; do
+        ./altgrad-lane/altgrad-host bench --device cuda:0 --size $size --json \
+            >"$out/bench-$size.json" 2>"$out/bench-$size.log" || status=1
+        cat "$out/bench-$size.json"
+    done
+fi
 exit $status
 "#;
 
 fn lane(args: &[String]) -> Result<u8, io::Error> {
     let features: Vec<String> =
         if args.is_empty() { ["--features", "cuda"].map(String::from).to_vec() } else { args.to_vec() };
-    let folder = stage(&PACKED, &features)?;
+    let fixture = ["-p", "altgrad-fixture-misbehaver"].map(String::from);
+    let folder = stage(&PACKED, &[features.as_slice(), &fixture].concat())?;
+    let library = "libaltgrad_fixture_misbehaver.so";
+    copy(&target_dir().join(PACKED.built).join(library), &folder.join(library))?;
     let mut build = cargo();
-    build.args(["test", "--no-run", "--profile", PACKED.profile]).args(packages(&plugins()?));
+    build.args(["test", "--no-run", "--profile", PACKED.profile]).args(packages(&plugins()?)).args(fixture);
     build.args(["-p", "altgrad-end-to-end", "--test", "linear", "--test", "gpu"]).args(&features);
     let output = build.output()?;
     let said = String::from_utf8_lossy(&output.stderr);

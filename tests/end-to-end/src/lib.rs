@@ -153,9 +153,14 @@ pub fn stage() -> PathBuf {
         .expect("ALTGRAD_STAGE is not set: run these tests with `cargo xtask test`")
 }
 
-/// A library of the workspace that is not staged (fixtures, examples), as cargo built it beside the stage.
+/// A library of the workspace that is no plugin of the project (fixtures, examples): packed with the stage, or as cargo
+/// built it beside the stage.
 #[must_use]
 pub fn built(library: &str) -> PathBuf {
+    let packed = stage().join(library);
+    if packed.is_file() {
+        return packed;
+    }
     stage().parent().expect("the target folder").join("debug").join(library)
 }
 
