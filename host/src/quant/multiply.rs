@@ -144,34 +144,40 @@ impl ProductOps for Flex {
     }
 }
 
-/// A matrix to be multiplied: f32 values, or bf16 ones that are the values times one scale.
+/// A matrix to be multiplied.
 #[derive(Debug, Clone)]
-struct Factor<B: Backend> {
-    matrix: FloatTensor<B>,
-    scales: FloatTensor<B>,
-    narrow: bool,
+enum Factor<B: Backend> {
+    /// f32 values.
+    Wide(FloatTensor<B>),
+    /// bf16 values, which are the matrix's times one scale, and that scale with its inverse, `[1, 2]`.
+    Narrow(FloatTensor<B>, FloatTensor<B>),
 }
 
 impl<B: ProductOps> Factor<B> {
     /// From f32 values; `narrow` ones are exact in bf16 times the scale.
     fn new(x: FloatTensor<B>, scales: FloatTensor<B>, narrow: bool) -> Self {
         if !narrow {
-            return Self { matrix: x, scales, narrow };
+            return Self::Wide(x);
         }
         let scaled = B::float_mul(x, column::<B>(&scales, 0));
-        Self { matrix: B::float_cast(scaled, FloatDType::BF16), scales, narrow }
+        Self::Narrow(B::float_cast(scaled, FloatDType::BF16), scales)
     }
 
     fn transposed(self) -> Self {
-        Self { matrix: B::float_swap_dims(self.matrix, 0, 1), ..self }
+        match self {
+            Self::Wide(matrix) => Self::Wide(B::float_swap_dims(matrix, 0, 1)),
+            Self::Narrow(matrix, scales) => Self::Narrow(B::float_swap_dims(matrix, 0, 1), scales),
+        }
     }
 
     /// The f32 values.
     fn wide(self) -> FloatTensor<B> {
-        if !self.narrow {
-            return self.matrix;
+        match self {
+            Self::Wide(matrix) => matrix,
+            Self::Narrow(matrix, scales) => {
+                B::float_mul(B::float_cast(matrix, FloatDType::F32), column::<B>(&scales, 1))
+            }
         }
-        B::float_mul(B::float_cast(self.matrix, FloatDType::F32), column::<B>(&self.scales, 1))
     }
 }
 
@@ -182,12 +188,14 @@ fn column<B: Backend>(scales: &FloatTensor<B>, index: usize) -> FloatTensor<B> {
 
 /// `a b`, as bf16 if both are narrow.
 fn multiply<B: ProductOps>(a: Factor<B>, b: Factor<B>) -> FloatTensor<B> {
-    if !(a.narrow && b.narrow) {
-        return B::float_matmul(a.wide(), b.wide());
+    match (a, b) {
+        (Factor::Narrow(a, a_scales), Factor::Narrow(b, b_scales)) => {
+            // One after the other: the product of two inverses may leave f32's range.
+            let y = B::float_mul(B::bf16_matmul(a, b), column::<B>(&a_scales, 1));
+            B::float_mul(y, column::<B>(&b_scales, 1))
+        }
+        (a, b) => B::float_matmul(a.wide(), b.wide()),
     }
-    // One after the other: the product of two inverses may leave f32's range.
-    let y = B::float_mul(B::bf16_matmul(a.matrix, b.matrix), column::<B>(&a.scales, 1));
-    B::float_mul(y, column::<B>(&b.scales, 1))
 }
 
 /// `dL/dx = g w`, `dL/dw = g^T x`.
@@ -209,9 +217,9 @@ impl<B: ProductOps> Backward<B, 5> for ProductBackward {
         }
         let kept = |kept: FloatTensor<B>, scales: FloatTensor<B>, index: usize| {
             if layer.narrow[index] {
-                return Factor { matrix: kept, scales, narrow: true };
+                return Factor::Narrow(kept, scales);
             }
-            Factor::new(B::unpack(kept, scales.clone(), layer.clone(), index), scales, false)
+            Factor::Wide(B::unpack(kept, scales, layer.clone(), index))
         };
         if let Some(parent) = x_parent {
             grads.register::<B>(parent.id, multiply::<B>(grad.clone(), kept(w, w_scales, 1)));
@@ -234,10 +242,13 @@ fn round_gradient<B: ProductOps>(
     layer: &Layer,
 ) -> (Factor<B>, Option<[FloatTensor<B>; 2]>) {
     let narrow = layer.narrow[2];
-    let one = |grad: &FloatTensor<B>| op::scales::<B>(grad, super::ScaleSource::ONE);
     match &layer.gradient {
-        Rounding::None => (Factor::new(grad.clone(), one(&grad), narrow), None),
-        Rounding::Bf16 => (Factor::new(B::bf16(grad.clone()), one(&grad), narrow), None),
+        Rounding::None => (Factor::Wide(grad), None),
+        Rounding::Bf16 if narrow => {
+            let one = op::scales::<B>(&grad, super::ScaleSource::ONE);
+            (Factor::new(grad, one, narrow), None)
+        }
+        Rounding::Bf16 => (Factor::Wide(B::bf16(grad)), None),
         Rounding::Format(call, padding) => {
             let [rows, columns] = [grad.shape()[0], grad.shape()[1]];
             let grad = if *padding == 0 {
@@ -307,13 +318,12 @@ impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
         let y = multiply::<B>(x.clone(), w.clone().transposed());
         match prep.compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                let keep = |factor: Factor<B>, index: usize| {
-                    if factor.narrow {
-                        return factor.matrix;
-                    }
-                    B::pack(factor.matrix, factor.scales, layer.clone(), index)
+                let keep = |factor: Factor<B>, scales: &FloatTensor<B>, index: usize| match factor {
+                    Factor::Wide(matrix) => B::pack(matrix, scales.clone(), layer.clone(), index),
+                    Factor::Narrow(matrix, _) => matrix,
                 };
-                prep.finish(([keep(x, 0), keep(w, 1)], [x_scales, w_scales], layer), y)
+                let kept = [keep(x, &x_scales, 0), keep(w, &w_scales, 1)];
+                prep.finish((kept, [x_scales, w_scales], layer), y)
             }
             OpsKind::UnTracked(prep) => prep.finish(y),
         }
