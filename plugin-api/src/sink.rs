@@ -1,7 +1,7 @@
 //! The sink contract: where metrics go.
 //!
 //! A sink has a thread of its own behind a bounded queue, so it may block; it never sees the training
-//! thread. Calls come in this order: `open`, then any of `log`, `histogram`, `alert`, then `summary`, `finish`.
+//! thread. Calls come in this order: `open`, then any of `log`, `histogram`, `alert`, `state`, then `summary`, `finish`.
 
 use abi_stable::{
     StableAbi,
@@ -24,6 +24,8 @@ pub struct RunInfo<'a> {
     pub metrics: RSlice<'a, MetricName<'a>>,
     /// The step a resumed run continues from: rows from it on will come again. None for a fresh run.
     pub resume_step: ROption<u64>,
+    /// What [`Sink::state`] said when the checkpoint was written that the run continues from; empty for a fresh run.
+    pub state: RSlice<'a, u8>,
 }
 
 /// A metric's name and nature.
@@ -139,6 +141,16 @@ pub trait Sink: Send + Sized + 'static {
     fn alert(&mut self, alert: &Alert<'_>) -> Result<(), PluginError> {
         let _ = alert;
         Ok(())
+    }
+
+    /// What a resumed run has to know that is not in the run folder, or may be older there than the checkpoint: kept in
+    /// checkpoints without the host knowing its meaning. Asked for after the last row of the checkpoint's step was taken.
+    /// Nothing by default. No secrets: checkpoints are copied around. `[sink-thread]`
+    ///
+    /// # Errors
+    /// As [`Sink::log`].
+    fn state(&mut self) -> Result<Vec<u8>, PluginError> {
+        Ok(Vec::new())
     }
 
     /// Takes the closing values (final and best loss); ignored by default. `[sink-thread]`

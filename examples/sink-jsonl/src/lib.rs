@@ -114,6 +114,7 @@ mod tests {
             config_toml: "".into(),
             metrics: [].as_slice().into(),
             resume_step: resume_step.into(),
+            state: [].as_slice().into(),
         })
         .unwrap();
         for &(step, name, value) in rows {

@@ -10,7 +10,7 @@ use altgrad_plugin_api::{
     TensorViewMut,
     abi::{
         FormatObject, OptimizerObject, SinkObject, StepCall,
-        abi_stable::std_types::{ROption, RResult, RSlice, RSliceMut},
+        abi_stable::std_types::{ROption, RResult, RSlice, RSliceMut, RVec},
     },
     sink::{Histogram, Metric},
 };
@@ -324,6 +324,15 @@ impl SinkPlugin {
     /// The plugin failed.
     pub fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), Diagnostic> {
         let result = self.object.histogram(step, histogram);
+        self.identity.run_failure(result)
+    }
+
+    /// What a checkpoint has to keep of the sink.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn state(&mut self) -> Result<Vec<u8>, Diagnostic> {
+        let result = self.object.state().map(RVec::into_vec);
         self.identity.run_failure(result)
     }
 

@@ -177,6 +177,7 @@ fn open(plugin: &mut SinkPlugin, facts: &RunFacts) -> Result<(), Diagnostic> {
         config_toml: facts.config_toml.as_str().into(),
         metrics: RSlice::from_slice(&names),
         resume_step: ROption::RNone,
+        state: [].as_slice().into(),
     })
 }
 

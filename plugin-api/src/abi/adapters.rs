@@ -153,6 +153,10 @@ impl<T: Sink> SinkAbi for Guarded<T> {
         self.call_mut("alert", |sink| sink.alert(alert)).into()
     }
 
+    fn state(&mut self) -> RResult<RVec<u8>, PluginError> {
+        self.call_mut("state", |sink| Ok(sink.state()?.into())).into()
+    }
+
     fn summary(&mut self, metrics: RSlice<'_, Metric<'_>>) -> RResult<(), PluginError> {
         self.call_mut("summary", |sink| sink.summary(metrics.as_slice())).into()
     }

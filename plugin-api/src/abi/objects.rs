@@ -71,6 +71,7 @@ pub trait SinkAbi: Send {
     fn log(&mut self, step: u64, metrics: RSlice<'_, Metric<'_>>) -> RResult<(), PluginError>;
     fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> RResult<(), PluginError>;
     fn alert(&mut self, alert: &Alert<'_>) -> RResult<(), PluginError>;
+    fn state(&mut self) -> RResult<RVec<u8>, PluginError>;
     fn summary(&mut self, metrics: RSlice<'_, Metric<'_>>) -> RResult<(), PluginError>;
     #[sabi(last_prefix_field)]
     fn finish(&mut self, outcome: RunOutcome) -> RResult<(), PluginError>;

@@ -25,6 +25,7 @@ fn open(folder: &TempDir, metrics: &[&str], resume_step: Option<u64>) -> Result<
         config_toml: "".into(),
         metrics: metrics.as_slice().into(),
         resume_step: resume_step.into(),
+        state: [].as_slice().into(),
     })?;
     Ok(sink)
 }
