@@ -38,6 +38,17 @@ pub struct MetricName<'a> {
     pub timing: bool,
 }
 
+impl<'a> MetricName<'a> {
+    /// Statistic and layer of a metric that belongs to one layer: `grad_norm_l2` and `h.0.mlp.c_fc.weight`.
+    ///
+    /// Layers are called as their parameters are, with a dot, and stand behind the last `/`; no other name has a dot there.
+    #[must_use]
+    pub fn by_layer(&self) -> Option<(&'a str, &'a str)> {
+        let (statistic, layer) = self.name.as_str().rsplit_once('/')?;
+        layer.contains('.').then_some((statistic, layer))
+    }
+}
+
 /// One value of a row. What is missing is not there; NaN means that NaN was computed.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
@@ -167,4 +178,23 @@ pub trait Sink: Send + Sized + 'static {
     /// # Errors
     /// What could not be written.
     fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_is_what_has_a_dot_behind_the_last_slash() {
+        let by_layer = |name: &'static str| MetricName { name: name.into(), timing: false }.by_layer();
+        let layer = "h.0.attn.c_attn.weight";
+        assert_eq!(
+            by_layer("quant/weight/sqnr_db/h.0.attn.c_attn.weight"),
+            Some(("quant/weight/sqnr_db", layer))
+        );
+        assert_eq!(by_layer("grad_norm_l2/wte.weight"), Some(("grad_norm_l2", "wte.weight")));
+        for name in ["train/loss", "quant/weight/bit_active/0", "", "loss", "v1.2/loss", "wte.weight"] {
+            assert_eq!(by_layer(name), None, "{name}");
+        }
+    }
 }

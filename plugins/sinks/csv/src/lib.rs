@@ -1,37 +1,59 @@
-//! Metrics as CSV: one row a step, readable right after the step.
+//! Metrics as CSV, readable right after the step.
 //!
-//! Two files, because equal runs must give an equal `metrics.csv` bit for bit: what measures the machine (times,
-//! rates, memory) goes to `timings.csv`. Both begin with the column `step` and have one for each metric; a missing
-//! value is an empty cell, NaN is `NaN`. Refuses paths that leave the run folder and a metric called `step`.
-//! Histograms and alerts are left to other sinks. The file itself is in `table.rs`.
+//! | file | a row is | columns |
+//! |---|---|---|
+//! | `metrics.csv` | a step | `step`, then a metric each |
+//! | `layers.csv` | a step and layer | `step`, `layer`, then a statistic each: `quant/weight/sqnr_db`, `grad_norm_l2` |
+//! | `timings.csv` | a step | `step`, then what measures the machine (times, rates, memory) |
+//! | `histograms.csv` | a distribution | `step`, `name`, `edges`, `counts`, the last two as numbers between spaces |
+//!
+//! Timings are apart because equal runs must give the other files equal bit for bit. Layers are apart and one below the
+//! other because a model has hundreds: a table by layer is what one filters, groups and plots, and a new layer is a row.
+//! A missing value is an empty cell, NaN is `NaN`; a layer about which a step says nothing has no row. Metrics that come
+//! late get their column then, at the right. A resumed run keeps the rows of the steps before it, and repeats none.
+//! Refuses paths that leave the run folder, and metrics called `step` or `layer`. Alerts are in the host's
+//! `events.jsonl`. The file is in `file.rs`, its columns in `table.rs`.
 
 use std::{
-    fs,
+    collections::HashMap,
     path::{Component, Path, PathBuf},
 };
 
 use altgrad_plugin_api::{
-    Config, Descriptor, ErrorKind, Metric, OptionSpec, PluginError, RunInfo, RunOutcome, Sink,
+    Config, Descriptor, ErrorKind, Histogram, Metric, MetricName, OptionSpec, PluginError, RunInfo,
+    RunOutcome, Sink,
 };
 
+mod file;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use table::Table;
+use file::CsvFile;
+use table::{Row, Table};
 
-/// The sink: where its files are, and the files of an open run.
+/// The options that name files, their defaults and what is in them.
+const FILES: [(&str, &str, &str); 4] = [
+    ("path", "metrics.csv", "File of the reproducible metrics, relative to the run folder"),
+    ("layers_path", "layers.csv", "File of the metrics by layer, relative to the run folder"),
+    ("timings_path", "timings.csv", "File of what measures the machine, relative to the run folder"),
+    ("histograms_path", "histograms.csv", "File of the distributions, relative to the run folder"),
+];
+
+/// The sink: where its files are, in the order of [`FILES`], and the files of an open run.
 #[derive(Debug)]
 pub struct CsvSink {
-    metrics_path: PathBuf,
-    timings_path: PathBuf,
+    paths: [PathBuf; 4],
+    histograms: bool,
     open: Option<Tables>,
 }
 
 #[derive(Debug)]
 struct Tables {
     metrics: Table,
+    layers: Table,
     timings: Table,
+    histograms: Option<CsvFile>,
 }
 
 /// The file an option names, relative to the run folder.
@@ -49,66 +71,125 @@ fn inside_path(config: &Config, option: &str) -> Result<PathBuf, PluginError> {
     if path.as_os_str().is_empty() { fault("must name a file") } else { Ok(path) }
 }
 
+/// Where a metric goes.
+#[derive(PartialEq, Eq)]
+enum Place<'a> {
+    Metrics(&'a str),
+    Layers(&'a str, &'a str),
+    Timings(&'a str),
+}
+
+fn place<'a>(name: &MetricName<'a>) -> Place<'a> {
+    match name.by_layer() {
+        _ if name.timing => Place::Timings(name.name.as_str()),
+        Some((statistic, layer)) => Place::Layers(statistic, layer),
+        None => Place::Metrics(name.name.as_str()),
+    }
+}
+
 impl CsvSink {
     fn tables(&mut self) -> Result<&mut Tables, PluginError> {
         self.open.as_mut().ok_or_else(|| PluginError::new(ErrorKind::OTHER, "the csv sink is not open"))
+    }
+
+    fn sync(&mut self) -> Result<(), PluginError> {
+        let Tables { metrics, layers, timings, histograms } = self.tables()?;
+        [metrics, layers, timings].into_iter().try_for_each(|table| table.sync())?;
+        histograms.as_ref().map_or(Ok(()), CsvFile::sync)
     }
 }
 
 impl Sink for CsvSink {
     fn descriptor() -> Descriptor {
-        Descriptor::sink("csv", env!("CARGO_PKG_VERSION"), "One row a step in CSV files of the run folder")
-            .option(
-                OptionSpec::text("path", "metrics.csv")
-                    .help("File of the reproducible metrics, relative to the run folder"),
-            )
-            .option(
-                OptionSpec::text("timings_path", "timings.csv")
-                    .help("File of what measures the machine, relative to the run folder; not the same file"),
-            )
+        let sink = Descriptor::sink("csv", env!("CARGO_PKG_VERSION"), "Rows in CSV files of the run folder");
+        let files = FILES.map(|(name, default, help)| OptionSpec::text(name, default).help(help));
+        let sink = files.into_iter().fold(sink, Descriptor::option);
+        sink.option(OptionSpec::bool("histograms", true).help("Whether distributions are written"))
     }
 
     fn new(config: &Config) -> Result<Self, PluginError> {
-        let (metrics_path, timings_path) =
-            (inside_path(config, "path")?, inside_path(config, "timings_path")?);
-        if metrics_path == timings_path {
-            let message =
-                format!("`path` and `timings_path` are the same file, `{}`", metrics_path.display());
-            return Err(PluginError::config(message)
-                .with_hint("timings differ between equal runs, so they have a file of their own"));
+        let mut paths: [PathBuf; 4] = Default::default();
+        for (index, (option, ..)) in FILES.iter().enumerate() {
+            let path = inside_path(config, option)?;
+            if let Some(other) = paths[..index].iter().position(|other| *other == path) {
+                let (one, path) = (FILES[other].0, path.display());
+                return Err(PluginError::config(format!(
+                    "`{one}` and `{option}` are the same file, `{path}`"
+                )));
+            }
+            paths[index] = path;
         }
-        Ok(Self { metrics_path, timings_path, open: None })
+        Ok(Self { paths, histograms: config.bool("histograms")?, open: None })
     }
 
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
-        let table = |path: &Path, timing: bool| {
-            let path = Path::new(run.folder.as_str()).join(path);
-            if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder).map_err(|error| table::io_error(folder, &error))?;
-            }
-            let metrics = run.metrics.as_slice().iter().filter(|metric| metric.timing == timing);
-            Table::open(path, metrics.map(|metric| metric.name.as_str()), run.resume_step.into_option())
+        let resume_step = run.resume_step.into_option();
+        let [metrics, layers, timings, histograms] =
+            [0, 1, 2, 3].map(|file: usize| Path::new(run.folder.as_str()).join(&self.paths[file]));
+        let table = |path, by_layer, column: fn(Place<'_>) -> Option<&str>| {
+            let columns = run.metrics.as_slice().iter().filter_map(|name| column(place(name)));
+            Table::open(path, by_layer, columns, resume_step)
         };
+        let columns = ["step", "name", "edges", "counts"].map(String::from).to_vec();
+        let histograms = self.histograms.then(|| CsvFile::open(histograms, columns, resume_step));
         self.open = Some(Tables {
-            metrics: table(&self.metrics_path, false)?,
-            timings: table(&self.timings_path, true)?,
+            metrics: table(metrics, false, |place| match place {
+                Place::Metrics(name) => Some(name),
+                _ => None,
+            })?,
+            layers: table(layers, true, |place| match place {
+                Place::Layers(statistic, _) => Some(statistic),
+                _ => None,
+            })?,
+            timings: table(timings, false, |place| match place {
+                Place::Timings(name) => Some(name),
+                _ => None,
+            })?,
+            histograms: histograms.transpose()?,
         });
         Ok(())
     }
 
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
+        let (mut values, mut times) = (Row::default(), Row::default());
+        let (mut layers, mut index): (Vec<Row<'_>>, HashMap<&str, usize>) = Default::default();
+        for metric in metrics {
+            match place(&metric.name) {
+                Place::Metrics(name) => values.cells.push((name, metric.value)),
+                Place::Timings(name) => times.cells.push((name, metric.value)),
+                Place::Layers(statistic, layer) => {
+                    let row = *index.entry(layer).or_insert_with(|| {
+                        layers.push(Row { layer: Some(layer), cells: Vec::new() });
+                        layers.len() - 1
+                    });
+                    layers[row].cells.push((statistic, metric.value));
+                }
+            }
+        }
         let tables = self.tables()?;
-        let part = |timing: bool| {
-            let metrics = metrics.iter().filter(move |metric| metric.name.timing == timing);
-            metrics.map(|metric| (metric.name.name.as_str(), metric.value))
-        };
-        tables.metrics.append(step, part(false))?;
-        tables.timings.append(step, part(true))
+        tables.metrics.append(step, &[values])?;
+        tables.layers.append(step, &layers)?;
+        tables.timings.append(step, &[times])
+    }
+
+    fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), PluginError> {
+        let Some(file) = &mut self.tables()?.histograms else { return Ok(()) };
+        let edges: Vec<String> = histogram.edges.iter().map(|edge| format!("{edge:?}")).collect();
+        let counts: Vec<String> = histogram.counts.iter().map(u64::to_string).collect();
+        let name = histogram.name.to_string();
+        file.append(&file::line(&[step.to_string(), name, edges.join(" "), counts.join(" ")]))
+    }
+
+    fn state(&mut self) -> Result<Vec<u8>, PluginError> {
+        // Nothing has to be kept, but what the checkpoint relies on must outlive the machine as the checkpoint does.
+        self.sync()?;
+        Ok(Vec::new())
     }
 
     fn finish(&mut self, _: RunOutcome) -> Result<(), PluginError> {
-        // Every row was flushed when it came.
-        self.open.take();
+        // Every row was in its file when it came.
+        self.sync()?;
+        self.open = None;
         Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! The sink through its trait, on real files.
 #![allow(clippy::unwrap_used)]
 
-use altgrad_plugin_api::{ConfigValue, MetricName};
+use std::fs;
+
+use altgrad_plugin_api::ConfigValue;
 use tempfile::TempDir;
 
 use super::*;
@@ -90,7 +92,7 @@ fn a_new_metric_adds_a_column_and_loses_no_row() {
     assert_eq!(text(&folder, "metrics.csv"), "step,a,\"with, comma\"\n0,1.0,\n1,3.0,2.0\n2,4.0,\n");
     assert_eq!(text(&folder, "timings.csv"), "step,t/late\n0,\n1,\n2,5.0\n");
     let files = fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(files, 2, "nothing is left beside the two files");
+    assert_eq!(files, 4, "nothing is left beside the four files");
 }
 
 #[test]
@@ -103,6 +105,8 @@ fn resuming_keeps_earlier_rows_and_drops_later_and_torn_ones() {
         ("step,old,a\n6,1.0,2.0\n", "step,old,a,b\n6,1.0,2.0,\n7,,,9.0\n"),
         ("step,a", "step,a,b\n7,,9.0\n"),
         ("", "step,a,b\n7,,9.0\n"),
+        // Torn within a name that contains a line break.
+        ("step,\"x\n", "step,a,b\n7,,9.0\n"),
     ];
     for (before, expected) in rows {
         assert_eq!(metrics_after(before, Some(7)).unwrap(), expected, "{before:?}");
@@ -117,7 +121,7 @@ fn resuming_keeps_earlier_rows_and_drops_later_and_torn_ones() {
 fn faults_name_the_file() {
     let rows = [
         ("time,a\n1,2\n", "not a file of this sink: its first column is not `step`"),
-        ("step,a\n1,2,3\n", "found record with 3 fields"),
+        ("step,a\n1,2,3\n", "line 2 has 3 cells where the header has 2"),
         ("step,a\n1,2\nx,3\n", "line 3: `x` is not a step"),
     ];
     for (before, expected) in rows {
@@ -133,7 +137,10 @@ fn faults_name_the_file() {
 #[test]
 fn a_metric_called_step_is_refused() {
     let folder = TempDir::new().unwrap();
-    assert_eq!(open(&folder, &["step"], None).unwrap_err().kind, ErrorKind::CONFIG);
+    for metric in ["step", "step/wte.weight", "layer/wte.weight"] {
+        assert_eq!(open(&folder, &[metric], None).unwrap_err().kind, ErrorKind::CONFIG, "{metric}");
+    }
+    let folder = TempDir::new().unwrap();
     let mut sink = open(&folder, &["a"], None).unwrap();
     assert_eq!(log(&mut sink, 1, &[("step", 1.0)]).unwrap_err().kind, ErrorKind::CONFIG);
 }
@@ -147,5 +154,96 @@ fn paths_stay_inside_the_run_folder() {
     }
     let same = new_sink(&[("path", "a/m.csv"), ("timings_path", "./a/./m.csv")]).unwrap_err();
     assert_eq!(same.message, "`path` and `timings_path` are the same file, `a/m.csv`");
-    assert_eq!(new_sink(&[("path", "./a/m.csv")]).unwrap().metrics_path, Path::new("a/m.csv"));
+    assert_eq!(new_sink(&[("path", "./a/m.csv")]).unwrap().paths[0], Path::new("a/m.csv"));
+}
+
+const LAYERS: [&str; 4] = ["loss", "n/h.0.weight", "q/sqnr/wte.weight", "n/wte.weight"];
+
+#[test]
+fn metrics_by_layer_are_rows_of_a_table_of_their_own() {
+    let folder = TempDir::new().unwrap();
+    let mut sink = open(&folder, &LAYERS, None).unwrap();
+    assert_eq!(text(&folder, "layers.csv"), "step,layer,n,q/sqnr\n");
+    log(&mut sink, 0, &[("n/wte.weight", 1.0), ("n/h.0.weight", 2.0), ("q/sqnr/wte.weight", 3.0)]).unwrap();
+    log(&mut sink, 1, &[("loss", 0.5)]).unwrap();
+    log(&mut sink, 2, &[("n/h.0.weight", f64::NAN), ("new/a, \"b.c\"", 4.0)]).unwrap();
+    let rows = "0,wte.weight,1.0,3.0,\n0,h.0.weight,2.0,,\n2,h.0.weight,NaN,,\n2,\"a, \"\"b.c\"\"\",,,4.0\n";
+    assert_eq!(text(&folder, "layers.csv"), format!("step,layer,n,q/sqnr,new\n{rows}"));
+    assert_eq!(text(&folder, "metrics.csv"), "step,loss\n0,\n1,0.5\n2,\n");
+    drop(sink);
+    let mut sink = open(&folder, &LAYERS, Some(2)).unwrap();
+    log(&mut sink, 2, &[("n/h.0.weight", 5.0)]).unwrap();
+    let rows = "0,wte.weight,1.0,3.0,\n0,h.0.weight,2.0,,\n2,h.0.weight,5.0,,\n";
+    assert_eq!(text(&folder, "layers.csv"), format!("step,layer,n,q/sqnr,new\n{rows}"));
+}
+
+#[test]
+fn a_distribution_is_a_row_unless_they_are_switched_off() {
+    let folder = TempDir::new().unwrap();
+    let mut sink = open(&folder, &[], None).unwrap();
+    let (edges, counts) = ([f64::NEG_INFINITY, -0.5, 1e-7], [3, u64::MAX]);
+    let (edges, counts) = (edges.as_slice().into(), counts.as_slice().into());
+    sink.histogram(4, &Histogram { name: "w/a,b".into(), edges, counts }).unwrap();
+    let row = "4,\"w/a,b\",-inf -0.5 1e-7,3 18446744073709551615\n";
+    assert_eq!(text(&folder, "histograms.csv"), format!("step,name,edges,counts\n{row}"));
+    drop(sink);
+    open(&folder, &[], Some(4)).unwrap();
+    assert_eq!(text(&folder, "histograms.csv"), "step,name,edges,counts\n");
+}
+
+/// Killed within any byte of the last step's rows, or of the header.
+#[test]
+fn a_file_torn_at_any_byte_resumes() {
+    let folder = TempDir::new().unwrap();
+    let mut sink = open(&folder, &LAYERS, None).unwrap();
+    let rows = [("loss", 1.5), ("n/h.0.weight", 2.0), ("n/a\"\n\".b", 3.0), ("q/sqnr/wte.weight", 4.0)];
+    for step in 0..3 {
+        log(&mut sink, step, &rows).unwrap();
+    }
+    drop(sink);
+    for file in ["metrics.csv", "layers.csv"] {
+        let whole = fs::read(folder.path().join(file)).unwrap();
+        let kept = |step: &str| text(&folder, file).find(&format!("\n{step},")).unwrap() + 1;
+        let (two, text) = (kept("2"), text(&folder, file));
+        for end in 0..=whole.len() {
+            let torn = TempDir::new().unwrap();
+            fs::write(torn.path().join(file), &whole[..end]).unwrap();
+            let mut sink = open(&torn, &LAYERS, Some(2)).unwrap();
+            log(&mut sink, 2, &rows).unwrap();
+            let found = self::text(&torn, file);
+            if end >= two {
+                assert_eq!(found, text, "{file} cut to {end} bytes");
+            } else {
+                let mut lines = found.lines();
+                assert!(lines.next().unwrap().starts_with("step,"), "{file} cut to {end} bytes");
+                assert!(found.ends_with(&text[two..]), "{file} cut to {end} bytes: {found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_sinks_do_not_share_a_file() {
+    let folder = TempDir::new().unwrap();
+    let first = open(&folder, &["a"], None).unwrap();
+    for resume_step in [None, Some(0)] {
+        let error = open(&folder, &["a"], resume_step).unwrap_err();
+        assert!(error.message.ends_with("metrics.csv`: in use by another sink or run"), "{error}");
+    }
+    drop(first);
+    let mut again = open(&folder, &["a"], None).unwrap();
+    // The lock goes with the file that takes the other's place.
+    log(&mut again, 0, &[("b", 1.0)]).unwrap();
+    assert!(open(&folder, &["a"], None).is_err());
+}
+
+#[test]
+fn a_disk_that_takes_nothing_is_an_error_that_names_the_file() {
+    if !Path::new("/dev/full").exists() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("metrics.csv")).unwrap();
+    let error = open(&folder, &["a"], None).unwrap_err();
+    assert!(error.message.contains("metrics.csv`: "), "{error}");
 }

@@ -1,0 +1,227 @@
+//! One CSV file that only grows: whole lines at its end, and now and then a column at its right.
+//!
+//! What is appended reaches the file within the call; nothing waits in this process. A wider header is made by writing a
+//! copy beside the file and renaming it, so at every moment the name leads to a whole file. A process killed while
+//! writing leaves at most one torn line, which resuming cuts off together with the steps that come again. A lock, which
+//! ends with the process, keeps a second sink or run out of the file. What the cells mean is `table.rs`'s business.
+
+use std::{
+    fmt::Display,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{BufReader, Seek, SeekFrom, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use altgrad_plugin_api::{ErrorKind, PluginError};
+use csv::{ByteRecord, Reader, ReaderBuilder, Terminator, Writer};
+
+/// The first column.
+pub(crate) const STEP: &str = "step";
+
+/// A fault of a file, by name.
+pub(crate) fn io_error(path: &Path, error: &dyn Display) -> PluginError {
+    PluginError::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct CsvFile {
+    path: PathBuf,
+    file: File,
+    /// Bytes of whole lines.
+    length: u64,
+    /// All columns, `step` first.
+    header: Vec<String>,
+}
+
+impl CsvFile {
+    /// Begins the file at `path` with these columns; folders are made.
+    ///
+    /// A fresh run replaces what is there. With `resume_step`, whole rows of earlier steps and all columns stay.
+    ///
+    /// # Errors
+    /// `IO` if the file cannot be written, is in use, or is not one that resuming can go on with.
+    pub(crate) fn open(
+        path: PathBuf,
+        columns: Vec<String>,
+        resume_step: Option<u64>,
+    ) -> Result<Self, PluginError> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
+        }
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
+        let file = options.open(&path).map_err(|error| io_error(&path, &error))?;
+        lock(&path, &file)?;
+        // What a process left that was killed while it widened the file.
+        let _ = fs::remove_file(beside(&path));
+        let (header, length) = match resume_step {
+            Some(step) => scan(&path, &file, step)?,
+            None => (Vec::new(), 0),
+        };
+        let mut open = Self { path, file, length, header };
+        open.cut()?;
+        if open.header.is_empty() {
+            open.append(&line(&columns))?;
+            open.header = columns;
+        } else {
+            let own = open.header.iter().cloned();
+            let missing: Vec<String> =
+                columns.into_iter().filter(|column| !open.header.contains(column)).collect();
+            if !missing.is_empty() {
+                open.widen(own.chain(missing).collect())?;
+            }
+        }
+        Ok(open)
+    }
+
+    /// All columns.
+    pub(crate) fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// Adds whole lines. If that fails, none of them is left behind, as far as the machine allows.
+    ///
+    /// # Errors
+    /// `IO`.
+    pub(crate) fn append(&mut self, lines: &[u8]) -> Result<(), PluginError> {
+        if let Err(error) = self.file.write_all(lines) {
+            let _ = self.cut();
+            return Err(io_error(&self.path, &error));
+        }
+        self.length += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Puts a copy with more columns in place of the file; rows so far have empty cells there.
+    ///
+    /// # Errors
+    /// `IO`.
+    pub(crate) fn widen(&mut self, header: Vec<String>) -> Result<(), PluginError> {
+        let beside = beside(&self.path);
+        let written = self.copy_wider(&header, &beside);
+        let (file, length) = written.inspect_err(|_| drop(fs::remove_file(&beside)))?;
+        fs::rename(&beside, &self.path).map_err(|error| io_error(&self.path, &error))?;
+        (self.file, self.length, self.header) = (file, length, header);
+        Ok(())
+    }
+
+    /// Writes the copy; the file, open and locked, and its length.
+    fn copy_wider(&mut self, header: &[String], beside: &Path) -> Result<(File, u64), PluginError> {
+        let fault = |error: &dyn Display| io_error(beside, error);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(beside);
+        let file = file.map_err(|error| fault(&error))?;
+        lock(beside, &file)?;
+        let more = header.len() - self.header.len();
+        let mut rows = reader(&self.path, &self.file)?;
+        let write = || -> Result<File, csv::Error> {
+            let mut writer = Writer::from_writer(file);
+            writer.write_record(header)?;
+            let mut row = ByteRecord::new();
+            rows.read_byte_record(&mut row)?;
+            while rows.read_byte_record(&mut row)? {
+                writer.write_record(row.iter().chain(std::iter::repeat_n(&b""[..], more)))?;
+            }
+            let file = writer.into_inner().map_err(|error| error.into_error())?;
+            // The copy must be on the disk before it takes the place of the only other one.
+            file.sync_all()?;
+            Ok(file)
+        };
+        let mut file = write().map_err(|error| fault(&error))?;
+        let length = file.stream_position().map_err(|error| fault(&error))?;
+        Ok((file, length))
+    }
+
+    /// Brings the file's end and its cursor back to the last whole line.
+    fn cut(&mut self) -> Result<(), PluginError> {
+        let cut = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::Start(self.length)));
+        cut.map(drop).map_err(|error| io_error(&self.path, &error))
+    }
+
+    /// Has everything written to the disk itself.
+    ///
+    /// # Errors
+    /// `IO`.
+    pub(crate) fn sync(&self) -> Result<(), PluginError> {
+        self.file.sync_data().map_err(|error| io_error(&self.path, &error))
+    }
+}
+
+/// The text of one line.
+pub(crate) fn line<T: AsRef<[u8]>>(cells: &[T]) -> Vec<u8> {
+    let mut writer = Writer::from_writer(Vec::new());
+    // Neither can fail: the writer's end is memory, and rows of one writer are of one length.
+    let _ = writer.write_record(cells);
+    writer.into_inner().unwrap_or_default()
+}
+
+/// Where a wider copy is made.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".tmp");
+    PathBuf::from(beside)
+}
+
+fn lock(path: &Path, file: &File) -> Result<(), PluginError> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            let error = io_error(path, &"in use by another sink or run");
+            Err(error.with_hint("give each csv sink paths of its own"))
+        }
+        // A file system without locks is no reason not to write.
+        _ => Ok(()),
+    }
+}
+
+/// Reads a file from its beginning, record by record, lines of unequal length included.
+fn reader<'a>(path: &Path, mut file: &'a File) -> Result<Reader<BufReader<&'a File>>, PluginError> {
+    file.rewind().map_err(|error| io_error(path, &error))?;
+    let mut builder = ReaderBuilder::new();
+    builder.has_headers(false).flexible(true).terminator(Terminator::Any(b'\n'));
+    Ok(builder.from_reader(BufReader::new(file)))
+}
+
+/// The header of an interrupted run's file, and how many bytes of it a run from `resume_step` on keeps. No header if the
+/// file ends before the header does.
+fn scan(path: &Path, file: &File, resume_step: u64) -> Result<(Vec<String>, u64), PluginError> {
+    let fault = |error: &dyn Display| io_error(path, error);
+    let total = file.metadata().map_err(|error| fault(&error))?.len();
+    let mut reader = reader(path, file)?;
+    let (mut header, mut keep, mut record) = (Vec::new(), 0, ByteRecord::new());
+    while reader.read_byte_record(&mut record).map_err(|error| fault(&error))? {
+        let end = reader.position().byte();
+        if end == total && is_torn(file, keep, end).map_err(|error| fault(&error))? {
+            break;
+        }
+        if header.is_empty() {
+            header = record.iter().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect();
+            if header.first().is_none_or(|first| first != STEP) {
+                return Err(fault(&"not a file of this sink: its first column is not `step`"));
+            }
+        } else {
+            let number = record.position().map_or(0, csv::Position::line);
+            if record.len() != header.len() {
+                let (found, due) = (record.len(), header.len());
+                return Err(fault(&format!("line {number} has {found} cells where the header has {due}")));
+            }
+            let step = std::str::from_utf8(&record[0]).ok().and_then(|cell| cell.parse::<u64>().ok());
+            let step = step.ok_or_else(|| {
+                let cell = String::from_utf8_lossy(&record[0]);
+                fault(&format!("line {number}: `{cell}` is not a step"))
+            })?;
+            if step >= resume_step {
+                break;
+            }
+        }
+        keep = end;
+    }
+    Ok((header, keep))
+}
+
+/// Whether the last record was torn off by a crash: it ends without a line break, or with one that is part of a name.
+fn is_torn(file: &File, begin: u64, end: u64) -> std::io::Result<bool> {
+    let mut bytes = vec![0; usize::try_from(end - begin).map_err(std::io::Error::other)?];
+    file.read_exact_at(&mut bytes, begin)?;
+    let quotes = bytes.iter().filter(|&&byte| byte == b'"').count();
+    Ok(bytes.last() != Some(&b'\n') || quotes % 2 == 1)
+}
