@@ -4,6 +4,8 @@
 //! file's table against that list (unknown keys, types, ranges), fills in the defaults and hands the
 //! plugin a complete [`Config`]; the plugin checks only what a range cannot say.
 
+use std::path::{Component, Path, PathBuf};
+
 use abi_stable::{
     StableAbi,
     std_types::{RString, RVec},
@@ -265,6 +267,26 @@ impl Config {
             ConfigValue::Text(value) => Ok(value),
             other => Err(wrong_type(name, "a string", other)),
         }
+    }
+
+    /// The value of a text option as a path below a folder of the host's; empty for the folder itself (`.`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if it is absolute or has a `..`, or no such option was declared.
+    pub fn path_inside(&self, name: &str) -> Result<PathBuf, PluginError> {
+        let text = self.text(name)?;
+        let mut path = PathBuf::new();
+        for component in Path::new(text).components() {
+            match component {
+                Component::Normal(name) => path.push(name),
+                Component::CurDir => {}
+                _ => {
+                    let what = "must stay inside the run folder: no absolute path, no `..`";
+                    return Err(PluginError::config(format!("`{name}` {what}, is `{text}`")));
+                }
+            }
+        }
+        Ok(path)
     }
 }
 

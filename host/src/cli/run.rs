@@ -12,6 +12,7 @@ use crate::{
     diagnostic::{Diagnostic, Fault},
     plan::Plan,
     run_folder::RunFolder,
+    sinks::SinkCounts,
     train::{
         self, interrupt,
         run::{Report, WEIGHTS},
@@ -107,8 +108,22 @@ fn closing_table(report: &Report, folder: &str) -> Table {
     table.add_row(["best validation loss", &best]);
     table.add_row(["diverged", &diverged]);
     table.add_row(["alerts", &alerts]);
+    for sink in &report.sinks {
+        table.add_row([&format!("sink {}", sink.name), &sink_line(sink)]);
+    }
     table.add_row(["tokens/s", &report.tokens_per_s().map_or("missing".into(), |rate| format!("{rate:.0}"))]);
     table.add_row(["run folder", folder]);
     table.add_row(["weights", &format!("{folder}/{WEIGHTS}")]);
     table
+}
+
+/// What a sink took and what it is missing.
+fn sink_line(sink: &SinkCounts) -> String {
+    let mut line = format!("{} rows", sink.rows);
+    for (missing, what) in [(sink.missing_rows, "rows"), (sink.missing_events, "events")] {
+        if missing > 0 {
+            line.push_str(&format!(", {missing} {what} missing"));
+        }
+    }
+    line
 }

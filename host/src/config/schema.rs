@@ -433,7 +433,22 @@ impl Default for MetricsSection {
 pub struct SinkSection {
     /// Name of a loaded sink.
     pub name: String,
+    /// Rows and events the sink may lag behind, 1 to 1,000,000; what comes while so many wait is dropped, counted and
+    /// reported. Training never waits for a sink.
+    #[serde(default = "default_sink_queue")]
+    pub queue: usize,
+    /// Seconds the sink may take to open, and again to finish with what is left in its queue.
+    #[serde(default = "default_sink_deadline_s")]
+    pub deadline_s: f64,
     /// The rest of the table, for the plugin to check.
     #[serde(flatten)]
     pub settings: toml::Table,
+}
+
+fn default_sink_queue() -> usize {
+    4096
+}
+
+fn default_sink_deadline_s() -> f64 {
+    30.0
 }

@@ -211,13 +211,21 @@ fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
         rules.push(not_empty(&format!("optimizer.group.{index}.match"), &group.pattern));
         rules.push(not_negative(&format!("optimizer.group.{index}.lr_scale"), group.lr_scale));
     }
-    rules.extend(
-        config
-            .sink
-            .iter()
-            .enumerate()
-            .map(|(index, sink)| not_empty(&format!("sink.{index}.name"), &sink.name)),
-    );
+    for (index, sink) in config.sink.iter().enumerate() {
+        let key = |name: &str| format!("sink.{index}.{name}");
+        rules.push(not_empty(&key("name"), &sink.name));
+        let queue = (1..=1_000_000).contains(&sink.queue);
+        let message = format!("`{}` must be between 1 and 1000000, is {}", key("queue"), sink.queue);
+        rules.push(rule(&[&key("queue")], queue, message));
+        // A year: more than anybody waits, and less than a clock can count.
+        let seconds = sink.deadline_s > 0.0 && sink.deadline_s < 3.2e7;
+        rules.push(finite(&key("deadline_s"), sink.deadline_s, seconds, "above 0 and below 3.2e7"));
+        let twice = config.sink[..index].iter().any(|other| other == sink);
+        rules.push(
+            rule(&[&format!("sink.{index}")], !twice, "the same sink stands twice with the same settings")
+                .hint("give each its own file, folder or project, or remove one"),
+        );
+    }
     rules
 }
 

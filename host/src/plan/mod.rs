@@ -6,7 +6,7 @@ mod computed;
 mod groups;
 mod quant;
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use crate::{
     config::{RunConfig, Source},
@@ -20,6 +20,7 @@ use crate::{
         Registry, SinkPlugin,
         instance::{KeyedDiagnostic, OptionTable},
     },
+    sinks::SinkSetup,
     train::{Trainer, schedule::Schedule, update::OptimizerRun},
 };
 
@@ -40,7 +41,7 @@ pub struct Plan {
     /// Learning rates.
     pub schedule: Schedule,
     /// Sinks, not opened.
-    pub sinks: Vec<SinkPlugin>,
+    pub sinks: Vec<SinkSetup>,
     /// Metrics a row may carry.
     pub metrics: Vec<MetricName>,
     /// Measures parameters.
@@ -74,7 +75,8 @@ impl Plan {
             shadow: config.shadow.every > 0,
         });
         let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
-        let identities = sinks.iter().map(|sink| &sink.identity).chain(formats).chain([optimizer.identity()]);
+        let identities =
+            sinks.iter().map(|sink| &sink.plugin.identity).chain(formats).chain([optimizer.identity()]);
         let used = identities.map(|identity| identity.library.clone()).collect();
         let meter = Meter::new(config.metrics, layout.specs.len());
         let optimizer = OptimizerRun::new(optimizer, &layout)?;
@@ -124,10 +126,16 @@ fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
     error
 }
 
-fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkPlugin>, KeyedDiagnostic> {
+fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkSetup>, KeyedDiagnostic> {
     let sinks = config.sink.iter().enumerate().map(|(index, sink)| {
         let key = format!("sink.{index}");
-        SinkPlugin::make(registry, &sink.name, OptionTable { key: &key, values: &sink.settings })
+        let table = OptionTable { key: &key, values: &sink.settings };
+        let mut plugin = SinkPlugin::make(registry, &sink.name, table)?;
+        if config.sink.iter().filter(|other| other.name == sink.name).count() > 1 {
+            // Of several of a kind, messages say which.
+            plugin.identity.name = format!("{} ({key})", sink.name);
+        }
+        Ok(SinkSetup { plugin, queue: sink.queue, deadline: Duration::from_secs_f64(sink.deadline_s) })
     });
     sinks.collect()
 }

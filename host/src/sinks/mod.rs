@@ -1,13 +1,20 @@
 //! Sinks: every record and event to every sink, each on its own thread behind a bounded queue.
 //!
-//! The training thread never waits for a sink. A full queue drops the message and counts it; a failed sink is
-//! closed; both are reported, neither ends the run. The module `worker` is the thread of one sink.
+//! The training thread never waits for a sink, slow, hung or dead. A full queue takes nothing more until there is room:
+//! what comes meanwhile is dropped, newest first, so that what was queued stays in order. A failed sink is closed.
+//! Opening and finishing have a deadline. What a sink did not take is counted, and reported when it begins and at
+//! the end; none of it ends the run. The module `worker` is the thread of one sink.
 
 mod worker;
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use altgrad_plugin_api::RunOutcome;
+use serde::Serialize;
 
 use crate::{
     diagnostic::Diagnostic,
@@ -16,9 +23,6 @@ use crate::{
     plugins::SinkPlugin,
 };
 use worker::Worker;
-
-/// How long all sinks together may take to finish.
-const FINISH_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What a sink is told when it is opened.
 #[derive(Debug, Clone)]
@@ -33,6 +37,41 @@ pub struct RunFacts {
     pub metrics: Vec<MetricName>,
 }
 
+/// A sink that is not open yet, and what the host allows it.
+pub struct SinkSetup {
+    /// The sink.
+    pub plugin: SinkPlugin,
+    /// Rows and events it may lag behind.
+    pub queue: usize,
+    /// How long it may take to open, and to finish.
+    pub deadline: Duration,
+}
+
+/// What became of the rows and events for one sink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SinkCounts {
+    /// As messages call it.
+    pub name: String,
+    /// Rows it took.
+    pub rows: u64,
+    /// Rows it did not take: dropped while its queue was full, or after it failed. While the run goes on, rows that
+    /// wait in the queue count as neither.
+    pub missing_rows: u64,
+    /// The same of events.
+    pub missing_events: u64,
+    /// The step of the first row or event that was dropped.
+    pub missing_from_step: Option<u64>,
+}
+
+/// What went wrong in a sink.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SinkFault {
+    /// It failed and is closed.
+    Closed(Diagnostic),
+    /// It cannot keep up: some rows are dropped from here on.
+    Full(Diagnostic),
+}
+
 /// The sinks of a run.
 pub struct Sinks {
     workers: Vec<Worker>,
@@ -42,12 +81,12 @@ impl Sinks {
     /// Starts a thread a sink and opens them all.
     ///
     /// # Errors
-    /// The first sink that cannot be opened; the others are finished as failed.
-    pub fn open(plugins: Vec<SinkPlugin>, facts: RunFacts) -> Result<Self, Diagnostic> {
+    /// The first sink that cannot be opened, or not within its deadline; the others are finished as failed.
+    pub fn open(setups: Vec<SinkSetup>, facts: RunFacts) -> Result<Self, Diagnostic> {
         let facts = Arc::new(facts);
         let mut sinks = Self { workers: Vec::new() };
-        for plugin in plugins {
-            match Worker::open(plugin, facts.clone()) {
+        for setup in setups {
+            match Worker::open(setup, facts.clone()) {
                 Ok(worker) => sinks.workers.push(worker),
                 Err(diagnostic) => {
                     sinks.finish(&[], RunOutcome::Failed);
@@ -74,23 +113,35 @@ impl Sinks {
         }
     }
 
-    /// What went wrong in sinks since the last call: each fault once.
-    pub fn new_faults(&mut self) -> Vec<Diagnostic> {
-        self.workers.iter_mut().filter_map(Worker::new_fault).collect()
+    /// What went wrong in sinks since the last call: of each sink the first fault of a kind.
+    pub fn new_faults(&mut self) -> Vec<SinkFault> {
+        self.workers.iter_mut().flat_map(Worker::new_faults).collect()
     }
 
-    /// Hands over the closing values, ends the sinks and waits for them, up to a deadline. Returns what went
-    /// wrong over the whole run, rows and events that were dropped included.
-    pub fn finish(self, summary: &[(MetricName, f64)], outcome: RunOutcome) -> Vec<Diagnostic> {
-        let deadline = std::time::Instant::now() + FINISH_DEADLINE;
+    /// What became of rows and events so far.
+    #[must_use]
+    pub fn counts(&self) -> Vec<SinkCounts> {
+        self.workers.iter().map(Worker::counts).collect()
+    }
+
+    /// Hands over the closing values, ends the sinks and waits for them, each up to its deadline. Returns what became
+    /// of rows and events, and what went wrong over the whole run.
+    pub fn finish(
+        self,
+        summary: &[(MetricName, f64)],
+        outcome: RunOutcome,
+    ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
+        let begun = Instant::now();
         let finishing: Vec<_> = self
             .workers
             .into_iter()
             .map(|worker| {
                 let summary = summary.to_vec();
-                thread::spawn(move || worker.finish(summary, outcome, deadline))
+                thread::spawn(move || worker.finish(summary, outcome, begun))
             })
             .collect();
-        finishing.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+        let finished = finishing.into_iter().filter_map(|thread| thread.join().ok());
+        let (counts, faults): (_, Vec<Vec<Diagnostic>>) = finished.unzip();
+        (counts, faults.into_iter().flatten().collect())
     }
 }

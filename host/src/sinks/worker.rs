@@ -3,6 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
     },
     thread,
@@ -15,7 +16,7 @@ use altgrad_plugin_api::{
     sink::{Histogram, Metric},
 };
 
-use super::RunFacts;
+use super::{RunFacts, SinkCounts, SinkFault, SinkSetup};
 use crate::{
     diagnostic::Diagnostic,
     events::Event,
@@ -23,72 +24,145 @@ use crate::{
     plugins::SinkPlugin,
 };
 
-/// Messages a sink may lag behind before they are dropped.
-const QUEUE: usize = 4096;
-
 enum Message {
     Row(Arc<MetricRecord>),
     Alert(Arc<Event>),
     Finish(Vec<(MetricName, f64)>, RunOutcome),
 }
 
+/// What the sink's thread says of itself.
+#[derive(Default)]
+struct Progress {
+    /// Why it stopped taking rows.
+    fault: Mutex<Option<Diagnostic>>,
+    /// Rows and events it has handed over.
+    rows: AtomicU64,
+    events: AtomicU64,
+}
+
+impl Progress {
+    fn fault(&self) -> Option<Diagnostic> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// How many messages of a kind there were, and how many found no room.
+#[derive(Default)]
+struct Sent {
+    all: u64,
+    dropped: u64,
+}
+
 /// The training thread's end of a sink.
 pub(super) struct Worker {
     name: String,
     queue: SyncSender<Message>,
+    /// Messages the queue holds.
+    room: usize,
+    deadline: Duration,
     /// Closed when the thread is done.
     done: Receiver<()>,
-    /// Why the thread stopped taking rows.
-    fault: Arc<Mutex<Option<Diagnostic>>>,
-    fault_reported: bool,
-    dropped_rows: u64,
-    dropped_events: u64,
+    progress: Arc<Progress>,
+    rows: Sent,
+    events: Sent,
+    /// The step of the first message that found no room.
+    missing_from_step: Option<u64>,
+    /// Whether a drop came while the sink was well, and whether that and its fault were told.
+    full: bool,
+    full_told: bool,
+    fault_told: bool,
 }
 
 impl Worker {
-    /// Starts the thread and waits until the plugin has opened.
-    pub(super) fn open(plugin: SinkPlugin, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
+    /// Starts the thread and waits until the plugin has opened, up to the deadline.
+    pub(super) fn open(setup: SinkSetup, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
+        let SinkSetup { plugin, queue: room, deadline } = setup;
         let name = plugin.identity.name.clone();
-        let (queue, messages) = mpsc::sync_channel(QUEUE);
+        let (queue, messages) = mpsc::sync_channel(room);
         let (opened, open_result) = mpsc::channel();
         let (done_sender, done) = mpsc::channel();
-        let fault = Arc::new(Mutex::new(None));
-        let thread_fault = fault.clone();
+        let progress = Arc::new(Progress::default());
+        let thread_progress = progress.clone();
         thread::Builder::new()
             .name(format!("sink-{name}"))
             .spawn(move || {
-                serve(plugin, &facts, &opened, &messages, &thread_fault);
+                serve(plugin, &facts, &opened, &messages, &thread_progress);
                 drop(done_sender);
             })
             .map_err(|error| {
                 Diagnostic::run(format!("cannot start the thread of sink `{name}` ({error})"))
             })?;
-        open_result.recv().unwrap_or_else(|_| {
-            Err(Diagnostic::run(format!("the thread of sink `{name}` ended while opening")))
+        open_result.recv_timeout(deadline).unwrap_or_else(|error| {
+            Err(Diagnostic::run(match error {
+                RecvTimeoutError::Disconnected => format!("the thread of sink `{name}` ended while opening"),
+                RecvTimeoutError::Timeout => format!("sink `{name}` did not open within {deadline:?}"),
+            })
+            .hint("give it more time with `deadline_s` in its [[sink]], or leave it out"))
         })?;
-        Ok(Self { name, queue, done, fault, fault_reported: false, dropped_rows: 0, dropped_events: 0 })
+        Ok(Self {
+            name,
+            queue,
+            room,
+            deadline,
+            done,
+            progress,
+            rows: Sent::default(),
+            events: Sent::default(),
+            missing_from_step: None,
+            full: false,
+            full_told: false,
+            fault_told: false,
+        })
     }
 
     pub(super) fn write(&mut self, record: Arc<MetricRecord>) {
-        self.dropped_rows += u64::from(!self.send(Message::Row(record)));
+        self.rows.all += 1;
+        let step = record.step;
+        self.rows.dropped += u64::from(!self.send(step, Message::Row(record)));
     }
 
     pub(super) fn alert(&mut self, event: Arc<Event>) {
-        self.dropped_events += u64::from(!self.send(Message::Alert(event)));
+        self.events.all += 1;
+        let step = event.step;
+        self.events.dropped += u64::from(!self.send(step, Message::Alert(event)));
     }
 
     /// Whether the message found room. A closed queue means that the sink has failed; its fault says why.
-    fn send(&self, message: Message) -> bool {
-        self.queue.try_send(message).is_ok()
+    fn send(&mut self, step: u64, message: Message) -> bool {
+        let sent = self.queue.try_send(message);
+        if sent.is_err() {
+            self.missing_from_step.get_or_insert(step);
+        }
+        self.full |= matches!(sent, Err(TrySendError::Full(_)));
+        sent.is_ok()
     }
 
-    pub(super) fn new_fault(&mut self) -> Option<Diagnostic> {
-        if self.fault_reported {
-            return None;
+    pub(super) fn new_faults(&mut self) -> Vec<SinkFault> {
+        let mut faults = Vec::new();
+        if self.full && !self.full_told {
+            self.full_told = true;
+            let (name, room) = (&self.name, self.room);
+            let message =
+                format!("sink `{name}` cannot keep up: its queue of {room} rows and events is full");
+            let hint =
+                "what comes while it is full is missing there; `queue` in its [[sink]] makes it longer";
+            faults.push(SinkFault::Full(Diagnostic::run(message).hint(hint)));
         }
-        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.fault_reported = fault.is_some();
-        fault
+        if let Some(fault) = self.progress.fault().filter(|_| !self.fault_told) {
+            self.fault_told = true;
+            faults.push(SinkFault::Closed(fault));
+        }
+        faults
+    }
+
+    pub(super) fn counts(&self) -> SinkCounts {
+        SinkCounts {
+            name: self.name.clone(),
+            rows: self.progress.rows.load(Ordering::Acquire),
+            missing_rows: self.rows.dropped,
+            missing_events: self.events.dropped,
+            missing_from_step: self.missing_from_step,
+        }
     }
 
     /// Hands over the closing values, waits for the thread until the deadline, and says what went wrong in this sink.
@@ -96,8 +170,9 @@ impl Worker {
         self,
         summary: Vec<(MetricName, f64)>,
         outcome: RunOutcome,
-        deadline: Instant,
-    ) -> Vec<Diagnostic> {
+        begun: Instant,
+    ) -> (SinkCounts, Vec<Diagnostic>) {
+        let deadline = begun + self.deadline;
         let mut faults = Vec::new();
         let mut message = Message::Finish(summary, outcome);
         // A full queue drains, or its sink hangs and the deadline comes; a dead thread has closed it.
@@ -110,15 +185,26 @@ impl Worker {
         }
         let patience = deadline.saturating_duration_since(Instant::now());
         if matches!(self.done.recv_timeout(patience), Err(RecvTimeoutError::Timeout)) {
-            faults.push(Diagnostic::run(format!("sink `{}` did not finish in time", self.name)));
+            let message = format!("sink `{}` did not finish within {:?}", self.name, self.deadline);
+            faults.push(Diagnostic::run(message).hint("`deadline_s` in its [[sink]] gives it more time"));
         }
-        faults.extend(self.fault.lock().unwrap_or_else(PoisonError::into_inner).take());
-        for (dropped, what) in [(self.dropped_rows, "rows"), (self.dropped_events, "events")] {
-            if dropped > 0 {
-                faults.push(Diagnostic::run(format!("sink `{}` is missing {dropped} {what}", self.name)));
+        faults.extend(self.progress.fault());
+        // Rows that still wait are lost as well.
+        let taken = |taken: &AtomicU64, sent: &Sent| sent.all - taken.load(Ordering::Acquire);
+        let counts = SinkCounts {
+            missing_rows: taken(&self.progress.rows, &self.rows),
+            missing_events: taken(&self.progress.events, &self.events),
+            ..self.counts()
+        };
+        for (missing, what) in [(counts.missing_rows, "rows"), (counts.missing_events, "events")] {
+            if missing > 0 {
+                let from = counts.missing_from_step.map(|step| format!(", the first dropped at step {step}"));
+                let from = from.unwrap_or_default();
+                faults
+                    .push(Diagnostic::run(format!("sink `{}` is missing {missing} {what}{from}", self.name)));
             }
         }
-        faults
+        (counts, faults)
     }
 }
 
@@ -128,7 +214,7 @@ fn serve(
     facts: &RunFacts,
     opened: &mpsc::Sender<Result<(), Diagnostic>>,
     messages: &Receiver<Message>,
-    fault: &Mutex<Option<Diagnostic>>,
+    progress: &Progress,
 ) {
     let open = open(&mut plugin, facts);
     let failed = open.is_err();
@@ -138,20 +224,26 @@ fn serve(
     }
     for message in messages {
         let (result, last) = match message {
-            Message::Row(record) => (write(&mut plugin, &record), false),
-            Message::Alert(event) => (plugin.alert(&alert(&event)), false),
+            Message::Row(record) => (counted(&progress.rows, write(&mut plugin, &record)), false),
+            Message::Alert(event) => (counted(&progress.events, plugin.alert(&alert(&event))), false),
             Message::Finish(summary, outcome) => {
                 (plugin.summary(&metrics(&summary)).and_then(|()| plugin.finish(outcome)), true)
             }
         };
         if let Err(diagnostic) = result {
-            *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(diagnostic);
+            *progress.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(diagnostic);
             return;
         }
         if last {
             return;
         }
     }
+}
+
+/// Counts what the sink took.
+fn counted(count: &AtomicU64, result: Result<(), Diagnostic>) -> Result<(), Diagnostic> {
+    count.fetch_add(u64::from(result.is_ok()), Ordering::Release);
+    result
 }
 
 /// A row, then its distributions.

@@ -9,8 +9,11 @@ use crate::{
     diagnostic::Diagnostic,
     events::{EVENTS, Event, EventLog},
     metrics::{MetricName, MetricRecord},
-    sinks::Sinks,
+    sinks::{SinkCounts, SinkFault, Sinks},
 };
+
+/// The kind of events about sinks.
+const SINK: &str = "sink";
 
 /// All outlets of a run.
 pub struct Outlets<'a> {
@@ -49,17 +52,37 @@ impl<'a> Outlets<'a> {
         self.event(event);
     }
 
-    /// Shows what went wrong in sinks since the last call.
-    pub fn show_faults(&mut self) {
+    /// Shows and records what went wrong in sinks since the last call; the other sinks hear of it.
+    pub fn show_faults(&mut self, step: u64) {
         for fault in self.sinks.new_faults() {
-            self.progress.say(&format!("{fault}\n  training goes on without this sink"));
+            let (level, fault, so) = match fault {
+                SinkFault::Closed(fault) => (AlertLevel::Error, fault, "training goes on without this sink"),
+                SinkFault::Full(fault) => (AlertLevel::Warn, fault, "training does not wait for it"),
+            };
+            self.progress.say(&format!("{fault}\n  {so}"));
+            self.event(Event::new(step, level, SINK, fault.message));
         }
     }
 
-    /// Hands over the closing values and waits for the sinks, up to a deadline. Returns what is missing somewhere.
-    pub fn finish(self, summary: &[(MetricName, f64)], outcome: RunOutcome) -> Vec<Diagnostic> {
-        let mut faults = self.sinks.finish(summary, outcome);
+    /// What became of rows and events in each sink so far.
+    #[must_use]
+    pub fn counts(&self) -> Vec<SinkCounts> {
+        self.sinks.counts()
+    }
+
+    /// Hands over the closing values and waits for the sinks, up to their deadlines. Returns what became of rows and
+    /// events in each sink, and what is missing somewhere; `events.jsonl` says so too.
+    pub fn finish(
+        mut self,
+        step: u64,
+        summary: &[(MetricName, f64)],
+        outcome: RunOutcome,
+    ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
+        let (counts, mut faults) = self.sinks.finish(summary, outcome);
+        for fault in &faults {
+            self.events.write(&Event::new(step, AlertLevel::Error, SINK, &fault.message));
+        }
         faults.extend(self.events.finish());
-        faults
+        (counts, faults)
     }
 }

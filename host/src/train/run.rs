@@ -19,7 +19,7 @@ use crate::{
     model::weights,
     plan::Plan,
     run_folder::{self, RunFolder, STATUS},
-    sinks::{RunFacts, Sinks},
+    sinks::{RunFacts, SinkCounts, Sinks},
 };
 
 /// File of the final weights in the run folder.
@@ -42,6 +42,8 @@ pub struct Report {
     pub training_time: Duration,
     /// Whether the user stopped it.
     pub interrupted: bool,
+    /// What became of rows and events in each sink.
+    pub sinks: Vec<SinkCounts>,
     /// What went wrong without stopping the run.
     pub faults: Vec<Diagnostic>,
 }
@@ -98,7 +100,7 @@ pub fn run(
         let event = Event::new(report.steps, AlertLevel::Error, "failed", &error.message);
         outlets.event(Event { place: error.place.clone(), ..event });
     }
-    report.faults = outlets.finish(&report.summary(), outcome);
+    (report.sinks, report.faults) = outlets.finish(report.steps, &report.summary(), outcome);
     let status = write_status(&plan, &folder, outcome_name(outcome), &report, result.as_ref().err());
     // The first fault is the one to report: a full disk shows in several places.
     result?;
@@ -134,8 +136,9 @@ fn steps(
         watch(&record, origin.as_ref(), started, outlets, report);
         outlets.row(record);
         outlets.progress.step(step + 1, last, loss, report);
-        outlets.show_faults();
+        outlets.show_faults(step);
         if evaluated {
+            report.sinks = outlets.counts();
             // A fault here shows at the end too, where the file is written for the last time.
             let _ = write_status(plan, folder, "running", report, None);
         }
@@ -260,6 +263,7 @@ fn status(plan: &Plan, status: &str, report: &Report, error: Option<&Diagnostic>
         "status": status,
         "error": error.map(|error| error.message.clone()),
         "faults": faults,
+        "sinks": report.sinks,
         "updated_unix_s": unix_s(),
         "steps": report.steps,
         "final_train_loss": report.final_loss,

@@ -16,7 +16,7 @@
 
 use std::{
     collections::HashMap,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use altgrad_plugin_api::{
@@ -54,21 +54,6 @@ struct Tables {
     layers: Table,
     timings: Table,
     histograms: Option<CsvFile>,
-}
-
-/// The file an option names, relative to the run folder.
-fn inside_path(config: &Config, option: &str) -> Result<PathBuf, PluginError> {
-    let text = config.text(option)?;
-    let fault = |what: &str| Err(PluginError::config(format!("`{option}` {what}, is `{text}`")));
-    let mut path = PathBuf::new();
-    for component in Path::new(text).components() {
-        match component {
-            Component::Normal(name) => path.push(name),
-            Component::CurDir => {}
-            _ => return fault("must stay inside the run folder: no absolute path, no `..`"),
-        }
-    }
-    if path.as_os_str().is_empty() { fault("must name a file") } else { Ok(path) }
 }
 
 /// Where a metric goes.
@@ -110,7 +95,11 @@ impl Sink for CsvSink {
     fn new(config: &Config) -> Result<Self, PluginError> {
         let mut paths: [PathBuf; 4] = Default::default();
         for (index, (option, ..)) in FILES.iter().enumerate() {
-            let path = inside_path(config, option)?;
+            let path = config.path_inside(option)?;
+            if path.as_os_str().is_empty() {
+                let text = config.text(option)?;
+                return Err(PluginError::config(format!("`{option}` must name a file, is `{text}`")));
+            }
             if let Some(other) = paths[..index].iter().position(|other| *other == path) {
                 let (one, path) = (FILES[other].0, path.display());
                 return Err(PluginError::config(format!(

@@ -1,0 +1,167 @@
+//! Metrics for TensorBoard: `tensorboard --logdir runs` shows every run, while it runs.
+//!
+//! Scalars, distributions, alerts (as texts `alerts/KIND`) and the run file (text `config`) go to an event file in the run
+//! folder, each row in it when `log` returns. Scalars are f32 there, as TensorBoard's own are: `metrics.csv` has all bits.
+//! A resumed run begins a new file that tells TensorBoard to forget steps which come again, so that a viewer that is
+//! open stays right too. What TensorBoard calls `min` and `max` of a distribution are the outer edges of its outermost
+//! bins that hold something; sums are taken from the middles of the bins. Closing values are scalars at the last step.
+//! The file is in `file.rs`, its messages in `proto.rs`.
+
+use std::path::{Path, PathBuf};
+
+use altgrad_plugin_api::{
+    Alert, AlertLevel, Config, Descriptor, ErrorKind, Histogram, Metric, OptionSpec, PluginError, RunInfo,
+    RunOutcome, Sink,
+};
+
+mod file;
+mod proto;
+#[cfg(test)]
+mod tests;
+
+use file::{EventFile, now, record};
+use proto::{
+    Content, DataClass, DataType, Dim, Event, Metadata, PluginData, Summary, Tensor, TensorShape, Value, What,
+};
+
+/// The sink: where its files are, and the file of an open run.
+#[derive(Debug)]
+pub struct TensorBoard {
+    folder: PathBuf,
+    histograms: bool,
+    file: Option<EventFile>,
+    /// The last step that came.
+    step: u64,
+}
+
+/// A value without a plugin of TensorBoard's to be named: scalars and distributions are known by their type.
+fn value(tag: &str, content: Content) -> Value {
+    Value { tag: tag.into(), metadata: None, content: Some(content) }
+}
+
+/// A text, which TensorBoard shows as Markdown.
+fn text(tag: &str, text: &str) -> Value {
+    let plugin_data = Some(PluginData { plugin_name: "text".into() });
+    let tensor_shape = Some(TensorShape { dim: vec![Dim { size: 1 }] });
+    let string_val = vec![text.as_bytes().to_vec()];
+    let tensor = Tensor { dtype: DataType::String.into(), tensor_shape, string_val };
+    let metadata = Some(Metadata { plugin_data, data_class: DataClass::Tensor.into() });
+    Value { metadata, ..value(tag, Content::Tensor(tensor)) }
+}
+
+fn scalars(metrics: &[Metric<'_>]) -> Vec<Value> {
+    metrics
+        .iter()
+        .map(|metric| value(metric.name.name.as_str(), Content::Scalar(metric.value as f32)))
+        .collect()
+}
+
+fn distribution(histogram: &Histogram<'_>) -> proto::Histogram {
+    let (edges, counts) = (histogram.edges.as_slice(), histogram.counts.as_slice());
+    let bins = || edges.windows(2).zip(counts).filter(|(_, count)| **count > 0);
+    let moment = |power| bins().map(|(bin, &count)| count as f64 * middle(bin).powi(power)).sum();
+    proto::Histogram {
+        min: bins().next().map_or(f64::NAN, |(bin, _)| bin[0]),
+        max: bins().next_back().map_or(f64::NAN, |(bin, _)| bin[1]),
+        num: counts.iter().sum::<u64>() as f64,
+        sum: moment(1),
+        sum_squares: moment(2),
+        bucket_limit: edges.get(1..).unwrap_or_default().to_vec(),
+        bucket: counts.iter().map(|&count| count as f64).collect(),
+    }
+}
+
+/// The middle of a bin; of one without an end, its other edge.
+fn middle(bin: &[f64]) -> f64 {
+    match (bin[0].is_finite(), bin[1].is_finite()) {
+        (true, true) => 0.5 * bin[0] + 0.5 * bin[1],
+        (true, false) => bin[0],
+        _ => bin[1],
+    }
+}
+
+impl TensorBoard {
+    /// Writes what tags have at a step.
+    fn write(&mut self, step: u64, value: Vec<Value>) -> Result<(), PluginError> {
+        let what = Some(What::Summary(Summary { value }));
+        let record = record(&Event { wall_time: now(), step: signed(step), what });
+        self.file()?.append(&record)
+    }
+
+    fn file(&mut self) -> Result<&mut EventFile, PluginError> {
+        self.file
+            .as_mut()
+            .ok_or_else(|| PluginError::new(ErrorKind::OTHER, "the tensorboard sink is not open"))
+    }
+}
+
+/// A step as TensorBoard has it.
+fn signed(step: u64) -> i64 {
+    i64::try_from(step).unwrap_or(i64::MAX)
+}
+
+impl Sink for TensorBoard {
+    fn descriptor() -> Descriptor {
+        Descriptor::sink("tensorboard", env!("CARGO_PKG_VERSION"), "An event file for TensorBoard")
+            .option(
+                OptionSpec::text("folder", ".").help("Folder of the event files, relative to the run folder"),
+            )
+            .option(OptionSpec::bool("histograms", true).help("Whether distributions are written"))
+    }
+
+    fn new(config: &Config) -> Result<Self, PluginError> {
+        let (folder, histograms) = (config.path_inside("folder")?, config.bool("histograms")?);
+        Ok(Self { folder, histograms, file: None, step: 0 })
+    }
+
+    fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
+        let first_step = run.resume_step.into_option().unwrap_or(0);
+        let folder = Path::new(run.folder.as_str()).join(&self.folder);
+        (self.file, self.step) = (Some(EventFile::begin(&folder, signed(first_step))?), first_step);
+        // Indented, TOML is shown as it is.
+        let config: Vec<String> =
+            run.config_toml.as_str().lines().map(|line| format!("    {line}\n")).collect();
+        self.write(first_step, vec![text("config", &config.concat())])
+    }
+
+    fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
+        self.step = step;
+        self.write(step, scalars(metrics))
+    }
+
+    fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), PluginError> {
+        if !self.histograms {
+            return Ok(());
+        }
+        let content = Content::Histogram(distribution(histogram));
+        self.write(step, vec![value(histogram.name.as_str(), content)])
+    }
+
+    fn alert(&mut self, alert: &Alert<'_>) -> Result<(), PluginError> {
+        let level = match alert.level {
+            AlertLevel::Info => "info",
+            AlertLevel::Warn => "warn",
+            AlertLevel::Error => "error",
+        };
+        let said = text(&format!("alerts/{}", alert.kind), &format!("{level}: {}", alert.text));
+        self.write(alert.step, vec![said])
+    }
+
+    fn state(&mut self) -> Result<Vec<u8>, PluginError> {
+        // Nothing has to be kept, but what the checkpoint relies on must outlive the machine as the checkpoint does.
+        self.file()?.sync()?;
+        Ok(Vec::new())
+    }
+
+    fn summary(&mut self, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
+        self.write(self.step, scalars(metrics))
+    }
+
+    fn finish(&mut self, _: RunOutcome) -> Result<(), PluginError> {
+        self.file()?.sync()?;
+        self.file = None;
+        Ok(())
+    }
+}
+
+altgrad_plugin_api::export_plugin!(sink TensorBoard);
