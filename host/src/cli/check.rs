@@ -1,8 +1,9 @@
 //! `plugins check`: whether a library does what plugins must, as its users would find out otherwise.
 //!
 //! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its formats
-//! in each variant are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught and
-//! named. The checks are those of `altgrad-conformance`; optimizers and sinks are only loaded, and said to be unchecked.
+//! in each variant and of each of its sinks are children of their own ([`child`]), so that what crashes, hangs, exits or
+//! prints is caught and named. The checks are those of `altgrad-conformance`; optimizers are only loaded, and said to be
+//! unchecked.
 
 mod child;
 mod report;
@@ -13,7 +14,8 @@ use std::{
     time::Duration,
 };
 
-use altgrad_conformance::checks;
+use altgrad_conformance::{checks, sinks};
+use altgrad_plugin_api::PluginKind;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,12 @@ pub(super) struct CheckArgs {
     /// Runs only checks whose names contain this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Option of the library's sinks, a TOML value or a bare word: `--set mode=offline`; may stand several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Where the random checks of sinks begin; a failure names the seed that fails.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
 }
 
 /// What a child found, or how it ended.
@@ -54,6 +62,8 @@ struct Contents {
     sha256: String,
     /// Names of its formats, variants included.
     formats: Vec<String>,
+    /// Names of its sinks.
+    sinks: Vec<String>,
     /// Plugins the suite does not cover: kind and name.
     others: Vec<String>,
 }
@@ -61,7 +71,7 @@ struct Contents {
 /// One line of the report.
 #[derive(Debug, Serialize)]
 struct Line {
-    /// The format as a run file names it; none for the library as a whole.
+    /// The format or sink as a run file names it; none for the library as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<String>,
     check: &'static str,
@@ -71,20 +81,37 @@ struct Line {
     seconds: f64,
 }
 
+impl CheckArgs {
+    fn runs(&self, check: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| check.contains(only))
+    }
+}
+
+/// What a child is asked for.
+struct Asked<'a> {
+    kind: PluginKind,
+    plugin: &'a str,
+    check: &'a str,
+    set: &'a [String],
+    seed: u64,
+}
+
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
     let timeout = Duration::from_secs(args.timeout_s);
     let mut report = report::Report::new(args.json);
     if let Some(contents) = load(&args.path, timeout, &mut report)? {
         report.opens(&contents);
-        for plugin in &contents.formats {
-            for check in checks()
-                .iter()
-                .filter(|check| args.only.as_ref().is_none_or(|only| check.name.contains(only)))
-            {
-                let (verdict, seconds) =
-                    child::spawn(&args.path, Some((plugin, check.name)), timeout)?.verdict();
-                let (plugin, check, what) = (Some(plugin.clone()), check.name, check.what);
-                report.add(Line { plugin, check, what, verdict, seconds });
+        let formats = checks().iter().map(|check| (check.name, check.what)).collect::<Vec<_>>();
+        let sinks = sinks::checks().iter().map(|check| (check.name, check.what)).collect::<Vec<_>>();
+        let kinds =
+            [(PluginKind::Format, &contents.formats, formats), (PluginKind::Sink, &contents.sinks, sinks)];
+        for (kind, plugins, checks) in kinds {
+            for plugin in plugins {
+                for (check, what) in checks.iter().copied().filter(|(check, _)| args.runs(check)) {
+                    let asked = Some(Asked { kind, plugin, check, set: &args.set, seed: args.seed });
+                    let (verdict, seconds) = child::spawn(&args.path, asked, timeout)?.verdict();
+                    report.add(Line { plugin: Some(plugin.clone()), check, what, verdict, seconds });
+                }
             }
         }
     }

@@ -112,7 +112,8 @@ fn option_diagnostic(descriptor: &Descriptor, table: &str, fault: OptionFault) -
     (key.clone(), Diagnostic::config(format!("unknown key `{key}`")).hint(hint))
 }
 
-fn config_value(value: &toml::Value) -> Option<ConfigValue> {
+/// A TOML value as an option's, if an option can have it.
+pub(crate) fn config_value(value: &toml::Value) -> Option<ConfigValue> {
     Some(match value {
         toml::Value::Boolean(value) => ConfigValue::Bool(*value),
         toml::Value::Integer(value) => ConfigValue::Integer(*value),

@@ -13,7 +13,7 @@ use std::{
 use altgrad_plugin_api::{
     BuildInfo, Config, Descriptor, PluginError, PluginKind,
     abi::{
-        FormatObject, PluginModuleRef,
+        FormatObject, PluginModuleRef, SinkObject,
         abi_stable::{
             library::{LibHeader, LibraryError},
             std_types::{RResult, RVec},
@@ -83,6 +83,14 @@ impl LoadedLibrary {
     /// The plugin's own.
     pub fn format_object(&self, id: &str, config: &Config) -> Result<FormatObject, PluginError> {
         (self.module.make_format())(id.into(), config).into_result()
+    }
+
+    /// The same of one of its sinks. Runs call [`super::SinkPlugin`].
+    ///
+    /// # Errors
+    /// The plugin's own.
+    pub fn sink_object(&self, id: &str, config: &Config) -> Result<SinkObject, PluginError> {
+        (self.module.make_sink())(id.into(), config).into_result()
     }
 }
 

@@ -1,4 +1,4 @@
-//! One suite that any number-format plugin can be put through, with one line.
+//! Suites that any number-format plugin and any sink can be put through, with one line.
 //!
 //! In a plugin crate's own tests:
 //!
@@ -24,6 +24,8 @@
 //! That makes one `#[test]` a [`Check`], each of which goes through all variants of the format.
 //! `altgrad-host plugins check PATH` runs the same checks on a library, each in a process of its own.
 //!
+//! [`sinks`] is the suite of sinks, `altgrad_conformance::sink_suite!(MySink)`; the rest is about formats.
+//!
 //! What is right is decided here, by a slow definition in exact arithmetic ([`Oracle`]) that shares no code with any
 //! format; it knows of a format only what its [`FormatSpec`](altgrad_plugin_api::FormatSpec) says. A check calls
 //! instances as the host does, through [`FormatObject`](altgrad_plugin_api::abi::FormatObject), so guards and adapters
@@ -36,6 +38,7 @@ mod checks;
 mod compare;
 mod inputs;
 mod oracle;
+pub mod sinks;
 mod subject;
 
 use std::io::Write;
@@ -55,15 +58,15 @@ pub enum Verdict {
 /// The result of a check; the error says what was asked, what came back and what was due.
 pub type Outcome = Result<Verdict, String>;
 
-/// One property that every format must have.
+/// One property that every format must have, or every plugin of another kind of subject.
 #[derive(Debug, Clone, Copy)]
-pub struct Check {
+pub struct Check<S = Subject> {
     /// Its name, an identifier.
     pub name: &'static str,
-    /// What it holds a format to, in one sentence.
+    /// What it holds a plugin to, in one sentence.
     pub what: &'static str,
     /// Runs it.
-    pub run: fn(&Subject) -> Outcome,
+    pub run: fn(&S) -> Outcome,
 }
 
 /// The suite in one place: name, the module of [`checks`] that has it, and what it holds a format to.
@@ -163,10 +166,14 @@ pub fn run_on_variants<F: altgrad_plugin_api::Format>(name: &str) -> Result<(), 
     let check = check(name).ok_or_else(|| format!("there is no check `{name}`"))?;
     for subject in Subject::all_of::<F>()? {
         let verdict = (check.run)(&subject).map_err(|fault| format!("{}: {fault}", subject.name()))?;
-        if let Verdict::Skipped(why) = verdict {
-            // Past the test harness's capture, so that it is seen in a green run too.
-            let _ = writeln!(std::io::stderr(), "SKIPPED {name} of {}: {why}", subject.name());
-        }
+        say_if_skipped(name, subject.name(), verdict);
     }
     Ok(())
+}
+
+/// Reports a skip past the test harness's capture, so that it is seen in a green run too.
+fn say_if_skipped(check: &str, subject: &str, verdict: Verdict) {
+    if let Verdict::Skipped(why) = verdict {
+        let _ = writeln!(std::io::stderr(), "SKIPPED {check} of {subject}: {why}");
+    }
 }

@@ -4,7 +4,7 @@
 //! spoil whatever the host prints there, so anything in it is a fault.
 
 use std::{
-    fs,
+    env, fs,
     io::{self, Read, Seek},
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
@@ -13,12 +13,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_conformance::{Subject, subject_names};
-use altgrad_plugin_api::PluginKind;
+use altgrad_conformance::{
+    Subject,
+    sinks::{self, SinkSubject},
+    subject_names,
+};
+use altgrad_plugin_api::{Config, ConfigValue, Descriptor, PluginKind};
 use clap::Args;
 
-use super::{Contents, Verdict};
-use crate::{diagnostic::Diagnostic, plugins::LoadedLibrary};
+use super::{Asked, Contents, Verdict};
+use crate::{
+    diagnostic::Diagnostic,
+    plugins::{LoadedLibrary, instance::config_value},
+};
 
 /// Between two looks at a child.
 const POLL: Duration = Duration::from_millis(5);
@@ -34,16 +41,25 @@ pub(in crate::cli) struct OneArgs {
     path: PathBuf,
     /// The file to write the answer to.
     answer: PathBuf,
-    /// Format and check; without them the library is only loaded.
-    #[arg(num_args = 2)]
+    /// Kind, plugin and check; without them the library is only loaded.
+    #[arg(num_args = 3)]
     check: Vec<String>,
+    /// Options of a sink.
+    #[arg(long)]
+    set: Vec<String>,
+    /// Where random checks begin.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
 }
 
 /// The child's side.
 pub(in crate::cli) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
     let library = LoadedLibrary::load(&args.path, None)?;
     let answer = match args.check.as_slice() {
-        [plugin, check] => serde_json::to_string(&verdict(library, plugin, check)),
+        [kind, plugin, check] if *kind == PluginKind::Sink.to_string() => {
+            serde_json::to_string(&sink_verdict(library, plugin, check, args))
+        }
+        [_, plugin, check] => serde_json::to_string(&verdict(library, plugin, check)),
         _ => serde_json::to_string(&contents(&library)),
     };
     let written = answer.map_err(io::Error::from).and_then(|answer| fs::write(&args.answer, answer));
@@ -52,13 +68,14 @@ pub(in crate::cli) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
 }
 
 fn contents(library: &LoadedLibrary) -> Contents {
-    let (formats, others): (Vec<_>, Vec<_>) =
-        library.descriptors.iter().partition(|descriptor| descriptor.kind == PluginKind::Format);
+    let of = |kind: PluginKind| library.descriptors.iter().filter(move |descriptor| descriptor.kind == kind);
+    let other = |descriptor: &Descriptor| format!("{} {}", descriptor.kind, descriptor.id);
     Contents {
         library: library.path.display().to_string(),
         sha256: library.sha256.clone(),
-        formats: formats.into_iter().flat_map(subject_names).collect(),
-        others: others.iter().map(|other| format!("{} {}", other.kind, other.id)).collect(),
+        formats: of(PluginKind::Format).flat_map(subject_names).collect(),
+        sinks: of(PluginKind::Sink).map(|sink| sink.id.to_string()).collect(),
+        others: of(PluginKind::Optimizer).map(other).collect(),
     }
 }
 
@@ -71,7 +88,37 @@ fn verdict(library: LoadedLibrary, plugin: &str, check: &str) -> Verdict {
         return Verdict::Failed(format!("there is no check `{check}`"));
     };
     let subject = Subject::new(descriptor, plugin, move |config| library.format_object(&id, config));
-    match subject.and_then(|subject| (check.run)(&subject)) {
+    said(subject.and_then(|subject| (check.run)(&subject)))
+}
+
+fn sink_verdict(library: LoadedLibrary, id: &str, check: &str, args: &OneArgs) -> Verdict {
+    let Some(descriptor) = library.find(PluginKind::Sink, id).cloned() else {
+        return Verdict::Failed(format!("the library has no sink `{id}`"));
+    };
+    let Some(check) = sinks::check(check) else {
+        return Verdict::Failed(format!("there is no check `{check}`"));
+    };
+    let run = || {
+        let options = args.set.iter().map(|set| option(set)).collect::<Result<Vec<_>, String>>()?;
+        let id = id.to_string();
+        let make = move |config: &Config| library.sink_object(&id, config);
+        (check.run)(&SinkSubject::new(descriptor, options, args.seed, make)?)
+    };
+    said(run())
+}
+
+/// An option from `KEY=VALUE`, the value TOML or a bare word.
+fn option(text: &str) -> Result<(String, ConfigValue), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("`--set {text}` is not KEY=VALUE"))?;
+    let parsed: Option<toml::Table> = toml::from_str(&format!("value = {value}")).ok();
+    let parsed = parsed.and_then(|mut table| table.remove("value"));
+    let value = parsed.unwrap_or_else(|| toml::Value::String(value.into()));
+    let value = config_value(&value).ok_or_else(|| format!("`--set {text}`: no option is of that type"))?;
+    Ok((key.to_string(), value))
+}
+
+fn said(outcome: altgrad_conformance::Outcome) -> Verdict {
+    match outcome {
         Ok(altgrad_conformance::Verdict::Passed) => Verdict::Ok,
         Ok(altgrad_conformance::Verdict::Skipped(why)) => Verdict::Skipped(why),
         Err(fault) => Verdict::Failed(fault),
@@ -92,19 +139,20 @@ pub(super) struct Ended {
 }
 
 /// The parent's side: runs a child to its end, or to the end of its time. Without `check` it only loads.
-pub(super) fn spawn(
-    path: &Path,
-    check: Option<(&str, &str)>,
-    timeout: Duration,
-) -> Result<Ended, Diagnostic> {
+pub(super) fn spawn(path: &Path, asked: Option<Asked<'_>>, timeout: Duration) -> Result<Ended, Diagnostic> {
     let run = || -> io::Result<Ended> {
         let answer = tempfile::NamedTempFile::new()?;
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["plugins", "check-one"]).arg(path).arg(answer.path());
-        if let Some((plugin, check)) = check {
-            command.args([plugin, check]);
+        let mut command = Command::new(env::current_exe()?);
+        let scratch = tempfile::tempdir()?;
+        command.args(["plugins", "check-one"]).arg(std::path::absolute(path)?).arg(answer.path());
+        if let Some(Asked { kind, plugin, check, set, seed }) = asked {
+            command.args([kind.to_string().as_str(), plugin, check, "--seed", seed.to_string().as_str()]);
+            command.args(set.iter().map(|set| format!("--set={set}")));
         }
+        // A check must not find the user's keys, nor write where the user stands.
+        let kept = env::vars_os().filter(|(name, _)| is_kept(&name.to_string_lossy()));
+        command.env_clear().envs(kept).env("HOME", scratch.path()).current_dir(scratch.path());
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let begun = Instant::now();
         let mut child = command.spawn()?;
@@ -116,6 +164,12 @@ pub(super) fn spawn(
         Ok(Ended { answer, seconds, stopped, status, stdout, stderr })
     };
     run().map_err(|error| Diagnostic::run(format!("cannot run a check in a process of its own ({error})")))
+}
+
+/// Whether a child keeps a variable of the environment: what loading libraries and finding files needs, and our own.
+fn is_kept(name: &str) -> bool {
+    const KEPT: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "TMPDIR", "RUST_BACKTRACE"];
+    KEPT.contains(&name) || name.starts_with("ALTGRAD_")
 }
 
 /// Waits for the child; stops it, and says why, if it takes too long or writes without end.

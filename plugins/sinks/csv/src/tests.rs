@@ -8,6 +8,8 @@ use tempfile::TempDir;
 
 use super::*;
 
+altgrad_conformance::sink_suite!(CsvSink);
+
 fn new_sink(options: &[(&str, &str)]) -> Result<CsvSink, PluginError> {
     let given = options.iter().map(|&(name, value)| (name.to_string(), ConfigValue::Text(value.into())));
     CsvSink::new(&Config::resolve(&CsvSink::descriptor().options, given).unwrap())

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-// altgrad_conformance::sink_suite!(TensorBoard);
+altgrad_conformance::sink_suite!(TensorBoard);
 
 fn new_sink(folder: &str) -> Result<TensorBoard, PluginError> {
     let given = [("folder".to_string(), ConfigValue::Text(folder.into()))];

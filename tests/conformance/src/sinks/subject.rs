@@ -1,0 +1,241 @@
+//! What is checked: a sink as a descriptor and a way to make instances, in a scratch folder that is looked through.
+
+use std::{
+    collections::BTreeSet,
+    env, fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use altgrad_plugin_api::{
+    Alert, AlertLevel, Config, ConfigValue, Descriptor, Histogram, Metric, MetricName, PluginError, RunInfo,
+    RunOutcome, Sink,
+    abi::{
+        SinkObject,
+        abi_stable::std_types::{RSlice, RVec},
+        adapters,
+    },
+};
+use tempfile::TempDir;
+
+use crate::{Outcome, subject::said};
+
+/// The constructor of a sink, as the host has it.
+type Make = dyn Fn(&Config) -> Result<SinkObject, PluginError> + Send + Sync;
+
+/// A sink.
+pub struct SinkSubject {
+    descriptor: Descriptor,
+    config: Config,
+    make: Box<Make>,
+    /// Where random checks begin.
+    pub(super) seed: u64,
+}
+
+/// By hand: a constructor has none.
+impl fmt::Debug for SinkSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkSubject").field("id", &self.descriptor.id).finish_non_exhaustive()
+    }
+}
+
+impl SinkSubject {
+    /// The sink that `make` makes, with these options; random checks begin with `seed`.
+    ///
+    /// # Errors
+    /// There is no such option, or it does not take that value.
+    pub fn new(
+        descriptor: Descriptor,
+        options: impl IntoIterator<Item = (String, ConfigValue)>,
+        seed: u64,
+        make: impl Fn(&Config) -> Result<SinkObject, PluginError> + Send + Sync + 'static,
+    ) -> Result<Self, String> {
+        let config = Config::resolve(&descriptor.options, options)
+            .map_err(|fault| format!("option `{}` {}", fault.key, fault.message))?;
+        Ok(Self { descriptor, config, make: Box::new(make), seed })
+    }
+
+    /// A sink type of this crate with its default options.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of<T: Sink>() -> Result<Self, String> {
+        Self::new(T::descriptor(), [], 0, adapters::sink_object::<T>)
+    }
+
+    /// What the plugin says about itself.
+    #[must_use]
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    pub(super) fn make(&self, config: &Config) -> Result<SinkObject, PluginError> {
+        (self.make)(config)
+    }
+
+    /// A new instance.
+    pub(super) fn instance(&self) -> Result<Instance, String> {
+        let object = self.make(&self.config).map_err(|error| said("new", &error))?;
+        Ok(Instance { object })
+    }
+
+    /// A new scratch folder with a run folder.
+    pub(super) fn scratch(&self) -> Result<Scratch, String> {
+        Scratch::new().map_err(|error| format!("no scratch folder can be made ({error})"))
+    }
+
+    /// A new instance, opened for a fresh run in that scratch folder.
+    pub(super) fn opened(&self, scratch: &Scratch) -> Result<Instance, String> {
+        let mut sink = self.instance()?;
+        sink.open(&scratch.run(), None, &[])?;
+        Ok(sink)
+    }
+}
+
+/// An instance, called with plain values; every error is one sentence.
+pub(super) struct Instance {
+    object: SinkObject,
+}
+
+/// What a call came to.
+type Called<T = ()> = Result<T, String>;
+
+/// Metrics every run of the suite announces; rows may have others.
+pub(super) const ANNOUNCED: [(&str, bool); 4] = [
+    ("train/loss", false),
+    ("grad_norm_l2/h.0.attn.c_attn.weight", false),
+    ("quant/weight/sqnr_db/h.0.attn.c_attn.weight", false),
+    ("time/step_ms", true),
+];
+
+fn names<'a>(names: &[(&'a str, bool)]) -> Vec<MetricName<'a>> {
+    names.iter().map(|&(name, timing)| MetricName { name: name.into(), timing }).collect()
+}
+
+impl Instance {
+    /// The object that crosses, for calls whose errors matter.
+    pub(super) fn object(&mut self) -> &mut SinkObject {
+        &mut self.object
+    }
+
+    pub(super) fn open(&mut self, folder: &Path, resume_step: Option<u64>, state: &[u8]) -> Called {
+        self.try_open(folder, resume_step, state).map_err(|error| match resume_step {
+            None => said("open", &error),
+            Some(step) => format!("resuming at step {step}: {}", said("open", &error)),
+        })
+    }
+
+    pub(super) fn try_open(
+        &mut self,
+        folder: &Path,
+        resume_step: Option<u64>,
+        state: &[u8],
+    ) -> Result<(), PluginError> {
+        let (folder, metrics) = (folder.display().to_string(), names(&ANNOUNCED));
+        let run = RunInfo {
+            name: "check".into(),
+            folder: folder.as_str().into(),
+            config_toml: "[run]\nname = \"check\"\nseed = 1337\n".into(),
+            metrics: metrics.as_slice().into(),
+            resume_step: resume_step.into(),
+            state: state.into(),
+        };
+        self.object.open(&run).into_result()
+    }
+
+    pub(super) fn log(&mut self, step: u64, row: &[(&str, f64)]) -> Called {
+        let row: Vec<Metric<'_>> = row
+            .iter()
+            .map(|&(name, value)| Metric {
+                name: MetricName { name: name.into(), timing: name.starts_with("time/") },
+                value,
+            })
+            .collect();
+        let logged = self.object.log(step, RSlice::from_slice(&row)).into_result();
+        logged.map_err(|error| format!("step {step}: {}", said("log", &error)))
+    }
+
+    pub(super) fn histogram(&mut self, step: u64, name: &str, edges: &[f64], counts: &[u64]) -> Called {
+        let histogram = Histogram { name: name.into(), edges: edges.into(), counts: counts.into() };
+        let taken = self.object.histogram(step, &histogram).into_result();
+        taken.map_err(|error| format!("step {step}: {}", said("histogram", &error)))
+    }
+
+    pub(super) fn alert(&mut self, step: u64, level: AlertLevel, kind: &str, text: &str) -> Called {
+        let alert = Alert { step, level, kind: kind.into(), text: text.into() };
+        let taken = self.object.alert(&alert).into_result();
+        taken.map_err(|error| format!("step {step}: {}", said("alert", &error)))
+    }
+
+    pub(super) fn state(&mut self) -> Called<Vec<u8>> {
+        self.object.state().map(RVec::into_vec).into_result().map_err(|error| said("state", &error))
+    }
+
+    pub(super) fn summary(&mut self, values: &[(&str, f64)]) -> Called {
+        let values: Vec<Metric<'_>> = values
+            .iter()
+            .map(|&(name, value)| Metric { name: MetricName { name: name.into(), timing: false }, value })
+            .collect();
+        let taken = self.object.summary(RSlice::from_slice(&values)).into_result();
+        taken.map_err(|error| said("summary", &error))
+    }
+
+    pub(super) fn finish(&mut self, outcome: RunOutcome) -> Called {
+        self.object.finish(outcome).into_result().map_err(|error| said("finish", &error))
+    }
+}
+
+/// A folder with a run folder and something beside it, and what it and the working folder held at first.
+pub(super) struct Scratch {
+    folder: TempDir,
+    here: BTreeSet<PathBuf>,
+}
+
+/// What stands beside the run folder, and must not change.
+const BESIDE: (&str, &str) = ("beside.txt", "not yours");
+
+impl Scratch {
+    fn new() -> std::io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        fs::create_dir(folder.path().join("run"))?;
+        fs::write(folder.path().join(BESIDE.0), BESIDE.1)?;
+        Ok(Self { folder, here: listing(&env::current_dir()?)? })
+    }
+
+    /// The run folder.
+    pub(super) fn run(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// A folder in which no run is.
+    pub(super) fn nowhere(&self) -> PathBuf {
+        self.folder.path().join("run/nowhere")
+    }
+
+    /// The verdict of a check that is done with the folder: whether anything was written outside the run folder.
+    pub(super) fn closed(&self, outcome: Outcome) -> Outcome {
+        let verdict = outcome?;
+        let look = || -> std::io::Result<Option<String>> {
+            for name in fs::read_dir(self.folder.path())?.map(|entry| entry.map(|entry| entry.file_name())) {
+                let name = name?;
+                if name != "run" && name != BESIDE.0 {
+                    return Ok(Some(format!("it wrote {name:?} beside the run folder")));
+                }
+            }
+            if fs::read_to_string(self.folder.path().join(BESIDE.0))? != BESIDE.1 {
+                return Ok(Some("it changed a file beside the run folder".into()));
+            }
+            let new = listing(&env::current_dir()?)?.into_iter().find(|path| !self.here.contains(path));
+            Ok(new.map(|path| format!("it wrote `{}`, outside the run folder", path.display())))
+        };
+        match look() {
+            Ok(None) => Ok(verdict),
+            Ok(Some(fault)) => Err(fault),
+            Err(error) => Err(format!("the scratch folder is gone ({error})")),
+        }
+    }
+}
+
+/// What a folder holds.
+fn listing(folder: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
+    fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
+}
