@@ -26,7 +26,7 @@ pub(super) struct SampleArgs {
     /// config.toml beside it.
     checkpoint: PathBuf,
     /// Text to continue; of a longer one than the model's block, the end counts.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: String,
     /// Tokens to add.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]

@@ -108,7 +108,8 @@ impl Damage {
 
 impl Change {
     fn apply(&self, bytes: &mut Vec<u8>, corpus: &[Input], words: &[&[u8]]) {
-        let place = |index: &Index| index.index(bytes.len() + 1);
+        let places = bytes.len() + 1;
+        let place = |index: &Index| index.index(places);
         match self {
             Self::Flip(at, bit) => {
                 if let Some(byte) = bytes.get_mut(place(at)) {
