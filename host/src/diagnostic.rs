@@ -94,10 +94,14 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+/// No name of anything has more bytes.
+const LONGEST_NAME: usize = 256;
+
 /// `did you mean` material: the known name closest to `given`, if any is close.
+/// Nothing is close to what is longer than any name; comparing it would take its length squared.
 #[must_use]
 pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let given = given.to_lowercase();
+    let given = if given.len() > LONGEST_NAME { return None } else { given.to_lowercase() };
     known
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(&given, &name.to_lowercase()), name))
@@ -125,5 +129,6 @@ mod tests {
     fn closest_ignores_case_and_refuses_far_names() {
         assert_eq!(closest("e4m4", ["E5M2", "E4M3"]), Some("E4M3"));
         assert_eq!(closest("posit8", ["E5M2", "E4M3"]), None);
+        assert_eq!(closest(&"x".repeat(1 << 24), ["E5M2"]), None);
     }
 }

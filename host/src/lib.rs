@@ -30,6 +30,8 @@ pub mod random;
 mod raw;
 pub mod read_back;
 pub mod run_folder;
+pub mod sample;
+pub mod saved;
 pub mod sinks;
 pub mod trace;
 pub mod train;

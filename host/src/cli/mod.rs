@@ -11,6 +11,7 @@ mod plugins;
 pub mod progress;
 mod replay;
 mod run;
+mod sample;
 mod weights;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -39,7 +40,9 @@ enum Command {
     /// Shows number formats and rounds with them.
     #[command(subcommand)]
     Formats(formats::FormatsCommand),
-    /// Writes weights in nanoGPT's safetensors layout.
+    /// Continues a text with a trained model.
+    Sample(sample::SampleArgs),
+    /// Writes weights in nanoGPT's or GPT-2's safetensors layout.
     #[command(subcommand)]
     Weights(weights::WeightsCommand),
     /// Times training steps: precisions, formats, measurements.
@@ -79,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => run::check(&args),
         Command::Plugins(command) => plugins::run(command),
         Command::Formats(command) => formats::run(command),
+        Command::Sample(args) => sample::run(&args),
         Command::Weights(command) => weights::run(command),
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 
 use crate::{
-    config::{DataSection, DatasetChoice, DeviceChoice, PluginsSection, TokenizerChoice},
+    config::{DataSection, DatasetChoice, DeviceChoice, GeluChoice, PluginsSection, TokenizerChoice},
     data::{Batches, Corpus},
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
@@ -107,6 +107,7 @@ fn prepare(
         tokenizer: TokenizerChoice::Char,
         block_size: config.block_size,
         batch_size: config.batch_size,
+        ..DataSection::default()
     })?;
     if corpus.tokenizer.vocab() != config.vocab_size {
         let message = format!(
@@ -133,7 +134,14 @@ fn prepare(
     let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
     let params = Params { layout, values };
     let quant = Quant::off();
-    let trainer = Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: 0.0, seed: 0 };
+    let trainer = Trainer {
+        gpt: Gpt { shape, gelu: GeluChoice::Erf },
+        params,
+        quant,
+        optimizer,
+        dropout: 0.0,
+        seed: 0,
+    };
     Ok((trainer, Batches::new(corpus, 0, config.batch_size, config.block_size)))
 }
 

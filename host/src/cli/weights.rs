@@ -1,29 +1,77 @@
-//! `weights export`: the weights a run would start from, for use elsewhere. Import is `model.init` in the run file.
+//! `weights export`: weights for use elsewhere, in the layout that other programs read. Import is `model.init` in the run
+//! file.
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Subcommand;
 
 use super::{ConfigArgs, run};
-use crate::{diagnostic::Diagnostic, model::weights};
+use crate::{
+    config::{GeluChoice, ModelSection},
+    diagnostic::Diagnostic,
+    model::{
+        GptShape, Layout,
+        weights::{self, Convention},
+    },
+    saved::SavedModel,
+};
 
 /// `altgrad-host weights`.
 #[derive(Debug, Subcommand)]
 pub(super) enum WeightsCommand {
-    /// Writes the weights a run would start from: initial ones, or those of `model.init`.
+    /// Writes the weights of a run folder or checkpoint; given a run file, those a run of it would start from.
     Export {
         #[command(flatten)]
         config: ConfigArgs,
         /// The safetensors file to write.
         #[arg(long, value_name = "FILE")]
         to: PathBuf,
+        /// Whose layout: nanoGPT's, or GPT-2's at Hugging Face with transposed linear weights and biases throughout.
+        #[arg(long, value_enum, default_value_t = Convention::NanoGpt)]
+        layout: Convention,
     },
 }
 
 pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
-    let WeightsCommand::Export { config, to } = command;
-    let plan = run::plan(&config)?;
-    weights::write(&to, &plan.trainer.params.layout, &plan.trainer.weights()?)?;
-    println!("{} parameters written to {}", plan.trainer.params.layout.elements(), to.display());
+    let WeightsCommand::Export { config: args, to, layout: convention } = command;
+    let (config, shape, layout, values) = if is_saved(&args) {
+        if !args.set.is_empty() || args.device.is_some() {
+            return Err(Diagnostic::config("a trained model is exported as it is")
+                .at(args.config.display())
+                .hint("leave `--set` and `--device` out"));
+        }
+        let SavedModel { config, shape, layout, values, .. } = SavedModel::open(&args.config)?;
+        (config, shape, layout, values)
+    } else {
+        let plan = run::plan(&args)?;
+        let values = plan.trainer.weights()?;
+        (plan.config, plan.trainer.gpt.shape, plan.trainer.params.layout, values)
+    };
+    weights::write_as(&to, &layout, &values, convention)?;
+    println!("{} parameters written to {}", layout.elements(), to.display());
+    if convention == Convention::Gpt2 {
+        println!("config.json for Hugging Face: {}", hugging_face(&config.model, &shape, &layout));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the argument is a trained model and no run file.
+fn is_saved(args: &ConfigArgs) -> bool {
+    args.config.is_dir() || args.config.extension().is_some_and(|extension| extension == "safetensors")
+}
+
+/// What Hugging Face's GPT-2 has to be told to be the same function.
+fn hugging_face(model: &ModelSection, shape: &GptShape, layout: &Layout) -> serde_json::Value {
+    serde_json::json!({
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": shape.vocab,
+        "n_positions": shape.block_size,
+        "n_embd": shape.n_embd,
+        "n_layer": shape.n_layer,
+        "n_head": shape.n_head,
+        "activation_function": if model.gelu == GeluChoice::Tanh { "gelu_new" } else { "gelu" },
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": layout.head == layout.wte,
+    })
 }

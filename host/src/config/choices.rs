@@ -189,6 +189,16 @@ named_choice! {
 }
 
 named_choice! {
+    /// The MLP's activation function.
+    GeluChoice {
+        /// `x Phi(x)` itself, by erf: nanoGPT's.
+        Erf = "erf",
+        /// Its approximation by tanh, off by up to 5e-4: GPT-2's own, `gelu_new` at Hugging Face.
+        Tanh = "tanh",
+    }
+}
+
+named_choice! {
     /// A known model size.
     Preset {
         /// 4 layers, 4 heads, width 128: minutes on a CPU.

@@ -24,8 +24,8 @@ mod validate;
 
 pub use alerts::{AlertsSection, Threshold};
 pub use choices::{
-    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, InvalidChoice, MasterWeightsChoice,
-    PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
+    AmaxChoice, DatasetChoice, DeviceChoice, GeluChoice, GranularityChoice, InvalidChoice,
+    MasterWeightsChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
 };
 pub use load::load;
 pub use plugin_ref::{PinnedPlugin, PluginRef};

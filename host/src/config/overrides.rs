@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use toml::{Table, Value};
 
 use super::explain::found;
-use super::source::{Place, Source, join, one_line, override_place, plain_value};
+use super::source::{Place, Source, join, one_line, override_place, plain_value, too_long};
 use crate::diagnostic::Diagnostic;
 
 const HINT: &str = "an override is a dotted key and a TOML value, such as --set train.lr=1e-4";
@@ -31,6 +31,9 @@ fn apply_one(table: &mut Table, source: &mut Source, raw: &str, index: usize) ->
         return Err(Diagnostic::config(format!("{key:?} is not a dotted key")));
     }
     let dotted = path.join(".");
+    if let Some(message) = too_long(&dotted) {
+        return Err(Diagnostic::config(message));
+    }
     let mut below = Vec::new();
     let value = parse_value(text.trim(), &dotted, &mut below)?;
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::alerts::AlertsSection;
 use super::choices::{
-    AmaxChoice, DatasetChoice, DeviceChoice, GranularityChoice, MasterWeightsChoice, PrecisionChoice, Preset,
-    RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
+    AmaxChoice, DatasetChoice, DeviceChoice, GeluChoice, GranularityChoice, MasterWeightsChoice,
+    PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
 };
 use super::plugin_ref::PluginRef;
 use super::tables::table;
@@ -109,6 +109,10 @@ pub struct DataSection {
     pub dataset: DatasetChoice,
     /// How text becomes ids; sets the vocabulary's size. `byte` fits every text.
     pub tokenizer: TokenizerChoice,
+    /// The characters of the tokenizer `char` in code-point order, each once; a character's rank is its id. For
+    /// training on, or sampling with, the vocabulary of an earlier run. Default: the characters of the corpus, which a
+    /// run writes into its resolved file.
+    pub alphabet: Option<String>,
     /// Context length in tokens. 64 is nanoGPT's for CPU-sized runs; memory of the
     /// attention grows with its square.
     pub block_size: usize,
@@ -121,6 +125,7 @@ impl Default for DataSection {
         Self {
             dataset: DatasetChoice::Lawgen,
             tokenizer: TokenizerChoice::Byte,
+            alphabet: None,
             block_size: 64,
             batch_size: 12,
         }
@@ -148,7 +153,9 @@ pub struct ModelSection {
     /// Whether the output layer is the token embedding. On, as in GPT-2; a format on
     /// that matrix then acts in both places.
     pub tie_weights: bool,
-    /// Safetensors file in nanoGPT's layout to start from, relative to the working
+    /// `erf` or `tanh`: which GELU. Published GPT-2 weights were trained with `tanh`.
+    pub gelu: GeluChoice,
+    /// Safetensors file in nanoGPT's or GPT-2's layout to start from, relative to the working
     /// directory; must fit the shape. Default: random weights from `run.seed`.
     pub init: Option<String>,
 }
@@ -164,6 +171,7 @@ impl Default for ModelSection {
             dropout: 0.0,
             bias: false,
             tie_weights: true,
+            gelu: GeluChoice::Erf,
             init: None,
         }
     }

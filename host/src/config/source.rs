@@ -138,20 +138,39 @@ pub(super) fn position(path: &Path, text: &str, offset: usize) -> String {
     format!("{}:{line}:{column}", path.display())
 }
 
-/// A number that parses as TOML but does not fit its types.
-pub(super) struct NumberFault {
+/// What parses as TOML but is refused: a number that does not fit its types, a key too long.
+pub(super) struct Unfit {
     pub(super) message: String,
     pub(super) offset: usize,
+}
+
+/// Bytes of the longest dotted key. Every key's place is kept under its dotted name, and tables in tables are walked by
+/// recursion: without a limit a small file could claim the square of its size, or the whole stack.
+const LONGEST_KEY: usize = 256;
+
+/// Why a dotted key is refused for its length, if it is.
+pub(super) fn too_long(dotted: &str) -> Option<String> {
+    let start: String = dotted.chars().take(32).collect();
+    (dotted.len() > LONGEST_KEY).then(|| {
+        format!(
+            "the key that begins with `{}` has {} bytes, more than {LONGEST_KEY}",
+            one_line(&start),
+            dotted.len()
+        )
+    })
 }
 
 /// Called with each dotted key and the spans of key and value.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(String, Range<usize>, Range<usize>);
 
 /// The table without spans, which go to `visit`.
-pub(super) fn plain_table(table: &DeTable<'_>, parent: &str, visit: Visit<'_>) -> Result<Table, NumberFault> {
+pub(super) fn plain_table(table: &DeTable<'_>, parent: &str, visit: Visit<'_>) -> Result<Table, Unfit> {
     let mut plain = Table::new();
     for (name, value) in table {
         let dotted = join(parent, name.get_ref());
+        if let Some(message) = too_long(&dotted) {
+            return Err(Unfit { message, offset: name.span().start });
+        }
         visit(dotted.clone(), name.span(), value.span());
         plain.insert(
             name.get_ref().to_string(),
@@ -167,8 +186,8 @@ pub(super) fn plain_value(
     dotted: &str,
     offset: usize,
     visit: Visit<'_>,
-) -> Result<Value, NumberFault> {
-    let too_large = |text: String, range: &str| NumberFault {
+) -> Result<Value, Unfit> {
+    let too_large = |text: String, range: &str| Unfit {
         message: format!("`{dotted}` is out of range for {range}: {}", one_line(&text)),
         offset,
     };
@@ -191,6 +210,9 @@ pub(super) fn plain_value(
             let mut plain = Vec::with_capacity(elements.len());
             for (index, element) in elements.iter().enumerate() {
                 let dotted = join(dotted, &index.to_string());
+                if let Some(message) = too_long(&dotted) {
+                    return Err(Unfit { message, offset: element.span().start });
+                }
                 visit(dotted.clone(), element.span(), element.span());
                 plain.push(plain_value(element.get_ref(), &dotted, element.span().start, visit)?);
             }

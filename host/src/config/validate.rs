@@ -106,7 +106,7 @@ fn plugins(config: &RunConfig) -> Vec<Rule> {
 fn data(config: &RunConfig) -> Vec<Rule> {
     let data = &config.data;
     let bins = matches!(data.dataset, DatasetChoice::Bins(_));
-    vec![
+    let mut rules = vec![
         size("data.block_size", data.block_size),
         size("data.batch_size", data.batch_size),
         rule(
@@ -115,7 +115,25 @@ fn data(config: &RunConfig) -> Vec<Rule> {
             "`data.tokenizer` = \"gpt2\" needs token bins; prepare them and use dataset = \"bins:DIR\"",
         )
         .hint("`byte` and `char` tokenize text at the start of the run"),
-    ]
+    ];
+    if let Some(alphabet) = &data.alphabet {
+        let key = "data.alphabet";
+        rules.push(not_empty(key, alphabet));
+        rules.push(rule(
+            &[key],
+            data.tokenizer == TokenizerChoice::Char,
+            format!("`{key}` does nothing without tokenizer = \"char\""),
+        ));
+        let ascending = alphabet.chars().is_sorted_by(|a, b| a < b);
+        let message = format!("`{key}` must hold each character once, in code-point order");
+        rules.push(rule(&[key], ascending, message).hint("copy it from the config.toml of a run"));
+        let ids = alphabet.chars().count();
+        let message = format!("`{key}` must hold at most 65536 characters, holds {ids}");
+        rules.push(
+            rule(&[key], ids <= 1 << 16, message).hint("token ids are 16-bit; use tokenizer = \"byte\""),
+        );
+    }
+    rules
 }
 
 fn model(config: &RunConfig) -> Vec<Rule> {

@@ -34,9 +34,9 @@ impl Corpus {
     /// [`Fault::Config`](crate::diagnostic::Fault::Config): a file is missing, empty, broken, or too short.
     pub fn open(section: &DataSection) -> Result<Self, Diagnostic> {
         let corpus = match &section.dataset {
-            DatasetChoice::Lawgen => generated(section.tokenizer)?,
-            DatasetChoice::Bins(folder) => bins::open(folder, section.tokenizer)?,
-            DatasetChoice::Text(file) => text(file, section.tokenizer)?,
+            DatasetChoice::Lawgen => generated(section)?,
+            DatasetChoice::Bins(folder) => bins::open(folder, section)?,
+            DatasetChoice::Text(file) => text(file, section)?,
         };
         corpus.check(section)?;
         Ok(corpus)
@@ -65,7 +65,7 @@ impl Corpus {
     }
 }
 
-fn generated(choice: TokenizerChoice) -> Result<Corpus, Diagnostic> {
+fn generated(section: &DataSection) -> Result<Corpus, Diagnostic> {
     let acts = lawgen::corpus(LAWGEN_SEED, lawgen::MIN_BYTES);
     let (mut train, mut val) = (String::new(), String::new());
     for (index, act) in acts.iter().enumerate() {
@@ -73,7 +73,7 @@ fn generated(choice: TokenizerChoice) -> Result<Corpus, Diagnostic> {
         split.push_str(&act.text);
         split.push('\n');
     }
-    let tokenizer = tokenizer_for(choice, || format!("{train}{val}"));
+    let tokenizer = tokenizer_for(section, || format!("{train}{val}"));
     let description = format!("lawgen: {} generated legal acts", acts.len());
     Ok(Corpus {
         train: Tokens::Memory(tokenizer.encode(&train)?),
@@ -84,7 +84,7 @@ fn generated(choice: TokenizerChoice) -> Result<Corpus, Diagnostic> {
 }
 
 /// A text file, its first nine tenths to train on: by characters or bytes, as nanoGPT cuts.
-fn text(path: &Path, choice: TokenizerChoice) -> Result<Corpus, Diagnostic> {
+fn text(path: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
     let bytes = files::read(path).map_err(|error| {
         Diagnostic::config(format!("cannot read the text file ({error})"))
             .at(path.display())
@@ -96,7 +96,7 @@ fn text(path: &Path, choice: TokenizerChoice) -> Result<Corpus, Diagnostic> {
             .at(path.display())
             .hint("convert it to UTF-8, or make token bins of it and use `bins:DIR`")
     })?;
-    let tokenizer = tokenizer_for(choice, || text.clone());
+    let tokenizer = tokenizer_for(section, || text.clone());
     let mut ids = tokenizer.encode(&text).map_err(|error| error.at(path.display()))?;
     // nanoGPT's int(n * 0.9), in whole numbers.
     let val = ids.split_off(ids.len() * 9 / 10);
@@ -105,9 +105,11 @@ fn text(path: &Path, choice: TokenizerChoice) -> Result<Corpus, Diagnostic> {
 }
 
 /// `gpt2` cannot come here: the run file's checks allow it with bins only.
-fn tokenizer_for(choice: TokenizerChoice, text: impl Fn() -> String) -> Tokenizer {
-    match choice {
-        TokenizerChoice::Char => Tokenizer::chars_of(&text()),
+fn tokenizer_for(section: &DataSection, text: impl Fn() -> String) -> Tokenizer {
+    match section.tokenizer {
+        TokenizerChoice::Char => {
+            section.alphabet.as_deref().map_or_else(|| Tokenizer::chars_of(&text()), Tokenizer::chars_of)
+        }
         TokenizerChoice::Byte | TokenizerChoice::Gpt2 => Tokenizer::Byte,
     }
 }

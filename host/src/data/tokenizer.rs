@@ -41,15 +41,35 @@ impl Tokenizer {
             Self::Byte => Ok(text.bytes().map(u16::from).collect()),
             Self::Char(chars) => text
                 .chars()
-                .map(|c| chars.binary_search(&c).ok().and_then(|rank| u16::try_from(rank).ok()))
-                .collect::<Option<Vec<u16>>>()
-                .ok_or_else(|| {
-                    Diagnostic::config("a character has no 16-bit id in this vocabulary")
-                        .hint("use tokenizer = \"byte\", which fits every text")
-                }),
-            Self::External(_) => Err(Diagnostic::config("this corpus was tokenized elsewhere")),
+                .map(|c| {
+                    let rank = chars.binary_search(&c).ok().and_then(|rank| u16::try_from(rank).ok());
+                    rank.ok_or_else(|| unknown(c, chars.len()))
+                })
+                .collect(),
+            Self::External(_) => Err(Diagnostic::config(
+                "this corpus was tokenized elsewhere, so no text can be turned into its ids",
+            )
+            .hint("use a model of bytes or characters")),
         }
     }
+
+    /// What an id stands for, in bytes: a whole character, or a part of one. `None` for an id beyond the vocabulary, or
+    /// where only the program that made the ids knows.
+    #[must_use]
+    pub fn decode(&self, id: u16) -> Option<Vec<u8>> {
+        match self {
+            Self::Byte => u8::try_from(id).ok().map(|byte| vec![byte]),
+            Self::Char(chars) => chars.get(usize::from(id)).map(|c| c.to_string().into_bytes()),
+            Self::External(_) => None,
+        }
+    }
+}
+
+fn unknown(c: char, known: usize) -> Diagnostic {
+    Diagnostic::config(format!(
+        "the character {c:?} has no 16-bit id in this vocabulary of {known} characters"
+    ))
+    .hint("leave it out, or train with tokenizer = \"byte\", which fits every text")
 }
 
 #[cfg(test)]
@@ -62,11 +82,16 @@ mod tests {
         let tokenizer = Tokenizer::chars_of("hello world\n");
         assert_eq!(tokenizer.vocab(), 9);
         assert_eq!(tokenizer.encode("\n d").unwrap(), [0, 1, 2]);
-        assert!(tokenizer.encode("z").is_err());
+        let refusal = tokenizer.encode("wz").unwrap_err().message;
+        assert_eq!(refusal, "the character 'z' has no 16-bit id in this vocabulary of 9 characters");
+        assert_eq!(tokenizer.decode(2).unwrap(), b"d");
+        assert_eq!(tokenizer.decode(9), None);
     }
 
     #[test]
     fn bytes_are_themselves() {
         assert_eq!(Tokenizer::Byte.encode("aé").unwrap(), [97, 195, 169]);
+        assert_eq!(Tokenizer::Byte.decode(195).unwrap(), [195]);
+        assert_eq!(Tokenizer::Byte.decode(256), None);
     }
 }

@@ -1,6 +1,9 @@
 //! A token sequence: in memory, or mapped from a nanoGPT bin (uint16, little-endian).
 
-use std::{fs::File, path::Path};
+use std::{
+    fs::{self, File},
+    path::Path,
+};
 
 use crate::{diagnostic::Diagnostic, raw};
 
@@ -24,8 +27,12 @@ impl Tokens {
                 .at(path.display())
                 .hint("`bins:DIR` needs train.bin and val.bin: 16-bit little-endian token ids, as nanoGPT writes them")
         };
-        let file = File::open(path).map_err(unreadable)?;
-        let length = file.metadata().map_err(unreadable)?.len();
+        // Asked before opening: to open a pipe is to wait for whoever writes to it.
+        let metadata = fs::metadata(path).map_err(unreadable)?;
+        if !metadata.is_file() {
+            return Err(unreadable(std::io::Error::other("it is not a regular file")));
+        }
+        let length = metadata.len();
         if length == 0 {
             // An empty file cannot be mapped; the corpus check says what is wrong with it.
             return Ok(Self::Memory(Vec::new()));
@@ -35,6 +42,7 @@ impl Tokens {
                 .at(path.display())
                 .hint("token ids are 16-bit; the file is cut short or of another type"));
         }
+        let file = File::open(path).map_err(unreadable)?;
         Ok(Self::Mapped(raw::map_file(&file).map_err(unreadable)?))
     }
 

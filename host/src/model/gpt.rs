@@ -1,4 +1,4 @@
-//! GPT's forward pass and loss: pre-LayerNorm, learned positions, causal attention, exact-erf GELU.
+//! GPT's forward pass and loss: pre-LayerNorm, learned positions, causal attention, GELU, exact unless GPT-2's is asked for.
 //!
 //! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test holds it to recorded
 //! losses and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
@@ -10,6 +10,7 @@ use super::{
     layout::{Affine, BlockLayout, GptShape, Layout, ParamId},
 };
 use crate::{
+    config::GeluChoice,
     data::Batch,
     quant::Quant,
     trace::{At, Trace},
@@ -23,6 +24,8 @@ const LAYER_NORM_EPS: f64 = 1e-5;
 pub struct Gpt {
     /// The shape.
     pub shape: GptShape,
+    /// The MLP's activation function.
+    pub gelu: GeluChoice,
 }
 
 /// What one forward pass works with.
@@ -95,7 +98,11 @@ impl Gpt {
         let attended = self.attention(pass, layout, norm(pass, layout.ln_1, x.clone()), mask);
         let x = pass.at(layout.c_attn.weight, ".c_attn.weight").point("residual", x + attended);
         let at = pass.at(layout.c_fc.weight, ".c_fc.weight");
-        let hidden = activation::gelu(pass.linear(layout.c_fc, norm(pass, layout.ln_2, x.clone())));
+        let hidden = pass.linear(layout.c_fc, norm(pass, layout.ln_2, x.clone()));
+        let hidden = match self.gelu {
+            GeluChoice::Erf => activation::gelu(hidden),
+            GeluChoice::Tanh => activation::gelu_approximate(hidden),
+        };
         let hidden = pass.linear(layout.mlp_proj, at.point("gelu", hidden));
         at.point("residual", x + pass.dropout.apply(hidden))
     }

@@ -166,6 +166,17 @@ impl Layout {
         self.blocks.iter().flat_map(BlockLayout::linear_weights).chain([self.head]).collect()
     }
 
+    /// Biases that a layer could have and has not, with their lengths.
+    pub fn absent_biases(&self) -> impl Iterator<Item = (String, usize)> {
+        let blocks = self.blocks.iter().flat_map(|block| {
+            [block.ln_1, block.c_attn, block.attn_proj, block.ln_2, block.c_fc, block.mlp_proj]
+        });
+        blocks.chain([self.ln_f]).filter(|layer| layer.bias.is_none()).map(|layer| {
+            let weight = &self.specs[layer.weight];
+            (weight.name.replace(".weight", ".bias"), weight.shape[0])
+        })
+    }
+
     /// Number of parameters, elements.
     #[must_use]
     pub fn elements(&self) -> usize {

@@ -1,80 +1,223 @@
-//! Weights on disk: safetensors with nanoGPT's names, shapes and orientation.
+//! Weights on disk: safetensors in nanoGPT's layout, read also in GPT-2's.
 //!
 //! Keys are `transformer.` and the parameter's name; a linear weight is `[out, in]`, as in PyTorch. A tied
-//! head stands once, as `transformer.wte.weight`; an untied one is `lm_head.weight`. Reading takes keys with or without
-//! the prefix, ignores attention-mask buffers and a redundant tied head, and refuses anything else that is
-//! unknown, missing or of another shape.
+//! head stands once, as `transformer.wte.weight`; an untied one is `lm_head.weight`. Reading finds out whose layout a
+//! file has ([`Convention`]), widens bf16 and f16, ignores attention-mask buffers, a tied head that equals the embedding
+//! and biases of zeros in a model without any, leaves out padding of the vocabulary and positions beyond the block, and
+//! refuses anything else that is unknown, missing or of another shape.
 
-use std::{borrow::Cow, collections::HashMap, path::Path};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
-use safetensors::{Dtype, SafeTensors, View};
+use half::{bf16, f16};
+use safetensors::{Dtype, SafeTensors, View, tensor::TensorView};
 
-use super::layout::Layout;
+use self::layouts::{Entries, Entry, is_mask, is_transposed, transposed};
+use super::layout::{Layout, ParamSpec};
 use crate::{diagnostic::Diagnostic, files};
 
+mod layouts;
+#[cfg(test)]
+mod tests;
+
+pub use layouts::Convention;
+
 const PREFIX: &str = "transformer.";
+/// The name of an untied head.
+const HEAD: &str = "lm_head.weight";
+/// Vocabularies are padded to a multiple of this, or of its double, for the sake of matrix products.
+const PADDING: usize = 64;
 
 /// Reads the values of every parameter, in the layout's order, row-major `[n]` each.
 ///
 /// # Errors
 /// The file is missing or broken, or does not fit the layout; says which key.
 pub fn read(path: &Path, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
-    let fault = |message: String| Diagnostic::config(message).at(path.display());
-    let bytes = files::read(path).map_err(|error| {
-        fault(format!("cannot read the weights ({error})"))
-            .hint("a weights file is safetensors in nanoGPT's layout")
-    })?;
-    let tensors = SafeTensors::deserialize(&bytes)
-        .map_err(|error| fault(format!("not a safetensors file ({error})")))?;
-    let mut by_name: HashMap<&str, _> = HashMap::new();
-    let entries = tensors.tensors();
-    for (key, view) in &entries {
-        by_name.insert(key.strip_prefix(PREFIX).unwrap_or(key), view);
-    }
-    let mut values = Vec::with_capacity(layout.specs.len());
-    for spec in &layout.specs {
-        let view = by_name.remove(spec.name.as_str()).ok_or_else(|| {
-            fault(format!("the weights lack `{}`", spec.name)).hint("is the model of the same shape?")
-        })?;
-        if view.shape() != spec.shape {
-            let message = format!(
-                "`{}` has shape {:?} in the file, {:?} in the model",
-                spec.name,
-                view.shape(),
-                spec.shape
-            );
-            return Err(fault(message).hint("set [model] and [data] to the shape the weights were made for"));
-        }
-        if view.dtype() != Dtype::F32 {
-            return Err(fault(format!("`{}` is {:?}, only F32 can be read", spec.name, view.dtype())));
-        }
-        values.push(view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect());
-    }
-    let tied_head = layout.head == layout.wte;
-    let ignorable = |name: &str| name.ends_with(".attn.bias") || (tied_head && name == "lm_head.weight");
-    if let Some(extra) = by_name.keys().filter(|name| !ignorable(name)).min() {
-        return Err(fault(format!("the weights hold `{extra}`, which the model lacks"))
-            .hint("is the model of the same depth, with the same `bias` and `tie_weights`?"));
-    }
-    Ok(values)
+    WeightsFile::open(path)?.values(layout)
 }
 
-/// Writes the values of every parameter, given in the layout's order, to a new file: a temporary one in the
-/// same folder first, so that no half-written file bears the name.
+/// A weights file, read whole.
+#[derive(Debug)]
+pub struct WeightsFile {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl WeightsFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It is missing, or no regular file.
+    pub fn open(path: &Path) -> Result<Self, Diagnostic> {
+        let bytes = files::read(path).map_err(|error| {
+            Diagnostic::config(format!("cannot read the weights ({error})"))
+                .at(path.display())
+                .hint("a weights file is safetensors in nanoGPT's or GPT-2's layout")
+        })?;
+        Ok(Self { path: path.to_path_buf(), bytes })
+    }
+
+    /// Rows of the token embedding, and number of blocks: what says how large a model's vocabulary and depth are.
+    ///
+    /// # Errors
+    /// The file is broken or has no token embedding.
+    pub fn size(&self) -> Result<(usize, usize), Diagnostic> {
+        self.with(|entries| match entries.get("wte.weight").map(|(_, view)| view.shape()) {
+            Some(&[rows, _]) => Ok((rows, entries.blocks())),
+            _ => Err(Diagnostic::config("the weights lack `wte.weight`").hint("are they a GPT's?")),
+        })
+    }
+
+    /// As [`read`].
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn values(&self, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
+        self.with(|mut entries| {
+            let convention = entries.convention();
+            let tied = (layout.head == layout.wte).then(|| entries.take(HEAD)).flatten();
+            if let (Some((key, head)), Some((_, table))) = (tied, entries.get("wte.weight"))
+                && head.data() != table.data()
+            {
+                let message = format!("`{key}` is not the token embedding, but the model's head is");
+                return Err(Diagnostic::config(message).hint("set model.tie_weights = false"));
+            }
+            let mut values = Vec::with_capacity(layout.specs.len());
+            for spec in &layout.specs {
+                let entry = entries.take(&spec.name).ok_or_else(|| lacks(spec))?;
+                values.push(fitted(&entry, spec, layout, convention)?);
+            }
+            let extra = entries.iter().find(|(name, entry)| !is_mask(name) && !does_nothing(name, entry));
+            match extra {
+                None => Ok(values),
+                Some((name, _)) => {
+                    Err(Diagnostic::config(format!("the weights hold `{name}`, which the model lacks"))
+                        .hint("is the model of the same depth, with the same `bias` and `tie_weights`?"))
+                }
+            }
+        })
+    }
+
+    fn with<T>(&self, look: impl FnOnce(Entries<'_>) -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
+        let file = SafeTensors::deserialize(&self.bytes).map_err(|error| {
+            Diagnostic::config(format!("not a safetensors file ({error})"))
+                .hint("a weights file is safetensors in nanoGPT's or GPT-2's layout; is it cut short?")
+        });
+        file.and_then(|file| look(Entries::new(&file)?)).map_err(|error| error.at(self.path.display()))
+    }
+}
+
+fn lacks(spec: &ParamSpec) -> Diagnostic {
+    let hint = if spec.name == HEAD {
+        "a file without a head is of a model with model.tie_weights = true"
+    } else if spec.name.ends_with(".bias") {
+        "a file without biases is of a model with model.bias = false"
+    } else {
+        "is the model of the same shape?"
+    };
+    Diagnostic::config(format!("the weights lack `{}`", spec.name)).hint(hint)
+}
+
+/// A bias of zeros: the same model as without.
+fn does_nothing(name: &str, (_, view): &Entry<'_>) -> bool {
+    name.ends_with(".bias") && widened(view).is_some_and(|values| values.iter().all(|value| *value == 0.0))
+}
+
+/// The values of a tensor as the layout wants them.
+fn fitted(
+    (key, view): &Entry<'_>,
+    spec: &ParamSpec,
+    layout: &Layout,
+    convention: Convention,
+) -> Result<Vec<f32>, Diagnostic> {
+    let mut values = widened(view).ok_or_else(|| {
+        Diagnostic::config(format!("`{key}` is {:?}, which cannot be read", view.dtype()))
+            .hint("save the weights as F32, BF16 or F16")
+    })?;
+    let turn = convention == Convention::Gpt2 && is_transposed(&spec.name);
+    let wanted: Vec<usize> =
+        if turn { spec.shape.iter().rev().copied().collect() } else { spec.shape.clone() };
+    if view.shape() == wanted {
+        let values = if turn { transposed(&values, wanted[0], wanted[1]) } else { values };
+        return Ok(values);
+    }
+    if let (&[rows, width], &[wanted_rows, wanted_width]) = (view.shape(), wanted.as_slice())
+        && width == wanted_width
+        && rows > wanted_rows
+    {
+        let positions = spec.name == layout.specs[layout.wpe].name;
+        let padding = rows.is_multiple_of(PADDING) && rows - wanted_rows < 2 * PADDING;
+        if positions || (padding && (spec.name == layout.specs[layout.wte].name || spec.name == HEAD)) {
+            let what = if positions { "positions" } else { "token ids, taken for padding," };
+            tracing::warn!("`{key}` has {rows} rows: {what} beyond {wanted_rows} are left out");
+            values.truncate(wanted_rows * width);
+            return Ok(values);
+        }
+    }
+    let message =
+        format!("`{key}` has shape {:?} in the file, {wanted:?} is what the model needs", view.shape());
+    Err(Diagnostic::config(message).hint("set [model] and [data] to the shape the weights were made for"))
+}
+
+/// The values in f32, exactly; `None` for a type that is none of f32, bf16 and f16.
+fn widened(view: &TensorView<'_>) -> Option<Vec<f32>> {
+    let wide = |widen: fn([u8; 2]) -> f32| {
+        view.data().as_chunks::<2>().0.iter().map(|bytes| widen(*bytes)).collect::<Vec<f32>>()
+    };
+    Some(match view.dtype() {
+        Dtype::F32 => view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
+        Dtype::BF16 => wide(|bytes| bf16::from_le_bytes(bytes).to_f32()),
+        Dtype::F16 => wide(|bytes| f16::from_le_bytes(bytes).to_f32()),
+        _ => return None,
+    })
+}
+
+/// Writes the values of every parameter, given in the layout's order, to a new file in nanoGPT's layout: a temporary
+/// one in the same folder first, so that no half-written file bears the name.
 ///
 /// # Errors
 /// The folder cannot be written.
 pub fn write(path: &Path, layout: &Layout, values: &[Vec<f32>]) -> Result<(), Diagnostic> {
+    write_as(path, layout, values, Convention::NanoGpt)
+}
+
+/// [`write()`] in a layout of choice. GPT-2's has biases throughout: zeros where the model has none.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write_as(
+    path: &Path,
+    layout: &Layout,
+    values: &[Vec<f32>],
+    convention: Convention,
+) -> Result<(), Diagnostic> {
     let failed = |error: String| {
         Diagnostic::run(format!("cannot write the weights ({error})"))
             .at(path.display())
             .hint("is the disk full, or the folder missing or read-only?")
     };
-    let tensors = layout.specs.iter().zip(values).map(|(spec, values)| {
-        let head = spec.name == "lm_head.weight";
-        let key = if head { spec.name.clone() } else { format!("{PREFIX}{}", spec.name) };
-        (key, Flat { shape: &spec.shape, values })
-    });
+    let gpt2 = convention == Convention::Gpt2;
+    let mut tensors = Vec::with_capacity(layout.specs.len());
+    for (spec, values) in layout.specs.iter().zip(values) {
+        let key = if spec.name == HEAD { spec.name.clone() } else { format!("{PREFIX}{}", spec.name) };
+        let tensor = match spec.shape.as_slice() {
+            &[outputs, inputs] if gpt2 && is_transposed(&spec.name) => {
+                let values = transposed(values, outputs, inputs).into();
+                Flat { shape: vec![inputs, outputs], values }
+            }
+            shape => Flat { shape: shape.to_vec(), values: values.into() },
+        };
+        tensors.push((key, tensor));
+    }
+    if gpt2 {
+        let zeros = layout.absent_biases().map(|(name, len)| {
+            (format!("{PREFIX}{name}"), Flat { shape: vec![len], values: vec![0.0; len].into() })
+        });
+        tensors.extend(zeros);
+    }
     let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
     let bytes = safetensors::serialize(tensors, Some(metadata)).map_err(|error| failed(error.to_string()))?;
     files::write(path, &bytes).map_err(|error| failed(error.to_string()))
@@ -82,8 +225,8 @@ pub fn write(path: &Path, layout: &Layout, values: &[Vec<f32>]) -> Result<(), Di
 
 /// A tensor to write.
 struct Flat<'a> {
-    shape: &'a [usize],
-    values: &'a [f32],
+    shape: Vec<usize>,
+    values: Cow<'a, [f32]>,
 }
 
 impl View for Flat<'_> {
@@ -92,7 +235,7 @@ impl View for Flat<'_> {
     }
 
     fn shape(&self) -> &[usize] {
-        self.shape
+        &self.shape
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
@@ -101,53 +244,5 @@ impl View for Flat<'_> {
 
     fn data_len(&self) -> usize {
         self.values.len() * 4
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-    use crate::model::GptShape;
-
-    fn layout(n_layer: usize, tie_weights: bool) -> Layout {
-        Layout::new(&GptShape {
-            vocab: 5,
-            block_size: 4,
-            n_layer,
-            n_head: 1,
-            n_embd: 4,
-            bias: true,
-            tie_weights,
-        })
-    }
-
-    #[test]
-    fn what_is_written_is_read_back_and_misfits_are_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("w.safetensors");
-        let values: Vec<Vec<f32>> = (layout(1, true).specs.iter().enumerate())
-            .map(|(index, spec)| (0..spec.len()).map(|at| index as f32 + at as f32 / 128.0).collect())
-            .collect();
-        write(&path, &layout(1, true), &values).unwrap();
-        assert_eq!(read(&path, &layout(1, true)).unwrap(), values);
-        let message = |layout| read(&path, &layout).unwrap_err().message;
-        assert_eq!(message(layout(2, true)), "the weights lack `h.1.ln_1.weight`");
-        assert_eq!(
-            message(layout(0, true)),
-            "the weights hold `h.0.attn.c_attn.bias`, which the model lacks"
-        );
-        assert_eq!(message(layout(1, false)), "the weights lack `lm_head.weight`");
-    }
-
-    #[test]
-    fn what_is_no_weights_file_is_said_to_be_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("w.safetensors");
-        assert!(read(&path, &layout(1, true)).unwrap_err().message.starts_with("cannot read the weights"));
-        fs::write(&path, "hello").unwrap();
-        assert!(read(&path, &layout(1, true)).unwrap_err().message.starts_with("not a safetensors file"));
     }
 }

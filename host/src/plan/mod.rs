@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use crate::{
     config::{RunConfig, Source},
-    data::{Batches, Corpus},
+    data::{Batches, Corpus, tokenizer::Tokenizer},
     device::ComputeDevice,
     diagnostic::Diagnostic,
     memory,
@@ -20,6 +20,7 @@ use crate::{
         Registry, SinkPlugin,
         instance::{KeyedDiagnostic, OptionTable},
     },
+    quant::Quant,
     sinks::SinkSetup,
     train::{Trainer, schedule::Schedule, update::OptimizerRun},
 };
@@ -53,7 +54,7 @@ impl Plan {
     ///
     /// # Errors
     /// The first thing that does not fit, with its position in the run file.
-    pub fn new(config: RunConfig, source: &Source) -> Result<Self, Diagnostic> {
+    pub fn new(mut config: RunConfig, source: &Source) -> Result<Self, Diagnostic> {
         let device =
             ComputeDevice::open(config.run.device).map_err(|error| error.at(source.locate("run.device")))?;
         let registry = Registry::open(&config.plugins)?;
@@ -63,6 +64,10 @@ impl Plan {
         let placed = |(key, error): KeyedDiagnostic| place(error, source, &key);
         let sinks = make_sinks(&registry, &config).map_err(placed)?;
         let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
+        if let Tokenizer::Char(characters) = &corpus.tokenizer {
+            // The resolved file says the vocabulary, so that weights can be used without the corpus.
+            config.data.alphabet = Some(characters.iter().collect());
+        }
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
         memory::check(&config, &shape).map_err(|error| place(error, source, "model"))?;
         let layout = Layout::new(&shape);
@@ -83,8 +88,8 @@ impl Plan {
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
         let seed = config.run.seed;
-        let mut trainer =
-            Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: config.model.dropout, seed };
+        let gpt = Gpt { shape, gelu: config.model.gelu };
+        let mut trainer = Trainer { gpt, params, quant, optimizer, dropout: config.model.dropout, seed };
         trainer.settle();
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
@@ -138,6 +143,20 @@ fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkSetup>,
         Ok(SinkSetup { plugin, queue: sink.queue, deadline: Duration::from_secs_f64(sink.deadline_s) })
     });
     sinks.collect()
+}
+
+/// The rounding that a run file asks for, for a use of its weights other than training.
+///
+/// # Errors
+/// A format is unknown or refused, or a pattern matches nothing, with its position in the run file.
+pub fn rounding(
+    config: &RunConfig,
+    source: &Source,
+    registry: &Registry,
+    device: &ComputeDevice,
+    layout: &Layout,
+) -> Result<Quant, Diagnostic> {
+    quant::quant(config, registry, device, layout).map_err(|(key, error)| place(error, source, &key))
 }
 
 fn starting_params(config: &RunConfig, layout: Layout, device: &ComputeDevice) -> Result<Params, Diagnostic> {

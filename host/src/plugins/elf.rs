@@ -11,7 +11,8 @@ use object::{
 };
 
 /// What is wrong with `bytes` as a plugin library for this machine, and what to do about it.
-pub(super) fn fault(bytes: &[u8]) -> Option<(String, String)> {
+#[must_use]
+pub fn fault(bytes: &[u8]) -> Option<(String, String)> {
     check(bytes).err()
 }
 
@@ -48,9 +49,11 @@ fn check(bytes: &[u8]) -> Result<(), (String, String)> {
     }
     let loaded = |kind| segments.iter().filter(move |segment| segment.p_type(endian) == kind);
     let holds = |outer: &_, inner: &_| contains(address(outer, endian), address(inner, endian));
-    let dynamic_is_loaded =
-        loaded(elf::PT_DYNAMIC).all(|dynamic| loaded(elf::PT_LOAD).any(|segment| holds(segment, dynamic)));
-    if loaded(elf::PT_DYNAMIC).next().is_none() || !dynamic_is_loaded {
+    // One: the linker makes one, and looking for each of many in each of many takes for ever.
+    let mut dynamic = loaded(elf::PT_DYNAMIC);
+    let (only, more) = (dynamic.next(), dynamic.next().is_some());
+    let is_loaded = only.is_some_and(|dynamic| loaded(elf::PT_LOAD).any(|segment| holds(segment, dynamic)));
+    if more || !is_loaded {
         return Err(("the library is damaged: its dynamic section is not in it".into(), rebuild()));
     }
     let sections = (

@@ -83,7 +83,10 @@ impl Identity {
 }
 
 /// Checks a table against a plugin's options; also says which key is at fault, for its position.
-fn resolve(descriptor: &Descriptor, table: OptionTable<'_>) -> Result<Config, (String, Diagnostic)> {
+///
+/// # Errors
+/// The first key that is unknown, of the wrong type or out of range.
+pub fn resolve(descriptor: &Descriptor, table: OptionTable<'_>) -> Result<Config, (String, Diagnostic)> {
     let mut given = Vec::with_capacity(table.values.len());
     for (name, value) in table.values {
         let key = format!("{}.{name}", table.key);

@@ -168,7 +168,35 @@ fn cpu_has(feature: &str) -> bool {
     }
     #[cfg(target_arch = "x86_64")]
     return detect!(
+        "sse",
+        "sse2",
         "sse3",
+        "sse4a",
+        "aes",
+        "pclmulqdq",
+        "sha",
+        "adx",
+        "rdrand",
+        "rdseed",
+        "movbe",
+        "tbm",
+        "gfni",
+        "vaes",
+        "vpclmulqdq",
+        "xsave",
+        "xsavec",
+        "xsaveopt",
+        "xsaves",
+        "fxsr",
+        "cmpxchg16b",
+        "avxvnni",
+        "avx512ifma",
+        "avx512vbmi",
+        "avx512vbmi2",
+        "avx512bitalg",
+        "avx512vpopcntdq",
+        "avx512vp2intersect",
+        "avx512fp16",
         "ssse3",
         "sse4.1",
         "sse4.2",
@@ -198,6 +226,15 @@ fn descriptors(module: &PluginModuleRef) -> Result<Vec<Descriptor>, Diagnostic> 
         .into_result()
         .map_err(|error| refused(error.message.as_str(), error.hint.as_str()))?
         .into_vec();
+    check_descriptors(&descriptors)?;
+    Ok(descriptors)
+}
+
+/// Refuses a library by what it says about its plugins.
+///
+/// # Errors
+/// It lists none, one twice, one with an option twice, or one whose name no run file could use.
+pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
     if descriptors.is_empty() {
         return Err(refused("it lists no plugin", "name at least one in `export_plugin!`"));
     }
@@ -211,8 +248,15 @@ fn descriptors(module: &PluginModuleRef) -> Result<Vec<Descriptor>, Diagnostic> 
         if descriptors[..index].iter().any(|other| other.kind == kind && other.id == id) {
             return Err(refused(format!("it lists the {kind} `{id}` twice"), "give each its own name"));
         }
+        let options: Vec<&str> = descriptor.options.iter().map(|option| option.name.as_str()).collect();
+        if let Some(twice) =
+            options.iter().enumerate().find_map(|(at, name)| options[..at].contains(name).then_some(name))
+        {
+            let why = format!("its {kind} `{id}` has the option `{}` twice", twice.escape_debug());
+            return Err(refused(why, "give each its own name"));
+        }
     }
-    Ok(descriptors)
+    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -5,7 +5,7 @@
 //! burn or of the training loop. Libraries are never unloaded.
 
 mod codes;
-mod elf;
+pub mod elf;
 pub mod instance;
 mod layout;
 pub mod library;

@@ -133,6 +133,11 @@ fn ranges() {
         ("[data]\nblock_size = 0", "`data.block_size` must be from 1 to 2147483647, is 0", ":2:14", ""),
         ("[data]\nbatch_size = 2147483648", "`data.batch_size` must be from 1 to 2147483647, is 2147483648", ":2:14", ""),
         ("[data]\ntokenizer = 'gpt2'", "`data.tokenizer` = \"gpt2\" needs token bins; prepare them and use dataset = \"bins:DIR\"", ":2:13", "`byte` and `char` tokenize text at the start of the run"),
+        ("[data]\nalphabet = 'ab'", "`data.alphabet` does nothing without tokenizer = \"char\"", ":2:12", ""),
+        ("[data]\ntokenizer = 'char'\nalphabet = ''", "`data.alphabet` must not be empty", ":3:12", ""),
+        ("[data]\ntokenizer = 'char'\nalphabet = 'ba'", "`data.alphabet` must hold each character once, in code-point order", ":3:12", "copy it from the config.toml of a run"),
+        ("[data]\ntokenizer = 'char'\nalphabet = 'aa'", "`data.alphabet` must hold each character once, in code-point order", ":3:12", "copy it from the config.toml of a run"),
+        ("[model]\ngelu = 'relu'", "`model.gelu` must be `erf` or `tanh`, is \"relu\"", ":2:8", ""),
         ("[model]\nn_layer = 0", "`model.n_layer` must be from 1 to 2147483647, is 0", ":2:11", ""),
         ("[model]\nn_head = 0", "`model.n_head` must be from 1 to 2147483647, is 0", ":2:10", ""),
         ("[model]\nn_embd = 130", "`model.n_embd` (130) must be a multiple of `model.n_head` (4)", ":2:10", "each head gets an equal share of the width"),
@@ -219,4 +224,18 @@ fn unreadable_files() {
     let error = decode(Path::new("x.toml"), b"# \xc3\xa9\nname = \xff".to_vec()).unwrap_err();
     let message = "cannot read the run file: it is not UTF-8 text";
     says(&error, message, "x.toml:2:8", "a run file is TOML, saved as UTF-8");
+}
+
+#[test]
+fn keys_longer_than_any_are_refused_before_they_claim_memory() {
+    let header = "k".repeat(100_000);
+    let keys: String = (0..20_000).map(|n| format!("a{n} = 1\n")).collect();
+    let message = |text: &str, overrides: &[&str]| try_load(text, overrides).unwrap_err().message;
+    let start = format!("the key that begins with `{}` has", "k".repeat(32));
+    assert!(message(&format!("[{header}]\n{keys}"), &[]).starts_with(&start));
+    // Tables in tables, as deep as the parser lets them be.
+    let deep = format!("{}1{}", format!("{{ {}a = ", "a.".repeat(70)).repeat(70), "}".repeat(70));
+    assert!(message(&format!("x = {deep}"), &[]).contains("more than 256"));
+    let nested = format!("run.{}=1", vec!["a"; 100_000].join("."));
+    assert!(message("", &[&nested]).contains("more than 256"));
 }

@@ -1,0 +1,125 @@
+//! Damaged input: whatever reads files must refuse it with a sentence, and never panic, hang or ask for memory without
+//! bound.
+//!
+//! A [`Target`] is a function from a folder of files to nothing. Its inputs begin as those of `corpus/NAME/`, each a
+//! folder; they are damaged at random ([`mutate`]), written out and given to it. A case fails if it panics, takes longer
+//! than [`TIME`], or at any moment holds more memory than its input's size times a constant. What failed is made as simple
+//! as can be and saved in the corpus, where it is tried again every time; what ended the whole process lies in the scratch
+//! folder and is tried first the next time.
+//!
+//! `ALTGRAD_FUZZ_CASES` (1000) and `ALTGRAD_FUZZ_SEED` (1) make it longer, or another one. A new target is a corpus folder
+//! and a test of a few lines in `tests/targets.rs`.
+
+// A test bench: failing loudly is its job.
+#![allow(clippy::expect_used, clippy::panic)]
+
+pub mod input;
+pub mod limits;
+pub mod mutate;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+pub use self::input::Input;
+
+/// The longest a case may take, far more than any needs on a busy machine.
+pub const TIME: Duration = Duration::from_secs(30);
+/// Cases by default: some seconds a target.
+const CASES: u32 = 1000;
+
+/// Something that reads files.
+pub struct Target {
+    /// Name, of its corpus folder too.
+    pub name: &'static str,
+    /// Words worth inserting: keys, brackets, magic numbers.
+    pub words: &'static [&'static [u8]],
+    /// Memory allowed at once: this many bytes a byte of input ...
+    pub bytes_a_byte: usize,
+    /// ... and this many anyway.
+    pub bytes: usize,
+    /// Reads the files of a folder. What it refuses is as well read as what it takes; it panics where a promise is broken.
+    pub read: fn(&Path),
+}
+
+/// One target at a time: memory is counted for the whole process.
+static TURN: Mutex<()> = Mutex::new(());
+
+impl Target {
+    /// Tries the corpus, then as many damaged inputs as asked for.
+    ///
+    /// # Panics
+    /// On the first failure, which it saves.
+    pub fn fuzz(&self) {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let scratch = scratch(self.name);
+        if let Some(input) = Input::read(&scratch).filter(|input| !input.files.is_empty()) {
+            eprintln!("{}: once more what ended an earlier process: {}", self.name, scratch.display());
+            self.judge(&input, &scratch).unwrap_or_else(|fault| self.failed(&input, &fault));
+        }
+        let corpus = input::corpus(&self.corpus());
+        assert!(!corpus.is_empty(), "{} is empty", self.corpus().display());
+        for input in &corpus {
+            self.judge(input, &scratch).unwrap_or_else(|fault| self.failed(input, &fault));
+        }
+        let cases = number("ALTGRAD_FUZZ_CASES").unwrap_or(CASES);
+        let mut seed = [0; 32];
+        seed[..4].copy_from_slice(&number("ALTGRAD_FUZZ_SEED").unwrap_or(1).to_le_bytes());
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+        let outcome = TestRunner::new_with_rng(config, rng).run(&mutate::damages(), |damage| {
+            let input = damage.apply(&corpus, self.words);
+            self.judge(&input, &scratch).map_err(TestCaseError::fail)
+        });
+        match outcome {
+            Ok(()) => input::clear(&scratch),
+            Err(TestError::Fail(reason, damage)) => {
+                self.failed(&damage.apply(&corpus, self.words), reason.message());
+            }
+            Err(TestError::Abort(reason)) => panic!("{}: {reason}", self.name),
+        }
+        println!("{}: {} inputs and {cases} damaged ones", self.name, corpus.len());
+    }
+
+    /// Gives an input to the target and looks at what that took.
+    fn judge(&self, input: &Input, scratch: &Path) -> Result<(), String> {
+        input.write(scratch);
+        let most = input.len() * self.bytes_a_byte + self.bytes;
+        let used = limits::measured(self.name, scratch, || (self.read)(scratch));
+        if used.bytes > most {
+            return Err(format!(
+                "{} bytes of memory for an input of {}, {most} are allowed",
+                used.bytes,
+                input.len()
+            ));
+        }
+        if used.time > TIME {
+            return Err(format!("it took {:?}", used.time));
+        }
+        Ok(())
+    }
+
+    fn failed(&self, input: &Input, fault: &str) {
+        let saved = self.corpus().join(input.fingerprint());
+        input.write(&saved);
+        input::clear(&scratch(self.name));
+        panic!("{}: {fault}\nthe input is saved in {}", self.name, saved.display());
+    }
+
+    fn corpus(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name)
+    }
+}
+
+/// Where the input of the case at hand lies.
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("altgrad-fuzz-{name}"))
+}
+
+fn number(variable: &str) -> Option<u32> {
+    std::env::var(variable).ok()?.parse().ok()
+}

@@ -1,0 +1,280 @@
+//! Everything of the host that reads files which others may have made or damaged.
+//!
+//! A target reads the files of its folder and keeps its promises to whoever calls it; refusing is fine. To add one: put a
+//! sound input or two into `corpus/NAME/`, each a folder, and a test like these here.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{fs, path::Path};
+
+use altgrad_fuzz::Target;
+use altgrad_host::{
+    config::{self, DataSection, DatasetChoice, TokenizerChoice},
+    data::{Batches, Corpus},
+    diagnostic::Diagnostic,
+    plugins::{
+        elf,
+        instance::{OptionTable, resolve},
+        library::check_descriptors,
+    },
+    sample,
+    saved::SavedModel,
+    train::replay::Recording,
+};
+use altgrad_plugin_api::{ConfigValue, Descriptor, OptionSpec, PluginKind};
+use serde::Deserialize;
+
+/// A refusal is for people: a sentence that fits a screen, however long the input was, and what to do.
+fn readable(refusal: &Diagnostic) {
+    assert!(!refusal.message.is_empty() && refusal.hint.as_ref().is_none_or(|hint| !hint.is_empty()));
+}
+
+#[test]
+fn run_file() {
+    Target {
+        name: "run-file",
+        words: &[
+            b"[",
+            b"]",
+            b"{",
+            b"}",
+            b"\"",
+            b"'''",
+            b"\"\"\"",
+            b"\n",
+            b"=",
+            b",",
+            b".",
+            b"a.",
+            b"[a]\n",
+            b"[[sink]]\n",
+            b"[[quant.layer]]\n",
+            b"\\u0000",
+            b"\\U0010FFFF",
+            b"\xef\xbb\xbf",
+            b"\xc3\x28",
+            b"match = ",
+            b"load = ",
+            b"1979-05-27T07:32:00Z",
+            b"0x",
+            b"inf",
+            b"alphabet = ",
+        ],
+        bytes_a_byte: 4000,
+        bytes: 1 << 20,
+        read: |folder| {
+            let overrides: Vec<String> = fs::read(folder.join("set"))
+                .map(|bytes| String::from_utf8_lossy(&bytes).lines().map(str::to_string).collect())
+                .unwrap_or_default();
+            match config::load(&folder.join("run.toml"), &overrides) {
+                Err(refusal) => readable(&refusal),
+                // What loads can be written out, and loads again as the same.
+                Ok((loaded, _)) => {
+                    let resolved = folder.join("resolved.toml");
+                    fs::write(&resolved, loaded.to_toml().unwrap()).unwrap();
+                    let (again, _) = config::load(&resolved, &[]).unwrap();
+                    assert_eq!(again.to_toml().unwrap(), loaded.to_toml().unwrap());
+                }
+            }
+        },
+    }
+    .fuzz();
+}
+
+#[test]
+fn token_bins() {
+    Target {
+        name: "token-bins",
+        words: &[b"{", b"[", b"\"vocab_size\":", b"\"", b"e999", b"\0", b"\xff\xff"],
+        bytes_a_byte: 100,
+        bytes: 1 << 20,
+        read: |folder| {
+            for tokenizer in [TokenizerChoice::Byte, TokenizerChoice::Char, TokenizerChoice::Gpt2] {
+                let section = DataSection {
+                    dataset: DatasetChoice::Bins(folder.to_path_buf()),
+                    tokenizer,
+                    block_size: 4,
+                    batch_size: 2,
+                    ..DataSection::default()
+                };
+                match Corpus::open(&section) {
+                    Err(refusal) => readable(&refusal),
+                    Ok(corpus) => {
+                        let vocab = corpus.tokenizer.vocab() as i32;
+                        let batches = Batches::new(corpus, 1, 2, 4);
+                        for batch in [batches.train(0), batches.validation(0)] {
+                            let ids = batch.inputs.iter().chain(&batch.targets);
+                            assert!(ids.clone().all(|id| (0..vocab).contains(id)), "{batch:?}");
+                        }
+                    }
+                }
+            }
+        },
+    }
+    .fuzz();
+}
+
+#[test]
+fn library_file() {
+    Target {
+        name: "library-file",
+        words: &[b"\x7fELF", b"\x02\0\0\0", b"\x01\0\0\0", b"\xff\xff\xff\xff\xff\xff\xff\x7f"],
+        bytes_a_byte: 100,
+        bytes: 1 << 20,
+        read: |folder| {
+            if let Ok(bytes) = fs::read(folder.join("library.so"))
+                && let Some((what, hint)) = elf::fault(&bytes)
+            {
+                assert!(!what.is_empty() && !hint.is_empty());
+            }
+        },
+    }
+    .fuzz();
+}
+
+/// A library's description of a plugin, as text; what crosses from a library is the same in memory.
+#[derive(Deserialize)]
+struct Described {
+    kind: u8,
+    id: String,
+    options: Vec<DescribedOption>,
+}
+
+#[derive(Deserialize)]
+struct DescribedOption {
+    name: String,
+    default: serde_json::Value,
+    min: Option<f64>,
+    max: Option<f64>,
+    #[serde(default)]
+    choices: Vec<String>,
+}
+
+impl Described {
+    fn descriptor(&self) -> Descriptor {
+        let kinds = [PluginKind::Format, PluginKind::Optimizer, PluginKind::Sink];
+        let new = Descriptor::new(kinds[usize::from(self.kind % 3)], &self.id, "1", "x");
+        self.options.iter().fold(new, |descriptor, option| descriptor.option(option.spec()))
+    }
+}
+
+impl DescribedOption {
+    fn spec(&self) -> OptionSpec {
+        let default = match &self.default {
+            serde_json::Value::Bool(value) => ConfigValue::Bool(*value),
+            serde_json::Value::Number(value) if value.is_i64() => {
+                ConfigValue::Integer(value.as_i64().unwrap())
+            }
+            serde_json::Value::Number(value) => ConfigValue::Float(value.as_f64().unwrap_or(f64::NAN)),
+            serde_json::Value::Array(values) => {
+                ConfigValue::TextList(values.iter().map(|value| value.to_string().into()).collect())
+            }
+            other => ConfigValue::Text(other.to_string().into()),
+        };
+        OptionSpec {
+            name: self.name.as_str().into(),
+            default,
+            min: self.min.unwrap_or(f64::NEG_INFINITY),
+            max: self.max.unwrap_or(f64::NAN),
+            choices: self.choices.iter().map(|choice| choice.as_str().into()).collect(),
+            help: "".into(),
+        }
+    }
+}
+
+#[test]
+fn plugin_description() {
+    Target {
+        name: "plugin-description",
+        words: &[
+            b"{",
+            b"[",
+            b"\"",
+            b"\"kind\":",
+            b"\"id\":",
+            b"\"default\":",
+            b"\\u0000",
+            b"null",
+            b"true",
+            b"1e308",
+        ],
+        bytes_a_byte: 1000,
+        bytes: 1 << 20,
+        read: |folder| {
+            let Ok(text) = fs::read(folder.join("descriptors.json")) else { return };
+            let Ok(described) = serde_json::from_slice::<Vec<Described>>(&text) else { return };
+            let descriptors: Vec<Descriptor> = described.iter().map(Described::descriptor).collect();
+            if let Err(refusal) = check_descriptors(&descriptors) {
+                return readable(&refusal);
+            }
+            let table = fs::read_to_string(folder.join("options.toml")).unwrap_or_default();
+            let Ok(values) = table.parse::<toml::Table>() else { return };
+            for descriptor in &descriptors {
+                match resolve(descriptor, OptionTable { key: "optimizer", values: &values }) {
+                    Err((_, refusal)) => readable(&refusal),
+                    Ok(config) => assert_eq!(config.entries().len(), descriptor.options.len()),
+                }
+            }
+        },
+    }
+    .fuzz();
+}
+
+/// A model as `sample` and `weights export` read it.
+fn read_model(folder: &Path) {
+    match SavedModel::open(folder) {
+        Err(refusal) => readable(&refusal),
+        Ok(model) => {
+            let lengths = model.layout.specs.iter().map(|spec| spec.len());
+            assert!(lengths.eq(model.values.iter().map(Vec::len)));
+            if let Ok(tokenizer) = sample::tokenizer(&model.config.data) {
+                let _ = tokenizer.encode("the");
+            }
+        }
+    }
+}
+
+#[test]
+fn model() {
+    Target {
+        name: "model",
+        words: &[
+            b"{",
+            b"[",
+            b"\"",
+            b"\"dtype\":\"F32\"",
+            b"\"BF16\"",
+            b"\"F64\"",
+            b"\"shape\":[",
+            b"\"data_offsets\":[0,4]",
+            b"transformer.",
+            b"_orig_mod.",
+            b"h.0.",
+            b"h.99999999999.",
+            b"lm_head.weight",
+            b".attn.bias",
+            b"\xff\xff\xff\xff\xff\xff\xff\xff",
+            b"n_layer = 1",
+        ],
+        bytes_a_byte: 4000,
+        bytes: 1 << 20,
+        read: read_model,
+    }
+    .fuzz();
+}
+
+#[test]
+fn trajectory_log() {
+    Target {
+        name: "trajectory-log",
+        words: &[b"{", b"[", b"\"", b"\"config\":", b"\"steps\":", b"\"ix\":", b"null", b"1e308", b"-"],
+        bytes_a_byte: 200,
+        bytes: 1 << 20,
+        read: |folder| {
+            if let Err(refusal) = Recording::read(&folder.join("log.json")) {
+                readable(&refusal);
+            }
+        },
+    }
+    .fuzz();
+}
