@@ -133,7 +133,8 @@ fn prepare(
     let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
     let params = Params { layout, values };
     let quant = Quant::off();
-    let trainer = Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: 0.0, seed: 0 };
+    let trainer =
+        Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: 0.0, seed: 0, torn: false };
     Ok((trainer, Batches::new(corpus, 0, config.batch_size, config.block_size)))
 }
 

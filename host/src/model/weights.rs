@@ -59,6 +59,12 @@ pub fn read(path: &Path, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
     Ok(values)
 }
 
+/// A parameter's key in the file.
+#[must_use]
+pub fn key(param: &str) -> String {
+    if param == "lm_head.weight" { param.to_string() } else { format!("{PREFIX}{param}") }
+}
+
 /// Writes the values of every parameter, given in the layout's order, to a new file: a temporary one in the
 /// same folder first, so that no half-written file bears the name.
 ///
@@ -70,11 +76,11 @@ pub fn write(path: &Path, layout: &Layout, values: &[Vec<f32>]) -> Result<(), Di
             .at(path.display())
             .hint("is the disk full, or the folder missing or read-only?")
     };
-    let tensors = layout.specs.iter().zip(values).map(|(spec, values)| {
-        let head = spec.name == "lm_head.weight";
-        let key = if head { spec.name.clone() } else { format!("{PREFIX}{}", spec.name) };
-        (key, Flat { shape: &spec.shape, values })
-    });
+    let tensors = layout
+        .specs
+        .iter()
+        .zip(values)
+        .map(|(spec, values)| (key(&spec.name), Flat { shape: &spec.shape, values }));
     let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
     let bytes = safetensors::serialize(tensors, Some(metadata)).map_err(|error| failed(error.to_string()))?;
     files::write(path, &bytes).map_err(|error| failed(error.to_string()))

@@ -81,8 +81,15 @@ impl Plan {
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
         let seed = config.run.seed;
-        let mut trainer =
-            Trainer { gpt: Gpt { shape }, params, quant, optimizer, dropout: config.model.dropout, seed };
+        let mut trainer = Trainer {
+            gpt: Gpt { shape },
+            params,
+            quant,
+            optimizer,
+            dropout: config.model.dropout,
+            seed,
+            torn: false,
+        };
         trainer.settle();
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);

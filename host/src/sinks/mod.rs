@@ -3,6 +3,7 @@
 //! The training thread never waits for a sink. A full queue drops the message and counts it; a failed sink is
 //! closed; both are reported, neither ends the run. The module `worker` is the thread of one sink.
 
+mod states;
 mod worker;
 
 use std::{sync::Arc, thread, time::Duration};
@@ -15,6 +16,7 @@ use crate::{
     metrics::{MetricName, MetricRecord},
     plugins::SinkPlugin,
 };
+pub use states::{SinkResume, SinkState, StateRequest};
 use worker::Worker;
 
 /// How long all sinks together may take to finish.
@@ -31,6 +33,8 @@ pub struct RunFacts {
     pub config_toml: String,
     /// Metrics a row may carry.
     pub metrics: Vec<MetricName>,
+    /// Where a resumed run goes on; `None` for a fresh one.
+    pub resume: Option<SinkResume>,
 }
 
 /// The sinks of a run.
@@ -46,8 +50,8 @@ impl Sinks {
     pub fn open(plugins: Vec<SinkPlugin>, facts: RunFacts) -> Result<Self, Diagnostic> {
         let facts = Arc::new(facts);
         let mut sinks = Self { workers: Vec::new() };
-        for plugin in plugins {
-            match Worker::open(plugin, facts.clone()) {
+        for (index, plugin) in plugins.into_iter().enumerate() {
+            match Worker::open(plugin, index, facts.clone()) {
                 Ok(worker) => sinks.workers.push(worker),
                 Err(diagnostic) => {
                     sinks.finish(&[], RunOutcome::Failed);
@@ -72,6 +76,12 @@ impl Sinks {
         for worker in &mut self.workers {
             worker.alert(event.clone());
         }
+    }
+
+    /// Asks every sink for the state that a checkpoint keeps, behind all rows so far; never waits.
+    #[must_use]
+    pub fn request_states(&self) -> StateRequest {
+        StateRequest { asked: self.workers.iter().map(Worker::request_state).collect() }
     }
 
     /// What went wrong in sinks since the last call: each fault once.

@@ -29,6 +29,7 @@ const QUEUE: usize = 4096;
 enum Message {
     Row(Arc<MetricRecord>),
     Alert(Arc<Event>),
+    State(mpsc::Sender<Vec<u8>>),
     Finish(Vec<(MetricName, f64)>, RunOutcome),
 }
 
@@ -46,8 +47,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread and waits until the plugin has opened.
-    pub(super) fn open(plugin: SinkPlugin, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
+    /// Starts the thread of the run's sink number `index` and waits until the plugin has opened.
+    pub(super) fn open(plugin: SinkPlugin, index: usize, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
         let name = plugin.identity.name.clone();
         let (queue, messages) = mpsc::sync_channel(QUEUE);
         let (opened, open_result) = mpsc::channel();
@@ -57,7 +58,7 @@ impl Worker {
         thread::Builder::new()
             .name(format!("sink-{name}"))
             .spawn(move || {
-                serve(plugin, &facts, &opened, &messages, &thread_fault);
+                serve(plugin, (index, &facts), &opened, &messages, &thread_fault);
                 drop(done_sender);
             })
             .map_err(|error| {
@@ -75,6 +76,12 @@ impl Worker {
 
     pub(super) fn alert(&mut self, event: Arc<Event>) {
         self.dropped_events += u64::from(!self.send(Message::Alert(event)));
+    }
+
+    /// Asks for its state; nobody answers if the message found no room.
+    pub(super) fn request_state(&self) -> (String, Option<Receiver<Vec<u8>>>) {
+        let (sender, answer) = mpsc::channel();
+        (self.name.clone(), self.send(Message::State(sender)).then_some(answer))
     }
 
     /// Whether the message found room. A closed queue means that the sink has failed; its fault says why.
@@ -125,7 +132,7 @@ impl Worker {
 /// The thread's life: open, rows and events, finish. Stops at the first fault.
 fn serve(
     mut plugin: SinkPlugin,
-    facts: &RunFacts,
+    facts: (usize, &RunFacts),
     opened: &mpsc::Sender<Result<(), Diagnostic>>,
     messages: &Receiver<Message>,
     fault: &Mutex<Option<Diagnostic>>,
@@ -140,6 +147,8 @@ fn serve(
         let (result, last) = match message {
             Message::Row(record) => (write(&mut plugin, &record), false),
             Message::Alert(event) => (plugin.alert(&alert(&event)), false),
+            // Who asked may have gone.
+            Message::State(asked) => (plugin.state().map(|state| drop(asked.send(state))), false),
             Message::Finish(summary, outcome) => {
                 (plugin.summary(&metrics(&summary)).and_then(|()| plugin.finish(outcome)), true)
             }
@@ -169,15 +178,17 @@ fn write(plugin: &mut SinkPlugin, record: &MetricRecord) -> Result<(), Diagnosti
     })
 }
 
-fn open(plugin: &mut SinkPlugin, facts: &RunFacts) -> Result<(), Diagnostic> {
+fn open(plugin: &mut SinkPlugin, (index, facts): (usize, &RunFacts)) -> Result<(), Diagnostic> {
+    let resume = facts.resume.as_ref();
+    let state = resume.and_then(|resume| resume.states.get(index)?.as_deref()).unwrap_or_default();
     let names: Vec<ApiName<'_>> = facts.metrics.iter().map(api_name).collect();
     plugin.open(&RunInfo {
         name: facts.name.as_str().into(),
         folder: facts.folder.as_str().into(),
         config_toml: facts.config_toml.as_str().into(),
         metrics: RSlice::from_slice(&names),
-        resume_step: ROption::RNone,
-        state: [].as_slice().into(),
+        resume_step: ROption::from(resume.map(|resume| resume.step)),
+        state: state.into(),
     })
 }
 
