@@ -11,9 +11,9 @@ use std::{
 };
 
 use altgrad_plugin_api::AlertLevel;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
-use crate::diagnostic::Diagnostic;
+use crate::{diagnostic::Diagnostic, files};
 
 /// The file's name.
 pub const EVENTS: &str = "events.jsonl";
@@ -86,6 +86,15 @@ impl EventLog {
         }
     }
 
+    /// Opens the file of a run that goes on from `step`: events of that step and later ones will come again.
+    #[must_use]
+    pub fn resume(path: PathBuf, step: u64) -> Self {
+        match cut(&path, step) {
+            Ok(()) => Self::open(path),
+            Err(error) => Self { fault: Some(fault(&path, &error)), path, file: None },
+        }
+    }
+
     /// Appends an event.
     pub fn write(&mut self, event: &Event) {
         let Some(file) = &mut self.file else { return };
@@ -103,6 +112,23 @@ impl EventLog {
     pub fn finish(self) -> Option<Diagnostic> {
         self.fault
     }
+}
+
+/// Leaves the whole lines of earlier steps.
+fn cut(path: &Path, step: u64) -> std::io::Result<()> {
+    #[derive(Deserialize)]
+    struct Dated {
+        step: u64,
+    }
+    let bytes = match files::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        bytes => bytes?,
+    };
+    let earlier = |line: &&[u8]| {
+        line.ends_with(b"\n") && serde_json::from_slice::<Dated>(line).is_ok_and(|line| line.step < step)
+    };
+    let kept: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').filter(earlier).collect();
+    files::write(path, &kept.concat())
 }
 
 fn fault(path: &Path, error: &std::io::Error) -> Diagnostic {
@@ -143,6 +169,18 @@ mod tests {
         assert!(lines[0]["unix_s"].as_u64().unwrap() > 1_600_000_000);
         assert!(lines[1].get("place").is_none() && lines[1].get("value").is_none());
         assert!(lines[2]["value"].is_null());
+    }
+
+    #[test]
+    fn a_run_that_goes_on_keeps_whole_lines_of_earlier_steps() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(EVENTS);
+        std::fs::write(&path, "{\"step\":1}\n{\"step\":7}\nnoise\n{\"step\":2}\n{\"step\":3").unwrap();
+        EventLog::resume(path.clone(), 7).write(&event());
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("{\"step\":1}\n{\"step\":2}\n{\"unix_s\":"), "{text}");
+        assert_eq!(text.lines().count(), 3);
+        assert_eq!(EventLog::resume(folder.path().join("new"), 7).finish(), None);
     }
 
     #[test]

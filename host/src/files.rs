@@ -1,10 +1,14 @@
-//! Files: read whole, written whole or not at all.
+//! Files: read whole, written whole or not at all; and the [`Disk`], whose every operation a test can make fail.
+
+mod disk;
 
 use std::{
     fs::{self, File},
     io::{self, Write},
     path::Path,
 };
+
+pub use disk::{Disk, DiskFile, Op};
 
 /// Reads a regular file. Anything else (a pipe, a device, a folder) could block for ever and is refused.
 ///
@@ -34,6 +38,12 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     file.persist(path)?;
     // Makes the rename itself durable, where folders can be opened.
     File::open(folder).and_then(|folder| folder.sync_all()).or(Ok(()))
+}
+
+/// Bytes as lower-case hex digits.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

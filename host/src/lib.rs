@@ -12,6 +12,7 @@
 mod out;
 
 pub mod alerts;
+pub mod checkpoint;
 pub mod cli;
 pub mod config;
 pub mod data;

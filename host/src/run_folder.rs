@@ -1,11 +1,11 @@
 //! The folder of a run: claimed before training, and the same set of files every time.
 //!
 //! `config.toml` (resolved), `run.json` (status, device, versions, plugins, timings), `weights.safetensors` at the
-//! end, and what sinks write. A folder that already holds something is refused.
+//! end, `checkpoints`, and what sinks write. A folder that already holds something is refused, unless the run goes on.
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     path::{Path, PathBuf},
 };
 
@@ -25,6 +25,10 @@ pub struct RunFolder {
     path: PathBuf,
     /// The outermost folder that was made for it.
     created: Option<PathBuf>,
+    /// Whether it holds an earlier part of the run.
+    reopened: bool,
+    /// Keeps other processes out while it is open; the system lets go of it however this process ends.
+    _lock: Option<File>,
 }
 
 impl RunFolder {
@@ -72,7 +76,25 @@ impl RunFolder {
         fs::create_dir_all(&path).map_err(failed)?;
         // Of two runs that found the folder empty at the same time, one gets it.
         File::create_new(path.join(STATUS)).map_err(failed)?;
-        Ok(Self { path, created })
+        let lock = lock(&path)?;
+        Ok(Self { path, created, reopened: false, _lock: lock })
+    }
+
+    /// Whether an earlier part of a run is there.
+    #[must_use]
+    pub fn holds_a_run(path: &Path) -> bool {
+        path.to_str().is_some() && path.join(STATUS).is_file()
+    }
+
+    /// Takes the folder of a run that goes on.
+    ///
+    /// # Errors
+    /// Another process is running it.
+    pub fn reopen(path: &Path) -> Result<Self, Diagnostic> {
+        let path = std::path::absolute(path)
+            .map_err(|error| Diagnostic::config(format!("the run folder cannot be used ({error})")))?;
+        let lock = lock(&path)?;
+        Ok(Self { path, created: None, reopened: true, _lock: lock })
     }
 
     /// Absolute path.
@@ -97,6 +119,9 @@ impl RunFolder {
     /// Takes back a claim of a run that never started: removes what was made. All files are ours: the folder was empty,
     /// and the status file keeps other runs out.
     pub fn discard(self) {
+        if self.reopened {
+            return;
+        }
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
         }
@@ -107,6 +132,18 @@ impl RunFolder {
                 break;
             }
         }
+    }
+}
+
+/// Locks a run folder; nothing where the system has no locks.
+fn lock(path: &Path) -> Result<Option<File>, Diagnostic> {
+    let Ok(folder) = File::open(path) else { return Ok(None) };
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(folder)),
+        Err(TryLockError::Error(_)) => Ok(None),
+        Err(TryLockError::WouldBlock) => Err(Diagnostic::config("another process is running this run")
+            .at(path.display())
+            .hint("wait for it, stop it, or use another folder with `--out DIR`")),
     }
 }
 

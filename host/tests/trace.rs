@@ -74,7 +74,10 @@ fn take(plan: &mut Plan, number: u64, trace: Option<&Trace>) -> (Vec<(String, u6
     step::step(plan, number, &mut record, &mut origin, trace).unwrap();
     let timing = |name: &str| name.contains("step_ms") || name.contains("tokens_per_s");
     let values = record.values.into_iter().filter(|(metric, _)| !timing(&metric.name));
-    (values.map(|(metric, value)| (metric.name.to_string(), value.to_bits())).collect(), origin)
+    (
+        values.map(|(metric, value)| (metric.name.to_string(), value.to_bits())).collect(),
+        origin.map(|not_finite| not_finite.origin),
+    )
 }
 
 fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {

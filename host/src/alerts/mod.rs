@@ -97,12 +97,12 @@ pub struct Evaluation {
 #[derive(Debug, Clone, Default)]
 pub struct Alerts {
     config: AlertsSection,
-    state: State,
+    state: AlertState,
 }
 
-/// All that is remembered from record to record.
+/// All that is remembered from record to record: what checkpoints keep.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-struct State {
+pub struct AlertState {
     kinds: BTreeMap<Kind, KindState>,
     /// The last evaluation's loss, if it was finite.
     previous: Option<f64>,
@@ -127,7 +127,19 @@ impl Alerts {
     /// The alerts of a run that begins.
     #[must_use]
     pub fn new(config: AlertsSection) -> Self {
-        Self { config, state: State::default() }
+        Self { config, state: AlertState::default() }
+    }
+
+    /// The alerts of a run that goes on.
+    #[must_use]
+    pub fn resumed(config: AlertsSection, state: AlertState) -> Self {
+        Self { config, state }
+    }
+
+    /// What they remember.
+    #[must_use]
+    pub fn state(&self) -> &AlertState {
+        &self.state
     }
 
     /// The alerts that a record gives rise to, `now` after the run's start. Records come in the order of their steps.

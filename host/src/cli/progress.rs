@@ -7,7 +7,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::train::run::Report;
+use crate::train::status::Report;
 
 /// Time between plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);

@@ -141,6 +141,7 @@ fn prepare(
         optimizer,
         dropout: 0.0,
         seed: 0,
+        torn: false,
     };
     Ok((trainer, Batches::new(corpus, 0, config.batch_size, config.block_size)))
 }

@@ -7,16 +7,14 @@ use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
 use super::{ConfigArgs, progress::Progress};
 use crate::{
+    checkpoint::{Chosen, Start, resume::AUTO},
     config::{self, RunConfig, Source},
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
     plan::Plan,
     run_folder::RunFolder,
     sinks::SinkCounts,
-    train::{
-        self, interrupt,
-        run::{Report, WEIGHTS},
-    },
+    train::{self, interrupt, run::WEIGHTS, status::Report},
 };
 
 /// `altgrad-host run`.
@@ -24,9 +22,16 @@ use crate::{
 pub(super) struct RunArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Stops after that many steps; the schedule stays the run file's.
+    /// Stops after that many steps, those before it was resumed included; the schedule stays the run file's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: Option<u64>,
+    /// Goes on from a checkpoint: the newest sound one of the run folder, or the one whose folder is given. Without an
+    /// earlier part of the run, `auto` starts anew.
+    #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO)]
+    resume: Option<String>,
+    /// Goes on although run file, data or plugins are not the checkpoint's, and records the difference.
+    #[arg(long, requires = "resume")]
+    resume_anyway: bool,
     /// Shows errors only.
     #[arg(long)]
     quiet: bool,
@@ -52,13 +57,31 @@ pub(super) fn plan(args: &ConfigArgs) -> Result<Plan, Diagnostic> {
 /// The plan and its run folder, which is free.
 fn plan_in_folder(args: &ConfigArgs) -> Result<(Plan, PathBuf), Diagnostic> {
     let (config, source) = load(args)?;
-    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(&config.run.out).join(&config.run.name));
+    let folder = folder(args, &config);
     RunFolder::check(&folder)?;
     Ok((Plan::new(config, &source)?, folder))
 }
 
+fn folder(args: &ConfigArgs, config: &RunConfig) -> PathBuf {
+    args.out.clone().unwrap_or_else(|| PathBuf::from(&config.run.out).join(&config.run.name))
+}
+
+/// The same where the run may go on from a checkpoint: and where it starts.
+fn plan_from(args: &RunArgs, resume: &str) -> Result<(Plan, PathBuf, Start), Diagnostic> {
+    let (mut config, source) = load(&args.config)?;
+    let folder = folder(&args.config, &config);
+    let chosen = Chosen::find(resume, &folder)?;
+    chosen.inherit(&mut config, &source);
+    let mut plan = Plan::new(config, &source)?;
+    let start = chosen.restore(&mut plan, args.resume_anyway)?;
+    Ok((plan, folder, start))
+}
+
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
-    let (plan, folder) = plan_in_folder(&args.config)?;
+    let (plan, folder, start) = match &args.resume {
+        Some(resume) => plan_from(args, resume)?,
+        None => plan_in_folder(&args.config).map(|(plan, folder)| (plan, folder, Start::default()))?,
+    };
     // Not before: until here nothing is lost by simply stopping.
     interrupt::install()?;
     if !args.quiet {
@@ -66,14 +89,14 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
     }
 
     let mut progress = Progress::new(args.quiet);
-    let report = train::run(plan, &folder, args.max_steps, &mut progress)?;
+    let report = train::run(plan, &folder, start, args.max_steps, &mut progress)?;
     if !args.quiet {
         println!("{}", closing_table(&report, &folder.display().to_string()));
     }
     for fault in &report.faults {
         eprintln!("{fault}");
     }
-    Ok(if report.interrupted {
+    Ok(if report.interrupted && !report.checkpoint_failed {
         ExitCode::from(interrupt::EXIT_CODE)
     } else if report.faults.is_empty() {
         ExitCode::SUCCESS
@@ -113,6 +136,9 @@ fn closing_table(report: &Report, folder: &str) -> Table {
     }
     table.add_row(["tokens/s", &report.tokens_per_s().map_or("missing".into(), |rate| format!("{rate:.0}"))]);
     table.add_row(["run folder", folder]);
+    let checkpoint =
+        report.checkpoint.as_ref().map_or("missing".to_string(), |path| path.display().to_string());
+    table.add_row(["checkpoint", &checkpoint]);
     table.add_row(["weights", &format!("{folder}/{WEIGHTS}")]);
     table
 }

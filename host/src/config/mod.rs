@@ -30,7 +30,8 @@ pub use choices::{
 pub use load::load;
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use schema::{
-    DataSection, LayerRule, MetricsSection, ModelSection, OptimizerGroup, OptimizerSection, PluginsSection,
-    QuantSection, RunConfig, RunSection, ScalingSection, ShadowSection, SinkSection, TrainSection,
+    CheckpointSection, DataSection, LayerRule, MetricsSection, ModelSection, OptimizerGroup,
+    OptimizerSection, PluginsSection, QuantSection, RunConfig, RunSection, ScalingSection, ShadowSection,
+    SinkSection, TrainSection,
 };
 pub use source::Source;

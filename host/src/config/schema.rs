@@ -50,6 +50,9 @@ pub struct RunConfig {
     /// When a person should look.
     #[serde(deserialize_with = "table")]
     pub alerts: AlertsSection,
+    /// When the run's state is kept.
+    #[serde(deserialize_with = "table")]
+    pub checkpoint: CheckpointSection,
     /// Where metrics go, one `[[sink]]` each, in file order. Default: nowhere but the
     /// terminal. The same sink may stand twice with different settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -433,6 +436,29 @@ pub struct MetricsSection {
 impl Default for MetricsSection {
     fn default() -> Self {
         Self { every: 1, histograms_every: 100, rank_every: 0, dead_neuron_window: 100 }
+    }
+}
+
+/// `[checkpoint]`: when the run's whole state is kept, so that it can go on from there. Always at the end, when the run is
+/// stopped, and when it fails; the keys are about the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckpointSection {
+    /// Steps between two checkpoints; 0 = only at the end. At most that many steps are lost in a crash. One takes up to 22
+    /// bytes a parameter on the disk.
+    pub every: u64,
+    /// Newest checkpoints that stay, at least 1; with 2, a damaged one costs no more than `every` steps.
+    pub keep_last: usize,
+    /// Whether an evaluation that is the best so far makes a checkpoint, and the best one stays beside the newest.
+    pub keep_best: bool,
+    /// Whether the state before a loss or gradient that is not finite, and after a divergence, is kept apart: the first
+    /// three times.
+    pub on_anomaly: bool,
+}
+
+impl Default for CheckpointSection {
+    fn default() -> Self {
+        Self { every: 100, keep_last: 2, keep_best: true, on_anomaly: true }
     }
 }
 

@@ -14,7 +14,8 @@ const SWITCHES_OFF: &str = "\"off\" switches the alert off";
 
 /// Refuses `config` at the first rule that does not hold.
 pub(super) fn validate(config: &RunConfig, source: &Source) -> Result<(), Diagnostic> {
-    let sections = [run, plugins, data, model, train, schedule, plugin_tables, quant, metrics, alerts];
+    let sections =
+        [run, plugins, data, model, train, schedule, plugin_tables, quant, metrics, alerts, checkpoint];
     let broken = sections.iter().flat_map(|rules| rules(config)).find(|rule| !rule.holds);
     let Some(rule) = broken else { return Ok(()) };
     let keys: Vec<&str> = rule.keys.iter().map(String::as_str).collect();
@@ -291,6 +292,10 @@ fn metrics(config: &RunConfig) -> Vec<Rule> {
     const MOST: u64 = u16::MAX as u64;
     let (key, window) = ("metrics.dead_neuron_window", config.metrics.dead_neuron_window);
     vec![rule(&[key], window <= MOST, format!("`{key}` must be from 0 to {MOST}, is {window}"))]
+}
+
+fn checkpoint(config: &RunConfig) -> Vec<Rule> {
+    vec![size("checkpoint.keep_last", config.checkpoint.keep_last)]
 }
 
 fn scaling(scaling: &ScalingSection) -> Vec<Rule> {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
+
 use super::{Tokens, bins, lawgen, tokenizer::Tokenizer};
 use crate::{
     config::{DataSection, DatasetChoice, TokenizerChoice},
@@ -40,6 +42,13 @@ impl Corpus {
         };
         corpus.check(section)?;
         Ok(corpus)
+    }
+
+    /// Of all token ids, 64 hex digits: another corpus has another.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let splits = [self.train.digest(), self.val.digest()];
+        files::hex(&Sha256::digest(splits.concat()))
     }
 
     fn check(&self, section: &DataSection) -> Result<(), Diagnostic> {

@@ -5,6 +5,9 @@ use std::{
     path::Path,
 };
 
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
 use crate::{diagnostic::Diagnostic, raw};
 
 /// Token ids of one split, `[n]`.
@@ -70,6 +73,21 @@ impl Tokens {
     #[must_use]
     pub fn max(&self) -> Option<u16> {
         (0..self.len()).map(|index| self.at(index)).max()
+    }
+
+    /// Sha256 over the sha256 of parts of 2^20 ids. Reads everything, on all threads.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        const PART: usize = 1 << 20;
+        let part = |start: usize| {
+            let ids = start..(start + PART).min(self.len());
+            Sha256::digest(ids.flat_map(|index| self.at(index).to_le_bytes()).collect::<Vec<u8>>())
+        };
+        let parts: Vec<_> =
+            (0..self.len().div_ceil(PART)).into_par_iter().map(|index| part(index * PART)).collect();
+        let mut whole = Sha256::new();
+        parts.iter().for_each(|part| whole.update(part));
+        whole.finalize().into()
     }
 
     fn at(&self, index: usize) -> u16 {

@@ -1,6 +1,8 @@
 //! Elements whose gradient stays away: `dead_persistent`, the share whose |gradient| before clipping was below 1e-8 for
 //! `dead_neuron_window` steps in a row. Missing until that many steps were seen.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use super::{MetricName, MetricRecord, ops::DEAD_BELOW};
@@ -15,7 +17,7 @@ const PART: usize = 1 << 16;
 pub struct Dead {
     window: u16,
     /// Of each parameter: steps seen, and steps dead in a row by element.
-    params: Vec<(u64, Vec<u16>)>,
+    params: Vec<(u64, Arc<Vec<u16>>)>,
 }
 
 impl Dead {
@@ -29,6 +31,7 @@ impl Dead {
     pub fn see(&mut self, param: usize, grad: &[f32], clipped: f32) {
         let Some((steps, runs)) = self.params.get_mut(param) else { return };
         *steps += 1;
+        let runs = Arc::make_mut(runs);
         runs.resize(grad.len(), 0);
         let below = DEAD_BELOW * clipped;
         runs.par_chunks_mut(PART).zip(grad.par_chunks(PART)).for_each(|(runs, grad)| {
@@ -36,6 +39,20 @@ impl Dead {
                 *run = if grad.abs() < below { run.saturating_add(1) } else { 0 };
             }
         });
+    }
+
+    /// Steps seen of a parameter, and its elements' steps dead in a row; `None` if they are not counted or nothing was
+    /// seen.
+    #[must_use]
+    pub fn counts(&self, param: usize) -> Option<(u64, Arc<Vec<u16>>)> {
+        self.params.get(param).filter(|(steps, _)| *steps > 0).cloned()
+    }
+
+    /// Goes on counting from there.
+    pub fn restore(&mut self, param: usize, steps: u64, runs: Vec<u16>) {
+        if let Some(counts) = self.params.get_mut(param) {
+            *counts = (steps, Arc::new(runs));
+        }
     }
 
     /// The share of a parameter's elements that are dead for good; `None` until the window is full.

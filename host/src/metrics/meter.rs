@@ -2,7 +2,10 @@
 //! they look like.
 //!
 //! The optimizer's loop shows every parameter to the [`Meter`] before and after its step, in main memory, where it has
-//! them anyway. What outlives a step is here: how long elements have been dead, the last codes, the initial weights.
+//! them anyway. What outlives a step is here: how long elements have been dead, the last codes, the initial weights; `memory` hands it
+//! to checkpoints.
+
+use std::sync::Arc;
 
 use altgrad_plugin_api::ValueGrid;
 
@@ -58,10 +61,10 @@ pub struct Meter {
     due: Due,
     /// What clipping multiplied the step's gradients by.
     clipped: f32,
-    dead: Dead,
-    past: Vec<PastCodes>,
+    pub(super) dead: Dead,
+    pub(super) past: Vec<PastCodes>,
     /// Weights before the first step; kept for distributions only.
-    initial: Vec<Vec<f32>>,
+    pub(super) initial: Vec<Arc<Vec<f32>>>,
     seen: SeenParams,
 }
 
@@ -156,7 +159,7 @@ impl Meter {
     /// Looks at the weights before the step.
     fn look(&mut self, param: usize, step: Step<'_>, ruler: Option<&Ruler>) {
         if self.step == 0 {
-            self.initial.push(step.before.to_vec());
+            self.initial.push(Arc::new(step.before.to_vec()));
         }
         self.seen.weights.push(Weights::of(step.before, step.grad, ruler));
         let initial = self.initial.get(param).zip(ruler);

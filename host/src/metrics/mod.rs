@@ -7,6 +7,7 @@
 pub mod codes;
 pub mod dead;
 pub mod gradients;
+pub mod memory;
 pub mod meter;
 pub mod ops;
 pub mod quant;

@@ -3,7 +3,7 @@
 //! Measured on the step itself, before and after. Codes are those of the step's own scale, to nearest-even, so that a
 //! scale that moves is not taken for a weight that moves. Definitions: NUMERICS section 6.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use altgrad_plugin_api::QuantParams;
 use rayon::prelude::*;
@@ -103,9 +103,9 @@ pub struct Stored<'a> {
 #[derive(Debug, Default)]
 pub struct PastCodes {
     /// Of the last step, or nothing.
-    last: Vec<u16>,
+    pub last: Arc<Vec<u16>>,
     /// Of the one before.
-    earlier: Vec<u16>,
+    pub earlier: Arc<Vec<u16>>,
 }
 
 impl Update {
@@ -136,7 +136,7 @@ impl Update {
         parts.for_each(|part| all.add(&part));
         if let Some(past) = past {
             past.earlier = std::mem::take(&mut past.last);
-            past.last = if all.codes.is_some() { codes } else { Vec::new() };
+            past.last = Arc::new(if all.codes.is_some() { codes } else { Vec::new() });
         }
         all
     }

@@ -175,6 +175,12 @@ fn widened(view: &TensorView<'_>) -> Option<Vec<f32>> {
     })
 }
 
+/// A parameter's key in the file.
+#[must_use]
+pub fn key(param: &str) -> String {
+    if param == HEAD { param.to_string() } else { format!("{PREFIX}{param}") }
+}
+
 /// Writes the values of every parameter, given in the layout's order, to a new file in nanoGPT's layout: a temporary
 /// one in the same folder first, so that no half-written file bears the name.
 ///
@@ -202,7 +208,7 @@ pub fn write_as(
     let gpt2 = convention == Convention::Gpt2;
     let mut tensors = Vec::with_capacity(layout.specs.len());
     for (spec, values) in layout.specs.iter().zip(values) {
-        let key = if spec.name == HEAD { spec.name.clone() } else { format!("{PREFIX}{}", spec.name) };
+        let key = key(&spec.name);
         let tensor = match spec.shape.as_slice() {
             &[outputs, inputs] if gpt2 && is_transposed(&spec.name) => {
                 let values = transposed(values, outputs, inputs).into();

@@ -89,7 +89,8 @@ impl Plan {
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
         let seed = config.run.seed;
         let gpt = Gpt { shape, gelu: config.model.gelu };
-        let mut trainer = Trainer { gpt, params, quant, optimizer, dropout: config.model.dropout, seed };
+        let dropout = config.model.dropout;
+        let mut trainer = Trainer { gpt, params, quant, optimizer, dropout, seed, torn: false };
         trainer.settle();
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);

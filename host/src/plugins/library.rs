@@ -23,7 +23,11 @@ use altgrad_plugin_api::{
 use sha2::{Digest, Sha256};
 
 use super::{elf, layout};
-use crate::{diagnostic::Diagnostic, files, raw};
+use crate::{
+    diagnostic::Diagnostic,
+    files::{self, hex},
+    raw,
+};
 
 /// A plugin library that passed every check.
 pub struct LoadedLibrary {
@@ -257,10 +261,6 @@ pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
         }
     }
     Ok(())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn short(text: &str) -> &str {

@@ -6,6 +6,7 @@
 //! function on the CPU. [`product`] is the matrix product that follows. What rounding saw stays on the device until the
 //! step reads everything back.
 
+mod carry;
 mod format;
 mod gather;
 pub mod keep;
@@ -22,6 +23,7 @@ pub mod seen;
 mod site;
 pub mod watch;
 
+pub use carry::{Carried, Carry, History, Settled};
 pub use format::DeviceFormat;
 pub use linear::{MasterWeights, Precision, Quant, SiteId};
 pub use op::{Call, Ste};

@@ -151,6 +151,18 @@ impl Site {
         history.drain(..excess);
     }
 
+    /// The largest magnitudes of past steps, the newest last; `None` if its scales need none.
+    #[must_use]
+    pub fn remembered(&self) -> Option<Vec<f32>> {
+        let needs = matches!(self.scaling, Scaling::Delayed { .. } | Scaling::Static { amax: None, .. });
+        needs.then(|| self.history().iter().copied().collect())
+    }
+
+    /// Goes on with these.
+    pub fn remember(&self, amax: impl Iterator<Item = f32>) {
+        *self.history() = amax.collect();
+    }
+
     fn history(&self) -> std::sync::MutexGuard<'_, VecDeque<f32>> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }

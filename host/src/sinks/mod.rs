@@ -5,6 +5,7 @@
 //! Opening and finishing have a deadline. What a sink did not take is counted, and reported when it begins and at
 //! the end; none of it ends the run. The module `worker` is the thread of one sink.
 
+mod states;
 mod worker;
 
 use std::{
@@ -22,6 +23,7 @@ use crate::{
     metrics::{MetricName, MetricRecord},
     plugins::SinkPlugin,
 };
+pub use states::{SinkResume, SinkState, StateRequest};
 use worker::Worker;
 
 /// What a sink is told when it is opened.
@@ -35,6 +37,8 @@ pub struct RunFacts {
     pub config_toml: String,
     /// Metrics a row may carry.
     pub metrics: Vec<MetricName>,
+    /// Where a resumed run goes on; `None` for a fresh one.
+    pub resume: Option<SinkResume>,
 }
 
 /// A sink that is not open yet, and what the host allows it.
@@ -85,8 +89,8 @@ impl Sinks {
     pub fn open(setups: Vec<SinkSetup>, facts: RunFacts) -> Result<Self, Diagnostic> {
         let facts = Arc::new(facts);
         let mut sinks = Self { workers: Vec::new() };
-        for setup in setups {
-            match Worker::open(setup, facts.clone()) {
+        for (index, setup) in setups.into_iter().enumerate() {
+            match Worker::open(setup, index, facts.clone()) {
                 Ok(worker) => sinks.workers.push(worker),
                 Err(diagnostic) => {
                     sinks.finish(&[], RunOutcome::Failed);
@@ -111,6 +115,12 @@ impl Sinks {
         for worker in &mut self.workers {
             worker.alert(event.clone());
         }
+    }
+
+    /// Asks every sink for the state that a checkpoint keeps, behind all rows so far; never waits.
+    #[must_use]
+    pub fn request_states(&self) -> StateRequest {
+        StateRequest { asked: self.workers.iter().map(Worker::request_state).collect() }
     }
 
     /// What went wrong in sinks since the last call: of each sink the first fault of a kind.

@@ -27,6 +27,7 @@ use crate::{
 enum Message {
     Row(Arc<MetricRecord>),
     Alert(Arc<Event>),
+    State(mpsc::Sender<Vec<u8>>),
     Finish(Vec<(MetricName, f64)>, RunOutcome),
 }
 
@@ -74,8 +75,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread and waits until the plugin has opened, up to the deadline.
-    pub(super) fn open(setup: SinkSetup, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
+    /// Starts the thread of the run's sink number `index` and waits until the plugin has opened, up to the deadline.
+    pub(super) fn open(setup: SinkSetup, index: usize, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
         let SinkSetup { plugin, queue: room, deadline } = setup;
         let name = plugin.identity.name.clone();
         let (queue, messages) = mpsc::sync_channel(room);
@@ -86,7 +87,7 @@ impl Worker {
         thread::Builder::new()
             .name(format!("sink-{name}"))
             .spawn(move || {
-                serve(plugin, &facts, &opened, &messages, &thread_progress);
+                serve(plugin, (index, &facts), &opened, &messages, &thread_progress);
                 drop(done_sender);
             })
             .map_err(|error| {
@@ -125,6 +126,12 @@ impl Worker {
         self.events.all += 1;
         let step = event.step;
         self.events.dropped += u64::from(!self.send(step, Message::Alert(event)));
+    }
+
+    /// Asks for its state; nobody answers if the message found no room.
+    pub(super) fn request_state(&self) -> (String, Option<Receiver<Vec<u8>>>) {
+        let (sender, answer) = mpsc::channel();
+        (self.name.clone(), self.queue.try_send(Message::State(sender)).is_ok().then_some(answer))
     }
 
     /// Whether the message found room. A closed queue means that the sink has failed; its fault says why.
@@ -211,7 +218,7 @@ impl Worker {
 /// The thread's life: open, rows and events, finish. Stops at the first fault.
 fn serve(
     mut plugin: SinkPlugin,
-    facts: &RunFacts,
+    facts: (usize, &RunFacts),
     opened: &mpsc::Sender<Result<(), Diagnostic>>,
     messages: &Receiver<Message>,
     progress: &Progress,
@@ -226,6 +233,8 @@ fn serve(
         let (result, last) = match message {
             Message::Row(record) => (counted(&progress.rows, write(&mut plugin, &record)), false),
             Message::Alert(event) => (counted(&progress.events, plugin.alert(&alert(&event))), false),
+            // Who asked may have gone.
+            Message::State(asked) => (plugin.state().map(|state| drop(asked.send(state))), false),
             Message::Finish(summary, outcome) => {
                 (plugin.summary(&metrics(&summary)).and_then(|()| plugin.finish(outcome)), true)
             }
@@ -261,15 +270,17 @@ fn write(plugin: &mut SinkPlugin, record: &MetricRecord) -> Result<(), Diagnosti
     })
 }
 
-fn open(plugin: &mut SinkPlugin, facts: &RunFacts) -> Result<(), Diagnostic> {
+fn open(plugin: &mut SinkPlugin, (index, facts): (usize, &RunFacts)) -> Result<(), Diagnostic> {
+    let resume = facts.resume.as_ref();
+    let state = resume.and_then(|resume| resume.states.get(index)?.as_deref()).unwrap_or_default();
     let names: Vec<ApiName<'_>> = facts.metrics.iter().map(api_name).collect();
     plugin.open(&RunInfo {
         name: facts.name.as_str().into(),
         folder: facts.folder.as_str().into(),
         config_toml: facts.config_toml.as_str().into(),
         metrics: RSlice::from_slice(&names),
-        resume_step: ROption::RNone,
-        state: [].as_slice().into(),
+        resume_step: ROption::from(resume.map(|resume| resume.step)),
+        state: state.into(),
     })
 }
 

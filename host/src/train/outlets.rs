@@ -9,7 +9,7 @@ use crate::{
     diagnostic::Diagnostic,
     events::{EVENTS, Event, EventLog},
     metrics::{MetricName, MetricRecord},
-    sinks::{SinkCounts, SinkFault, Sinks},
+    sinks::{SinkCounts, SinkFault, Sinks, StateRequest},
 };
 
 /// The kind of events about sinks.
@@ -24,10 +24,30 @@ pub struct Outlets<'a> {
 }
 
 impl<'a> Outlets<'a> {
-    /// Opens the file of events in the run folder.
+    /// Opens the file of events in the run folder; a run that goes on from a step keeps those before.
     #[must_use]
-    pub fn open(sinks: Sinks, folder: &Path, progress: &'a mut Progress) -> Self {
-        Self { sinks, events: EventLog::open(folder.join(EVENTS)), progress }
+    pub fn open(sinks: Sinks, folder: &Path, resumed: Option<u64>, progress: &'a mut Progress) -> Self {
+        let path = folder.join(EVENTS);
+        let events =
+            resumed.map_or_else(|| EventLog::open(path.clone()), |step| EventLog::resume(path.clone(), step));
+        Self { sinks, events, progress }
+    }
+
+    /// Asks the sinks for what a checkpoint keeps of them, behind all rows so far.
+    #[must_use]
+    pub fn request_states(&self) -> StateRequest {
+        self.sinks.request_states()
+    }
+
+    /// Records what came of checkpoints; what is no good news is shown too.
+    pub fn told(&mut self, events: Vec<Event>) {
+        for event in events {
+            if event.level == AlertLevel::Info {
+                self.event(event);
+            } else {
+                self.alert(event);
+            }
+        }
     }
 
     /// Hands a row to the sinks.

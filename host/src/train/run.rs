@@ -1,203 +1,263 @@
 //! A run, from an accepted plan to a closed run folder; the loop over steps in time order.
 
 use std::{
-    collections::BTreeMap,
     path::Path,
     time::{Duration, Instant},
 };
 
 use altgrad_plugin_api::{AlertLevel, RunOutcome};
-use serde_json::{Value, json};
 
-use super::{interrupt, outlets::Outlets, provenance::Provenance, step};
+use super::{
+    interrupt,
+    outlets::Outlets,
+    state::{Before, Wrong},
+    status::{self, Report},
+    step,
+};
 use crate::{
-    alerts::{Alert, Alerts, Kind},
+    alerts::{Alert, Kind as AlertKind},
+    checkpoint::{Identity, Keeper, Kind, Snapshot, Start, Tensors},
     cli::progress::Progress,
     diagnostic::Diagnostic,
-    events::{Event, unix_s},
-    metrics::{self, MetricName, MetricRecord},
+    events::Event,
+    files::Disk,
+    metrics::{self, MetricRecord},
     model::weights,
     plan::Plan,
-    run_folder::{self, RunFolder, STATUS},
-    sinks::{RunFacts, SinkCounts, Sinks},
+    run_folder::RunFolder,
+    sinks::{RunFacts, Sinks},
 };
 
 /// File of the final weights in the run folder.
 pub const WEIGHTS: &str = "weights.safetensors";
 
-/// What a run came to.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// Steps done.
-    pub steps: u64,
-    /// Loss of the last step's batch before its update; missing if no step was done.
-    pub final_loss: Option<f64>,
-    /// Held-out loss of the final weights; missing if the run failed.
-    pub final_val_loss: Option<f64>,
-    /// Alerts, evaluations and what they came to, the final evaluation included.
-    pub alerts: Alerts,
-    /// Training tokens.
-    pub tokens: u64,
-    /// Time in steps, evaluation not counted.
-    pub training_time: Duration,
-    /// Whether the user stopped it.
-    pub interrupted: bool,
-    /// What became of rows and events in each sink.
-    pub sinks: Vec<SinkCounts>,
-    /// What went wrong without stopping the run.
-    pub faults: Vec<Diagnostic>,
+/// A run that is under way.
+struct Run<'a> {
+    plan: Plan,
+    folder: RunFolder,
+    keeper: Keeper,
+    outlets: Outlets<'a>,
+    report: Report,
+    /// When this process began, and how long earlier ones ran.
+    clock: (Instant, Duration),
+    /// What the state was between the last two steps, tensors aside.
+    before: Before,
+    /// Where the last step stopped being finite, if it did, and what was before.
+    wrong: Wrong,
 }
 
-impl Report {
-    /// Training tokens a second; missing if no step was done.
-    #[must_use]
-    pub fn tokens_per_s(&self) -> Option<f64> {
-        (self.steps > 0).then(|| self.tokens as f64 / self.training_time.as_secs_f64())
-    }
-
-    fn summary(&self) -> Vec<(MetricName, f64)> {
-        let entries = [
-            (MetricName::value("final/train_loss"), self.final_loss),
-            (MetricName::value("final/val_loss"), self.final_val_loss),
-            (MetricName::value("best/val_loss"), self.alerts.best().map(|best| best.loss)),
-            (MetricName::timing("run/tokens_per_s"), self.tokens_per_s()),
-        ];
-        entries.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-    }
-}
-
-/// Trains the plan's run, at most `stop_after` steps of it, into a folder that is empty or not there.
+/// Trains the plan's run from `start` on, up to step `stop_after`, into a folder that is empty, not there, or holds the
+/// run's beginning.
 ///
 /// # Errors
-/// The run folder cannot be made or a sink opened (nothing is left behind then), or a plugin or the device failed
-/// in a step (the folder says so in `run.json`).
+/// The run folder cannot be made or a sink opened (of a new run nothing is left behind then), or a plugin or the device
+/// failed in a step (the folder says so in `run.json`; the message, where its checkpoint is).
 pub fn run(
     mut plan: Plan,
     folder: &Path,
+    mut start: Start,
     stop_after: Option<u64>,
     progress: &mut Progress,
 ) -> Result<Report, Diagnostic> {
-    let folder = RunFolder::claim(folder)?;
-    let sinks = match open(&mut plan, &folder) {
+    let identity = start.identity.take().map_or_else(|| Identity::of(&plan), Ok)?;
+    let folder = start.folder.take().map_or_else(|| RunFolder::claim(folder), Ok)?;
+    let report = Report::starting(&start, plan.config.alerts);
+    let sinks = match open(&mut plan, &folder, &start, &report) {
         Ok(sinks) => sinks,
         Err(diagnostic) => {
             folder.discard();
             return Err(diagnostic);
         }
     };
-    let mut outlets = Outlets::open(sinks, folder.path(), progress);
-    let mut report = Report { alerts: Alerts::new(plan.config.alerts), ..Report::default() };
-    let started = Instant::now();
-    let result = steps(&mut plan, &folder, stop_after, started, &mut outlets, &mut report)
-        .and_then(|()| close_weights(&plan, &folder, started, &mut outlets, &mut report));
-    outlets.progress.finish();
-    let outcome = match &result {
-        Err(_) => RunOutcome::Failed,
-        Ok(()) if report.interrupted => RunOutcome::Interrupted,
-        Ok(()) => RunOutcome::Completed,
-    };
-    if let Err(error) = &result {
-        let event = Event::new(report.steps, AlertLevel::Error, "failed", &error.message);
-        outlets.event(Event { place: error.place.clone(), ..event });
-    }
-    (report.sinks, report.faults) = outlets.finish(report.steps, &report.summary(), outcome);
-    let status = write_status(&plan, &folder, outcome_name(outcome), &report, result.as_ref().err());
-    // The first fault is the one to report: a full disk shows in several places.
-    result?;
-    report.faults.extend(status.err());
-    Ok(report)
+    let resumed = start.sinks.is_some().then_some(start.step);
+    let outlets = Outlets::open(sinks, folder.path(), resumed, progress);
+    let from = start.from.clone().map(|path| (start.step, path));
+    let keeper = Keeper::new(folder.path(), plan.config.checkpoint, identity, Disk::default(), from);
+    let clock = (Instant::now(), start.clock());
+    let before = Before::new(&plan, &report, start.clock());
+    let mut run = Run { plan, folder, keeper, outlets, report, clock, before, wrong: Wrong::default() };
+    run.outlets.told(start.event().into_iter().collect());
+    let result = run.steps(stop_after).and_then(|()| run.close());
+    run.end(result)
 }
 
-/// The step loop.
-fn steps(
-    plan: &mut Plan,
-    folder: &RunFolder,
-    stop_after: Option<u64>,
-    started: Instant,
-    outlets: &mut Outlets<'_>,
-    report: &mut Report,
-) -> Result<(), Diagnostic> {
-    let last = plan.config.train.max_steps.min(stop_after.unwrap_or(u64::MAX));
-    let tokens = plan.tokens_per_step();
-    let mut origin = None;
-    for step in 0..last {
-        let mut record = MetricRecord::new(step);
-        plan.trainer.quant.begin_step(step);
-        // Evaluation comes before the update: step 0 shows the initial weights.
-        let evaluated = step::due(plan.config.train.eval_interval, step);
-        if evaluated {
-            metrics::train::record_validation(&mut record, validate(plan)?);
+impl Run<'_> {
+    /// The step loop.
+    fn steps(&mut self, stop_after: Option<u64>) -> Result<(), Diagnostic> {
+        let last = self.plan.config.train.max_steps.min(stop_after.unwrap_or(u64::MAX));
+        for step in self.report.steps..last {
+            let mut record = MetricRecord::new(step);
+            self.plan.trainer.quant.begin_step(step);
+            self.before = Before::new(&self.plan, &self.report, self.elapsed());
+            // Evaluation comes before the update: step 0 shows the initial weights.
+            let due = step::due(self.plan.config.train.eval_interval, step);
+            let evaluated = due.then(|| validate(&self.plan)).transpose()?;
+            if let Some(loss) = evaluated {
+                metrics::train::record_validation(&mut record, loss);
+            }
+            self.keep_if_due(step, evaluated);
+            let (loss, elapsed) = step::step(&mut self.plan, step, &mut record, &mut self.wrong.now, None)?;
+            self.wrong.note(&self.before);
+            self.report.steps = step + 1;
+            self.report.final_loss = Some(loss);
+            self.report.tokens += self.plan.tokens_per_step();
+            self.report.training_time += elapsed;
+            let diverged = self.watch(&record);
+            self.outlets.row(record);
+            if diverged {
+                self.before = Before::new(&self.plan, &self.report, self.elapsed());
+                self.keep_anomaly(self.before.clone(), Tensors::of(&self.plan));
+            }
+            self.outlets.progress.step(step + 1, last, loss, &self.report);
+            self.outlets.show_faults(step);
+            if evaluated.is_some() {
+                self.report.sinks = self.outlets.counts();
+                // A fault here shows at the end too, where the file is written for the last time.
+                let _ = self.write_status("running", None);
+            }
+            if self.report.alerts.run_is_lost() {
+                return Err(self.wrong.lost(step, self.plan.config.alerts.nan_patience));
+            }
+            if interrupt::requested() {
+                self.report.interrupted = true;
+                self.outlets.event(Event::new(
+                    step,
+                    AlertLevel::Info,
+                    "interrupted",
+                    "the user stopped the run",
+                ));
+                break;
+            }
         }
-        let (loss, elapsed) = step::step(plan, step, &mut record, &mut origin, None)?;
-        report.steps = step + 1;
-        report.final_loss = Some(loss);
-        report.tokens += tokens;
-        report.training_time += elapsed;
-        watch(&record, origin.as_ref(), started, outlets, report);
-        outlets.row(record);
-        outlets.progress.step(step + 1, last, loss, report);
-        outlets.show_faults(step);
-        if evaluated {
-            report.sinks = outlets.counts();
-            // A fault here shows at the end too, where the file is written for the last time.
-            let _ = write_status(plan, folder, "running", report, None);
-        }
-        if report.alerts.run_is_lost() {
-            return Err(lost(step, plan.config.alerts.nan_patience, origin.as_ref()));
-        }
-        if interrupt::requested() {
-            report.interrupted = true;
-            outlets.event(Event::new(step, AlertLevel::Info, "interrupted", "the user stopped the run"));
-            break;
-        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Looks at a record and says what it gives rise to.
-fn watch(
-    record: &MetricRecord,
-    origin: Option<&Provenance>,
-    started: Instant,
-    outlets: &mut Outlets<'_>,
-    report: &mut Report,
-) {
-    let known = report.alerts.best();
-    for alert in report.alerts.see(record, started.elapsed()) {
-        if alert.kind.is_anomaly() {
-            anomaly(alert, origin, outlets);
-        } else {
-            outlets.alert(alert.into());
+    /// Time since the run's start, pauses left out.
+    fn elapsed(&self) -> Duration {
+        self.clock.1 + self.clock.0.elapsed()
+    }
+
+    /// Looks at a record and says what it gives rise to. Whether the run has just been found to diverge.
+    fn watch(&mut self, record: &MetricRecord) -> bool {
+        let known = self.report.alerts.best();
+        let mut diverged = false;
+        for alert in self.report.alerts.see(record, self.elapsed()) {
+            if alert.kind.is_anomaly() {
+                diverged |= self.anomaly(alert);
+            } else {
+                self.outlets.alert(alert.into());
+            }
+        }
+        if let Some(best) = self.report.alerts.best().filter(|best| known != Some(*best)) {
+            let text = format!("the best validation loss so far: {:.4} nats/token", best.loss);
+            let event = Event::new(best.step, AlertLevel::Info, "best", text);
+            self.outlets.event(Event { value: Some(best.loss), ..event });
+        }
+        diverged && self.wrong.now.is_none()
+    }
+
+    /// What happens when the training goes wrong in a way whose state is worth a later look: the alert says where numbers
+    /// stopped being finite, if they did, and the state before that is kept.
+    fn anomaly(&mut self, alert: Alert) -> bool {
+        let not_finite = matches!(alert.kind, AlertKind::NanLoss | AlertKind::NanGrad);
+        let mut event = Event::from(alert);
+        if not_finite && let Some((step, place)) = self.wrong.first_place() {
+            event.text = format!("{}; it began at step {step} in {place}", event.text);
+            event.place = Some(place);
+        }
+        self.outlets.alert(event);
+        if not_finite && let Some((before, tensors)) = self.wrong.take() {
+            self.keep_anomaly(before, tensors);
+        }
+        !not_finite
+    }
+
+    /// A checkpoint before step `step`, if there should be one. None while numbers are not finite: the last good state is
+    /// worth more.
+    fn keep_if_due(&mut self, step: u64, evaluated: Option<f64>) {
+        self.outlets.told(self.keeper.poll());
+        let best = self.report.alerts.best().map(|best| best.loss);
+        let better = evaluated.is_some_and(|loss| best.is_none_or(|best| loss < best));
+        let wanted = self.keeper.is_due(step) || better && self.keeper.keeps_best();
+        let fresh = step > 0 && self.keeper.last().is_none_or(|(last, _)| last != step);
+        if wanted && fresh && self.wrong.now.is_none() {
+            self.keep(Kind::Step, evaluated, self.before.clone(), Tensors::of(&self.plan));
         }
     }
-    if let Some(best) = report.alerts.best().filter(|best| known != Some(*best)) {
-        let text = format!("the best validation loss so far: {:.4} nats/token", best.loss);
-        let event = Event::new(best.step, AlertLevel::Info, "best", text);
-        outlets.event(Event { value: Some(best.loss), ..event });
-    }
-}
 
-/// What happens when the training goes wrong in a way whose state is worth a later look: the alert says where numbers
-/// stopped being finite, if they did.
-fn anomaly(alert: Alert, origin: Option<&Provenance>, outlets: &mut Outlets<'_>) {
-    let origin = origin.filter(|_| matches!(alert.kind, Kind::NanLoss | Kind::NanGrad));
-    let mut event = Event::from(alert);
-    if let Some((step, first)) = origin.and_then(|origin| Some((origin.step, origin.first()?))) {
-        event.text = format!("{}; it began at step {step} in {first}", event.text);
-        event.place = Some(first.place.to_string());
+    fn keep_anomaly(&mut self, before: Before, tensors: Tensors) {
+        if self.keeper.keeps_anomaly() {
+            self.keep(Kind::Anomaly, None, before, tensors);
+        }
     }
-    outlets.alert(event);
-}
 
-/// A run without a number for too long.
-fn lost(step: u64, patience: u64, origin: Option<&Provenance>) -> Diagnostic {
-    let origin = origin.map_or_else(String::new, |origin| format!("; {origin}"));
-    let message = format!(
-        "loss or gradients were NaN or infinite for {patience} steps, the last one step {step}{origin}"
-    );
-    Diagnostic::run(message)
-        .at(format!("step {step}"))
-        .hint("lower train.lr, or compare with an unquantized run; metrics up to here are kept")
+    fn keep(&mut self, kind: Kind, val_loss: Option<f64>, before: Before, tensors: Tensors) {
+        let Before { step, carried, alerts, totals } = before;
+        let resumes = self.report.resumes.clone();
+        let snapshot = Snapshot { kind, step, val_loss, tensors, carried, alerts, totals, resumes };
+        let told = self.keeper.save(snapshot, self.outlets.request_states());
+        self.outlets.told(told);
+    }
+
+    /// The run's last checkpoint, if there is none of this step yet and its state is worth one.
+    fn keep_last(&mut self, val_loss: Option<f64>) {
+        self.outlets.told(self.keeper.wait());
+        let sound = self.wrong.now.is_none() && !self.plan.trainer.torn;
+        let fresh =
+            self.before.step > 0 && self.keeper.last().is_none_or(|(last, _)| last != self.before.step);
+        if sound && fresh {
+            self.keep(Kind::Step, val_loss, self.before.clone(), Tensors::of(&self.plan));
+            self.outlets.told(self.keeper.wait());
+        }
+    }
+
+    /// Evaluates and writes the final weights.
+    fn close(&mut self) -> Result<(), Diagnostic> {
+        // What alerts make of the last evaluation is not part of it: a run that goes on makes it again, if it is due.
+        self.before = Before::new(&self.plan, &self.report, self.elapsed());
+        let loss = validate(&self.plan)?;
+        self.keep_last(Some(loss));
+        self.report.final_val_loss = Some(loss);
+        let mut record = MetricRecord::new(self.report.steps);
+        metrics::train::record_validation(&mut record, loss);
+        self.watch(&record);
+        let layout = &self.plan.trainer.params.layout;
+        weights::write(&self.folder.path().join(WEIGHTS), layout, &self.plan.trainer.weights()?)
+    }
+
+    /// Closes the run folder, whatever the run came to.
+    fn end(mut self, result: Result<(), Diagnostic>) -> Result<Report, Diagnostic> {
+        if result.is_err() {
+            self.keep_last(None);
+        }
+        self.outlets.told(self.keeper.wait());
+        self.report.checkpoint = self.keeper.last().map(|(_, path)| path.to_path_buf());
+        self.report.checkpoint_failed = self.keeper.fault().is_some();
+        let torn = self.plan.trainer.torn.then_some(self.report.steps);
+        let result = result.map_err(|error| status::with_checkpoint(error, &self.keeper, torn));
+        self.outlets.progress.finish();
+        let (outcome, name) = match &result {
+            Err(_) => (RunOutcome::Failed, "failed"),
+            Ok(()) if self.report.interrupted => (RunOutcome::Interrupted, "interrupted"),
+            Ok(()) => (RunOutcome::Completed, "completed"),
+        };
+        if let Err(error) = &result {
+            let event = Event::new(self.report.steps, AlertLevel::Error, "failed", &error.message);
+            self.outlets.event(Event { place: error.place.clone(), ..event });
+        }
+        let Self { plan, folder, keeper, outlets, mut report, .. } = self;
+        (report.sinks, report.faults) = outlets.finish(report.steps, &report.summary(), outcome);
+        report.faults.extend(keeper.fault().cloned());
+        let written = status::write(&plan, &folder, name, &report, result.as_ref().err());
+        // The first fault is the one to report: a full disk shows in several places.
+        result?;
+        report.faults.extend(written.err());
+        Ok(report)
+    }
+
+    fn write_status(&self, name: &str, error: Option<&Diagnostic>) -> Result<(), Diagnostic> {
+        status::write(&self.plan, &self.folder, name, &self.report, error)
+    }
 }
 
 /// Held-out loss with the weights as training sees them.
@@ -206,78 +266,17 @@ fn validate(plan: &Plan) -> Result<f64, Diagnostic> {
     plan.trainer.loss(batches)
 }
 
-fn open(plan: &mut Plan, folder: &RunFolder) -> Result<Sinks, Diagnostic> {
+fn open(plan: &mut Plan, folder: &RunFolder, start: &Start, report: &Report) -> Result<Sinks, Diagnostic> {
+    start.rewind(&Disk::default(), folder.path())?;
     let config_toml = plan.config.to_toml()?;
     folder.write("config.toml", config_toml.as_bytes())?;
-    write_status(plan, folder, "running", &Report::default(), None)?;
+    status::write(plan, folder, "running", report, None)?;
     let facts = RunFacts {
         name: plan.config.run.name.clone(),
         folder: folder.path().display().to_string(),
         config_toml,
         metrics: plan.metrics.clone(),
+        resume: start.sinks.clone(),
     };
     Sinks::open(std::mem::take(&mut plan.sinks), facts)
-}
-
-/// Evaluates and writes the final weights.
-fn close_weights(
-    plan: &Plan,
-    folder: &RunFolder,
-    started: Instant,
-    outlets: &mut Outlets<'_>,
-    report: &mut Report,
-) -> Result<(), Diagnostic> {
-    let loss = validate(plan)?;
-    report.final_val_loss = Some(loss);
-    let mut record = MetricRecord::new(report.steps);
-    metrics::train::record_validation(&mut record, loss);
-    watch(&record, None, started, outlets, report);
-    weights::write(&folder.path().join(WEIGHTS), &plan.trainer.params.layout, &plan.trainer.weights()?)
-}
-
-fn outcome_name(outcome: RunOutcome) -> &'static str {
-    match outcome {
-        RunOutcome::Completed => "completed",
-        RunOutcome::Interrupted => "interrupted",
-        RunOutcome::Failed => "failed",
-    }
-}
-
-fn write_status(
-    plan: &Plan,
-    folder: &RunFolder,
-    name: &str,
-    report: &Report,
-    error: Option<&Diagnostic>,
-) -> Result<(), Diagnostic> {
-    folder.write(STATUS, format!("{:#}\n", status(plan, name, report, error)).as_bytes())
-}
-
-fn status(plan: &Plan, status: &str, report: &Report, error: Option<&Diagnostic>) -> Value {
-    let best = report.alerts.best();
-    let alerts: BTreeMap<&str, u64> =
-        report.alerts.counts().map(|(kind, count)| (kind.name(), count)).collect();
-    let faults: Vec<String> = report.faults.iter().map(|fault| fault.message.clone()).collect();
-    json!({
-        "name": plan.config.run.name,
-        "status": status,
-        "error": error.map(|error| error.message.clone()),
-        "faults": faults,
-        "sinks": report.sinks,
-        "updated_unix_s": unix_s(),
-        "steps": report.steps,
-        "final_train_loss": report.final_loss,
-        "final_val_loss": report.final_val_loss,
-        "best_val_loss": best.map(|best| best.loss),
-        "best_val_step": best.map(|best| best.step),
-        "diverged": report.alerts.diverged_at().is_some(),
-        "diverged_step": report.alerts.diverged_at(),
-        "alerts": alerts,
-        "tokens": report.tokens,
-        "training_s": report.training_time.as_secs_f64(),
-        "tokens_per_s": report.tokens_per_s(),
-        "parameters": plan.trainer.params.layout.elements(),
-        "computed": plan.computed(),
-        "environment": run_folder::environment(&plan.registry, &plan.used, &plan.device.label),
-    })
 }

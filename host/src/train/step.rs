@@ -8,11 +8,21 @@ use super::{
     reading::Reading,
 };
 use crate::{
+    checkpoint::Tensors,
     diagnostic::Diagnostic,
     metrics::{self, MetricRecord, meter::Due},
     plan::Plan,
     trace::Trace,
 };
+
+/// Steps in a row whose loss or gradients are not finite.
+#[derive(Debug)]
+pub struct NotFinite {
+    /// Where it began.
+    pub origin: Provenance,
+    /// The state before the first of them, as long as nobody has taken it, if anomalies are kept.
+    pub before: Option<Tensors>,
+}
 
 /// Does step number `step` and records its metrics; returns the loss of its batch before the update, nats per token,
 /// and the time it took. `origin` is where the last step stopped being finite; at the first such step it is found, later
@@ -24,7 +34,7 @@ pub fn step(
     plan: &mut Plan,
     step: u64,
     record: &mut MetricRecord,
-    origin: &mut Option<Provenance>,
+    origin: &mut Option<NotFinite>,
     trace: Option<&Trace>,
 ) -> Result<(f64, std::time::Duration), Diagnostic> {
     let started = Instant::now();
@@ -44,7 +54,9 @@ pub fn step(
     if provenance::is_finite(&reading) {
         *origin = None;
     } else if origin.is_none() {
-        *origin = Some(provenance::find(&plan.trainer, step, batches(), first)?);
+        let origin_of = provenance::find(&plan.trainer, step, batches(), first)?;
+        let before = config.checkpoint.on_anomaly.then(|| Tensors::of(plan));
+        *origin = Some(NotFinite { origin: origin_of, before });
     }
     let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.train.grad_clip);
     let lr = plan.schedule.lr(step);

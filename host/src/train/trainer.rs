@@ -26,6 +26,8 @@ pub struct Trainer {
     pub dropout: f32,
     /// Seed of the dropout stream.
     pub seed: u64,
+    /// Whether an update failed half-way: some parameters are updated, others are not.
+    pub torn: bool,
 }
 
 /// A step's loss and gradients, on the device.
@@ -153,7 +155,10 @@ impl Trainer {
         lr: f64,
         meter: &mut Meter,
     ) -> Result<(), Diagnostic> {
-        self.optimizer.step(&mut self.params, grads, (&self.quant, seen), lr, meter)
+        self.torn = true;
+        self.optimizer.step(&mut self.params, grads, (&self.quant, seen), lr, meter)?;
+        self.torn = false;
+        Ok(())
     }
 
     /// Brings the initial weights to where training keeps them: without master weights, onto their formats' grids.

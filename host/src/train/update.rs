@@ -2,6 +2,8 @@
 //!
 //! States are host-owned buffers the plugin declared; the host stores them without knowing what they mean.
 
+use std::sync::Arc;
+
 use altgrad_plugin_api::{DType, StepScalars};
 use burn::tensor::Tensor;
 
@@ -50,11 +52,20 @@ impl Groups {
     }
 }
 
+/// A state buffer of a parameter.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// The plugin's name for it.
+    pub name: String,
+    /// `[n]`; copied by the update if somebody else holds it.
+    pub values: Arc<Vec<f32>>,
+}
+
 /// An optimizer and its states.
 pub struct OptimizerRun {
     groups: Groups,
-    /// `[parameter][state][element]`.
-    states: Vec<Vec<Vec<f32>>>,
+    /// `[parameter][state]`.
+    states: Vec<Vec<State>>,
     /// Updates done.
     updates: u64,
 }
@@ -77,11 +88,48 @@ impl OptimizerRun {
                     );
                     return Err(Diagnostic::plugin(message).at(&plugin.identity.library));
                 }
-                buffers.push(vec![state.initial as f32; spec.len()]);
+                let values = Arc::new(vec![state.initial as f32; spec.len()]);
+                buffers.push(State { name: state.name.to_string(), values });
             }
             states.push(buffers);
         }
         Ok(Self { groups, states, updates: 0 })
+    }
+
+    /// What it is called and where it comes from.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        self.groups.identity()
+    }
+
+    /// Updates done.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// The state buffers of a parameter.
+    #[must_use]
+    pub fn states(&self, id: ParamId) -> &[State] {
+        &self.states[id]
+    }
+
+    /// Goes on after `updates` updates; `read` gives the elements of a parameter's state by number and name.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn restore(
+        &mut self,
+        updates: u64,
+        mut read: impl FnMut(ParamId, &str) -> Result<Vec<f32>, Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        for (id, states) in self.states.iter_mut().enumerate() {
+            for state in states {
+                state.values = Arc::new(read(id, &state.name)?);
+            }
+        }
+        self.updates = updates;
+        Ok(())
     }
 
     /// Updates all parameters in place, after a pass with `quant` that saw `seen`: the scales it used are the grids
@@ -117,7 +165,10 @@ impl OptimizerRun {
                 shape: &extents(&spec.shape),
                 param: &mut param,
                 grad: &grad,
-                states: states.iter_mut().map(Vec::as_mut_slice).collect(),
+                states: states
+                    .iter_mut()
+                    .map(|state| Arc::make_mut(&mut state.values).as_mut_slice())
+                    .collect(),
                 scalars: StepScalars { lr: lr * lr_scale, update: self.updates },
                 grid: stored.map(|(format, scale)| (&format.spec, scale)),
             });

@@ -5,6 +5,8 @@
 // A test bench: failing loudly is its job.
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod runs;
+
 use std::{
     fs,
     io::Write,
@@ -13,6 +15,8 @@ use std::{
 };
 
 use tempfile::TempDir;
+
+pub use runs::{assert_same_run, difference, events};
 
 /// A scratch folder with run files and plugins of its own, deleted at the end.
 #[derive(Debug)]

@@ -1,0 +1,72 @@
+//! What a checkpoint is made of, taken between two steps: handles and a few numbers, nothing copied and nothing read.
+
+use super::{
+    layout::Kind,
+    state::{Resume, Totals},
+    tensors::{Entry, Values},
+};
+use crate::{alerts::AlertState, model::weights, plan::Plan, quant::Carried};
+
+/// The tensors of a run between two updates, and the counters that belong to them.
+#[derive(Debug, Clone)]
+pub struct Tensors {
+    pub(super) model: Vec<Entry>,
+    pub(super) optimizer: Vec<Entry>,
+    pub(super) meter: Vec<Entry>,
+    pub(super) updates: u64,
+    pub(super) dead_steps: Vec<u64>,
+}
+
+/// All that a checkpoint holds of the moment it was asked for.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Why.
+    pub kind: Kind,
+    /// Updates done.
+    pub step: u64,
+    /// Held-out loss of these parameters, if they were evaluated.
+    pub val_loss: Option<f64>,
+    /// The tensors.
+    pub tensors: Tensors,
+    /// What rounding carries.
+    pub carried: Carried,
+    /// What alerts remember.
+    pub alerts: AlertState,
+    /// Sums up to here.
+    pub totals: Totals,
+    /// Earlier continuations.
+    pub resumes: Vec<Resume>,
+}
+
+impl Tensors {
+    /// Those of a run.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        let (layout, optimizer) = (&plan.trainer.params.layout, &plan.trainer.optimizer);
+        let specs = || layout.specs.iter().enumerate();
+        let model = specs().map(|(id, spec)| Entry {
+            name: weights::key(&spec.name),
+            shape: spec.shape.clone(),
+            values: Values::Device(plan.trainer.params.values[id].clone()),
+        });
+        let states = specs().flat_map(|(id, spec)| {
+            optimizer.states(id).iter().map(|state| Entry {
+                name: state_key(&spec.name, &state.name),
+                shape: spec.shape.clone(),
+                values: Values::F32(state.values.clone()),
+            })
+        });
+        Self {
+            model: model.collect(),
+            optimizer: states.collect(),
+            meter: plan.meter.remembered(layout),
+            updates: optimizer.updates(),
+            dead_steps: plan.meter.dead_steps(),
+        }
+    }
+}
+
+/// Key of an optimizer's buffer: `h.0.attn.c_attn.weight/exp_avg`.
+pub(super) fn state_key(param: &str, state: &str) -> String {
+    format!("{param}/{state}")
+}

@@ -1,0 +1,174 @@
+//! `state.toml`: all of a checkpoint that is no tensor. README.md of this folder documents it key by key.
+//!
+//! TOML keeps f64 to the bit, infinities and NaN included. What is missing is not there.
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::Kind;
+use crate::{alerts::AlertState, diagnostic::Diagnostic, quant::Carry};
+
+/// What the file says it is.
+pub const FORMAT: &str = "altgrad checkpoint";
+/// Version of the layout; another one is refused.
+pub const VERSION: u32 = 1;
+
+/// The file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Updates done, which is the number of the next step.
+    pub step: u64,
+    /// Why it was made.
+    pub kind: Kind,
+    /// Held-out loss of these parameters, nats per token, if they were evaluated.
+    pub val_loss: Option<f64>,
+    /// Version of the host that wrote it.
+    pub host_version: String,
+    /// Where the run computed: `cpu`.
+    pub device: String,
+    /// Threads it computed with; results depend on them in the last bits.
+    pub threads: usize,
+    /// Where the random streams and the data are.
+    pub cursors: Cursors,
+    /// What was trained on.
+    pub data: Data,
+    /// What adds up over the run.
+    pub totals: Totals,
+    /// The optimizer, buffers aside.
+    pub optimizer: Optimizer,
+    /// What metrics remember, tensors aside.
+    pub meter: Meter,
+    /// What rounding remembers.
+    pub quant: Carry,
+    /// What alerts remember.
+    pub alerts: AlertState,
+    /// Formats, optimizer and sinks.
+    #[serde(default)]
+    pub plugin: Vec<Plugin>,
+    /// A sink's own state, in the run file's order.
+    #[serde(default)]
+    pub sink: Vec<Sink>,
+    /// Earlier continuations.
+    #[serde(default)]
+    pub resume: Vec<Resume>,
+}
+
+/// Addresses in the random streams: each draw is addressed, none is consumed, so these say all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursors {
+    /// Root of all streams.
+    pub seed: u64,
+    /// Step: address of stochastic rounding.
+    pub step: u64,
+    /// Micro-batch within the run: address of data order and dropout.
+    pub micro_batch: u64,
+}
+
+/// The corpus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Data {
+    /// For people.
+    pub description: String,
+    /// Of all token ids, training and validation: sha256 over the sha256 of their parts.
+    pub fingerprint: String,
+}
+
+/// Sums.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Training tokens.
+    pub tokens: u64,
+    /// Seconds in steps.
+    pub training_s: f64,
+    /// Seconds since the run's start, as alerts' cooldowns count them; pauses left out.
+    pub run_s: f64,
+    /// Loss of the last step's batch before its update, if a step was done.
+    pub final_loss: Option<f64>,
+}
+
+/// The optimizer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Optimizer {
+    /// Name in the run file.
+    pub name: String,
+    /// Updates done.
+    pub updates: u64,
+}
+
+/// The meter.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Meter {
+    /// Steps for which dead elements were counted, a number a parameter; empty if they are not.
+    #[serde(default)]
+    pub dead_steps: Vec<u64>,
+}
+
+/// A plugin's identity.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Plugin {
+    /// `format`, `optimizer` or `sink`.
+    pub kind: String,
+    /// Name in the run file.
+    pub name: String,
+    /// The plugin's own version.
+    pub version: String,
+    /// Of the library.
+    pub sha256: String,
+}
+
+/// What a sink asked to be kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sink {
+    /// Name in the run file.
+    pub name: String,
+    /// Base64 of its state.
+    pub state: Option<String>,
+    /// Why there is none: it had failed, or did not answer in time.
+    pub missing: Option<String>,
+}
+
+/// A continuation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// The step it went on from.
+    pub step: u64,
+    /// The checkpoint.
+    pub from: String,
+    /// Seconds since 1970, if the machine's clock was set.
+    pub unix_s: Option<u64>,
+    /// What was not as before.
+    #[serde(default)]
+    pub differences: Vec<Difference>,
+}
+
+/// Something that is not as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Key of the run file, or what else differs.
+    pub key: String,
+    /// What it was.
+    pub was: String,
+    /// What it is.
+    pub is: String,
+}
+
+/// `` `train.lr` is 0.1, was 0.01``.
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` is {}, was {}", self.key, self.is, self.was)
+    }
+}
+
+impl State {
+    /// The file's text.
+    ///
+    /// # Errors
+    /// A number that TOML does not have.
+    pub(super) fn to_toml(&self) -> Result<String, Diagnostic> {
+        toml::to_string(self)
+            .map_err(|error| Diagnostic::run(format!("the checkpoint's state cannot be written ({error})")))
+    }
+}
