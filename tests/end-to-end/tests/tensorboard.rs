@@ -31,11 +31,12 @@ fn steps<'a>(found: &'a Map<String, Value>, tag: &str) -> &'a Vec<Value> {
 #[test]
 fn tensorboards_own_reader_reads_back_every_scalar_histogram_and_text() {
     let bench = Bench::new();
-    for library in ["e4m3.so", "e1m6.so", "adamw.so", "tensorboard.so"] {
+    for library in ["e1m6.so", "adamw.so", "tensorboard.so"] {
         bench.add_plugin(&plugin(library));
     }
     bench.add_plugin(&built("libaltgrad_example_jsonl.so"));
-    let quant = "weight = \"E1M6\"\nactivation = \"E4M3\"\nscaling = { granularity = \"none\" }";
+    // Weights of about 0.02 in a format made to hold 0.001 at most: they overflow, and alerts say so.
+    let quant = "weight = \"E1M6\"\nscaling = { amax = \"static\", static_amax = 0.001 }";
     let more = "[plugins]\ndir = \"plugins\"\n[metrics]\nhistograms_every = 2\n[alerts]\npatience = 1\ncooldown_s = 0.0\n\
         [[sink]]\nname = \"tensorboard\"\n[[sink]]\nname = \"jsonl\"\n";
     bench.write("run.toml", &format!("{}\n{more}", TINY.replace("weight = \"E5M2\"", quant)));
