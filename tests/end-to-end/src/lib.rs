@@ -8,6 +8,7 @@
 mod runs;
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -120,6 +121,33 @@ impl Bench {
         command
     }
 
+    /// The metrics a run's CSV sink wrote, by name: a cell a step, empty where missing. `step` is one of them; of the
+    /// metrics by layer, those with a value.
+    #[must_use]
+    pub fn metrics(&self, run: &str) -> BTreeMap<String, Vec<String>> {
+        let (header, rows) = self.records(&format!("{run}/metrics.csv"));
+        let column = |index: usize| rows.iter().map(|row| row[index].to_string()).collect();
+        let mut metrics: BTreeMap<String, Vec<String>> =
+            header.iter().enumerate().map(|(index, name)| (name.to_string(), column(index))).collect();
+        let steps: Vec<String> = column(0);
+        let (statistics, by_layer) = self.records(&format!("{run}/layers.csv"));
+        for row in by_layer {
+            let index = steps.iter().position(|step| *step == row[0]).expect("a step of metrics.csv");
+            for (statistic, cell) in statistics.iter().zip(&row).skip(2).filter(|(_, cell)| !cell.is_empty())
+            {
+                let cells = metrics.entry(format!("{statistic}/{}", &row[1]));
+                cells.or_insert_with(|| vec![String::new(); steps.len()])[index] = cell.to_string();
+            }
+        }
+        metrics
+    }
+
+    fn records(&self, file: &str) -> (csv::StringRecord, Vec<csv::StringRecord>) {
+        let mut reader = csv::Reader::from_path(self.path(file)).expect("the csv sink's file");
+        let header = reader.headers().expect("a header").clone();
+        (header, reader.records().map(|row| row.expect("a row")).collect())
+    }
+
     /// Names of everything in the scratch folder, sorted: what a run left behind.
     #[must_use]
     pub fn contents(&self) -> Vec<String> {
@@ -183,4 +211,22 @@ pub fn plugin(name: &str) -> PathBuf {
 #[must_use]
 pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// What TensorBoard's own readers find in a folder, as JSON (`fixtures/read_tensorboard.py` says how), by the Python that
+/// `ALTGRAD_PYTHON` names.
+///
+/// # Errors
+/// There is no such Python, or it has no TensorBoard.
+pub fn tensorboard(folder: &Path) -> Result<String, String> {
+    let python = std::env::var("ALTGRAD_PYTHON").map_err(|_| "ALTGRAD_PYTHON is not set".to_string())?;
+    let run = |args: &[&std::ffi::OsStr]| Command::new(&python).args(args).output();
+    let found = run(&["-c".as_ref(), "import tensorboard".as_ref()]).map_err(|e| format!("{python}: {e}"))?;
+    if !found.status.success() {
+        return Err(format!("{python} has no tensorboard"));
+    }
+    let script = fixture("read_tensorboard.py");
+    let output = run(&[script.as_os_str(), folder.as_os_str()]).expect("it was just started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -45,13 +45,45 @@ fn the_smallest_complete_format_passes_and_its_missing_modes_are_named() {
 }
 
 #[test]
-fn optimizers_and_sinks_are_said_to_be_unchecked() {
-    for (library, named) in
-        [("adamw.so", "optimizer adamw: not checked"), ("csv.so", "sink csv: not checked")]
-    {
-        let outcome = check(&plugin(library), &[], "");
-        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-        assert!(outcome.stdout.contains(named), "{}", outcome.stdout);
+fn optimizers_are_said_to_be_unchecked() {
+    let outcome = check(&plugin("adamw.so"), &[], "");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("optimizer adamw: not checked"), "{}", outcome.stdout);
+}
+
+#[test]
+fn the_projects_sinks_and_the_example_pass() {
+    let libraries = [plugin("csv.so"), plugin("tensorboard.so"), built("libaltgrad_example_jsonl.so")];
+    for library in libraries {
+        let outcome = check(&library, &["--seed", "1000"], "");
+        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+        let [passed, failed, skipped] = counts(&outcome);
+        assert!(passed >= 17 && failed == 0 && skipped == 0, "{}", outcome.stdout);
+    }
+    let options = ["--only", "life", "--set", "histograms=false", "--set", "path=other.csv"];
+    let outcome = check(&plugin("csv.so"), &options, "");
+    assert_eq!((outcome.code, counts(&outcome)), (0, [2, 0, 0]), "{}", outcome.stdout);
+    let outcome = check(&plugin("csv.so"), &["--only", "life", "--set", "path=../other.csv"], "");
+    assert_eq!(outcome.code, 3, "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("`path` must stay inside the run folder"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_sink_that_misbehaves_is_named() {
+    let fixture = built("libaltgrad_fixture_panicker.so");
+    let rows = [
+        ("sink.log", "many_rows", "step 0: `log` failed: panicked in `log`"),
+        ("sink.log:error", "odd_names", "`log` failed: asked to fail in sink.log"),
+        ("sink.open:hang", "many_rows", "hung: not done after 2 s"),
+        ("sink.state", "resume_again", "`state` failed: panicked in `state`"),
+        ("sink.finish", "wrong_order", "`finish` failed: panicked in `finish`"),
+    ];
+    for (misbehave, name, message) in rows {
+        let set = format!("misbehave={misbehave}");
+        let outcome = check(&fixture, &["--timeout-s", "2", "--only", name, "--set", &set], "");
+        assert_eq!(outcome.code, 3, "{misbehave}: {}{}", outcome.stdout, outcome.stderr);
+        let line = outcome.stdout.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert!(line.contains("FAILED: ") && line.contains(message), "{misbehave}: {line}");
     }
 }
 

@@ -27,15 +27,7 @@ fn run_text(bench: &Bench, file: &str, out: &str) -> BTreeMap<String, Vec<String
     bench.write("run.toml", file);
     let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", out]);
     assert_eq!(outcome.code, 0, "{file}: {}", outcome.stderr);
-    let mut reader = csv::Reader::from_path(bench.path(out).join("metrics.csv")).unwrap();
-    let names: Vec<String> = reader.headers().unwrap().iter().map(str::to_string).collect();
-    let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for row in reader.records() {
-        for (name, value) in names.iter().zip(&row.unwrap()) {
-            columns.entry(name.clone()).or_default().push(value.to_string());
-        }
-    }
-    columns
+    bench.metrics(out)
 }
 
 fn numbers(values: &[String]) -> Vec<f64> {
@@ -163,9 +155,8 @@ fn updates_that_stall_are_counted() {
         let outcome =
             bench.host(&["run", "run.toml", "--quiet", "--out", out, "--set", "optimizer.weight_decay=0.0"]);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-        let mut reader = csv::Reader::from_path(bench.path(out).join("metrics.csv")).unwrap();
-        let index = reader.headers().unwrap().iter().position(|header| header == name).unwrap();
-        let values: Vec<f64> = reader.records().map(|row| row.unwrap()[index].parse().unwrap()).collect();
+        let values = numbers(&bench.metrics(out)[name]);
+        assert_eq!(values.len(), 6);
         values.iter().sum::<f64>() / values.len() as f64
     };
     assert_eq!(rate("1e-30", "update/bit_stall_rate", "a"), 1.0);

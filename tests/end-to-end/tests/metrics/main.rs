@@ -50,15 +50,7 @@ fn run(bench: &Bench, out: &str, quant: &str, set: &[&str]) -> Run {
     let args: Vec<&str> = ["run", "run.toml", "--quiet", "--out", out].into_iter().chain(set).collect();
     let outcome = bench.host(&args);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let mut reader = csv::Reader::from_path(bench.path(out).join("metrics.csv")).unwrap();
-    let names: Vec<String> = reader.headers().unwrap().iter().map(str::to_string).collect();
-    let mut columns: BTreeMap<String, Vec<String>> =
-        names.iter().map(|name| (name.clone(), Vec::new())).collect();
-    for row in reader.records() {
-        for (name, value) in names.iter().zip(&row.unwrap()) {
-            columns.get_mut(name).unwrap().push(value.to_string());
-        }
-    }
+    let columns = bench.metrics(out);
     let numbers = |value: &Value| value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
     let lines = fs::read_to_string(bench.path(out).join("histograms.jsonl")).unwrap();
     let histograms = lines.lines().map(|line| {
@@ -165,8 +157,10 @@ fn every_metric_comes_at_its_steps_and_nothing_else() {
     let outcome = bench.host_with(&args, &[("ALTGRAD_PANIC_IN", "optimizer.step:error")]);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert_eq!(bench.read("none/metrics.csv").lines().count(), 1);
-    let header = |out: &str| bench.read(&format!("{out}/metrics.csv")).lines().next().unwrap().to_string();
-    assert_eq!(header("none"), header("all"));
+    for file in ["metrics.csv", "layers.csv"] {
+        let header = |out: &str| bench.read(&format!("{out}/{file}")).lines().next().unwrap().to_string();
+        assert_eq!(header("none"), header("all"));
+    }
 
     let mut histograms = BTreeSet::new();
     for step in [0, 2, 4] {
