@@ -11,6 +11,7 @@ mod plugins;
 pub mod progress;
 mod replay;
 mod run;
+mod wandb_upload;
 mod weights;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -50,6 +51,8 @@ enum Command {
     ///
     /// Exit code: 0 if they never part, 1 if they do (or a step failed, which stderr then says), 2 if they cannot be compared.
     Diff(diff::DiffArgs),
+    /// Uploads what a run's wandb sinks have left on disk, or writes the offline file that `wandb sync` takes.
+    WandbUpload(wandb_upload::WandbUploadArgs),
 }
 
 /// A run file and what overrides it.
@@ -83,6 +86,7 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::WandbUpload(args) => wandb_upload::run(&args),
     };
     result.unwrap_or_else(|diagnostic: Diagnostic| {
         eprintln!("{diagnostic}");

@@ -145,7 +145,10 @@ mod tests {
         let list = |key: &str| value[key].as_array().unwrap().clone();
         let (values, bins) = (list("values"), list("bins"));
         assert!(values.len() <= 512 && bins.len() == values.len() + 1, "{} {}", values.len(), bins.len());
-        assert_eq!(values.iter().filter_map(crate::json::number).sum::<f64>(), (0..1030).sum::<i32>().into());
+        assert_eq!(
+            values.iter().filter_map(crate::json::number).sum::<f64>(),
+            f64::from((0..1030).sum::<i32>())
+        );
         assert_eq!((bins[0].as_str(), bins.last().unwrap().as_str()), (Some("0.0"), Some("1030.0")));
     }
 }

@@ -10,15 +10,15 @@ use std::{
 use super::*;
 
 /// A running mock, which answers 4xx where a rule is broken and ends with 3 if one was.
-struct Mock {
+pub(super) struct Mock {
     process: Child,
-    url: String,
+    pub(super) url: String,
     folder: TempDir,
 }
 
 impl Mock {
     /// None, and a line that says so, where there is none.
-    fn start(test: &str, port: u16, folder: Option<TempDir>, args: &[&str]) -> Option<Self> {
+    pub(super) fn start(test: &str, port: u16, folder: Option<TempDir>, args: &[&str]) -> Option<Self> {
         let Ok(script) = std::env::var("ALTGRAD_WANDB_MOCK") else {
             println!("SKIPPED: {test}: ALTGRAD_WANDB_MOCK names no mock server");
             return None;
@@ -56,13 +56,13 @@ impl Mock {
     }
 
     /// What the mock holds.
-    fn state(&self) -> Value {
+    pub(super) fn state(&self) -> Value {
         let text = reqwest::blocking::get(format!("{}/__mock__/state", self.url)).unwrap().text().unwrap();
         json::parse(&text).unwrap()
     }
 
     /// Rows of the only run.
-    fn rows(&self) -> Vec<Value> {
+    pub(super) fn rows(&self) -> Vec<Value> {
         let state = self.state();
         assert_eq!(state["violations"], serde_json::json!([]));
         assert_eq!(state["runs"].as_array().unwrap().len(), 1);
@@ -70,7 +70,7 @@ impl Mock {
     }
 
     /// Ends the mock; no rule was broken.
-    fn end(mut self) -> TempDir {
+    pub(super) fn end(mut self) -> TempDir {
         Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
         assert_eq!(self.process.wait().unwrap().code(), Some(0), "the mock saw a rule broken");
         self.folder

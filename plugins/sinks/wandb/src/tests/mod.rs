@@ -41,7 +41,7 @@ fn fast() -> Pace {
 
 /// A run folder and where its runs go.
 struct Rig {
-    folder: Arc<TempDir>,
+    _folder: Arc<TempDir>,
     /// The run folder.
     run: PathBuf,
     url: String,
@@ -55,7 +55,7 @@ impl Rig {
         let variables = vec![("WANDB_API_KEY".to_string(), KEY.to_string())];
         let folder = Arc::new(TempDir::new().unwrap());
         let run = folder.path().to_path_buf();
-        Self { folder, run, url: url.into(), options: Vec::new(), variables, pace: fast() }
+        Self { _folder: folder, run, url: url.into(), options: Vec::new(), variables, pace: fast() }
     }
 
     /// With an option of the run file.
