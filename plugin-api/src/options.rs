@@ -288,6 +288,17 @@ impl Config {
         }
         Ok(path)
     }
+
+    /// The value of a list-of-texts option.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
+    pub fn text_list(&self, name: &str) -> Result<Vec<String>, PluginError> {
+        match self.get(name, "a list of strings")? {
+            ConfigValue::TextList(values) => Ok(values.iter().map(RString::to_string).collect()),
+            other => Err(wrong_type(name, "a list of strings", other)),
+        }
+    }
 }
 
 fn wrong_type(name: &str, wanted: &str, found: &ConfigValue) -> PluginError {

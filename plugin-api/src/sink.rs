@@ -22,7 +22,8 @@ pub struct RunInfo<'a> {
     pub config_toml: RStr<'a>,
     /// Names of the metrics every row may carry, in the order to show them. Others may come later.
     pub metrics: RSlice<'a, MetricName<'a>>,
-    /// The step a resumed run continues from: rows from it on will come again. None for a fresh run.
+    /// The step a resumed run continues from: rows from it on will come again. None for a fresh run. `u64::MAX`: no row
+    /// will come, and [`Sink::finish`] is next: what an earlier process left undone is to be done.
     pub resume_step: ROption<u64>,
     /// What [`Sink::state`] said when the checkpoint was written that the run continues from; empty for a fresh run.
     pub state: RSlice<'a, u8>,

@@ -12,6 +12,7 @@ pub mod progress;
 mod replay;
 mod run;
 mod sample;
+mod wandb_upload;
 mod weights;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -53,6 +54,8 @@ enum Command {
     ///
     /// Exit code: 0 if they never part, 1 if they do (or a step failed, which stderr then says), 2 if they cannot be compared.
     Diff(diff::DiffArgs),
+    /// Uploads what a run's wandb sinks have left on disk, or writes the offline file that `wandb sync` takes.
+    WandbUpload(wandb_upload::WandbUploadArgs),
 }
 
 /// A run file and what overrides it.
@@ -87,6 +90,7 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::WandbUpload(args) => wandb_upload::run(&args),
     };
     result.unwrap_or_else(|diagnostic: Diagnostic| {
         eprintln!("{diagnostic}");

@@ -1,0 +1,194 @@
+//! Requests: authentication, time limits, and which failures are worth another try.
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use reqwest::{
+    StatusCode,
+    blocking::{Client as Http, Response},
+    header::{CONTENT_TYPE, HeaderMap},
+};
+use serde_json::Value;
+
+use crate::key::Key;
+
+/// How long connecting may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Characters of a server's answer that messages quote.
+const QUOTED: usize = 300;
+
+/// Why a request came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The same may work later.
+    Retry {
+        /// How long the server wants to be left alone.
+        after: Option<Duration>,
+        /// Whether it is open what the server has got.
+        unsure: bool,
+        why: String,
+    },
+    /// It will not work.
+    Final(String),
+}
+
+/// A server and the right to write to it.
+pub(crate) struct Client {
+    http: Http,
+    base_url: String,
+    key: Key,
+}
+
+/// An answer of the server.
+pub(crate) struct Answer {
+    pub value: Value,
+    /// How long the server wants to be left alone.
+    pub pause: Option<Duration>,
+}
+
+/// Roots of trust: the machine's, or where it has none, Mozilla's.
+fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+impl Client {
+    /// # Errors
+    /// TLS cannot be set up.
+    pub(crate) fn new(base_url: &str, key: Key) -> Result<Self, String> {
+        let tls = tls().map_err(|error| format!("TLS cannot be set up ({error})"))?;
+        let http = Http::builder()
+            .tls_backend_preconfigured(tls)
+            .connect_timeout(CONNECT)
+            // A key must not follow where a redirection leads.
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("altgrad-sink-wandb/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| format!("HTTP cannot be set up ({})", reasons(&error)))?;
+        Ok(Self { http, base_url: base_url.to_string(), key })
+    }
+
+    /// Posts JSON to a path of the server.
+    ///
+    /// # Errors
+    /// Connection, status or body were not as they should be.
+    pub(crate) fn post(&self, path: &str, body: String, limit: Duration) -> Result<Answer, Failure> {
+        let unsure = |error: reqwest::Error| {
+            let why = self.key.scrub(&reasons(&error.without_url()));
+            Failure::Retry {
+                after: None,
+                unsure: true,
+                why: format!("no answer from {} ({why})", self.base_url),
+            }
+        };
+        let request = self.http.post(format!("{}{path}", self.base_url));
+        let request =
+            request.basic_auth("api", Some(self.key.reveal())).header(CONTENT_TYPE, "application/json");
+        let response = request.body(body).timeout(limit).send().map_err(unsure)?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response));
+        }
+        let pause = rate_limit(response.headers());
+        let bytes = response.bytes().map_err(unsure)?;
+        let value = serde_json::from_slice(&bytes).map_err(|_| Failure::Retry {
+            after: None,
+            unsure: true,
+            why: format!("the answer of {} is not JSON: {}", self.base_url, self.quote(&bytes)),
+        })?;
+        Ok(Answer { value, pause })
+    }
+
+    /// Asks the GraphQL endpoint; returns `data`.
+    ///
+    /// # Errors
+    /// As [`Client::post`]; an error inside an answer is final.
+    pub(crate) fn graphql(
+        &self,
+        name: &str,
+        query: &str,
+        variables: Value,
+        limit: Duration,
+    ) -> Result<Value, Failure> {
+        let body = serde_json::json!({ "operationName": name, "query": query, "variables": variables });
+        let mut value = self.post("/graphql", body.to_string(), limit)?.value;
+        if let Some(errors) = value.get("errors").filter(|errors| !errors.is_null()) {
+            let said = errors
+                .pointer("/0/message")
+                .and_then(Value::as_str)
+                .map_or(errors.to_string(), str::to_string);
+            return Err(Failure::Final(format!("{name}: {}", self.quote(said.as_bytes()))));
+        }
+        Ok(value["data"].take())
+    }
+
+    /// What a status other than success means.
+    fn refusal(&self, response: Response) -> Failure {
+        let status = response.status();
+        let after = wanted_pause(response.headers());
+        let said = response.bytes().unwrap_or_default();
+        let why = format!("{} answers {status}: {}", self.base_url, self.quote(&said));
+        let again = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
+        if again || status.is_server_error() {
+            Failure::Retry { after, unsure: false, why }
+        } else if status == StatusCode::UNAUTHORIZED {
+            Failure::Final(format!("{why} (is the API key one of this server?)"))
+        } else {
+            Failure::Final(why)
+        }
+    }
+
+    /// The beginning of what a server said, on one line and without the key.
+    fn quote(&self, said: &[u8]) -> String {
+        let said = self.key.scrub(&String::from_utf8_lossy(said));
+        said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(QUOTED).collect()
+    }
+
+    /// The server's address.
+    pub(crate) fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// `text` without the key.
+    pub(crate) fn scrub(&self, text: &str) -> String {
+        self.key.scrub(text)
+    }
+}
+
+/// An error with its causes: reqwest's own text names none.
+fn reasons(error: &dyn Error) -> String {
+    let mut texts = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        texts.push(error.to_string());
+        cause = error.source();
+    }
+    texts.join(": ")
+}
+
+fn seconds(headers: &HeaderMap, name: &str) -> Option<f64> {
+    headers.get(name)?.to_str().ok()?.trim().parse().ok().filter(|seconds: &f64| *seconds >= 0.0)
+}
+
+/// How long a refusing server wants to be left alone; an hour at most.
+fn wanted_pause(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = seconds(headers, "retry-after").or_else(|| seconds(headers, "ratelimit-reset"))?;
+    Some(Duration::from_secs_f64(seconds.min(3600.0)))
+}
+
+/// The pause a server asks for when it has taken the last request of a window.
+fn rate_limit(headers: &HeaderMap) -> Option<Duration> {
+    (seconds(headers, "ratelimit-remaining")? < 1.0).then(|| wanted_pause(headers)).flatten()
+}
+
+/// A part of a path: everything but letters, digits and `-._~` in percent codes.
+pub(crate) fn path_part(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let code = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(code).collect()
+}

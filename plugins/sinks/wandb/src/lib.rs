@@ -1,0 +1,123 @@
+//! Metrics to Weights & Biases: every row on disk first, and on the server as soon as there is one.
+//!
+//! `log` writes a line to a file of the run folder and returns; a thread of the sink's own uploads. No network, a wrong
+//! key, a server that refuses: the run starts and goes on, and what is left is sent later by
+//! `altgrad-host wandb-upload RUN`. Each step reaches the server once, whatever was killed or lost in between.
+//!
+//! Writing: `journal` (what), `spool` (how), `index` (reading it back). Uploading: `uploader` (when), `connect` and
+//! `reconcile` (where to go on), `protocol` and `client` (how). `offline` exports the official client's file.
+
+use altgrad_plugin_api::{
+    Alert, Config, Descriptor, ErrorKind, Histogram, Metric, PluginError, RunInfo, RunOutcome, Sink,
+};
+
+mod alerts;
+mod client;
+mod connect;
+mod index;
+mod journal;
+mod json;
+mod key;
+mod offline;
+mod options;
+mod protocol;
+mod reconcile;
+mod records;
+mod remote;
+mod row;
+mod run;
+mod shared;
+mod spool;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod uploader;
+
+use options::{Environment, Mode, Options};
+use run::OpenRun;
+use uploader::Pace;
+
+/// Tells the user something, on standard error.
+pub(crate) fn say(text: &str) {
+    eprintln!("wandb: {text}");
+}
+
+/// The sink: what it was told, and the run it is open for.
+#[derive(Debug)]
+pub struct WandbSink {
+    options: Options,
+    environment: Environment,
+    pace: Pace,
+    run: Option<OpenRun>,
+}
+
+impl WandbSink {
+    fn with(config: &Config, environment: Environment) -> Result<Self, PluginError> {
+        let options = Options::resolve(config, &environment)?;
+        let pace = Pace::usual(options.interval);
+        Ok(Self { options, environment, pace, run: None })
+    }
+
+    /// The open run; None if nothing is to be written.
+    fn run(&mut self) -> Result<Option<&mut OpenRun>, PluginError> {
+        if self.run.is_none() && self.options.mode != Mode::Disabled {
+            return Err(PluginError::new(ErrorKind::OTHER, "the wandb sink is not open"));
+        }
+        Ok(self.run.as_mut())
+    }
+}
+
+impl Sink for WandbSink {
+    fn descriptor() -> Descriptor {
+        let summary = "Weights & Biases: spooled on disk, uploaded while the run goes on, or offline";
+        let descriptor = Descriptor::sink("wandb", env!("CARGO_PKG_VERSION"), summary);
+        options::specs().into_iter().fold(descriptor, Descriptor::option)
+    }
+
+    fn new(config: &Config) -> Result<Self, PluginError> {
+        Self::with(config, Environment::of_process())
+    }
+
+    fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
+        if self.options.mode != Mode::Disabled {
+            self.run = Some(OpenRun::open(&self.options, &self.environment, self.pace, run)?);
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
+        self.run()?.map_or(Ok(()), |run| run.journal.row(step, metrics))
+    }
+
+    fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), PluginError> {
+        if let Some(run) = self.run()? {
+            run.journal.histogram(step, histogram);
+        }
+        Ok(())
+    }
+
+    fn alert(&mut self, alert: &Alert<'_>) -> Result<(), PluginError> {
+        if let Some(run) = self.run()? {
+            run.alert(alert);
+        }
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<u8>, PluginError> {
+        self.run().map(|run| run.map_or(Vec::new(), OpenRun::state))
+    }
+
+    fn summary(&mut self, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
+        if let Some(run) = self.run()? {
+            run.journal.summary(metrics);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
+        self.run()?;
+        self.run.take().map_or(Ok(()), |mut run| run.finish(outcome))
+    }
+}
+
+altgrad_plugin_api::export_plugin!(sink WandbSink);

@@ -1,0 +1,59 @@
+//! What the server is known to have: a small file beside the spool, replaced whole.
+//!
+//! It saves work and keeps alerts from coming twice; for rows the server's own count decides (`reconcile.rs`).
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::spool;
+
+/// What the server is known to have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Remote {
+    #[serde(skip)]
+    path: PathBuf,
+    /// Whether this spool has begun to write to the run; set before the first request that writes.
+    pub claimed: bool,
+    /// As the server spells them.
+    pub entity: String,
+    pub project: String,
+    /// Lines of the server's history that are not this spool's.
+    pub base: u64,
+    /// The last step the server had before this spool; rows up to it cannot be sent.
+    pub floor: Option<u64>,
+    /// First step of rows up to `floor` that the server should have had from here, and does not.
+    pub missing_from: u64,
+    /// Rows after `floor` that the server has acknowledged.
+    pub lines: u64,
+    /// Alerts that were sent.
+    pub alerts: u64,
+    /// Place in the spool of the end that the server knows of.
+    pub end: Option<u64>,
+}
+
+impl Remote {
+    /// The file in a folder; unreadable or absent, nothing is known.
+    pub(crate) fn open(folder: &Path) -> Self {
+        let path = folder.join("uploaded.json");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        Self { path, ..serde_json::from_str(&text).unwrap_or_default() }
+    }
+
+    /// Writes it down.
+    ///
+    /// # Errors
+    /// The disk is full, or the folder read-only.
+    pub(crate) fn save(&self) -> io::Result<()> {
+        spool::replace(&self.path, format!("{}\n", serde_json::json!(self)).as_bytes())
+    }
+
+    /// How many of `steps`, ascending, stand before the first that can be sent.
+    pub(crate) fn skipped(&self, steps: impl Fn(u64) -> usize) -> usize {
+        self.floor.map_or(0, |floor| steps(floor + 1))
+    }
+}

@@ -1,0 +1,340 @@
+//! An open run: its folder, its journal, its uploader, and what is said at its end.
+
+use std::{
+    fs::{self, File},
+    hash::{BuildHasher, RandomState},
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use altgrad_plugin_api::{Alert, ErrorKind, PluginError, RunInfo, RunOutcome};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    alerts::Alerts,
+    client::Client,
+    index::{Begin, Index},
+    journal::{Journal, now},
+    json,
+    key::Key,
+    offline,
+    options::{Environment, Identity, Mode, Options},
+    protocol::Wire,
+    remote::Remote,
+    say,
+    shared::{Report, Shared},
+    spool::Spool,
+    uploader::{Pace, Uploader},
+};
+
+/// What a resumed run needs if the spool is gone: no secrets.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    run_id: String,
+    project: String,
+    entity: Option<String>,
+    runtime: f64,
+}
+
+/// An open run.
+#[derive(Debug)]
+pub(crate) struct OpenRun {
+    pub journal: Journal,
+    alerts: Alerts,
+    identity: Identity,
+    key: Result<Key, String>,
+    shared: Arc<Shared>,
+    /// The run folder, as the user is told.
+    run_folder: String,
+    folder: PathBuf,
+    mode: Mode,
+    finish_timeout: Duration,
+    /// Whether the spool ended already, and nothing was to come.
+    ended: bool,
+    /// Held while the run is open: one process writes.
+    _lock: File,
+}
+
+/// A fault of a file.
+fn io_error(path: &Path, error: &dyn std::fmt::Display) -> PluginError {
+    PluginError::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
+}
+
+/// Makes sure that no other process has the folder open.
+fn lock(folder: &Path) -> Result<File, PluginError> {
+    let path = folder.join("lock");
+    let file = File::create(&path).map_err(|error| io_error(&path, &error))?;
+    file.try_lock().map_err(|error| {
+        let hint = "is the run still going on? Two wandb sinks of one run need a `folder` each";
+        io_error(&path, &format!("in use by another process or sink ({error})")).with_hint(hint)
+    })?;
+    Ok(file)
+}
+
+impl OpenRun {
+    /// Opens the spool and, online, starts the uploader. Needs no network, no key and no server.
+    ///
+    /// With a `resume_step` of `u64::MAX` nothing will come: only what is left is uploaded.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or another process has it open.
+    pub(crate) fn open(
+        options: &Options,
+        environment: &Environment,
+        pace: Pace,
+        run: &RunInfo<'_>,
+    ) -> Result<Self, PluginError> {
+        let run_folder = run.folder.to_string();
+        let folder = Path::new(&run_folder).join(&options.folder);
+        let path = folder.join("spool.log");
+        let resume_step = run.resume_step.into_option();
+        let only_upload = resume_step == Some(u64::MAX);
+        if only_upload && !path.exists() {
+            return Err(io_error(&path, &"not there: this run has nothing to upload"));
+        }
+        fs::create_dir_all(&folder).map_err(|error| io_error(&folder, &error))?;
+        let lock = lock(&folder)?;
+        if resume_step.is_none() {
+            for old in [path.clone(), folder.join("uploaded.json")] {
+                if old.exists() {
+                    fs::remove_file(&old).map_err(|error| io_error(&old, &error))?;
+                }
+            }
+        }
+        let spool = Spool::open(&path).map_err(|error| io_error(&path, &error))?;
+        let mut index = Index::open(&path).map_err(|error| io_error(&path, &error))?;
+        index.read_to(spool.len()).map_err(|error| io_error(&path, &error))?;
+        let kept: Option<Kept> = serde_json::from_slice(run.state.as_slice()).ok();
+        let identity = identity(options, run, only_upload, index.begin.as_ref(), kept.as_ref());
+        let key = Key::find(host(&options.base_url), &options.api_key_file, environment);
+        let shared = Arc::new(Shared::default());
+        let runtime_before = kept.as_ref().map_or(0.0, |kept| kept.runtime);
+        let repeats = resume_step.filter(|_| !only_upload);
+        let mut journal = Journal::open(&path, spool, &index, repeats, runtime_before, shared.clone())
+            .map_err(|error| io_error(&path, &error))?;
+        if !only_upload {
+            let begin = Begin {
+                identity: identity.clone(),
+                continues: index.begin.is_some() || kept.is_some(),
+                resume_step,
+                host: fs::read_to_string("/proc/sys/kernel/hostname")
+                    .ok()
+                    .map(|name| name.trim().to_string()),
+                started: now(),
+                config: run.config_toml.as_str().parse().map(json::from_toml).unwrap_or_default(),
+            };
+            let text = serde_json::to_string(&begin).unwrap_or_default();
+            journal.begin(&key.as_ref().map_or(text.clone(), |key| key.scrub(&text)));
+        }
+        let ended = only_upload && index.end.is_some();
+        if options.mode == Mode::Online {
+            let remote = Remote::open(&folder);
+            start(&options.base_url, &identity, key.clone(), (shared.clone(), index, remote, pace))
+                .map_err(|error| io_error(&path, &format!("no thread for the upload ({error})")))?;
+        }
+        Ok(Self {
+            alerts: Alerts::new(options.alert_level, options.alert_cooldown),
+            mode: options.mode,
+            finish_timeout: options.finish_timeout,
+            journal,
+            identity,
+            key,
+            shared,
+            run_folder,
+            folder,
+            ended,
+            _lock: lock,
+        })
+    }
+
+    /// Takes an alert, unless its kind rests.
+    pub(crate) fn alert(&mut self, alert: &Alert<'_>) {
+        let Some(mut alert) = self.alerts.pass(alert) else { return };
+        if let Ok(key) = &self.key {
+            alert.text = key.scrub(&alert.text);
+        }
+        self.journal.alert(&alert);
+    }
+
+    /// What checkpoints keep.
+    pub(crate) fn state(&mut self) -> Vec<u8> {
+        self.journal.settle();
+        let Identity { run_id, project, entity, .. } = self.identity.clone();
+        let kept = Kept { run_id, project, entity, runtime: self.journal.runtime() };
+        serde_json::to_vec(&kept).unwrap_or_default()
+    }
+
+    /// Ends the run: waits for the upload, not longer than was said, or writes the offline file.
+    ///
+    /// # Errors
+    /// What is lost, or not sent, and how to send it.
+    pub(crate) fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
+        if !self.ended {
+            self.journal.end(match outcome {
+                RunOutcome::Completed => 0,
+                RunOutcome::Failed => 1,
+                // What the official client says of Ctrl-C.
+                RunOutcome::Interrupted => 255,
+            });
+        }
+        let mut faults: Vec<String> = self.journal.loss.describe().into_iter().collect();
+        let command = format!("altgrad-host wandb-upload {}", self.run_folder);
+        let left = match self.mode {
+            Mode::Online => self.end_upload(),
+            _ => self
+                .export(&command)
+                .err()
+                .map(|error| format!("the offline file cannot be written ({error})")),
+        };
+        let hint = if left.is_some() { format!("send what is left with `{command}`") } else { String::new() };
+        faults.extend(left);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(PluginError::new(ErrorKind::IO, faults.join("; ")).with_hint(hint))
+    }
+
+    /// Waits for the uploader; what it did not achieve, if anything.
+    fn end_upload(&self) -> Option<String> {
+        self.shared.tell(|state| state.finish_by = Some(Instant::now() + self.finish_timeout));
+        self.shared.wait(self.finish_timeout, |state| state.done);
+        let report = {
+            let mut state = self.shared.lock();
+            state.stop = true;
+            state.report.clone()
+        };
+        self.shared.tell(|_| {});
+        let mut faults = Vec::new();
+        if !report.complete {
+            let rows = self.read().map_or(0, |index| index.rows.len() as u64);
+            let left = rows.saturating_sub(report.acknowledged);
+            let Report { refused, trouble, .. } = report.clone();
+            let why = refused.or(trouble).unwrap_or_else(|| "the time was over".into());
+            faults.push(format!(
+                "{left} of {rows} rows and the run's end are on disk, not on the server: {why}"
+            ));
+        }
+        if report.dropped > 0 {
+            faults.push(format!("{} rows of repeated steps are not on the server", report.dropped));
+        }
+        if report.alerts_refused > 0 {
+            faults.push(format!("{} alerts were refused", report.alerts_refused));
+        }
+        (!faults.is_empty()).then(|| faults.join("; "))
+    }
+
+    /// The spool, read again.
+    fn read(&self) -> std::io::Result<Index> {
+        let mut index = Index::open(&self.folder.join("spool.log"))?;
+        index.read_to(self.shared.lock().committed)?;
+        Ok(index)
+    }
+
+    /// Writes the offline file and says how to send it.
+    fn export(&self, command: &str) -> std::io::Result<()> {
+        let folder = offline::export(&self.read()?, &self.folder)?;
+        say(&format!("offline run: send it with `{command}` or `wandb sync {}`", folder.display()));
+        Ok(())
+    }
+}
+
+impl Drop for OpenRun {
+    fn drop(&mut self) {
+        self.shared.tell(|state| state.stop = true);
+    }
+}
+
+/// Host of an address, with its port if there is one.
+fn host(base_url: &str) -> &str {
+    base_url.split('/').nth(2).unwrap_or_default()
+}
+
+/// What the run is called: what an earlier segment said of id and place stays, the rest may change.
+fn identity(
+    options: &Options,
+    run: &RunInfo<'_>,
+    only_upload: bool,
+    begin: Option<&Begin>,
+    kept: Option<&Kept>,
+) -> Identity {
+    let mut identity = options.identity.clone();
+    identity.display_name.get_or_insert_with(|| run.name.to_string());
+    if let Some(begin) = begin {
+        let before = begin.identity.clone();
+        if only_upload {
+            return before;
+        }
+        (identity.run_id, identity.project, identity.entity) = (before.run_id, before.project, before.entity);
+    } else if let Some(kept) = kept {
+        identity.run_id.clone_from(&kept.run_id);
+        identity.project.clone_from(&kept.project);
+        identity.entity.clone_from(&kept.entity);
+    } else if identity.run_id.is_empty() {
+        identity.run_id = new_id();
+    }
+    identity
+}
+
+/// Eight letters or digits, random.
+fn new_id() -> String {
+    const LETTERS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut random = RandomState::new().hash_one(now().to_bits());
+    let letter = |_| {
+        let letter = LETTERS[(random % 36) as usize];
+        random /= 36;
+        char::from(letter)
+    };
+    (0..8).map(letter).collect()
+}
+
+/// Starts the upload's thread.
+fn start(
+    base_url: &str,
+    identity: &Identity,
+    key: Result<Key, String>,
+    (shared, index, remote, pace): (Arc<Shared>, Index, Remote, Pace),
+) -> std::io::Result<()> {
+    let (base_url, identity) = (base_url.to_string(), identity.clone());
+    let upload = move || {
+        let ending = Ending(shared.clone());
+        let client = key.and_then(|key| Client::new(&base_url, key));
+        let result = client.and_then(|client| {
+            // As the server spelled them, once it has.
+            let known = |said: &str, wanted| if said.is_empty() { wanted } else { Some(said.to_string()) };
+            let wire = Wire {
+                client,
+                entity: known(&remote.entity, identity.entity),
+                project: known(&remote.project, None).unwrap_or(identity.project),
+                run_id: identity.run_id,
+                limit: pace.limit,
+            };
+            Uploader::new(shared, index, remote, wire, pace).serve()
+        });
+        if let Err(why) = &result {
+            say(&format!("{why}; the upload has stopped. The run goes on, and its rows are kept on disk"));
+        }
+        ending.say(result.err());
+    };
+    thread::Builder::new().name("wandb-upload".into()).spawn(upload).map(drop)
+}
+
+/// Says that the upload has ended, even if it ends by a panic.
+struct Ending(Arc<Shared>);
+
+impl Ending {
+    fn say(self, refused: Option<String>) {
+        self.0.lock().report.refused = refused;
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let panicked = thread::panicking().then(|| "the upload's thread panicked".to_string());
+        self.0.tell(|state| {
+            state.done = true;
+            state.report.refused = state.report.refused.take().or(panicked);
+        });
+    }
+}

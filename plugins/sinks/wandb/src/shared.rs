@@ -1,0 +1,94 @@
+//! What the sink's thread and the uploader tell each other. Nobody holds the lock across a file or a request.
+
+use std::{
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Both sides' news.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+/// The news.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Length of the spool up to which it is written.
+    pub committed: u64,
+    /// Rows from this step on wait: a resumed run is about to repeat them.
+    pub hold: u64,
+    /// Whether the uploader has nothing to do and wants to hear of the next row.
+    pub idle: bool,
+    /// Whether there is something that should not wait for the next upload.
+    pub urgent: bool,
+    /// Set when the run has ended: until when to upload.
+    pub finish_by: Option<Instant>,
+    /// Set when the uploader is to give up at once.
+    pub stop: bool,
+    /// Set by the uploader when it will not do anything more.
+    pub done: bool,
+    pub report: Report,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            committed: 0,
+            hold: u64::MAX,
+            idle: false,
+            urgent: false,
+            finish_by: None,
+            stop: false,
+            done: false,
+            report: Report::default(),
+        }
+    }
+}
+
+/// What became of the upload.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// Rows up to the last the server has acknowledged.
+    pub acknowledged: u64,
+    /// Whether the server knows that the run has ended.
+    pub complete: bool,
+    /// Why nothing more is sent, if so.
+    pub refused: Option<String>,
+    /// What went wrong last, if it has not been made good.
+    pub trouble: Option<String>,
+    /// Rows that the server can no longer take, its steps being further.
+    pub dropped: u64,
+    /// Alerts that the server refused.
+    pub alerts_refused: u64,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// More of the spool is written.
+    pub(crate) fn commit(&self, len: u64) {
+        let mut state = self.lock();
+        state.committed = len;
+        if state.idle {
+            state.idle = false;
+            self.wake.notify_all();
+        }
+    }
+
+    /// Changes the news, and whoever waits looks again.
+    pub(crate) fn tell(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.wake.notify_all();
+    }
+
+    /// Waits for news that `enough` says to wait for, at most so long.
+    pub(crate) fn wait(&self, patience: Duration, enough: impl Fn(&State) -> bool) {
+        let state = self.lock();
+        // A poisoned lock is as good as an early return: callers look again.
+        drop(self.wake.wait_timeout_while(state, patience, |state| !enough(state)));
+    }
+}

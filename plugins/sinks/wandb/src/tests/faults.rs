@@ -1,0 +1,201 @@
+//! Whatever a network does: nothing lost, nothing doubled, the run never stopped.
+
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+use super::{
+    server::{Fault, Server},
+    *,
+};
+
+/// A run of 60 steps with time for uploads in between, and what the server has then.
+fn run(server: &Server, rig: &Rig) -> Result<(), PluginError> {
+    let mut sink = rig.open(None);
+    for part in 0..6 {
+        log_all(&mut sink, part * 10..part * 10 + 10);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let result = sink.finish(RunOutcome::Completed);
+    let state = server.state();
+    assert_eq!(state.violations, Vec::<String>::new());
+    result
+}
+
+#[test]
+fn all_arrives_as_it_was_logged() {
+    let server = Server::start();
+    let rig = Rig::new(&server.url)
+        .text("group", "g")
+        .text("job_type", "j")
+        .text("notes", "n")
+        .text("display_name", "shown")
+        .with("tags", ConfigValue::TextList(vec!["a".into(), "b".into()].into()));
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..100);
+    alert(&mut sink, 99, "overflow");
+    alert(&mut sink, 99, "overflow");
+    sink.summary(&[Metric {
+        name: MetricName { name: "final/loss".into(), timing: false },
+        value: f64::NAN,
+    }])
+    .unwrap();
+    sink.finish(RunOutcome::Completed).unwrap();
+    let run = server.run();
+    assert_rows(&parsed(&run.history), 100);
+    assert_eq!(run.exits, [0]);
+    let variables = &run.variables;
+    let said = ["displayName", "groupName", "jobType", "notes"].map(|name| variables[name].as_str().unwrap());
+    assert_eq!(said, ["shown", "g", "j", "n"]);
+    assert_eq!(variables["tags"], serde_json::json!(["a", "b"]));
+    let config: Value = serde_json::from_str(variables["config"].as_str().unwrap()).unwrap();
+    assert_eq!(config["train"]["value"]["lr"], 1e-3);
+    let summary = json::parse(&run.summary).unwrap();
+    assert_eq!((summary["final/loss"].as_str(), step_of(&summary)), (Some("NaN"), 99));
+    assert!(number(&summary["_wandb"]["runtime"]) >= 0.0);
+    assert_eq!(run.alerts.len(), 1, "the second one is in its kind's cooldown");
+    assert_eq!(run.alerts[0]["severity"], "ERROR");
+}
+
+#[test]
+fn every_fault_is_outlived() {
+    let faults = [
+        Fault::Drop,
+        Fault::DropAfter,
+        Fault::Hang,
+        Fault::Slow,
+        Fault::Truncate,
+        Fault::BadJson,
+        Fault::Status(500, ""),
+        Fault::Status(503, ""),
+        Fault::Status(408, ""),
+        Fault::Status(429, "Retry-After: 0"),
+        Fault::Status(429, "RateLimit-Reset: 0"),
+    ];
+    for target in ["fs", "graphql", "UpsertBucket", "RunResumeStatus"] {
+        for fault in &faults {
+            let server = Server::start();
+            server.fault(target, fault.clone(), 2);
+            run(&server, &Rig::new(&server.url))
+                .unwrap_or_else(|error| panic!("{target} {fault:?}: {error}"));
+            assert!(server.state().faults.is_empty(), "{target} {fault:?} happened");
+            assert_rows(&parsed(&server.run().history), 60);
+            assert_eq!(server.run().exits.last(), Some(&0));
+        }
+    }
+}
+
+#[test]
+fn a_retry_waits_as_long_as_the_server_wants() {
+    let server = Server::start();
+    server.fault("fs", Fault::Status(429, "Retry-After: 1"), 1);
+    let start = Instant::now();
+    run(&server, &Rig::new(&server.url)).unwrap();
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    assert_rows(&parsed(&server.run().history), 60);
+}
+
+#[test]
+fn a_refusal_stops_the_upload_and_keeps_the_rows() {
+    for status in [400, 401, 403, 404, 409, 410, 413, 422, 302] {
+        let server = Server::start();
+        let rig = Rig::new(&server.url);
+        server.fault("fs", Fault::Status(status, ""), 1);
+        let error = run(&server, &rig).unwrap_err();
+        assert!(error.message.contains(&format!("answers {status}")), "{error}");
+        assert!(error.message.contains("60 of 60 rows"), "{error}");
+        assert!(error.hint.contains("altgrad-host wandb-upload"), "{}", error.hint);
+        rig.upload().unwrap();
+        assert_rows(&parsed(&server.run().history), 60);
+    }
+    let server = Server::start();
+    server.fault("UpsertBucket", Fault::Errors, 1);
+    assert!(run(&server, &Rig::new(&server.url)).unwrap_err().message.contains("UpsertBucket: no"));
+}
+
+#[test]
+fn a_server_that_comes_late_gets_all() {
+    // A port that nobody listens to, until somebody does.
+    let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let rig = Rig::new(&format!("http://{place}")).with("finish_timeout_s", ConfigValue::Float(0.3));
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..50);
+    let start = Instant::now();
+    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(2), "finish has a deadline");
+    assert!(error.message.contains("50 of 50 rows"), "{error}");
+    let server = Server::start();
+    let later = Rig { url: server.url.clone(), ..rig };
+    later.upload().unwrap();
+    assert_rows(&parsed(&server.run().history), 50);
+    assert_eq!(server.run().exits, [0], "the end as it was, not as the uploader was told");
+    let requests = server.state().requests;
+    later.upload().unwrap();
+    assert_eq!(server.state().requests, requests, "nothing was left");
+}
+
+#[test]
+fn a_server_that_lost_rows_gets_them_again_and_a_foreign_one_is_left_alone() {
+    let server = Server::start();
+    let rig = Rig::new(&server.url).with("finish_timeout_s", ConfigValue::Float(0.0));
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..30);
+    std::thread::sleep(Duration::from_millis(300));
+    drop(sink);
+    server.state().runs.values_mut().for_each(|run| run.history.truncate(7));
+    let rig = Rig { options: Vec::new(), ..rig };
+    rig.upload().unwrap();
+    assert_rows(&parsed(&server.run().history), 30);
+
+    server.state().runs.values_mut().for_each(|run| run.history[29] = r#"{"_step":29,"x":1}"#.into());
+    let mut sink = rig.open(Some(30));
+    log_all(&mut sink, 30..35);
+    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    assert!(error.message.contains("another process has written"), "{error}");
+    assert_eq!(server.run().history.len(), 30, "nothing was written over it");
+}
+
+#[test]
+fn a_wrong_key_or_host_or_tls_never_stops_a_run_and_the_key_shows_nowhere() {
+    let server = Server::start();
+    let tls = server.url.replace("http://", "https://");
+    let cases = [
+        (server.url.as_str(), KEY.replace('0', "z"), "401"),
+        (server.url.as_str(), String::new(), "no API key"),
+        (server.url.as_str(), "short".to_string(), "not an API key"),
+        ("http://no-such-host.invalid", KEY.to_string(), "no answer from http://no-such-host.invalid"),
+        (tls.as_str(), KEY.to_string(), "no answer from https://"),
+    ];
+    for (url, key, expected) in cases {
+        let mut rig = Rig::new(url).with("finish_timeout_s", ConfigValue::Float(0.5)).text("notes", KEY);
+        rig.variables = vec![("WANDB_API_KEY".into(), key.clone())];
+        let mut sink = rig.open(None);
+        log_all(&mut sink, 0..20);
+        sink.alert(&Alert { step: 1, level: AlertLevel::Error, kind: "k".into(), text: (&*key).into() })
+            .unwrap();
+        let state = sink.state().unwrap();
+        let error = sink.finish(RunOutcome::Completed).unwrap_err();
+        assert!(error.message.contains(expected), "{expected}: {error}");
+        assert!(error.message.contains("20 of 20 rows"), "{error}");
+        if key.len() >= 40 {
+            let written = everything(&rig.run) + &error.message + &error.hint;
+            assert!(!written.contains(&key) && !String::from_utf8_lossy(&state).contains(&key), "{expected}");
+        }
+    }
+}
+
+#[test]
+fn signs_of_life_go_on_without_rows_and_a_wish_to_stop_is_no_kill() {
+    let server = Server::start();
+    let rig = Rig::new(&server.url);
+    server.state().stopped = true;
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..5);
+    std::thread::sleep(Duration::from_millis(1500));
+    log_all(&mut sink, 5..10);
+    sink.finish(RunOutcome::Interrupted).unwrap();
+    assert!(server.run().heartbeats >= 2, "{}", server.run().heartbeats);
+    assert_rows(&parsed(&server.run().history), 10);
+    assert_eq!(server.run().exits, [255]);
+}

@@ -1,0 +1,85 @@
+//! Real kills: a process of its own logs and uploads, gets SIGKILL at a random moment, and is started again.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use super::{
+    server::{Fault, Server},
+    *,
+};
+use crate::index::Index;
+
+/// What a child is told: run folder, server, first step, step after the last, pause after a step in microseconds.
+const TASK: &str = "ALTGRAD_WANDB_TASK";
+
+/// Not a test of its own: what the killed process does.
+#[test]
+fn logs_until_killed() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let parts: Vec<&str> = task.split('|').collect();
+    let number = |index: usize| parts[index].parse::<u64>().unwrap();
+    let mut rig = Rig::new(parts[1]);
+    rig.run = parts[0].into();
+    let from = number(2);
+    let mut sink = rig.open((from > 0).then_some(from));
+    for step in from..number(3) {
+        log(&mut sink, step, from as f64);
+        log_histogram(&mut sink, step);
+        thread::sleep(Duration::from_micros(number(4)));
+    }
+    sink.finish(RunOutcome::Completed).unwrap();
+}
+
+fn start(rig: &Rig, from: u64, to: u64) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "tests::kill::logs_until_killed", "--nocapture"]);
+    command.env(TASK, format!("{}|{}|{from}|{to}|300", rig.run.display(), rig.url));
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// A number below `below`, another one each time.
+fn random(below: u64) -> u64 {
+    RandomState::new().hash_one(0) % below
+}
+
+/// Steps a killed process has on disk.
+fn steps(rig: &Rig) -> u64 {
+    let Ok(mut index) = Index::open(&rig.path("wandb/spool.log")) else { return 0 };
+    index.read_to(u64::MAX).unwrap();
+    index.rows.last().map_or(0, |row| row.step + 1)
+}
+
+#[test]
+fn killed_at_any_moment_and_resumed_each_step_arrives_once() {
+    const STEPS: u64 = 1500;
+    for _ in 0..3 {
+        let server = Server::start();
+        let rig = Rig::new(&server.url);
+        let (mut from, mut kills) = (0, 0);
+        for round in 0..12 {
+            let fault = if round % 2 == 0 { Fault::DropAfter } else { Fault::Slow };
+            server.fault("fs", fault, 1);
+            let mut child = start(&rig, from, STEPS);
+            thread::sleep(Duration::from_millis(20 + random(180)));
+            let ended = child.try_wait().unwrap().is_some();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            if ended {
+                break;
+            }
+            kills += 1;
+            // The checkpoint is some steps old, at most as old as the run.
+            let done = steps(&rig);
+            from = done.saturating_sub(random(120));
+        }
+        assert!(kills > 0);
+        assert!(start(&rig, from, STEPS).wait().unwrap().success());
+        println!("{kills} kills, resumed last at step {from}");
+        assert_rows(&parsed(&server.run().history), STEPS);
+        assert_eq!(server.run().exits.last(), Some(&0));
+    }
+}

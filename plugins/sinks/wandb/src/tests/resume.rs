@@ -1,0 +1,140 @@
+//! A resumed run repeats steps: each reaches the server once, whatever it had.
+
+use std::time::Duration;
+
+use super::{server::Server, *};
+
+/// A first life up to a step, killed (the sink is dropped), with or without time to upload.
+fn first_life(rig: &Rig, steps: u64, uploaded: bool) {
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..steps);
+    alert(&mut sink, steps - 1, "overflow");
+    if uploaded {
+        std::thread::sleep(Duration::from_millis(400));
+    }
+}
+
+#[test]
+fn equal_rows_are_skipped_whether_or_not_they_were_sent() {
+    for uploaded in [false, true] {
+        let server = Server::start();
+        let rig = Rig::new(&server.url);
+        first_life(&rig, 25, uploaded);
+        let mut sink = rig.open(Some(11));
+        // Times differ when a step is repeated; they are not compared.
+        for step in 11..40 {
+            log(&mut sink, step, -1.0);
+            log_histogram(&mut sink, step);
+        }
+        alert(&mut sink, 24, "overflow");
+        sink.finish(RunOutcome::Completed).unwrap();
+        let run = server.run();
+        assert_rows(&parsed(&run.history), 40);
+        assert_eq!(run.alerts.len(), 1, "the alert was repeated too");
+        let spool = std::fs::read_to_string(rig.path("wandb/spool.log")).unwrap();
+        assert!(!spool.contains(" C "), "nothing was cut");
+    }
+}
+
+/// Logs a step that the first life had otherwise.
+fn log_other(sink: &mut WandbSink, step: u64) {
+    sink.log(step, &[Metric { name: MetricName { name: "x".into(), timing: false }, value: step as f64 }])
+        .unwrap();
+}
+
+#[test]
+fn rows_that_differ_replace_what_was_there() {
+    for uploaded in [false, true] {
+        let server = Server::start();
+        let rig = Rig::new(&server.url);
+        first_life(&rig, 25, uploaded);
+        let mut sink = rig.open(Some(20));
+        (20..30).for_each(|step| log_other(&mut sink, step));
+        sink.finish(RunOutcome::Completed).unwrap();
+        let rows = parsed(&server.run().history);
+        assert_rows(&rows[..20], 20);
+        let rest: Vec<_> = rows[20..].iter().map(|row| (step_of(row), number(&row["x"]))).collect();
+        let expected: Vec<_> = (20..30).map(|step| (step, step as f64)).collect();
+        assert_eq!(rest, expected, "sent before: {uploaded}");
+        // And once more, to see that what was replaced does not come back.
+        let mut sink = rig.open(Some(28));
+        (28..32).for_each(|step| log_other(&mut sink, step));
+        sink.finish(RunOutcome::Completed).unwrap();
+        assert_eq!(server.run().history.len(), 32);
+    }
+}
+
+#[test]
+fn a_server_without_rewind_keeps_its_rows_and_the_loss_is_counted() {
+    let server = Server::start();
+    server.state().no_rewind = true;
+    let rig = Rig::new(&server.url);
+    first_life(&rig, 25, true);
+    let sent = server.run().history.len() as u64;
+    let mut sink = rig.open(Some(20));
+    (20..30).for_each(|step| log_other(&mut sink, step));
+    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    assert!(error.message.contains(&format!("{} rows of repeated steps", sent - 20)), "{error}");
+    let steps: Vec<u64> = parsed(&server.run().history).iter().map(step_of).collect();
+    assert_eq!(steps, (0..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_run_that_finished_goes_on() {
+    let server = Server::start();
+    let rig = Rig::new(&server.url);
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..20);
+    sink.finish(RunOutcome::Interrupted).unwrap();
+    let mut sink = rig.open(Some(20));
+    log_all(&mut sink, 20..30);
+    sink.finish(RunOutcome::Completed).unwrap();
+    assert_rows(&parsed(&server.run().history), 30);
+    assert_eq!(server.run().exits, [255, 0]);
+}
+
+#[test]
+fn a_lost_spool_is_made_up_for_by_the_checkpoint_and_the_server() {
+    let server = Server::start();
+    let rig = Rig::new(&server.url);
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..21);
+    let state = sink.state().unwrap();
+    log_all(&mut sink, 21..26);
+    sink.finish(RunOutcome::Failed).unwrap();
+    std::fs::remove_dir_all(rig.path("wandb")).unwrap();
+    let mut sink = rig.try_open(Some(21), &state).unwrap();
+    log_all(&mut sink, 21..30);
+    sink.finish(RunOutcome::Completed).unwrap();
+    assert_rows(&parsed(&server.run().history), 30);
+}
+
+#[test]
+fn a_run_of_others_is_continued_only_if_that_was_said() {
+    let server = Server::start();
+    let rig = || Rig::new(&server.url).text("run_id", "shared");
+    let mut sink = rig().open(None);
+    log_all(&mut sink, 0..10);
+    sink.finish(RunOutcome::Completed).unwrap();
+
+    let mut sink = rig().open(Some(10));
+    log_all(&mut sink, 10..12);
+    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    assert!(error.message.contains("resume = \"allow\""), "{error}");
+
+    let mut sink = rig().text("resume", "must").open(Some(10));
+    log_all(&mut sink, 10..20);
+    sink.finish(RunOutcome::Completed).unwrap();
+    assert_rows(&parsed(&server.run().history), 20);
+
+    // Without a checkpoint its steps come first, and the server has them: they are counted.
+    let mut sink = rig().text("resume", "allow").open(None);
+    log_all(&mut sink, 0..25);
+    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    assert!(error.message.contains("20 rows of repeated steps"), "{error}");
+    assert_eq!(server.run().history.len(), 25);
+
+    let mut sink = Rig::new(&server.url).text("run_id", "other").text("resume", "must").open(None);
+    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    assert!(error.message.contains("no run `other`"), "{error}");
+}

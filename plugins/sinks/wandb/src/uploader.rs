@@ -1,0 +1,314 @@
+//! The uploading side: its own thread, which reads the spool and brings the server to the same state.
+//!
+//! Everything is done one request at a time, and a request that fails is followed by a wait, never by a loss. Whether
+//! to try again is decided by the failure (`client.rs`), and where to go on by the server's own count (`connect.rs`).
+
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use crate::{
+    client::Failure,
+    index::Index,
+    protocol::{Wire, end_body, rows_body},
+    remote::Remote,
+    say,
+    shared::{Report, Shared},
+    summary::Summary,
+};
+
+/// Bytes of rows in a request, unless one row is longer: well below the 10 MiB that servers take.
+const BATCH: usize = 4 << 20;
+
+/// Paces of the protocol. Tests make them short.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Between requests with rows, while the run goes on.
+    pub interval: Duration,
+    /// Between any two requests to the file stream: servers take two a second.
+    pub gap: Duration,
+    /// From the last request to a sign of life.
+    pub heartbeat: Duration,
+    /// Longest a request may take.
+    pub limit: Duration,
+    /// First wait after a failure; each further one is twice as long.
+    pub backoff: Duration,
+    /// Longest wait after a failure.
+    pub backoff_most: Duration,
+}
+
+impl Pace {
+    /// As the official client has it.
+    pub(crate) fn usual(interval: Duration) -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            interval,
+            gap: Duration::from_millis(500),
+            heartbeat: seconds(30),
+            limit: seconds(60),
+            backoff: seconds(2),
+            backoff_most: seconds(60),
+        }
+    }
+}
+
+/// What to do after a step.
+enum Next {
+    /// Another step: the server took something.
+    Again,
+    /// Another step: the server answers, but has taken nothing yet.
+    Connected,
+    /// Nothing before then; `idle`: but a new row counts as news.
+    Wait { until: Instant, idle: bool },
+    /// All is sent.
+    Done,
+}
+
+/// The uploading side.
+pub(crate) struct Uploader {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: Index,
+    pub(crate) remote: Remote,
+    pub(crate) wire: Wire,
+    pub(crate) pace: Pace,
+    pub(crate) summary: Summary,
+    /// Whether the server's state is known.
+    pub(crate) connected: bool,
+    /// Whether this process has told the server of the run.
+    pub(crate) upserted: bool,
+    /// Not before then to the file stream.
+    next: Option<Instant>,
+    last_request: Instant,
+    failures: u32,
+    stop_seen: bool,
+    unrecorded: bool,
+}
+
+impl Uploader {
+    pub(crate) fn new(shared: Arc<Shared>, index: Index, remote: Remote, wire: Wire, pace: Pace) -> Self {
+        Self {
+            shared,
+            index,
+            remote,
+            wire,
+            pace,
+            summary: Summary::default(),
+            connected: false,
+            upserted: false,
+            next: None,
+            last_request: Instant::now(),
+            failures: 0,
+            stop_seen: false,
+            unrecorded: false,
+        }
+    }
+
+    /// The thread's life: until all is sent, the server refuses, or it is told to stop.
+    ///
+    /// # Errors
+    /// Why the server will not take any more.
+    pub(crate) fn serve(&mut self) -> Result<(), String> {
+        loop {
+            let (stop, committed, finish_by, hold) = {
+                let mut state = self.shared.lock();
+                state.urgent = false;
+                (state.stop, state.committed, state.finish_by, state.hold)
+            };
+            if stop {
+                return Ok(());
+            }
+            self.read(committed).map_err(|error| format!("the spool cannot be read ({error})"))?;
+            match self.step(hold, finish_by) {
+                Ok(Next::Again) => self.well(),
+                Ok(Next::Connected) => {}
+                Ok(Next::Wait { until, idle }) => self.wait(until, idle, finish_by.is_some()),
+                Ok(Next::Done) => return Ok(()),
+                Err(Failure::Final(why)) => return Err(why),
+                Err(Failure::Retry { after, unsure, why }) => {
+                    self.back_off(after, unsure, why, finish_by.is_some())
+                }
+            }
+        }
+    }
+
+    /// Takes note of what was written since. A cut may concern rows the server has.
+    fn read(&mut self, committed: u64) -> io::Result<()> {
+        let cuts = self.index.cut.len();
+        self.index.read_to(committed)?;
+        self.connected &= self.index.cut.len() == cuts;
+        Ok(())
+    }
+
+    /// Rows before the first that this spool sends.
+    pub(crate) fn first(&self) -> usize {
+        self.remote.skipped(|step| self.index.rows.partition_point(|row| row.step < step))
+    }
+
+    /// The place of the first row that the server has not acknowledged.
+    fn place(&self) -> usize {
+        self.first() + self.remote.lines as usize
+    }
+
+    fn step(&mut self, hold: u64, finish_by: Option<Instant>) -> Result<Next, Failure> {
+        self.publish();
+        let finishing = finish_by.is_some();
+        let ready = if finishing { self.index.rows.len() } else { self.index.settled(hold) };
+        let end = self.index.end.filter(|(at, _)| self.remote.end != Some(*at));
+        let nothing_left =
+            ready <= self.place() && end.is_none() && self.remote.alerts as usize >= self.index.alerts.len();
+        if finishing && nothing_left {
+            self.shared.lock().report.complete = self.index.end.is_some();
+            return Ok(Next::Done);
+        }
+        let left = finish_by.map_or(self.pace.limit, |by| by.saturating_duration_since(Instant::now()));
+        self.wire.limit = left.clamp(Duration::from_millis(100), self.pace.limit);
+        if !self.connected {
+            self.connect()?;
+            return Ok(Next::Connected);
+        }
+        if self.send_alert()? {
+            return Ok(Next::Again);
+        }
+        let now = Instant::now();
+        let rows = self.index.rows.get(self.place()..ready).unwrap_or_default();
+        let waiting = rows.iter().map(|row| row.len).sum::<usize>();
+        if !rows.is_empty() || (finishing && end.is_some()) {
+            let due = match self.next {
+                Some(next) if !finishing && waiting < BATCH => next + self.pace.interval,
+                Some(next) => next + self.pace.gap,
+                None => now,
+            };
+            if due > now {
+                return Ok(Next::Wait { until: due, idle: false });
+            }
+            return if waiting > 0 { self.send_rows(ready) } else { self.send_end() };
+        }
+        let due = self.last_request + self.pace.heartbeat;
+        if due > now {
+            return Ok(Next::Wait { until: due, idle: !finishing });
+        }
+        self.stream(&serde_json::json!({}))?;
+        Ok(Next::Again)
+    }
+
+    fn send_rows(&mut self, ready: usize) -> Result<Next, Failure> {
+        let place = self.place();
+        let (mut texts, mut bytes) = (Vec::new(), 0);
+        for &row in &self.index.rows[place..ready] {
+            bytes += row.len;
+            if bytes > BATCH && !texts.is_empty() {
+                break;
+            }
+            let text = self.index.text(row).map_err(|error| unreadable(&error))?;
+            self.summary.take(&text);
+            texts.push(text);
+        }
+        self.index.sync().map_err(|error| unreadable(&error))?;
+        self.stream(&rows_body(self.remote.base + self.remote.lines, &texts, &self.summary.text()))?;
+        self.remote.lines += texts.len() as u64;
+        self.record();
+        Ok(Next::Again)
+    }
+
+    fn send_end(&mut self) -> Result<Next, Failure> {
+        let Some((at, end)) = self.index.end else { return Ok(Next::Done) };
+        if let Some(closing) = &self.index.closing {
+            self.summary.take(closing);
+        }
+        self.stream(&end_body(end.exit_code, &self.summary.text()))?;
+        self.remote.end = Some(at);
+        self.record();
+        Ok(Next::Again)
+    }
+
+    /// Sends the next alert; whether there was one. One that the server refuses is counted and left out.
+    fn send_alert(&mut self) -> Result<bool, Failure> {
+        let Some(alert) = self.index.alerts.get(self.remote.alerts as usize) else { return Ok(false) };
+        match self.wire.alert(alert) {
+            Err(Failure::Final(why)) => {
+                say(&format!("an alert was refused ({why})"));
+                self.shared.lock().report.alerts_refused += 1;
+            }
+            result => result?,
+        }
+        self.remote.alerts += 1;
+        self.record();
+        Ok(true)
+    }
+
+    /// One request to the file stream.
+    fn stream(&mut self, body: &serde_json::Value) -> Result<(), Failure> {
+        let (stopped, pause) = self.wire.stream(body)?;
+        self.last_request = Instant::now();
+        self.next = Some(self.last_request + pause.unwrap_or_default());
+        if stopped && !self.stop_seen {
+            self.stop_seen = true;
+            say("somebody asked the server to stop this run; it goes on, Ctrl-C stops it");
+        }
+        Ok(())
+    }
+
+    /// Writes down what the server has. Without it the server is asked anew; only alerts could come twice.
+    pub(crate) fn record(&mut self) {
+        if let Err(error) = self.remote.save()
+            && !self.unrecorded
+        {
+            self.unrecorded = true;
+            say(&format!("what was uploaded cannot be recorded ({error}); uploading goes on"));
+        }
+    }
+
+    /// Says how far the upload is.
+    fn publish(&mut self) {
+        let (first, place) = (self.first(), self.place());
+        let missing = self.index.rows.partition_point(|row| row.step < self.remote.missing_from);
+        let dropped = first.saturating_sub(missing) as u64;
+        let Report { acknowledged, dropped: reported, .. } = &mut self.shared.lock().report;
+        (*acknowledged, *reported) = (place as u64, dropped);
+    }
+
+    /// A step succeeded.
+    fn well(&mut self) {
+        self.failures = 0;
+        if self.shared.lock().report.trouble.take().is_some() {
+            say("the server is back; nothing was lost");
+        }
+    }
+
+    fn wait(&self, until: Instant, idle: bool, finishing: bool) {
+        self.shared.lock().idle = idle;
+        let patience = until.saturating_duration_since(Instant::now());
+        self.shared.wait(patience, |state| {
+            state.stop || state.urgent || (idle && !state.idle) || (!finishing && state.finish_by.is_some())
+        });
+    }
+
+    /// Waits after a failure: as long as the server wants, or longer each time. The end of the run cuts a wait of our own short.
+    fn back_off(&mut self, after: Option<Duration>, unsure: bool, why: String, finishing: bool) {
+        self.connected &= !unsure;
+        let patience = after.unwrap_or_else(|| {
+            let doubled = self.pace.backoff.saturating_mul(1 << self.failures.min(16));
+            doubled.mul_f64(1.0 + jitter()).min(self.pace.backoff_most)
+        });
+        self.failures += 1;
+        let first = self.shared.lock().report.trouble.replace(why.clone()).is_none();
+        if first {
+            say(&format!("{why}; the run goes on, rows are kept on disk and sent later"));
+        }
+        let wakes = after.is_none() && !finishing;
+        self.shared.wait(patience, |state| state.stop || (wakes && state.finish_by.is_some()));
+    }
+}
+
+/// 0 to 1/4, so that many runs do not come back in the same moment.
+fn jitter() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    f64::from(since.subsec_micros() % 1000) / 4000.0
+}
+
+/// The spool is damaged or gone: nothing to try again.
+pub(crate) fn unreadable(error: &io::Error) -> Failure {
+    Failure::Final(format!("the spool cannot be read ({error})"))
+}
