@@ -266,6 +266,17 @@ impl Config {
             other => Err(wrong_type(name, "a string", other)),
         }
     }
+
+    /// The values of a text-list option.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
+    pub fn text_list(&self, name: &str) -> Result<&[RString], PluginError> {
+        match self.get(name, "a list of strings")? {
+            ConfigValue::TextList(values) => Ok(values),
+            other => Err(wrong_type(name, "a list of strings", other)),
+        }
+    }
 }
 
 fn wrong_type(name: &str, wanted: &str, found: &ConfigValue) -> PluginError {
