@@ -1,7 +1,7 @@
 //! Training: the step loop and the phases it is made of.
 //!
 //! [`mod@run`] is the loop and [`mod@step`] a step, in time order; [`trainer`] computes losses, gradients and updates and
-//! decides nothing; [`reading`], [`schedule`], [`clip`] and [`update`] are the phases; [`outlets`] is where a run's rows and
+//! decides nothing; [`reading`], [`schedule`], [`clip`] and [`update`] are the phases, `services` what optimizers may ask for; [`outlets`] is where a run's rows and
 //! events go. [`provenance`] finds where a step stopped being finite. [`replay`] drives the same trainer along a recorded
 //! trajectory, [`lockstep`] two runs beside each other.
 
@@ -14,6 +14,7 @@ pub mod reading;
 pub mod replay;
 pub mod run;
 pub mod schedule;
+mod services;
 pub mod step;
 pub mod trainer;
 pub mod update;

@@ -1,18 +1,17 @@
 //! The optimizer phase: hands every parameter, its gradient and its states to the plugin.
 //!
-//! States are host-owned buffers the plugin declared; the host stores them without knowing what they mean.
+//! States are host-owned buffers the plugin declared; the host stores them without knowing what they mean. Where a step goes an
+//! element at a time the plugin gets parts of a parameter on all threads, where it asks for services its tensors stay on the device.
 
-use altgrad_plugin_api::{DType, StepScalars};
+use altgrad_plugin_api::{DType, Scope, StepScalars};
 use burn::tensor::Tensor;
 
+use super::services::{self, DeviceStates};
 use crate::{
     diagnostic::Diagnostic,
     metrics::{meter::Meter, updates::Step},
     model::{Layout, Params, layout::ParamId, params},
-    plugins::{
-        OptimizerPlugin,
-        instance::{Identity, ParamUpdate},
-    },
+    plugins::{OptimizerPlugin, instance::Identity, optimizer::ParamUpdate},
     quant::{Quant, Seen},
 };
 
@@ -53,8 +52,12 @@ impl Groups {
 /// An optimizer and its states.
 pub struct OptimizerRun {
     groups: Groups,
-    /// `[parameter][state][element]`.
+    /// What updates of each parameter have to see.
+    scopes: Vec<Scope>,
+    /// `[parameter][state][element]`; none of parameters that are updated with services.
     states: Vec<Vec<Vec<f32>>>,
+    /// Of parameters that are updated with services.
+    on_device: Vec<Option<DeviceStates>>,
     /// Updates done.
     updates: u64,
 }
@@ -65,11 +68,13 @@ impl OptimizerRun {
     /// # Errors
     /// The plugin failed, or wants a state of a type the host does not have.
     pub fn new(groups: Groups, layout: &Layout) -> Result<Self, Diagnostic> {
-        let mut states = Vec::with_capacity(layout.specs.len());
+        let (mut scopes, mut states, mut on_device) = (Vec::new(), Vec::new(), Vec::new());
         for (id, spec) in layout.specs.iter().enumerate() {
             let (plugin, _) = groups.of(id);
+            let shape = extents(&spec.shape);
+            let (scope, wanted) = (plugin.scope(&spec.name, &shape)?, plugin.states(&spec.name, &shape)?);
             let mut buffers = Vec::new();
-            for state in plugin.states(&spec.name, &extents(&spec.shape))? {
+            for state in &wanted {
                 if state.dtype != DType::F32 {
                     let message = format!(
                         "optimizer `{}` wants state `{}` not in f32",
@@ -77,11 +82,15 @@ impl OptimizerRun {
                     );
                     return Err(Diagnostic::plugin(message).at(&plugin.identity.library));
                 }
-                buffers.push(vec![state.initial as f32; spec.len()]);
+                if scope != Scope::SERVICES {
+                    buffers.push(vec![state.initial as f32; spec.len()]);
+                }
             }
             states.push(buffers);
+            on_device.push((scope == Scope::SERVICES).then(|| DeviceStates::new(&wanted)));
+            scopes.push(scope);
         }
-        Ok(Self { groups, states, updates: 0 })
+        Ok(Self { groups, scopes, states, on_device, updates: 0 })
     }
 
     /// Updates all parameters in place, after a pass with `quant` that saw `seen`: the scales it used are the grids
@@ -108,20 +117,32 @@ impl OptimizerRun {
             let device = params.values[id].device();
             // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
             let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
-            let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
+            let (name, shape, stored) = (&spec.name, &extents(&spec.shape), stored[id]);
+            let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
+            let (value, grad, before, result) = if let Some(states) = &mut self.on_device[id] {
+                // Nothing moves unless it is measured.
+                let measured = meter.wants_weights() || meter.wants_gradients();
+                let seen = if measured { params::read_f32(grad.clone())? } else { Vec::new() };
+                let before = meter.wants_weights().then(|| params::read_f32(value.clone())).transpose()?;
+                let update = services::Update { name, shape, value, grad, scalars, stored };
+                let (value, result) = states.step(plugin, update);
+                (value, seen, before, result)
+            } else {
+                let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
+                let before = meter.wants_weights().then(|| param.clone());
+                let update = ParamUpdate {
+                    name,
+                    shape,
+                    param: &mut param,
+                    grad: &grad,
+                    states: states.iter_mut().map(Vec::as_mut_slice).collect(),
+                    scalars,
+                    grid: stored.map(|(format, scale)| (&format.spec, scale)),
+                };
+                let result = plugin.step(self.scopes[id], update);
+                (params::flat(param, &device), grad, before, result)
+            };
             meter.gradient(id, &grad);
-            let before = meter.wants_weights().then(|| param.clone());
-            let stored = stored[id];
-            let result = plugin.step(ParamUpdate {
-                name: &spec.name,
-                shape: &extents(&spec.shape),
-                param: &mut param,
-                grad: &grad,
-                states: states.iter_mut().map(Vec::as_mut_slice).collect(),
-                scalars: StepScalars { lr: lr * lr_scale, update: self.updates },
-                grid: stored.map(|(format, scale)| (&format.spec, scale)),
-            });
-            let value = params::flat(param, &device);
             let mut value = settle(quant, id, &spec.shape, value, quant.step() + 1);
             if let Some(before) = before {
                 let after = params::read_f32(value)?;
