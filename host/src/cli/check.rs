@@ -1,8 +1,8 @@
 //! `plugins check`: whether a library does what plugins must, as its users would find out otherwise.
 //!
-//! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its formats
-//! in each variant are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught and
-//! named. The checks are those of `altgrad-conformance`; optimizers and sinks are only loaded, and said to be unchecked.
+//! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its formats,
+//! in each variant, and of each of its optimizers are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught and
+//! named. The checks are those of `altgrad-conformance`; sinks are only loaded, and said to be unchecked.
 
 mod child;
 mod report;
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use altgrad_conformance::checks;
+use altgrad_conformance::{checks, optimizer_checks};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
@@ -54,14 +54,29 @@ struct Contents {
     sha256: String,
     /// Names of its formats, variants included.
     formats: Vec<String>,
+    /// Its optimizers, `optimizer NAME`.
+    optimizers: Vec<String>,
     /// Plugins the suite does not cover: kind and name.
     others: Vec<String>,
+}
+
+impl Contents {
+    /// Plugin, name and sense of each check, in order.
+    fn checks(&self) -> Vec<(&str, &'static str, &'static str)> {
+        let formats = checks().iter().map(|check| (check.name, check.what));
+        let optimizers = optimizer_checks().iter().map(|check| (check.name, check.what));
+        let formats =
+            self.formats.iter().flat_map(|plugin| formats.clone().map(move |check| (plugin, check)));
+        let optimizers =
+            self.optimizers.iter().flat_map(|plugin| optimizers.clone().map(move |check| (plugin, check)));
+        formats.chain(optimizers).map(|(plugin, (name, what))| (plugin.as_str(), name, what)).collect()
+    }
 }
 
 /// One line of the report.
 #[derive(Debug, Serialize)]
 struct Line {
-    /// The format as a run file names it; none for the library as a whole.
+    /// The format as a run file names it, or `optimizer NAME`; none for the library as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<String>,
     check: &'static str,
@@ -76,16 +91,10 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
     let mut report = report::Report::new(args.json);
     if let Some(contents) = load(&args.path, timeout, &mut report)? {
         report.opens(&contents);
-        for plugin in &contents.formats {
-            for check in checks()
-                .iter()
-                .filter(|check| args.only.as_ref().is_none_or(|only| check.name.contains(only)))
-            {
-                let (verdict, seconds) =
-                    child::spawn(&args.path, Some((plugin, check.name)), timeout)?.verdict();
-                let (plugin, check, what) = (Some(plugin.clone()), check.name, check.what);
-                report.add(Line { plugin, check, what, verdict, seconds });
-            }
+        let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only));
+        for (plugin, check, what) in contents.checks().into_iter().filter(|(_, check, _)| wanted(check)) {
+            let (verdict, seconds) = child::spawn(&args.path, Some((plugin, check)), timeout)?.verdict();
+            report.add(Line { plugin: Some(plugin.to_string()), check, what, verdict, seconds });
         }
     }
     let failed = report.close()?;

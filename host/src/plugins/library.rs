@@ -13,7 +13,7 @@ use std::{
 use altgrad_plugin_api::{
     BuildInfo, Config, Descriptor, PluginError, PluginKind,
     abi::{
-        FormatObject, PluginModuleRef,
+        FormatObject, OptimizerObject, PluginModuleRef,
         abi_stable::{
             library::{LibHeader, LibraryError},
             std_types::{RResult, RVec},
@@ -83,6 +83,14 @@ impl LoadedLibrary {
     /// The plugin's own.
     pub fn format_object(&self, id: &str, config: &Config) -> Result<FormatObject, PluginError> {
         (self.module.make_format())(id.into(), config).into_result()
+    }
+
+    /// An optimizer of this library, as the object that crosses: for checks.
+    ///
+    /// # Errors
+    /// The plugin's own.
+    pub fn optimizer_object(&self, id: &str, config: &Config) -> Result<OptimizerObject, PluginError> {
+        (self.module.make_optimizer())(id.into(), config).into_result()
     }
 }
 

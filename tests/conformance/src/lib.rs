@@ -1,4 +1,4 @@
-//! One suite that any number-format plugin can be put through, with one line.
+//! Two suites: one that any number-format plugin can be put through, with one line, and one for optimizers ([`optimizer_checks`]).
 //!
 //! In a plugin crate's own tests:
 //!
@@ -35,11 +35,13 @@
 mod checks;
 mod compare;
 mod inputs;
+mod optimizer;
 mod oracle;
 mod subject;
 
 use std::io::Write;
 
+pub use optimizer::{OptimizerCheck, OptimizerSubject, optimizer_check, optimizer_checks};
 pub use oracle::Oracle;
 pub use subject::{Instance, Subject, subject_names};
 

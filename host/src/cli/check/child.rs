@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_conformance::{Subject, subject_names};
+use altgrad_conformance::{OptimizerSubject, Outcome, Subject, subject_names};
 use altgrad_plugin_api::PluginKind;
 use clap::Args;
 
@@ -34,7 +34,7 @@ pub(in crate::cli) struct OneArgs {
     path: PathBuf,
     /// The file to write the answer to.
     answer: PathBuf,
-    /// Format and check; without them the library is only loaded.
+    /// Format, or `optimizer NAME`, and check; without them the library is only loaded.
     #[arg(num_args = 2)]
     check: Vec<String>,
 }
@@ -52,30 +52,45 @@ pub(in crate::cli) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
 }
 
 fn contents(library: &LoadedLibrary) -> Contents {
-    let (formats, others): (Vec<_>, Vec<_>) =
-        library.descriptors.iter().partition(|descriptor| descriptor.kind == PluginKind::Format);
+    let of = |kind: PluginKind| library.descriptors.iter().filter(move |descriptor| descriptor.kind == kind);
+    let named = |kind: PluginKind| of(kind).map(|other| format!("{} {}", other.kind, other.id)).collect();
     Contents {
         library: library.path.display().to_string(),
         sha256: library.sha256.clone(),
-        formats: formats.into_iter().flat_map(subject_names).collect(),
-        others: others.iter().map(|other| format!("{} {}", other.kind, other.id)).collect(),
+        formats: of(PluginKind::Format).flat_map(subject_names).collect(),
+        optimizers: named(PluginKind::Optimizer),
+        others: named(PluginKind::Sink),
     }
 }
 
 fn verdict(library: LoadedLibrary, plugin: &str, check: &str) -> Verdict {
-    let id = plugin.split(':').next().unwrap_or(plugin).to_string();
-    let Some(descriptor) = library.find(PluginKind::Format, &id).cloned() else {
-        return Verdict::Failed(format!("the library has no format `{id}`"));
+    // No plugin has a space in its name.
+    let outcome = match plugin.split_once(' ') {
+        Some((_, optimizer)) => of_optimizer(library, optimizer, check),
+        None => of_format(library, plugin, check),
     };
-    let Some(check) = altgrad_conformance::check(check) else {
-        return Verdict::Failed(format!("there is no check `{check}`"));
-    };
-    let subject = Subject::new(descriptor, plugin, move |config| library.format_object(&id, config));
-    match subject.and_then(|subject| (check.run)(&subject)) {
+    match outcome {
         Ok(altgrad_conformance::Verdict::Passed) => Verdict::Ok,
         Ok(altgrad_conformance::Verdict::Skipped(why)) => Verdict::Skipped(why),
         Err(fault) => Verdict::Failed(fault),
     }
+}
+
+fn of_optimizer(library: LoadedLibrary, id: &str, check: &str) -> Outcome {
+    let found = library.find(PluginKind::Optimizer, id).cloned();
+    let descriptor = found.ok_or_else(|| format!("the library has no optimizer `{id}`"))?;
+    let check =
+        altgrad_conformance::optimizer_check(check).ok_or_else(|| format!("there is no check `{check}`"))?;
+    let id = id.to_string();
+    (check.run)(&OptimizerSubject::new(descriptor, move |config| library.optimizer_object(&id, config))?)
+}
+
+fn of_format(library: LoadedLibrary, plugin: &str, check: &str) -> Outcome {
+    let id = plugin.split(':').next().unwrap_or(plugin).to_string();
+    let found = library.find(PluginKind::Format, &id).cloned();
+    let descriptor = found.ok_or_else(|| format!("the library has no format `{id}`"))?;
+    let check = altgrad_conformance::check(check).ok_or_else(|| format!("there is no check `{check}`"))?;
+    (check.run)(&Subject::new(descriptor, plugin, move |config| library.format_object(&id, config))?)
 }
 
 /// How a child ended.

@@ -1,12 +1,16 @@
 //! What a format says about itself: descriptor, options, description.
 
-use altgrad_plugin_api::{Config, ConfigValue, ErrorKind, OptionSpec, PluginKind};
+use altgrad_plugin_api::{Config, ConfigValue, Descriptor, ErrorKind, OptionSpec, PluginError, PluginKind};
 
 use crate::{Oracle, Outcome, Subject, Verdict, subject::said, subject_names};
 
 pub(crate) fn descriptor(subject: &Subject) -> Outcome {
-    let descriptor = subject.descriptor();
-    if descriptor.kind != PluginKind::Format {
+    described(subject.descriptor(), PluginKind::Format)
+}
+
+/// Whether a plugin of that kind describes itself well.
+pub(crate) fn described(descriptor: &Descriptor, kind: PluginKind) -> Outcome {
+    if descriptor.kind != kind {
         return Err(format!("it describes itself as {}", descriptor.kind));
     }
     let id = descriptor.id.as_str();
@@ -30,14 +34,21 @@ pub(crate) fn descriptor(subject: &Subject) -> Outcome {
 }
 
 pub(crate) fn options(subject: &Subject) -> Outcome {
-    let descriptor = subject.descriptor();
+    constructed(subject.descriptor(), |config| subject.make(config).map(drop))
+}
+
+/// Whether a constructor takes what its options allow, and survives what they do not.
+pub(crate) fn constructed(
+    descriptor: &Descriptor,
+    make: impl Fn(&Config) -> Result<(), PluginError>,
+) -> Outcome {
     for option in &descriptor.options {
         for value in allowed_values(option) {
             let config = Config::resolve(&descriptor.options, [(option.name.to_string(), value.clone())])
                 .map_err(|fault| {
                     format!("the declared value {value:?} of `{}` {}", fault.key, fault.message)
                 })?;
-            match subject.make(&config) {
+            match make(&config) {
                 Err(error) if error.kind != ErrorKind::CONFIG => {
                     return Err(format!("with `{}` = {value:?}: {}", option.name, said("new", &error)));
                 }
@@ -57,15 +68,19 @@ pub(crate) fn options(subject: &Subject) -> Outcome {
             let Ok(config) = Config::resolve(&declared, [(option.name.to_string(), value.clone())]) else {
                 continue;
             };
-            no_panic(subject, &config, &format!("`{}` = {value:?}", option.name))?;
+            no_panic(&make, &config, &format!("`{}` = {value:?}", option.name))?;
         }
     }
-    no_panic(subject, &Config::default(), "no option at all")?;
+    no_panic(&make, &Config::default(), "no option at all")?;
     Ok(Verdict::Passed)
 }
 
-fn no_panic(subject: &Subject, config: &Config, what: &str) -> Result<(), String> {
-    match subject.make(config) {
+fn no_panic(
+    make: impl Fn(&Config) -> Result<(), PluginError>,
+    config: &Config,
+    what: &str,
+) -> Result<(), String> {
+    match make(config) {
         Err(error) if error.kind == ErrorKind::PANIC => Err(format!("with {what}: {}", said("new", &error))),
         _ => Ok(()),
     }
