@@ -38,7 +38,7 @@
 //!
 //! Invariants: this crate depends on no tensor library; authors never name `abi_stable`; nothing that
 //! crosses is freed by the side that did not make it, except values that carry their own deallocator.
-//! Where to go next: [`abi`] for what crosses, [`mod@format`], [`mod@optimizer`], [`mod@sink`] for the contracts, [`kernel`]
+//! Where to go next: [`abi`] for what crosses, [`mod@format`], [`mod@optimizer`], [`mod@sink`] for the contracts, [`services`] for optimizers that multiply matrices, [`kernel`]
 //! for device kernels.
 
 #![deny(missing_docs)]
@@ -54,6 +54,7 @@ pub mod grid;
 pub mod kernel;
 pub mod optimizer;
 mod options;
+pub mod services;
 pub mod sink;
 mod tensor;
 pub mod values;
@@ -65,8 +66,9 @@ pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
     MergeRule, PartialSum, StatisticsWord, launch_scalars,
 };
-pub use optimizer::{Grid, Optimizer, ParamInfo, StateSpec, Step, StepScalars};
+pub use optimizer::{Grid, Optimizer, ParamInfo, Scope, StateSpec, Step, StepScalars};
 pub use options::{Config, ConfigEntry, ConfigValue, OptionFault, OptionSpec};
+pub use services::{Axes, MapOp, Matrix, ReduceOp, ServiceStep, Services, ZipOp};
 pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome, Sink};
 pub use tensor::{DType, DeviceRef, Element, TensorView, TensorViewMut};
 pub use values::ValueGrid;

@@ -8,7 +8,9 @@ use abi_stable::{
     std_types::{RSlice, RStr, RString},
 };
 
-use crate::{Config, DType, Descriptor, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError};
+use crate::{
+    Config, DType, Descriptor, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, ServiceStep,
+};
 
 /// What a parameter is.
 #[repr(C)]
@@ -67,12 +69,32 @@ pub struct Grid<'a> {
     pub scale: f32,
 }
 
-/// One parameter's update: everything the pass reads and writes.
+/// What an update of a parameter has to see of it.
+///
+/// A number, so that later versions can add to it; a host refuses what it does not know.
+#[repr(transparent)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope(
+    /// The number that crosses.
+    pub u32,
+);
+
+impl Scope {
+    /// All of it at once.
+    pub const WHOLE: Self = Self(0);
+    /// An element at a time: a step of any consecutive elements gives them the bits that a step of all gives. The host calls with
+    /// parts, several at once.
+    pub const ELEMENTS: Self = Self(1);
+    /// Norms, products of matrices: [`Optimizer::step_with_services`] is called.
+    pub const SERVICES: Self = Self(2);
+}
+
+/// One parameter's update, or that of some of its elements: everything the pass reads and writes.
 #[derive(Debug)]
 pub struct Step<'a> {
-    /// Which parameter.
+    /// Which parameter; its shape is the whole parameter's.
     pub info: ParamInfo<'a>,
-    /// `[n]` f32, updated in place.
+    /// `[n]` f32, updated in place: all elements, unless its [`Scope`] is [`Scope::ELEMENTS`].
     pub param: &'a mut [f32],
     /// `[n]` f32, already accumulated and clipped.
     pub grad: &'a [f32],
@@ -101,6 +123,12 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     /// The state buffers of one parameter. The same parameter always gets the same answer. `[main-thread]`
     fn states(&self, param: &ParamInfo<'_>) -> Vec<StateSpec>;
 
+    /// What updates of a parameter have to see. The same parameter always gets the same answer. `[main-thread]`
+    fn scope(&self, param: &ParamInfo<'_>) -> Scope {
+        let _ = param;
+        Scope::WHOLE
+    }
+
     /// Updates one parameter and its states in place. `[any-thread]`
     ///
     /// # Errors
@@ -114,5 +142,13 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
         let _ = (op, target);
         Ok(None)
+    }
+
+    /// Updates one parameter whose scope is [`Scope::SERVICES`]. `[main-thread]`
+    ///
+    /// # Errors
+    /// Why no update is possible; the host then stops the run.
+    fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
+        Err(PluginError::unsupported(format!("`{}` is not updated with services", step.info.name)))
     }
 }

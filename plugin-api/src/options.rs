@@ -289,13 +289,13 @@ impl Config {
         Ok(path)
     }
 
-    /// The value of a list-of-texts option.
+    /// The values of a text-list option.
     ///
     /// # Errors
     /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
-    pub fn text_list(&self, name: &str) -> Result<Vec<String>, PluginError> {
+    pub fn text_list(&self, name: &str) -> Result<&[RString], PluginError> {
         match self.get(name, "a list of strings")? {
-            ConfigValue::TextList(values) => Ok(values.iter().map(RString::to_string).collect()),
+            ConfigValue::TextList(values) => Ok(values),
             other => Err(wrong_type(name, "a list of strings", other)),
         }
     }

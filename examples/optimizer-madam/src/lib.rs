@@ -4,7 +4,7 @@
 //! changes its sign or leaves zero. Parameters of rank below 2 often start at zero, so they step additively, `w <- w - lr * g / rms(g)`.
 
 use altgrad_plugin_api::{
-    Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, StateSpec, Step,
+    Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec, Step,
 };
 
 /// The hyper-parameters.
@@ -49,6 +49,10 @@ impl Optimizer for Madam {
 
     fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
         vec![StateSpec::zeros("mean_square")]
+    }
+
+    fn scope(&self, _: &ParamInfo<'_>) -> Scope {
+        Scope::ELEMENTS
     }
 
     fn step(&self, step: Step<'_>) -> Result<(), PluginError> {

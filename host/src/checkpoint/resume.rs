@@ -236,7 +236,7 @@ fn load(checkpoint: &Checkpoint, plan: &mut Plan) -> Result<(), Diagnostic> {
     let sizes = specs.iter().zip(&states).map(|(spec, states)| 4 * spec.len() * states);
     let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), states.iter().sum()))?;
     let file = TensorFile::parse(&path, &bytes)?;
-    trainer.optimizer.restore(checkpoint.state.optimizer.updates, |id, state| {
+    trainer.optimizer.restore(checkpoint.state.optimizer.updates, &trainer.params, |id, state| {
         file.required(&state_key(&specs[id].name, state), &specs[id].shape)
     })?;
 

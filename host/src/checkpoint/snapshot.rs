@@ -50,10 +50,10 @@ impl Tensors {
             values: Values::Device(plan.trainer.params.values[id].clone()),
         });
         let states = specs().flat_map(|(id, spec)| {
-            optimizer.states(id).iter().map(|state| Entry {
+            optimizer.states(id).into_iter().map(|state| Entry {
                 name: state_key(&spec.name, &state.name),
                 shape: spec.shape.clone(),
-                values: Values::F32(state.values.clone()),
+                values: state.values,
             })
         });
         Self {

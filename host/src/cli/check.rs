@@ -1,9 +1,8 @@
 //! `plugins check`: whether a library does what plugins must, as its users would find out otherwise.
 //!
-//! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its formats
-//! in each variant and of each of its sinks are children of their own ([`child`]), so that what crashes, hangs, exits or
-//! prints is caught and named. The checks are those of `altgrad-conformance`; optimizers are only loaded, and said to be
-//! unchecked.
+//! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins (of
+//! formats, of each variant) are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught
+//! and named. The checks are those of `altgrad-conformance`.
 
 mod child;
 mod report;
@@ -14,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use altgrad_conformance::{checks, sinks};
+use altgrad_conformance::{Check, checks, optimizers, sinks};
 use altgrad_plugin_api::PluginKind;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -62,16 +61,32 @@ struct Contents {
     sha256: String,
     /// Names of its formats, variants included.
     formats: Vec<String>,
+    /// Names of its optimizers.
+    optimizers: Vec<String>,
     /// Names of its sinks.
     sinks: Vec<String>,
-    /// Plugins the suite does not cover: kind and name.
-    others: Vec<String>,
+}
+
+/// A kind, its plugins, and the name and sense of each check they are put through.
+type Suite<'a> = (PluginKind, &'a [String], Vec<(&'static str, &'static str)>);
+
+impl Contents {
+    fn suites(&self) -> [Suite<'_>; 3] {
+        fn said<S>(checks: &'static [Check<S>]) -> Vec<(&'static str, &'static str)> {
+            checks.iter().map(|check| (check.name, check.what)).collect()
+        }
+        [
+            (PluginKind::Format, &self.formats, said(checks())),
+            (PluginKind::Optimizer, &self.optimizers, said(optimizers::checks())),
+            (PluginKind::Sink, &self.sinks, said(sinks::checks())),
+        ]
+    }
 }
 
 /// One line of the report.
 #[derive(Debug, Serialize)]
 struct Line {
-    /// The format or sink as a run file names it; none for the library as a whole.
+    /// The format, optimizer or sink as a run file names it; none for the library as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<String>,
     check: &'static str,
@@ -101,11 +116,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
     let mut report = report::Report::new(args.json);
     if let Some(contents) = load(&args.path, timeout, &mut report)? {
         report.opens(&contents);
-        let formats = checks().iter().map(|check| (check.name, check.what)).collect::<Vec<_>>();
-        let sinks = sinks::checks().iter().map(|check| (check.name, check.what)).collect::<Vec<_>>();
-        let kinds =
-            [(PluginKind::Format, &contents.formats, formats), (PluginKind::Sink, &contents.sinks, sinks)];
-        for (kind, plugins, checks) in kinds {
+        for (kind, plugins, checks) in contents.suites() {
             for plugin in plugins {
                 for (check, what) in checks.iter().copied().filter(|(check, _)| args.runs(check)) {
                     let asked = Some(Asked { kind, plugin, check, set: &args.set, seed: args.seed });

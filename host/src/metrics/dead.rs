@@ -27,6 +27,12 @@ impl Dead {
         Self { window, params: vec![Default::default(); if window == 0 { 0 } else { params }] }
     }
 
+    /// Whether it ever counts.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        !self.params.is_empty()
+    }
+
     /// Takes in a parameter's gradient, which clipping multiplied by `clipped`; every step, in time order.
     pub fn see(&mut self, param: usize, grad: &[f32], clipped: f32) {
         let Some((steps, runs)) = self.params.get_mut(param) else { return };

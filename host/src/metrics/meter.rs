@@ -116,6 +116,12 @@ impl Meter {
         self.due.any()
     }
 
+    /// Whether every step's gradients are wanted.
+    #[must_use]
+    pub fn wants_gradients(&self) -> bool {
+        self.dead.counts()
+    }
+
     /// Takes in a parameter's gradient, as the optimizer gets it; every step.
     pub fn gradient(&mut self, param: usize, grad: &[f32]) {
         self.dead.see(param, grad, self.clipped);

@@ -14,6 +14,7 @@ pub mod quant;
 pub mod ranks;
 pub mod ruler;
 pub mod singular;
+pub mod spacings;
 pub mod spectrum;
 pub mod train;
 pub mod ulps;

@@ -84,6 +84,12 @@ impl Ruler {
         self.grid.spacing(self.stored(w)).log2() - f64::from(self.scale).log2()
     }
 
+    /// log2 of the scale: what turns log2 of weight units into log2 of stored ones.
+    #[must_use]
+    pub fn log2_scale(&self) -> f64 {
+        f64::from(self.scale).log2()
+    }
+
     /// The values of the format.
     #[must_use]
     pub fn grid(&self) -> &ValueGrid {

@@ -8,12 +8,14 @@
 use altgrad_plugin_api::ValueGrid;
 use rayon::prelude::*;
 
-use super::{Histogram, MetricName, MetricRecord, ruler::Ruler, updates::rounded};
+use super::{Histogram, MetricName, MetricRecord, ruler::Ruler, spacings::Spacings, updates::rounded};
 use crate::{model::Layout, quant::Quant};
 
 const STATISTICS: [&str; 3] =
     ["weights/grid_alignment", "weights/stiffness_mean", "weights/stiffness_grad_corr"];
 const HISTOGRAM: &str = "weights/hist";
+/// How many weights lie at which spacing.
+const SPACINGS: &str = "weights/spacing_hist";
 /// Bins of the histogram.
 const BINS: usize = 64;
 /// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
@@ -23,18 +25,20 @@ const PART: usize = 1 << 16;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Weights {
     histogram: Option<(Vec<f64>, Vec<u64>)>,
+    spacings: Option<(Vec<f64>, Vec<u64>)>,
     /// The values of [`STATISTICS`].
     statistics: [Option<f64>; 3],
 }
 
 /// Sums over elements.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Sums {
     count: f64,
     alignment: f64,
     stiffness: f64,
     /// Of pairs (log2 S, log2 |g|), from an origin: count, x, y, xx, yy, xy.
     pairs: [f64; 6],
+    spacings: Spacings,
 }
 
 impl Sums {
@@ -43,6 +47,7 @@ impl Sums {
         self.alignment += other.alignment;
         self.stiffness += other.stiffness;
         self.pairs.iter_mut().zip(other.pairs).for_each(|(own, other)| *own += other);
+        self.spacings.merge(&other.spacings);
         self
     }
 
@@ -73,7 +78,9 @@ impl Weights {
     #[must_use]
     pub fn of(weights: &[f32], grad: &[f32], ruler: Option<&Ruler>) -> Self {
         let histogram = histogram(weights);
-        Self { histogram, statistics: ruler.map_or([None; 3], |ruler| sums(weights, grad, ruler).values()) }
+        let Some(ruler) = ruler else { return Self { histogram, ..Self::default() } };
+        let sums = sums(weights, grad, ruler);
+        Self { histogram, spacings: sums.spacings.histogram(ruler.log2_scale()), statistics: sums.values() }
     }
 }
 
@@ -87,7 +94,9 @@ fn sums(weights: &[f32], grad: &[f32], ruler: &Ruler) -> Sums {
         for (&w, &g) in weights.iter().zip(grad) {
             sums.count += 1.0;
             sums.alignment += off_grid(ruler.grid(), bounds, ruler.stored(w));
-            sums.stiffness += ruler.log2_spacing(w);
+            let spacing = ruler.log2_spacing(w);
+            sums.stiffness += spacing;
+            sums.spacings.add(spacing + ruler.log2_scale());
             if let Some([x, y]) = logs(w, g) {
                 let [x, y] = [x - origin[0], y - origin[1]];
                 sums.pairs
@@ -131,7 +140,7 @@ pub fn names(layout: &Layout, quant: &Quant) -> Vec<MetricName> {
     STATISTICS.into_iter().flat_map(of).collect()
 }
 
-/// Records what was seen, one entry a parameter; histograms of all.
+/// Records what was seen, one entry a parameter; histograms of all, of spacings where there is a grid.
 pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &Quant, weights: &[Weights]) {
     for (column, statistic) in STATISTICS.into_iter().enumerate() {
         for (id, name) in rounded(layout, quant) {
@@ -140,8 +149,10 @@ pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &Quant, weights
         }
     }
     for (spec, weights) in layout.specs.iter().zip(weights) {
-        if let Some((edges, counts)) = weights.histogram.clone() {
-            record.histograms.push(Histogram { name: format!("{HISTOGRAM}/{}", spec.name), edges, counts });
+        for (name, histogram) in [(HISTOGRAM, &weights.histogram), (SPACINGS, &weights.spacings)] {
+            if let Some((edges, counts)) = histogram.clone() {
+                record.histograms.push(Histogram { name: format!("{name}/{}", spec.name), edges, counts });
+            }
         }
     }
 }
@@ -209,6 +220,28 @@ mod tests {
         let found = statistics(&weights, &vec![0.0; 5000], 3.0)[0].unwrap();
         assert!((found - expected).abs() < 1e-12, "{found}, {expected}");
         assert!((found - 0.25).abs() < 0.02, "weights that know nothing of the grid: {found}");
+    }
+
+    /// Counted from nothing but the format's values: the gap above each weight's magnitude.
+    #[test]
+    fn spacings_against_gaps_between_values() {
+        let grid = e4m3();
+        let mut values: Vec<f64> = (0..128).map(|code| f64::from(grid.decode(code))).collect();
+        values.retain(|value| value.is_finite());
+        let weights: Vec<f32> = (0..9000).map(|i| (i as f32 * 0.37).sin() * 2f32.powi(i % 19 - 12)).collect();
+        let scale = 3.0f32;
+        let (edges, counts) =
+            Weights::of(&weights, &vec![0.0; 9000], Some(&Ruler::new(grid, scale))).spacings.unwrap();
+        let mut expected = vec![0; counts.len()];
+        for w in weights {
+            let above = values.iter().position(|value| *value > f64::from((w * scale).abs())).unwrap();
+            let gap = ((values[above] - values[above - 1]) / f64::from(scale)).log2();
+            let bin = edges.windows(2).position(|edge| edge[0] < gap && gap < edge[1]).unwrap();
+            expected[bin] += 1;
+        }
+        assert_eq!(counts, expected);
+        assert_eq!((counts.len(), counts.iter().sum::<u64>()), (13, 9000));
+        assert!(Weights::of(&[1.0], &[0.0], None).spacings.is_none(), "no grid, no spacing");
     }
 
     #[test]

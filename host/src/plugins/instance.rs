@@ -6,11 +6,10 @@ use std::fmt;
 
 use altgrad_plugin_api::{
     Alert, Config, ConfigValue, Descriptor, ErrorKind, FormatSpec, OptionFault, ParamInfo, PluginError,
-    PluginKind, QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, StepScalars, TensorView,
-    TensorViewMut,
+    PluginKind, QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, TensorView, TensorViewMut,
     abi::{
-        FormatObject, OptimizerObject, SinkObject, StepCall,
-        abi_stable::std_types::{ROption, RResult, RSlice, RSliceMut, RVec},
+        FormatObject, OptimizerObject, SinkObject,
+        abi_stable::std_types::{RResult, RSlice, RSliceMut, RVec},
     },
     sink::{Histogram, Metric},
 };
@@ -59,14 +58,14 @@ impl Identity {
     }
 
     /// A failed call before the first step: a panic there refuses the plugin.
-    fn start_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
+    pub(super) fn start_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
         result.into_result().map_err(|error| {
             let fault = if error.kind == ErrorKind::PANIC { Fault::Plugin } else { Fault::Run };
             self.failure(fault, &error)
         })
     }
 
-    fn run_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
+    pub(super) fn run_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
         result.into_result().map_err(|error| self.failure(Fault::Run, &error))
     }
 
@@ -203,26 +202,7 @@ pub struct OptimizerPlugin {
     pub identity: Identity,
     /// Its hyper-parameters, defaults filled in.
     pub config: Config,
-    object: OptimizerObject,
-}
-
-/// One parameter's update, in plain slices. Shapes: all `[n]`.
-#[derive(Debug)]
-pub struct ParamUpdate<'a> {
-    /// Name of the parameter.
-    pub name: &'a str,
-    /// Its extents, outermost first.
-    pub shape: &'a [u64],
-    /// Updated in place.
-    pub param: &'a mut [f32],
-    /// Accumulated and clipped.
-    pub grad: &'a [f32],
-    /// Updated in place, in the order of [`OptimizerPlugin::states`].
-    pub states: Vec<&'a mut [f32]>,
-    /// Learning rate and update count.
-    pub scalars: StepScalars,
-    /// The parameter's grid and scale, if it is quantized.
-    pub grid: Option<(&'a FormatSpec, f32)>,
+    pub(super) object: OptimizerObject,
 }
 
 impl OptimizerPlugin {
@@ -247,29 +227,6 @@ impl OptimizerPlugin {
     pub fn states(&self, name: &str, shape: &[u64]) -> Result<Vec<StateSpec>, Diagnostic> {
         let info = ParamInfo { name: name.into(), shape: RSlice::from_slice(shape) };
         Ok(self.identity.start_failure(self.object.states(&info))?.into_vec())
-    }
-
-    /// Updates one parameter and its states.
-    ///
-    /// # Errors
-    /// [`Fault::Run`]: lengths differ, or the plugin failed.
-    pub fn step(&self, update: ParamUpdate<'_>) -> Result<(), Diagnostic> {
-        let fail = |error: PluginError| self.identity.failure(Fault::Run, &error);
-        let shape = update.shape;
-        let mut states = Vec::with_capacity(update.states.len());
-        for state in update.states {
-            states.push(TensorViewMut::new(state, shape).map_err(fail)?);
-        }
-        let call = StepCall {
-            info: ParamInfo { name: update.name.into(), shape: RSlice::from_slice(shape) },
-            param: TensorViewMut::new(update.param, shape).map_err(fail)?,
-            grad: TensorView::new(update.grad, shape).map_err(fail)?,
-            states: RSliceMut::from_mut_slice(&mut states),
-            scalars: update.scalars,
-            grid: ROption::from(update.grid.map(|(spec, _)| spec)),
-            grid_scale: update.grid.map_or(1.0, |(_, scale)| scale),
-        };
-        self.identity.run_failure(self.object.step(call))
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 use altgrad_plugin_api::{
     BuildInfo, Config, Descriptor, PluginError, PluginKind,
     abi::{
-        FormatObject, PluginModuleRef, SinkObject,
+        FormatObject, OptimizerObject, PluginModuleRef, SinkObject,
         abi_stable::{
             library::{LibHeader, LibraryError},
             std_types::{RResult, RVec},
@@ -95,6 +95,14 @@ impl LoadedLibrary {
     /// The plugin's own.
     pub fn sink_object(&self, id: &str, config: &Config) -> Result<SinkObject, PluginError> {
         (self.module.make_sink())(id.into(), config).into_result()
+    }
+
+    /// An optimizer of this library, as the object that crosses: for checks.
+    ///
+    /// # Errors
+    /// The plugin's own.
+    pub fn optimizer_object(&self, id: &str, config: &Config) -> Result<OptimizerObject, PluginError> {
+        (self.module.make_optimizer())(id.into(), config).into_result()
     }
 }
 

@@ -9,6 +9,7 @@ pub mod elf;
 pub mod instance;
 mod layout;
 pub mod library;
+pub mod optimizer;
 pub mod registry;
 
 pub use instance::{FormatPlugin, OptimizerPlugin, SinkPlugin};

@@ -1,7 +1,8 @@
 //! Training: the step loop and the phases it is made of.
 //!
-//! [`mod@run`] is the loop and [`mod@step`] a step, in time order; [`status`] says what a run came to; [`trainer`] computes losses, gradients and updates and
-//! decides nothing; [`reading`], [`schedule`], [`clip`] and [`update`] are the phases; [`outlets`] is where a run's rows and
+//! [`mod@run`] is the loop and [`mod@step`] a step, in time order; [`status`] says what a run came to; [`trainer`] computes
+//! losses, gradients and updates and decides nothing; [`reading`], [`schedule`], [`clip`] and [`update`] are the phases,
+//! `services` what optimizers may ask for; [`outlets`] is where a run's rows and
 //! events go. [`provenance`] finds where a step stopped being finite. [`replay`] drives the same trainer along a recorded
 //! trajectory, [`lockstep`] two runs beside each other.
 
@@ -14,6 +15,7 @@ pub mod reading;
 pub mod replay;
 pub mod run;
 pub mod schedule;
+mod services;
 mod state;
 pub mod status;
 pub mod step;

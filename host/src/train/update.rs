@@ -1,20 +1,20 @@
 //! The optimizer phase: hands every parameter, its gradient and its states to the plugin.
 //!
-//! States are host-owned buffers the plugin declared; the host stores them without knowing what they mean.
+//! States are host-owned buffers the plugin declared; the host stores them without knowing what they mean. Where a step goes an
+//! element at a time the plugin gets parts of a parameter on all threads, where it asks for services its tensors stay on the device.
 
 use std::sync::Arc;
 
-use altgrad_plugin_api::{DType, StepScalars};
+use altgrad_plugin_api::{DType, Scope, StepScalars};
 use burn::tensor::Tensor;
 
+use super::services::{self, DeviceStates};
 use crate::{
+    checkpoint::tensors::Values,
     diagnostic::Diagnostic,
     metrics::{meter::Meter, updates::Step},
     model::{Layout, Params, layout::ParamId, params},
-    plugins::{
-        OptimizerPlugin,
-        instance::{Identity, ParamUpdate},
-    },
+    plugins::{OptimizerPlugin, instance::Identity, optimizer::ParamUpdate},
     quant::{Quant, Seen},
 };
 
@@ -52,20 +52,27 @@ impl Groups {
     }
 }
 
-/// A state buffer of a parameter.
+/// A state of a parameter, as a checkpoint holds it.
 #[derive(Debug, Clone)]
 pub struct State {
     /// The plugin's name for it.
     pub name: String,
-    /// `[n]`; copied by the update if somebody else holds it.
-    pub values: Arc<Vec<f32>>,
+    /// `[n]`.
+    pub values: Values,
 }
 
 /// An optimizer and its states.
 pub struct OptimizerRun {
     groups: Groups,
-    /// `[parameter][state]`.
-    states: Vec<Vec<State>>,
+    /// What updates of each parameter have to see.
+    scopes: Vec<Scope>,
+    /// `[parameter][state]`: the plugin's names.
+    names: Vec<Vec<String>>,
+    /// `[parameter][state]`, `[n]` each, copied by the update if somebody else holds it; none of parameters that are
+    /// updated with services.
+    states: Vec<Vec<Arc<Vec<f32>>>>,
+    /// Of parameters that are updated with services.
+    on_device: Vec<Option<DeviceStates>>,
     /// Updates done.
     updates: u64,
 }
@@ -76,11 +83,14 @@ impl OptimizerRun {
     /// # Errors
     /// The plugin failed, or wants a state of a type the host does not have.
     pub fn new(groups: Groups, layout: &Layout) -> Result<Self, Diagnostic> {
-        let mut states = Vec::with_capacity(layout.specs.len());
+        let (mut scopes, mut names) = (Vec::new(), Vec::new());
+        let (mut states, mut on_device) = (Vec::new(), Vec::new());
         for (id, spec) in layout.specs.iter().enumerate() {
             let (plugin, _) = groups.of(id);
+            let shape = extents(&spec.shape);
+            let (scope, wanted) = (plugin.scope(&spec.name, &shape)?, plugin.states(&spec.name, &shape)?);
             let mut buffers = Vec::new();
-            for state in plugin.states(&spec.name, &extents(&spec.shape))? {
+            for state in &wanted {
                 if state.dtype != DType::F32 {
                     let message = format!(
                         "optimizer `{}` wants state `{}` not in f32",
@@ -88,12 +98,16 @@ impl OptimizerRun {
                     );
                     return Err(Diagnostic::plugin(message).at(&plugin.identity.library));
                 }
-                let values = Arc::new(vec![state.initial as f32; spec.len()]);
-                buffers.push(State { name: state.name.to_string(), values });
+                if scope != Scope::SERVICES {
+                    buffers.push(Arc::new(vec![state.initial as f32; spec.len()]));
+                }
             }
             states.push(buffers);
+            on_device.push((scope == Scope::SERVICES).then(|| DeviceStates::new(&wanted, &shape)));
+            names.push(wanted.iter().map(|state| state.name.to_string()).collect());
+            scopes.push(scope);
         }
-        Ok(Self { groups, states, updates: 0 })
+        Ok(Self { groups, scopes, names, states, on_device, updates: 0 })
     }
 
     /// What it is called and where it comes from.
@@ -108,24 +122,32 @@ impl OptimizerRun {
         self.updates
     }
 
-    /// The state buffers of a parameter.
+    /// The states of a parameter.
     #[must_use]
-    pub fn states(&self, id: ParamId) -> &[State] {
-        &self.states[id]
+    pub fn states(&self, id: ParamId) -> Vec<State> {
+        let values = match &self.on_device[id] {
+            Some(states) => states.values(),
+            None => self.states[id].iter().cloned().map(Values::F32).collect(),
+        };
+        self.names[id].iter().cloned().zip(values).map(|(name, values)| State { name, values }).collect()
     }
 
-    /// Goes on after `updates` updates; `read` gives the elements of a parameter's state by number and name.
+    /// Goes on after `updates` updates of these parameters; `read` gives the elements of a parameter's state by number
+    /// and name.
     ///
     /// # Errors
     /// Those of `read`.
     pub fn restore(
         &mut self,
         updates: u64,
+        params: &Params,
         mut read: impl FnMut(ParamId, &str) -> Result<Vec<f32>, Diagnostic>,
     ) -> Result<(), Diagnostic> {
-        for (id, states) in self.states.iter_mut().enumerate() {
-            for state in states {
-                state.values = Arc::new(read(id, &state.name)?);
+        for (id, names) in self.names.iter().enumerate() {
+            let values: Vec<_> = names.iter().map(|name| read(id, name)).collect::<Result<_, _>>()?;
+            match &mut self.on_device[id] {
+                Some(states) => states.restore(values, &params.values[id].device()),
+                None => self.states[id] = values.into_iter().map(Arc::new).collect(),
             }
         }
         self.updates = updates;
@@ -156,23 +178,32 @@ impl OptimizerRun {
             let device = params.values[id].device();
             // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
             let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
-            let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
+            let (name, shape, stored) = (&spec.name, &extents(&spec.shape), stored[id]);
+            let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
+            let (value, grad, before, result) = if let Some(states) = &mut self.on_device[id] {
+                // Nothing moves unless it is measured.
+                let measured = meter.wants_weights() || meter.wants_gradients();
+                let seen = if measured { params::read_f32(grad.clone())? } else { Vec::new() };
+                let before = meter.wants_weights().then(|| params::read_f32(value.clone())).transpose()?;
+                let update = services::Update { name, shape, value, grad, scalars, stored };
+                let (value, result) = states.step(plugin, update);
+                (value, seen, before, result)
+            } else {
+                let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
+                let before = meter.wants_weights().then(|| param.clone());
+                let update = ParamUpdate {
+                    name,
+                    shape,
+                    param: &mut param,
+                    grad: &grad,
+                    states: states.iter_mut().map(|state| Arc::make_mut(state).as_mut_slice()).collect(),
+                    scalars,
+                    grid: stored.map(|(format, scale)| (&format.spec, scale)),
+                };
+                let result = plugin.step(self.scopes[id], update);
+                (params::flat(param, &device), grad, before, result)
+            };
             meter.gradient(id, &grad);
-            let before = meter.wants_weights().then(|| param.clone());
-            let stored = stored[id];
-            let result = plugin.step(ParamUpdate {
-                name: &spec.name,
-                shape: &extents(&spec.shape),
-                param: &mut param,
-                grad: &grad,
-                states: states
-                    .iter_mut()
-                    .map(|state| Arc::make_mut(&mut state.values).as_mut_slice())
-                    .collect(),
-                scalars: StepScalars { lr: lr * lr_scale, update: self.updates },
-                grid: stored.map(|(format, scale)| (&format.spec, scale)),
-            });
-            let value = params::flat(param, &device);
             let mut value = settle(quant, id, &spec.shape, value, quant.step() + 1);
             if let Some(before) = before {
                 let after = params::read_f32(value)?;

@@ -9,14 +9,14 @@ use abi_stable::{
 };
 
 use super::{
-    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, SinkAbi,
-    SinkAbi_TO, SinkObject, StepCall,
+    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, ServiceCall,
+    SinkAbi, SinkAbi_TO, SinkObject, StepCall,
     guard::{Guarded, catch},
 };
 use crate::{
     Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Metric,
-    Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Sink, StateSpec, Step,
-    TensorView, TensorViewMut,
+    Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Scope, ServiceStep,
+    Services, Sink, StateSpec, Step, TensorView, TensorViewMut,
 };
 
 /// Makes a format instance behind its guard.
@@ -133,6 +133,27 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError> {
         self.call("kernel", |optimizer| Ok(optimizer.kernel(op, target)?.into())).into()
+    }
+
+    fn scope(&self, param: &ParamInfo<'_>) -> RResult<Scope, PluginError> {
+        self.call("scope", |optimizer| Ok(optimizer.scope(param))).into()
+    }
+
+    fn step_with_services(&self, call: ServiceCall<'_>) -> RResult<(), PluginError> {
+        self.call("step_with_services", |optimizer| {
+            let services = Services::new(call.services);
+            let given = |handle: u64| services.given(handle);
+            optimizer.step_with_services(ServiceStep {
+                info: call.info,
+                services,
+                param: given(call.param)?,
+                grad: given(call.grad)?,
+                states: call.states.iter().map(|&state| given(state)).collect::<Result<_, _>>()?,
+                scalars: call.scalars,
+                grid: call.grid.into_option().map(|spec| Grid { spec, scale: call.grid_scale }),
+            })
+        })
+        .into()
     }
 }
 

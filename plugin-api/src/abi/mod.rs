@@ -22,8 +22,8 @@ use abi_stable::{
 pub use abi_stable;
 pub(crate) use guard::install_panic_recorder;
 pub use objects::{
-    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, SinkAbi,
-    SinkAbi_TO, SinkObject, StepCall,
+    FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, ServiceCall,
+    ServicesAbi, ServicesAbi_TO, ServicesObject, SinkAbi, SinkAbi_TO, SinkObject, StepCall,
 };
 
 use crate::{BuildInfo, Config, Descriptor, PluginError};

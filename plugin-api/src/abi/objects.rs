@@ -1,4 +1,4 @@
-//! The object interfaces: one a plugin kind, as narrow as the calls need.
+//! The object interfaces: one a plugin kind, and the host's services for optimizers; as narrow as the calls need.
 //!
 //! Methods mirror [`Format`](crate::Format), [`Optimizer`](crate::Optimizer) and [`Sink`](crate::Sink); contracts stand
 //! there. Threads and errors are theirs; views are borrowed for the call.
@@ -12,8 +12,9 @@ use abi_stable::{
 };
 
 use crate::{
-    Alert, FormatSpec, Histogram, KernelOp, KernelTarget, KernelText, Metric, ParamInfo, PluginError,
-    QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, StepScalars, TensorView, TensorViewMut,
+    Alert, Axes, FormatSpec, Histogram, KernelOp, KernelTarget, KernelText, MapOp, Metric, ParamInfo,
+    PluginError, QuantParams, QuantStats, ReduceOp, RunInfo, RunOutcome, Scope, StateSpec, StepScalars,
+    TensorView, TensorViewMut, ZipOp,
 };
 
 /// One parameter's update as it crosses.
@@ -28,6 +29,28 @@ pub struct StepCall<'a> {
     pub grad: TensorView<'a>,
     /// `[n]` each, in the order of `states()`, updated in place.
     pub states: RSliceMut<'a, TensorViewMut<'a>>,
+    /// Learning rate and update count.
+    pub scalars: StepScalars,
+    /// The parameter's grid, if it is quantized.
+    pub grid: ROption<&'a FormatSpec>,
+    /// stored = grid_scale * value; 1 without a grid.
+    pub grid_scale: f32,
+}
+
+/// One parameter's update by services as it crosses.
+#[repr(C)]
+#[derive(StableAbi)]
+pub struct ServiceCall<'a> {
+    /// Which parameter.
+    pub info: ParamInfo<'a>,
+    /// What computes, and knows the handles below; the host's.
+    pub services: &'a ServicesObject,
+    /// The parameter's handle.
+    pub param: u64,
+    /// The gradient's.
+    pub grad: u64,
+    /// The states', in the order of `states()`.
+    pub states: RSlice<'a, u64>,
     /// Learning rate and update count.
     pub scalars: StepScalars,
     /// The parameter's grid, if it is quantized.
@@ -63,6 +86,36 @@ pub trait OptimizerAbi: Send + Sync {
     fn step(&self, call: StepCall<'_>) -> RResult<(), PluginError>;
     #[sabi(last_prefix_field)]
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError>;
+    /// Libraries built before there was this method want whole parameters.
+    fn scope(&self, param: &ParamInfo<'_>) -> RResult<Scope, PluginError> {
+        let _ = param;
+        RResult::ROk(Scope::WHOLE)
+    }
+    /// Not called of libraries built before there was this method.
+    fn step_with_services(&self, call: ServiceCall<'_>) -> RResult<(), PluginError> {
+        let _ = call;
+        RResult::RErr(PluginError::unsupported("the optimizer knows no services"))
+    }
+}
+
+/// Tensors the plugin computes with: handles, `[rows, columns]` f32 each. No handle is ever used twice; one that is unknown, freed
+/// or of another call is an error. What a call made and did not free, the host frees with the call.
+#[sabi_trait]
+pub trait ServicesAbi: Send + Sync {
+    fn shape(&self, x: u64) -> RResult<[u64; 2], PluginError>;
+    fn full(&self, rows: u64, columns: u64, value: f32) -> RResult<u64, PluginError>;
+    fn matmul(&self, a: u64, a_transposed: bool, b: u64, b_transposed: bool) -> RResult<u64, PluginError>;
+    fn map(&self, op: MapOp, x: u64) -> RResult<u64, PluginError>;
+    fn affine(&self, x: u64, factor: f32, term: f32) -> RResult<u64, PluginError>;
+    fn zip(&self, op: ZipOp, x: u64, y: u64) -> RResult<u64, PluginError>;
+    fn blend(&self, x: u64, a: f32, y: u64, b: f32) -> RResult<u64, PluginError>;
+    fn reduce(&self, op: ReduceOp, axes: Axes, x: u64) -> RResult<u64, PluginError>;
+    fn transpose(&self, x: u64) -> RResult<u64, PluginError>;
+    fn reshape(&self, x: u64, rows: u64, columns: u64) -> RResult<u64, PluginError>;
+    fn assign(&self, target: u64, from: u64) -> RResult<(), PluginError>;
+    fn read(&self, x: u64) -> RResult<f32, PluginError>;
+    #[sabi(last_prefix_field)]
+    fn free(&self, x: u64) -> RResult<(), PluginError>;
 }
 
 #[sabi_trait]
@@ -81,5 +134,7 @@ pub trait SinkAbi: Send {
 pub type FormatObject = FormatAbi_TO<'static, RBox<()>>;
 /// An instance of an optimizer, owned by the host.
 pub type OptimizerObject = OptimizerAbi_TO<'static, RBox<()>>;
+/// The services of one update, owned by the host.
+pub type ServicesObject = ServicesAbi_TO<'static, RBox<()>>;
 /// An instance of a sink, owned by the host.
 pub type SinkObject = SinkAbi_TO<'static, RBox<()>>;

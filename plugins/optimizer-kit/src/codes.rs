@@ -104,6 +104,8 @@ impl Geometry for Codes {
 }
 
 impl Chart for Codes {
+    const LONG: bool = true;
+
     #[inline(always)]
     fn ends(&self) -> (f32, f32) {
         (-self.max, self.max)

@@ -8,33 +8,47 @@ const LIMIT: f32 = 87.0;
 const LN2_HIGH: f32 = 0.693_359_4;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 
-/// `p` and `r` with `e^x = p * (1 + r)`, p a power of two and r between -0.3 and 0.42, exact to a few units in the last
-/// place. |x| is [`LIMIT`] at most; NaN has r = NaN.
+/// `n` and `t` with `x = n ln 2 + t`, |t| at most half of `ln 2`: 2^n as bits can be added to, and its exponent. |x| is
+/// [`LIMIT`] at most; of NaN, t is NaN.
 #[inline(always)]
-fn parts(x: f32) -> (f32, f32) {
+fn reduced(x: f32) -> (i32, f32) {
     let (n, integer) = round(x * std::f32::consts::LOG2_E);
-    let t = (x - n * LN2_HIGH) - n * LN2_LOW;
-    // Taylor's series of e^t - 1: the first term left out is below 2e-8 of the sum. In pairs, which do not wait for each other.
-    let [second, fourth, sixth] =
-        [[1.0 / 2.0, 1.0 / 6.0], [1.0 / 24.0, 1.0 / 120.0], [1.0 / 720.0, 1.0 / 5040.0]]
-            .map(|[a, b]| a + t * b);
+    (integer, (x - n * LN2_HIGH) - n * LN2_LOW)
+}
+
+/// `2^n`, -126 <= n <= 127.
+#[inline(always)]
+fn power(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) as u32) << 23)
+}
+
+/// `cosh t - 1` and `sinh t` for |t| <= 0.35 by Taylor's series: the first terms left out are below 1e-8 of the sums.
+#[inline(always)]
+fn even_and_odd(t: f32) -> (f32, f32) {
     let square = t * t;
-    let r = t + square * (second + square * (fourth + square * sixth));
-    (f32::from_bits((integer.wrapping_add(127) as u32) << 23), r)
+    let even = square * (1.0 / 2.0 + square * (1.0 / 24.0 + square * (1.0 / 720.0)));
+    let odd = square * (1.0 / 6.0 + square * (1.0 / 120.0 + square * (1.0 / 5040.0)));
+    (even, t + t * odd)
 }
 
 /// `e^x`; exactly 1 at 0. Beyond 87, as at 87.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
-    let (power, r) = parts(x.clamp(-LIMIT, LIMIT));
-    power + power * r
+    let (n, t) = reduced(x.clamp(-LIMIT, LIMIT));
+    let (even, odd) = even_and_odd(t);
+    let power = power(n);
+    power + power * (odd + even)
 }
 
-/// `e^x` and `e^x - 1`; near 0 the latter is as exact as x. |x| is 87 at most.
+/// `e^x` and `sinh x`; near 0 the latter is as exact as x. |x| is 87 at most.
 #[inline(always)]
-pub(crate) fn exp_and_exp_m1(x: f32) -> (f32, f32) {
-    let (power, r) = parts(x);
-    (power + power * r, power * r + (power - 1.0))
+pub(crate) fn exp_and_sinh(x: f32) -> (f32, f32) {
+    let (n, t) = reduced(x);
+    let (even, odd) = even_and_odd(t);
+    let (up, down) = (power(n), power(-n));
+    // sinh(n ln 2) cosh t + cosh(n ln 2) sinh t: the first is exactly zero for n = 0.
+    let (sinh, cosh) = (0.5 * (up - down), 0.5 * (up + down));
+    (up + up * (odd + even), (sinh + sinh * even) + cosh * odd)
 }
 
 #[cfg(test)]
@@ -46,12 +60,13 @@ mod tests {
         for i in -86_999..=86_999 {
             let x = i as f32 * 1e-3;
             let wide = f64::from(x);
-            let (exp, exp_m1) = exp_and_exp_m1(x);
+            let (exp, sinh) = exp_and_sinh(x);
+            assert_eq!(exp, super::exp(x));
             assert!((f64::from(exp) / wide.exp() - 1.0).abs() < 3e-7, "e^{x}");
-            assert!((f64::from(exp_m1) - wide.exp_m1()).abs() <= 3e-7 * wide.exp_m1().abs(), "e^{x} - 1");
+            assert!((f64::from(sinh) - wide.sinh()).abs() <= 3e-7 * wide.sinh().abs(), "sinh {x}");
         }
-        assert_eq!((exp(0.0), exp_and_exp_m1(0.0)), (1.0, (1.0, 0.0)));
-        assert_eq!(exp_and_exp_m1(1e-20).1, 1e-20);
-        assert!(exp(f32::NAN).is_nan() && exp_and_exp_m1(f32::NAN).1.is_nan());
+        assert_eq!((exp(0.0), exp_and_sinh(0.0)), (1.0, (1.0, 0.0)));
+        assert_eq!(exp_and_sinh(1e-20).1, 1e-20);
+        assert!(exp(f32::NAN).is_nan() && exp_and_sinh(f32::NAN).1.is_nan());
     }
 }

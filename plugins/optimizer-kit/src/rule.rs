@@ -5,10 +5,14 @@
 
 use crate::{Moments, exp::exp, simd};
 
-/// One element's update.
+/// One element's update, in two halves: how long a step is, and where it leads. A NaN in any input becomes a NaN in the weight.
 pub trait Rule {
-    /// The new weight; the moments change in place. A NaN in any input becomes a NaN in the weight.
-    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32;
+    /// Whether both halves are long chains of operations that wait for each other: they then run in loops of their own.
+    const LONG: bool = false;
+    /// The step of a weight, in the rule's own unit; the moments change in place.
+    fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32;
+    /// The new weight; where it cannot go on, the momentum `m` changes in place.
+    fn land(&self, w: f32, step: f32, m: &mut f32) -> f32;
 }
 
 /// The spacing of a set of values. Arguments are in stored units.
@@ -21,6 +25,8 @@ pub trait Geometry {
 
 /// A way to go along a grid, counting codes.
 pub trait Chart: Geometry {
+    /// Whether [`Self::moved`] is a long chain of operations that wait for each other.
+    const LONG: bool = false;
     /// Smallest and largest value.
     fn ends(&self) -> (f32, f32);
     /// The value `codes` codes above `x` (below, if negative), but never beyond the ends.
@@ -96,8 +102,12 @@ pub struct Plain {
 
 impl Rule for Plain {
     #[inline(always)]
-    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
-        self.keep * w - self.moments.step(g, m, v)
+    fn step(&self, _: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+        self.moments.step(g, m, v)
+    }
+    #[inline(always)]
+    fn land(&self, w: f32, step: f32, _: &mut f32) -> f32 {
+        self.keep * w - step
     }
 }
 
@@ -114,8 +124,12 @@ pub struct ScaledStep<F> {
 
 impl<F: Factor> Rule for ScaledStep<F> {
     #[inline(always)]
-    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
-        self.keep * w - self.factor.at(w) * self.moments.step(g, m, v)
+    fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+        self.factor.at(w) * self.moments.step(g, m, v)
+    }
+    #[inline(always)]
+    fn land(&self, w: f32, step: f32, _: &mut f32) -> f32 {
+        self.keep * w - step
     }
 }
 
@@ -132,8 +146,12 @@ pub struct ScaledGradient<F> {
 
 impl<F: Factor> Rule for ScaledGradient<F> {
     #[inline(always)]
-    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
-        self.keep * w - self.moments.step(self.factor.at(w) * g, m, v)
+    fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+        self.moments.step(self.factor.at(w) * g, m, v)
+    }
+    #[inline(always)]
+    fn land(&self, w: f32, step: f32, _: &mut f32) -> f32 {
+        self.keep * w - step
     }
 }
 
@@ -155,12 +173,18 @@ pub struct OnChart<C> {
 }
 
 impl<C: Chart> Rule for OnChart<C> {
+    const LONG: bool = C::LONG;
+
     #[inline(always)]
-    fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+    fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
+        let from = self.scale * (self.keep * w);
+        let spacing = self.chart.spacing(from) * self.inv_scale;
+        -self.moments.step(spacing * g, m, v)
+    }
+    #[inline(always)]
+    fn land(&self, w: f32, codes: f32, m: &mut f32) -> f32 {
         let kept = self.keep * w;
         let from = self.scale * kept;
-        let spacing = self.chart.spacing(from) * self.inv_scale;
-        let codes = -self.moments.step(spacing * g, m, v);
         let to = self.chart.moved(from, codes);
         let (low, high) = self.chart.ends();
         let stuck = (to >= high && codes > 0.0) || (to <= low && codes < 0.0);

@@ -16,9 +16,35 @@ use crate::{
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
 pub(crate) fn update<R: Rule>(rule: &R, buffers: Buffers<'_>) {
+    if R::LONG { in_halves(rule, buffers) } else { at_once(rule, buffers) }
+}
+
+#[inline(always)]
+fn at_once<R: Rule>(rule: &R, buffers: Buffers<'_>) {
     let Buffers { param, grad, exp_avg, exp_avg_sq } = buffers;
     for (((w, &g), m), v) in param.iter_mut().zip(grad).zip(exp_avg).zip(exp_avg_sq) {
-        *w = rule.apply(*w, g, m, v);
+        let step = rule.step(*w, g, m, v);
+        *w = rule.land(*w, step, m);
+    }
+}
+
+/// Elements that stay in the first-level cache between the two halves of their update.
+const PIECE: usize = 512;
+
+/// A CPU looks ahead a fixed number of operations: it has more elements under way at once where chains are short.
+#[inline(always)]
+fn in_halves<R: Rule>(rule: &R, buffers: Buffers<'_>) {
+    let mut steps = [0f32; PIECE];
+    let weights = buffers.param.chunks_mut(PIECE).zip(buffers.grad.chunks(PIECE));
+    let moments = buffers.exp_avg.chunks_mut(PIECE).zip(buffers.exp_avg_sq.chunks_mut(PIECE));
+    for ((param, grad), (exp_avg, exp_avg_sq)) in weights.zip(moments) {
+        let moments = exp_avg.iter_mut().zip(exp_avg_sq);
+        for (((step, &w), &g), (m, v)) in steps.iter_mut().zip(&*param).zip(grad).zip(moments) {
+            *step = rule.step(w, g, m, v);
+        }
+        for ((w, &step), m) in param.iter_mut().zip(&steps).zip(exp_avg) {
+            *w = rule.land(*w, step, m);
+        }
     }
 }
 
@@ -85,7 +111,9 @@ mod tests {
         for i in 0..COUNT {
             let at = std::hint::black_box(i);
             let (w, g) = (buffers.param[at], buffers.grad[at]);
-            buffers.param[at] = rule.apply(w, g, &mut buffers.exp_avg[at], &mut buffers.exp_avg_sq[at]);
+            let (m, v) = (&mut buffers.exp_avg[at], &mut buffers.exp_avg_sq[at]);
+            let step = rule.step(w, g, m, v);
+            buffers.param[at] = rule.land(w, step, m);
         }
     }
 

@@ -1,7 +1,8 @@
 //! The asinh chart: a code coordinate that is smooth through zero and at binade edges.
 //!
 //! `u = (2^M / ln 2) * asinh(x / b)` with `b = 2^emin / ln 2`, so `S = (ln 2 / 2^M) * sqrt(x^2 + b^2)`. A step goes 62 binades at most. No asinh is computed: from
-//! `sinh(a + d) = sinh(a) * e^d + sinh(d) / (sinh(a) + cosh(a))`, a step needs `e^d` only. Only minifloats have one.
+//! `sinh(a + d) = sinh(a) * e^d + sinh(d) / (sinh(a) + cosh(a))`, a step needs `e^d` and `sinh d` only,
+//! and nothing cancels when it leads inward, as it would in the theorem of addition. Only minifloats have one.
 
 use std::f32::consts::LN_2;
 
@@ -9,7 +10,7 @@ use altgrad_plugin_api::grid::MinifloatGrid;
 
 use crate::{
     codes::{SIGN, exp2i},
-    exp::exp_and_exp_m1,
+    exp::exp_and_sinh,
     rule::{Chart, Geometry},
 };
 
@@ -22,8 +23,8 @@ pub struct Smooth {
     /// What values are multiplied by so that their squares fit in f32: a power of two; and its inverse.
     shift: f32,
     unshift: f32,
-    /// b, shifted.
-    b: f32,
+    /// b^2, shifted twice.
+    b_squared: f32,
     /// `ln 2 / 2^M`.
     share: f32,
     /// Largest finite value.
@@ -39,10 +40,11 @@ impl Smooth {
         // 2^63 is the largest power of two whose square, and twice it, are numbers.
         let exponent = 63 - f64::from(max).log2().ceil() as i32;
         let shifted = emin + exponent;
+        let b = exp2i(shifted.max(-63)) / LN_2;
         (shifted >= -63 && exponent.abs() < 126).then(|| Self {
             shift: exp2i(exponent),
             unshift: exp2i(-exponent),
-            b: exp2i(shifted) / LN_2,
+            b_squared: b * b,
             share: LN_2 * exp2i(-m),
             max,
         })
@@ -51,7 +53,7 @@ impl Smooth {
     /// `sqrt(x^2 + b^2)`, shifted as its argument.
     #[inline(always)]
     fn radius(&self, shifted: f32) -> f32 {
-        (shifted * shifted + self.b * self.b).sqrt()
+        (shifted * shifted + self.b_squared).sqrt()
     }
 }
 
@@ -68,6 +70,8 @@ impl Geometry for Smooth {
 }
 
 impl Chart for Smooth {
+    const LONG: bool = true;
+
     #[inline(always)]
     fn ends(&self) -> (f32, f32) {
         (-self.max, self.max)
@@ -79,10 +83,8 @@ impl Chart for Smooth {
         let shifted = x * self.shift;
         let (magnitude, radius) = (shifted.abs(), self.radius(shifted));
         let outward = f32::from_bits(codes.to_bits() ^ sign);
-        let (exp, exp_m1) = exp_and_exp_m1((self.share * outward).clamp(-LIMIT, LIMIT));
-        // sinh d = (e^d - 1) (e^d + 1) / (2 e^d), with one division for both.
-        let sinh = (0.5 * exp_m1 * (exp + 1.0)) * (self.b * self.b) / (exp * (magnitude + radius));
-        let to = (magnitude * exp + sinh) * self.unshift;
+        let (exp, sinh) = exp_and_sinh((self.share * outward).clamp(-LIMIT, LIMIT));
+        let to = (magnitude * exp + sinh * (self.b_squared / (magnitude + radius))) * self.unshift;
         f32::from_bits(to.to_bits() ^ sign).clamp(-self.max, self.max)
     }
 }

@@ -52,15 +52,34 @@ impl Param {
         update: u64,
         grad: &[f32],
     ) -> Result<(), PluginError> {
+        self.step_in_parts(optimizer, lr, update, grad, usize::MAX)
+    }
+
+    /// One update, `part` elements a call. With [`Scope::ELEMENTS`](altgrad_plugin_api::Scope::ELEMENTS) that makes no difference.
+    ///
+    /// # Errors
+    /// The optimizer's.
+    pub fn step_in_parts<O: Optimizer>(
+        &mut self,
+        optimizer: &O,
+        lr: f64,
+        update: u64,
+        grad: &[f32],
+        part: usize,
+    ) -> Result<(), PluginError> {
         let info = ParamInfo { name: "w".into(), shape: self.shape.as_slice().into() };
         if self.states.is_empty() {
             let buffer = |spec: &StateSpec| vec![spec.initial as f32; self.w.len()];
             self.states = optimizer.states(&info).iter().map(buffer).collect();
         }
-        let mut states: Vec<&mut [f32]> = self.states.iter_mut().map(Vec::as_mut_slice).collect();
         let grid = self.grid.as_ref().map(|(spec, scale)| Grid { spec, scale: *scale });
         let scalars = StepScalars { lr, update };
-        optimizer.step(Step { info, param: &mut self.w, grad, states: &mut states, scalars, grid })
+        let mut states: Vec<_> = self.states.iter_mut().map(|state| state.chunks_mut(part)).collect();
+        for (param, grad) in self.w.chunks_mut(part).zip(grad.chunks(part)) {
+            let mut states: Vec<&mut [f32]> = states.iter_mut().filter_map(Iterator::next).collect();
+            optimizer.step(Step { info, param, grad, states: &mut states, scalars, grid })?;
+        }
+        Ok(())
     }
 }
 

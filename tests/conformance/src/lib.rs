@@ -1,4 +1,4 @@
-//! Suites that any number-format plugin and any sink can be put through, with one line.
+//! Suites that any number-format plugin, any optimizer and any sink can be put through.
 //!
 //! In a plugin crate's own tests:
 //!
@@ -24,7 +24,8 @@
 //! That makes one `#[test]` a [`Check`], each of which goes through all variants of the format.
 //! `altgrad-host plugins check PATH` runs the same checks on a library, each in a process of its own.
 //!
-//! [`sinks`] is the suite of sinks, `altgrad_conformance::sink_suite!(MySink)`; the rest is about formats.
+//! [`sinks`] is the suite of sinks, `altgrad_conformance::sink_suite!(MySink)`, [`optimizers`] that of optimizers; the rest
+//! is about formats.
 //!
 //! What is right is decided here, by a slow definition in exact arithmetic ([`Oracle`]) that shares no code with any
 //! format; it knows of a format only what its [`FormatSpec`](altgrad_plugin_api::FormatSpec) says. A check calls
@@ -37,6 +38,7 @@
 mod checks;
 mod compare;
 mod inputs;
+pub mod optimizers;
 mod oracle;
 pub mod sinks;
 mod subject;

@@ -45,10 +45,15 @@ fn the_smallest_complete_format_passes_and_its_missing_modes_are_named() {
 }
 
 #[test]
-fn optimizers_are_said_to_be_unchecked() {
-    let outcome = check(&plugin("adamw.so"), &[], "");
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(outcome.stdout.contains("optimizer adamw: not checked"), "{}", outcome.stdout);
+fn optimizers_pass_their_suite() {
+    let staged = ["adamw.so", "stiffness-adamw.so", "fp8-manifold.so"].map(plugin);
+    let examples = ["sgd", "madam", "muon"].map(|name| built(&format!("libaltgrad_example_{name}.so")));
+    for library in staged.iter().chain(&examples) {
+        let outcome = check(library, &[], "");
+        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+        let [passed, failed, _] = counts(&outcome);
+        assert!(passed >= 10 && failed == 0, "{}", outcome.stdout);
+    }
 }
 
 #[test]
@@ -85,6 +90,17 @@ fn a_sink_that_misbehaves_is_named() {
         let line = outcome.stdout.lines().find(|line| line.contains(name)).unwrap_or_default();
         assert!(line.contains("FAILED: ") && line.contains(message), "{misbehave}: {line}");
     }
+}
+
+/// A panic in a step is the instance's fault, and named.
+#[test]
+fn an_optimizer_that_panics_is_named() {
+    let path = built("libaltgrad_fixture_panicker.so").display().to_string();
+    let args = ["plugins", "check", path.as_str(), "--only", "finite"];
+    let outcome = Bench::new().host_with(&args, &[("ALTGRAD_PANIC_IN", "optimizer.step")]);
+    assert_eq!(outcome.code, 3, "{}{}", outcome.stdout, outcome.stderr);
+    let line = outcome.stdout.lines().find(|line| line.starts_with("optimizer bad")).unwrap_or_default();
+    assert!(line.contains("FAILED: ") && line.contains("panicked in `step`"), "{line}");
 }
 
 #[test]

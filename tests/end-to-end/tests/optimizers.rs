@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use altgrad_end_to_end::{Bench, TINY};
+use altgrad_end_to_end::{Bench, TINY, built, plugin};
 
 /// Trains TINY for 60 steps with this optimizer table and these formats; training losses, and the weights' file.
 fn train(bench: &Bench, optimizer: &str, quant: &str) -> (Vec<f64>, Vec<u8>) {
@@ -36,6 +36,27 @@ fn optimizers_train_on_the_weights_grid() {
             let (first, last) = (losses[0], losses.last().unwrap());
             assert!(last < &(first - 0.5), "{optimizer} {quant}: {first} -> {last}");
         }
+    }
+}
+
+/// Products of matrices are the host's: on weights in fp32, and on weights that lie on a grid.
+#[test]
+fn muon_trains_with_the_hosts_services() {
+    let bench = Bench::new();
+    for library in [plugin("csv.so"), plugin("e4m3.so"), built("libaltgrad_example_muon.so")] {
+        bench.add_plugin(&library);
+    }
+    let grids = [
+        "weight = \"E4M3\"",
+        "weight = \"E4M3\"\nscaling = { margin = 1 }\nmaster_weights = \"none\"\nrounding = \"stochastic\"",
+    ];
+    for quant in grids {
+        let quant = &format!("{quant}\n[plugins]\ndir = \"plugins\"");
+        let (losses, weights) = train(&bench, "name = \"muon\"", quant);
+        let (first, last) = (losses[0], losses.last().unwrap());
+        assert!(last < &(first - 0.5), "{quant}: {first} -> {last}");
+        let again = train(&bench, "name = \"muon\"", quant);
+        assert!(again == (losses, weights), "{quant}: a run is reproducible to the bit");
     }
 }
 

@@ -14,7 +14,8 @@ use std::{
 };
 
 use altgrad_conformance::{
-    Subject,
+    Check, Outcome, Subject,
+    optimizers::{self, OptimizerSubject},
     sinks::{self, SinkSubject},
     subject_names,
 };
@@ -56,10 +57,7 @@ pub(in crate::cli) struct OneArgs {
 pub(in crate::cli) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
     let library = LoadedLibrary::load(&args.path, None)?;
     let answer = match args.check.as_slice() {
-        [kind, plugin, check] if *kind == PluginKind::Sink.to_string() => {
-            serde_json::to_string(&sink_verdict(library, plugin, check, args))
-        }
-        [_, plugin, check] => serde_json::to_string(&verdict(library, plugin, check)),
+        [kind, plugin, check] => serde_json::to_string(&verdict(library, [kind, plugin, check], args)),
         _ => serde_json::to_string(&contents(&library)),
     };
     let written = answer.map_err(io::Error::from).and_then(|answer| fs::write(&args.answer, answer));
@@ -69,42 +67,47 @@ pub(in crate::cli) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
 
 fn contents(library: &LoadedLibrary) -> Contents {
     let of = |kind: PluginKind| library.descriptors.iter().filter(move |descriptor| descriptor.kind == kind);
-    let other = |descriptor: &Descriptor| format!("{} {}", descriptor.kind, descriptor.id);
+    let ids = |kind: PluginKind| of(kind).map(|descriptor| descriptor.id.to_string()).collect();
     Contents {
         library: library.path.display().to_string(),
         sha256: library.sha256.clone(),
         formats: of(PluginKind::Format).flat_map(subject_names).collect(),
-        sinks: of(PluginKind::Sink).map(|sink| sink.id.to_string()).collect(),
-        others: of(PluginKind::Optimizer).map(other).collect(),
+        optimizers: ids(PluginKind::Optimizer),
+        sinks: ids(PluginKind::Sink),
     }
 }
 
-fn verdict(library: LoadedLibrary, plugin: &str, check: &str) -> Verdict {
-    let id = plugin.split(':').next().unwrap_or(plugin).to_string();
-    let Some(descriptor) = library.find(PluginKind::Format, &id).cloned() else {
-        return Verdict::Failed(format!("the library has no format `{id}`"));
-    };
-    let Some(check) = altgrad_conformance::check(check) else {
-        return Verdict::Failed(format!("there is no check `{check}`"));
-    };
-    let subject = Subject::new(descriptor, plugin, move |config| library.format_object(&id, config));
-    said(subject.and_then(|subject| (check.run)(&subject)))
+fn verdict(library: LoadedLibrary, [kind, plugin, check]: [&str; 3], args: &OneArgs) -> Verdict {
+    match of_kind(library, kind, plugin, check, args) {
+        Ok(altgrad_conformance::Verdict::Passed) => Verdict::Ok,
+        Ok(altgrad_conformance::Verdict::Skipped(why)) => Verdict::Skipped(why),
+        Err(fault) => Verdict::Failed(fault),
+    }
 }
 
-fn sink_verdict(library: LoadedLibrary, id: &str, check: &str, args: &OneArgs) -> Verdict {
-    let Some(descriptor) = library.find(PluginKind::Sink, id).cloned() else {
-        return Verdict::Failed(format!("the library has no sink `{id}`"));
-    };
-    let Some(check) = sinks::check(check) else {
-        return Verdict::Failed(format!("there is no check `{check}`"));
-    };
-    let run = || {
-        let options = args.set.iter().map(|set| option(set)).collect::<Result<Vec<_>, String>>()?;
-        let id = id.to_string();
-        let make = move |config: &Config| library.sink_object(&id, config);
-        (check.run)(&SinkSubject::new(descriptor, options, args.seed, make)?)
-    };
-    said(run())
+fn of_kind(library: LoadedLibrary, kind: &str, plugin: &str, check: &str, args: &OneArgs) -> Outcome {
+    let id = plugin.split(':').next().unwrap_or(plugin).to_string();
+    let found = library.descriptors.iter().find(|found| found.kind.to_string() == kind && found.id == id);
+    let descriptor = found.cloned().ok_or_else(|| format!("the library has no {kind} `{id}`"))?;
+    match descriptor.kind {
+        PluginKind::Format => {
+            let make = move |config: &Config| library.format_object(&id, config);
+            run_check(altgrad_conformance::check(check), check, &Subject::new(descriptor, plugin, make)?)
+        }
+        PluginKind::Optimizer => {
+            let make = move |config: &Config| library.optimizer_object(&id, config);
+            run_check(optimizers::check(check), check, &OptimizerSubject::new(descriptor, make)?)
+        }
+        PluginKind::Sink => {
+            let options = args.set.iter().map(|set| option(set)).collect::<Result<Vec<_>, String>>()?;
+            let make = move |config: &Config| library.sink_object(&id, config);
+            run_check(sinks::check(check), check, &SinkSubject::new(descriptor, options, args.seed, make)?)
+        }
+    }
+}
+
+fn run_check<S>(check: Option<&Check<S>>, name: &str, subject: &S) -> Outcome {
+    (check.ok_or_else(|| format!("there is no check `{name}`"))?.run)(subject)
 }
 
 /// An option from `KEY=VALUE`, the value TOML or a bare word.
@@ -115,14 +118,6 @@ fn option(text: &str) -> Result<(String, ConfigValue), String> {
     let value = parsed.unwrap_or_else(|| toml::Value::String(value.into()));
     let value = config_value(&value).ok_or_else(|| format!("`--set {text}`: no option is of that type"))?;
     Ok((key.to_string(), value))
-}
-
-fn said(outcome: altgrad_conformance::Outcome) -> Verdict {
-    match outcome {
-        Ok(altgrad_conformance::Verdict::Passed) => Verdict::Ok,
-        Ok(altgrad_conformance::Verdict::Skipped(why)) => Verdict::Skipped(why),
-        Err(fault) => Verdict::Failed(fault),
-    }
 }
 
 /// How a child ended.

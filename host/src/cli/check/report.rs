@@ -11,7 +11,6 @@ pub(super) struct Report {
     json: bool,
     contents: Option<(String, String)>,
     lines: Vec<Line>,
-    not_checked: Vec<String>,
 }
 
 /// The JSON object.
@@ -20,7 +19,6 @@ struct Json<'a> {
     library: Option<&'a str>,
     sha256: Option<&'a str>,
     checks: &'a [Line],
-    not_checked: &'a [String],
     passed: usize,
     failed: usize,
     skipped: usize,
@@ -28,13 +26,12 @@ struct Json<'a> {
 
 impl Report {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, contents: None, lines: Vec::new(), not_checked: Vec::new() }
+        Self { json, contents: None, lines: Vec::new() }
     }
 
-    /// The library is loaded: which it is, and what of it will not be checked.
+    /// The library is loaded: which it is.
     pub(super) fn opens(&mut self, contents: &Contents) {
         self.contents = Some((contents.library.clone(), contents.sha256.clone()));
-        self.not_checked.clone_from(&contents.others);
     }
 
     /// One more check is done.
@@ -62,15 +59,11 @@ impl Report {
         if self.json {
             let (library, sha256) =
                 self.contents.as_ref().map(|(library, sha256)| (library.as_str(), sha256.as_str())).unzip();
-            let (checks, not_checked) = (self.lines.as_slice(), self.not_checked.as_slice());
-            let json = Json { library, sha256, checks, not_checked, passed, failed, skipped };
+            let json = Json { library, sha256, checks: &self.lines, passed, failed, skipped };
             let text = serde_json::to_string_pretty(&json)
                 .map_err(|error| Diagnostic::run(format!("cannot write the report ({error})")))?;
             println!("{text}");
         } else {
-            for plugin in &self.not_checked {
-                println!("{plugin}: not checked, but for loading; there is no suite for its kind yet");
-            }
             println!("{} checks: {passed} passed, {failed} failed, {skipped} skipped", self.lines.len());
         }
         Ok(failed > 0)

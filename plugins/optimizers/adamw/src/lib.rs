@@ -4,7 +4,7 @@
 //! belong to the host.
 
 use altgrad_optimizer_kit::{Adam, Buffers};
-use altgrad_plugin_api::{Config, Descriptor, Optimizer, ParamInfo, PluginError, StateSpec, Step};
+use altgrad_plugin_api::{Config, Descriptor, Optimizer, ParamInfo, PluginError, Scope, StateSpec, Step};
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +26,10 @@ impl Optimizer for AdamW {
 
     fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
         Adam::states()
+    }
+
+    fn scope(&self, _: &ParamInfo<'_>) -> Scope {
+        Scope::ELEMENTS
     }
 
     fn step(&self, step: Step<'_>) -> Result<(), PluginError> {

@@ -1,7 +1,7 @@
 //! AdamW against PyTorch's own numbers, a plain f64 reference, and its edges.
 #![allow(clippy::unwrap_used)]
 
-use altgrad_optimizer_kit::testing::{Param, optimizer};
+use altgrad_optimizer_kit::testing::{Param, numbers, optimizer};
 use altgrad_plugin_api::{ConfigValue, StepScalars};
 
 use super::*;
@@ -124,4 +124,16 @@ fn impossible_calls_are_refused() {
     let scalars = StepScalars { lr: 0.1, update: 1 };
     let step = Step { info, param: &mut param.w, grad: &[0.0; 2], states: &mut [], scalars, grid: None };
     assert_eq!(optimizer.step(step).unwrap_err().message, "`w` needs 2 states, has 0");
+}
+
+#[test]
+fn parts_of_a_parameter_step_as_the_whole() {
+    let (optimizer, start, grad) = (adamw(&[]).unwrap(), numbers(1, 1000), numbers(2, 1000));
+    let (mut whole, mut parts) = (Param::new(&[10, 100], &start), Param::new(&[10, 100], &start));
+    for update in 1..4 {
+        whole.step(&optimizer, 0.1, update, &grad).unwrap();
+        parts.step_in_parts(&optimizer, 0.1, update, &grad, 77).unwrap();
+    }
+    let info = ParamInfo { name: "w".into(), shape: [10u64, 100].as_slice().into() };
+    assert!(whole == parts && optimizer.scope(&info) == Scope::ELEMENTS);
 }

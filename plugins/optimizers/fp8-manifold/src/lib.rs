@@ -16,8 +16,8 @@ use altgrad_optimizer_kit::{
     values::Found,
 };
 use altgrad_plugin_api::{
-    Config, Descriptor, FormatSpec, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, StateSpec, Step,
-    grid::MinifloatGrid,
+    Config, Descriptor, FormatSpec, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec,
+    Step, grid::MinifloatGrid,
 };
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ impl Optimizer for Fp8Manifold {
         Adam::options(plugin, 1e-16)
             .option(
                 OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
-                    "Codes (ULP) a step, a unit of learning rate: 100 makes lr = 1e-3 steps of 0.1 ULP",
+                    "A step is lr * ulp_per_lr codes (ULP), lr the schedule's at that step; 100 makes lr = 1e-3 steps of 0.1 ULP",
                 ),
             )
             .option(
@@ -104,6 +104,10 @@ impl Optimizer for Fp8Manifold {
 
     fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
         Adam::states()
+    }
+
+    fn scope(&self, _: &ParamInfo<'_>) -> Scope {
+        Scope::ELEMENTS
     }
 
     fn step(&self, step: Step<'_>) -> Result<(), PluginError> {

@@ -14,7 +14,7 @@ use altgrad_optimizer_kit::{
     values::Found,
 };
 use altgrad_plugin_api::{
-    Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, StateSpec, Step,
+    Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec, Step,
 };
 
 mod schedule;
@@ -82,7 +82,7 @@ impl Optimizer for StiffnessAdamW {
                 "post: steps count codes; power: AdamW's step times (S / mean S)^power; pre: gradients times S, for ablations",
             ))
             .option(OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
-                "Codes (ULP) a step, for `post`, a unit of learning rate: 100 makes lr = 1e-3 steps of 0.1 ULP",
+                "For `post`: a step is lr * ulp_per_lr codes (ULP), lr the schedule's at that step; 100 makes lr = 1e-3 steps of 0.1 ULP",
             ))
             .option(
                 OptionSpec::float("power", 1.0)
@@ -108,6 +108,14 @@ impl Optimizer for StiffnessAdamW {
 
     fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
         Adam::states()
+    }
+
+    fn scope(&self, _: &ParamInfo<'_>) -> Scope {
+        match self.placement {
+            // The mean spacing is the whole parameter's.
+            Placement::Power(_) => Scope::WHOLE,
+            Placement::Post(_) | Placement::Pre => Scope::ELEMENTS,
+        }
     }
 
     fn step(&self, step: Step<'_>) -> Result<(), PluginError> {

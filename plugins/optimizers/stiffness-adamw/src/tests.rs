@@ -209,3 +209,23 @@ fn a_tenth_of_a_code_stalls_under_nearest_and_survives_stochastic_rounding() {
     survival::<6, 1>(e6);
     survival::<7, 0>(e7);
 }
+
+#[test]
+fn parts_of_a_parameter_step_as_the_whole_unless_a_mean_is_taken() {
+    let (start, grad) = (numbers(1, 1000), numbers(2, 1000));
+    let info = ParamInfo { name: "w".into(), shape: [10u64, 100].as_slice().into() };
+    for (placement, scope) in [("post", Scope::ELEMENTS), ("pre", Scope::ELEMENTS), ("power", Scope::WHOLE)] {
+        let optimizer = stiff(&[("placement", text(placement))]);
+        let param = Param::new(&[10, 100], &start).on(&specs()[4], 300.0);
+        let (mut whole, mut parts) = (param.clone(), param);
+        for update in 1..4 {
+            whole.step(&optimizer, 1e-3, update, &grad).unwrap();
+            parts.step_in_parts(&optimizer, 1e-3, update, &grad, 77).unwrap();
+        }
+        assert_eq!(
+            (whole == parts, optimizer.scope(&info)),
+            (scope == Scope::ELEMENTS, scope),
+            "{placement}"
+        );
+    }
+}

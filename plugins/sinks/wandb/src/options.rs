@@ -148,7 +148,7 @@ impl Options {
             Some("must") => Resume::Must,
             Some(other) => return Err(refused("WANDB_RESUME", other, "is not allow, must or never")),
         };
-        let mut tags = config.text_list("tags")?;
+        let mut tags: Vec<String> = config.text_list("tags")?.iter().map(ToString::to_string).collect();
         if tags.is_empty() {
             let listed = environment.get("WANDB_TAGS").unwrap_or_default().split(',');
             tags = listed.map(|tag| tag.trim().to_string()).filter(|tag| !tag.is_empty()).collect();

@@ -5,11 +5,11 @@ use altgrad_plugin_api::{Config, ConfigValue, Descriptor, ErrorKind, OptionSpec,
 use crate::{Oracle, Outcome, Subject, Verdict, subject::said, subject_names};
 
 pub(crate) fn descriptor(subject: &Subject) -> Outcome {
-    descriptor_of(subject.descriptor(), PluginKind::Format)
+    described(subject.descriptor(), PluginKind::Format)
 }
 
-/// What every descriptor must be.
-pub(crate) fn descriptor_of(descriptor: &Descriptor, kind: PluginKind) -> Outcome {
+/// Whether a plugin of that kind describes itself well.
+pub(crate) fn described(descriptor: &Descriptor, kind: PluginKind) -> Outcome {
     if descriptor.kind != kind {
         return Err(format!("it describes itself as {}", descriptor.kind));
     }
@@ -34,14 +34,14 @@ pub(crate) fn descriptor_of(descriptor: &Descriptor, kind: PluginKind) -> Outcom
 }
 
 pub(crate) fn options(subject: &Subject) -> Outcome {
-    options_of(subject.descriptor(), &|config| subject.make(config).map(drop))
+    constructed(subject.descriptor(), |config| subject.make(config).map(drop))
 }
 
-/// A constructor, its instance dropped.
-type Make<'a> = dyn Fn(&Config) -> Result<(), PluginError> + 'a;
-
-/// What every constructor must do with options, declared and not.
-pub(crate) fn options_of(descriptor: &Descriptor, make: &Make<'_>) -> Outcome {
+/// Whether a constructor takes what its options allow, and survives what they do not.
+pub(crate) fn constructed(
+    descriptor: &Descriptor,
+    make: impl Fn(&Config) -> Result<(), PluginError>,
+) -> Outcome {
     for option in &descriptor.options {
         for value in allowed_values(option) {
             let config = Config::resolve(&descriptor.options, [(option.name.to_string(), value.clone())])
@@ -68,14 +68,18 @@ pub(crate) fn options_of(descriptor: &Descriptor, make: &Make<'_>) -> Outcome {
             let Ok(config) = Config::resolve(&declared, [(option.name.to_string(), value.clone())]) else {
                 continue;
             };
-            no_panic(make, &config, &format!("`{}` = {value:?}", option.name))?;
+            no_panic(&make, &config, &format!("`{}` = {value:?}", option.name))?;
         }
     }
-    no_panic(make, &Config::default(), "no option at all")?;
+    no_panic(&make, &Config::default(), "no option at all")?;
     Ok(Verdict::Passed)
 }
 
-fn no_panic(make: &Make<'_>, config: &Config, what: &str) -> Result<(), String> {
+fn no_panic(
+    make: impl Fn(&Config) -> Result<(), PluginError>,
+    config: &Config,
+    what: &str,
+) -> Result<(), String> {
     match make(config) {
         Err(error) if error.kind == ErrorKind::PANIC => Err(format!("with {what}: {}", said("new", &error))),
         _ => Ok(()),

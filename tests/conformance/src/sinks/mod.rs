@@ -114,12 +114,12 @@ mod own {
     use super::{Outcome, PluginKind, SinkSubject, identity};
 
     pub(super) fn descriptor(subject: &SinkSubject) -> Outcome {
-        identity::descriptor_of(subject.descriptor(), PluginKind::Sink)
+        identity::described(subject.descriptor(), PluginKind::Sink)
     }
 
     pub(super) fn options(subject: &SinkSubject) -> Outcome {
         subject
             .scratch()?
-            .closed(identity::options_of(subject.descriptor(), &|config| subject.make(config).map(drop)))
+            .closed(identity::constructed(subject.descriptor(), |config| subject.make(config).map(drop)))
     }
 }

@@ -167,6 +167,7 @@ fn every_metric_comes_at_its_steps_and_nothing_else() {
         for layer in LAYERS {
             histograms.extend(ROLES.map(|role| (step, format!("quant/{role}/code_hist/{layer}"))));
             histograms.insert((step, format!("update/ulp_hist/{layer}")));
+            histograms.insert((step, format!("weights/spacing_hist/{layer}")));
         }
         for name in LAYERS.iter().chain(&["wpe.weight"]).chain(&NORMS) {
             histograms.insert((step, format!("weights/hist/{name}")));

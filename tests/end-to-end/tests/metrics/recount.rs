@@ -118,6 +118,12 @@ fn one_step_recounted_from_its_weights() {
         close("weights/grid_alignment", before.iter().map(off).sum::<f64>() / n, 1e-9);
         let log2 = |w: &f32| (slow.coordinate(*w).1 / f64::from(slow.scale)).log2();
         close("weights/stiffness_mean", before.iter().map(log2).sum::<f64>() / n, 1e-9);
+        let (edges, counts) = &one.histograms[&(0, format!("weights/spacing_hist/{layer}"))];
+        for (bin, &count) in counts.iter().enumerate() {
+            let here = before.iter().filter(|w| edges[bin] < log2(w) && log2(w) < edges[bin + 1]).count();
+            assert_eq!(here as u64, count, "spacings of {layer} from 2^{}", edges[bin]);
+        }
+        assert_eq!(counts.iter().sum::<u64>() as f64, n);
         close("update/ulp_from_init", 0.0, 0.0);
         let spread = &one.histograms[&(0, format!("weights/hist/{layer}"))].1;
         assert_eq!(spread.iter().sum::<u64>() as f64, n);

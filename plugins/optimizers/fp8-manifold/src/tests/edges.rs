@@ -131,3 +131,20 @@ fn nan_is_not_hidden_and_impossible_calls_are_refused() {
         assert!(optimizer::<Fp8Manifold>(&[(name, value)]).is_err(), "{name}");
     }
 }
+
+#[test]
+fn parts_of_a_parameter_step_as_the_whole() {
+    let (start, grad) = (numbers(1, 2000), numbers(2, 2000));
+    let info = ParamInfo { name: "w".into(), shape: [20u64, 100].as_slice().into() };
+    for chart in ["minifloat", "asinh"] {
+        let optimizer = manifold(&[("chart", text(chart))]);
+        let [_, _, _, _, e4m3, ..] = formats();
+        let param = Param::new(&[20, 100], &start).on(&FormatSpec::Minifloat(e4m3), 300.0);
+        let (mut whole, mut parts) = (param.clone(), param);
+        for update in 1..4 {
+            whole.step(&optimizer, 1.0, update, &grad).unwrap();
+            parts.step_in_parts(&optimizer, 1.0, update, &grad, 777).unwrap();
+        }
+        assert!(whole == parts && optimizer.scope(&info) == Scope::ELEMENTS, "{chart}");
+    }
+}

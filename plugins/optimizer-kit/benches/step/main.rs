@@ -1,11 +1,12 @@
 //! Speed of optimizer steps, as a multiple of the time that moving the same bytes takes.
 //!
 //! `cargo bench -p altgrad-optimizer-kit`. A step reads four f32 an element and writes three; a copy of 3.5 f32 an element moves as
-//! many bytes. Each measurement is a copy and a step right after it, so that whatever else the machine does hits both; criterion
-//! reports the step, the table at the end compares the medians, and the fastest of each. Several threads have a parameter
-//! each, as in the host.
+//! many bytes. Each measurement is a copy, a step right after it and, if there is one, a step of PyTorch's fused AdamW, so that
+//! whatever else the machine does hits all; criterion reports the step, the table at the end compares the medians, and the fastest
+//! of each. Several threads have parts of the parameter, as in the host. `ALTGRAD_PYTHON` names a Python that has torch.
 
 use std::{
+    env,
     hint::black_box,
     thread,
     time::{Duration, Instant},
@@ -24,9 +25,14 @@ use altgrad_plugin_api::{
 };
 use criterion::{Criterion, SamplingMode};
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
+use torch::Torch;
 
-/// Elements: 32 MiB of f32 in each of four buffers.
-const ELEMENTS: usize = 8 << 20;
+mod torch;
+
+/// Elements, as many as a small model has parameters: 120 MB of f32 in each of four buffers.
+const ELEMENTS: usize = 30_000_000;
+/// Elements of a part, as the host cuts them.
+const PART: usize = 1 << 16;
 /// What is aimed at.
 const AIM: f64 = 1.3;
 
@@ -82,6 +88,19 @@ fn median_and_least(times: &mut [Duration]) -> [f64; 2] {
     [times[times.len() / 2], times[0]].map(|time| time.as_secs_f64() * 1e3)
 }
 
+/// A line of the table: all three were measured in turn.
+fn line(name: &str, threads: usize, [copies, steps, theirs]: [&mut [Duration]; 3]) -> String {
+    let ([copy, least_copy], [took, least_took]) = (median_and_least(copies), median_and_least(steps));
+    let (ratio, least) = (took / copy, least_took / least_copy);
+    let mut line =
+        format!("{name:16} {threads:7}  {copy:7.2}  {took:7.2}  {ratio:5.2}  {least:14.2}  {AIM:3}");
+    if !theirs.is_empty() {
+        let [theirs, least_theirs] = median_and_least(theirs);
+        line += &format!("  {theirs:8.2}  {:10.2}  {:10.2}", took / theirs, least_took / least_theirs);
+    }
+    line + "\n"
+}
+
 fn timed(run: impl FnOnce()) -> Duration {
     let start = Instant::now();
     run();
@@ -95,8 +114,9 @@ fn copy(pool: &ThreadPool, from: &[f32], to: &mut [f32]) {
     });
 }
 
-fn step(pool: &ThreadPool, update: &Update, arrays: &mut Arrays) -> Result<(), PluginError> {
-    let share = ELEMENTS.div_ceil(pool.current_num_threads());
+/// A step, in parts unless the update has to see much of a parameter: then each thread has a parameter of its own.
+fn step(pool: &ThreadPool, update: &Update, whole: bool, arrays: &mut Arrays) -> Result<(), PluginError> {
+    let share = if whole { ELEMENTS.div_ceil(pool.current_num_threads()) } else { PART };
     let Arrays { param, grad, exp_avg, exp_avg_sq, .. } = arrays;
     pool.install(|| {
         let parts = param.par_chunks_mut(share).zip(grad.par_chunks(share));
@@ -125,13 +145,26 @@ fn main() -> Result<(), Failed> {
         .measurement_time(Duration::from_secs(1))
         .sample_size(20)
         .configure_from_args();
-    let mut table = String::from("optimizer        threads  copy ms  step ms  ratio  of the fastest  aim\n");
+    let mut table = String::from(
+        "optimizer        threads  copy ms  step ms  ratio  of the fastest  aim  torch ms  ours/torch  of fastest\n",
+    );
+    let python = env::var("ALTGRAD_PYTHON").ok();
     for threads in [1, thread::available_parallelism()?.get()] {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build()?;
+        let mut torch = match &python {
+            Some(python) => Torch::start(python, ELEMENTS, threads)?,
+            None => None,
+        };
+        let mut their_version = "no PyTorch: ALTGRAD_PYTHON names no Python that has it".to_string();
+        if let Some(torch) = &torch {
+            their_version = format!("PyTorch {}, AdamW(fused=True)", torch.version);
+        }
+        println!("{threads} threads; {their_version}");
         let mut group = criterion.benchmark_group(format!("{threads} threads"));
         group.sampling_mode(SamplingMode::Flat);
         for (name, update) in &updates()? {
-            let (mut copies, mut steps, mut failed) = (Vec::new(), Vec::new(), None);
+            let (mut copies, mut steps, mut theirs, mut failed) = (Vec::new(), Vec::new(), Vec::new(), None);
+            let whole = *name == "stiffness power";
             group.bench_function(*name, |bencher| {
                 bencher.iter_custom(|times| {
                     let mut total = Duration::ZERO;
@@ -139,8 +172,10 @@ fn main() -> Result<(), Failed> {
                         let Arrays { from, to, .. } = &mut arrays;
                         copies.push(timed(|| copy(&pool, black_box(from), black_box(to))));
                         let took = timed(|| {
-                            failed = step(&pool, update, black_box(&mut arrays)).err().or(failed.take())
+                            failed =
+                                step(&pool, update, whole, black_box(&mut arrays)).err().or(failed.take())
                         });
+                        theirs.extend(torch.as_mut().and_then(Torch::step));
                         steps.push(took);
                         total += took;
                     }
@@ -151,12 +186,7 @@ fn main() -> Result<(), Failed> {
                 return Err(error.into());
             }
             if !copies.is_empty() {
-                let [copy, least_copy] = median_and_least(&mut copies);
-                let [took, least_took] = median_and_least(&mut steps);
-                let (ratio, least) = (took / copy, least_took / least_copy);
-                table += &format!(
-                    "{name:16} {threads:7}  {copy:7.2}  {took:7.2}  {ratio:5.2}  {least:14.2}  {AIM:3}\n"
-                );
+                table += &line(name, threads, [&mut copies, &mut steps, &mut theirs]);
             }
         }
         group.finish();

@@ -1,0 +1,301 @@
+//! Host services: for optimizers whose update is more than one pass over elements, such as norms and products of matrices.
+//!
+//! Tensors stay where the host keeps them, in main memory or on a GPU; a plugin holds [`Matrix`]es, handles without elements, and
+//! asks the host to compute. Everything has two axes: a parameter of rank 2 as it is, any other as one row. Nothing waits for
+//! the device but [`Matrix::read`]. All is f32.
+//!
+//! An optimizer says [`Scope::SERVICES`](crate::Scope::SERVICES) of a parameter and gets a [`ServiceStep`]. [`plain`] computes the same in main
+//! memory by plain loops, for tests.
+
+use abi_stable::StableAbi;
+
+use crate::{
+    Grid, ParamInfo, PluginError, StepScalars,
+    abi::{ServicesObject, abi_stable::std_types::RResult},
+};
+
+pub mod plain;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+macro_rules! operations {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        ///
+        /// A number, so that later versions can add to it; a host refuses what it does not know.
+        #[repr(transparent)]
+        #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name(
+            /// The number that crosses.
+            pub u32,
+        );
+        impl $name {
+            $($(#[$variant_doc])* pub const $variant: Self = Self($number);)+
+        }
+    };
+}
+
+operations! {
+    /// A function of each element.
+    MapOp {
+        /// Its magnitude.
+        ABS = 1,
+        /// Its square root.
+        SQRT = 2,
+        /// `1 / x`.
+        RECIPROCAL = 3,
+        /// `e^x`.
+        EXP = 4,
+        /// Natural logarithm.
+        LOG = 5,
+        /// -1, 0 or 1.
+        SIGN = 6,
+    }
+}
+
+operations! {
+    /// A function of two elements.
+    ZipOp {
+        /// `x + y`.
+        ADD = 1,
+        /// `x - y`.
+        SUB = 2,
+        /// `x y`.
+        MUL = 3,
+        /// `x / y`.
+        DIV = 4,
+        /// The larger.
+        MAX = 5,
+        /// The smaller.
+        MIN = 6,
+    }
+}
+
+operations! {
+    /// What becomes of several elements.
+    ReduceOp {
+        /// Their sum.
+        SUM = 1,
+        /// The sum of their squares.
+        SUM_SQUARES = 2,
+        /// The largest magnitude.
+        MAX_ABS = 3,
+    }
+}
+
+operations! {
+    /// Which elements are reduced together.
+    Axes {
+        /// All: `[1, 1]`.
+        ALL = 1,
+        /// Those of each row: `[rows, 1]`.
+        ROWS = 2,
+        /// Those of each column: `[1, columns]`.
+        COLUMNS = 3,
+    }
+}
+
+/// A matrix somewhere, `[rows, columns]` f32. Dropping it gives its memory back, unless it is the parameter, its gradient or a state.
+#[derive(Debug)]
+pub struct Matrix<'a> {
+    services: Services<'a>,
+    handle: u64,
+    shape: [u64; 2],
+    /// Made by the plugin, so that it is the plugin's to free.
+    made: bool,
+}
+
+/// What computes. Operations are [`Matrix`]'s.
+#[derive(Clone, Copy)]
+pub struct Services<'a>(&'a ServicesObject);
+
+/// By hand: the object that crosses has none.
+impl std::fmt::Debug for Services<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Services")
+    }
+}
+
+impl<'a> Services<'a> {
+    /// The services behind an object that crossed.
+    #[must_use]
+    pub fn new(object: &'a ServicesObject) -> Self {
+        Self(object)
+    }
+
+    /// A matrix whose elements are all `value`.
+    ///
+    /// # Errors
+    /// More elements than the host has room for.
+    pub fn full(self, shape: [u64; 2], value: f32) -> Result<Matrix<'a>, PluginError> {
+        self.made(self.0.full(shape[0], shape[1], value))
+    }
+
+    /// The matrix that the host gave this handle.
+    ///
+    /// # Errors
+    /// The host does not know the handle.
+    pub fn given(self, handle: u64) -> Result<Matrix<'a>, PluginError> {
+        let shape = self.0.shape(handle).into_result()?;
+        Ok(Matrix { services: self, handle, shape, made: false })
+    }
+
+    fn made(self, handle: RResult<u64, PluginError>) -> Result<Matrix<'a>, PluginError> {
+        Ok(Matrix { made: true, ..self.given(handle.into_result()?)? })
+    }
+}
+
+impl<'a> Matrix<'a> {
+    /// Rows and columns.
+    #[must_use]
+    pub fn shape(&self) -> [u64; 2] {
+        self.shape
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        self.shape[0] * self.shape[1]
+    }
+
+    /// The matrix product `self other`.
+    ///
+    /// # Errors
+    /// Extents that do not fit.
+    pub fn matmul(&self, other: &Matrix<'a>) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.matmul(self.handle, false, other.handle, false))
+    }
+
+    /// `self other^T`.
+    ///
+    /// # Errors
+    /// As [`Self::matmul`].
+    pub fn matmul_transposed(&self, other: &Matrix<'a>) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.matmul(self.handle, false, other.handle, true))
+    }
+
+    /// `self^T other`.
+    ///
+    /// # Errors
+    /// As [`Self::matmul`].
+    pub fn transposed_matmul(&self, other: &Matrix<'a>) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.matmul(self.handle, true, other.handle, false))
+    }
+
+    /// A function of each element.
+    ///
+    /// # Errors
+    /// The host does not know the function.
+    pub fn map(&self, op: MapOp) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.map(op, self.handle))
+    }
+
+    /// `factor * x + term` for each element x.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn affine(&self, factor: f32, term: f32) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.affine(self.handle, factor, term))
+    }
+
+    /// A function of this matrix' elements and another's, whose extents are the same or 1: one row, column or element stands for all.
+    ///
+    /// # Errors
+    /// Other extents, or an unknown function.
+    pub fn zip(&self, op: ZipOp, other: &Matrix<'a>) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.zip(op, self.handle, other.handle))
+    }
+
+    /// `a x + b y` for the elements x of this matrix and y of another of the same shape.
+    ///
+    /// # Errors
+    /// Other extents.
+    pub fn blend(&self, a: f32, other: &Matrix<'a>, b: f32) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.blend(self.handle, a, other.handle, b))
+    }
+
+    /// Reduces elements to one.
+    ///
+    /// # Errors
+    /// An unknown operation, or the largest of no elements.
+    pub fn reduce(&self, op: ReduceOp, axes: Axes) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.reduce(op, axes, self.handle))
+    }
+
+    /// The sum of the products of this matrix' elements with another's of the same shape: `[1, 1]`.
+    ///
+    /// # Errors
+    /// Other extents.
+    pub fn dot(&self, other: &Matrix<'a>) -> Result<Self, PluginError> {
+        self.zip(ZipOp::MUL, other)?.reduce(ReduceOp::SUM, Axes::ALL)
+    }
+
+    /// The root of the sum of all squares: `[1, 1]`.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn norm(&self) -> Result<Self, PluginError> {
+        self.reduce(ReduceOp::SUM_SQUARES, Axes::ALL)?.map(MapOp::SQRT)
+    }
+
+    /// Rows as columns.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn transpose(&self) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.transpose(self.handle))
+    }
+
+    /// The same elements, row by row, in another shape.
+    ///
+    /// # Errors
+    /// Another number of elements.
+    pub fn reshape(&self, shape: [u64; 2]) -> Result<Self, PluginError> {
+        self.services.made(self.services.0.reshape(self.handle, shape[0], shape[1]))
+    }
+
+    /// Gives the parameter or a state these elements.
+    ///
+    /// # Errors
+    /// Other extents, or this is neither.
+    pub fn assign(&self, from: &Matrix<'a>) -> Result<(), PluginError> {
+        self.services.0.assign(self.handle, from.handle).into_result()
+    }
+
+    /// The element of a `[1, 1]` matrix. Waits for the device.
+    ///
+    /// # Errors
+    /// Another shape, or the device failed.
+    pub fn read(&self) -> Result<f32, PluginError> {
+        self.services.0.read(self.handle).into_result()
+    }
+}
+
+impl Drop for Matrix<'_> {
+    fn drop(&mut self) {
+        if self.made {
+            // What cannot be freed is freed with the call.
+            let _ = self.services.0.free(self.handle);
+        }
+    }
+}
+
+/// One parameter's update by services.
+#[derive(Debug)]
+pub struct ServiceStep<'a> {
+    /// Which parameter.
+    pub info: ParamInfo<'a>,
+    /// What computes.
+    pub services: Services<'a>,
+    /// The parameter: give it its new value with [`Matrix::assign`].
+    pub param: Matrix<'a>,
+    /// Accumulated and clipped; not to be assigned.
+    pub grad: Matrix<'a>,
+    /// In the order of [`Optimizer::states`](crate::Optimizer::states), of the parameter's shape, to be assigned.
+    pub states: Vec<Matrix<'a>>,
+    /// Learning rate and update count.
+    pub scalars: StepScalars,
+    /// The parameter's grid, if it is quantized.
+    pub grid: Option<Grid<'a>>,
+}

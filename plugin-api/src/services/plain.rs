@@ -1,0 +1,141 @@
+//! Services in main memory by plain loops, sums in f64: for tests of optimizers, and what a host's own are tested against.
+
+use super::{MapOp, ReduceOp, ServiceStep, Services, ZipOp, table::Compute};
+use crate::{Grid, Optimizer, ParamInfo, PluginError, StepScalars, services::table::Served};
+
+/// A matrix in main memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlainMatrix {
+    /// Rows and columns.
+    pub shape: [usize; 2],
+    /// Row by row.
+    pub values: Vec<f32>,
+}
+
+impl PlainMatrix {
+    fn at(&self, row: usize, column: usize) -> f32 {
+        // An extent of 1 stands for all.
+        self.values[row.min(self.shape[0] - 1) * self.shape[1] + column.min(self.shape[1] - 1)]
+    }
+
+    fn from_fn(shape: [usize; 2], value: impl Fn(usize, usize) -> f32) -> Self {
+        let at = |i: usize| value(i / shape[1], i % shape[1]);
+        Self { shape, values: (0..shape[0] * shape[1]).map(at).collect() }
+    }
+}
+
+/// Plain loops.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plain;
+
+impl Compute for Plain {
+    type Tensor = PlainMatrix;
+
+    fn full(&self, shape: [usize; 2], value: f32) -> PlainMatrix {
+        PlainMatrix::from_fn(shape, |_, _| value)
+    }
+
+    fn matmul(&self, a: PlainMatrix, b: PlainMatrix) -> PlainMatrix {
+        PlainMatrix::from_fn([a.shape[0], b.shape[1]], |row, column| {
+            let term = |k| f64::from(a.at(row, k)) * f64::from(b.at(k, column));
+            (0..a.shape[1]).map(term).sum::<f64>() as f32
+        })
+    }
+
+    fn map(&self, op: MapOp, x: PlainMatrix) -> Option<PlainMatrix> {
+        let function: fn(f32) -> f32 = match op {
+            MapOp::ABS => f32::abs,
+            MapOp::SQRT => f32::sqrt,
+            MapOp::RECIPROCAL => f32::recip,
+            MapOp::EXP => f32::exp,
+            MapOp::LOG => f32::ln,
+            MapOp::SIGN => |x| if x == 0.0 { 0.0 } else { x.signum() },
+            _ => return None,
+        };
+        Some(PlainMatrix { values: x.values.into_iter().map(function).collect(), ..x })
+    }
+
+    fn affine(&self, x: PlainMatrix, factor: f32, term: f32) -> PlainMatrix {
+        PlainMatrix { values: x.values.into_iter().map(|x| factor * x + term).collect(), ..x }
+    }
+
+    fn zip(&self, op: ZipOp, x: PlainMatrix, y: PlainMatrix) -> Option<PlainMatrix> {
+        let function: fn(f32, f32) -> f32 = match op {
+            ZipOp::ADD => |x, y| x + y,
+            ZipOp::SUB => |x, y| x - y,
+            ZipOp::MUL => |x, y| x * y,
+            ZipOp::DIV => |x, y| x / y,
+            ZipOp::MAX => f32::max,
+            ZipOp::MIN => f32::min,
+            _ => return None,
+        };
+        let spread = |axis: usize| if x.shape[axis] == 1 { y.shape[axis] } else { x.shape[axis] };
+        Some(PlainMatrix::from_fn([spread(0), spread(1)], |row, column| {
+            function(x.at(row, column), y.at(row, column))
+        }))
+    }
+
+    fn reduce(&self, op: ReduceOp, rows: bool, columns: bool, x: PlainMatrix) -> Option<PlainMatrix> {
+        let step: fn(f64, f64) -> f64 = match op {
+            ReduceOp::SUM => |sum, x| sum + x,
+            ReduceOp::SUM_SQUARES => |sum, x| sum + x * x,
+            ReduceOp::MAX_ABS => |most, x| most.max(x.abs()),
+            _ => return None,
+        };
+        let [height, width] = x.shape;
+        let shape = [if rows { 1 } else { height }, if columns { 1 } else { width }];
+        Some(PlainMatrix::from_fn(shape, |row, column| {
+            let all = (0..height).flat_map(|i| (0..width).map(move |j| (i, j)));
+            let here = all.filter(|&(i, j)| (rows || i == row) && (columns || j == column));
+            here.fold(0.0, |sum, (i, j)| step(sum, x.at(i, j).into())) as f32
+        }))
+    }
+
+    fn transpose(&self, x: PlainMatrix) -> PlainMatrix {
+        PlainMatrix::from_fn([x.shape[1], x.shape[0]], |row, column| x.at(column, row))
+    }
+
+    fn reshape(&self, x: PlainMatrix, shape: [usize; 2]) -> PlainMatrix {
+        PlainMatrix { shape, ..x }
+    }
+
+    fn read(&self, x: PlainMatrix) -> Result<f32, PluginError> {
+        Ok(x.values[0])
+    }
+}
+
+/// One update of a parameter of that name in main memory, parameter and states in place.
+///
+/// # Errors
+/// The optimizer's.
+pub fn step<O: Optimizer>(
+    optimizer: &O,
+    name: &str,
+    [param, grad]: [&mut PlainMatrix; 2],
+    states: &mut [PlainMatrix],
+    scalars: StepScalars,
+    grid: Option<Grid<'_>>,
+) -> Result<(), PluginError> {
+    let shape = param.shape.map(|extent| extent as u64);
+    let served = Served::new(Plain);
+    let object = served.object();
+    let services = Services::new(&object);
+    let handles: Vec<u64> = states.iter().map(|state| served.give(state.clone(), shape, true)).collect();
+    let [param_handle, grad_handle] =
+        [served.give(param.clone(), shape, true), served.give(grad.clone(), shape, false)];
+    let result = optimizer.step_with_services(ServiceStep {
+        info: ParamInfo { name: name.into(), shape: shape.as_slice().into() },
+        services,
+        param: services.given(param_handle)?,
+        grad: services.given(grad_handle)?,
+        states: handles.iter().map(|&handle| services.given(handle)).collect::<Result<_, _>>()?,
+        scalars,
+        grid,
+    });
+    for (target, handle) in states.iter_mut().chain([param]).zip(handles.iter().chain([&param_handle])) {
+        if let Some(value) = served.take(*handle) {
+            *target = value;
+        }
+    }
+    result
+}

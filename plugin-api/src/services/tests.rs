@@ -1,0 +1,146 @@
+//! The table of handles: what it computes by hand, and that nothing a plugin asks for is more than an error.
+#![allow(clippy::unwrap_used)]
+
+use super::{
+    plain::{Plain, PlainMatrix},
+    table::{Compute, Served},
+    *,
+};
+use crate::ErrorKind;
+
+fn given(served: &Served<Plain>, shape: [usize; 2], values: &[f32]) -> u64 {
+    let matrix = PlainMatrix { shape, values: values.to_vec() };
+    served.give(matrix, shape.map(|extent| extent as u64), true)
+}
+
+fn values(served: &Served<Plain>, handle: u64) -> Vec<f32> {
+    served.take(handle).unwrap().values
+}
+
+#[test]
+fn operations_by_hand() {
+    let served = Served::new(Plain);
+    let object = served.object();
+    let services = Services::new(&object);
+    let a = services.given(given(&served, [2, 3], &[1.0, 2.0, 3.0, -4.0, 5.0, -6.0])).unwrap();
+    let row = services.given(given(&served, [1, 3], &[1.0, 10.0, 100.0])).unwrap();
+    let out = services.given(given(&served, [2, 2], &[0.0; 4])).unwrap();
+    let check = |matrix: Matrix<'_>, shape: [u64; 2], expected: &[f32]| {
+        assert_eq!(matrix.shape(), shape);
+        assert_eq!(values(&served, matrix.handle), expected);
+    };
+    check(a.matmul(&a.transpose().unwrap()).unwrap(), [2, 2], &[14.0, -12.0, -12.0, 77.0]);
+    check(a.matmul_transposed(&a).unwrap(), [2, 2], &[14.0, -12.0, -12.0, 77.0]);
+    check(row.transposed_matmul(&row).unwrap().reduce(ReduceOp::SUM, Axes::ALL).unwrap(), [1, 1], &[12321.0]);
+    check(a.zip(ZipOp::MUL, &row).unwrap(), [2, 3], &[1.0, 20.0, 300.0, -4.0, 50.0, -600.0]);
+    check(row.zip(ZipOp::SUB, &a).unwrap(), [2, 3], &[0.0, 8.0, 97.0, 5.0, 5.0, 106.0]);
+    check(a.reduce(ReduceOp::SUM, Axes::ROWS).unwrap(), [2, 1], &[6.0, -5.0]);
+    check(a.reduce(ReduceOp::MAX_ABS, Axes::COLUMNS).unwrap(), [1, 3], &[4.0, 5.0, 6.0]);
+    check(a.reduce(ReduceOp::SUM_SQUARES, Axes::ALL).unwrap(), [1, 1], &[91.0]);
+    check(a.blend(2.0, &a, -1.0).unwrap(), [2, 3], &[1.0, 2.0, 3.0, -4.0, 5.0, -6.0]);
+    check(a.affine(2.0, 1.0).unwrap(), [2, 3], &[3.0, 5.0, 7.0, -7.0, 11.0, -11.0]);
+    check(a.reshape([3, 2]).unwrap().transpose().unwrap(), [2, 3], &[1.0, 3.0, 5.0, 2.0, -4.0, -6.0]);
+    check(a.map(MapOp::SIGN).unwrap(), [2, 3], &[1.0, 1.0, 1.0, -1.0, 1.0, -1.0]);
+    assert_eq!(row.dot(&row).unwrap().read().unwrap(), 10101.0);
+    assert_eq!(services.full([1, 1], 9.0).unwrap().norm().unwrap().read().unwrap(), 9.0);
+    out.assign(&services.full([2, 2], 7.0).unwrap()).unwrap();
+    check(out, [2, 2], &[7.0; 4]);
+}
+
+#[test]
+fn what_does_not_fit_is_an_error() {
+    let served = Served::new(Plain);
+    let object = served.object();
+    let (a, b) = (given(&served, [2, 3], &[1.0; 6]), given(&served, [2, 2], &[1.0; 4]));
+    let frozen = served.give(PlainMatrix { shape: [2, 2], values: vec![0.0; 4] }, [2, 2], false);
+    let message = |result: RResult<u64, PluginError>| result.into_result().unwrap_err().message.to_string();
+    assert_eq!(message(object.matmul(a, false, b, false)), "matmul: 2 x 3 times 2 x 2 does not fit");
+    assert_eq!(message(object.zip(ZipOp::ADD, a, b)), "zip: shapes [2, 3] and [2, 2] do not fit");
+    assert_eq!(message(object.blend(a, 1.0, b, 1.0)), "blend: shapes [2, 3] and [2, 2] differ");
+    assert_eq!(message(object.reshape(a, 4, 2)), "reshape: [2, 3] has not the elements of [4, 2]");
+    assert!(message(object.full(u64::MAX, 2, 0.0)).ends_with("has more than 2147483647 elements"));
+    assert!(message(object.reshape(a, 1 << 40, 1 << 40)).ends_with("has more than 2147483647 elements"));
+    assert_eq!(message(object.map(MapOp(77), a)), "map operation 77 is not one this host knows");
+    assert_eq!(message(object.zip(ZipOp(77), a, a)), "zip operation 77 is not one this host knows");
+    assert_eq!(
+        message(object.reduce(ReduceOp(77), Axes::ALL, a)),
+        "reduce operation 77 is not one this host knows"
+    );
+    assert_eq!(
+        message(object.reduce(ReduceOp::SUM, Axes(0), a)),
+        "axes operation 0 is not one this host knows"
+    );
+    assert_eq!(object.read(a).into_result().unwrap_err().kind, ErrorKind::SHAPE);
+    let kind = |result: RResult<(), PluginError>| result.into_result().unwrap_err().kind;
+    assert_eq!(kind(object.assign(a, b)), ErrorKind::SHAPE);
+    assert_eq!(kind(object.assign(frozen, b)), ErrorKind::UNSUPPORTED);
+    assert_eq!(kind(object.free(a)), ErrorKind::UNSUPPORTED);
+}
+
+#[test]
+fn handles_of_other_calls_and_freed_ones_are_unknown() {
+    let (served, other) = (Served::new(Plain), Served::new(Plain));
+    let (object, foreign) = (served.object(), given(&other, [1, 1], &[1.0]));
+    let made = object.full(1, 1, 1.0).into_result().unwrap();
+    assert_eq!(object.read(made).into_result(), Ok(1.0));
+    object.free(made).into_result().unwrap();
+    for handle in [foreign, made, 0, u64::MAX] {
+        let error = object.read(handle).into_result().unwrap_err();
+        assert_eq!(
+            (error.kind, error.message.as_str()),
+            (ErrorKind::VALUE, &*format!("tensor {handle} is unknown here"))
+        );
+        assert!(object.free(handle).is_err() && object.shape(handle).is_err());
+    }
+    // A matrix frees itself.
+    let services = Services::new(&object);
+    let handle = services.full([1, 1], 0.0).unwrap().handle;
+    assert!(object.shape(handle).is_err());
+}
+
+#[test]
+fn empty_matrices_have_sums() {
+    let served = Served::new(Plain);
+    let object = served.object();
+    let services = Services::new(&object);
+    let empty = services.given(given(&served, [0, 3], &[])).unwrap();
+    assert_eq!(empty.norm().unwrap().read().unwrap(), 0.0);
+    assert_eq!(empty.reduce(ReduceOp::SUM, Axes::COLUMNS).unwrap().shape(), [1, 3]);
+    assert_eq!(empty.reduce(ReduceOp::MAX_ABS, Axes::ALL).unwrap_err().kind, ErrorKind::SHAPE);
+    assert_eq!(values(&served, empty.transposed_matmul(&empty).unwrap().handle), [0.0; 9]);
+}
+
+/// Panics whatever it is asked.
+struct Broken;
+
+impl Compute for Broken {
+    type Tensor = ();
+    fn full(&self, _: [usize; 2], _: f32) {
+        panic!("no memory")
+    }
+    fn matmul(&self, (): (), (): ()) {}
+    fn map(&self, _: MapOp, (): ()) -> Option<()> {
+        None
+    }
+    fn affine(&self, (): (), _: f32, _: f32) {}
+    fn zip(&self, _: ZipOp, (): (), (): ()) -> Option<()> {
+        None
+    }
+    fn reduce(&self, _: ReduceOp, _: bool, _: bool, (): ()) -> Option<()> {
+        None
+    }
+    fn transpose(&self, (): ()) {}
+    fn reshape(&self, (): (), _: [usize; 2]) {}
+    fn read(&self, (): ()) -> Result<f32, PluginError> {
+        Err(PluginError::unsupported("never"))
+    }
+}
+
+#[test]
+fn a_panic_of_the_tensor_library_is_an_error() {
+    let served = Served::new(Broken);
+    let object = served.object();
+    let error = object.full(1, 1, 1.0).into_result().unwrap_err();
+    assert_eq!(error.message, "the host's service `full` failed");
+    assert!(object.shape(served.give((), [1, 1], true)).is_ok(), "the table is still there");
+}

@@ -1,0 +1,120 @@
+//! The suite for optimizers: what the host relies on, whatever an optimizer computes.
+//!
+//! Which update is right only its author knows. What every optimizer owes: the same answer to the same question, numbers for
+//! numbers, errors instead of panics, and parts that step as the whole where it says so. Instances are called as the host calls
+//! them, with slices or, where an optimizer asks for services, with [`plain`](altgrad_plugin_api::services::plain) ones.
+
+mod call;
+mod steps;
+
+use altgrad_plugin_api::{Config, DType, Descriptor, PluginError, PluginKind, Scope, abi::OptimizerObject};
+
+use crate::{Check, Outcome, Verdict, checks::identity, subject::said};
+use call::{CASES, states_of};
+
+/// The constructor of an optimizer, as the host has it.
+type Make = dyn Fn(&Config) -> Result<OptimizerObject, PluginError> + Send + Sync;
+
+/// What is checked: an optimizer with its default options.
+pub struct OptimizerSubject {
+    descriptor: Descriptor,
+    config: Config,
+    make: Box<Make>,
+}
+
+/// By hand: a constructor has none.
+impl std::fmt::Debug for OptimizerSubject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OptimizerSubject").field("descriptor", &self.descriptor).finish_non_exhaustive()
+    }
+}
+
+impl OptimizerSubject {
+    /// The optimizer that describes itself so, made by `make`.
+    ///
+    /// # Errors
+    /// A default of its options is not allowed.
+    pub fn new(
+        descriptor: Descriptor,
+        make: impl Fn(&Config) -> Result<OptimizerObject, PluginError> + Send + Sync + 'static,
+    ) -> Result<Self, String> {
+        let config = Config::resolve(&descriptor.options, [])
+            .map_err(|fault| format!("the default of `{}` {}", fault.key, fault.message))?;
+        Ok(Self { descriptor, config, make: Box::new(make) })
+    }
+
+    fn instance(&self) -> Result<OptimizerObject, String> {
+        (self.make)(&self.config).map_err(|error| said("new", &error))
+    }
+}
+
+macro_rules! table {
+    ($([$name:ident, $run:path, $what:literal])*) => {
+        &[$(Check { name: stringify!($name), what: $what, run: $run }),*]
+    };
+}
+
+/// The whole suite, in the order in which it should run.
+#[must_use]
+pub fn checks() -> &'static [Check<OptimizerSubject>] {
+    table! {
+        [descriptor, descriptor, "name, version, summary and options are well formed, and every default is allowed"]
+        [options, options, "no option value makes the constructor panic, and all declared choices and limits work"]
+        [states, states, "names are unique, values finite f32; the same parameter always has the same"]
+        [scope, scope, "what a step has to see is known, and the same for the same parameter"]
+        [finite, steps::finite, "twenty steps of finite gradients leave finite numbers, on every grid and without one"]
+        [moves, steps::moves, "a gradient moves the parameter"]
+        [repeatable, steps::repeatable, "the same steps give the same bits, in another instance and on another thread"]
+        [parts, steps::parts, "where elements step alone, parts give the bits that the whole gives"]
+        [not_finite, steps::not_finite, "NaN and infinities end in numbers or errors, never in a panic; NaN is not hidden"]
+        [shapes, steps::shapes, "no element, one element, and shapes of any rank"]
+        [wrong_lengths, steps::wrong_lengths, "a gradient or state of another length is refused, and nothing is changed"]
+    }
+}
+
+/// The check of that name.
+#[must_use]
+pub fn check(name: &str) -> Option<&'static Check<OptimizerSubject>> {
+    checks().iter().find(|check| check.name == name)
+}
+
+fn descriptor(subject: &OptimizerSubject) -> Outcome {
+    identity::described(&subject.descriptor, PluginKind::Optimizer)
+}
+
+fn options(subject: &OptimizerSubject) -> Outcome {
+    identity::constructed(&subject.descriptor, |config| (subject.make)(config).map(drop))
+}
+
+fn states(subject: &OptimizerSubject) -> Outcome {
+    let (first, second) = (subject.instance()?, subject.instance()?);
+    for (name, shape) in CASES {
+        let states = states_of(&first, name, shape)?;
+        if states != states_of(&first, name, shape)? || states != states_of(&second, name, shape)? {
+            return Err(format!("`{name}` {shape:?} has other states when asked again"));
+        }
+        for (index, state) in states.iter().enumerate() {
+            if state.name.is_empty() || states[..index].iter().any(|other| other.name == state.name) {
+                return Err(format!("`{name}` has two states named {:?}, or one without a name", state.name));
+            }
+            if state.dtype != DType::F32 || !(state.initial as f32).is_finite() {
+                return Err(format!("state `{}` is not f32 with a finite first value", state.name));
+            }
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
+fn scope(subject: &OptimizerSubject) -> Outcome {
+    let (first, second) = (subject.instance()?, subject.instance()?);
+    for (name, shape) in CASES {
+        let scope = call::scope_of(&first, name, shape)?;
+        if ![Scope::WHOLE, Scope::ELEMENTS, Scope::SERVICES].contains(&scope) {
+            return Err(format!("scope {} of `{name}` is none of this host's", scope.0));
+        }
+        if scope != call::scope_of(&first, name, shape)? || scope != call::scope_of(&second, name, shape)? {
+            return Err(format!("`{name}` has another scope when asked again"));
+        }
+    }
+    Ok(Verdict::Passed)
+}

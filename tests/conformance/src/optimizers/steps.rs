@@ -1,0 +1,180 @@
+//! What steps do.
+
+use altgrad_plugin_api::{ErrorKind, FormatSpec, PluginError, Scope, abi::OptimizerObject};
+
+use super::{
+    OptimizerSubject,
+    call::{CASES, Param, grids, numbers},
+};
+use crate::{Outcome, Verdict, subject::said};
+
+/// Steps of a check.
+const STEPS: u64 = 20;
+
+/// A parameter after some steps of random gradients of that length.
+fn stepped<'a>(
+    object: &OptimizerObject,
+    (name, shape): (&'a str, &'a [u64]),
+    grid: Option<&'a FormatSpec>,
+    length: f32,
+) -> Result<Param<'a>, String> {
+    let mut param = Param::new(object, name, shape, grid)?;
+    for update in 1..=STEPS {
+        let grad: Vec<f32> =
+            numbers(100 + update, param.values.len()).into_iter().map(|g| g * length).collect();
+        param.step(object, &grad, update).map_err(|error| format!("`{name}`: {}", said("step", &error)))?;
+    }
+    Ok(param)
+}
+
+pub(super) fn finite(subject: &OptimizerSubject) -> Outcome {
+    let object = subject.instance()?;
+    for grid in grids()? {
+        for &case in CASES {
+            for length in [0.0, 1e-12, 1e-3, 1.0, 1e6] {
+                let param = stepped(&object, case, grid.as_ref(), length)?;
+                if let Some(bad) = param.states.iter().flatten().chain(&param.values).find(|x| !x.is_finite())
+                {
+                    return Err(format!("`{}` has {bad} after gradients of {length}, grid {grid:?}", case.0));
+                }
+            }
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn moves(subject: &OptimizerSubject) -> Outcome {
+    let object = subject.instance()?;
+    for &case in CASES {
+        let (start, param) =
+            (Param::new(&object, case.0, case.1, None)?, stepped(&object, case, None, 1e-2)?);
+        if start.values == param.values {
+            return Err(format!("`{}` is as it was after {STEPS} steps", case.0));
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn repeatable(subject: &OptimizerSubject) -> Outcome {
+    let (first, second) = (subject.instance()?, subject.instance()?);
+    for grid in grids()? {
+        for &case in CASES {
+            let once = stepped(&first, case, grid.as_ref(), 1e-2)?.bits();
+            let again = stepped(&first, case, grid.as_ref(), 1e-2)?.bits();
+            let elsewhere = std::thread::scope(|scope| {
+                let thread =
+                    scope.spawn(|| stepped(&second, case, grid.as_ref(), 1e-2).map(|param| param.bits()));
+                thread.join().unwrap_or_else(|_| Err("the thread panicked".into()))
+            })?;
+            if once != again || once != elsewhere {
+                return Err(format!("the same steps of `{}` give other bits, grid {grid:?}", case.0));
+            }
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn parts(subject: &OptimizerSubject) -> Outcome {
+    let object = subject.instance()?;
+    let mut checked = false;
+    for grid in grids()? {
+        for &(name, shape) in CASES {
+            let mut whole = Param::new(&object, name, shape, grid.as_ref())?;
+            if whole.scope() != Scope::ELEMENTS {
+                continue;
+            }
+            checked = true;
+            for part in [1, 3, 17] {
+                let mut parts = whole.clone();
+                for update in 1..=3 {
+                    let grad = numbers(update, whole.values.len());
+                    let step = |error: PluginError| format!("`{name}`: {}", said("step", &error));
+                    whole.step(&object, &grad, update).map_err(step)?;
+                    parts.step_in_parts(&object, &grad, update, part).map_err(step)?;
+                }
+                if whole.bits() != parts.bits() {
+                    return Err(format!("`{name}` in parts of {part} steps otherwise, grid {grid:?}"));
+                }
+            }
+        }
+    }
+    if checked {
+        return Ok(Verdict::Passed);
+    }
+    Ok(Verdict::Skipped("no parameter is stepped an element at a time".into()))
+}
+
+fn no_panic(what: &str, result: Result<(), PluginError>) -> Result<bool, String> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if [ErrorKind::PANIC, ErrorKind::POISONED].contains(&error.kind) => {
+            Err(format!("{what}: {}", said("step", &error)))
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+pub(super) fn not_finite(subject: &OptimizerSubject) -> Outcome {
+    let object = subject.instance()?;
+    for grid in grids()? {
+        for &(name, shape) in CASES {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-45] {
+                let param = Param::new(&object, name, shape, grid.as_ref())?;
+                let grad = numbers(1, param.values.len());
+                let (mut bad_grad, mut bad_weight) = (grad.clone(), param.clone());
+                let mut with_bad_grad = param;
+                bad_grad[1] = bad;
+                bad_weight.values[1] = bad;
+                let what = format!("{bad} in `{name}`");
+                let stepped = no_panic(&what, with_bad_grad.step(&object, &bad_grad, 1))?;
+                no_panic(&what, bad_weight.step(&object, &grad, 1))?;
+                if bad.is_nan() && stepped && !with_bad_grad.values[1].is_nan() {
+                    return Err(format!("a NaN gradient of `{name}` left {}", with_bad_grad.values[1]));
+                }
+            }
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn shapes(subject: &OptimizerSubject) -> Outcome {
+    let object = subject.instance()?;
+    let shapes: [&[u64]; 9] = [&[], &[0], &[1], &[0, 4], &[4, 0], &[1, 1], &[1, 9], &[9, 1], &[2, 3, 4]];
+    for shape in shapes {
+        let mut param = Param::new(&object, "w", shape, None)?;
+        let grad = numbers(1, param.values.len());
+        param
+            .step(&object, &grad, 1)
+            .map_err(|error| format!("shape {shape:?}: {}", said("step", &error)))?;
+        if param.values.iter().any(|x| !x.is_finite()) {
+            return Err(format!("shape {shape:?} has numbers that are not finite"));
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn wrong_lengths(subject: &OptimizerSubject) -> Outcome {
+    let object = subject.instance()?;
+    for &(name, shape) in CASES {
+        let param = Param::new(&object, name, shape, None)?;
+        if param.scope() == Scope::SERVICES {
+            continue;
+        }
+        let len = param.values.len();
+        let refused = |mut param: Param<'_>, grad: usize, what: &str| {
+            let before = param.bits();
+            if no_panic(what, param.step(&object, &numbers(1, grad), 1))? || param.bits() != before {
+                return Err(format!("`{name}`: {what} is taken, or changes something"));
+            }
+            Ok(())
+        };
+        refused(param.clone(), len - 1, "a gradient too short")?;
+        refused(param.clone(), len + 1, "a gradient too long")?;
+        for state in 0..param.states.len() {
+            let mut short = param.clone();
+            short.states[state].pop();
+            refused(short, len, "a state too short")?;
+        }
+    }
+    Ok(Verdict::Passed)
+}

@@ -1,0 +1,119 @@
+//! The suite for optimizers can fail: each fault is found by the check that looks for it, and a sound optimizer has none.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use altgrad_conformance::{
+    Verdict,
+    optimizers::{OptimizerSubject, checks},
+};
+use altgrad_plugin_api::{
+    Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, ServiceStep, StateSpec, Step,
+    abi::adapters::optimizer_object,
+};
+
+/// Gradient descent with momentum, and with one fault.
+struct Faulty<const FAULT: u8> {
+    calls: AtomicU32,
+}
+
+const SOUND: u8 = 0;
+const HIDES_NAN: u8 = 1;
+const COUNTS_CALLS: u8 = 2;
+const NEEDS_THE_WHOLE: u8 = 3;
+const PANICS_ON_NOTHING: u8 = 4;
+const OTHER_STATES: u8 = 5;
+const UNKNOWN_SCOPE: u8 = 6;
+const STANDS_STILL: u8 = 7;
+const GROWS: u8 = 8;
+const PANICS_ON_NAN: u8 = 9;
+const TWICE: u8 = 10;
+const BAD_DEFAULT: u8 = 11;
+const PANICS_WHEN_MADE: u8 = 12;
+const SERVED: u8 = 13;
+
+impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
+    fn descriptor() -> Descriptor {
+        let default = if FAULT == BAD_DEFAULT { 2.0 } else { 0.5 };
+        Descriptor::optimizer("faulty", "1", "momentum")
+            .option(OptionSpec::float("momentum", default).range(0.0, 1.0).help("memory"))
+    }
+
+    fn new(config: &Config) -> Result<Self, PluginError> {
+        let momentum = config.float("momentum")?;
+        assert!(FAULT != PANICS_WHEN_MADE || momentum < 1.0, "never forgets");
+        Ok(Self { calls: AtomicU32::new(0) })
+    }
+
+    fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
+        let call = self.calls.fetch_add(u32::from(FAULT == OTHER_STATES), Ordering::Relaxed);
+        let first = StateSpec::zeros(&format!("velocity{call}"));
+        if FAULT == TWICE { vec![first.clone(), first] } else { vec![first] }
+    }
+
+    fn scope(&self, param: &ParamInfo<'_>) -> Scope {
+        match FAULT {
+            UNKNOWN_SCOPE => Scope(9),
+            SERVED if param.rank() == 2 => Scope::SERVICES,
+            _ => Scope::ELEMENTS,
+        }
+    }
+
+    fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
+        let Step { param, grad, states, .. } = step;
+        let call = self.calls.fetch_add(u32::from(FAULT == COUNTS_CALLS), Ordering::Relaxed);
+        assert!(FAULT != PANICS_ON_NOTHING || !param.is_empty(), "nothing to do");
+        assert!(FAULT != PANICS_ON_NAN || grad.iter().all(|g| !g.is_nan()), "NaN");
+        let mean = param.iter().sum::<f32>() / param.len() as f32;
+        for ((w, &g), v) in param.iter_mut().zip(grad).zip(states[0].iter_mut()) {
+            let g = if FAULT == HIDES_NAN { g.max(-1e9) } else { g };
+            *v = 0.5 * *v + g;
+            match FAULT {
+                STANDS_STILL => {}
+                GROWS => *w *= 1e6,
+                NEEDS_THE_WHOLE => *w -= 0.01 * (*v + mean),
+                _ => *w -= 0.01 * *v + call as f32 * 1e-4,
+            }
+        }
+        Ok(())
+    }
+
+    fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
+        step.states[0].assign(&step.states[0].blend(0.5, &step.grad, 1.0)?)?;
+        step.param.assign(&step.param.blend(1.0, &step.states[0], -0.01)?)
+    }
+}
+
+/// Names of the checks that an optimizer does not pass.
+fn failed<const FAULT: u8>() -> Vec<&'static str> {
+    let Ok(subject) = OptimizerSubject::new(Faulty::<FAULT>::descriptor(), optimizer_object::<Faulty<FAULT>>)
+    else {
+        return vec!["new"];
+    };
+    let passed = |run: fn(&OptimizerSubject) -> altgrad_conformance::Outcome| {
+        matches!(run(&subject), Ok(Verdict::Passed | Verdict::Skipped(_)))
+    };
+    checks().iter().filter(|check| !passed(check.run)).map(|check| check.name).collect()
+}
+
+#[test]
+fn sound_optimizers_pass_everything() {
+    assert_eq!(failed::<SOUND>(), [""; 0]);
+    assert_eq!(failed::<SERVED>(), [""; 0]);
+}
+
+#[test]
+fn each_fault_is_found() {
+    assert_eq!(failed::<HIDES_NAN>(), ["not_finite"]);
+    assert!(failed::<COUNTS_CALLS>().contains(&"repeatable"));
+    assert_eq!(failed::<NEEDS_THE_WHOLE>(), ["parts"]);
+    assert_eq!(failed::<PANICS_ON_NOTHING>(), ["shapes"]);
+    assert!(failed::<OTHER_STATES>().contains(&"states"));
+    assert!(failed::<UNKNOWN_SCOPE>().contains(&"scope"));
+    assert_eq!(failed::<STANDS_STILL>(), ["moves"]);
+    assert!(failed::<GROWS>().contains(&"finite"));
+    assert_eq!(failed::<PANICS_ON_NAN>(), ["not_finite"]);
+    assert!(failed::<TWICE>().contains(&"states"));
+    assert_eq!(failed::<BAD_DEFAULT>(), ["new"]);
+    assert_eq!(failed::<PANICS_WHEN_MADE>(), ["options"]);
+}
