@@ -7,8 +7,9 @@ use std::fs;
 use crate::{config::RunConfig, diagnostic::Diagnostic, model::GptShape};
 
 /// Value, gradient and two optimizer states a parameter, 4 bytes each; what metrics remember by default, 10: the
-/// initial value, two codes, steps dead.
-const BYTES_A_PARAMETER: u128 = 26;
+/// initial value, two codes, steps dead; and what a checkpoint that is being written holds of all that, at most 18: initial
+/// values never change.
+const BYTES_A_PARAMETER: u128 = 44;
 /// Activations kept for the backward pass, by the plain operations, in units of the residual stream: measured roughly.
 const STREAMS_A_BLOCK: u128 = 30;
 

@@ -78,6 +78,23 @@ impl Identity {
         })
     }
 
+    /// Some run's.
+    #[cfg(test)]
+    pub(super) fn of_nobody() -> Self {
+        Self {
+            host_version: "0".into(),
+            device: "cpu".into(),
+            threads: 1,
+            seed: 1,
+            grad_accum: 2,
+            optimizer: "adamw".into(),
+            data: Data { description: "text".into(), fingerprint: "00".into() },
+            plugins: Vec::new(),
+            config_toml: "[train]\nmax_steps = 9\n".into(),
+            train: TrainSection::default(),
+        }
+    }
+
     /// What makes it another run than the one that wrote the checkpoint.
     ///
     /// # Errors

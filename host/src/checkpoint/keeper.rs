@@ -112,6 +112,11 @@ impl Keeper {
         over && self.writing.as_ref().is_none_or(|writing| writing.thread.is_finished())
     }
 
+    /// Lets the period that ends at `step` go by without a checkpoint.
+    pub fn skip(&mut self, step: u64) {
+        self.periods = step.checked_div(self.section.every).unwrap_or(0);
+    }
+
     /// Whether the best parameters so far are kept.
     #[must_use]
     pub fn keeps_best(&self) -> bool {
@@ -129,7 +134,7 @@ impl Keeper {
         let mut events = self.wait();
         let (kind, step) = (snapshot.kind, snapshot.step);
         match kind {
-            Kind::Step => self.periods = step.checked_div(self.section.every).unwrap_or(0),
+            Kind::Step => self.skip(step),
             Kind::Anomaly => self.anomalies += 1,
         }
         let shelf = self.shelf.clone();

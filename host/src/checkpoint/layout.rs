@@ -23,6 +23,8 @@ pub const STATE: &str = "state.toml";
 pub const CONFIG: &str = "config.toml";
 /// A line a file, as sha256sum writes it.
 pub const CHECKSUMS: &str = "checksums";
+/// Files of tensors.
+pub const TENSORS: [&str; 3] = [MODEL, OPTIMIZER, METER];
 /// Every file that has a checksum, in the order they are written.
 pub const FILES: [&str; 5] = [MODEL, OPTIMIZER, METER, CONFIG, STATE];
 

@@ -15,6 +15,7 @@ pub mod snapshot;
 pub mod state;
 pub mod tensors;
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;
 mod write;
 

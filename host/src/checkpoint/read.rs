@@ -2,6 +2,7 @@
 //! taken into memory before its size is known to be the run's.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     fs::{self, File},
     io::{self, Read},
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{
-    layout::{CHECKSUMS, CONFIG, FILES, STATE},
+    layout::{CHECKSUMS, CONFIG, FILES, STATE, TENSORS},
     state::{self, State},
 };
 use crate::{diagnostic::Diagnostic, files::hex};
@@ -95,19 +96,26 @@ impl Checkpoint {
         let state = text(&path.join(STATE))?;
         foreign(&path.join(STATE), &state)?;
         let sums = checksums(&path.join(CHECKSUMS))?;
-        for (name, expected) in FILES.iter().zip(&sums) {
-            let file = path.join(name);
-            let sum = checksum(&file).map_err(|error| Damage::io(&file, &error))?;
-            if sum != *expected {
-                return Err(Damage::new(&file, "is not what was written: its checksum differs"));
-            }
+        let config = text(&path.join(CONFIG))?;
+        for (name, text) in [(STATE, &state), (CONFIG, &config)] {
+            compare(&path.join(name), &sums[name], &hex(&Sha256::digest(text)))?;
         }
         let broken = |name: &str, error: toml::de::Error| {
             Damage::new(&path.join(name), format!("cannot be understood ({})", error.message()))
         };
         let state: State = toml::from_str(&state).map_err(|error| broken(STATE, error))?;
         sane(&state).map_err(|what| Damage::new(&path.join(STATE), what))?;
-        let config = toml::from_str(&text(&path.join(CONFIG))?).map_err(|error| broken(CONFIG, error))?;
+        for name in TENSORS {
+            let file = path.join(name);
+            let io = |error: io::Error| Damage::io(&file, &error);
+            let (found, written) = (fs::metadata(&file).map_err(io)?.len(), state.bytes.get(name));
+            if Some(&found) != written {
+                let written = written.map_or("an unknown number was".into(), |bytes| format!("{bytes} were"));
+                return Err(Damage::new(&file, format!("has {found} bytes, {written} written")));
+            }
+            compare(&file, &sums[name], &checksum(&file).map_err(io)?)?;
+        }
+        let config = toml::from_str(&config).map_err(|error| broken(CONFIG, error))?;
         Ok(Self { path: path.to_path_buf(), state, config })
     }
 
@@ -148,25 +156,28 @@ fn sane(state: &State) -> Result<(), String> {
     wrong.map_or(Ok(()), |seconds| Err(format!("holds a time of {seconds} seconds")))
 }
 
-/// The checksums of [`FILES`], in that order.
-fn checksums(path: &Path) -> Result<Vec<String>, Damage> {
+/// The checksum of each of [`FILES`].
+fn checksums(path: &Path) -> Result<BTreeMap<&'static str, String>, Damage> {
     let text = text(path)?;
-    let mut lines: Vec<(&str, &str)> = Vec::new();
+    let mut sums = BTreeMap::new();
     for line in text.lines() {
-        let entry = line.split_once("  ").filter(|(sum, name)| {
-            FILES.contains(name) && sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit())
+        let entry = line.split_once("  ").and_then(|(sum, name)| {
+            let hex = sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit());
+            Some((*FILES.iter().find(|file| **file == name)?, hex.then(|| sum.to_ascii_lowercase())?))
         });
-        lines.push(
-            entry.ok_or_else(|| Damage::new(path, format!("has a line that is no checksum: {line:.80?}")))?,
-        );
+        let (name, sum) =
+            entry.ok_or_else(|| Damage::new(path, format!("has a line that is no checksum: {line:.80?}")))?;
+        sums.insert(name, sum);
     }
-    let sum = |name: &&str| {
-        let found = lines.iter().find(|(_, file)| file == name);
-        found
-            .map(|(sum, _)| sum.to_ascii_lowercase())
-            .ok_or_else(|| Damage::new(path, format!("lacks {name}")))
-    };
-    FILES.iter().map(sum).collect()
+    let missing = FILES.iter().find(|name| !sums.contains_key(*name));
+    missing.map_or(Ok(sums), |name| Err(Damage::new(path, format!("lacks {name}"))))
+}
+
+fn compare(path: &Path, written: &str, found: &str) -> Result<(), Damage> {
+    if written == found {
+        return Ok(());
+    }
+    Err(Damage::new(path, "is not what was written: its checksum differs"))
 }
 
 /// A file's checksum, read piece by piece.

@@ -2,6 +2,8 @@
 //!
 //! TOML keeps f64 to the bit, infinities and NaN included. What is missing is not there.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::layout::Kind;
@@ -31,6 +33,8 @@ pub struct State {
     pub device: String,
     /// Threads it computed with; results depend on them in the last bits.
     pub threads: usize,
+    /// Sizes of the files of tensors, bytes by name.
+    pub bytes: BTreeMap<String, u64>,
     /// Where the random streams and the data are.
     pub cursors: Cursors,
     /// What was trained on.

@@ -2,6 +2,7 @@
 //! all of it.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write},
     path::{Path, PathBuf},
     time::Duration,
@@ -74,7 +75,7 @@ fn fill(
     disk.create_folder(folder)?;
     let other = |error: Diagnostic| io::Error::other(error.message);
     let Snapshot { kind, step, val_loss, tensors, carried, alerts, totals, resumes } = snapshot;
-    let mut files = Files { disk, folder, sums: String::new() };
+    let mut files = Files { disk, folder, sums: String::new(), bytes: BTreeMap::new() };
     files.write(MODEL, |out| tensors::write(tensors.model, out))?;
     files.write(OPTIMIZER, |out| tensors::write(tensors.optimizer, out))?;
     files.write(METER, |out| tensors::write(tensors.meter, out))?;
@@ -92,6 +93,7 @@ fn fill(
         host_version: identity.host_version.clone(),
         device: identity.device.clone(),
         threads: identity.threads,
+        bytes: std::mem::take(&mut files.bytes),
         cursors: Cursors { seed: identity.seed, step, micro_batch: step * identity.grad_accum },
         data: identity.data.clone(),
         totals,
@@ -137,14 +139,17 @@ struct Files<'a> {
     disk: &'a Disk,
     folder: &'a Path,
     sums: String,
+    bytes: BTreeMap<String, u64>,
 }
 
 impl Files<'_> {
     /// Writes and flushes a file, and notes its checksum.
     fn write(&mut self, name: &str, contents: impl FnOnce(&mut Hashed) -> io::Result<()>) -> io::Result<()> {
-        let mut file = Hashed { file: self.disk.create(&self.folder.join(name))?, sum: Sha256::new() };
+        let mut file =
+            Hashed { file: self.disk.create(&self.folder.join(name))?, sum: Sha256::new(), bytes: 0 };
         contents(&mut file)?;
         file.file.sync()?;
+        self.bytes.insert(name.to_string(), file.bytes);
         self.sums.push_str(&format!("{}  {name}\n", hex(&file.sum.finalize())));
         Ok(())
     }
@@ -154,12 +159,14 @@ impl Files<'_> {
 struct Hashed {
     file: DiskFile,
     sum: Sha256,
+    bytes: u64,
 }
 
 impl Write for Hashed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.sum.update(&bytes[..written]);
+        self.bytes += written as u64;
         Ok(written)
     }
 

@@ -3,6 +3,8 @@
 //! Cases take turns step by step, so that whatever else the machine does hits all alike. The ratio is to the first
 //! case. Tokens are random: what is timed does not depend on them.
 
+mod checkpoints;
+
 use std::{fs, path::Path, process::ExitCode};
 
 use clap::{Args, ValueEnum};
@@ -38,6 +40,9 @@ pub(super) struct BenchArgs {
     /// Where to compute: auto, cpu, cuda:N or wgpu.
     #[arg(long, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
+    /// Instead of steps beside each other, times each case's with a checkpoint every N steps beside those without.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_every: Option<u64>,
     /// Prints JSON.
     #[arg(long)]
     json: bool,
@@ -101,6 +106,9 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
     let folder = tempfile::tempdir()
         .map_err(|error| Diagnostic::run(format!("cannot make a temporary folder ({error})")))?;
     write_tokens(folder.path(), args.size)?;
+    if let Some(every) = args.checkpoint_every {
+        return checkpoints(folder.path(), args, every);
+    }
     let plans: Result<Vec<Plan>, Diagnostic> =
         args.cases.iter().map(|case| plan(folder.path(), args, case)).collect();
     let mut plans = plans?;
@@ -119,6 +127,17 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
         println!("{}", serde_json::json!(report));
     } else {
         println!("{}\n{}", heading(&report), table(&report));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn checkpoints(folder: &Path, args: &BenchArgs, every: u64) -> Result<ExitCode, Diagnostic> {
+    let cost = |case: &String| checkpoints::cost(plan(folder, args, case)?, case, every, args.steps);
+    let costs = args.cases.iter().map(cost).collect::<Result<Vec<_>, _>>()?;
+    if args.json {
+        println!("{}", serde_json::json!({ "size": args.size, "cases": costs }));
+    } else {
+        println!("{}", checkpoints::table(&costs));
     }
     Ok(ExitCode::SUCCESS)
 }

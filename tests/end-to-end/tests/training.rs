@@ -266,6 +266,12 @@ fn interrupted(signal: &str) {
     let rows = bench.read("runs/tiny/metrics.csv").lines().count() as u64 - 1;
     assert_eq!(status["steps"].as_u64(), Some(rows), "every finished step has its row");
     assert!(bench.path("runs/tiny/weights.safetensors").is_file());
+    let state = bench.read("runs/tiny/checkpoints/last/state.toml");
+    assert!(state.contains(&format!("\nstep = {rows}\n")), "{rows} rows: {state}");
+    let more = (rows + 2).to_string();
+    let resumed = bench.host(&[args.as_slice(), &["--resume", "--max-steps", &more]].concat());
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    assert_eq!(bench.read("runs/tiny/metrics.csv").lines().count() as u64, rows + 3);
 }
 
 #[test]
