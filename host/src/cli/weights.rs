@@ -66,6 +66,8 @@ fn hugging_face(model: &ModelSection, shape: &GptShape, layout: &Layout) -> serd
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
         "vocab_size": shape.vocab,
+        "bos_token_id": null,
+        "eos_token_id": null,
         "n_positions": shape.block_size,
         "n_embd": shape.n_embd,
         "n_layer": shape.n_layer,

@@ -47,6 +47,7 @@ n_layer = 2
 dropout = 0.1
 bias = true
 tie_weights = false
+gelu = "tanh"
 init = "start.safetensors"
 [train]
 max_steps = 1000
@@ -255,4 +256,12 @@ fn the_baseline_differs_from_exp_in_name_and_quant_only() {
     baseline.run.name.clone_from(&exp.run.name);
     baseline.quant = exp.quant.clone();
     assert_eq!(baseline, exp);
+}
+
+#[test]
+fn an_alphabet_of_odd_characters_survives_the_resolved_file() {
+    let odd = "\0\t\n\r \"\'\\\u{7f}é\u{2028}\u{feff}😀";
+    let mut config = loaded("[data]\ntokenizer = 'char'", &[]).0;
+    config.data.alphabet = Some(odd.to_owned());
+    assert_eq!(loaded(&config.to_toml().unwrap(), &[]).0.data.alphabet.as_deref(), Some(odd));
 }

@@ -1,8 +1,10 @@
 //! Static checks of a library file before the dynamic loader sees it.
 //!
 //! The loader maps a file first and asks later: a truncated library kills the process with SIGBUS, and one for
-//! another machine is reported as "no such file". Here the same faults become sentences. Damage within the
-//! segments is not found: pin a library's sha256 against that.
+//! another machine is reported as "no such file". Here the same faults become sentences, and headers that contradict each
+//! other too. Damage within the segments is not found: pin a library's sha256 against that.
+
+mod agreement;
 
 use object::{
     Endianness,
@@ -62,6 +64,10 @@ fn check(bytes: &[u8]) -> Result<(), (String, String)> {
     );
     if !fits(sections, bytes.len()) {
         return Err(cut("its section headers"));
+    }
+    let sections = header.section_headers(endian, bytes).unwrap_or_default();
+    if !agreement::agree(segments, sections, endian) {
+        return Err(("the library is damaged: its headers contradict each other".into(), rebuild()));
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Text from a trained model: one token at a time, each drawn from what the model expects next.
 //!
 //! [`Sampler`] computes, [`pick`] draws, [`text`] turns ids back into text. Weights and activations are rounded as in the
-//! run's evaluations; nothing here changes the model. Every token has a place of its own in the random stream, so a seed
+//! run's evaluations, but for scales that remember the training's past (delayed, or the first step's): they are made from
+//! the values at hand. Nothing here changes the model. Every token has a place of its own in the random stream, so a seed
 //! means one text.
 
 pub mod pick;

@@ -3,7 +3,7 @@
 //! The recording is what nanoGPT's (or any PyTorch) loop writes a step: learning rate, loss, gradient norm before
 //! clipping, and the batch's start positions. The trainer is the one that runs train with.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -12,6 +12,7 @@ use crate::{
     config::{ScheduleChoice, TrainSection},
     data::Batches,
     diagnostic::Diagnostic,
+    files,
     metrics::meter::Meter,
     model::{params, weights},
 };
@@ -87,10 +88,10 @@ impl Recording {
     /// # Errors
     /// The file is missing or not a trajectory log.
     pub fn read(path: &Path) -> Result<Self, Diagnostic> {
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = files::read(path).map_err(|error| {
             Diagnostic::config(format!("cannot read the log ({error})")).at(path.display())
         })?;
-        let recording: Self = serde_json::from_str(&text).map_err(|error| {
+        let recording: Self = serde_json::from_slice(&text).map_err(|error| {
             Diagnostic::config(format!("not a trajectory log ({error})")).at(path.display())
         })?;
         recording.check().map_err(|error| error.at(path.display()))?;

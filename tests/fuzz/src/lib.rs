@@ -18,6 +18,7 @@ pub mod limits;
 pub mod mutate;
 
 use std::{
+    panic,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -55,16 +56,24 @@ impl Target {
     /// # Panics
     /// On the first failure, which it saves.
     pub fn fuzz(&self) {
+        self.fuzz_with(&Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name));
+    }
+
+    /// [`Self::fuzz`] with a corpus elsewhere.
+    ///
+    /// # Panics
+    /// As [`Self::fuzz`].
+    pub fn fuzz_with(&self, folder: &Path) {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let scratch = scratch(self.name);
         if let Some(input) = Input::read(&scratch).filter(|input| !input.files.is_empty()) {
             eprintln!("{}: once more what ended an earlier process: {}", self.name, scratch.display());
-            self.judge(&input, &scratch).unwrap_or_else(|fault| self.failed(&input, &fault));
+            self.judge(&input, &scratch).unwrap_or_else(|fault| self.failed(folder, &input, &fault));
         }
-        let corpus = input::corpus(&self.corpus());
-        assert!(!corpus.is_empty(), "{} is empty", self.corpus().display());
+        let corpus = input::corpus(folder);
+        assert!(!corpus.is_empty(), "{} is empty", folder.display());
         for input in &corpus {
-            self.judge(input, &scratch).unwrap_or_else(|fault| self.failed(input, &fault));
+            self.judge(input, &scratch).unwrap_or_else(|fault| self.failed(folder, input, &fault));
         }
         let cases = number("ALTGRAD_FUZZ_CASES").unwrap_or(CASES);
         let mut seed = [0; 32];
@@ -78,7 +87,7 @@ impl Target {
         match outcome {
             Ok(()) => input::clear(&scratch),
             Err(TestError::Fail(reason, damage)) => {
-                self.failed(&damage.apply(&corpus, self.words), reason.message());
+                self.failed(folder, &damage.apply(&corpus, self.words), reason.message());
             }
             Err(TestError::Abort(reason)) => panic!("{}: {reason}", self.name),
         }
@@ -89,7 +98,17 @@ impl Target {
     fn judge(&self, input: &Input, scratch: &Path) -> Result<(), String> {
         input.write(scratch);
         let most = input.len() * self.bytes_a_byte + self.bytes;
-        let used = limits::measured(self.name, scratch, || (self.read)(scratch));
+        let mut outcome = Ok(());
+        let used = limits::measured(self.name, scratch, || {
+            outcome = panic::catch_unwind(|| (self.read)(scratch));
+        });
+        outcome.map_err(|panic| {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
+            text.or(panic.downcast_ref::<String>().cloned()).unwrap_or("it panicked".into())
+        })?;
+        if std::env::var_os("FZDEBUG").is_some() {
+            eprintln!("MEM {} {} {}", self.name, input.len(), used.bytes);
+        }
         if used.bytes > most {
             return Err(format!(
                 "{} bytes of memory for an input of {}, {most} are allowed",
@@ -103,21 +122,18 @@ impl Target {
         Ok(())
     }
 
-    fn failed(&self, input: &Input, fault: &str) {
-        let saved = self.corpus().join(input.fingerprint());
+    fn failed(&self, folder: &Path, input: &Input, fault: &str) {
+        let saved = folder.join(input.fingerprint());
         input.write(&saved);
         input::clear(&scratch(self.name));
         panic!("{}: {fault}\nthe input is saved in {}", self.name, saved.display());
     }
-
-    fn corpus(&self) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name)
-    }
 }
 
-/// Where the input of the case at hand lies.
+/// Where the input of the case at hand lies: beside the test's executable, so that two checkouts have two.
 fn scratch(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("altgrad-fuzz-{name}"))
+    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.to_path_buf()));
+    beside.unwrap_or_else(std::env::temp_dir).join("altgrad-fuzz").join(name)
 }
 
 fn number(variable: &str) -> Option<u32> {
