@@ -35,6 +35,8 @@ struct Kept {
     run_id: String,
     project: String,
     entity: Option<String>,
+    /// Whether the server's run was made, or continued, from here.
+    claimed: bool,
     runtime: f64,
 }
 
@@ -62,10 +64,18 @@ fn io_error(path: &Path, error: &dyn std::fmt::Display) -> PluginError {
     PluginError::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
 }
 
+/// How long another process may take to let go of the folder: one that was just killed, or a child of this one on its
+/// way to another program.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Makes sure that no other process has the folder open.
 fn lock(folder: &Path) -> Result<File, PluginError> {
     let path = folder.join("lock");
     let file = File::create(&path).map_err(|error| io_error(&path, &error))?;
+    let start = Instant::now();
+    while file.try_lock().is_err() && start.elapsed() < LOCK_PATIENCE {
+        thread::sleep(Duration::from_millis(20));
+    }
     file.try_lock().map_err(|error| {
         let hint = "is the run still going on? Two wandb sinks of one run need a `folder` each";
         io_error(&path, &format!("in use by another process or sink ({error})")).with_hint(hint)
@@ -117,13 +127,14 @@ impl OpenRun {
         if !only_upload {
             let begin = Begin {
                 identity: identity.clone(),
-                continues: index.begin.is_some() || kept.is_some(),
+                // An id that nobody chose is ours; of a chosen one the checkpoint has to know it.
+                continues: kept.is_some_and(|kept| kept.claimed || options.identity.run_id.is_empty()),
                 resume_step,
                 host: fs::read_to_string("/proc/sys/kernel/hostname")
                     .ok()
                     .map(|name| name.trim().to_string()),
                 started: now(),
-                config: run.config_toml.as_str().parse().map(json::from_toml).unwrap_or_default(),
+                config: toml::from_str(run.config_toml.as_str()).map(json::from_toml).unwrap_or_default(),
             };
             let text = serde_json::to_string(&begin).unwrap_or_default();
             journal.begin(&key.as_ref().map_or(text.clone(), |key| key.scrub(&text)));
@@ -162,7 +173,8 @@ impl OpenRun {
     pub(crate) fn state(&mut self) -> Vec<u8> {
         self.journal.settle();
         let Identity { run_id, project, entity, .. } = self.identity.clone();
-        let kept = Kept { run_id, project, entity, runtime: self.journal.runtime() };
+        let claimed = self.shared.lock().report.claimed;
+        let kept = Kept { run_id, project, entity, claimed, runtime: self.journal.runtime() };
         serde_json::to_vec(&kept).unwrap_or_default()
     }
 

@@ -15,7 +15,7 @@ use crate::{
     protocol::{Wire, end_body, rows_body},
     remote::Remote,
     say,
-    shared::{Report, Shared},
+    shared::Shared,
     summary::Summary,
 };
 
@@ -87,7 +87,8 @@ pub(crate) struct Uploader {
 }
 
 impl Uploader {
-    pub(crate) fn new(shared: Arc<Shared>, index: Index, remote: Remote, wire: Wire, pace: Pace) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, mut index: Index, remote: Remote, wire: Wire, pace: Pace) -> Self {
+        index.runtime_before = remote.runtime_before;
         Self {
             shared,
             index,
@@ -159,7 +160,7 @@ impl Uploader {
         let nothing_left =
             ready <= self.place() && end.is_none() && self.remote.alerts as usize >= self.index.alerts.len();
         if finishing && nothing_left {
-            self.shared.lock().report.complete = self.index.end.is_some();
+            self.shared.lock().report.complete = true;
             return Ok(Next::Done);
         }
         let left = finish_by.map_or(self.pace.limit, |by| by.saturating_duration_since(Instant::now()));
@@ -265,8 +266,8 @@ impl Uploader {
         let (first, place) = (self.first(), self.place());
         let missing = self.index.rows.partition_point(|row| row.step < self.remote.missing_from);
         let dropped = first.saturating_sub(missing) as u64;
-        let Report { acknowledged, dropped: reported, .. } = &mut self.shared.lock().report;
-        (*acknowledged, *reported) = (place as u64, dropped);
+        let report = &mut self.shared.lock().report;
+        (report.acknowledged, report.dropped, report.claimed) = (place as u64, dropped, self.remote.claimed);
     }
 
     /// A step succeeded.
