@@ -123,7 +123,8 @@ impl RunFolder {
             return;
         }
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-            let _ = fs::remove_file(entry.path());
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
         // Folders go only while they are empty, so nothing of others is touched.
         for folder in self.path.ancestors() {

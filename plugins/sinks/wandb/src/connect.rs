@@ -87,14 +87,23 @@ impl Uploader {
             match self.rewind_before(from)? {
                 None => {
                     let server = self.wire.status()?.unwrap_or_default();
-                    self.go_on_after(&server, from);
+                    self.continue_after(&server, from);
                     return Ok(());
                 }
                 Some(why) => say(&format!("{why}: the server keeps its rows of steps {from} to {last}")),
             }
         }
-        self.go_on_after(server, from.unwrap_or(0));
+        self.continue_after(server, from.unwrap_or(0));
         Ok(())
+    }
+
+    /// As [`Self::go_on_after`], with the clock going on too: rows here know nothing of the time before. A checkpoint's do.
+    fn continue_after(&mut self, server: &ServerRun, missing_from: u64) {
+        if self.index.begin.as_ref().is_some_and(|begin| !begin.continues) {
+            self.remote.runtime_before = server.runtime().unwrap_or(0.0);
+            self.index.runtime_before = self.remote.runtime_before;
+        }
+        self.go_on_after(server, missing_from);
     }
 
     /// Our rows begin where the server's end; those of steps from `missing_from` on that it cannot take are counted.

@@ -30,7 +30,7 @@ pub(crate) struct RowAt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub identity: Identity,
-    /// Whether an earlier segment of this run made the id, so that the server's run is ours.
+    /// Whether the spool was lost and a checkpoint says that the server's run is ours.
     pub continues: bool,
     /// The step rows continue from.
     pub resume_step: Option<u64>,
@@ -82,6 +82,8 @@ pub(crate) struct Index {
     pub end: Option<(u64, End)>,
     /// Lines that could not be read.
     pub damaged: u64,
+    /// Seconds that the server's run had taken before this spool began: added to rows as they are read.
+    pub runtime_before: f64,
 }
 
 impl Index {
@@ -99,6 +101,7 @@ impl Index {
             closing: None,
             end: None,
             damaged: 0,
+            runtime_before: 0.0,
         })
     }
 
@@ -166,7 +169,8 @@ impl Index {
     /// The line the server gets for a row.
     pub(crate) fn text(&self, row: RowAt) -> io::Result<String> {
         let (head, histograms) = stored(&self.file, row)?;
-        Ok(row::joined(&head.text, histograms.iter().map(String::as_str)))
+        let delayed = (self.runtime_before > 0.0).then(|| row::delayed(&head.text, self.runtime_before));
+        Ok(row::joined(delayed.as_ref().unwrap_or(&head.text), histograms.iter().map(String::as_str)))
     }
 
     /// Puts what was read onto the disk, so that the server never has what a power cut could take from here.

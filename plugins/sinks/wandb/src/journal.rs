@@ -67,7 +67,7 @@ pub(crate) struct Journal {
     /// Alerts on disk that are expected to come again.
     alerts_again: HashSet<(u64, String)>,
     started: Instant,
-    /// Seconds of earlier segments.
+    /// Seconds of earlier segments, steps that come again included: no row is to be earlier than one before it.
     runtime_before: f64,
     pub loss: Loss,
 }
@@ -94,7 +94,7 @@ impl Journal {
         let from = resume_step.unwrap_or(u64::MAX);
         let kept = index.rows.partition_point(|row| row.step < from);
         let file = File::open(path)?;
-        let before = kept.checked_sub(1).and_then(|last| runtime_of(&file, index.rows[last]));
+        let before = index.rows.last().and_then(|&row| runtime_of(&file, row));
         let alerts = index.alerts.iter().filter(|alert| alert.step >= from);
         let again: VecDeque<RowAt> = index.rows[kept..].iter().copied().collect();
         let journal = Self {
@@ -254,6 +254,5 @@ impl Journal {
 /// `_runtime` of a row on disk.
 fn runtime_of(file: &File, row: RowAt) -> Option<f64> {
     let (head, _) = stored(file, row).ok()?;
-    let (_, text) = head.text.rsplit_once("\"_runtime\":")?;
-    text.strip_suffix('}')?.parse().ok()
+    row::runtime(&head.text).map(|(_, runtime)| runtime)
 }

@@ -57,6 +57,11 @@ impl Key {
     }
 }
 
+/// Host of an address, with its port if there is one.
+pub(crate) fn host(base_url: &str) -> &str {
+    base_url.split('/').nth(2).unwrap_or_default()
+}
+
 /// The password of a machine, and the file it is in.
 fn from_netrc(host: &str, environment: &Environment) -> Option<(String, String)> {
     let home = environment.get("HOME").map(PathBuf::from);

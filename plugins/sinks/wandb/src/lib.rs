@@ -18,8 +18,10 @@ mod index;
 mod journal;
 mod json;
 mod key;
+mod naming;
 mod offline;
 mod options;
+mod pace;
 mod protocol;
 mod reconcile;
 mod records;
@@ -31,11 +33,12 @@ mod spool;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod uploader;
 
 use options::{Environment, Mode, Options};
+use pace::Pace;
 use run::OpenRun;
-use uploader::Pace;
 
 /// Tells the user something, on standard error.
 pub(crate) fn say(text: &str) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     client::{Client, Failure, path_part},
     index::{Begin, SpooledAlert},
-    json, row,
+    json,
 };
 
 const STATUS: &str = "query RunResumeStatus($project: String, $entity: String, $name: String!) { \
@@ -47,8 +47,16 @@ pub(crate) struct ServerRun {
 impl ServerRun {
     /// `_step` of the last row.
     pub(crate) fn last_step(&self) -> Option<u64> {
-        let tail = self.tail.as_deref()?;
-        row::step_of(tail).or_else(|| json::number(json::parse(tail)?.get("_step")?).map(|step| step as u64))
+        self.of_tail("_step").map(|step| step as u64)
+    }
+
+    /// `_runtime` of the last row, seconds.
+    pub(crate) fn runtime(&self) -> Option<f64> {
+        self.of_tail("_runtime")
+    }
+
+    fn of_tail(&self, name: &str) -> Option<f64> {
+        json::number(json::parse(self.tail.as_deref()?)?.get(name)?)
     }
 }
 

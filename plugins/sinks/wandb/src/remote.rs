@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::spool;
 
 /// What the server is known to have.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Remote {
     #[serde(skip)]
@@ -28,6 +28,8 @@ pub(crate) struct Remote {
     pub floor: Option<u64>,
     /// First step of rows up to `floor` that the server should have had from here, and does not.
     pub missing_from: u64,
+    /// Seconds that the server's run had taken before this spool.
+    pub runtime_before: f64,
     /// Rows after `floor` that the server has acknowledged.
     pub lines: u64,
     /// Alerts that were sent.

@@ -105,6 +105,21 @@ pub(crate) fn closing(metrics: &[Metric<'_>]) -> String {
     text
 }
 
+/// What stands before the `_runtime` of a row of ours without histograms, and its value in seconds.
+pub(crate) fn runtime(head: &str) -> Option<(&str, f64)> {
+    let (before, after) = head.rsplit_once("\"_runtime\":")?;
+    Some((before, after.strip_suffix('}')?.parse().ok()?))
+}
+
+/// A row of ours as later by some seconds.
+pub(crate) fn delayed(head: &str, seconds: f64) -> String {
+    let Some((before, runtime)) = runtime(head) else { return head.to_string() };
+    let mut text = format!("{before}\"_runtime\":");
+    push_number(&mut text, runtime + seconds);
+    text.push('}');
+    text
+}
+
 /// The step a row says it is of.
 pub(crate) fn step_of(head: &str) -> Option<u64> {
     let digits = head.strip_prefix("{\"_step\":")?;
@@ -129,6 +144,7 @@ mod tests {
         assert_eq!(head.text, r#"{"_step":7,"loss":NaN,"t\"s":2.0,"_timestamp":1.5,"_runtime":0.25}"#);
         assert_eq!(&head.text[..head.reproducible], r#"{"_step":7,"loss":NaN"#);
         assert_eq!(step_of(&head.text), Some(7));
+        assert!(delayed(&head.text, 2.5).ends_with(r#","_timestamp":1.5,"_runtime":2.75}"#));
         assert!(Head::new(7, &[metric("_step", false, 0.0)], 0.0, 0.0).is_err());
         let line = joined(&head.text, ["\"h\":{}"].into_iter());
         assert!(line.ends_with(r#""_runtime":0.25,"h":{}}"#), "{line}");

@@ -2,7 +2,6 @@
 
 use std::{
     fs::{self, File},
-    hash::{BuildHasher, RandomState},
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -10,33 +9,23 @@ use std::{
 };
 
 use altgrad_plugin_api::{Alert, ErrorKind, PluginError, RunInfo, RunOutcome};
-use serde::{Deserialize, Serialize};
 
 use crate::{
     alerts::Alerts,
-    client::Client,
     index::{Begin, Index},
     journal::{Journal, now},
     json,
-    key::Key,
+    key::{Key, host},
+    naming::{Kept, identity},
     offline,
     options::{Environment, Identity, Mode, Options},
-    protocol::Wire,
+    pace::Pace,
     remote::Remote,
     say,
     shared::{Report, Shared},
     spool::Spool,
-    uploader::{Pace, Uploader},
+    thread::start,
 };
-
-/// What a resumed run needs if the spool is gone: no secrets.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kept {
-    run_id: String,
-    project: String,
-    entity: Option<String>,
-    runtime: f64,
-}
 
 /// An open run.
 #[derive(Debug)]
@@ -62,10 +51,18 @@ fn io_error(path: &Path, error: &dyn std::fmt::Display) -> PluginError {
     PluginError::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
 }
 
+/// How long another process may take to let go of the folder: one that was just killed, or a child of this one on its
+/// way to another program.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Makes sure that no other process has the folder open.
 fn lock(folder: &Path) -> Result<File, PluginError> {
     let path = folder.join("lock");
     let file = File::create(&path).map_err(|error| io_error(&path, &error))?;
+    let start = Instant::now();
+    while file.try_lock().is_err() && start.elapsed() < LOCK_PATIENCE {
+        thread::sleep(Duration::from_millis(20));
+    }
     file.try_lock().map_err(|error| {
         let hint = "is the run still going on? Two wandb sinks of one run need a `folder` each";
         io_error(&path, &format!("in use by another process or sink ({error})")).with_hint(hint)
@@ -117,13 +114,14 @@ impl OpenRun {
         if !only_upload {
             let begin = Begin {
                 identity: identity.clone(),
-                continues: index.begin.is_some() || kept.is_some(),
+                // An id that nobody chose is ours; of a chosen one the checkpoint has to know it.
+                continues: kept.is_some_and(|kept| kept.claimed || options.identity.run_id.is_empty()),
                 resume_step,
                 host: fs::read_to_string("/proc/sys/kernel/hostname")
                     .ok()
                     .map(|name| name.trim().to_string()),
                 started: now(),
-                config: run.config_toml.as_str().parse().map(json::from_toml).unwrap_or_default(),
+                config: toml::from_str(run.config_toml.as_str()).map(json::from_toml).unwrap_or_default(),
             };
             let text = serde_json::to_string(&begin).unwrap_or_default();
             journal.begin(&key.as_ref().map_or(text.clone(), |key| key.scrub(&text)));
@@ -162,7 +160,8 @@ impl OpenRun {
     pub(crate) fn state(&mut self) -> Vec<u8> {
         self.journal.settle();
         let Identity { run_id, project, entity, .. } = self.identity.clone();
-        let kept = Kept { run_id, project, entity, runtime: self.journal.runtime() };
+        let claimed = self.shared.lock().report.claimed;
+        let kept = Kept { run_id, project, entity, claimed, runtime: self.journal.runtime() };
         serde_json::to_vec(&kept).unwrap_or_default()
     }
 
@@ -243,98 +242,5 @@ impl OpenRun {
 impl Drop for OpenRun {
     fn drop(&mut self) {
         self.shared.tell(|state| state.stop = true);
-    }
-}
-
-/// Host of an address, with its port if there is one.
-fn host(base_url: &str) -> &str {
-    base_url.split('/').nth(2).unwrap_or_default()
-}
-
-/// What the run is called: what an earlier segment said of id and place stays, the rest may change.
-fn identity(
-    options: &Options,
-    run: &RunInfo<'_>,
-    only_upload: bool,
-    begin: Option<&Begin>,
-    kept: Option<&Kept>,
-) -> Identity {
-    let mut identity = options.identity.clone();
-    identity.display_name.get_or_insert_with(|| run.name.to_string());
-    if let Some(begin) = begin {
-        let before = begin.identity.clone();
-        if only_upload {
-            return before;
-        }
-        (identity.run_id, identity.project, identity.entity) = (before.run_id, before.project, before.entity);
-    } else if let Some(kept) = kept {
-        identity.run_id.clone_from(&kept.run_id);
-        identity.project.clone_from(&kept.project);
-        identity.entity.clone_from(&kept.entity);
-    } else if identity.run_id.is_empty() {
-        identity.run_id = new_id();
-    }
-    identity
-}
-
-/// Eight letters or digits, random.
-fn new_id() -> String {
-    const LETTERS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-    let mut random = RandomState::new().hash_one(now().to_bits());
-    let letter = |_| {
-        let letter = LETTERS[(random % 36) as usize];
-        random /= 36;
-        char::from(letter)
-    };
-    (0..8).map(letter).collect()
-}
-
-/// Starts the upload's thread.
-fn start(
-    base_url: &str,
-    identity: &Identity,
-    key: Result<Key, String>,
-    (shared, index, remote, pace): (Arc<Shared>, Index, Remote, Pace),
-) -> std::io::Result<()> {
-    let (base_url, identity) = (base_url.to_string(), identity.clone());
-    let upload = move || {
-        let ending = Ending(shared.clone());
-        let client = key.and_then(|key| Client::new(&base_url, key));
-        let result = client.and_then(|client| {
-            // As the server spelled them, once it has.
-            let known = |said: &str, wanted| if said.is_empty() { wanted } else { Some(said.to_string()) };
-            let wire = Wire {
-                client,
-                entity: known(&remote.entity, identity.entity),
-                project: known(&remote.project, None).unwrap_or(identity.project),
-                run_id: identity.run_id,
-                limit: pace.limit,
-            };
-            Uploader::new(shared, index, remote, wire, pace).serve()
-        });
-        if let Err(why) = &result {
-            say(&format!("{why}; the upload has stopped. The run goes on, and its rows are kept on disk"));
-        }
-        ending.say(result.err());
-    };
-    thread::Builder::new().name("wandb-upload".into()).spawn(upload).map(drop)
-}
-
-/// Says that the upload has ended, even if it ends by a panic.
-struct Ending(Arc<Shared>);
-
-impl Ending {
-    fn say(self, refused: Option<String>) {
-        self.0.lock().report.refused = refused;
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let panicked = thread::panicking().then(|| "the upload's thread panicked".to_string());
-        self.0.tell(|state| {
-            state.done = true;
-            state.report.refused = state.report.refused.take().or(panicked);
-        });
     }
 }

@@ -52,7 +52,9 @@ impl Default for State {
 pub(crate) struct Report {
     /// Rows up to the last the server has acknowledged.
     pub acknowledged: u64,
-    /// Whether the server knows that the run has ended.
+    /// Whether the server's run was made, or continued, from here.
+    pub claimed: bool,
+    /// Whether nothing was left to send when the run had ended.
     pub complete: bool,
     /// Why nothing more is sent, if so.
     pub refused: Option<String>,

@@ -137,9 +137,11 @@ pub(crate) fn read_part(file: &File, start: u64, len: usize) -> io::Result<Vec<u
     Ok(bytes)
 }
 
-/// Puts a small file in place at once.
+/// Puts a small file in place at once, after a power cut too.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("tmp");
-    File::create(&beside)?.write_all(contents)?;
+    let mut file = File::create(&beside)?;
+    file.write_all(contents)?;
+    file.sync_all()?;
     std::fs::rename(beside, path)
 }

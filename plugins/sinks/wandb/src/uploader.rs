@@ -6,53 +6,22 @@
 use std::{
     io,
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use crate::{
     client::Failure,
     index::Index,
+    pace::Pace,
     protocol::{Wire, end_body, rows_body},
     remote::Remote,
     say,
-    shared::{Report, Shared},
+    shared::Shared,
     summary::Summary,
 };
 
 /// Bytes of rows in a request, unless one row is longer: well below the 10 MiB that servers take.
 const BATCH: usize = 4 << 20;
-
-/// Paces of the protocol. Tests make them short.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
-    /// Between requests with rows, while the run goes on.
-    pub interval: Duration,
-    /// Between any two requests to the file stream: servers take two a second.
-    pub gap: Duration,
-    /// From the last request to a sign of life.
-    pub heartbeat: Duration,
-    /// Longest a request may take.
-    pub limit: Duration,
-    /// First wait after a failure; each further one is twice as long.
-    pub backoff: Duration,
-    /// Longest wait after a failure.
-    pub backoff_most: Duration,
-}
-
-impl Pace {
-    /// As the official client has it.
-    pub(crate) fn usual(interval: Duration) -> Self {
-        let seconds = Duration::from_secs;
-        Self {
-            interval,
-            gap: Duration::from_millis(500),
-            heartbeat: seconds(30),
-            limit: seconds(60),
-            backoff: seconds(2),
-            backoff_most: seconds(60),
-        }
-    }
-}
 
 /// What to do after a step.
 enum Next {
@@ -87,7 +56,8 @@ pub(crate) struct Uploader {
 }
 
 impl Uploader {
-    pub(crate) fn new(shared: Arc<Shared>, index: Index, remote: Remote, wire: Wire, pace: Pace) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, mut index: Index, remote: Remote, wire: Wire, pace: Pace) -> Self {
+        index.runtime_before = remote.runtime_before;
         Self {
             shared,
             index,
@@ -159,7 +129,7 @@ impl Uploader {
         let nothing_left =
             ready <= self.place() && end.is_none() && self.remote.alerts as usize >= self.index.alerts.len();
         if finishing && nothing_left {
-            self.shared.lock().report.complete = self.index.end.is_some();
+            self.shared.lock().report.complete = true;
             return Ok(Next::Done);
         }
         let left = finish_by.map_or(self.pace.limit, |by| by.saturating_duration_since(Instant::now()));
@@ -265,8 +235,8 @@ impl Uploader {
         let (first, place) = (self.first(), self.place());
         let missing = self.index.rows.partition_point(|row| row.step < self.remote.missing_from);
         let dropped = first.saturating_sub(missing) as u64;
-        let Report { acknowledged, dropped: reported, .. } = &mut self.shared.lock().report;
-        (*acknowledged, *reported) = (place as u64, dropped);
+        let report = &mut self.shared.lock().report;
+        (report.acknowledged, report.dropped, report.claimed) = (place as u64, dropped, self.remote.claimed);
     }
 
     /// A step succeeded.
@@ -288,10 +258,7 @@ impl Uploader {
     /// Waits after a failure: as long as the server wants, or longer each time. The end of the run cuts a wait of our own short.
     fn back_off(&mut self, after: Option<Duration>, unsure: bool, why: String, finishing: bool) {
         self.connected &= !unsure;
-        let patience = after.unwrap_or_else(|| {
-            let doubled = self.pace.backoff.saturating_mul(1 << self.failures.min(16));
-            doubled.mul_f64(1.0 + jitter()).min(self.pace.backoff_most)
-        });
+        let patience = after.unwrap_or_else(|| self.pace.wait_after(self.failures));
         self.failures += 1;
         let first = self.shared.lock().report.trouble.replace(why.clone()).is_none();
         if first {
@@ -300,12 +267,6 @@ impl Uploader {
         let wakes = after.is_none() && !finishing;
         self.shared.wait(patience, |state| state.stop || (wakes && state.finish_by.is_some()));
     }
-}
-
-/// 0 to 1/4, so that many runs do not come back in the same moment.
-fn jitter() -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    f64::from(since.subsec_micros() % 1000) / 4000.0
 }
 
 /// The spool is damaged or gone: nothing to try again.

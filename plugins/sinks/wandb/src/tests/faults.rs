@@ -76,7 +76,8 @@ fn every_fault_is_outlived() {
     for target in ["fs", "graphql", "UpsertBucket", "RunResumeStatus"] {
         for fault in &faults {
             let server = Server::start();
-            server.fault(target, fault.clone(), 2);
+            // A late answer is no failure, and the other questions are asked once.
+            server.fault(target, fault.clone(), if *fault == Fault::Slow { 1 } else { 2 });
             run(&server, &Rig::new(&server.url))
                 .unwrap_or_else(|error| panic!("{target} {fault:?}: {error}"));
             assert!(server.state().faults.is_empty(), "{target} {fault:?} happened");

@@ -25,7 +25,8 @@ fn logs_until_killed() {
     let mut rig = Rig::new(parts[1]);
     rig.run = parts[0].into();
     let from = number(2);
-    let mut sink = rig.open((from > 0).then_some(from));
+    let resumes = rig.path("wandb/spool.log").exists();
+    let mut sink = rig.open(resumes.then_some(from));
     for step in from..number(3) {
         log(&mut sink, step, from as f64);
         log_histogram(&mut sink, step);

@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{Read, Write},
+    net::TcpStream,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -57,8 +59,11 @@ impl Mock {
 
     /// What the mock holds.
     pub(super) fn state(&self) -> Value {
-        let text = reqwest::blocking::get(format!("{}/__mock__/state", self.url)).unwrap().text().unwrap();
-        json::parse(&text).unwrap()
+        let mut stream = TcpStream::connect(self.url.strip_prefix("http://").unwrap()).unwrap();
+        stream.write_all(b"GET /__mock__/state HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        json::parse(text.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
     /// Rows of the only run.

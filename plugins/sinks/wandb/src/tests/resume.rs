@@ -122,6 +122,16 @@ fn a_run_of_others_is_continued_only_if_that_was_said() {
     let error = sink.finish(RunOutcome::Completed).unwrap_err();
     assert!(error.message.contains("resume = \"allow\""), "{error}");
 
+    // Nor by a second try from a checkpoint.
+    let other = rig();
+    let mut sink = other.open(None);
+    log_all(&mut sink, 0..5);
+    let state = sink.state().unwrap();
+    assert!(sink.finish(RunOutcome::Failed).is_err());
+    std::fs::remove_dir_all(other.path("wandb")).unwrap();
+    assert!(other.try_open(Some(5), &state).unwrap().finish(RunOutcome::Failed).is_err());
+    assert_eq!(server.run().history.len(), 10);
+
     let mut sink = rig().text("resume", "must").open(Some(10));
     log_all(&mut sink, 10..20);
     sink.finish(RunOutcome::Completed).unwrap();

@@ -258,9 +258,6 @@ fn file_stream(state: &mut State, path: &str, body: &Value) -> Result<Value, u16
         run.heartbeats += 1;
     }
     if let Some(offset) = history["offset"].as_u64() {
-        if run.complete {
-            violations.push("rows after the end".into());
-        }
         if offset as usize > run.history.len() {
             violations.push(format!("a gap: offset {offset} of {}", run.history.len()));
             return Err(400);
@@ -274,6 +271,10 @@ fn file_stream(state: &mut State, path: &str, body: &Value) -> Result<Value, u16
                 }
                 Some(_) => {}
                 None => {
+                    // The same rows once more are a late request of before.
+                    if run.complete {
+                        violations.push("rows after the end".into());
+                    }
                     if run.history.last().map(|last| step(last)) >= Some(step(line)) {
                         violations.push(format!("steps do not ascend at {line}"));
                     }
