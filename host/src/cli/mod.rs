@@ -5,6 +5,7 @@
 
 mod bench;
 mod check;
+mod data;
 mod diff;
 mod formats;
 mod plugins;
@@ -39,6 +40,9 @@ enum Command {
     /// Shows number formats and rounds with them.
     #[command(subcommand)]
     Formats(formats::FormatsCommand),
+    /// Prepares token bins from real data, and says what bins hold.
+    #[command(subcommand)]
+    Data(data::DataCommand),
     /// Writes weights in nanoGPT's safetensors layout.
     #[command(subcommand)]
     Weights(weights::WeightsCommand),
@@ -79,6 +83,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => run::check(&args),
         Command::Plugins(command) => plugins::run(command),
         Command::Formats(command) => formats::run(command),
+        Command::Data(command) => data::run(command),
         Command::Weights(command) => weights::run(command),
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),

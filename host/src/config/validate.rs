@@ -3,7 +3,7 @@
 //! Only what the run file alone can tell. Names of formats, optimizers, sinks
 //! and parameters are the plan's to check, the plugins' own tables the plugins'.
 
-use super::choices::{AmaxChoice, DatasetChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
+use super::choices::{AmaxChoice, GranularityChoice, ScheduleChoice};
 use super::plugin_ref::PluginRef;
 use super::schema::{QuantSection, RunConfig, ScalingSection, TrainSection};
 use super::source::Source;
@@ -105,17 +105,7 @@ fn plugins(config: &RunConfig) -> Vec<Rule> {
 
 fn data(config: &RunConfig) -> Vec<Rule> {
     let data = &config.data;
-    let bins = matches!(data.dataset, DatasetChoice::Bins(_));
-    vec![
-        size("data.block_size", data.block_size),
-        size("data.batch_size", data.batch_size),
-        rule(
-            &["data.tokenizer"],
-            bins || data.tokenizer != TokenizerChoice::Gpt2,
-            "`data.tokenizer` = \"gpt2\" needs token bins; prepare them and use dataset = \"bins:DIR\"",
-        )
-        .hint("`byte` and `char` tokenize text at the start of the run"),
-    ]
+    vec![size("data.block_size", data.block_size), size("data.batch_size", data.batch_size)]
 }
 
 fn model(config: &RunConfig) -> Vec<Rule> {

@@ -1,8 +1,9 @@
-//! Tokenizers that need no vocabulary file: bytes and characters.
+//! Tokenizers: bytes, characters, and GPT-2's byte pairs.
 
 use std::collections::BTreeSet;
 
-use crate::diagnostic::Diagnostic;
+use super::gpt2;
+use crate::{config::TokenizerChoice, diagnostic::Diagnostic};
 
 /// How text becomes ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub enum Tokenizer {
     Byte,
     /// One id a character: its rank among the corpus's characters in code-point order, as in nanoGPT.
     Char(Vec<char>),
+    /// GPT-2's byte-pair encoding, 50257 ids.
+    Gpt2,
     /// Ids made elsewhere; this many.
     External(usize),
 }
@@ -22,12 +25,23 @@ impl Tokenizer {
         Self::Char(text.chars().collect::<BTreeSet<char>>().into_iter().collect())
     }
 
+    /// The tokenizer that a run file names, for a text.
+    #[must_use]
+    pub fn named(choice: TokenizerChoice, text: impl Fn() -> String) -> Self {
+        match choice {
+            TokenizerChoice::Byte => Self::Byte,
+            TokenizerChoice::Char => Self::chars_of(&text()),
+            TokenizerChoice::Gpt2 => Self::Gpt2,
+        }
+    }
+
     /// Number of ids.
     #[must_use]
     pub fn vocab(&self) -> usize {
         match self {
             Self::Byte => 256,
             Self::Char(chars) => chars.len(),
+            Self::Gpt2 => gpt2::VOCAB,
             Self::External(vocab) => *vocab,
         }
     }
@@ -37,18 +51,88 @@ impl Tokenizer {
     /// # Errors
     /// A character the tokenizer does not know, or more than 65,536 characters in the vocabulary.
     pub fn encode(&self, text: &str) -> Result<Vec<u16>, Diagnostic> {
+        let mut ids = Vec::new();
+        self.encoder()?.encode(text, &mut ids)?;
+        Ok(ids)
+    }
+
+    /// Encodes many texts; each thread wants its own.
+    ///
+    /// # Errors
+    /// The ids were made elsewhere.
+    pub fn encoder(&self) -> Result<Encoder<'_>, Diagnostic> {
+        Ok(match self {
+            Self::Byte => Encoder::Byte,
+            Self::Char(chars) => Encoder::Char(chars),
+            Self::Gpt2 => Encoder::Gpt2(Box::new(gpt2::Encoder::new()?)),
+            Self::External(_) => return Err(elsewhere()),
+        })
+    }
+
+    /// The text of ids. Bytes that are no UTF-8, as where ids cut a character in two, become U+FFFD.
+    ///
+    /// # Errors
+    /// An id beyond the vocabulary, or ids made elsewhere.
+    pub fn decode(&self, ids: &[u16]) -> Result<String, Diagnostic> {
+        let bytes = match self {
+            Self::Byte => {
+                let bytes: Result<Vec<u8>, _> = ids.iter().map(|id| u8::try_from(*id)).collect();
+                bytes.map_err(|_| Diagnostic::config("an id above 255 is no byte"))?
+            }
+            Self::Char(chars) => {
+                let text: Option<String> = ids.iter().map(|id| chars.get(usize::from(*id))).collect();
+                return text.ok_or_else(|| {
+                    Diagnostic::config(format!(
+                        "an id is beyond the vocabulary of {} characters",
+                        chars.len()
+                    ))
+                });
+            }
+            Self::Gpt2 => gpt2::decode(ids)?,
+            Self::External(_) => return Err(elsewhere()),
+        };
+        Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    }
+}
+
+fn elsewhere() -> Diagnostic {
+    Diagnostic::config(
+        "these token ids were made elsewhere, by a tokenizer that their meta.json does not name",
+    )
+    .hint("make the bins with `altgrad-host data prepare`, which writes it down")
+}
+
+/// A tokenizer at work.
+pub enum Encoder<'a> {
+    /// [`Tokenizer::Byte`].
+    Byte,
+    /// [`Tokenizer::Char`], its characters in order.
+    Char(&'a [char]),
+    /// [`Tokenizer::Gpt2`].
+    Gpt2(Box<gpt2::Encoder>),
+}
+
+impl Encoder<'_> {
+    /// Appends the ids of a text.
+    ///
+    /// # Errors
+    /// A character without a 16-bit id.
+    pub fn encode(&mut self, text: &str, ids: &mut Vec<u16>) -> Result<(), Diagnostic> {
         match self {
-            Self::Byte => Ok(text.bytes().map(u16::from).collect()),
-            Self::Char(chars) => text
-                .chars()
-                .map(|c| chars.binary_search(&c).ok().and_then(|rank| u16::try_from(rank).ok()))
-                .collect::<Option<Vec<u16>>>()
-                .ok_or_else(|| {
-                    Diagnostic::config("a character has no 16-bit id in this vocabulary")
-                        .hint("use tokenizer = \"byte\", which fits every text")
-                }),
-            Self::External(_) => Err(Diagnostic::config("this corpus was tokenized elsewhere")),
+            Self::Byte => ids.extend(text.bytes().map(u16::from)),
+            Self::Char(chars) => {
+                for c in text.chars() {
+                    let rank = chars.binary_search(&c).ok().and_then(|rank| u16::try_from(rank).ok());
+                    ids.push(rank.ok_or_else(|| {
+                        Diagnostic::config(format!("the character {c:?} has no 16-bit id in this vocabulary"))
+                            .hint("use tokenizer = \"byte\", which fits every text")
+                    })?);
+                }
+            }
+            Self::Gpt2(encoder) => encoder.encode(text, ids),
         }
+        Ok(())
     }
 }
 
@@ -62,11 +146,22 @@ mod tests {
         let tokenizer = Tokenizer::chars_of("hello world\n");
         assert_eq!(tokenizer.vocab(), 9);
         assert_eq!(tokenizer.encode("\n d").unwrap(), [0, 1, 2]);
+        assert_eq!(tokenizer.decode(&[0, 1, 2]).unwrap(), "\n d");
         assert!(tokenizer.encode("z").is_err());
+        assert!(tokenizer.decode(&[9]).is_err());
     }
 
     #[test]
     fn bytes_are_themselves() {
         assert_eq!(Tokenizer::Byte.encode("aé").unwrap(), [97, 195, 169]);
+        assert_eq!(Tokenizer::Byte.decode(&[97, 195, 169]).unwrap(), "aé");
+        assert_eq!(Tokenizer::Byte.decode(&[97, 195]).unwrap(), "a\u{fffd}");
+        assert!(Tokenizer::Byte.decode(&[256]).is_err());
+    }
+
+    #[test]
+    fn ids_made_elsewhere_have_no_text() {
+        assert!(Tokenizer::External(9).encode("a").is_err());
+        assert!(Tokenizer::External(9).decode(&[1]).is_err());
     }
 }

@@ -55,7 +55,7 @@ impl LoadedLibrary {
             .map_err(|error| refused(format!("cannot be read ({error})"), "check the path"))?;
         let bytes = files::read(&path)
             .map_err(|error| refused(format!("cannot be read ({error})"), "check the file"))?;
-        let sha256 = hex(&Sha256::digest(&bytes));
+        let sha256 = files::hex(&Sha256::digest(&bytes));
         if let Some(pin) = pin.filter(|pin| !pin.eq_ignore_ascii_case(&sha256)) {
             let hint = format!("if the new build is meant, pin sha256 = \"{sha256}\"");
             return Err(refused(format!("its sha256 is not the pinned {}...", short(pin)), hint));
@@ -205,10 +205,6 @@ fn descriptors(module: &PluginModuleRef) -> Result<Vec<Descriptor>, Diagnostic> 
         }
     }
     Ok(descriptors)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn short(text: &str) -> &str {

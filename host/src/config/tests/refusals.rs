@@ -132,7 +132,6 @@ fn ranges() {
         ("[plugins]\nload = [{ path = 'b', sha256 = '12' }]", "`plugins.load.0.sha256` must be 64 hex digits, is \"12\"", ":2:32", "`altgrad-host plugins inspect PATH` prints it"),
         ("[data]\nblock_size = 0", "`data.block_size` must be from 1 to 2147483647, is 0", ":2:14", ""),
         ("[data]\nbatch_size = 2147483648", "`data.batch_size` must be from 1 to 2147483647, is 2147483648", ":2:14", ""),
-        ("[data]\ntokenizer = 'gpt2'", "`data.tokenizer` = \"gpt2\" needs token bins; prepare them and use dataset = \"bins:DIR\"", ":2:13", "`byte` and `char` tokenize text at the start of the run"),
         ("[model]\nn_layer = 0", "`model.n_layer` must be from 1 to 2147483647, is 0", ":2:11", ""),
         ("[model]\nn_head = 0", "`model.n_head` must be from 1 to 2147483647, is 0", ":2:10", ""),
         ("[model]\nn_embd = 130", "`model.n_embd` (130) must be a multiple of `model.n_head` (4)", ":2:10", "each head gets an equal share of the width"),
