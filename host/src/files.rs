@@ -40,7 +40,7 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).or(Ok(()))
 }
 
-/// Bytes as lower-case hex digits.
+/// Bytes as lower-case hex digits, as hashes are written.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -5,6 +5,7 @@
 
 mod bench;
 mod check;
+mod data;
 mod diff;
 mod formats;
 mod plugins;
@@ -43,6 +44,9 @@ enum Command {
     Formats(formats::FormatsCommand),
     /// Continues a text with a trained model.
     Sample(sample::SampleArgs),
+    /// Prepares token bins from real data, and says what bins hold.
+    #[command(subcommand)]
+    Data(data::DataCommand),
     /// Writes weights in nanoGPT's or GPT-2's safetensors layout.
     #[command(subcommand)]
     Weights(weights::WeightsCommand),
@@ -86,6 +90,7 @@ pub fn main() -> ExitCode {
         Command::Plugins(command) => plugins::run(command),
         Command::Formats(command) => formats::run(command),
         Command::Sample(args) => sample::run(&args),
+        Command::Data(command) => data::run(command),
         Command::Weights(command) => weights::run(command),
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),

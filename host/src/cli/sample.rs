@@ -88,7 +88,7 @@ pub(super) fn run(args: &SampleArgs) -> Result<ExitCode, Diagnostic> {
     let listened = args.prompt.is_empty() || show(args.prompt.clone());
     if listened {
         sampler.generate(&prompt, args.tokens, &picking, seed, |id| {
-            show(characters.push(&tokenizer.decode(id).unwrap_or_default()))
+            show(characters.push(&tokenizer.bytes(&[id]).unwrap_or_default()))
         })?;
         show(characters.finish() + "\n");
     }

@@ -99,7 +99,7 @@ named_choice! {
         Byte = "byte",
         /// One token for each character that occurs in the corpus.
         Char = "char",
-        /// GPT-2's BPE, 50257 ids; only with bins that were prepared with it.
+        /// GPT-2's BPE, 50257 ids.
         Gpt2 = "gpt2",
     }
 }

@@ -3,7 +3,7 @@
 //! Only what the run file alone can tell. Names of formats, optimizers, sinks
 //! and parameters are the plan's to check, the plugins' own tables the plugins'.
 
-use super::choices::{AmaxChoice, DatasetChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
+use super::choices::{AmaxChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
 use super::plugin_ref::PluginRef;
 use super::schema::{QuantSection, RunConfig, ScalingSection, TrainSection};
 use super::source::Source;
@@ -106,17 +106,7 @@ fn plugins(config: &RunConfig) -> Vec<Rule> {
 
 fn data(config: &RunConfig) -> Vec<Rule> {
     let data = &config.data;
-    let bins = matches!(data.dataset, DatasetChoice::Bins(_));
-    let mut rules = vec![
-        size("data.block_size", data.block_size),
-        size("data.batch_size", data.batch_size),
-        rule(
-            &["data.tokenizer"],
-            bins || data.tokenizer != TokenizerChoice::Gpt2,
-            "`data.tokenizer` = \"gpt2\" needs token bins; prepare them and use dataset = \"bins:DIR\"",
-        )
-        .hint("`byte` and `char` tokenize text at the start of the run"),
-    ];
+    let mut rules = vec![size("data.block_size", data.block_size), size("data.batch_size", data.batch_size)];
     if let Some(alphabet) = &data.alphabet {
         let key = "data.alphabet";
         rules.push(not_empty(key, alphabet));

@@ -1,84 +1,67 @@
-//! Token bins in nanoGPT's layout: `train.bin`, `val.bin`, and a `meta.json` that may say the vocabulary.
+//! Token bins in nanoGPT's layout: `train.bin`, `val.bin`, and a `meta.json` that says what they are.
 
 use std::path::Path;
 
-use serde::Deserialize;
-
-use super::{Corpus, Tokens, tokenizer::Tokenizer};
+use super::{
+    Corpus, Tokens,
+    meta::{self, Meta},
+    tokenizer::Tokenizer,
+};
 use crate::{
     config::{DataSection, TokenizerChoice},
     diagnostic::Diagnostic,
-    files,
 };
-
-/// GPT-2's vocabulary: what bins without `meta.json` are taken to use.
-const GPT2_VOCAB: usize = 50257;
-
-/// The bins' description.
-const META: &str = "meta.json";
-
-/// What is read of `meta.json`; other keys are for people.
-#[derive(Deserialize)]
-struct Meta {
-    vocab_size: u64,
-}
 
 /// Maps the bins of a folder.
 ///
 /// # Errors
-/// A file is missing or broken, or holds ids beyond the vocabulary.
+/// A file is missing or broken, is not what `meta.json` or the run file says, or holds ids beyond the vocabulary.
 pub(super) fn open(folder: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
-    let (train, val) = (Tokens::map(&folder.join("train.bin"))?, Tokens::map(&folder.join("val.bin"))?);
+    let map = |split: &str| Tokens::map(&folder.join(format!("{split}.bin")));
+    let (train, val) = (map("train")?, map("val")?);
+    let meta = Meta::read(folder)?;
     let alphabet = section.alphabet.as_deref().map(Tokenizer::chars_of);
-    let vocab = match meta(folder)? {
-        Some(meta) if (1..=1 << 16).contains(&meta.vocab_size) => meta.vocab_size as usize,
-        Some(meta) => {
-            let message = format!("vocab_size must be from 1 to 65536, is {}", meta.vocab_size);
-            return Err(Diagnostic::config(message)
-                .at(folder.join(META).display())
-                .hint("token ids are 16-bit; write the number of ids the tokenizer has"));
-        }
+    let tokenizer = match &meta {
+        Some(meta) => meta.tokenizer()?,
         None => match section.tokenizer {
-            TokenizerChoice::Byte => 256,
-            TokenizerChoice::Gpt2 => GPT2_VOCAB,
-            TokenizerChoice::Char if alphabet.is_some() => alphabet.as_ref().map_or(0, Tokenizer::vocab),
+            TokenizerChoice::Byte => Tokenizer::Byte,
+            TokenizerChoice::Gpt2 => Tokenizer::Gpt2,
+            TokenizerChoice::Char if alphabet.is_some() => Tokenizer::External(alphabet.as_ref().map_or(0, Tokenizer::vocab)),
             TokenizerChoice::Char => {
                 return Err(Diagnostic::config("bins of characters need a meta.json that says vocab_size")
-                    .at(folder.join(META).display())
+                    .at(folder.join(meta::FILE).display())
                     .hint("write {\"vocab_size\": N} into it, N the number of characters"));
             }
         },
     };
-    if let Some(characters) =
-        alphabet.as_ref().map(Tokenizer::vocab).filter(|characters| *characters != vocab)
-    {
-        let message = format!("vocab_size is {vocab}, but data.alphabet has {characters} characters");
-        return Err(Diagnostic::config(message)
-            .at(folder.join(META).display())
-            .hint("give the alphabet that the bins were made with, or none"));
-    }
-    for (name, tokens) in [("train.bin", &train), ("val.bin", &val)] {
+    let tokenizer = agreed(tokenizer, alphabet).map_err(|error| error.at(folder.join(meta::FILE).display()))?;
+    let vocab = tokenizer.vocab();
+    for (split, tokens) in [("train", &train), ("val", &val)] {
+        let place = folder.join(format!("{split}.bin"));
+        if let Some(meta) = &meta {
+            meta.check(split, tokens.len() as u64).map_err(|error| error.at(place.display()))?;
+        }
         if let Some(max) = tokens.max().filter(|max| usize::from(*max) >= vocab) {
             return Err(Diagnostic::config(format!("token id {max} is beyond the vocabulary of {vocab}"))
-                .at(folder.join(name).display())
+                .at(place.display())
                 .hint("set vocab_size in the folder's meta.json, or data.tokenizer to the one the bins were made with"));
         }
     }
     let description = format!("token bins in {}", folder.display());
-    let tokenizer = alphabet.unwrap_or(Tokenizer::External(vocab));
     Ok(Corpus { train, val, tokenizer, description })
 }
 
-fn meta(folder: &Path) -> Result<Option<Meta>, Diagnostic> {
-    let path = folder.join(META);
-    let text = match files::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Diagnostic::config(format!("cannot be read ({error})")).at(path.display())),
+/// The bins' tokenizer, given the alphabet of the run file, if it says one.
+fn agreed(bins: Tokenizer, alphabet: Option<Tokenizer>) -> Result<Tokenizer, Diagnostic> {
+    let Some(alphabet) = alphabet else { return Ok(bins) };
+    let same = match &bins {
+        Tokenizer::External(vocab) => *vocab == alphabet.vocab(),
+        bins => *bins == alphabet,
     };
-    serde_json::from_slice(&text).map(Some).map_err(|error| {
-        Diagnostic::config(format!("not a description of token bins ({error})"))
-            .at(path.display())
-            .hint("it needs a whole number \"vocab_size\"")
-    })
+    if same {
+        return Ok(alphabet);
+    }
+    let (vocab, characters) = (bins.vocab(), alphabet.vocab());
+    let message = format!("the bins have {vocab} ids, data.alphabet has {characters} characters, and they differ");
+    Err(Diagnostic::config(message).hint("give the alphabet that the bins were made with, or none"))
 }

@@ -82,7 +82,7 @@ fn generated(section: &DataSection) -> Result<Corpus, Diagnostic> {
         split.push_str(&act.text);
         split.push('\n');
     }
-    let tokenizer = tokenizer_for(section, || format!("{train}{val}"));
+    let tokenizer = Tokenizer::named(section, || format!("{train}{val}"));
     let description = format!("lawgen: {} generated legal acts", acts.len());
     Ok(Corpus {
         train: Tokens::Memory(tokenizer.encode(&train)?),
@@ -105,20 +105,10 @@ fn text(path: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
             .at(path.display())
             .hint("convert it to UTF-8, or make token bins of it and use `bins:DIR`")
     })?;
-    let tokenizer = tokenizer_for(section, || text.clone());
+    let tokenizer = Tokenizer::named(section, || text.clone());
     let mut ids = tokenizer.encode(&text).map_err(|error| error.at(path.display()))?;
     // nanoGPT's int(n * 0.9), in whole numbers.
     let val = ids.split_off(ids.len() * 9 / 10);
     let description = path.display().to_string();
     Ok(Corpus { train: Tokens::Memory(ids), val: Tokens::Memory(val), tokenizer, description })
-}
-
-/// `gpt2` cannot come here: the run file's checks allow it with bins only.
-fn tokenizer_for(section: &DataSection, text: impl Fn() -> String) -> Tokenizer {
-    match section.tokenizer {
-        TokenizerChoice::Char => {
-            section.alphabet.as_deref().map_or_else(|| Tokenizer::chars_of(&text()), Tokenizer::chars_of)
-        }
-        TokenizerChoice::Byte | TokenizerChoice::Gpt2 => Tokenizer::Byte,
-    }
 }

@@ -69,10 +69,15 @@ impl Tokens {
         (start..start + len).map(|index| i32::from(self.at(index)))
     }
 
+    /// All ids in order.
+    pub fn ids(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..self.len()).map(|index| self.at(index))
+    }
+
     /// The largest id; `None` if there is no token. Reads everything.
     #[must_use]
     pub fn max(&self) -> Option<u16> {
-        (0..self.len()).map(|index| self.at(index)).max()
+        self.ids().max()
     }
 
     /// Sha256 over the sha256 of parts of 2^20 ids. Reads everything, on all threads.

@@ -64,8 +64,9 @@ impl Plan {
         let placed = |(key, error): KeyedDiagnostic| place(error, source, &key);
         let sinks = make_sinks(&registry, &config).map_err(placed)?;
         let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
+        // The resolved file says the tokenizer, so that weights can be used without the corpus.
+        config.data.tokenizer = corpus.tokenizer.choice().unwrap_or(config.data.tokenizer);
         if let Tokenizer::Char(characters) = &corpus.tokenizer {
-            // The resolved file says the vocabulary, so that weights can be used without the corpus.
             config.data.alphabet = Some(characters.iter().collect());
         }
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());

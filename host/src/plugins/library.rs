@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 use super::{elf, layout};
 use crate::{
     diagnostic::Diagnostic,
-    files::{self, hex},
+    files,
     raw,
 };
 
@@ -59,7 +59,7 @@ impl LoadedLibrary {
             .map_err(|error| refused(format!("cannot be read ({error})"), "check the path"))?;
         let bytes = files::read(&path)
             .map_err(|error| refused(format!("cannot be read ({error})"), "check the file"))?;
-        let sha256 = hex(&Sha256::digest(&bytes));
+        let sha256 = files::hex(&Sha256::digest(&bytes));
         if let Some(pin) = pin.filter(|pin| !pin.eq_ignore_ascii_case(&sha256)) {
             let hint = format!("if the new build is meant, pin sha256 = \"{sha256}\"");
             return Err(refused(format!("its sha256 is not the pinned {}...", short(pin)), hint));

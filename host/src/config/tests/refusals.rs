@@ -132,7 +132,6 @@ fn ranges() {
         ("[plugins]\nload = [{ path = 'b', sha256 = '12' }]", "`plugins.load.0.sha256` must be 64 hex digits, is \"12\"", ":2:32", "`altgrad-host plugins inspect PATH` prints it"),
         ("[data]\nblock_size = 0", "`data.block_size` must be from 1 to 2147483647, is 0", ":2:14", ""),
         ("[data]\nbatch_size = 2147483648", "`data.batch_size` must be from 1 to 2147483647, is 2147483648", ":2:14", ""),
-        ("[data]\ntokenizer = 'gpt2'", "`data.tokenizer` = \"gpt2\" needs token bins; prepare them and use dataset = \"bins:DIR\"", ":2:13", "`byte` and `char` tokenize text at the start of the run"),
         ("[data]\nalphabet = 'ab'", "`data.alphabet` does nothing without tokenizer = \"char\"", ":2:12", ""),
         ("[data]\ntokenizer = 'char'\nalphabet = ''", "`data.alphabet` must not be empty", ":3:12", ""),
         ("[data]\ntokenizer = 'char'\nalphabet = 'ba'", "`data.alphabet` must hold each character once, in code-point order", ":3:12", "copy it from the config.toml of a run"),
