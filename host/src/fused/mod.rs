@@ -11,6 +11,7 @@ mod loops;
 pub mod loss;
 mod math;
 pub mod norm;
+pub mod scale;
 #[cfg(test)]
 mod testing;
 

@@ -1,8 +1,12 @@
 //! A parameter, its gradient and Adam's two states, checked to fit together.
 
 use altgrad_plugin_api::{PluginError, Step};
+use rayon::prelude::*;
 
 use crate::{rule::Rule, simd};
+
+/// Elements a thread takes at once.
+const PART: usize = 1 << 16;
 
 /// What one pass reads and writes. All `[n]` f32.
 #[derive(Debug)]
@@ -41,8 +45,13 @@ impl<'a> Buffers<'a> {
         self.param
     }
 
-    /// Updates every element.
+    /// Updates every element, on all threads.
     pub fn update<R: Rule>(self, rule: &R) {
-        simd::update(rule, self);
+        let Self { param, grad, exp_avg, exp_avg_sq } = self;
+        let params = param.par_chunks_mut(PART).zip(grad.par_chunks(PART));
+        let states = exp_avg.par_chunks_mut(PART).zip(exp_avg_sq.par_chunks_mut(PART));
+        params.zip(states).for_each(|((param, grad), (exp_avg, exp_avg_sq))| {
+            simd::update(rule, Self { param, grad, exp_avg, exp_avg_sq });
+        });
     }
 }

@@ -6,13 +6,13 @@
 use crate::{Moments, exp::exp, simd};
 
 /// One element's update.
-pub trait Rule {
+pub trait Rule: Sync {
     /// The new weight; the moments change in place. A NaN in any input becomes a NaN in the weight.
     fn apply(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32;
 }
 
 /// The spacing of a set of values. Arguments are in stored units.
-pub trait Geometry {
+pub trait Geometry: Sync {
     /// S(x): the gap to the next value away from zero.
     fn spacing(&self, x: f32) -> f32;
     /// log2 of [`Self::spacing`].
@@ -30,7 +30,7 @@ pub trait Chart: Geometry {
 }
 
 /// A factor that depends on the weight.
-pub trait Factor {
+pub trait Factor: Sync {
     /// The factor at weight `w`.
     fn at(&self, w: f32) -> f32;
 }
