@@ -20,6 +20,7 @@ pub mod device;
 pub mod diagnostic;
 pub mod events;
 pub mod files;
+pub mod fused;
 pub mod memory;
 pub mod metrics;
 pub mod model;

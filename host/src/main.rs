@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+/// Keeps freed pages for the next step: steps make the same tensors again and again.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     altgrad_host::cli::main()
 }

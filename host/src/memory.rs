@@ -50,6 +50,14 @@ fn available() -> Option<u128> {
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<u128>().ok()? * 1024)
 }
 
+/// The most memory this process has had, bytes, as Linux says; `None` elsewhere.
+#[must_use]
+pub fn peak_rss() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

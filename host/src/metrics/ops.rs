@@ -62,15 +62,8 @@ impl MetricOps for burn_cubecl::CubeBackend {}
 impl MetricOps for Flex {
     fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
         let x = x.to_contiguous();
-        let sums = |part: &[f32]| {
-            part.iter().fold([0.0; 4], |[sum, squares, dead, largest]: [f64; 4], &x| {
-                let wide = f64::from(x);
-                let dead = dead + f64::from(u8::from(x.abs() < DEAD_BELOW));
-                [sum + wide, squares + wide * wide, dead, larger(largest, wide.abs())]
-            })
-        };
         let x = elements(&x);
-        let parts: Vec<[f64; 4]> = x.par_chunks(PART).map(sums).collect();
+        let parts: Vec<[f64; 4]> = x.par_chunks(PART).map(sums_of_part).collect();
         let add = |a: [f64; 4], b: &[f64; 4]| [a[0] + b[0], a[1] + b[1], a[2] + b[2], larger(a[3], b[3])];
         let [sum, squares, dead, largest] = parts.iter().fold([0.0; 4], add);
         means([sum, squares, dead], x.len(), [largest])
@@ -91,6 +84,38 @@ impl MetricOps for Flex {
         let totals = parts.iter().fold([0.0; 4], |a, b| std::array::from_fn(|i| a[i] + b[i]));
         means(totals, a.len(), [])
     }
+}
+
+/// Partial sums: element i goes to sum `i % LANES`, and they are added in order.
+const LANES: usize = 16;
+
+/// Sums over a part: value, square, number of dead ones; and the largest magnitude, NaN if one is.
+#[multiversion::multiversion(targets(
+    "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
+    "x86_64+avx2+bmi1+bmi2+fma"
+))]
+fn sums_of_part(part: &[f32]) -> [f64; 4] {
+    let (mut sums, mut squares) = ([0f64; LANES], [0f64; LANES]);
+    let (mut dead, mut nans, mut largest) = ([0u32; LANES], [0u32; LANES], [0f32; LANES]);
+    let mut add = |lane: usize, x: f32| {
+        let (wide, magnitude) = (f64::from(x), x.abs());
+        sums[lane] += wide;
+        squares[lane] += wide * wide;
+        dead[lane] += u32::from(magnitude < DEAD_BELOW);
+        nans[lane] += u32::from(x.is_nan());
+        largest[lane] = if magnitude > largest[lane] { magnitude } else { largest[lane] };
+    };
+    let (groups, rest) = part.as_chunks::<LANES>();
+    for group in groups {
+        for lane in 0..LANES {
+            add(lane, group[lane]);
+        }
+    }
+    rest.iter().enumerate().for_each(|(lane, &x)| add(lane, x));
+    let count = |lanes: [u32; LANES]| f64::from(lanes.iter().sum::<u32>());
+    let top =
+        if count(nans) > 0.0 { f64::NAN } else { largest.iter().fold(0.0, |a, &b| larger(a, b.into())) };
+    [sums.iter().sum(), squares.iter().sum(), count(dead), top]
 }
 
 /// The larger, NaN if one is.

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Shape, Tensor, TensorData};
 use rand::Rng;
 
 use crate::random::{self, Stream};
@@ -35,19 +35,27 @@ impl Dropout {
     /// Zeroes elements with the given probability and scales the rest by 1/(1-p).
     #[must_use]
     pub fn apply<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        match self.mask(x.shape(), &x.device()) {
+            Some(mask) => x * mask,
+            None => x,
+        }
+    }
+
+    /// What [`Self::apply`] multiplies by, if there is dropout.
+    #[must_use]
+    pub fn mask<const D: usize>(&self, shape: Shape, device: &Device) -> Option<Tensor<D>> {
         if self.probability == 0.0 {
-            return x;
+            return None;
         }
         let counter = self.counter.replace(self.counter.get() + 1);
         let mut generator = random::at(self.seed, Stream::Dropout, counter);
         // 32 random bits an element; the threshold is exact to 2^-32.
         let threshold = (f64::from(self.probability) * 2f64.powi(32)) as u32;
         let keep = 1.0 / (1.0 - self.probability);
-        let mask: Vec<f32> = (0..x.shape().num_elements())
+        let mask: Vec<f32> = (0..shape.num_elements())
             .map(|_| if generator.next_u32() < threshold { 0.0 } else { keep })
             .collect();
-        let mask = Tensor::<D>::from_data(TensorData::new(mask, x.shape()), &x.device());
-        x * mask
+        Some(Tensor::from_data(TensorData::new(mask, shape), device))
     }
 }
 

@@ -3,16 +3,16 @@
 //! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test holds it to recorded
 //! losses and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
 
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation, module};
+use burn::tensor::{Device, Int, Tensor, TensorData, module};
 
 use super::{
     dropout::Dropout,
     layout::{Affine, BlockLayout, GptShape, Layout, ParamId},
-    loss,
 };
 use crate::{
     config::GeluChoice,
     data::Batch,
+    fused::{self, attention},
     quant::Quant,
     trace::{At, Trace},
 };
@@ -53,15 +53,7 @@ impl Gpt {
         let [batch_size, block] = batch.shape;
         let logits = self.logits(pass, batch).reshape([batch_size * block, self.shape.vocab]);
         let at = At::new(pass.trace, "loss");
-        let chosen = if pass.trace.is_some() {
-            // The same numbers, with what stands between for those who look.
-            let log_probs = at.point("log_softmax", activation::log_softmax(logits, 1));
-            let targets = ids(&batch.targets, [batch_size * block, 1], &log_probs.device());
-            log_probs.gather(1, targets)
-        } else {
-            loss::log_likelihood(logits, batch.targets.clone())
-        };
-        let loss = chosen.mean().neg();
+        let loss = fused::loss::cross_entropy(logits, &batch.targets, at);
         at.value("cross-entropy", &loss);
         loss
     }
@@ -83,30 +75,23 @@ impl Gpt {
         );
         let tokens = pass.at(pass.layout.wte, ".weight").point("lookup", tokens);
         let positions = table(pass.layout.wpe, self.shape.block_size).narrow(0, 0, block);
-        let mask = future(block, &device);
         let x = pass.dropout.apply(tokens + positions.unsqueeze_dim(0));
         let mut x = At::new(pass.trace, "embeddings").point("sum", x);
         for layout in &pass.layout.blocks {
-            x = self.block(pass, layout, x, &mask);
+            x = self.block(pass, layout, x);
         }
         let x = norm(pass, pass.layout.ln_f, x);
         pass.linear(Affine { weight: pass.layout.head, bias: None }, x)
     }
 
-    /// One block. Shapes: `x` and the result `[batch, block, n_embd]`, `mask` `[1, 1, block, block]`.
-    fn block(
-        &self,
-        pass: &Forward<'_>,
-        layout: &BlockLayout,
-        x: Tensor<3>,
-        mask: &Tensor<4, Bool>,
-    ) -> Tensor<3> {
-        let attended = self.attention(pass, layout, norm(pass, layout.ln_1, x.clone()), mask);
+    /// One block. Shapes: `x` and the result `[batch, block, n_embd]`.
+    fn block(&self, pass: &Forward<'_>, layout: &BlockLayout, x: Tensor<3>) -> Tensor<3> {
+        let attended = self.attention(pass, layout, norm(pass, layout.ln_1, x.clone()));
         let x = pass.at(layout.c_attn.weight, ".c_attn.weight").point("residual", x + attended);
         let at = pass.at(layout.c_fc.weight, ".c_fc.weight");
         let hidden = pass.linear(layout.c_fc, norm(pass, layout.ln_2, x.clone()));
         let hidden = match self.gelu {
-            GeluChoice::Erf => activation::gelu(hidden),
+            GeluChoice::Erf => fused::gelu::gelu(hidden),
             GeluChoice::Tanh => activation::gelu_approximate(hidden),
         };
         let hidden = pass.linear(layout.mlp_proj, at.point("gelu", hidden));
@@ -114,28 +99,13 @@ impl Gpt {
     }
 
     /// Causal self-attention; heads are contiguous slices of q, k and v. Shapes as in [`Self::block`].
-    fn attention(
-        &self,
-        pass: &Forward<'_>,
-        layout: &BlockLayout,
-        x: Tensor<3>,
-        mask: &Tensor<4, Bool>,
-    ) -> Tensor<3> {
+    fn attention(&self, pass: &Forward<'_>, layout: &BlockLayout, x: Tensor<3>) -> Tensor<3> {
         let [batch, block, width] = x.dims();
-        let (heads, head) = (self.shape.n_head, width / self.shape.n_head);
+        let shape = attention::Shape { batch, block, heads: self.shape.n_head, width };
         let at = pass.at(layout.c_attn.weight, ".c_attn.weight");
         let qkv = pass.linear(layout.c_attn, x);
-        // [batch, block, width] -> [batch, heads, block, head]
-        let part = |index: usize| {
-            qkv.clone().narrow(2, index * width, width).reshape([batch, block, heads, head]).swap_dims(1, 2)
-        };
-        let (q, k, v) = (part(0), part(1), part(2));
-        let scores = at
-            .point("scores", pass.quant.matmul(q, k.swap_dims(2, 3)).mul_scalar(1.0 / (head as f64).sqrt()));
-        let scores = scores.mask_fill(mask.clone().expand([batch, heads, block, block]), f32::NEG_INFINITY);
-        let attention = at.point("softmax", pass.dropout.apply(activation::softmax(scores, 3)));
-        let y = at
-            .point("output", pass.quant.matmul(attention, v).swap_dims(1, 2).reshape([batch, block, width]));
+        let mask = pass.dropout.mask([batch, shape.heads, block, block].into(), &qkv.device());
+        let y = at.point("output", attention::causal(qkv, mask, shape, pass.quant, at));
         pass.dropout.apply(pass.linear(layout.attn_proj, y))
     }
 }
@@ -171,13 +141,7 @@ fn norm(pass: &Forward<'_>, layer: Affine, x: Tensor<3>) -> Tensor<3> {
     let at = pass.at(layer.weight, ".weight");
     let (weight, bias) = (&pass.weights[layer.weight], layer.bias.map(|bias| pass.weights[bias].clone()));
     at.value("weight", weight);
-    at.point("output", module::layer_norm(x, weight.clone(), bias, LAYER_NORM_EPS))
-}
-
-/// True where position j lies in position i's future: `[1, 1, block, block]`.
-fn future(block: usize, device: &Device) -> Tensor<4, Bool> {
-    let mask: Vec<bool> = (0..block * block).map(|index| index % block > index / block).collect();
-    Tensor::from_data(TensorData::new(mask, [1, 1, block, block]), device)
+    at.point("output", fused::norm::layer_norm(x, weight.clone(), bias, LAYER_NORM_EPS))
 }
 
 fn ids(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
@@ -196,7 +160,7 @@ mod tests {
     fn gelu_is_the_exact_one() {
         let rows = [(1.0, 0.841_344_8), (2.0, 1.954_499_7), (-1.0, -0.158_655_25), (-2.0, -0.045_500_264)];
         let x = params::flat(rows.iter().map(|(x, _)| *x).collect(), &ComputeDevice::cpu().tensors);
-        let y = params::read_f32(activation::gelu(x)).unwrap();
+        let y = params::read_f32(fused::gelu::gelu(x)).unwrap();
         for ((x, expected), y) in rows.iter().zip(&y) {
             assert!((y - expected).abs() < 2e-6, "gelu({x}) = {y}, expected {expected}");
         }

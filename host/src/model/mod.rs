@@ -7,7 +7,6 @@
 pub mod dropout;
 pub mod gpt;
 pub mod layout;
-pub mod loss;
 pub mod params;
 pub mod weights;
 

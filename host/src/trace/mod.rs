@@ -157,6 +157,13 @@ impl<'a> At<'a> {
         }
     }
 
+    /// Shows a value that is computed for that only.
+    pub fn value_of<const D: usize>(&self, operation: &'static str, x: impl FnOnce() -> Tensor<D>) {
+        if self.trace.is_some() {
+            self.value(operation, &x());
+        }
+    }
+
     /// `x`, whose gradient will be shown as `what`. Whatever uses `x` must use the result: its gradient is a sum over the
     /// uses, and a use past this would change the order of that sum and with it the last bits.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::metrics::gradients::Moments;
+use crate::{fused, metrics::gradients::Moments};
 
 /// Keeps the coefficient finite for a zero norm, and equal to PyTorch's.
 const EPS: f64 = 1e-6;
@@ -34,7 +34,9 @@ pub fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) 
         return GradNorm { before, after: before };
     }
     for grad in grads {
-        *grad = grad.clone().mul_scalar(coefficient as f32);
+        // Taken out, so that it has one owner and is scaled in place.
+        let whole = std::mem::replace(grad, Tensor::empty([0], &grad.device()));
+        *grad = fused::scale::scaled(whole, coefficient as f32);
     }
     GradNorm { before, after: before * coefficient }
 }

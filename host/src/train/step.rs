@@ -1,4 +1,5 @@
-//! One training step, in time order: gradients, shadow, one reading, clipping, update; and what is recorded of it.
+//! One training step, in time order: gradients, shadow, one reading, clipping, update; and what is recorded of it. Each
+//! part is a span that `bench` times.
 
 use std::time::Instant;
 
@@ -48,8 +49,13 @@ pub fn step(
         plan.trainer.quant.watch();
     }
     let mut gradients = plan.trainer.gradients(batches(), first, trace)?;
-    let shadow = shadowed.then(|| plan.trainer.shadow_gradients(batches(), first)).transpose()?;
-    let reading = Reading::of(&plan.trainer.quant, &gradients, shadow.as_deref())?;
+    let shadow = || {
+        let _span = tracing::debug_span!("shadow").entered();
+        plan.trainer.shadow_gradients(batches(), first)
+    };
+    let shadow = shadowed.then(shadow).transpose()?;
+    let reading = tracing::debug_span!("reading")
+        .in_scope(|| Reading::of(&plan.trainer.quant, &gradients, shadow.as_deref()))?;
     let watched = plan.trainer.quant.take_watched();
     if provenance::is_finite(&reading) {
         *origin = None;
@@ -58,10 +64,12 @@ pub fn step(
         let before = config.checkpoint.on_anomaly.then(|| Tensors::of(plan));
         *origin = Some(NotFinite { origin: origin_of, before });
     }
-    let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.train.grad_clip);
+    let norm = tracing::debug_span!("clipping")
+        .in_scope(|| clip::by_global_norm(&mut gradients.grads, &reading.moments, config.train.grad_clip));
     let lr = plan.schedule.lr(step);
     plan.meter.begin(step, norm.factor());
-    plan.trainer.update(gradients.grads, &reading.seen, lr, &mut plan.meter)?;
+    tracing::debug_span!("update")
+        .in_scope(|| plan.trainer.update(gradients.grads, &reading.seen, lr, &mut plan.meter))?;
     let elapsed = started.elapsed();
 
     let (layout, quant) = (&plan.trainer.params.layout, &plan.trainer.quant);

@@ -95,8 +95,9 @@ impl Trainer {
                 trace,
             };
             // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
-            let scaled = self.gpt.loss(&pass, &batch).mul_scalar(share);
-            let tape = scaled.backward();
+            let scaled =
+                tracing::debug_span!("forward").in_scope(|| self.gpt.loss(&pass, &batch).mul_scalar(share));
+            let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
             quant.collect(&tape);
             if let Some(trace) = trace {
                 trace.collect(&tape, index as u64);

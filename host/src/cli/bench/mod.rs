@@ -1,19 +1,34 @@
 //! `bench`: what a training step costs, by precision, format and measurements, side by side in one process.
 //!
 //! Cases take turns step by step, so that whatever else the machine does hits all alike. The ratio is to the first
-//! case. Tokens are random: what is timed does not depend on them.
+//! case. Tokens are random: what is timed does not depend on them. With `--rival` another trainer takes turns with all
+//! of them.
 
 mod checkpoints;
+mod phases;
+mod rival;
 
-use std::{fs, path::Path, process::ExitCode};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    ops::Range,
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 
+use self::{
+    phases::Phases,
+    rival::{Beside, Rival},
+};
 use crate::{
     config::{self, DeviceChoice},
     diagnostic::Diagnostic,
+    memory,
     metrics::MetricRecord,
     plan::Plan,
     random::{self, Stream},
@@ -43,6 +58,13 @@ pub(super) struct BenchArgs {
     /// Instead of steps beside each other, times each case's with a checkpoint every N steps beside those without.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: Option<u64>,
+    /// Another trainer to be timed in turn: a program and its first arguments. It is given --size, --mode, --steps,
+    /// --warmup and --threads, and prints a line of JSON with step_s_median, step_s_min and peak_rss_mb.
+    #[arg(long, value_name = "COMMAND")]
+    rival: Option<String>,
+    /// Turns of ours and the rival's; each takes its share of the steps.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    turns: u64,
     /// Prints JSON.
     #[arg(long)]
     json: bool,
@@ -89,6 +111,10 @@ struct Timing {
     least_ratio: f64,
     /// By the median.
     tokens_per_s: f64,
+    /// Milliseconds of a step's parts: medians. On a GPU, until the part is enqueued.
+    phases_ms: BTreeMap<&'static str, f64>,
+    /// Beside the rival, if there is one that has the mode.
+    rival: Option<Beside>,
 }
 
 /// All of it.
@@ -99,7 +125,37 @@ struct Report {
     threads: usize,
     steps: u64,
     host_version: &'static str,
+    /// Of this process and all its cases, MB; `None` where the system does not say.
+    peak_rss_mb: Option<f64>,
     cases: Vec<Timing>,
+}
+
+/// What was measured of a case's steps.
+#[derive(Debug, Default)]
+struct Times {
+    /// Milliseconds.
+    steps: Vec<f64>,
+    /// Milliseconds of each part that any step had.
+    phases: BTreeMap<&'static str, Vec<f64>>,
+}
+
+impl Times {
+    fn add(&mut self, step: Duration, phases: BTreeMap<&'static str, f64>) {
+        self.steps.push(step.as_secs_f64() * 1e3);
+        for (name, time) in phases {
+            self.phases.entry(name).or_default().push(time);
+        }
+    }
+}
+
+fn median(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+fn least(times: &[f64]) -> f64 {
+    times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
@@ -112,21 +168,28 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
     let plans: Result<Vec<Plan>, Diagnostic> =
         args.cases.iter().map(|case| plan(folder.path(), args, case)).collect();
     let mut plans = plans?;
-    let mut times = vec![Vec::new(); plans.len()];
-    for number in 0..args.warmup + args.steps {
-        for (plan, times) in plans.iter_mut().zip(&mut times) {
-            plan.trainer.quant.begin_step(number);
-            let (_, elapsed) = step::step(plan, number, &mut MetricRecord::new(number), &mut None, None)?;
-            if number >= args.warmup {
-                times.push(elapsed.as_secs_f64() * 1e3);
+    let size = args.size.to_possible_value().map(|size| size.get_name().to_string()).unwrap_or_default();
+    let mut rival = args.rival.as_deref().map(|command| Rival::new(command, &size));
+    let mut times: Vec<Times> = plans.iter().map(|_| Times::default()).collect();
+    let turns = if rival.is_some() { args.turns.min(args.steps) } else { 1 };
+    let mut number = 0;
+    for turn in 0..turns {
+        let steps = args.steps * (turn + 1) / turns - args.steps * turn / turns;
+        // Caches are cold after the rival's turn.
+        take_steps(&mut plans, &mut times, number..number + args.warmup + steps, args.warmup)?;
+        number += args.warmup + steps;
+        let modes: BTreeSet<&'static str> = args.cases.iter().filter_map(|case| rival::mode(case)).collect();
+        for mode in modes {
+            if let Some(rival) = &mut rival {
+                rival.run(mode, steps, args.warmup)?;
             }
         }
     }
-    let report = report(args, &plans, times);
+    let report = report(args, &plans, &times, rival.as_ref());
     if args.json {
         println!("{}", serde_json::json!(report));
     } else {
-        println!("{}\n{}", heading(&report), table(&report));
+        println!("{}\n{}\n{}", heading(&report), table(&report), phase_table(&report));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -142,18 +205,46 @@ fn checkpoints(folder: &Path, args: &BenchArgs, every: u64) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(args: &BenchArgs, plans: &[Plan], times: Vec<Vec<f64>>) -> Report {
-    let mut sorted = times;
-    sorted.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    let median = |times: &[f64]| times[times.len() / 2];
-    let (first_median, first_least) = (median(&sorted[0]), sorted[0][0]);
-    let cases = args.cases.iter().zip(plans).zip(&sorted).map(|((case, plan), times)| Timing {
-        case: case.clone(),
-        median_ms: median(times),
-        least_ms: times[0],
-        median_ratio: median(times) / first_median,
-        least_ratio: times[0] / first_least,
-        tokens_per_s: plan.tokens_per_step() as f64 / median(times) * 1e3,
+/// Takes steps of all cases in turn; the first `warmup` do not count.
+fn take_steps(
+    plans: &mut [Plan],
+    times: &mut [Times],
+    numbers: Range<u64>,
+    warmup: u64,
+) -> Result<(), Diagnostic> {
+    let phases = Phases::default();
+    let subscriber = phases.subscriber();
+    let first = numbers.start + warmup;
+    for number in numbers {
+        for (plan, times) in plans.iter_mut().zip(&mut *times) {
+            plan.trainer.quant.begin_step(number);
+            let taken = tracing::dispatcher::with_default(&subscriber, || {
+                step::step(plan, number, &mut MetricRecord::new(number), &mut None, None)
+            });
+            let (_, elapsed) = taken?;
+            let phases = phases.take();
+            if number >= first {
+                times.add(elapsed, phases);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn report(args: &BenchArgs, plans: &[Plan], times: &[Times], rival: Option<&Rival<'_>>) -> Report {
+    let (first_median, first_least) = (median(&times[0].steps), least(&times[0].steps));
+    let cases = args.cases.iter().zip(plans).zip(times).map(|((case, plan), times)| {
+        let (median_ms, least_ms) = (median(&times.steps), least(&times.steps));
+        Timing {
+            case: case.clone(),
+            median_ms,
+            least_ms,
+            median_ratio: median_ms / first_median,
+            least_ratio: least_ms / first_least,
+            tokens_per_s: plan.tokens_per_step() as f64 / median_ms * 1e3,
+            phases_ms: times.phases.iter().map(|(name, times)| (*name, median(times))).collect(),
+            rival: rival.and_then(|rival| rival.beside(case, [median_ms, least_ms])),
+        }
     });
     Report {
         size: args.size,
@@ -161,6 +252,7 @@ fn report(args: &BenchArgs, plans: &[Plan], times: Vec<Vec<f64>>) -> Report {
         threads: rayon::current_num_threads(),
         steps: args.steps,
         host_version: env!("CARGO_PKG_VERSION"),
+        peak_rss_mb: memory::peak_rss().map(|bytes| bytes as f64 / 1e6),
         cases: cases.collect(),
     }
 }
@@ -204,7 +296,7 @@ fn plan(folder: &Path, args: &BenchArgs, case: &str) -> Result<Plan, Diagnostic>
     };
     let precision = if mode == "bf16" { "bf16" } else { "fp32" };
     let [n_layer, n_head, n_embd, block, batch, _] = args.size.numbers();
-    let steps = args.warmup + args.steps;
+    let steps = args.turns * (args.warmup + args.steps);
     let text = format!(
         "[run]\nname = \"bench\"\ndevice = \"{}\"\n[data]\ndataset = {:?}\ntokenizer = \"gpt2\"\n\
          block_size = {block}\nbatch_size = {batch}\n[model]\nn_layer = {n_layer}\nn_head = {n_head}\n\
@@ -230,16 +322,41 @@ fn heading(report: &Report) -> String {
 fn table(report: &Report) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s"]);
+    let with_rival = report.cases.iter().any(|timing| timing.rival.is_some());
+    let mut header = vec!["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s"];
+    header.extend(with_rival.then_some(["to the rival: medians", "least"]).into_iter().flatten());
+    table.set_header(header);
     for timing in &report.cases {
-        table.add_row([
+        let mut row = vec![
             timing.case.clone(),
             format!("{:.2}", timing.median_ms),
             format!("{:.2}", timing.least_ms),
             format!("{:.3}", timing.median_ratio),
             format!("{:.3}", timing.least_ratio),
             format!("{:.0}", timing.tokens_per_s),
-        ]);
+        ];
+        if let Some(beside) = &timing.rival {
+            row.extend([beside.median_ratio, beside.least_ratio].map(|ratio| format!("{ratio:.3}")));
+        }
+        table.add_row(row);
+    }
+    table
+}
+
+/// Milliseconds of each part of a step, a case a column.
+fn phase_table(report: &Report) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    let cases = report.cases.iter().map(|timing| timing.case.as_str());
+    table.set_header(std::iter::once("ms in").chain(cases));
+    let names: BTreeSet<&str> =
+        report.cases.iter().flat_map(|timing| timing.phases_ms.keys().copied()).collect();
+    for name in names {
+        let times = report
+            .cases
+            .iter()
+            .map(|timing| timing.phases_ms.get(name).map(|time| format!("{time:.2}")).unwrap_or_default());
+        table.add_row(std::iter::once(name.to_string()).chain(times));
     }
     table
 }
