@@ -19,6 +19,8 @@ pub mod device;
 pub mod diagnostic;
 pub mod events;
 pub mod files;
+#[cfg(feature = "gpu")]
+mod kernel_text;
 pub mod memory;
 pub mod metrics;
 pub mod model;

@@ -65,7 +65,7 @@ pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
     MergeRule, PartialSum, StatisticsWord, launch_scalars,
 };
-pub use optimizer::{Grid, Optimizer, ParamInfo, StateSpec, Step, StepScalars};
+pub use optimizer::{Grid, Launch, Optimizer, ParamInfo, StateSpec, Step, StepScalars};
 pub use options::{Config, ConfigEntry, ConfigValue, OptionFault, OptionSpec};
 pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome, Sink};
 pub use tensor::{DType, DeviceRef, Element, TensorView, TensorViewMut};

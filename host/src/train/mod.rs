@@ -17,6 +17,10 @@ pub mod schedule;
 pub mod step;
 pub mod trainer;
 pub mod update;
+#[cfg(feature = "gpu")]
+mod update_device;
+#[cfg(feature = "gpu")]
+mod update_op;
 
 pub use run::run;
 pub use trainer::Trainer;

@@ -14,9 +14,9 @@ use super::{
     guard::{Guarded, catch},
 };
 use crate::{
-    Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Metric,
+    Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Launch, Metric,
     Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Sink, StateSpec, Step,
-    TensorView, TensorViewMut,
+    StepScalars, TensorView, TensorViewMut,
 };
 
 /// Makes a format instance behind its guard.
@@ -133,6 +133,20 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError> {
         self.call("kernel", |optimizer| Ok(optimizer.kernel(op, target)?.into())).into()
+    }
+
+    fn launches(
+        &self,
+        param: &ParamInfo<'_>,
+        scalars: StepScalars,
+        grid: ROption<&FormatSpec>,
+        grid_scale: f32,
+    ) -> RResult<ROption<RVec<Launch>>, PluginError> {
+        self.call("launches", |optimizer| {
+            let grid = grid.into_option().map(|spec| Grid { spec, scale: grid_scale });
+            Ok(optimizer.launches(param, scalars, grid)?.map(RVec::from).into())
+        })
+        .into()
     }
 }
 

@@ -12,7 +12,7 @@ use abi_stable::{
 };
 
 use crate::{
-    Alert, FormatSpec, Histogram, KernelOp, KernelTarget, KernelText, Metric, ParamInfo, PluginError,
+    Alert, FormatSpec, Histogram, KernelOp, KernelTarget, KernelText, Launch, Metric, ParamInfo, PluginError,
     QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, StepScalars, TensorView, TensorViewMut,
 };
 
@@ -63,6 +63,17 @@ pub trait OptimizerAbi: Send + Sync {
     fn step(&self, call: StepCall<'_>) -> RResult<(), PluginError>;
     #[sabi(last_prefix_field)]
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError>;
+    /// None in libraries built before there was this method.
+    fn launches(
+        &self,
+        param: &ParamInfo<'_>,
+        scalars: StepScalars,
+        grid: ROption<&FormatSpec>,
+        grid_scale: f32,
+    ) -> RResult<ROption<RVec<Launch>>, PluginError> {
+        let _ = (param, scalars, grid, grid_scale);
+        RResult::ROk(ROption::RNone)
+    }
 }
 
 #[sabi_trait]
