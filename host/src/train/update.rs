@@ -187,9 +187,10 @@ impl OptimizerRun {
         meter: &mut Meter,
     ) -> Result<(), Diagnostic> {
         #[cfg(feature = "gpu")]
-        if let Some(device) = self.device.take() {
-            self.device = Some(self.step_on_device(device, params, grads, (quant, seen), lr, meter)?);
-            return Ok(());
+        if let Some(mut device) = self.device.take() {
+            let result = self.step_on_device(&mut device, params, grads, (quant, seen), lr, meter);
+            self.device = Some(device);
+            return result;
         }
         self.updates += 1;
         // Before the scales move on.

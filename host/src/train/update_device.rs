@@ -14,7 +14,7 @@ use altgrad_plugin_api::{
     kernel::update::{Counting, UpdateCounts},
 };
 use burn::backend::DispatchDevice;
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 
 use super::{
     update::{OptimizerRun, extents, settle},
@@ -33,6 +33,7 @@ use crate::{
 
 /// What stays on the device, and the kernels that work on it.
 pub struct DeviceRun {
+    device: Device,
     target: KernelTarget,
     /// By instance, operation, and whether for vectors.
     kernels: HashMap<(usize, KernelOp, bool), Arc<PluginKernel>>,
@@ -46,6 +47,7 @@ impl DeviceRun {
     fn new(device: &ComputeDevice, params: usize) -> Option<Self> {
         let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return None };
         Some(Self {
+            device: device.tensors.clone(),
             target: target(&cube.client())?,
             kernels: HashMap::new(),
             kept: (0..params).map(|_| Arc::default()).collect(),
@@ -102,6 +104,8 @@ impl DeviceRun {
 
     /// A parameter's states, read back.
     pub(super) fn read_states(&self, id: ParamId) -> Result<Vec<Vec<f32>>, Diagnostic> {
+        // What is still queued may write them.
+        self.device.sync().map_err(|error| not_read(&error.to_string()))?;
         locked(&self.kept[id]).read().map_err(|why| not_read(&why))
     }
 
@@ -153,13 +157,13 @@ impl OptimizerRun {
     /// [`OptimizerRun::step`] on a GPU. Reads counts once, at the end, if any are wanted.
     pub(super) fn step_on_device(
         &mut self,
-        mut run: DeviceRun,
+        run: &mut DeviceRun,
         params: &mut Params,
         grads: Vec<Tensor<1>>,
         (quant, seen): (&Quant, &[Option<Seen>]),
         lr: f64,
         meter: &mut Meter,
-    ) -> Result<DeviceRun, Diagnostic> {
+    ) -> Result<(), Diagnostic> {
         self.updates += 1;
         run.check()?;
         let stored: Vec<_> = (0..grads.len()).map(|id| quant.stored(id, seen)).collect();
@@ -173,7 +177,7 @@ impl OptimizerRun {
             let launches = plugin.launches(&spec.name, &extents(&spec.shape), scalars, grid);
             let launches = launches.map_err(|error| error.at(&spec.name))?;
             let (Some(launches), Some(counting)) = (launches, meter.counting(id, stored)) else {
-                self.bring_back(&run, id)?;
+                self.bring_back(run, id)?;
                 self.step_in_memory(id, params, grad, (quant, stored), lr, meter)?;
                 continue;
             };
@@ -215,14 +219,14 @@ impl OptimizerRun {
             let counts = counts.map_err(|error| Diagnostic::run(error.message.as_str()))?;
             meter.counted(id, &params.layout.specs[id], &counts, stored[id].is_some());
         }
-        Ok(run)
+        Ok(())
     }
 
     /// Brings a parameter's states to main memory, if they are not there.
     fn bring_back(&mut self, run: &DeviceRun, id: ParamId) -> Result<(), Diagnostic> {
-        let states = locked(&run.kept[id]).take().map_err(|why| not_read(&why))?;
-        if !states.is_empty() {
-            self.states[id] = states;
+        if self.states[id].is_empty() {
+            self.states[id] = run.read_states(id)?;
+            locked(&run.kept[id]).replace(Vec::new());
         }
         Ok(())
     }

@@ -40,16 +40,6 @@ impl Kept {
         Self { to_come: states, ..Self::default() }
     }
 
-    /// Reads the states back and forgets them; none if they are not there.
-    ///
-    /// # Errors
-    /// Why the device did not give them.
-    pub fn take(&mut self) -> Result<Vec<Vec<f32>>, String> {
-        let here = std::mem::take(&mut self.states).into_iter().map(download::<CubeBackend>);
-        let here = here.collect::<Result<Vec<_>, _>>()?;
-        Ok(if here.is_empty() { std::mem::take(&mut self.to_come) } else { here })
-    }
-
     /// Reads the states back; none if they are not there.
     ///
     /// # Errors
