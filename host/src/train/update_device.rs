@@ -281,7 +281,7 @@ fn try_out(
         };
         let found = found.map_err(|error| refused(error.message))?;
         let pairs = std::iter::once((&found, &expected));
-        let states_found = states_found.map_err(|why| refused(why))?;
+        let states_found = states_found.map_err(refused)?;
         for (found, expected) in pairs.chain(states_found.iter().zip(&states)) {
             let close = |i: &usize| (found[*i] - expected[*i]).abs() <= 1e-5 * expected[*i].abs().max(1e-6);
             if let Some(i) = (0..len).find(|i| !close(i)) {

@@ -15,7 +15,7 @@ use altgrad_plugin_api::{
 use crate::{
     Moments,
     codes::exp2i,
-    rule::Plain,
+    rule::{Plain, in_two},
     smooth::{self, Smooth},
 };
 
@@ -97,10 +97,10 @@ pub fn power(
     if param.shape.iter().product::<u64>() > MOST_PREPARED {
         return Ok(None);
     }
-    let rate = (p * std::f64::consts::LN_2) as f32;
+    let [high, low] = in_two(p).map(f32::to_bits);
     Ok(codes(grid, amount as f32)?.map(|[scale, amount, power, m, ..]| {
         let prepare = Launch { op: KernelOp::PREPARE_UPDATE, scalars: vec![scale, power].into() };
-        let description = [scale, amount, power, m, rate.to_bits(), 0, 0];
+        let description = [scale, amount, power, m, high, low, 0];
         vec![prepare, step(Rule::Power, keep, moments, description)]
     }))
 }

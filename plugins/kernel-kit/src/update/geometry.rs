@@ -52,7 +52,7 @@ pub fn field(x: f32, emin_bits: u32) -> u32 {
 
 /// `2^n`, a normal number.
 #[cube]
-fn exp2i(n: i32) -> f32 {
+pub fn exp2i(n: i32) -> f32 {
     f32::reinterpret(u32::cast_from(n + 127i32) << 23u32)
 }
 

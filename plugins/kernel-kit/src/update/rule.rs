@@ -85,10 +85,8 @@ pub fn apply(
             Element { w: kept - to.step, m: to.m, v: to.v }
         }
         Rule::Power => {
-            // The unit is the amount, and the word that is the largest value elsewhere is p * ln 2.
             let field = i32::cast_from(geometry::field(grid.scale() * w, grid.r2));
-            let log2 = f32::cast_from(field - mean.whole) - mean.rest;
-            let factor = grid.unit() * geometry::exp(f32::reinterpret(grid.r4) * log2);
+            let factor = power(field, mean, grid);
             let to = moments.step(g, m, v);
             Element { w: kept - factor * to.step, m: to.m, v: to.v }
         }
@@ -98,6 +96,19 @@ pub fn apply(
     };
     let broken = is_nan(w) || is_nan(g) || is_nan(m) || is_nan(v);
     Element { w: select(broken, nan(w), after.w), m: after.m, v: after.v }
+}
+
+/// `amount * (S / mean S)^p`. The unit is the amount, and the words behind M are p: 12 bits and the rest.
+#[cube]
+fn power(field: i32, mean: &Mean, grid: &Description) -> f32 {
+    let (high, low) = (f32::reinterpret(grid.r4), f32::reinterpret(grid.r5));
+    let binades = f32::cast_from(field - mean.whole);
+    // Exact, so that it is the same with and without contraction.
+    let power = high * binades;
+    let n = f32::floor(power + 0.5f32);
+    let left = (power - n) + (low * binades - (high + low) * mean.rest);
+    let whole = geometry::exp2i(i32::cast_from(clamp(n, -120.0f32, 120.0f32)));
+    grid.unit() * (geometry::exp(comptime!(std::f32::consts::LN_2) * left) * whole)
 }
 
 /// Adam on the code coordinate; `kept` is what decay leaves of the weight.
