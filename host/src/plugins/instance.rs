@@ -5,9 +5,9 @@
 use std::fmt;
 
 use altgrad_plugin_api::{
-    Alert, Config, ConfigValue, Descriptor, ErrorKind, FormatSpec, KernelOp, KernelTarget, KernelText,
-    Launch, OptionFault, ParamInfo, PluginError, PluginKind, QuantParams, QuantStats, RunInfo, RunOutcome,
-    StateSpec, StepScalars, TensorView, TensorViewMut,
+    Alert, Config, ConfigValue, Descriptor, ErrorKind, FormatSpec, OptionFault, ParamInfo, PluginError,
+    PluginKind, QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, StepScalars, TensorView,
+    TensorViewMut,
     abi::{
         FormatObject, OptimizerObject, SinkObject, StepCall,
         abi_stable::std_types::{ROption, RResult, RSlice, RSliceMut},
@@ -66,7 +66,7 @@ impl Identity {
         })
     }
 
-    fn run_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
+    pub(super) fn run_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
         result.into_result().map_err(|error| self.failure(Fault::Run, &error))
     }
 
@@ -199,7 +199,7 @@ pub struct OptimizerPlugin {
     pub identity: Identity,
     /// Its hyper-parameters, defaults filled in.
     pub config: Config,
-    object: OptimizerObject,
+    pub(super) object: OptimizerObject,
 }
 
 /// One parameter's update, in plain slices. Shapes: all `[n]`.
@@ -266,34 +266,6 @@ impl OptimizerPlugin {
             grid_scale: update.grid.map_or(1.0, |(_, scale)| scale),
         };
         self.identity.run_failure(self.object.step(call))
-    }
-}
-
-/// What an optimizer brings for devices.
-impl OptimizerPlugin {
-    /// The text of a device kernel; see [`altgrad_plugin_api::Optimizer::kernel`].
-    ///
-    /// # Errors
-    /// The plugin's.
-    pub fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        self.object.kernel(op, target).into_result().map(Into::into)
-    }
-
-    /// The launches of an update; see [`altgrad_plugin_api::Optimizer::launches`].
-    ///
-    /// # Errors
-    /// [`Fault::Run`]: the plugin failed.
-    pub fn launches(
-        &self,
-        name: &str,
-        shape: &[u64],
-        scalars: StepScalars,
-        grid: Option<(&FormatSpec, f32)>,
-    ) -> Result<Option<Vec<Launch>>, Diagnostic> {
-        let info = ParamInfo { name: name.into(), shape: RSlice::from_slice(shape) };
-        let (spec, scale) = (ROption::from(grid.map(|(spec, _)| spec)), grid.map_or(1.0, |(_, scale)| scale));
-        let launches = self.identity.run_failure(self.object.launches(&info, scalars, spec, scale))?;
-        Ok(launches.into_option().map(Into::into))
     }
 }
 
