@@ -7,7 +7,7 @@ use crate::{ErrorKind, KernelText, MergeRule, PluginError, grid::MinifloatGrid};
 
 /// Flag: words are wanted.
 pub const COUNT: u32 = 1;
-/// Flag: of codes too; the grid is that of [`Counting::grid`].
+/// Flag: of codes too; on a grid that [`Counting::codes`] takes.
 pub const CODES: u32 = 2;
 /// Flag: codes that come back; they are kept in `MEMORY`. With [`CODES`] only.
 pub const PAST: u32 = 4;

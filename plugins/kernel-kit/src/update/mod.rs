@@ -1,6 +1,6 @@
 //! The kernels of optimizers: one pass over a parameter, its gradient and Adam's two moments, which counts what it does.
 //!
-//! [`step`] is the update by one [`Rule`], [`prepare`] what a rule wants to know of the whole parameter first, [`count`] the counting
+//! [`step()`] is the update by one [`Rule`], [`prepare()`] what a rule wants to know of the whole parameter first, [`count()`] the counting
 //! alone, for updates that a rounding follows. Buffers and scalars come in the order that [`recipe`] lists; the contract is `plugin-api`'s
 //! `kernel` module. A minifloat is described by scalars, so that a rule has one text for all formats.
 //!
