@@ -21,6 +21,8 @@ pub mod diagnostic;
 pub mod events;
 pub mod files;
 pub mod fused;
+#[cfg(feature = "gpu")]
+mod kernel_text;
 pub mod memory;
 pub mod metrics;
 pub mod model;

@@ -35,6 +35,7 @@ impl ReadBack {
         if self.asked == 0 {
             return Ok(Values(Vec::new()));
         }
+        tracing::debug!("read back: {} tensors at once", self.asked);
         let data = self.transaction.try_execute();
         data.map(Values).map_err(|error| {
             Diagnostic::run(format!("the device failed while a step's results were read: {error}"))

@@ -27,6 +27,13 @@
 //!   stochastic. A stochastic launch with `vector` 4 needs a key whose offset is a multiple of 4.
 //! - `CODES` are u32 here, whatever the format's width; `u32::MAX` stands for a NaN that has no code.
 //! - NaN is the quiet form of the one that came in, with its payload, on every device.
+//!
+//! Arguments of an update (definitions: [`update`]):
+//! - What [`Optimizer::launches`](crate::Optimizer::launches) lists is launched in that order. A step has `PARAM`, `GRAD` and each
+//!   `STATE`; every launch may have `STATISTICS`, zeroed before the first of them, `PARTIAL_SUMS` and `MEMORY`.
+//! - Counting alone has `SOURCE` (the parameter before), `PARAM` (after), `GRAD`, and the same words, sums and memory.
+//! - Scalars are [`Counting::words`](update::Counting::words), then those of the [`Launch`](crate::Launch).
+//! - Where flags ask for no memory, `MEMORY` has one vector, which is not to be touched.
 
 use abi_stable::{
     StableAbi,
@@ -36,7 +43,9 @@ use abi_stable::{
 use crate::{DType, RandomKey, Rounding};
 
 mod launch;
+pub mod rules;
 pub mod table;
+pub mod update;
 
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal),+ $(,)? }) => {
@@ -70,6 +79,10 @@ numbered! {
         OPTIMIZER_STEP = 5,
         /// Adds the number of each code in `CODES` to `HISTOGRAM`; what is no code is not counted.
         HISTOGRAM = 6,
+        /// What a step has to know of a whole parameter before it: fills `scratch` words.
+        PREPARE_UPDATE = 7,
+        /// Counts what an update did, after it: for updates that end with a rounding.
+        COUNT_UPDATE = 8,
     }
 }
 
@@ -83,7 +96,16 @@ impl KernelOp {
         Self(self.kind().0 | (rounding as u32) << Self::ROUNDING_SHIFT)
     }
 
-    /// The operation without its rounding mode: one of the constants.
+    /// Where the variant is.
+    const VARIANT_SHIFT: u32 = 16;
+
+    /// One of several kernels for the same operation: which, only the plugin knows.
+    #[must_use]
+    pub const fn with_variant(self, variant: u8) -> Self {
+        Self(self.0 & ((1 << Self::VARIANT_SHIFT) - 1) | (variant as u32) << Self::VARIANT_SHIFT)
+    }
+
+    /// The operation without rounding mode and variant: one of the constants.
     #[must_use]
     pub const fn kind(self) -> Self {
         Self(self.0 & ((1 << Self::ROUNDING_SHIFT) - 1))
@@ -141,6 +163,8 @@ numbered! {
         STATE = 10,
         /// f32 sums of one launch, `[cubes, partial_sums.len()]`: a slot a cube, each written.
         PARTIAL_SUMS = 11,
+        /// A u32 word an element that the host keeps from update to update, zero before the first: what counting remembers.
+        MEMORY = 12,
     }
 }
 

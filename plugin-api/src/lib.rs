@@ -66,7 +66,7 @@ pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
     MergeRule, PartialSum, StatisticsWord, launch_scalars,
 };
-pub use optimizer::{Grid, Optimizer, ParamInfo, Scope, StateSpec, Step, StepScalars};
+pub use optimizer::{Grid, Launch, Optimizer, ParamInfo, Scope, StateSpec, Step, StepScalars};
 pub use options::{Config, ConfigEntry, ConfigValue, OptionFault, OptionSpec};
 pub use services::{Axes, MapOp, Matrix, ReduceOp, ServiceStep, Services, ZipOp};
 pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome, Sink};

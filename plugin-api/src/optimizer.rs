@@ -5,7 +5,7 @@
 
 use abi_stable::{
     StableAbi,
-    std_types::{RSlice, RStr, RString},
+    std_types::{RSlice, RStr, RString, RVec},
 };
 
 use crate::{
@@ -58,6 +58,16 @@ pub struct StepScalars {
     pub lr: f64,
     /// Which update this is, from 1 (what bias correction calls t).
     pub update: u64,
+}
+
+/// A kernel to launch for an update, and its numbers; see [`kernel`](crate::kernel) for how they are laid out.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// An operation that [`Optimizer::kernel`] has a text for.
+    pub op: KernelOp,
+    /// Scalars behind the host's own, as bit patterns.
+    pub scalars: RVec<u32>,
 }
 
 /// The grid a parameter's forward copy is rounded to.
@@ -150,5 +160,20 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     /// Why no update is possible; the host then stops the run.
     fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
         Err(PluginError::unsupported(format!("`{}` is not updated with services", step.info.name)))
+    }
+
+    /// What [`Self::step`] is on a device: the kernels to launch in order, the last of which steps. `None`: there are none for this
+    /// parameter, and the host takes it through main memory. Called each update. `[any-thread]`
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    fn launches(
+        &self,
+        param: &ParamInfo<'_>,
+        scalars: StepScalars,
+        grid: Option<Grid<'_>>,
+    ) -> Result<Option<Vec<Launch>>, PluginError> {
+        let _ = (param, scalars, grid);
+        Ok(None)
     }
 }

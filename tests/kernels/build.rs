@@ -1,8 +1,9 @@
-//! Kernel texts of the formats under test: those of the project, from the source their plugins are built from, and BF16.
+//! Kernel texts under test: those of the project's formats, from the source their plugins are built from, of BF16, and of
+//! all update rules.
 
 use std::{env, path::Path};
 
-use altgrad_kernel_kit::{Minifloat, write};
+use altgrad_kernel_kit::{Minifloat, Rule, write, write_updates};
 
 /// Writes `NAME.rs` for each format, by the `src/kernel.rs` of its crate.
 macro_rules! formats {
@@ -32,4 +33,5 @@ fn main() {
         E7M0 "../../plugins/formats/e7m0/src/kernel.rs"
     );
     write::<Minifloat<8, 7>>(dir, "BF16");
+    write_updates(dir, "updates", &Rule::ALL);
 }

@@ -70,9 +70,12 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
     let mut command = cargo();
     // The packages of the build before, or their dependencies would be built anew with other features.
     command.arg("test").args(packages(&plugins()?)).args(with).args(["-p", "altgrad-end-to-end"]);
-    command.args(["--test", "linear", "--test", "gpu"]).args(args).env("ALTGRAD_STAGE", folder);
+    command.args(GPU_TESTS.iter().flat_map(|test| ["--test", test])).args(args).env("ALTGRAD_STAGE", folder);
     Ok(code(command.status()?))
 }
+
+/// The tests of GPUs; the lane's script names them too.
+const GPU_TESTS: [&str; 3] = ["linear", "gpu", "gpu_updates"];
 
 /// What the archive's script does on the GPU's machine.
 const LANE: &str = r#"#!/bin/sh
@@ -81,7 +84,7 @@ const LANE: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 out=${OUT:-.}; export ALTGRAD_STAGE=$PWD/altgrad-lane; status=0
 echo "CUDA_PATH=$CUDA_PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
-for test in gpu linear; do
+for test in gpu gpu_updates linear; do
     ./altgrad-lane/$test --nocapture --test-threads 1 >"$out/$test.log" 2>&1 || status=1
     grep -E '^(test |SKIPPED)' "$out/$test.log"
 done
@@ -104,13 +107,14 @@ fn lane(args: &[String]) -> Result<u8, io::Error> {
     copy(&target_dir().join(PACKED.built).join(library), &folder.join(library))?;
     let mut build = cargo();
     build.args(["test", "--no-run", "--profile", PACKED.profile]).args(packages(&plugins()?)).args(fixture);
-    build.args(["-p", "altgrad-end-to-end", "--test", "linear", "--test", "gpu"]).args(&features);
+    build.args(["-p", "altgrad-end-to-end"]).args(GPU_TESTS.iter().flat_map(|test| ["--test", test]));
+    build.args(&features);
     let output = build.output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         return Err(io::Error::other(said.into_owned()));
     }
-    for test in ["gpu", "linear"] {
+    for test in GPU_TESTS {
         // Executable tests/gpu.rs (target/release/deps/gpu-0123456789abcdef)
         let line = said.lines().find(|line| line.contains(&format!("Executable tests/{test}.rs")));
         let path = line.and_then(|line| line.split(['(', ')']).nth(1));

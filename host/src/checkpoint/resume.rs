@@ -232,7 +232,7 @@ fn load(checkpoint: &Checkpoint, plan: &mut Plan) -> Result<(), Diagnostic> {
         *value = params::flat(file.required(&weights::key(&spec.name), &spec.shape)?, &device.tensors);
     }
 
-    let states: Vec<usize> = (0..specs.len()).map(|id| trainer.optimizer.states(id).len()).collect();
+    let states: Vec<usize> = (0..specs.len()).map(|id| trainer.optimizer.state_count(id)).collect();
     let sizes = specs.iter().zip(&states).map(|(spec, states)| 4 * spec.len() * states);
     let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), states.iter().sum()))?;
     let file = TensorFile::parse(&path, &bytes)?;

@@ -5,7 +5,7 @@ use super::{
     state::{Resume, Totals},
     tensors::{Entry, Values},
 };
-use crate::{alerts::AlertState, model::weights, plan::Plan, quant::Carried};
+use crate::{alerts::AlertState, diagnostic::Diagnostic, model::weights, plan::Plan, quant::Carried};
 
 /// The tensors of a run between two updates, and the counters that belong to them.
 #[derive(Debug, Clone)]
@@ -40,8 +40,10 @@ pub struct Snapshot {
 
 impl Tensors {
     /// Those of a run.
-    #[must_use]
-    pub fn of(plan: &Plan) -> Self {
+    ///
+    /// # Errors
+    /// States that a GPU's kernels keep cannot be read.
+    pub fn of(plan: &Plan) -> Result<Self, Diagnostic> {
         let (layout, optimizer) = (&plan.trainer.params.layout, &plan.trainer.optimizer);
         let specs = || layout.specs.iter().enumerate();
         let model = specs().map(|(id, spec)| Entry {
@@ -49,20 +51,21 @@ impl Tensors {
             shape: spec.shape.clone(),
             values: Values::Device(plan.trainer.params.values[id].clone()),
         });
-        let states = specs().flat_map(|(id, spec)| {
-            optimizer.states(id).into_iter().map(|state| Entry {
+        let mut states = Vec::new();
+        for (id, spec) in specs() {
+            states.extend(optimizer.states(id)?.into_iter().map(|state| Entry {
                 name: state_key(&spec.name, &state.name),
                 shape: spec.shape.clone(),
                 values: state.values,
-            })
-        });
-        Self {
+            }));
+        }
+        Ok(Self {
             model: model.collect(),
-            optimizer: states.collect(),
+            optimizer: states,
             meter: plan.meter.remembered(layout),
             updates: optimizer.updates(),
             dead_steps: plan.meter.dead_steps(),
-        }
+        })
     }
 }
 

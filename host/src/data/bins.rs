@@ -26,7 +26,9 @@ pub(super) fn open(folder: &Path, section: &DataSection) -> Result<Corpus, Diagn
         None => match section.tokenizer {
             TokenizerChoice::Byte => Tokenizer::Byte,
             TokenizerChoice::Gpt2 => Tokenizer::Gpt2,
-            TokenizerChoice::Char if alphabet.is_some() => Tokenizer::External(alphabet.as_ref().map_or(0, Tokenizer::vocab)),
+            TokenizerChoice::Char if alphabet.is_some() => {
+                Tokenizer::External(alphabet.as_ref().map_or(0, Tokenizer::vocab))
+            }
             TokenizerChoice::Char => {
                 return Err(Diagnostic::config("bins of characters need a meta.json that says vocab_size")
                     .at(folder.join(meta::FILE).display())
@@ -34,7 +36,8 @@ pub(super) fn open(folder: &Path, section: &DataSection) -> Result<Corpus, Diagn
             }
         },
     };
-    let tokenizer = agreed(tokenizer, alphabet).map_err(|error| error.at(folder.join(meta::FILE).display()))?;
+    let tokenizer =
+        agreed(tokenizer, alphabet).map_err(|error| error.at(folder.join(meta::FILE).display()))?;
     let vocab = tokenizer.vocab();
     for (split, tokens) in [("train", &train), ("val", &val)] {
         let place = folder.join(format!("{split}.bin"));
@@ -62,6 +65,7 @@ fn agreed(bins: Tokenizer, alphabet: Option<Tokenizer>) -> Result<Tokenizer, Dia
         return Ok(alphabet);
     }
     let (vocab, characters) = (bins.vocab(), alphabet.vocab());
-    let message = format!("the bins have {vocab} ids, data.alphabet has {characters} characters, and they differ");
+    let message =
+        format!("the bins have {vocab} ids, data.alphabet has {characters} characters, and they differ");
     Err(Diagnostic::config(message).hint("give the alphabet that the bins were made with, or none"))
 }

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Tokens, bins, lawgen, tokenizer::Tokenizer};
 use crate::{
-    config::{DataSection, DatasetChoice, TokenizerChoice},
+    config::{DataSection, DatasetChoice},
     diagnostic::Diagnostic,
     files,
 };

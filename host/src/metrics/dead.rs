@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use altgrad_plugin_api::kernel::update::Counting;
 use rayon::prelude::*;
 
 use super::{MetricName, MetricRecord, ops::DEAD_BELOW};
@@ -18,13 +19,36 @@ pub struct Dead {
     window: u16,
     /// Of each parameter: steps seen, and steps dead in a row by element.
     params: Vec<(u64, Arc<Vec<u16>>)>,
+    /// The share of each parameter whose elements a device keeps instead.
+    counted: Vec<Option<f64>>,
 }
 
 impl Dead {
     /// Nothing seen; a `window` of 0 never counts.
     #[must_use]
     pub fn new(window: u16, params: usize) -> Self {
-        Self { window, params: vec![Default::default(); if window == 0 { 0 } else { params }] }
+        let params = if window == 0 { 0 } else { params };
+        Self { window, params: vec![Default::default(); params], counted: vec![None; params] }
+    }
+
+    /// What a device is to count of gradients that clipping multiplied by `clipped`.
+    #[must_use]
+    pub fn counting(&self, counting: Counting, clipped: f32) -> Counting {
+        if self.window == 0 { counting } else { counting.dead(DEAD_BELOW * clipped, self.window) }
+    }
+
+    /// Takes in that a device saw a parameter's gradient; every step.
+    pub fn see_on_device(&mut self, param: usize) {
+        if let Some((steps, _)) = self.params.get_mut(param) {
+            *steps += 1;
+        }
+    }
+
+    /// Takes in how many of a parameter's elements a device found dead for good, this step.
+    pub fn counted(&mut self, param: usize, dead: u64, elements: u64) {
+        if let Some(share) = self.counted.get_mut(param) {
+            *share = Some(dead as f64 / elements as f64);
+        }
     }
 
     /// Whether it ever counts.
@@ -37,6 +61,7 @@ impl Dead {
     pub fn see(&mut self, param: usize, grad: &[f32], clipped: f32) {
         let Some((steps, runs)) = self.params.get_mut(param) else { return };
         *steps += 1;
+        self.counted[param] = None;
         let runs = Arc::make_mut(runs);
         runs.resize(grad.len(), 0);
         let below = DEAD_BELOW * clipped;
@@ -50,7 +75,7 @@ impl Dead {
     /// Steps seen of a parameter, and its elements' steps dead in a row; `None` if they are not counted or nothing was
     /// seen.
     #[must_use]
-    pub fn counts(&self, param: usize) -> Option<(u64, Arc<Vec<u16>>)> {
+    pub fn remembered(&self, param: usize) -> Option<(u64, Arc<Vec<u16>>)> {
         self.params.get(param).filter(|(steps, _)| *steps > 0).cloned()
     }
 
@@ -64,8 +89,12 @@ impl Dead {
     /// The share of a parameter's elements that are dead for good; `None` until the window is full.
     fn share(&self, param: usize) -> Option<f64> {
         let (steps, runs) = self.params.get(param)?;
-        let full = *steps >= u64::from(self.window) && !runs.is_empty();
-        full.then(|| runs.iter().filter(|run| **run >= self.window).count() as f64 / runs.len() as f64)
+        let full = *steps >= u64::from(self.window);
+        if let Some(share) = self.counted[param] {
+            return full.then_some(share);
+        }
+        (full && !runs.is_empty())
+            .then(|| runs.iter().filter(|run| **run >= self.window).count() as f64 / runs.len() as f64)
     }
 
     /// Records the shares.

@@ -32,7 +32,9 @@ impl Meter {
     pub fn remembered(&self, layout: &Layout) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (param, spec) in layout.specs.iter().enumerate() {
-            if let Some((_, runs)) = self.dead.counts(param) {
+            // What a device counts stays there.
+            if let Some((_, runs)) = self.dead.remembered(param).filter(|(_, runs)| runs.len() == spec.len())
+            {
                 entries.push(entry(DEAD, spec, Values::U16(runs)));
             }
             if let Some(past) = self.past.get(param) {
@@ -40,7 +42,7 @@ impl Meter {
                 let known = codes.into_iter().filter(|(_, codes)| !codes.is_empty());
                 entries.extend(known.map(|(what, codes)| entry(what, spec, Values::U16(codes.clone()))));
             }
-            if let Some(initial) = self.initial.get(param) {
+            if let Some(initial) = self.initial.get(param).filter(|initial| !initial.is_empty()) {
                 entries.push(entry(INITIAL, spec, Values::F32(initial.clone())));
             }
         }
@@ -50,7 +52,7 @@ impl Meter {
     /// For how many steps it has counted dead elements, a number a parameter; nothing if it does not count them.
     #[must_use]
     pub fn dead_steps(&self) -> Vec<u64> {
-        (0..self.past.len()).map_while(|param| Some(self.dead.counts(param)?.0)).collect()
+        (0..self.past.len()).map_while(|param| Some(self.dead.remembered(param)?.0)).collect()
     }
 
     /// Goes on from what was remembered; what is not in the file was not known.

@@ -7,7 +7,10 @@
 
 use std::sync::Arc;
 
-use altgrad_plugin_api::ValueGrid;
+use altgrad_plugin_api::{
+    ValueGrid,
+    kernel::update::{Counting, UpdateCounts},
+};
 
 use super::{
     MetricName, MetricRecord,
@@ -148,30 +151,86 @@ impl Meter {
                 Some(stored) => Update::stored(step, stored, past),
                 None => Update::unstored(step),
             };
-            self.seen.updates.push(update);
+            put(&mut self.seen.updates, param, update);
         }
+        self.look(param, spec, (step.before, step.grad), stored.map(|stored| stored.ruler));
+    }
+
+    /// Looks at the weights before the step, if that is due.
+    fn look(
+        &mut self,
+        param: usize,
+        spec: &ParamSpec,
+        (before, grad): (&[f32], &[f32]),
+        ruler: Option<&Ruler>,
+    ) {
         if self.due.distributions {
-            self.look(param, step, stored.map(|stored| stored.ruler));
+            if self.step == 0 {
+                put(&mut self.initial, param, Arc::new(before.to_vec()));
+            }
+            put(&mut self.seen.weights, param, Weights::of(before, grad, ruler));
+            let initial = self.initial.get(param).filter(|w_0| w_0.len() == before.len()).zip(ruler);
+            let from_init = initial.and_then(|(w_0, ruler)| ulps::mean_distance(before, w_0, ruler));
+            put(&mut self.seen.from_init, param, from_init);
         }
         if self.due.ranks {
             let ranks = match spec.shape[..] {
-                [rows, columns] => ranks::ranks(step.before, rows, columns),
+                [rows, columns] => ranks::ranks(before, rows, columns),
                 _ => None,
             };
-            self.seen.ranks.push(ranks);
+            put(&mut self.seen.ranks, param, ranks);
         }
     }
 
-    /// Looks at the weights before the step.
-    fn look(&mut self, param: usize, step: Step<'_>, ruler: Option<&Ruler>) {
-        if self.step == 0 {
-            self.initial.push(Arc::new(step.before.to_vec()));
+    /// What a device is to count of a parameter's step, every step, instead of [`Self::gradient`] and [`Self::update`]; `None` if it cannot.
+    #[must_use]
+    pub fn counting(&self, param: usize, stored: Option<(&FormatPlugin, f32)>) -> Option<Counting> {
+        let mut counting = Counting::default();
+        if self.config.every > 0 && param < self.past.len() {
+            let values = Counting::values();
+            let codes = match stored {
+                None => values,
+                Some((format, scale)) => match format.values() {
+                    Ok(ValueGrid::Minifloat(grid)) => values.codes(&grid, scale)?,
+                    _ => return None,
+                },
+            };
+            if self.due.parameters {
+                counting = if self.config.every == 1 { codes.past() } else { codes };
+            }
         }
-        self.seen.weights.push(Weights::of(step.before, step.grad, ruler));
-        let initial = self.initial.get(param).zip(ruler);
-        self.seen
-            .from_init
-            .push(initial.and_then(|(w_0, ruler)| ulps::mean_distance(step.before, w_0, ruler)));
+        Some(self.dead.counting(counting, self.clipped))
+    }
+
+    /// Whether the step's weights and gradients are wanted by [`Self::look_at`].
+    #[must_use]
+    pub fn looks(&self) -> bool {
+        self.due.distributions || self.due.ranks
+    }
+
+    /// Takes in a parameter before its step on a device, and its gradient.
+    pub fn look_at(
+        &mut self,
+        param: usize,
+        spec: &ParamSpec,
+        (before, grad): (&[f32], &[f32]),
+        stored: Option<(&FormatPlugin, f32)>,
+    ) {
+        let ruler = stored.and_then(|(format, scale)| Some(Ruler::new(format.values().ok()?, scale)));
+        self.look(param, spec, (before, grad), ruler.as_ref());
+    }
+
+    /// Takes in that a device sees a parameter's gradient; every step.
+    pub fn gradient_on_device(&mut self, param: usize) {
+        self.dead.see_on_device(param);
+    }
+
+    /// Takes in what a device counted of a parameter's step; `stored`: of codes too.
+    pub fn counted(&mut self, param: usize, spec: &ParamSpec, counts: &UpdateCounts, stored: bool) {
+        let elements = spec.len() as u64;
+        let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
+        put(&mut self.seen.updates, param, Update::counted(elements, counts, stored, past));
+        self.dead.counted(param, counts.get("dead"), elements);
     }
 
     /// Records what was seen in the step.
@@ -187,6 +246,14 @@ impl Meter {
         ulps::record_from_init(record, layout, quant, from_init);
         ranks::record(record, layout, ranks);
     }
+}
+
+/// Sets an entry; those before that were not set are empty.
+pub(super) fn put<T: Default>(list: &mut Vec<T>, at: usize, value: T) {
+    if list.len() <= at {
+        list.resize_with(at + 1, T::default);
+    }
+    list[at] = value;
 }
 
 /// Every metric a meter may record.

@@ -12,6 +12,8 @@ const LOWEST: i32 = -24;
 const OCTAVES: usize = 40;
 /// Bins, the one below included.
 const BINS: usize = 1 + (OCTAVES << LOG2_BINS);
+const _: () =
+    assert!(BINS == altgrad_plugin_api::kernel::update::SPECTRUM_BINS, "devices count the same bins");
 /// Bits of an f32 that a bin ignores.
 const IGNORED: u32 = 23 - LOG2_BINS;
 /// Bin number of an f32's pattern, minus the bins' own numbers.
@@ -41,6 +43,14 @@ impl Spectrum {
         for (i, count) in self.counts.iter_mut().enumerate() {
             *count += u64::from(tables[0][i]) + u64::from(tables[1][i]);
         }
+    }
+
+    /// Counts by bin, made elsewhere; what is missing is 0.
+    #[must_use]
+    pub fn from_counts(counts: &[u32]) -> Self {
+        let mut all = Self::default();
+        all.counts.iter_mut().zip(counts).for_each(|(own, &count)| *own = count.into());
+        all
     }
 
     /// Adds another spectrum.

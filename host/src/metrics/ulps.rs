@@ -5,6 +5,7 @@
 //! share of elements that left their binade. The percentiles come from the update-survival spectrum, which says how
 //! exact they are: [`super::spectrum`]. Missing where a value is not finite. Definitions: NUMERICS sections 2 and 6.
 
+use altgrad_plugin_api::kernel::update::UpdateCounts;
 use rayon::prelude::*;
 
 use super::{Histogram, MetricName, MetricRecord, ruler::Ruler, spectrum::Spectrum, updates::rounded};
@@ -43,6 +44,13 @@ impl Ulps {
             all.spectrum.add(codes);
         }
         all
+    }
+
+    /// What a device measured over `elements`.
+    #[must_use]
+    pub fn counted(elements: u64, counts: &UpdateCounts) -> Self {
+        let spectrum = Spectrum::from_counts(counts.spectrum());
+        Self { elements, sum: counts.ulp_sum, crossings: counts.get("crossings"), spectrum }
     }
 
     /// Adds another part or parameter.

@@ -5,7 +5,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use altgrad_plugin_api::QuantParams;
+use altgrad_plugin_api::{QuantParams, kernel::update::UpdateCounts};
 use rayon::prelude::*;
 
 use super::{MetricName, MetricRecord, ruler::Ruler, ulps::Ulps};
@@ -106,6 +106,8 @@ pub struct PastCodes {
     pub last: Arc<Vec<u16>>,
     /// Of the one before.
     pub earlier: Arc<Vec<u16>>,
+    /// Steps in a row whose codes a device remembers instead, up to two.
+    on_device: u8,
 }
 
 impl Update {
@@ -139,6 +141,29 @@ impl Update {
             past.last = Arc::new(if all.codes.is_some() { codes } else { Vec::new() });
         }
         all
+    }
+
+    /// What a device counted over `elements`; `stored`: of codes too. As [`Self::stored`] for codes that are missing.
+    #[must_use]
+    pub fn counted(elements: u64, counts: &UpdateCounts, stored: bool, past: Option<&mut PastCodes>) -> Self {
+        let unchanged = counts.get("unchanged");
+        if !stored {
+            return Self { elements, unchanged, ..Self::default() };
+        }
+        let known = past.as_ref().is_some_and(|past| past.on_device == 2);
+        let complete = counts.get("no_code") == 0;
+        if let Some(past) = past {
+            past.on_device = if complete { (past.on_device + 1).min(2) } else { 0 };
+        }
+        let codes = complete.then(|| Codes {
+            elements,
+            with_gradient: counts.get("with_gradient"),
+            stalled: counts.get("stalled"),
+            flipped: counts.get("flipped"),
+            sign_flipped: counts.get("sign_flipped"),
+            returned: known.then(|| counts.get("returned")),
+        });
+        Self { elements, unchanged, codes, ulps: Some(Ulps::counted(elements, counts)) }
     }
 
     /// A part, on one thread; fills in the codes before the update. `past` are those of the step before the last, and

@@ -3,7 +3,7 @@
 //! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test holds it to recorded
 //! losses and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
 
-use burn::tensor::{Device, Int, Tensor, TensorData, module};
+use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
 
 use super::{
     dropout::Dropout,

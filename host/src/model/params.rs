@@ -53,6 +53,7 @@ pub fn flat(values: Vec<f32>, device: &Device) -> Tensor<1> {
 pub fn read_f32(tensor: Tensor<1>) -> Result<Vec<f32>, Diagnostic> {
     let failed =
         |error: String| Diagnostic::run(format!("the device failed while a tensor was read: {error}"));
+    tracing::debug!("read back: {} elements", tensor.shape().num_elements());
     let data = tensor.try_into_data().map_err(|error| failed(error.to_string()))?;
     data.try_into_vec::<f32>().map_err(|error| failed(format!("{error:?}")))
 }

@@ -86,6 +86,8 @@ impl Plan {
         let used = identities.map(|identity| identity.library.clone()).collect();
         let meter = Meter::new(config.metrics, layout.specs.len());
         let optimizer = OptimizerRun::new(optimizer, &layout)?;
+        #[cfg(feature = "gpu")]
+        let optimizer = optimizer.on_device(&device, &quant, &layout)?;
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
         let seed = config.run.seed;

@@ -23,11 +23,7 @@ use altgrad_plugin_api::{
 use sha2::{Digest, Sha256};
 
 use super::{elf, layout};
-use crate::{
-    diagnostic::Diagnostic,
-    files,
-    raw,
-};
+use crate::{diagnostic::Diagnostic, files, raw};
 
 /// A plugin library that passed every check.
 pub struct LoadedLibrary {

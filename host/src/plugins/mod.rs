@@ -7,6 +7,8 @@
 mod codes;
 pub mod elf;
 pub mod instance;
+#[cfg(feature = "gpu")]
+mod launches;
 mod layout;
 pub mod library;
 pub mod optimizer;

@@ -1,7 +1,4 @@
-//! A format's kernel texts, launched on the tensor library's own device client.
-//!
-//! CUDA takes CUDA C++, wgpu takes WGSL. The text's recipe says which buffers it wants and how its info block is
-//! filled; nothing of the tensor library crosses to the plugin.
+//! A format's kernels on a device: which texts, what they are given, and whether they do what the CPU function does.
 
 use std::{
     collections::HashMap,
@@ -9,36 +6,24 @@ use std::{
 };
 
 use altgrad_plugin_api::{
-    BufferRole, ErrorKind, KernelLanguage, KernelOp, KernelTarget, KernelText, PluginError, QuantStats,
+    BufferRole, ErrorKind, KernelBuffer, KernelOp, KernelTarget, KernelText, PluginError, QuantStats,
     Rounding, launch_scalars,
 };
-use burn::backend::{Backend, DispatchDevice, TensorMetadata, tensor::FloatTensor};
-use burn::tensor::{DType, Shape, TensorData};
+use burn::backend::{DispatchDevice, TensorMetadata, tensor::FloatTensor};
+use burn::tensor::{DType, Shape};
 use burn_cubecl::{
     CubeBackend, CubeDevice, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype,
     tensor::CubeTensor,
 };
-use cubecl::{
-    CubeKernel, PrecompiledSource,
-    client::Client,
-    ir::{UIntKind, metadata::Info},
-    prelude::*,
-    server::{Handle, KernelArguments, MetadataBindingInfo},
-};
-use sha2::{Digest, Sha256};
 
 use super::{Call, DeviceFormat, ScaleRule, op, scale_kernel};
 use crate::{
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
+    kernel_text::{PluginKernel, cubes, download, target, upload},
     model::params,
     plugins::FormatPlugin,
 };
-
-/// Elements a cube gets until there are [`MAX_CUBES`] of them; then it strides.
-const ELEMENTS_PER_CUBE: usize = 1024;
-/// Enough to fill the largest GPUs, few enough that a partial sum a cube is cheap to read back.
-const MAX_CUBES: usize = 1024;
 
 /// The texts of one format for one device.
 #[derive(Debug)]
@@ -47,61 +32,6 @@ pub struct Kernels {
     /// Says the words of a launch and the sums of a cube: the same for all modes and vectors.
     reading: Arc<PluginKernel>,
     texts: Mutex<HashMap<(KernelOp, u32), Arc<PluginKernel>>>,
-}
-
-/// A kernel whose text came from a plugin.
-#[derive(Debug, Clone)]
-struct PluginKernel {
-    text: Arc<KernelText>,
-    digest: [u8; 32],
-}
-
-impl KernelMetadata for PluginKernel {
-    fn id(&self) -> KernelId {
-        KernelId::new::<Self>().cube_dim(dim(&self.text).into()).info(self.digest)
-    }
-
-    fn address_type(&self) -> ElemType {
-        UIntKind::U32.into()
-    }
-}
-
-impl CubeKernel for PluginKernel {
-    /// Nothing: the text stands in for what would be compiled from it.
-    fn define(&self) -> KernelDefinition {
-        let settings = KernelSettings::new(dim(&self.text).into(), ExecutionMode::Checked, AddressType::U32);
-        KernelDefinition { body: Scope::root(settings.clone()), settings, info: Info::default() }
-    }
-
-    fn source(&self) -> Option<PrecompiledSource> {
-        let lang = if self.text.language == KernelLanguage::CUDA { "cuda" } else { "wgsl" };
-        let source = self.text.source.to_string();
-        Some(PrecompiledSource { source, entrypoint_name: self.text.entry.to_string(), lang })
-    }
-}
-
-fn dim(text: &KernelText) -> CubeDim {
-    let [x, y, z] = text.cube_dim;
-    CubeDim::new_3d(x, y, z)
-}
-
-/// What a device's kernels are written in and may use; `None` for a device that takes no text.
-fn target(client: &Client) -> Option<KernelTarget> {
-    let properties = client.properties();
-    let (language, architecture) = match properties.identity.fingerprint.strip_prefix("ptx_sm") {
-        Some(number) => (KernelLanguage::CUDA, number.trim_start_matches('_').parse().ok()?),
-        None if client.name().starts_with("wgpu") => (KernelLanguage::WGSL, 0),
-        None => return None,
-    };
-    let hardware = &properties.hardware;
-    Some(KernelTarget {
-        language,
-        architecture,
-        vector: 1,
-        plane: [hardware.plane_size_min, hardware.plane_size_max],
-        max_units_per_cube: hardware.max_units_per_cube,
-        max_shared_bytes: hardware.max_shared_memory_size as u32,
-    })
 }
 
 /// Refuses a kernel that leaves out a statistic: what is not counted would read as zero.
@@ -117,10 +47,6 @@ fn counts_everything(text: &KernelText) -> Result<(), PluginError> {
             Err(PluginError::new(ErrorKind::UNSUPPORTED, message))
         }
     }
-}
-
-fn cubes(elements: usize) -> usize {
-    elements.div_ceil(ELEMENTS_PER_CUBE).clamp(1, MAX_CUBES)
 }
 
 impl Kernels {
@@ -203,48 +129,16 @@ impl Kernels {
         let y = like(x.shape(), DType::F32);
         let sums = like(Shape::from([sums]), DType::F32);
         let words = upload::<CubeBackend>(&device, Shape::from([words]), vec![0.0; words]);
-        let buffer = |role| match role {
-            BufferRole::SOURCE => Some((&x, BufferIOAttr::ReadOnly)),
-            BufferRole::DESTINATION => Some((&y, BufferIOAttr::WriteOnly)),
-            BufferRole::PARAMETERS => Some((&scales, BufferIOAttr::ReadOnly)),
-            BufferRole::STATISTICS => Some((&words, BufferIOAttr::ReadWrite)),
-            BufferRole::PARTIAL_SUMS => Some((&sums, BufferIOAttr::WriteOnly)),
+        let buffer = |wanted: &KernelBuffer| match wanted.role {
+            BufferRole::SOURCE => Some(&x),
+            BufferRole::DESTINATION => Some(&y),
+            BufferRole::PARAMETERS => Some(&scales),
+            BufferRole::STATISTICS => Some(&words),
+            BufferRole::PARTIAL_SUMS => Some(&sums),
             _ => None,
         };
         kernel.launch(&client, cubes(elements), &launch_scalars(&call.key, group as u32), buffer)?;
         Ok([y, words, sums])
-    }
-}
-
-impl PluginKernel {
-    fn new(text: KernelText) -> Self {
-        let digest = Sha256::digest(text.source.as_bytes()).into();
-        Self { text: Arc::new(text), digest }
-    }
-
-    /// Launches the text with the buffers of its roles.
-    fn launch<'a>(
-        &self,
-        client: &Client,
-        cubes: usize,
-        scalars: &[u32],
-        buffer: impl Fn(BufferRole) -> Option<(&'a CubeTensor, BufferIOAttr)>,
-    ) -> Result<(), PluginError> {
-        let (mut arguments, mut lens) = (KernelArguments::new(), Vec::with_capacity(self.text.buffers.len()));
-        for wanted in &self.text.buffers {
-            let (tensor, io) = buffer(wanted.role).ok_or_else(|| {
-                let message = format!("kernel `{}` wants an unknown buffer: {wanted:?}", self.text.entry);
-                PluginError::new(ErrorKind::UNSUPPORTED, message)
-            })?;
-            let handle: &Handle = &tensor.handle;
-            lens.push(tensor.shape().num_elements() as u64);
-            arguments = arguments.with_buffer_io(handle.clone().binding(), io);
-        }
-        let info = self.text.pack_info(scalars, &lens)?;
-        let words = info.len();
-        let arguments = arguments.with_info(MetadataBindingInfo::new(info, words));
-        client.launch(Box::new(self.clone()), CubeCount::new_1d(cubes as u32), arguments);
-        Ok(())
     }
 }
 
@@ -320,17 +214,6 @@ fn results(
 ) -> (CubeTensor, CubeTensor, CubeTensor) {
     let flat = |values: Vec<f32>| upload::<CubeBackend>(device, Shape::from([values.len()]), values);
     (upload::<CubeBackend>(device, shape, values), flat(words), flat(sums))
-}
-
-/// A tensor of these elements.
-fn upload<B: Backend>(device: &B::Device, shape: Shape, values: Vec<f32>) -> FloatTensor<B> {
-    B::float_from_data(TensorData::new(values, shape), device)
-}
-
-/// The elements of a tensor.
-fn download<B: Backend>(tensor: FloatTensor<B>) -> Result<Vec<f32>, String> {
-    let data = burn::tensor::read_sync(B::float_into_data(tensor)).map_err(|error| error.to_string())?;
-    data.try_into_vec::<f32>().map_err(|error| format!("{error:?}"))
 }
 
 /// Runs the kernels of some modes once, with and without vectors, on a handful of values: they must do what the CPU

@@ -227,10 +227,9 @@ impl Quant {
     /// Shape: `[out, in]`.
     #[must_use]
     pub fn settle(&self, weight: ParamId, value: Tensor<2>, step: u64) -> Tensor<2> {
-        let Some((id, _)) = self.site(weight, Role::Weight) else { return value };
-        if self.master_weights == MasterWeights::Fp32 {
+        let Some((id, _)) = self.site(weight, Role::Weight).filter(|_| self.settles(weight)) else {
             return value;
-        }
+        };
         let width = value.dims()[1];
         let rounded = self.round(id, value, RandomKey { step, ..self.key(id, 0) });
         self.settled.lock().unwrap_or_else(PoisonError::into_inner).push((id, rounded.seen));
@@ -284,6 +283,18 @@ impl Quant {
         let (id, site) = self.site(weight, Role::Weight)?;
         let scale = site.used_scale(seen.get(id)?.as_ref()?)?;
         Some((site.format.plugin(), scale))
+    }
+
+    /// The format a weight is rounded to, if it is.
+    #[must_use]
+    pub fn weight_format(&self, weight: ParamId) -> Option<&FormatPlugin> {
+        Some(self.site(weight, Role::Weight)?.1.format.plugin())
+    }
+
+    /// Whether [`Self::settle`] rounds a weight.
+    #[must_use]
+    pub fn settles(&self, weight: ParamId) -> bool {
+        self.master_weights == MasterWeights::None && self.site(weight, Role::Weight).is_some()
     }
 
     /// Whether a weight is rounded with one scale.

@@ -21,6 +21,10 @@ pub mod status;
 pub mod step;
 pub mod trainer;
 pub mod update;
+#[cfg(feature = "gpu")]
+mod update_device;
+#[cfg(feature = "gpu")]
+mod update_op;
 
 pub use run::run;
 pub use trainer::Trainer;

@@ -106,7 +106,7 @@ impl Run<'_> {
             self.outlets.row(record);
             if diverged {
                 self.before = Before::new(&self.plan, &self.report, self.elapsed());
-                self.keep_anomaly(self.before.clone(), Tensors::of(&self.plan));
+                self.keep_now(Kind::Anomaly, None);
             }
             self.outlets.progress.step(step + 1, last, loss, &self.report);
             self.outlets.show_faults(step);
@@ -167,7 +167,7 @@ impl Run<'_> {
         }
         self.outlets.alert(event);
         if not_finite && let Some((before, tensors)) = self.wrong.take() {
-            self.keep_anomaly(before, tensors);
+            self.keep(Kind::Anomaly, None, before, tensors);
         }
         !not_finite
     }
@@ -181,17 +181,25 @@ impl Run<'_> {
         let wanted = self.keeper.is_due(step) || better && self.keeper.keeps_best();
         let fresh = step > 0 && self.keeper.last().is_none_or(|(last, _)| last != step);
         if wanted && fresh && self.wrong.now.is_none() {
-            self.keep(Kind::Step, evaluated, self.before.clone(), Tensors::of(&self.plan));
+            self.keep_now(Kind::Step, evaluated);
         }
     }
 
-    fn keep_anomaly(&mut self, before: Before, tensors: Tensors) {
-        if self.keeper.keeps_anomaly() {
-            self.keep(Kind::Anomaly, None, before, tensors);
+    fn keep_now(&mut self, kind: Kind, val_loss: Option<f64>) {
+        match Tensors::of(&self.plan) {
+            Ok(tensors) => self.keep(kind, val_loss, self.before.clone(), tensors),
+            Err(fault) => {
+                let step = self.before.step;
+                let event = Event::new(step, AlertLevel::Error, "checkpoint_failed", fault.message);
+                self.outlets.alert(event);
+            }
         }
     }
 
     fn keep(&mut self, kind: Kind, val_loss: Option<f64>, before: Before, tensors: Tensors) {
+        if kind == Kind::Anomaly && !self.keeper.keeps_anomaly() {
+            return;
+        }
         let Before { step, carried, alerts, totals } = before;
         let resumes = self.report.resumes.clone();
         let snapshot = Snapshot { kind, step, val_loss, tensors, carried, alerts, totals, resumes };
@@ -206,7 +214,7 @@ impl Run<'_> {
         let fresh =
             self.before.step > 0 && self.keeper.last().is_none_or(|(last, _)| last != self.before.step);
         if sound && fresh {
-            self.keep(Kind::Step, val_loss, self.before.clone(), Tensors::of(&self.plan));
+            self.keep_now(Kind::Step, val_loss);
             self.outlets.told(self.keeper.wait());
         }
     }

@@ -61,7 +61,7 @@ pub fn step(
         *origin = None;
     } else if origin.is_none() {
         let origin_of = provenance::find(&plan.trainer, step, batches(), first)?;
-        let before = config.checkpoint.on_anomaly.then(|| Tensors::of(plan));
+        let before = config.checkpoint.on_anomaly.then(|| Tensors::of(plan)).transpose()?;
         *origin = Some(NotFinite { origin: origin_of, before });
     }
     let norm = tracing::debug_span!("clipping")

@@ -14,7 +14,7 @@ use crate::{
     diagnostic::Diagnostic,
     metrics::{meter::Meter, updates::Step},
     model::{Layout, Params, layout::ParamId, params},
-    plugins::{OptimizerPlugin, instance::Identity, optimizer::ParamUpdate},
+    plugins::{FormatPlugin, OptimizerPlugin, instance::Identity, optimizer::ParamUpdate},
     quant::{Quant, Seen},
 };
 
@@ -46,9 +46,10 @@ impl Groups {
         &self.plugins[0].identity
     }
 
-    fn of(&self, id: ParamId) -> (&OptimizerPlugin, f64) {
+    /// Which instance updates a parameter, the instance, and what the learning rate is multiplied by.
+    pub(super) fn of(&self, id: ParamId) -> (usize, &OptimizerPlugin, f64) {
         let (plugin, lr_scale) = self.of[id];
-        (&self.plugins[plugin], lr_scale)
+        (plugin, &self.plugins[plugin], lr_scale)
     }
 }
 
@@ -63,18 +64,21 @@ pub struct State {
 
 /// An optimizer and its states.
 pub struct OptimizerRun {
-    groups: Groups,
+    pub(super) groups: Groups,
     /// What updates of each parameter have to see.
     scopes: Vec<Scope>,
     /// `[parameter][state]`: the plugin's names.
     names: Vec<Vec<String>>,
     /// `[parameter][state]`, `[n]` each, copied by the update if somebody else holds it; none of parameters that are
-    /// updated with services.
-    states: Vec<Vec<Arc<Vec<f32>>>>,
+    /// updated with services, or whose states kernels keep on a GPU.
+    pub(super) states: Vec<Vec<Arc<Vec<f32>>>>,
     /// Of parameters that are updated with services.
     on_device: Vec<Option<DeviceStates>>,
     /// Updates done.
-    updates: u64,
+    pub(super) updates: u64,
+    /// What runs on a GPU.
+    #[cfg(feature = "gpu")]
+    pub(super) device: Option<super::update_device::DeviceRun>,
 }
 
 impl OptimizerRun {
@@ -86,7 +90,7 @@ impl OptimizerRun {
         let (mut scopes, mut names) = (Vec::new(), Vec::new());
         let (mut states, mut on_device) = (Vec::new(), Vec::new());
         for (id, spec) in layout.specs.iter().enumerate() {
-            let (plugin, _) = groups.of(id);
+            let (_, plugin, _) = groups.of(id);
             let shape = extents(&spec.shape);
             let (scope, wanted) = (plugin.scope(&spec.name, &shape)?, plugin.states(&spec.name, &shape)?);
             let mut buffers = Vec::new();
@@ -107,7 +111,16 @@ impl OptimizerRun {
             names.push(wanted.iter().map(|state| state.name.to_string()).collect());
             scopes.push(scope);
         }
-        Ok(Self { groups, scopes, names, states, on_device, updates: 0 })
+        Ok(Self {
+            groups,
+            scopes,
+            names,
+            states,
+            on_device,
+            updates: 0,
+            #[cfg(feature = "gpu")]
+            device: None,
+        })
     }
 
     /// What it is called and where it comes from.
@@ -122,14 +135,35 @@ impl OptimizerRun {
         self.updates
     }
 
-    /// The states of a parameter.
+    /// Number of states of a parameter.
     #[must_use]
-    pub fn states(&self, id: ParamId) -> Vec<State> {
+    pub fn state_count(&self, id: ParamId) -> usize {
+        self.names[id].len()
+    }
+
+    /// The states of a parameter. Reads those that kernels keep on a GPU.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn states(&self, id: ParamId) -> Result<Vec<State>, Diagnostic> {
         let values = match &self.on_device[id] {
             Some(states) => states.values(),
-            None => self.states[id].iter().cloned().map(Values::F32).collect(),
+            None => self.kept_states(id)?.into_iter().map(Values::F32).collect(),
         };
-        self.names[id].iter().cloned().zip(values).map(|(name, values)| State { name, values }).collect()
+        Ok(self.names[id].iter().cloned().zip(values).map(|(name, values)| State { name, values }).collect())
+    }
+
+    #[cfg(not(feature = "gpu"))]
+    fn kept_states(&self, id: ParamId) -> Result<Vec<Arc<Vec<f32>>>, Diagnostic> {
+        Ok(self.states[id].clone())
+    }
+
+    #[cfg(feature = "gpu")]
+    fn kept_states(&self, id: ParamId) -> Result<Vec<Arc<Vec<f32>>>, Diagnostic> {
+        match &self.device {
+            Some(device) if self.states[id].is_empty() => device.read_states(id),
+            _ => Ok(self.states[id].clone()),
+        }
     }
 
     /// Goes on after `updates` updates of these parameters; `read` gives the elements of a parameter's state by number
@@ -168,52 +202,71 @@ impl OptimizerRun {
         lr: f64,
         meter: &mut Meter,
     ) -> Result<(), Diagnostic> {
+        #[cfg(feature = "gpu")]
+        if let Some(mut device) = self.device.take() {
+            let result = self.step_on_device(&mut device, params, grads, (quant, seen), lr, meter);
+            self.device = Some(device);
+            return result;
+        }
         self.updates += 1;
         // Before the scales move on.
         let stored: Vec<_> = (0..grads.len()).map(|id| quant.stored(id, seen)).collect();
         quant.record(seen);
-        for (id, (grad, states)) in grads.into_iter().zip(&mut self.states).enumerate() {
-            let spec = &params.layout.specs[id];
-            let (plugin, lr_scale) = self.groups.of(id);
-            let device = params.values[id].device();
-            // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
-            let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
-            let (name, shape, stored) = (&spec.name, &extents(&spec.shape), stored[id]);
-            let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
-            let (value, grad, before, result) = if let Some(states) = &mut self.on_device[id] {
-                // Nothing moves unless it is measured.
-                let measured = meter.wants_weights() || meter.wants_gradients();
-                let seen = if measured { params::read_f32(grad.clone())? } else { Vec::new() };
-                let before = meter.wants_weights().then(|| params::read_f32(value.clone())).transpose()?;
-                let update = services::Update { name, shape, value, grad, scalars, stored };
-                let (value, result) = states.step(plugin, update);
-                (value, seen, before, result)
-            } else {
-                let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
-                let before = meter.wants_weights().then(|| param.clone());
-                let update = ParamUpdate {
-                    name,
-                    shape,
-                    param: &mut param,
-                    grad: &grad,
-                    states: states.iter_mut().map(|state| Arc::make_mut(state).as_mut_slice()).collect(),
-                    scalars,
-                    grid: stored.map(|(format, scale)| (&format.spec, scale)),
-                };
-                let result = plugin.step(self.scopes[id], update);
-                (params::flat(param, &device), grad, before, result)
-            };
-            meter.gradient(id, &grad);
-            let mut value = settle(quant, id, &spec.shape, value, quant.step() + 1);
-            if let Some(before) = before {
-                let after = params::read_f32(value)?;
-                meter.update(id, spec, Step { before: &before, after: &after, grad: &grad }, stored);
-                value = params::flat(after, &device);
-            }
-            params.values[id] = value;
-            result.map_err(|error| error.at(&spec.name))?;
+        for (id, grad) in grads.into_iter().enumerate() {
+            self.step_in_memory(id, params, grad, (quant, stored[id]), lr, meter)?;
         }
         Ok(())
+    }
+
+    /// One parameter's update by the plugin's CPU function or with services; `stored` is its format and scale.
+    pub(super) fn step_in_memory(
+        &mut self,
+        id: ParamId,
+        params: &mut Params,
+        grad: Tensor<1>,
+        (quant, stored): (&Quant, Option<(&FormatPlugin, f32)>),
+        lr: f64,
+        meter: &mut Meter,
+    ) -> Result<(), Diagnostic> {
+        let spec = &params.layout.specs[id];
+        let (_, plugin, lr_scale) = self.groups.of(id);
+        let device = params.values[id].device();
+        // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
+        let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
+        let (name, shape) = (&spec.name, &extents(&spec.shape));
+        let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
+        let (value, grad, before, result) = if let Some(states) = &mut self.on_device[id] {
+            // Nothing moves unless it is measured.
+            let measured = meter.wants_weights() || meter.wants_gradients();
+            let seen = if measured { params::read_f32(grad.clone())? } else { Vec::new() };
+            let before = meter.wants_weights().then(|| params::read_f32(value.clone())).transpose()?;
+            let update = services::Update { name, shape, value, grad, scalars, stored };
+            let (value, result) = states.step(plugin, update);
+            (value, seen, before, result)
+        } else {
+            let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
+            let before = meter.wants_weights().then(|| param.clone());
+            let update = ParamUpdate {
+                name,
+                shape,
+                param: &mut param,
+                grad: &grad,
+                states: self.states[id].iter_mut().map(|state| Arc::make_mut(state).as_mut_slice()).collect(),
+                scalars,
+                grid: stored.map(|(format, scale)| (&format.spec, scale)),
+            };
+            let result = plugin.step(self.scopes[id], update);
+            (params::flat(param, &device), grad, before, result)
+        };
+        meter.gradient(id, &grad);
+        let mut value = settle(quant, id, &spec.shape, value, quant.step() + 1);
+        if let Some(before) = before {
+            let after = params::read_f32(value)?;
+            meter.update(id, spec, Step { before: &before, after: &after, grad: &grad }, stored);
+            value = params::flat(after, &device);
+        }
+        params.values[id] = value;
+        result.map_err(|error| error.at(&spec.name))
     }
 }
 
@@ -223,6 +276,6 @@ pub(super) fn settle(quant: &Quant, id: ParamId, shape: &[usize], value: Tensor<
     quant.settle(id, value.reshape([rows, columns]), step).reshape([rows * columns])
 }
 
-fn extents(shape: &[usize]) -> Vec<u64> {
+pub(super) fn extents(shape: &[usize]) -> Vec<u64> {
     shape.iter().map(|&extent| extent as u64).collect()
 }

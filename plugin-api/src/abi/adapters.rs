@@ -14,9 +14,9 @@ use super::{
     guard::{Guarded, catch},
 };
 use crate::{
-    Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Metric,
+    Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Launch, Metric,
     Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Scope, ServiceStep,
-    Services, Sink, StateSpec, Step, TensorView, TensorViewMut,
+    Services, Sink, StateSpec, Step, StepScalars, TensorView, TensorViewMut,
 };
 
 /// Makes a format instance behind its guard.
@@ -152,6 +152,20 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
                 scalars: call.scalars,
                 grid: call.grid.into_option().map(|spec| Grid { spec, scale: call.grid_scale }),
             })
+        })
+        .into()
+    }
+
+    fn launches(
+        &self,
+        param: &ParamInfo<'_>,
+        scalars: StepScalars,
+        grid: ROption<&FormatSpec>,
+        grid_scale: f32,
+    ) -> RResult<ROption<RVec<Launch>>, PluginError> {
+        self.call("launches", |optimizer| {
+            let grid = grid.into_option().map(|spec| Grid { spec, scale: grid_scale });
+            Ok(optimizer.launches(param, scalars, grid)?.map(RVec::from).into())
         })
         .into()
     }

@@ -12,7 +12,7 @@ use abi_stable::{
 };
 
 use crate::{
-    Alert, Axes, FormatSpec, Histogram, KernelOp, KernelTarget, KernelText, MapOp, Metric, ParamInfo,
+    Alert, Axes, FormatSpec, Histogram, KernelOp, KernelTarget, KernelText, Launch, MapOp, Metric, ParamInfo,
     PluginError, QuantParams, QuantStats, ReduceOp, RunInfo, RunOutcome, Scope, StateSpec, StepScalars,
     TensorView, TensorViewMut, ZipOp,
 };
@@ -95,6 +95,17 @@ pub trait OptimizerAbi: Send + Sync {
     fn step_with_services(&self, call: ServiceCall<'_>) -> RResult<(), PluginError> {
         let _ = call;
         RResult::RErr(PluginError::unsupported("the optimizer knows no services"))
+    }
+    /// None in libraries built before there was this method.
+    fn launches(
+        &self,
+        param: &ParamInfo<'_>,
+        scalars: StepScalars,
+        grid: ROption<&FormatSpec>,
+        grid_scale: f32,
+    ) -> RResult<ROption<RVec<Launch>>, PluginError> {
+        let _ = (param, scalars, grid, grid_scale);
+        RResult::ROk(ROption::RNone)
     }
 }
 

@@ -70,6 +70,9 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// For kernels without such constants.
+    pub const NONE: Self = Self { max_bits: 0, max_code: 0, nan_code: None, inf_code: None };
+
     /// Those of a minifloat.
     #[must_use]
     pub fn of(grid: &MinifloatGrid) -> Self {

@@ -16,9 +16,10 @@ use cubecl_cpp::{
 
 use crate::{
     kernels,
-    recipe::Kernel,
+    recipe::{Kernel, Recipe},
     rounder::{Mode, Rounder},
     tally::UNITS,
+    update::{self, recipe::Update},
 };
 
 /// Largest vector a text is made for.
@@ -40,18 +41,18 @@ pub struct Expanded {
     pub shared_bytes: u32,
 }
 
-/// Expands and compiles one kernel.
+/// Compiles the definition of a kernel.
 ///
 /// # Panics
 /// If cubecl refuses it: this runs while a plugin is built, where that is the message wanted.
 #[must_use]
-pub fn expand<R: Rounder>(kernel: Kernel, mode: Mode, language: KernelLanguage, vector: usize) -> Expanded {
-    let definition = define::<R>(kernel, mode, vector);
-    assert!(!definition.info.has_dynamic_meta, "{kernel:?}: the ABI has no dynamic metadata");
+pub fn expand(recipe: &Recipe, definition: KernelDefinition, language: KernelLanguage) -> Expanded {
+    let name = &recipe.name;
+    assert!(!definition.info.has_dynamic_meta, "{name}: the ABI has no dynamic metadata");
     let entry = definition.settings.kernel_name.clone();
     let info_words = (definition.info.dynamic_meta_offset / 8) as u32;
-    let (scalars, lengths) = offsets(kernel, &definition);
-    let refused = |e: String| -> String { panic!("{kernel:?} {mode:?} vector {vector}: {e}") };
+    let (scalars, lengths) = offsets(recipe, &definition);
+    let refused = |e: String| -> String { panic!("{name}: {e}") };
     let (source, shared_bytes) = if language == KernelLanguage::CUDA {
         match CppCompiler::<Cuda>::default().compile(definition, &cuda_options()) {
             Ok(text) => {
@@ -89,19 +90,18 @@ fn static_shared_memory(source: &str, bytes: usize) -> String {
 }
 
 /// Where cubecl puts each scalar and buffer length, from the definition itself.
-fn offsets(kernel: Kernel, definition: &KernelDefinition) -> (Vec<u32>, Vec<u32>) {
-    let info = &definition.info;
-    let count = kernel.scalars().len();
+fn offsets(recipe: &Recipe, definition: &KernelDefinition) -> (Vec<u32>, Vec<u32>) {
+    let (info, name, count) = (&definition.info, &recipe.name, recipe.scalars.len());
     let first = match info.scalars.as_slice() {
         [] => 0,
         [group] => group.offset,
-        groups => panic!("{kernel:?}: scalars of {} types", groups.len()),
+        groups => panic!("{name}: scalars of {} types", groups.len()),
     };
-    assert_eq!(info.scalars.iter().map(|group| group.count).sum::<usize>(), count, "{kernel:?}: scalars");
+    assert_eq!(info.scalars.iter().map(|group| group.count).sum::<usize>(), count, "{name}: scalars");
     let scalars = (0..count).map(|i| (first + 4 * i) as u32).collect();
-    let Some(lengths) = info.sized_meta else { panic!("{kernel:?}: buffers have no lengths") };
+    let Some(lengths) = info.sized_meta else { panic!("{name}: buffers have no lengths") };
     let lengths =
-        (0..kernel.buffers().len()).map(|i| (lengths.offset + 4 * info.buffer_len_index(i)) as u32).collect();
+        (0..recipe.buffers.len()).map(|i| (lengths.offset + 4 * info.buffer_len_index(i)) as u32).collect();
     (scalars, lengths)
 }
 
@@ -117,24 +117,39 @@ macro_rules! argument {
 
 /// The definition of a kernel from the kinds of its arguments.
 macro_rules! define {
-    ($kernel:path: $($argument:ident)*; $($comptime:expr),*) => {{
+    ($kernel:path: $($argument:ident)*; $($comptime:expr),*; $($format:ty)?) => {{
         use $kernel as Kernel;
         let dim = CubeDim::new_1d(UNITS);
         let settings = KernelSettings::new(dim.into(), ExecutionMode::Checked, AddressType::U32);
         let (device, target) = (Arc::new(properties()), Arc::new(TargetProperties::default()));
-        Kernel::<R>::new(settings, device, target, $(argument!($argument)),*, $($comptime),*).define()
+        Kernel$(::<$format>)?::new(settings, device, target, $(argument!($argument)),*, $($comptime),*).define()
     }};
 }
 
+/// The definition of a format's kernel.
 #[rustfmt::skip] // One line an argument would hide the four kernels.
-fn define<R: Rounder>(kernel: Kernel, mode: Mode, vector: usize) -> KernelDefinition {
+pub fn format<R: Rounder>(kernel: Kernel, mode: Mode, vector: usize) -> KernelDefinition {
     match kernel {
         Kernel::FakeQuant => define!(kernels::fake_quant::FakeQuant: buffer buffer buffer buffer buffer
-            scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode),
+            scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode; R),
         Kernel::Encode => define!(kernels::encode::Encode: buffer buffer buffer buffer
-            scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode),
-        Kernel::Decode => define!(kernels::decode::Decode: buffer buffer scalar scalar; vector),
-        Kernel::Histogram => define!(kernels::histogram::Histogram: buffer buffer; vector),
+            scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode; R),
+        Kernel::Decode => define!(kernels::decode::Decode: buffer buffer scalar scalar; vector; R),
+        Kernel::Histogram => define!(kernels::histogram::Histogram: buffer buffer; vector; R),
+    }
+}
+
+/// The definition of an update's kernel.
+#[rustfmt::skip] // As above.
+pub fn update(kernel: Update, vector: usize) -> KernelDefinition {
+    match kernel {
+        Update::Step(rule) => define!(update::step::Step: buffer buffer buffer buffer buffer buffer buffer
+            scalar scalar scalar scalar scalar scalar scalar scalar
+            scalar scalar scalar scalar scalar scalar scalar
+            scalar scalar scalar scalar scalar scalar scalar; vector, rule;),
+        Update::Prepare => define!(update::prepare::Prepare: buffer buffer scalar scalar; vector;),
+        Update::Count => define!(update::count::Count: buffer buffer buffer buffer buffer buffer
+            scalar scalar scalar scalar scalar scalar scalar scalar; vector;),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Device kernels of number formats, turned into text while a plugin is built.
+//! Device kernels of number formats, and of optimizers, turned into text while a plugin is built.
 //!
 //! A build-dependency: it brings cubecl into the build script, and nothing of it into the plugin. The format's
 //! crate says how it rounds ([`Rounder`], in its `src/kernel.rs`), this crate has the kernels around it, and
@@ -19,7 +19,9 @@
 //! static TEXTS: &[altgrad_plugin_api::kernel::table::Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 //! ```
 //!
-//! Where to go next: [`rounder`] for what a format provides, [`kernels`] for what is computed, [`recipe`] for
+//! An optimizer of the project says by which rules it updates, and [`build_updates`] does the same for those.
+//!
+//! Where to go next: [`rounder`] for what a format provides, [`kernels`] and [`update`] for what is computed, [`recipe`] for
 //! arguments, `plugin-api`'s `kernel` module for the contract of the text and of the table.
 
 mod expand;
@@ -30,12 +32,14 @@ mod random;
 pub mod recipe;
 pub mod rounder;
 mod tally;
+pub mod update;
 mod write;
 
+pub use altgrad_plugin_api::kernel::rules::Rule;
 pub use linear::Linear;
 pub use minifloat::Minifloat;
 pub use rounder::{Mode, Rounder};
-pub use write::{build, write};
+pub use write::{build, build_updates, write, write_updates};
 
 /// What a format's `src/kernel.rs` needs.
 pub mod prelude {

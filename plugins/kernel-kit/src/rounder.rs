@@ -3,6 +3,7 @@
 //! Everything around it (scaling, signs, NaN, saturation, statistics) is in the kernels of this crate. Rounding
 //! is integer operations on the bits of an f32: floating-point tricks do not survive all shader compilers.
 
+use altgrad_plugin_api::Rounding;
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
@@ -31,6 +32,17 @@ pub enum Mode {
 impl Mode {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::NearestEven, Self::NearestAway, Self::TowardZero, Self::Stochastic];
+
+    /// The contract's name for it.
+    #[must_use]
+    pub fn rounding(self) -> Rounding {
+        match self {
+            Self::NearestEven => Rounding::NearestEven,
+            Self::NearestAway => Rounding::NearestAway,
+            Self::TowardZero => Rounding::TowardZero,
+            Self::Stochastic => Rounding::Stochastic,
+        }
+    }
 }
 
 /// A number format's grid, as a kernel sees it. Magnitudes are the bits of an f32 without its sign, codes come

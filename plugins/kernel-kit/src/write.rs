@@ -3,14 +3,17 @@
 use std::{collections::BTreeMap, env, fs, path::Path};
 
 use altgrad_plugin_api::{
-    InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, MergeRule, Rounding, kernel::table::Limit,
+    InfoField, InfoKind, KernelBuffer, KernelLanguage, MergeRule,
+    kernel::{rules::Rule, table::Limit},
 };
+use cubecl_core::prelude::KernelDefinition;
 
 use crate::{
-    expand::{Expanded, MAX_VECTOR, expand},
-    recipe::{Access, Buffer, Kernel, Scalar},
+    expand::{self, Expanded, MAX_VECTOR},
+    recipe::{Access, Buffer, Kernel, Recipe, Scalar, Words},
     rounder::{Mode, Rounder},
-    tally::{BIN_EXPONENTS, UNITS},
+    tally::UNITS,
+    update::recipe::Update,
 };
 
 /// The best compression there is: the time is the build's.
@@ -30,24 +33,60 @@ pub fn build<R: Rounder>() {
     write::<R>(Path::new(&dir), "kernels");
 }
 
+/// The same for an optimizer that updates by these rules of the project's own.
+///
+/// # Panics
+/// As [`build`].
+pub fn build_updates(rules: &[Rule]) {
+    println!("cargo::rerun-if-changed=build.rs");
+    let Some(dir) = env::var_os("OUT_DIR") else { panic!("OUT_DIR is not set: this is for build scripts") };
+    write_updates(Path::new(&dir), "kernels", rules);
+}
+
 /// Compiles all kernels of one format and writes `{name}.rs` and the files it includes into `dir`, the `OUT_DIR` of
 /// whoever includes it.
 ///
 /// # Panics
 /// As [`build`].
 pub fn write<R: Rounder>(dir: &Path, name: &str) {
+    let modes = |kernel: Kernel| Mode::ALL.into_iter().take(if kernel.rounds() { 4 } else { 1 });
+    let kernels = Kernel::ALL.into_iter().flat_map(|kernel| modes(kernel).map(move |mode| (kernel, mode)));
+    write_table(dir, name, kernels.collect::<Vec<_>>(), |(kernel, mode), vector| {
+        (kernel.recipe(mode), expand::format::<R>(kernel, mode, vector))
+    });
+}
+
+/// Compiles the kernels of some update rules, what they prepare and the counting, as [`write()`] does a format's.
+///
+/// # Panics
+/// As [`build`].
+pub fn write_updates(dir: &Path, name: &str, rules: &[Rule]) {
+    let steps = rules.iter().map(|&rule| Update::Step(rule));
+    let prepare = rules.contains(&Rule::Power).then_some(Update::Prepare);
+    let kernels = steps.chain(prepare).chain([Update::Count]);
+    write_table(dir, name, kernels.collect(), |kernel, vector| {
+        (kernel.recipe(), expand::update(kernel, vector))
+    });
+}
+
+/// Writes the table of some kernels in both languages, for vectors of 4 and of 1.
+fn write_table<K: Copy>(
+    dir: &Path,
+    name: &str,
+    kernels: Vec<K>,
+    define: impl Fn(K, usize) -> (Recipe, KernelDefinition),
+) {
     let mut files = Files { dir, name, written: BTreeMap::new() };
     let mut code = String::from(
-        "{\nuse altgrad_plugin_api::{\n    BufferRole, DType, InfoField, InfoKind, KernelBuffer, KernelLanguage, \
+        "{\n#[allow(unused_imports)] // Not every kernel needs all.\nuse altgrad_plugin_api::{\n    BufferRole, DType, InfoField, InfoKind, KernelBuffer, KernelLanguage, \
          KernelOp, MergeRule,\n    kernel::table::{Limit::*, Text},\n};\n&[\n",
     );
     for language in [KernelLanguage::CUDA, KernelLanguage::WGSL] {
         for vector in [MAX_VECTOR, 1] {
-            for kernel in Kernel::ALL {
-                for mode in Mode::ALL.into_iter().take(if kernel.rounds() { 4 } else { 1 }) {
-                    let text = expand::<R>(kernel, mode, language, vector);
-                    code.push_str(&entry(kernel, mode, language, vector, &text, &mut files));
-                }
+            for &kernel in &kernels {
+                let (recipe, definition) = define(kernel, vector);
+                let text = expand::expand(&recipe, definition, language);
+                code.push_str(&entry(&recipe, language, vector, &text, &mut files));
             }
         }
     }
@@ -80,52 +119,44 @@ fn put(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }
 
-/// The operation's number. Kernels that do not round have no mode, which is nearest-even's.
-fn op(kernel: Kernel, mode: Mode) -> KernelOp {
-    kernel.op().with_rounding(match mode {
-        Mode::NearestEven => Rounding::NearestEven,
-        Mode::NearestAway => Rounding::NearestAway,
-        Mode::TowardZero => Rounding::TowardZero,
-        Mode::Stochastic => Rounding::Stochastic,
-    })
-}
-
 /// One element of the table, as Rust: what derived `Debug` prints is an expression.
 fn entry(
-    kernel: Kernel,
-    mode: Mode,
+    recipe: &Recipe,
     language: KernelLanguage,
     vector: usize,
     text: &Expanded,
     files: &mut Files<'_>,
 ) -> String {
     let rule = |name| if name == "amax" { MergeRule::MAX } else { MergeRule::ADD };
-    let statistics: Vec<_> = kernel.statistics().iter().map(|&name| (name, rule(name))).collect();
-    // Terms are products of two factors that were multiplied with 2^exponent each.
-    let bins = |&name| BIN_EXPONENTS.map(|exponent| (name, -2 * exponent));
-    let sums: Vec<(&str, i32)> = kernel.sums().iter().flat_map(bins).collect();
-    let (info, limits) = info(kernel, vector, text);
+    let statistics = match recipe.statistics {
+        Words::Named(names) => {
+            format!("&{:?}", names.iter().map(|&name| (name, rule(name))).collect::<Vec<_>>())
+        }
+        Words::Update => "altgrad_plugin_api::kernel::update::STATISTICS".into(),
+    };
+    let (info, limits) = info(recipe, vector, text);
     format!(
         "    Text {{ op: {:?}, language: {language:?}, vector: {vector}, units: {UNITS}, shared_bytes: {}, \
          entry: {:?}, deflated: {}, buffers: &{:?}, info: &{info:?}, limits: &{limits:?}, info_words: {}, \
-         statistics: &{statistics:?}, partial_sums: &{sums:?} }},\n",
-        op(kernel, mode),
+         statistics: {statistics}, partial_sums: &{:?} }},\n",
+        recipe.op,
         text.shared_bytes,
         text.entry,
         files.include(&text.source),
-        kernel.buffers().iter().map(buffer).collect::<Vec<_>>(),
+        recipe.buffers.iter().map(buffer).collect::<Vec<_>>(),
         text.info_words,
+        recipe.sums,
     )
 }
 
-fn buffer(&Buffer { role, dtype, access, .. }: &Buffer) -> KernelBuffer {
-    KernelBuffer { role, index: 0, dtype, reads: access != Access::Write, writes: access != Access::Read }
+fn buffer(&Buffer { role, index, dtype, access, .. }: &Buffer) -> KernelBuffer {
+    KernelBuffer { role, index, dtype, reads: access != Access::Write, writes: access != Access::Read }
 }
 
 /// The fields of the info block: those the host fills in, and the offsets of those the plugin does.
-fn info(kernel: Kernel, vector: usize, text: &Expanded) -> (Vec<InfoField>, Vec<(u32, Limit)>) {
+fn info(recipe: &Recipe, vector: usize, text: &Expanded) -> (Vec<InfoField>, Vec<(u32, Limit)>) {
     let (mut info, mut limits) = (Vec::new(), Vec::new());
-    for (scalar, &offset) in kernel.scalars().into_iter().zip(&text.scalars) {
+    for (scalar, &offset) in recipe.scalars.iter().copied().zip(&text.scalars) {
         match scalar {
             Scalar::Host(index) => {
                 info.push(InfoField { offset, kind: InfoKind::SCALAR_U32, index, divisor: 1 })
@@ -133,7 +164,7 @@ fn info(kernel: Kernel, vector: usize, text: &Expanded) -> (Vec<InfoField>, Vec<
             Scalar::Limit(limit) => limits.push((offset, limit)),
         }
     }
-    for ((buffer, &offset), index) in kernel.buffers().iter().zip(&text.lengths).zip(0..) {
+    for ((buffer, &offset), index) in recipe.buffers.iter().zip(&text.lengths).zip(0..) {
         let divisor = if buffer.vectors { vector as u32 } else { 1 };
         info.push(InfoField { offset, kind: InfoKind::BUFFER_LEN, index, divisor });
     }

@@ -118,6 +118,12 @@ pub struct Moments {
 }
 
 impl Moments {
+    /// As a device takes them: f32 bits.
+    pub(crate) fn words(&self) -> [u32; 6] {
+        let Self { mix1, beta2, mix2, correction2_sqrt, eps, step_size } = *self;
+        [mix1, beta2, mix2, correction2_sqrt, eps, step_size].map(f32::to_bits)
+    }
+
     /// Takes gradient `g` into the moments; returns `lr * m_hat / (sqrt(v_hat) + eps)`, to be subtracted.
     ///
     /// A gradient that is not finite spreads into the moments.

@@ -6,7 +6,7 @@
 //! several parameters at once.
 //!
 //! Where to go next: [`adam`] for options and moments, [`rule`] for what the optimizers do, [`codes`] for the geometry of a
-//! minifloat, [`smooth`] for the asinh chart, [`values`] for decode tables, [`grid`] for parameters without a format, [`testing`]
+//! minifloat, [`smooth`] for the asinh chart, [`values`] for decode tables, [`device`] for GPUs, [`grid`] for parameters without a format, [`testing`]
 //! for the tests of an optimizer.
 
 #![deny(missing_docs)]
@@ -14,6 +14,7 @@
 pub mod adam;
 mod buffers;
 pub mod codes;
+pub mod device;
 mod exp;
 pub mod grid;
 pub mod rule;

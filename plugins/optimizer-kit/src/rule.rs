@@ -3,7 +3,9 @@
 //! Weights and gradients are in the parameter's own units; geometries and charts speak of stored units, `x = scale * w`, whose
 //! product must be finite.
 
-use crate::{Moments, exp::exp, simd};
+use std::f32::consts::LN_2;
+
+use crate::{Moments, exp::exp, simd, whole::round};
 
 /// One element's update, in two halves: how long a step is, and where it leads. A NaN in any input becomes a NaN in the weight.
 pub trait Rule {
@@ -65,8 +67,8 @@ pub struct Power<G> {
     geometry: G,
     scale: f32,
     amount: f32,
-    /// `p * ln 2`.
-    rate: f32,
+    /// p: 12 bits, whose products with whole numbers of binades are exact, and the rest.
+    p: [f32; 2],
     /// Mean of `log2 S`: a whole number and the rest, because their sum in f32 would lose bits.
     mean: [f32; 2],
 }
@@ -77,17 +79,31 @@ impl<G: Geometry> Power<G> {
     pub fn new(geometry: G, scale: f32, param: &[f32], p: f64, amount: f64) -> Self {
         let mean = simd::sum_log2_spacing(&geometry, scale, param) / param.len().max(1) as f64;
         let whole = mean.floor();
-        let rate = (p * std::f64::consts::LN_2) as f32;
-        Self { geometry, scale, amount: amount as f32, rate, mean: [whole as f32, (mean - whole) as f32] }
+        let mean = [whole as f32, (mean - whole) as f32];
+        Self { geometry, scale, amount: amount as f32, p: in_two(p), mean }
     }
 }
+
+/// A number as one of 12 bits and the rest.
+pub(crate) fn in_two(x: f64) -> [f32; 2] {
+    let high = f32::from_bits((x as f32).to_bits() & 0xffff_f000);
+    [high, (x - f64::from(high)) as f32]
+}
+
+/// Largest power of two that a factor has, either way: far beyond what is of use.
+const MOST_BINADES: f32 = 120.0;
 
 impl<G: Geometry> Factor for Power<G> {
     #[inline(always)]
     fn at(&self, w: f32) -> f32 {
-        let [whole, rest] = self.mean;
-        let log2 = (self.geometry.log2_spacing(self.scale * w) - whole) - rest;
-        self.amount * exp(self.rate * log2)
+        let ([whole, rest], [high, low]) = (self.mean, self.p);
+        let binades = self.geometry.log2_spacing(self.scale * w) - whole;
+        // p times many binades would lose bits in one number: so whole powers of two by themselves, and what is left.
+        let power = high * binades;
+        let (n, _) = round(power);
+        let left = (power - n) + (low * binades - (high + low) * rest);
+        let (_, n) = round(n.clamp(-MOST_BINADES, MOST_BINADES));
+        self.amount * (exp(LN_2 * left) * f32::from_bits(((n + 127) as u32) << 23))
     }
 }
 

@@ -50,6 +50,11 @@ impl Smooth {
         })
     }
 
+    /// As a device takes it: shift, its inverse, b shifted, `ln 2 / 2^M`, largest value.
+    pub(crate) fn words(&self) -> [f32; 5] {
+        [self.shift, self.unshift, self.b, self.share, self.max]
+    }
+
     /// `sqrt(x^2 + b^2)`, shifted as its argument.
     #[inline(always)]
     fn radius(&self, shifted: f32) -> f32 {

@@ -35,6 +35,15 @@ pub fn available() -> Result<(), String> {
     version.map(|_| ()).map_err(|e| format!("g++ cannot be started: {e}"))
 }
 
+/// Whether this CPU has fma.
+#[must_use]
+pub fn contraction() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
 /// Replaces inline PTX, the one thing g++ cannot take.
 fn without_ptx(source: &str) -> String {
     let mut out = String::new();
@@ -57,9 +66,15 @@ impl CudaOnCpu {
     /// Compiles all texts of a format; `contract` allows g++ to use fma.
     #[must_use]
     pub fn new(subject: &Subject, contract: bool) -> Self {
+        Self::of(check::texts(subject, KernelLanguage::CUDA), contract)
+    }
+
+    /// Compiles some texts.
+    #[must_use]
+    pub fn of(texts: Vec<KernelText>, contract: bool) -> Self {
         let (mut code, mut table) = (String::from("#include \"cuda_on_cpu.h\"\n"), String::new());
         let mut kernels = HashMap::new();
-        for (number, text) in check::texts(subject, KernelLanguage::CUDA).into_iter().enumerate() {
+        for (number, text) in texts.into_iter().enumerate() {
             let source = without_ptx(&text.source).replace("extern \"C\"", "static");
             writeln!(code, "namespace k{number} {{\n{source}\n}}").unwrap();
             let entry = &text.entry;

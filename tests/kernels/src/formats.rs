@@ -46,6 +46,14 @@ fn domains<F: Format>() -> Vec<Subject> {
     subjects
 }
 
+/// The project's formats, without the 16-bit one.
+#[must_use]
+pub fn all_of_8_bits() -> Vec<Vec<Subject>> {
+    let mut all = all();
+    all.retain(|domains| domains[0].grid.bits() <= 8);
+    all
+}
+
 /// Formats of which the build script has made the texts, with the domains of their crates.
 macro_rules! formats {
     ($($name:ident($exponent:literal, $significand:literal) $domains:expr;)*) => {

@@ -1,6 +1,6 @@
 //! Kernel texts under test, and what it takes to run them without a GPU.
 //!
-//! [`formats`] is what is tested, [`cases`] with what, [`check`] how; [`cuda`] runs CUDA text on the CPU, [`wgsl`] runs
+//! [`formats`] is what is tested, [`cases`] with what, [`check`] how, and [`updates`] all of that for optimizers; [`cuda`] runs CUDA text on the CPU, [`wgsl`] runs
 //! WGSL on a Vulkan device. A tool that is missing is reported as `SKIPPED: reason`, and nothing passes silently.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -8,6 +8,7 @@ pub mod cases;
 pub mod check;
 pub mod cuda;
 pub mod formats;
+pub mod updates;
 pub mod wgsl;
 
 use altgrad_plugin_api::KernelText;

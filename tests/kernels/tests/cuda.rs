@@ -3,13 +3,6 @@
 use altgrad_plugin_api::KernelLanguage;
 use altgrad_test_kernels::{check, cuda, formats};
 
-fn contraction() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("fma");
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
-}
-
 /// A format in all its domains, on special values and `random` bit patterns.
 fn agrees(format: &str, contract: bool, random: usize) {
     if let Err(reason) = cuda::available() {
@@ -46,7 +39,7 @@ formats! {
 /// What surrounds the rounding is the same in all formats: one is enough.
 #[test]
 fn e5m2_with_contraction_to_fma() {
-    if !contraction() {
+    if !cuda::contraction() {
         return altgrad_test_kernels::skipped("e5m2_with_contraction_to_fma: this CPU has no fma".into());
     }
     agrees("E5M2", true, 1 << 18);

@@ -3,7 +3,7 @@
 use std::{env, fs, process::Command};
 
 use altgrad_plugin_api::KernelLanguage;
-use altgrad_test_kernels::{check, formats};
+use altgrad_test_kernels::{check, formats, updates};
 
 /// Exit status of the script when NVRTC is not installed.
 const MISSING: i32 = 77;
@@ -22,6 +22,11 @@ fn nvrtc_compiles_every_text_for_sm_90() {
             fs::write(&file, &*text.source).unwrap();
             command.arg(file);
         }
+    }
+    for (number, text) in updates::texts(KernelLanguage::CUDA).iter().enumerate() {
+        let file = dir.path().join(format!("update-{number}.cu"));
+        fs::write(&file, &*text.source).unwrap();
+        command.arg(file);
     }
     let output = match command.output() {
         Ok(output) => output,

@@ -1,7 +1,7 @@
 //! WGSL text: valid, and on a Vulkan device the same as the CPU implementation.
 
 use altgrad_plugin_api::{KernelLanguage, KernelText};
-use altgrad_test_kernels::{check, formats, wgsl::VulkanDevice};
+use altgrad_test_kernels::{check, formats, updates, wgsl::VulkanDevice};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
 fn validate(what: &str, kernel: &KernelText) {
@@ -24,6 +24,9 @@ fn naga_accepts_every_text() {
         for text in check::texts(subject, KernelLanguage::WGSL) {
             validate(&subject.name, &text);
         }
+    }
+    for text in updates::texts(KernelLanguage::WGSL) {
+        validate("update", &text);
     }
 }
 

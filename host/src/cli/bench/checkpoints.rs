@@ -58,7 +58,7 @@ pub(super) fn cost(mut plan: Plan, case: &str, every: u64, steps: u64) -> Result
             step::step(&mut plan, number, &mut MetricRecord::new(number), &mut None, None)?;
             number += 1;
             if with && keeper.is_due(number) {
-                keeper.save(snapshot(&plan, number), StateRequest::default());
+                keeper.save(snapshot(&plan, number)?, StateRequest::default());
                 taken += 1;
             }
         }
@@ -92,17 +92,17 @@ pub(super) fn cost(mut plan: Plan, case: &str, every: u64, steps: u64) -> Result
     })
 }
 
-fn snapshot(plan: &Plan, step: u64) -> Snapshot {
-    Snapshot {
+fn snapshot(plan: &Plan, step: u64) -> Result<Snapshot, Diagnostic> {
+    Ok(Snapshot {
         kind: Kind::Step,
         step,
         val_loss: None,
-        tensors: Tensors::of(plan),
+        tensors: Tensors::of(plan)?,
         carried: plan.trainer.quant.carried(),
         alerts: AlertState::default(),
         totals: Totals::default(),
         resumes: Vec::new(),
-    }
+    })
 }
 
 /// Bytes of a folder's files.

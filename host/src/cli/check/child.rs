@@ -19,7 +19,7 @@ use altgrad_conformance::{
     sinks::{self, SinkSubject},
     subject_names,
 };
-use altgrad_plugin_api::{Config, ConfigValue, Descriptor, PluginKind};
+use altgrad_plugin_api::{Config, ConfigValue, PluginKind};
 use clap::Args;
 
 use super::{Asked, Contents, Verdict};

@@ -3,11 +3,17 @@
 //! Options, moments and the loop are `altgrad-optimizer-kit`'s. Clipping, accumulation and the learning-rate schedule
 //! belong to the host.
 
-use altgrad_optimizer_kit::{Adam, Buffers};
-use altgrad_plugin_api::{Config, Descriptor, Optimizer, ParamInfo, PluginError, Scope, StateSpec, Step};
+use altgrad_optimizer_kit::{Adam, Buffers, device};
+use altgrad_plugin_api::{
+    Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, ParamInfo, PluginError,
+    Scope, StateSpec, Step, StepScalars, kernel::table::Text,
+};
 
 #[cfg(test)]
 mod tests;
+
+/// The update on devices.
+static TEXTS: &[Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// The optimizer.
 #[derive(Debug)]
@@ -36,6 +42,19 @@ impl Optimizer for AdamW {
         let rule = self.0.plain(&step.info, step.scalars);
         Buffers::of(step)?.update(&rule);
         Ok(())
+    }
+
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+        device::kernel(TEXTS, op, target)
+    }
+
+    fn launches(
+        &self,
+        param: &ParamInfo<'_>,
+        scalars: StepScalars,
+        _: Option<Grid<'_>>,
+    ) -> Result<Option<Vec<Launch>>, PluginError> {
+        Ok(Some(vec![self.0.plain(param, scalars).launch()]))
     }
 }
 

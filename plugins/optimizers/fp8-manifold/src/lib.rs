@@ -9,19 +9,24 @@
 //! where the format is no minifloat.
 
 use altgrad_optimizer_kit::{
-    Adam, Buffers, Chart,
+    Adam, Buffers, Chart, device,
     grid::Unquantized,
     rule::{Linear, OnChart},
     smooth::Smooth,
     values::Found,
 };
 use altgrad_plugin_api::{
-    Config, Descriptor, FormatSpec, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec,
-    Step, grid::MinifloatGrid,
+    Config, Descriptor, FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec,
+    ParamInfo, PluginError, Scope, StateSpec, Step, StepScalars,
+    grid::MinifloatGrid,
+    kernel::{rules::Rule, table::Text},
 };
 
 #[cfg(test)]
 mod tests;
+
+/// The update on devices.
+static TEXTS: &[Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// The optimizer.
 #[derive(Debug)]
@@ -123,6 +128,36 @@ impl Optimizer for Fp8Manifold {
             Found::Codes(codes) => self.step_on(codes, scale, step),
             Found::Values(values) => self.step_on(values, scale, step),
         }
+    }
+
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+        device::kernel(TEXTS, op, target)
+    }
+
+    fn launches(
+        &self,
+        param: &ParamInfo<'_>,
+        scalars: StepScalars,
+        grid: Option<Grid<'_>>,
+    ) -> Result<Option<Vec<Launch>>, PluginError> {
+        let Some(grid) = self.unquantized.grid(grid) else {
+            return Ok(Some(vec![self.adam.plain(param, scalars).launch()]));
+        };
+        let description = if self.asinh {
+            smooth(grid.spec)?;
+            device::chart(grid)?
+        } else {
+            device::codes(grid, 1.0 / grid.scale)?
+        };
+        let rule = match (self.asinh, self.linear) {
+            (false, false) => Rule::Exp,
+            (false, true) => Rule::Linear,
+            (true, false) => Rule::SmoothExp,
+            (true, true) => Rule::SmoothLinear,
+        };
+        let keep = self.adam.keep(param, scalars.lr);
+        let moments = self.adam.moments(scalars.lr * self.ulp_per_lr, scalars.update);
+        Ok(description.map(|description| vec![device::step(rule, keep, &moments, description)]))
     }
 }
 

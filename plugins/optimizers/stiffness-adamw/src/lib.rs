@@ -8,13 +8,15 @@
 //! A parameter without a grid is updated as the option `unquantized` says. Refuses what AdamW refuses.
 
 use altgrad_optimizer_kit::{
-    Adam, Buffers, Geometry,
+    Adam, Buffers, Geometry, device,
     grid::Unquantized,
     rule::{Power, ScaledGradient, ScaledStep, Spacing},
     values::Found,
 };
 use altgrad_plugin_api::{
-    Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec, Step,
+    Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec, ParamInfo,
+    PluginError, Scope, StateSpec, Step, StepScalars,
+    kernel::{rules::Rule, table::Text},
 };
 
 mod schedule;
@@ -22,6 +24,9 @@ mod schedule;
 mod tests;
 
 use schedule::Schedule;
+
+/// The update on devices.
+static TEXTS: &[Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// Where the spacing comes in.
 #[derive(Debug, Clone, Copy)]
@@ -128,6 +133,34 @@ impl Optimizer for StiffnessAdamW {
             Found::Codes(codes) => self.step_on(codes, grid.scale, step),
             Found::Values(values) => self.step_on(values, grid.scale, step),
         }
+    }
+
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+        device::kernel(TEXTS, op, target)
+    }
+
+    fn launches(
+        &self,
+        param: &ParamInfo<'_>,
+        scalars: StepScalars,
+        grid: Option<Grid<'_>>,
+    ) -> Result<Option<Vec<Launch>>, PluginError> {
+        let Some(grid) = self.unquantized.grid(grid) else {
+            return Ok(Some(vec![self.adam.plain(param, scalars).launch()]));
+        };
+        let (amount, keep) = (self.schedule.at(scalars.update), self.adam.keep(param, scalars.lr));
+        let unit = (amount / f64::from(grid.scale)) as f32;
+        let (rule, lr) = match self.placement {
+            Placement::Post(ulp_per_lr) => (Rule::Steps, scalars.lr * ulp_per_lr),
+            Placement::Pre => (Rule::Gradients, scalars.lr),
+            Placement::Power(p) => {
+                let moments = self.adam.moments(scalars.lr, scalars.update);
+                return device::power(param, grid, (p, amount), keep, &moments);
+            }
+        };
+        let moments = self.adam.moments(lr, scalars.update);
+        let step = |description| vec![device::step(rule, keep, &moments, description)];
+        Ok(device::codes(grid, unit)?.map(step))
     }
 }
 

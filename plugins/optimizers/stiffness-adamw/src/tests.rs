@@ -229,3 +229,37 @@ fn parts_of_a_parameter_step_as_the_whole_unless_a_mean_is_taken() {
         );
     }
 }
+
+#[test]
+fn every_placement_has_kernels_for_minifloats_and_none_for_tables() {
+    use altgrad_plugin_api::{KernelLanguage, KernelTarget};
+    let target = KernelTarget {
+        language: KernelLanguage::WGSL,
+        architecture: 0,
+        vector: 4,
+        plane: [32, 32],
+        max_units_per_cube: 256,
+        max_shared_bytes: 16 << 10,
+    };
+    let table = FormatSpec::Table(vec![-1.0, 0.0, 1.0, 2.0].into());
+    let scalars = StepScalars { lr: 1e-3, update: 3 };
+    for (placement, launches) in [("post", 1), ("power", 2), ("pre", 1)] {
+        let optimizer = stiff(&[("placement", text(placement))]);
+        let of = |shape: &[u64], spec: Option<&FormatSpec>| {
+            let info = ParamInfo { name: "w".into(), shape: shape.into() };
+            optimizer.launches(&info, scalars, spec.map(|spec| Grid { spec, scale: 2.0 })).unwrap()
+        };
+        for spec in specs() {
+            let found = of(&[8, 8], Some(&spec)).unwrap();
+            assert_eq!(found.len(), launches, "{placement}");
+            for launch in found {
+                let text = optimizer.kernel(launch.op, &target).unwrap().unwrap();
+                text.check_update().unwrap();
+            }
+        }
+        assert_eq!(of(&[8, 8], Some(&table)), None, "{placement}");
+        assert_eq!(of(&[8], None).unwrap().len(), 1, "AdamW for what has no format");
+        // Exponents of more elements than that cannot be added up exactly.
+        assert_eq!(of(&[1 << 28], Some(&specs()[4])).is_none(), placement == "power");
+    }
+}

@@ -31,3 +31,33 @@ fn formats() -> [Minifloat; 8] {
         minifloat(e, 7 - e, domain).unwrap()
     })
 }
+
+#[test]
+fn every_chart_has_kernels_for_minifloats_and_none_for_tables() {
+    use altgrad_plugin_api::kernel::rules::Rule;
+    let scalars = StepScalars { lr: 1e-3, update: 3 };
+    let info = ParamInfo { name: "w".into(), shape: (&[4, 4][..]).into() };
+    let table = FormatSpec::Table(vec![-1.0, 0.0, 1.0, 2.0].into());
+    let rules = [
+        ("minifloat", "exp", Rule::Exp),
+        ("minifloat", "linear", Rule::Linear),
+        ("asinh", "exp", Rule::SmoothExp),
+        ("asinh", "linear", Rule::SmoothLinear),
+    ];
+    for (chart, retraction, rule) in rules {
+        let given = [
+            ("chart", ConfigValue::Text(chart.into())),
+            ("retraction", ConfigValue::Text(retraction.into())),
+        ];
+        let optimizer = optimizer::<Fp8Manifold>(&given).unwrap();
+        let of = |spec: &FormatSpec| optimizer.launches(&info, scalars, Some(Grid { spec, scale: 2.0 }));
+        for e in 0..=7 {
+            let spec = FormatSpec::Minifloat(minifloat(e, 7 - e, Domain::Fin).unwrap());
+            let launches = of(&spec).unwrap().unwrap();
+            assert_eq!(launches.iter().map(|launch| launch.op).collect::<Vec<_>>(), [rule.op()]);
+        }
+        // As the CPU function, which refuses the chart too.
+        assert_eq!(of(&table).is_err(), chart == "asinh");
+        assert_eq!(of(&table).unwrap_or(None), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! Kernel texts of plugins, launched on the tensor library's own device client.
+//!
+//! CUDA takes CUDA C++, wgpu takes WGSL. The text's recipe says which buffers it wants and how its info block is
+//! filled; nothing of the tensor library crosses to the plugin.
+
+use std::sync::Arc;
+
+use altgrad_plugin_api::{ErrorKind, KernelBuffer, KernelLanguage, KernelTarget, KernelText, PluginError};
+use burn::backend::{Backend, TensorMetadata, tensor::FloatTensor};
+use burn::tensor::{Shape, TensorData};
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::{
+    CubeKernel, PrecompiledSource,
+    client::Client,
+    ir::{UIntKind, metadata::Info},
+    prelude::*,
+    server::{Handle, KernelArguments, MetadataBindingInfo},
+};
+use sha2::{Digest, Sha256};
+
+/// Elements a cube gets until there are [`MAX_CUBES`] of them; then it strides.
+const ELEMENTS_PER_CUBE: usize = 1024;
+/// Enough to fill the largest GPUs, few enough that a partial sum a cube is cheap to read back.
+const MAX_CUBES: usize = 1024;
+
+/// A kernel whose text came from a plugin.
+#[derive(Debug, Clone)]
+pub(crate) struct PluginKernel {
+    /// The text and its recipe.
+    pub text: Arc<KernelText>,
+    digest: [u8; 32],
+}
+
+impl KernelMetadata for PluginKernel {
+    fn id(&self) -> KernelId {
+        KernelId::new::<Self>().cube_dim(dim(&self.text).into()).info(self.digest)
+    }
+
+    fn address_type(&self) -> ElemType {
+        UIntKind::U32.into()
+    }
+}
+
+impl CubeKernel for PluginKernel {
+    /// Nothing: the text stands in for what would be compiled from it.
+    fn define(&self) -> KernelDefinition {
+        let settings = KernelSettings::new(dim(&self.text).into(), ExecutionMode::Checked, AddressType::U32);
+        KernelDefinition { body: Scope::root(settings.clone()), settings, info: Info::default() }
+    }
+
+    fn source(&self) -> Option<PrecompiledSource> {
+        let lang = if self.text.language == KernelLanguage::CUDA { "cuda" } else { "wgsl" };
+        let source = self.text.source.to_string();
+        Some(PrecompiledSource { source, entrypoint_name: self.text.entry.to_string(), lang })
+    }
+}
+
+fn dim(text: &KernelText) -> CubeDim {
+    let [x, y, z] = text.cube_dim;
+    CubeDim::new_3d(x, y, z)
+}
+
+impl PluginKernel {
+    pub fn new(text: KernelText) -> Self {
+        let digest = Sha256::digest(text.source.as_bytes()).into();
+        Self { text: Arc::new(text), digest }
+    }
+
+    /// Launches the text with the buffers it asks for.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED`: it wants something that is not there.
+    pub fn launch<'a>(
+        &self,
+        client: &Client,
+        cubes: usize,
+        scalars: &[u32],
+        buffer: impl Fn(&KernelBuffer) -> Option<&'a CubeTensor>,
+    ) -> Result<(), PluginError> {
+        let (mut arguments, mut lens) = (KernelArguments::new(), Vec::with_capacity(self.text.buffers.len()));
+        for wanted in &self.text.buffers {
+            let tensor = buffer(wanted).ok_or_else(|| {
+                let message = format!("kernel `{}` wants an unknown buffer: {wanted:?}", self.text.entry);
+                PluginError::new(ErrorKind::UNSUPPORTED, message)
+            })?;
+            let handle: &Handle = &tensor.handle;
+            let io = match (wanted.reads, wanted.writes) {
+                (_, false) => BufferIOAttr::ReadOnly,
+                (false, true) => BufferIOAttr::WriteOnly,
+                (true, true) => BufferIOAttr::ReadWrite,
+            };
+            lens.push(tensor.shape().num_elements() as u64);
+            arguments = arguments.with_buffer_io(handle.clone().binding(), io);
+        }
+        let info = self.text.pack_info(scalars, &lens)?;
+        let words = info.len();
+        let arguments = arguments.with_info(MetadataBindingInfo::new(info, words));
+        client.launch(Box::new(self.clone()), CubeCount::new_1d(cubes as u32), arguments);
+        Ok(())
+    }
+}
+
+/// What a device's kernels are written in and may use; `None` for a device that takes no text.
+pub(crate) fn target(client: &Client) -> Option<KernelTarget> {
+    let properties = client.properties();
+    let (language, architecture) = match properties.identity.fingerprint.strip_prefix("ptx_sm") {
+        Some(number) => (KernelLanguage::CUDA, number.trim_start_matches('_').parse().ok()?),
+        None if client.name().starts_with("wgpu") => (KernelLanguage::WGSL, 0),
+        None => return None,
+    };
+    let hardware = &properties.hardware;
+    Some(KernelTarget {
+        language,
+        architecture,
+        vector: 1,
+        plane: [hardware.plane_size_min, hardware.plane_size_max],
+        max_units_per_cube: hardware.max_units_per_cube,
+        max_shared_bytes: hardware.max_shared_memory_size as u32,
+    })
+}
+
+/// Cubes of a launch over some elements.
+pub(crate) fn cubes(elements: usize) -> usize {
+    elements.div_ceil(ELEMENTS_PER_CUBE).clamp(1, MAX_CUBES)
+}
+
+/// A tensor of these elements.
+pub(crate) fn upload<B: Backend>(device: &B::Device, shape: Shape, values: Vec<f32>) -> FloatTensor<B> {
+    B::float_from_data(TensorData::new(values, shape), device)
+}
+
+/// The elements of a tensor.
+pub(crate) fn download<B: Backend>(tensor: FloatTensor<B>) -> Result<Vec<f32>, String> {
+    let data = burn::tensor::read_sync(B::float_into_data(tensor)).map_err(|error| error.to_string())?;
+    data.try_into_vec::<f32>().map_err(|error| format!("{error:?}"))
+}

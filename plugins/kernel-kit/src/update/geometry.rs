@@ -1,0 +1,177 @@
+//! The geometry of a minifloat that scalars describe, and of its asinh chart: `optimizer-kit`'s `codes` and `smooth`, on a device.
+//!
+//! The description's words are f32 bits unless said otherwise. Of the codes: scale, unit, `2^emin`, M (an integer), largest
+//! value, `2^(emin-M)`, `2^(emin-23)`. Of the chart: scale, unit, shift, its inverse, b shifted, `ln 2 / 2^M`, largest value.
+
+use cubecl_core as cubecl;
+use cubecl_core::prelude::*;
+
+use super::{is_nan, nan};
+use crate::rounder::{INFINITY, MAGNITUDE, SIGN};
+
+/// The value of the lowest exponent bit of an f32.
+const BINADE: u32 = 1 << 23;
+/// Largest argument of [`exp`]: `e^87` is near f32's largest number.
+const LIMIT: f32 = 87.0;
+/// Longest step on the chart, `ln 2` a binade: its exponential's square fits in f32.
+const CHART_LIMIT: f32 = 43.0;
+/// `ln 2` in two parts: the first has few bits, so that its multiples are exact.
+const LN2_HIGH: f32 = 0.693_359_4;
+const LN2_LOW: f32 = -2.121_944_4e-4;
+
+/// The words that describe a grid, by their place.
+#[derive(CubeType, Clone, Copy)]
+pub struct Description {
+    pub scale: u32,
+    pub unit: u32,
+    pub r2: u32,
+    pub r3: u32,
+    pub r4: u32,
+    pub r5: u32,
+    pub r6: u32,
+}
+
+#[cube]
+impl Description {
+    /// stored = scale * value.
+    pub fn scale(&self) -> f32 {
+        f32::reinterpret(self.scale)
+    }
+
+    /// What a spacing is multiplied by.
+    pub fn unit(&self) -> f32 {
+        f32::reinterpret(self.unit)
+    }
+}
+
+/// Exponent field of the spacing's binade at `x`.
+#[cube]
+pub fn field(x: f32, emin_bits: u32) -> u32 {
+    max(u32::reinterpret(x) & INFINITY, emin_bits) >> 23u32
+}
+
+/// `2^n`, a normal number.
+#[cube]
+pub fn exp2i(n: i32) -> f32 {
+    f32::reinterpret(u32::cast_from(n + 127i32) << 23u32)
+}
+
+/// Spacing of codes at `x`.
+#[cube]
+pub fn spacing(x: f32, grid: &Description) -> f32 {
+    let power = f32::reinterpret(max(u32::reinterpret(x) & INFINITY, grid.r2));
+    power * exp2i(-i32::cast_from(grid.r3))
+}
+
+/// Largest value of codes.
+#[cube]
+pub fn end(grid: &Description) -> f32 {
+    f32::reinterpret(grid.r4)
+}
+
+/// Fine steps from zero to a magnitude.
+#[cube]
+fn fine_coordinate(magnitude: f32, emin_bits: u32) -> i32 {
+    let bits = u32::reinterpret(magnitude);
+    // Adding 2^emin gives what is below it a binade of its own.
+    let below = u32::reinterpret(magnitude + f32::reinterpret(emin_bits)) - emin_bits;
+    i32::cast_from(select(bits < emin_bits, below, bits - emin_bits + BINADE))
+}
+
+/// The value at a fine coordinate.
+#[cube]
+fn at_fine(fine: i32, grid: &Description) -> f32 {
+    let negative = fine < 0i32;
+    let steps = u32::cast_from(select(negative, -fine, fine));
+    let normal = steps + grid.r2 - BINADE;
+    let linear = u32::reinterpret(f32::cast_from(steps) * f32::reinterpret(grid.r6));
+    f32::reinterpret(select(steps < BINADE, linear, normal) | select(negative, SIGN, 0u32))
+}
+
+/// The value `codes` codes above `x`, but never beyond the ends.
+#[cube]
+pub fn moved(x: f32, codes: f32, grid: &Description) -> f32 {
+    let sign = u32::reinterpret(x) & SIGN;
+    let magnitude = f32::reinterpret(u32::reinterpret(x) & MAGNITUDE);
+    let outward = f32::reinterpret(u32::reinterpret(codes) ^ sign);
+    let even = magnitude + outward * f32::reinterpret(grid.r5);
+    let max_fine = fine_coordinate(end(grid), grid.r2);
+    let from = min(fine_coordinate(magnitude, grid.r2), max_fine);
+    let most = f32::cast_from((1u32 << (grid.r3 + 8u32)) - 1u32);
+    let limited = clamp(outward, -most, most);
+    let whole = f32::floor(limited + 0.5f32);
+    let fine_bits = 23u32 - grid.r3;
+    let part = f32::floor((limited - whole) * exp2i(i32::cast_from(fine_bits)) + 0.5f32);
+    let by = i32::cast_from(whole) * (1i32 << i32::cast_from(fine_bits)) + i32::cast_from(part);
+    let curved = at_fine(max(from + min(by, max_fine - from), -max_fine), grid);
+    let even_end = f32::reinterpret(grid.r2 + BINADE);
+    let is_even = magnitude <= even_end && f32::abs(even) <= even_end;
+    let to = select(is_even, clamp(even, -end(grid), end(grid)), curved);
+    select(is_nan(codes), nan(codes), f32::reinterpret(u32::reinterpret(to) ^ sign))
+}
+
+/// `sqrt(x^2 + b^2)` on the chart, all shifted.
+#[cube]
+fn radius(shifted: f32, grid: &Description) -> f32 {
+    let b = f32::reinterpret(grid.r4);
+    f32::sqrt(shifted * shifted + b * b)
+}
+
+/// Spacing on the chart.
+#[cube]
+pub fn smooth_spacing(x: f32, grid: &Description) -> f32 {
+    f32::reinterpret(grid.r5) * (radius(x * f32::reinterpret(grid.r2), grid) * f32::reinterpret(grid.r3))
+}
+
+/// Largest value of the chart.
+#[cube]
+pub fn smooth_end(grid: &Description) -> f32 {
+    f32::reinterpret(grid.r6)
+}
+
+/// The value `codes` codes above `x` on the chart, but never beyond the ends.
+#[cube]
+pub fn smooth_moved(x: f32, codes: f32, grid: &Description) -> f32 {
+    let sign = u32::reinterpret(x) & SIGN;
+    let b = f32::reinterpret(grid.r4);
+    let shifted = x * f32::reinterpret(grid.r2);
+    let magnitude = f32::abs(shifted);
+    let outward = f32::reinterpret(u32::reinterpret(codes) ^ sign);
+    let e = parts(clamp(f32::reinterpret(grid.r5) * outward, -CHART_LIMIT, CHART_LIMIT));
+    let exp = e.power + e.power * e.rest;
+    let exp_m1 = e.power * e.rest + (e.power - 1.0f32);
+    // sinh d = (e^d - 1) (e^d + 1) / (2 e^d), with one division for both.
+    let sinh = (0.5f32 * exp_m1 * (exp + 1.0f32)) * (b * b) / (exp * (magnitude + radius(shifted, grid)));
+    let to = (magnitude * exp + sinh) * f32::reinterpret(grid.r3);
+    let signed = f32::reinterpret(u32::reinterpret(to) ^ sign);
+    select(is_nan(codes), nan(codes), clamp(signed, -smooth_end(grid), smooth_end(grid)))
+}
+
+/// `e^x = power * (1 + rest)`, power a power of two.
+#[derive(CubeType, Clone, Copy)]
+struct Parts {
+    power: f32,
+    rest: f32,
+}
+
+/// Taylor's series of `e^t - 1`, t being what is left of x beside a multiple of ln 2.
+#[cube]
+fn parts(x: f32) -> Parts {
+    let n = f32::floor(x * comptime!(std::f32::consts::LOG2_E) + 0.5f32);
+    let t = (x - n * LN2_HIGH) - n * LN2_LOW;
+    let second = 0.5f32 + t * comptime!(1.0f32 / 6.0);
+    let fourth = comptime!(1.0f32 / 24.0) + t * comptime!(1.0f32 / 120.0);
+    let sixth = comptime!(1.0f32 / 720.0) + t * comptime!(1.0f32 / 5040.0);
+    let square = t * t;
+    Parts {
+        power: exp2i(i32::cast_from(n)),
+        rest: t + square * (second + square * (fourth + square * sixth)),
+    }
+}
+
+/// `e^x`; beyond 87, as at 87.
+#[cube]
+pub fn exp(x: f32) -> f32 {
+    let e = parts(clamp(x, -LIMIT, LIMIT));
+    e.power + e.power * e.rest
+}

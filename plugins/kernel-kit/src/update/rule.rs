@@ -1,0 +1,143 @@
+//! What happens to one element: `optimizer-kit`'s rules, on a device.
+
+use altgrad_plugin_api::kernel::rules::Rule;
+use cubecl_core as cubecl;
+use cubecl_core::prelude::*;
+
+use super::{
+    geometry::{self, Description},
+    is_nan, nan,
+};
+
+/// What decay leaves, and the moments' factors: f32 bits.
+#[derive(CubeType, Clone, Copy)]
+pub struct Moments {
+    pub keep: u32,
+    pub mix1: u32,
+    pub beta2: u32,
+    pub mix2: u32,
+    pub correction2_sqrt: u32,
+    pub eps: u32,
+    pub step_size: u32,
+}
+
+/// The mean of a parameter's exponent fields: a whole number and the rest.
+#[derive(CubeType, Clone, Copy)]
+pub struct Mean {
+    pub whole: i32,
+    pub rest: f32,
+}
+
+/// An element after its update.
+#[derive(CubeType, Clone, Copy)]
+pub struct Element {
+    pub w: f32,
+    pub m: f32,
+    pub v: f32,
+}
+
+/// Moments that have taken in a gradient, and the step they make.
+#[derive(CubeType, Clone, Copy)]
+struct Stepped {
+    m: f32,
+    v: f32,
+    step: f32,
+}
+
+#[cube]
+impl Moments {
+    /// `step` is `lr * m_hat / (sqrt(v_hat) + eps)`, to be subtracted.
+    fn step(&self, g: f32, m: f32, v: f32) -> Stepped {
+        let new_m = m + f32::reinterpret(self.mix1) * (g - m);
+        let new_v = f32::reinterpret(self.beta2) * v + f32::reinterpret(self.mix2) * g * g;
+        let denominator =
+            f32::sqrt(new_v) / f32::reinterpret(self.correction2_sqrt) + f32::reinterpret(self.eps);
+        Stepped { m: new_m, v: new_v, step: f32::reinterpret(self.step_size) * new_m / denominator }
+    }
+}
+
+/// One element's update. A NaN in any input becomes a NaN in the weight.
+#[cube]
+pub fn apply(
+    w: f32,
+    g: f32,
+    m: f32,
+    v: f32,
+    moments: &Moments,
+    grid: &Description,
+    mean: &Mean,
+    #[comptime] rule: Rule,
+) -> Element {
+    let kept = f32::reinterpret(moments.keep) * w;
+    let after = match comptime!(rule) {
+        Rule::Plain => {
+            let to = moments.step(g, m, v);
+            Element { w: kept - to.step, m: to.m, v: to.v }
+        }
+        Rule::Steps => {
+            let factor = geometry::spacing(grid.scale() * w, grid) * grid.unit();
+            let to = moments.step(g, m, v);
+            Element { w: kept - factor * to.step, m: to.m, v: to.v }
+        }
+        Rule::Gradients => {
+            let factor = geometry::spacing(grid.scale() * w, grid) * grid.unit();
+            let to = moments.step(factor * g, m, v);
+            Element { w: kept - to.step, m: to.m, v: to.v }
+        }
+        Rule::Power => {
+            let field = i32::cast_from(geometry::field(grid.scale() * w, grid.r2));
+            let factor = power(field, mean, grid);
+            let to = moments.step(g, m, v);
+            Element { w: kept - factor * to.step, m: to.m, v: to.v }
+        }
+        Rule::Exp | Rule::Linear | Rule::SmoothExp | Rule::SmoothLinear => {
+            on_chart(kept, g, m, v, moments, grid, rule)
+        }
+    };
+    let broken = is_nan(w) || is_nan(g) || is_nan(m) || is_nan(v);
+    Element { w: select(broken, nan(w), after.w), m: after.m, v: after.v }
+}
+
+/// `amount * (S / mean S)^p`. The unit is the amount, and the words behind M are p: 12 bits and the rest.
+#[cube]
+fn power(field: i32, mean: &Mean, grid: &Description) -> f32 {
+    let (high, low) = (f32::reinterpret(grid.r4), f32::reinterpret(grid.r5));
+    let binades = f32::cast_from(field - mean.whole);
+    // Exact, so that it is the same with and without contraction.
+    let power = high * binades;
+    let n = f32::floor(power + 0.5f32);
+    let left = (power - n) + (low * binades - (high + low) * mean.rest);
+    let whole = geometry::exp2i(i32::cast_from(clamp(n, -120.0f32, 120.0f32)));
+    grid.unit() * (geometry::exp(comptime!(std::f32::consts::LN_2) * left) * whole)
+}
+
+/// Adam on the code coordinate; `kept` is what decay leaves of the weight.
+#[cube]
+fn on_chart(
+    kept: f32,
+    g: f32,
+    m: f32,
+    v: f32,
+    moments: &Moments,
+    grid: &Description,
+    #[comptime] rule: Rule,
+) -> Element {
+    let from = grid.scale() * kept;
+    let smooth = comptime!(matches!(rule, Rule::SmoothExp | Rule::SmoothLinear));
+    let (spacing, end) = if comptime!(smooth) {
+        (geometry::smooth_spacing(from, grid), geometry::smooth_end(grid))
+    } else {
+        (geometry::spacing(from, grid), geometry::end(grid))
+    };
+    let to = moments.step(spacing * grid.unit() * g, m, v);
+    let codes = -to.step;
+    let target = match comptime!(rule) {
+        Rule::Exp => geometry::moved(from, codes, grid),
+        Rule::SmoothExp => geometry::smooth_moved(from, codes, grid),
+        _ => select(is_nan(codes), nan(codes), clamp(from + codes * spacing, -end, end)),
+    };
+    let stuck = (target >= end && codes > 0.0f32) || (target <= -end && codes < 0.0f32);
+    // The difference, so that no step is no change though `scale * unit` need not be 1.
+    let w = kept + (target - from) * grid.unit();
+    Element { w, m: select(stuck && !is_nan(codes), 0.0f32, to.m), v: to.v }
+}
