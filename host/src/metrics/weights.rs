@@ -240,7 +240,8 @@ mod tests {
             expected[bin] += 1;
         }
         assert_eq!(counts, expected);
-        assert_eq!((counts.len(), counts.iter().sum::<u64>()), (13, 9000));
+        // From 2^-9 below 2^-5 to 2^4 at 192, the largest that is stored.
+        assert_eq!((counts.len(), counts.iter().sum::<u64>()), (14, 9000));
         assert!(Weights::of(&[1.0], &[0.0], None).spacings.is_none(), "no grid, no spacing");
     }
 
