@@ -84,7 +84,9 @@ impl Chosen {
             Ok(()) => None,
         };
         if asked != AUTO {
-            let checkpoint = Checkpoint::open(Path::new(asked))?;
+            // A link such as `last` will move on.
+            let path = fs::canonicalize(asked).unwrap_or_else(|_| PathBuf::from(asked));
+            let checkpoint = Checkpoint::open(&path)?;
             if folder.is_some() && !lies_in(&checkpoint.path, &run_folder.join(CHECKPOINTS)) {
                 let message = "the checkpoint is of another run folder, and this run's is not empty";
                 return Err(Diagnostic::config(message)
@@ -93,6 +95,7 @@ impl Chosen {
             }
             return Ok(Self { folder, checkpoint: Some(checkpoint), passed_over: Vec::new() });
         }
+        let run_folder = folder.as_ref().map_or(run_folder, RunFolder::path);
         let mut passed_over = Vec::new();
         for (_, path) in layout::list(&run_folder.join(CHECKPOINTS), Kind::Step).into_iter().rev() {
             match Checkpoint::open(&path) {
