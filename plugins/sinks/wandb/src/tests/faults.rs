@@ -106,6 +106,8 @@ fn a_refusal_stops_the_upload_and_keeps_the_rows() {
         let error = run(&server, &rig).unwrap_err();
         assert!(error.message.contains(&format!("answers {status}")), "{error}");
         assert!(error.message.contains("60 of 60 rows"), "{error}");
+        assert!(error.message.contains("(key hidden)") && !error.message.contains(KEY), "{error}");
+        assert!(!everything(&rig.run).contains(KEY));
         assert!(error.hint.contains("altgrad-host wandb-upload"), "{}", error.hint);
         rig.upload().unwrap();
         assert_rows(&parsed(&server.run().history), 60);

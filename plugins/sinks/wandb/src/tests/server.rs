@@ -121,7 +121,8 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
             guard = state.lock().unwrap();
         }
         Some(Fault::Status(status, header)) => {
-            return answer(stream, *status, header, "{\"error\":\"fault\"}", false);
+            // A server that says too much: the key must not get into messages.
+            return answer(stream, *status, header, &format!("{{\"error\":\"{KEY}\"}}"), false);
         }
         Some(Fault::Errors) => {
             return answer(stream, 200, "", r#"{"errors":[{"message":"no"}],"data":null}"#, false);
@@ -142,7 +143,7 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
         (Some(Fault::DropAfter), _) => None,
         (Some(Fault::BadJson), _) => answer(stream, 200, "", "<html>proxy</html>", false),
         (fault, Ok(value)) => answer(stream, 200, "", &value.to_string(), fault == Some(Fault::Truncate)),
-        (_, Err(status)) => answer(stream, status, "", &format!("{{\"error\":\"refused {KEY}\"}}"), false),
+        (_, Err(status)) => answer(stream, status, "", "{\"error\":\"refused\"}", false),
     }
 }
 
