@@ -40,7 +40,7 @@ const FILES: [(&str, &str, &str); 4] = [
     ("histograms_path", "histograms.csv", "File of the distributions, relative to the run folder"),
 ];
 
-/// The sink: where its files are, in the order of [`FILES`], and the files of an open run.
+/// The sink: where its files are, in the order of `FILES`, and the files of an open run.
 #[derive(Debug)]
 pub struct CsvSink {
     paths: [PathBuf; 4],
