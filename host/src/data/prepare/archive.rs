@@ -45,7 +45,6 @@ pub(super) fn tar_gz(reader: &mut Reader<'_>, file: impl Read) -> Result<(), Sto
             return Err(damaged(io::ErrorKind::UnexpectedEof));
         }
     }
-    drop(entries);
     budget.set(None);
     // To the end, where gzip's checksum is.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(damaged)?;

@@ -142,7 +142,7 @@ fn archive() -> Archive {
 fn fetched(answers: Vec<Answer>) -> (Result<(), Diagnostic>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(file(), answers);
-    let result = fetch_from(&[server.url.clone()], &archive(), folder.path(), QUICK, &Silent);
+    let result = fetch_from(std::slice::from_ref(&server.url), &archive(), folder.path(), QUICK, &Silent);
     let result = result.map(|path| {
         assert_eq!(fs::read(path).unwrap(), file());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -237,11 +237,12 @@ fn an_interrupted_download_goes_on_in_a_later_run() {
         Server::new(file(), vec![]),
     );
     assert!(fetch_from(&[gone.url], &archive(), folder.path(), QUICK, &Silent).is_err());
-    let path = fetch_from(&[back.url.clone()], &archive(), folder.path(), QUICK, &Silent).unwrap();
+    let path =
+        fetch_from(std::slice::from_ref(&back.url), &archive(), folder.path(), QUICK, &Silent).unwrap();
     assert_eq!(fs::read(path).unwrap(), file());
     assert_eq!(back.requests(), ["from 70000"]);
     // And what is there is not asked for again.
-    fetch_from(&[back.url.clone()], &archive(), folder.path(), QUICK, &Silent).unwrap();
+    fetch_from(std::slice::from_ref(&back.url), &archive(), folder.path(), QUICK, &Silent).unwrap();
     assert_eq!(back.requests().len(), 1);
 }
 
