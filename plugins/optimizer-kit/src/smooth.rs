@@ -50,9 +50,9 @@ impl Smooth {
         })
     }
 
-    /// As a device takes it: shift, its inverse, b shifted, `ln 2 / 2^M`, largest value.
+    /// As a device takes it: shift, its inverse, b^2 shifted, `ln 2 / 2^M`, largest value.
     pub(crate) fn words(&self) -> [f32; 5] {
-        [self.shift, self.unshift, self.b, self.share, self.max]
+        [self.shift, self.unshift, self.b_squared, self.share, self.max]
     }
 
     /// `sqrt(x^2 + b^2)`, shifted as its argument.

@@ -113,8 +113,7 @@ pub fn moved(x: f32, codes: f32, grid: &Description) -> f32 {
 /// `sqrt(x^2 + b^2)` on the chart, all shifted.
 #[cube]
 fn radius(shifted: f32, grid: &Description) -> f32 {
-    let b = f32::reinterpret(grid.r4);
-    f32::sqrt(shifted * shifted + b * b)
+    f32::sqrt(shifted * shifted + f32::reinterpret(grid.r4))
 }
 
 /// Spacing on the chart.
@@ -133,7 +132,7 @@ pub fn smooth_end(grid: &Description) -> f32 {
 #[cube]
 pub fn smooth_moved(x: f32, codes: f32, grid: &Description) -> f32 {
     let sign = u32::reinterpret(x) & SIGN;
-    let b = f32::reinterpret(grid.r4);
+    let b_squared = f32::reinterpret(grid.r4);
     let shifted = x * f32::reinterpret(grid.r2);
     let magnitude = f32::abs(shifted);
     let outward = f32::reinterpret(u32::reinterpret(codes) ^ sign);
@@ -141,7 +140,7 @@ pub fn smooth_moved(x: f32, codes: f32, grid: &Description) -> f32 {
     let exp = e.power + e.power * e.rest;
     let exp_m1 = e.power * e.rest + (e.power - 1.0f32);
     // sinh d = (e^d - 1) (e^d + 1) / (2 e^d), with one division for both.
-    let sinh = (0.5f32 * exp_m1 * (exp + 1.0f32)) * (b * b) / (exp * (magnitude + radius(shifted, grid)));
+    let sinh = (0.5f32 * exp_m1 * (exp + 1.0f32)) * b_squared / (exp * (magnitude + radius(shifted, grid)));
     let to = (magnitude * exp + sinh) * f32::reinterpret(grid.r3);
     let signed = f32::reinterpret(u32::reinterpret(to) ^ sign);
     select(is_nan(codes), nan(codes), clamp(signed, -smooth_end(grid), smooth_end(grid)))
