@@ -197,7 +197,7 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
         let said = format!("step-000008/model.safetensors {what}");
         assert!(outcome.stderr.contains(&said), "{}", outcome.stderr);
     }
-    let outcome = host(&bench, &["--out", "parts", "--resume"]);
+    let outcome = bench.host(&["run", "run.toml", "--out", "parts", "--resume"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("passed over step-000008/model.safetensors"), "{}", outcome.stderr);
     assert_same_run(&bench, "whole", "parts");
