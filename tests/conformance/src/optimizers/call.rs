@@ -43,7 +43,10 @@ pub(super) fn scope_of(object: &OptimizerObject, name: &str, shape: &[u64]) -> R
 
 /// Grids that weights are rounded to: none, even, floating, powers of two, a decode table.
 pub(super) fn grids() -> Result<Vec<Option<FormatSpec>>, String> {
-    let mut grids = vec![None, Some(FormatSpec::Table([-1.0, -0.25, 0.0, 0.25, 1.0].into_iter().collect()))];
+    let mut grids = vec![
+        None,
+        Some(FormatSpec::Table([-1.0, -0.5, -0.25, -0.0625, 0.0, 0.125, 0.5, 1.0].into_iter().collect())),
+    ];
     for (e, m, domain) in [(1, 6, Domain::Fin), (4, 3, Domain::Fn), (7, 0, Domain::Fin)] {
         let spec = minifloat(e, m, domain).map_err(|error| error.message.to_string())?;
         grids.push(Some(FormatSpec::Minifloat(spec)));
