@@ -56,7 +56,7 @@ fn facts(folder: &Path) -> RunFacts {
 }
 
 /// A row as a model with this many metrics by layer makes it.
-fn record(step: u64, resume: None, metrics: usize) -> MetricRecord {
+fn record(step: u64, metrics: usize) -> MetricRecord {
     let mut record = MetricRecord::new(step);
     for index in 0..metrics {
         let name = format!("quant/weight/sqnr_db/h.{index}.mlp.c_fc.weight");

@@ -86,7 +86,7 @@ impl Contents {
 /// One line of the report.
 #[derive(Debug, Serialize)]
 struct Line {
-    /// The format, optimizer or sink as a run file names it; none for the library as a whole.
+    /// The format as a run file names it, `optimizer NAME` or `sink NAME`; none for the library as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<String>,
     check: &'static str,
@@ -121,7 +121,11 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
                 for (check, what) in checks.iter().copied().filter(|(check, _)| args.runs(check)) {
                     let asked = Some(Asked { kind, plugin, check, set: &args.set, seed: args.seed });
                     let (verdict, seconds) = child::spawn(&args.path, asked, timeout)?.verdict();
-                    report.add(Line { plugin: Some(plugin.clone()), check, what, verdict, seconds });
+                    let plugin = match kind {
+                        PluginKind::Format => plugin.clone(),
+                        _ => format!("{kind} {plugin}"),
+                    };
+                    report.add(Line { plugin: Some(plugin), check, what, verdict, seconds });
                 }
             }
         }

@@ -161,9 +161,9 @@ impl Run<'_> {
     fn anomaly(&mut self, alert: Alert) -> bool {
         let not_finite = matches!(alert.kind, AlertKind::NanLoss | AlertKind::NanGrad);
         let mut event = Event::from(alert);
-        if not_finite && let Some((step, place)) = self.wrong.first_place() {
-            event.text = format!("{}; it began at step {step} in {place}", event.text);
-            event.place = Some(place);
+        if not_finite && let Some((step, first)) = self.wrong.first() {
+            event.text = format!("{}; it began at step {step} in {first}", event.text);
+            event.place = Some(first.place.to_string());
         }
         self.outlets.alert(event);
         if not_finite && let Some((before, tensors)) = self.wrong.take() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{status::Report, step::NotFinite};
+use super::{provenance::Origin, status::Report, step::NotFinite};
 use crate::{
     alerts::AlertState,
     checkpoint::{Tensors, state::Totals},
@@ -60,10 +60,10 @@ impl Wrong {
         self.before.take()
     }
 
-    /// The first place that is not finite, and its step, if it was found.
-    pub fn first_place(&self) -> Option<(u64, String)> {
+    /// What is not finite first, and its step, if it was found.
+    pub fn first(&self) -> Option<(u64, &Origin)> {
         let origin = &self.now.as_ref()?.origin;
-        Some((origin.step, origin.first()?.place.to_string()))
+        Some((origin.step, origin.first()?))
     }
 
     /// A run without a number for too long.

@@ -64,7 +64,7 @@ fn prepared_bins_are_described_and_train() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     // A bin that is not what its description says is no data.
     fs::write(bench.path("bins/val.bin"), [0; 100]).unwrap();
-    let run = bench.host(&["check", "tiny.toml"]);
+    let run = bench.host(&["check", "tiny.toml", "--out", "other"]);
     assert_eq!(run.code, 2);
     assert!(run.stderr.contains("meta.json says"), "{}", run.stderr);
 }

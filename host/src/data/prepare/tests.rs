@@ -7,60 +7,8 @@ use flate2::{Compression, write::GzEncoder};
 use super::*;
 use crate::data::Tokens;
 
-struct Silent;
-
-impl Progress for Silent {
-    fn at(&self, _: &str, _: u64, _: Option<u64>) {}
-    fn say(&self, _: &str) {}
-}
-
-/// A folder with an input and, apart from it, one for the bins.
-struct Bench(tempfile::TempDir);
-
-impl Bench {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.path().join("in").join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    fn request(&self, dataset: Dataset, input: &Path) -> Request {
-        Request {
-            dataset,
-            input: Some(input.into()),
-            out: self.0.path().join("out"),
-            language: (dataset == Dataset::MultiEurlex).then(|| "en".into()),
-            title: false,
-            tokenizer: TokenizerChoice::Byte,
-            own_split: true,
-            val_fraction: 0.1,
-            strict: false,
-            force: false,
-            mirror: None,
-        }
-    }
-
-    /// The text of a bin of bytes.
-    fn text(&self, split: &str) -> String {
-        let tokens = Tokens::map(&self.0.path().join(format!("out/{split}.bin"))).unwrap();
-        Tokenizer::Byte.decode(&tokens.ids().collect::<Vec<u16>>()).unwrap()
-    }
-
-    /// Names in the folder for bins, without what only keeps others out.
-    fn left(&self) -> Vec<String> {
-        let Ok(found) = fs::read_dir(self.0.path().join("out")) else { return Vec::new() };
-        let mut names: Vec<String> =
-            found.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
-        names.retain(|name| name != ".lock");
-        names.sort();
-        names
-    }
-}
+mod bench;
+use bench::{Bench, Silent};
 
 fn run(request: &Request) -> Result<Prepared, Diagnostic> {
     prepare(request, &Silent)

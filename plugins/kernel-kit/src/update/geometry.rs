@@ -139,9 +139,10 @@ pub fn smooth_moved(x: f32, codes: f32, grid: &Description) -> f32 {
     let e = parts(clamp(f32::reinterpret(grid.r5) * outward, -CHART_LIMIT, CHART_LIMIT));
     let exp = e.power + e.power * e.rest;
     let exp_m1 = e.power * e.rest + (e.power - 1.0f32);
-    // sinh d = (e^d - 1) (e^d + 1) / (2 e^d), with one division for both.
-    let sinh = (0.5f32 * exp_m1 * (exp + 1.0f32)) * b_squared / (exp * (magnitude + radius(shifted, grid)));
-    let to = (magnitude * exp + sinh) * f32::reinterpret(grid.r3);
+    // sinh d = (e^d - 1) (e^d + 1) / (2 e^d). Its factor is divided first: products with b^2 may be subnormal.
+    let sinh = 0.5f32 * exp_m1 * (exp + 1.0f32) / exp;
+    let inward = b_squared / (magnitude + radius(shifted, grid));
+    let to = (magnitude * exp + sinh * inward) * f32::reinterpret(grid.r3);
     let signed = f32::reinterpret(u32::reinterpret(to) ^ sign);
     select(is_nan(codes), nan(codes), clamp(signed, -smooth_end(grid), smooth_end(grid)))
 }

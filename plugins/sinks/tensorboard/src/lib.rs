@@ -63,7 +63,7 @@ fn distribution(histogram: &Histogram<'_>) -> proto::Histogram {
     proto::Histogram {
         min: bins().next().map_or(f64::NAN, |(bin, _)| bin[0]),
         max: bins().next_back().map_or(f64::NAN, |(bin, _)| bin[1]),
-        num: counts.iter().sum::<u64>() as f64,
+        num: counts.iter().map(|&count| count as f64).sum(),
         sum: moment(1),
         sum_squares: moment(2),
         bucket_limit: edges.get(1..).unwrap_or_default().to_vec(),
