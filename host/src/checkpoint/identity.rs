@@ -176,7 +176,7 @@ pub(super) fn config_differences(was: &Table, is: &Table) -> Vec<Difference> {
         let of = |free: &&str| {
             key.strip_prefix(*free).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        FREE.iter().chain(&SCHEDULE).any(|free| of(&free))
+        FREE.iter().chain(&SCHEDULE).any(of)
     };
     let differ = keys.into_iter().filter(|key| !free(key) && was.get(*key) != is.get(*key));
     differ.map(|key| difference(key, was.get(key), is.get(key))).collect()

@@ -49,7 +49,7 @@ impl Tensors {
         let model = specs().map(|(id, spec)| Entry {
             name: weights::key(&spec.name),
             shape: spec.shape.clone(),
-            values: Values::Device(plan.trainer.params.values[id].clone()),
+            values: Values::Device(Box::new(plan.trainer.params.values[id].clone())),
         });
         let mut states = Vec::new();
         for (id, spec) in specs() {

@@ -26,7 +26,7 @@ const PART: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub enum Values {
     /// On a device: `[n]` f32.
-    Device(Tensor<1>),
+    Device(Box<Tensor<1>>),
     /// In main memory.
     F32(Arc<Vec<f32>>),
     /// The same, small whole numbers.
@@ -60,7 +60,7 @@ impl Entry {
     fn write(self, out: &mut impl Write) -> io::Result<()> {
         match self.values {
             Values::Device(tensor) => {
-                let values = params::read_f32(tensor).map_err(|error| io::Error::other(error.message))?;
+                let values = params::read_f32(*tensor).map_err(|error| io::Error::other(error.message))?;
                 write_values(&values, f32::to_le_bytes, out)
             }
             Values::F32(values) => write_values(&values, f32::to_le_bytes, out),

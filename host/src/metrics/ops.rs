@@ -107,8 +107,8 @@ fn sums_of_part(part: &[f32]) -> [f64; 4] {
     };
     let (groups, rest) = part.as_chunks::<LANES>();
     for group in groups {
-        for lane in 0..LANES {
-            add(lane, group[lane]);
+        for (lane, &x) in group.iter().enumerate() {
+            add(lane, x);
         }
     }
     rest.iter().enumerate().for_each(|(lane, &x)| add(lane, x));

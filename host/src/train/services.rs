@@ -133,7 +133,10 @@ impl DeviceStates {
     pub(super) fn values(&self) -> Vec<Values> {
         let elements = self.shape.iter().product();
         if self.tensors.len() == self.initial.len() {
-            self.tensors.iter().map(|state| Values::Device(state.clone().reshape([elements]))).collect()
+            self.tensors
+                .iter()
+                .map(|state| Values::Device(Box::new(state.clone().reshape([elements]))))
+                .collect()
         } else {
             self.initial.iter().map(|&value| Values::F32(Arc::new(vec![value; elements]))).collect()
         }

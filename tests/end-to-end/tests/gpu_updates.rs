@@ -106,7 +106,7 @@ fn a_step_reads_its_numbers_and_its_counts_and_nothing_else() {
     for (device, master) in DEVICES.into_iter().flat_map(|device| ["fp32", "none"].map(|kind| (device, kind)))
     {
         let mut reads = Vec::new();
-        for steps in [2, 5] {
+        for steps in [3, 6] {
             let file = TINY
                 .replace("max_steps = 6", &format!("max_steps = {steps}"))
                 .replace("eval_interval = 2", "eval_interval = 0")
@@ -117,8 +117,8 @@ fn a_step_reads_its_numbers_and_its_counts_and_nothing_else() {
             };
             reads.push(outcome.stderr.lines().filter(|line| line.contains("read back: ")).count());
         }
-        if let [two, five] = reads[..] {
-            assert_eq!(five - two, 3 * 2, "{device}, master weights {master}: {two} and {five} readings");
+        if let [three, six] = reads[..] {
+            assert_eq!(six - three, 3 * 2, "{device}, master weights {master}: {three} and {six} readings");
         }
     }
 }

@@ -257,7 +257,8 @@ pub fn agrees(runner: &dyn Runner, language: KernelLanguage, subject: &Subject) 
             let how = (language, vector);
             let shared = Counting::values().dead(DEAD.0, DEAD.1);
             let counting = shared.codes(&subject.grid, scale).unwrap().past();
-            let memory: Vec<u32> = (0..data.w.len() as u32).map(|i| i << 16 & 0x3_0000 | i % 7).collect();
+            let memory: Vec<u32> =
+                (0..data.w.len() as u32).map(|i| ((i << 16) & 0x3_0000) | (i % 7)).collect();
             for subjected in rules(subject, scale, &data, update) {
                 let what = format!("{} {:?} scale {scale} vector {vector}", subject.name, subjected.rule);
                 let expected = on_cpu(&subjected, &data, update);
@@ -295,7 +296,7 @@ fn same(what: &str, before: &Data, found: &Data, expected: &Data, end: f32) {
         let allowed = TOLERANCE * a.abs().max(y.abs()) + f64::from(f32::MIN_POSITIVE);
         assert!(equal || (x - y).abs() <= allowed, "{what}: {name}[{i}] from {a:e}: {x:e}, not {y:e}");
     };
-    for i in 0..before.w.len() {
+    for (i, &old) in memory.iter().enumerate() {
         close("w", i, [before.w[i], found.w[i], expected.w[i]]);
         close("m", i, [before.m[i], found.m[i], expected.m[i]]);
         close("v", i, [before.v[i], found.v[i], expected.v[i]]);
@@ -356,8 +357,8 @@ fn counted(what: &str, subject: &Subject, scale: f32, (before, memory): (&Data, 
     let mut expected = BTreeMap::<&str, u64>::new();
     let mut count = |name, holds: bool| *expected.entry(name).or_default() += u64::from(holds);
     let (mut sum, mut no_codes) = (0.0, false);
-    for i in 0..before.w.len() {
-        let (a, b, g, old) = (before.w[i], done.data.w[i], before.g[i], memory[i]);
+    for (i, &old) in memory.iter().enumerate() {
+        let (a, b, g) = (before.w[i], done.data.w[i], before.g[i]);
         let (from, to) = (code(a), code(b));
         let (moved, pushed) = (from != to, g != 0.0);
         count("unchanged", a == b && pushed);

@@ -182,20 +182,20 @@ impl Download<'_> {
         let (mut failed, mut best) = (0, self.have());
         while self.have() != self.archive.bytes {
             let attempt = self.attempt(url).map_err(Failure::Disk)?;
-            if self.have() > best {
-                (failed, best) = (0, self.have());
-            }
+            let more = self.have() > best;
+            best = best.max(self.have());
             let (why, asked) = match attempt {
                 None => continue,
                 Some(Attempt::Refused(why)) => return Err(Failure::Server(why)),
                 Some(Attempt::Ended(why)) => (why, None),
                 Some(Attempt::Later(why, wait)) => (why, wait),
             };
-            failed += 1;
+            // Attempts in a row that brought nothing.
+            failed = if more { 0 } else { failed + 1 };
             if failed >= self.patience.attempts {
                 return Err(Failure::Server(why));
             }
-            let usual = self.patience.wait * 2u32.pow((failed - 1).min(16));
+            let usual = self.patience.wait * 2u32.pow(failed.saturating_sub(1).min(16));
             let wait = asked.unwrap_or(usual).min(self.patience.longest_wait);
             self.progress.say(&format!("{url}: {why}; again in {:.1} s", wait.as_secs_f64()));
             thread::sleep(wait);
