@@ -296,7 +296,7 @@ fn same(what: &str, before: &Data, found: &Data, expected: &Data, end: f32) {
         let allowed = TOLERANCE * a.abs().max(y.abs()) + f64::from(f32::MIN_POSITIVE);
         assert!(equal || (x - y).abs() <= allowed, "{what}: {name}[{i}] from {a:e}: {x:e}, not {y:e}");
     };
-    for (i, &old) in memory.iter().enumerate() {
+    for i in 0..before.w.len() {
         close("w", i, [before.w[i], found.w[i], expected.w[i]]);
         close("m", i, [before.m[i], found.m[i], expected.m[i]]);
         close("v", i, [before.v[i], found.v[i], expected.v[i]]);
