@@ -8,7 +8,9 @@ use toml::de::DeValue;
 use toml::{Table, Value};
 
 use super::explain::found;
-use super::source::{Place, Source, join, one_line, override_place, plain_value, too_long};
+use super::source::{
+    PATTERNS, Place, Source, join, one_line, override_place, plain_value, too_long, too_many_brackets,
+};
 use crate::diagnostic::Diagnostic;
 
 const HINT: &str = "an override is a dotted key and a TOML value, such as --set train.lr=1e-4";
@@ -101,6 +103,9 @@ fn parse_value(text: &str, dotted: &str, below: &mut Vec<String>) -> Result<Valu
     if text.is_empty() {
         return Err(Diagnostic::config(format!("`{dotted}` is given no value"))
             .hint("for an empty string write --set 'key=\"\"'"));
+    }
+    if let Some(message) = too_many_brackets(text) {
+        return Err(Diagnostic::config(message).hint(PATTERNS));
     }
     match DeValue::parse(text) {
         Ok(parsed) => plain_value(parsed.get_ref(), dotted, 0, &mut |key, _, _| below.push(key))

@@ -37,6 +37,9 @@ pub struct Source {
 impl Source {
     /// Parses `text`, still without overrides: the tree and where its keys stand.
     pub(super) fn parse(path: &Path, text: String) -> Result<(Table, Self), Diagnostic> {
+        if let Some(message) = too_many_brackets(&text) {
+            return Err(Diagnostic::config(message).at(path.display()).hint(PATTERNS));
+        }
         // The parser reports in its own order; the user wants the first place.
         let (parsed, errors) = DeTable::parse_recoverable(&text);
         let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
@@ -147,6 +150,20 @@ pub(super) struct Unfit {
 /// Bytes of the longest dotted key. Every key's place is kept under its dotted name, and tables in tables are walked by
 /// recursion: without a limit a small file could claim the square of its size, or the whole stack.
 const LONGEST_KEY: usize = 256;
+
+/// Most brackets that a file or an override may open. The parser's own limit on nesting (toml_parser 1.1.5) does not hold
+/// while it recovers from errors, and it recurses: a file of unclosed tables ends the process. No file can nest deeper
+/// than it opens brackets.
+const MOST_BRACKETS: usize = 1000;
+/// What to write instead of so many.
+pub(super) const PATTERNS: &str =
+    "a rule's `match` takes patterns such as `h.*.attn.*`, so that few rules do for many layers";
+
+/// Why a text is refused for its brackets, if it is; strings and comments count too.
+pub(super) fn too_many_brackets(text: &str) -> Option<String> {
+    let opened = text.bytes().filter(|byte| b"[{".contains(byte)).count();
+    (opened > MOST_BRACKETS).then(|| format!("{opened} brackets are opened, more than {MOST_BRACKETS}"))
+}
 
 /// Why a dotted key is refused for its length, if it is.
 pub(super) fn too_long(dotted: &str) -> Option<String> {

@@ -106,9 +106,6 @@ impl Target {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
             text.or(panic.downcast_ref::<String>().cloned()).unwrap_or("it panicked".into())
         })?;
-        if std::env::var_os("FZDEBUG").is_some() {
-            eprintln!("MEM {} {} {}", self.name, input.len(), used.bytes);
-        }
         if used.bytes > most {
             return Err(format!(
                 "{} bytes of memory for an input of {}, {most} are allowed",

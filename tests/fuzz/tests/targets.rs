@@ -60,8 +60,8 @@ fn run_file() {
             b"inf",
             b"alphabet = ",
         ],
-        bytes_a_byte: 4000,
-        bytes: 1 << 20,
+        bytes_a_byte: 1000,
+        bytes: 1 << 18,
         read: |folder| {
             let overrides: Vec<String> = fs::read(folder.join("set"))
                 .map(|bytes| String::from_utf8_lossy(&bytes).lines().map(str::to_string).collect())
@@ -86,8 +86,8 @@ fn token_bins() {
     Target {
         name: "token-bins",
         words: &[b"{", b"[", b"\"vocab_size\":", b"\"", b"e999", b"\0", b"\xff\xff"],
-        bytes_a_byte: 100,
-        bytes: 1 << 20,
+        bytes_a_byte: 16,
+        bytes: 1 << 18,
         read: |folder| {
             for tokenizer in [TokenizerChoice::Byte, TokenizerChoice::Char, TokenizerChoice::Gpt2] {
                 let section = DataSection {
@@ -119,8 +119,8 @@ fn library_file() {
     Target {
         name: "library-file",
         words: &[b"\x7fELF", b"\x02\0\0\0", b"\x01\0\0\0", b"\xff\xff\xff\xff\xff\xff\xff\x7f"],
-        bytes_a_byte: 100,
-        bytes: 1 << 20,
+        bytes_a_byte: 16,
+        bytes: 1 << 18,
         read: |folder| {
             if let Ok(bytes) = fs::read(folder.join("library.so"))
                 && let Some((what, hint)) = elf::fault(&bytes)
@@ -198,8 +198,8 @@ fn plugin_description() {
             b"true",
             b"1e308",
         ],
-        bytes_a_byte: 1000,
-        bytes: 1 << 20,
+        bytes_a_byte: 300,
+        bytes: 1 << 18,
         read: |folder| {
             let Ok(text) = fs::read(folder.join("descriptors.json")) else { return };
             let Ok(described) = serde_json::from_slice::<Vec<Described>>(&text) else { return };
@@ -207,8 +207,8 @@ fn plugin_description() {
             if let Err(refusal) = check_descriptors(&descriptors) {
                 return readable(&refusal);
             }
-            let table = fs::read_to_string(folder.join("options.toml")).unwrap_or_default();
-            let Ok(values) = table.parse::<toml::Table>() else { return };
+            let table = fs::read(folder.join("options.json")).unwrap_or_default();
+            let Ok(values) = serde_json::from_slice::<toml::Table>(&table) else { return };
             for descriptor in &descriptors {
                 match resolve(descriptor, OptionTable { key: "optimizer", values: &values }) {
                     Err((_, refusal)) => readable(&refusal),
@@ -256,8 +256,8 @@ fn model() {
             b"\xff\xff\xff\xff\xff\xff\xff\xff",
             b"n_layer = 1",
         ],
-        bytes_a_byte: 4000,
-        bytes: 1 << 20,
+        bytes_a_byte: 1000,
+        bytes: 1 << 18,
         read: read_model,
     }
     .fuzz();
@@ -268,8 +268,8 @@ fn trajectory_log() {
     Target {
         name: "trajectory-log",
         words: &[b"{", b"[", b"\"", b"\"config\":", b"\"steps\":", b"\"ix\":", b"null", b"1e308", b"-"],
-        bytes_a_byte: 200,
-        bytes: 1 << 20,
+        bytes_a_byte: 100,
+        bytes: 1 << 18,
         read: |folder| {
             if let Err(refusal) = Recording::read(&folder.join("log.json")) {
                 readable(&refusal);

@@ -239,3 +239,15 @@ fn keys_longer_than_any_are_refused_before_they_claim_memory() {
     let nested = format!("run.{}=1", vec!["a"; 100_000].join("."));
     assert!(message("", &[&nested]).contains("more than 256"));
 }
+
+#[test]
+fn brackets_without_end_are_refused_before_the_parser_recurses() {
+    // Found by fuzzing: each level is an error, past which the parser's limit on nesting does not hold.
+    let unclosed = "[{ a = 'x'b = 1\n".repeat(5_000);
+    let message = "10000 brackets are opened, more than 1000";
+    assert_eq!(try_load(&format!("a = {unclosed}"), &[]).unwrap_err().message, message);
+    assert_eq!(try_load("", &[&format!("quant.layer={unclosed}")]).unwrap_err().message, message);
+    // As many as are allowed fit on the stack, however they stand.
+    let most = "[{ a = 'x'b = 1\n".repeat(499);
+    assert!(try_load(&format!("a = {most}"), &[]).unwrap_err().message.starts_with("not valid TOML"));
+}
