@@ -360,7 +360,7 @@ mod tests {
                             .reshape([batch * block * shape.width])
                     }
                 };
-                compare(&[qkv.clone()], 2e-6, of(causal), of(plain));
+                compare(std::array::from_ref(&qkv), 2e-6, of(causal), of(plain));
             }
         }
     }

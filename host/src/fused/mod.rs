@@ -1,7 +1,7 @@
 //! Operations of the model with hand-written forward and backward passes on the CPU.
 //!
 //! Each replaces a chain of tensor operations by one: fewer passes over memory, no temporaries, loops for the widest
-//! registers of the machine ([`loops`]), parts of fixed size on all threads, so that results do not depend on their
+//! registers of the machine (`loops`), parts of fixed size on all threads, so that results do not depend on their
 //! number. Each keeps for its backward pass what it can not cheaply compute again. On another device, and as the
 //! reference of the tests, the chain itself is used: it stands beside the operation as `plain`.
 
