@@ -10,6 +10,7 @@ pub mod gelu;
 mod loops;
 pub mod loss;
 mod math;
+pub(crate) mod matmul;
 pub mod norm;
 pub mod scale;
 #[cfg(test)]
