@@ -14,6 +14,7 @@ pub(crate) mod matmul;
 pub mod norm;
 pub mod scale;
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod testing;
 
 use std::{fmt::Debug, sync::Arc};

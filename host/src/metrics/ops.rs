@@ -107,9 +107,7 @@ fn sums_of_part(part: &[f32]) -> [f64; 4] {
     };
     let (groups, rest) = part.as_chunks::<LANES>();
     for group in groups {
-        for lane in 0..LANES {
-            add(lane, group[lane]);
-        }
+        group.iter().enumerate().for_each(|(lane, &x)| add(lane, x));
     }
     rest.iter().enumerate().for_each(|(lane, &x)| add(lane, x));
     let count = |lanes: [u32; LANES]| f64::from(lanes.iter().sum::<u32>());
