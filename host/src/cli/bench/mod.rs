@@ -5,6 +5,7 @@
 //! of them.
 
 mod phases;
+mod report;
 mod rival;
 
 use std::{
@@ -17,12 +18,12 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 
 use self::{
     phases::Phases,
-    rival::{Beside, Rival},
+    report::{Report, Timing},
+    rival::Rival,
 };
 use crate::{
     config::{self, DeviceChoice},
@@ -95,37 +96,6 @@ impl Size {
     }
 }
 
-/// What was measured of a case.
-#[derive(Debug, Serialize)]
-struct Timing {
-    case: String,
-    /// Milliseconds a step: median and least.
-    median_ms: f64,
-    least_ms: f64,
-    /// Of the medians and of the least, to the first case's.
-    median_ratio: f64,
-    least_ratio: f64,
-    /// By the median.
-    tokens_per_s: f64,
-    /// Milliseconds of a step's parts: medians. On a GPU, until the part is enqueued.
-    phases_ms: BTreeMap<&'static str, f64>,
-    /// Beside the rival, if there is one that has the mode.
-    rival: Option<Beside>,
-}
-
-/// All of it.
-#[derive(Debug, Serialize)]
-struct Report {
-    size: Size,
-    device: String,
-    threads: usize,
-    steps: u64,
-    host_version: &'static str,
-    /// Of this process and all its cases, MB; `None` where the system does not say.
-    peak_rss_mb: Option<f64>,
-    cases: Vec<Timing>,
-}
-
 /// What was measured of a case's steps.
 #[derive(Debug, Default)]
 struct Times {
@@ -182,7 +152,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
     if args.json {
         println!("{}", serde_json::json!(report));
     } else {
-        println!("{}\n{}\n{}", heading(&report), table(&report), phase_table(&report));
+        println!("{}", report.text());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -292,53 +262,4 @@ fn plan(folder: &Path, args: &BenchArgs, case: &str) -> Result<Plan, Diagnostic>
         .map_err(|error| Diagnostic::run(format!("cannot write ({error})")).at(file.display()))?;
     let (config, source) = config::load(&file, &[])?;
     Plan::new(config, &source)
-}
-
-fn heading(report: &Report) -> String {
-    format!(
-        "size {:?}, device {}, {} threads, {} steps a case, in turn",
-        report.size, report.device, report.threads, report.steps
-    )
-}
-
-fn table(report: &Report) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    let with_rival = report.cases.iter().any(|timing| timing.rival.is_some());
-    let mut header = vec!["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s"];
-    header.extend(with_rival.then_some(["to the rival: medians", "least"]).into_iter().flatten());
-    table.set_header(header);
-    for timing in &report.cases {
-        let mut row = vec![
-            timing.case.clone(),
-            format!("{:.2}", timing.median_ms),
-            format!("{:.2}", timing.least_ms),
-            format!("{:.3}", timing.median_ratio),
-            format!("{:.3}", timing.least_ratio),
-            format!("{:.0}", timing.tokens_per_s),
-        ];
-        if let Some(beside) = &timing.rival {
-            row.extend([beside.median_ratio, beside.least_ratio].map(|ratio| format!("{ratio:.3}")));
-        }
-        table.add_row(row);
-    }
-    table
-}
-
-/// Milliseconds of each part of a step, a case a column.
-fn phase_table(report: &Report) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    let cases = report.cases.iter().map(|timing| timing.case.as_str());
-    table.set_header(std::iter::once("ms in").chain(cases));
-    let names: BTreeSet<&str> =
-        report.cases.iter().flat_map(|timing| timing.phases_ms.keys().copied()).collect();
-    for name in names {
-        let times = report
-            .cases
-            .iter()
-            .map(|timing| timing.phases_ms.get(name).map(|time| format!("{time:.2}")).unwrap_or_default());
-        table.add_row(std::iter::once(name.to_string()).chain(times));
-    }
-    table
 }
