@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Keeps freed pages for the next step: steps make the same tensors again and again.
+/// Steps make the same large tensors again and again: their pages are kept from one to the next.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

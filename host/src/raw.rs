@@ -1,4 +1,4 @@
-//! The host's only `unsafe`: opening plugin libraries, mapping files, and matrix products.
+//! The host's only `unsafe`: opening plugin libraries, mapping files, matrix products, and an option of the allocator.
 //!
 //! Everything here is a thin call with the reason why it is sound; the checks that make it so stand in
 //! [`crate::plugins::library`] and [`crate::data`].
@@ -50,6 +50,15 @@ pub fn map_file(file: &File) -> std::io::Result<memmap2::Mmap> {
     unsafe { memmap2::Mmap::map(file) }
 }
 
+/// Number of mimalloc's option `purge_delay`: milliseconds until freed pages go back to the system; -1 for never.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+
+/// Has the allocator keep freed pages for the next step, which wants as many: the system would clear them each time.
+pub fn keep_freed_pages() {
+    // SAFETY: sets a number, before there are other threads that could read it.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) }
+}
+
 /// A matrix in memory: element (i, j) is `data[i * strides[0] + j * strides[1]]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
@@ -78,9 +87,33 @@ impl<'a> Matrix<'a> {
     /// `data` is too short.
     #[must_use]
     pub fn rows(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
-        let (shape, strides) = ([rows, columns], [stride, 1]);
+        Self::new(data, [rows, columns], [stride, 1])
+    }
+
+    /// Elements as the strides say.
+    ///
+    /// # Panics
+    /// `data` is too short.
+    #[must_use]
+    pub fn new(data: &'a [f32], shape: [usize; 2], strides: [usize; 2]) -> Self {
         assert!(extent(shape, strides) <= data.len(), "a matrix beyond its memory");
         Self { data, shape, strides }
+    }
+
+    /// Rows and columns.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// `rows` of its rows, from row `first` on.
+    ///
+    /// # Panics
+    /// It has fewer.
+    #[must_use]
+    pub fn some_rows(self, first: usize, rows: usize) -> Self {
+        assert!(first + rows <= self.shape[0], "more rows than there are");
+        Self::new(&self.data[first * self.strides[0]..], [rows, self.shape[1]], self.strides)
     }
 
     /// The transposed matrix, in the same memory.

@@ -80,7 +80,8 @@ const GPU_TESTS: [&str; 3] = ["linear", "gpu", "gpu_updates"];
 /// What the archive's script does on the GPU's machine.
 const LANE: &str = r#"#!/bin/sh
 # The GPU tests of altgrad, as built elsewhere. CUDA_PATH: the toolkit's folder; libnvrtc must be found by the loader.
-# Logs, and what steps cost as JSON, go to $OUT, or here.
+# RIVAL: another trainer to be timed in turn, as `altgrad-host bench --help` says. Logs, and what steps cost as JSON, go to
+# $OUT, or here.
 cd "$(dirname "$0")" || exit 1
 out=${OUT:-.}; export ALTGRAD_STAGE=$PWD/altgrad-lane; status=0
 echo "CUDA_PATH=$CUDA_PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
@@ -89,8 +90,8 @@ for test in gpu gpu_updates linear; do
     grep -E '^(test |SKIPPED)' "$out/$test.log"
 done
 if nvidia-smi -L; then
-    for size in tiny seed; do
-        ./altgrad-lane/altgrad-host bench --device cuda:0 --size $size --json \
+    for size in tiny seed gpt2; do
+        ./altgrad-lane/altgrad-host bench --device cuda:0 --size $size --json ${RIVAL:+--rival "$RIVAL"} \
             >"$out/bench-$size.json" 2>"$out/bench-$size.log" || status=1
         cat "$out/bench-$size.json"
     done

@@ -20,7 +20,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{config::DeviceChoice, diagnostic::Diagnostic};
+use crate::{config::DeviceChoice, diagnostic::Diagnostic, raw};
 
 /// Trains transformers in exotic 8-bit number formats, with plugins loaded at run time.
 #[derive(Debug, Parser)]
@@ -81,6 +81,7 @@ struct ConfigArgs {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    raw::keep_freed_pages();
     let filter = tracing_subscriber::EnvFilter::try_from_env("ALTGRAD_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,wgpu_hal=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();

@@ -4,12 +4,15 @@
 //! reach no further than the block's last position; the backward pass computes them again. What lies in the future of
 //! a whole block is never computed.
 
+mod show;
+
 use std::sync::Arc;
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Bool, Device, Tensor, TensorData, activation};
 use rayon::prelude::*;
 
+use self::show::{Show, Shown};
 use super::{Function, Kept, apply, flat, loops, on, zeros};
 use crate::{
     quant::{
@@ -284,54 +287,6 @@ impl Function for Attention {
         }
         let [scores, softmax] = all.map(|all| all.map(flat));
         [Some(flex(to, [batch, block, 3 * width].into())), scores, softmax]
-    }
-}
-
-/// What a trace is shown.
-#[derive(Debug, Clone, Copy)]
-enum Shown {
-    /// Before the softmax, with those of the future.
-    Scores,
-    /// After the mask.
-    Softmax,
-}
-
-/// A tensor inside of attention, `[batch, heads, block, block]`; has no backward pass.
-#[derive(Debug)]
-struct Show {
-    shape: Shape,
-    mask: Option<Arc<[f32]>>,
-    what: Shown,
-}
-
-impl Function for Show {
-    fn forward(&self, [qkv, ..]: [FlexTensor; 3], _: bool) -> (FlexTensor, Kept) {
-        let Shape { batch, block, heads, width } = self.shape;
-        let mut all = zeros(batch * self.shape.square());
-        let heads_of = all.par_chunks_mut(block * block).enumerate();
-        heads_of.for_each(|(number, to)| {
-            let (sequence, index) = (number / heads, number % heads);
-            let qkv = &elements(&qkv)[sequence * 3 * block * width..(sequence + 1) * 3 * block * width];
-            let square = self.shape.square();
-            let mask = self.mask.as_deref().map(|mask| &mask[sequence * square..(sequence + 1) * square]);
-            let head = Head { shape: self.shape, index, qkv, mask };
-            for (first, end) in self.shape.blocks() {
-                let to = &mut to[first * block..end * block];
-                head.products((first, end), block, to);
-                match self.what {
-                    Shown::Scores => loops::scale(to, self.shape.scale()),
-                    Shown::Softmax => causal_rows(to, first, block, |row, past| {
-                        loops::softmax(past, self.shape.scale());
-                        head.mask(row, past.len()).into_iter().for_each(|mask| loops::multiply(past, mask));
-                    }),
-                }
-            }
-        });
-        (flex(all, [batch, heads, block, block].into()), Vec::new())
-    }
-
-    fn backward(&self, _: Kept, _: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        [None, None, None]
     }
 }
 

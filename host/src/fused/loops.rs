@@ -118,15 +118,16 @@ pub(super) fn norm_backward(
     for ((x, grad), &[mean, inverse]) in x.chunks_exact(width).zip(grad.chunks_exact_mut(width)).zip(stats) {
         let (weight, weight_sums, bias_sums) =
             (&weight[..width], &mut weight_sums[..width], &mut bias_sums[..width]);
-        for i in 0..width {
-            weight_sums[i] += grad[i] * ((x[i] - mean) * inverse);
-            bias_sums[i] += grad[i];
+        let sums = weight_sums.iter_mut().zip(bias_sums.iter_mut());
+        for (((weight_sum, bias_sum), &grad), &x) in sums.zip(&*grad).zip(x) {
+            *weight_sum += grad * ((x - mean) * inverse);
+            *bias_sum += grad;
         }
         let along = sum(width, |i| grad[i] * weight[i]) / width as f32;
         let across = sum(width, |i| grad[i] * weight[i] * ((x[i] - mean) * inverse)) / width as f32;
-        for i in 0..width {
-            let normal = (x[i] - mean) * inverse;
-            grad[i] = inverse * (grad[i] * weight[i] - along - normal * across);
+        for ((grad, &x), &w) in grad.iter_mut().zip(x).zip(weight) {
+            let normal = (x - mean) * inverse;
+            *grad = inverse * (*grad * w - along - normal * across);
         }
     }
 }

@@ -45,52 +45,46 @@ struct CrossEntropy {
 }
 
 impl CrossEntropy {
-    /// Rows a thread takes at once.
-    fn rows(&self) -> usize {
-        (PART / self.shape[1]).max(1)
-    }
-
+    /// A row's share in the mean.
     fn share(&self) -> f32 {
         1.0 / self.shape[0] as f32
     }
 }
 
+/// The cross-entropies of rows of logits, nats. Shapes: logits `[rows, vocab]`, a target a row.
+pub(super) fn losses(logits: &[f32], targets: &[usize]) -> Vec<f32> {
+    let vocab = logits.len() / targets.len();
+    let rows = logits.par_chunks(vocab).zip(targets).with_min_len(PART / vocab);
+    rows.map(|(row, &target)| loops::cross_entropy(row, target)).collect()
+}
+
+/// The same; leaves the gradients of each, times `share`, in place of the logits.
+pub(super) fn losses_and_gradients(logits: &mut [f32], targets: &[usize], share: f32) -> Vec<f32> {
+    let vocab = logits.len() / targets.len();
+    let rows = logits.par_chunks_mut(vocab).zip(targets).with_min_len(PART / vocab);
+    rows.map(|(row, &target)| loops::cross_entropy_and_gradient(row, target, share)).collect()
+}
+
+/// The mean of losses: `[1]`.
+pub(super) fn mean(losses: &[f32]) -> FlexTensor {
+    let sum: f64 = losses.iter().copied().map(f64::from).sum();
+    flat(vec![(sum / losses.len() as f64) as f32])
+}
+
 impl Function for CrossEntropy {
     /// Keeps the gradient, in the place of the logits: their exponentials are at hand now.
     fn forward(&self, [logits, ..]: [FlexTensor; 3], tracked: bool) -> (FlexTensor, Kept) {
-        let ([_, vocab], rows, share) = (self.shape, self.rows(), self.share());
-        let targets = self.targets.par_chunks(rows);
-        let (losses, kept): (Vec<f64>, Kept) = if tracked {
-            let mut logits = own(logits);
-            let parts = logits.storage_mut::<f32>().par_chunks_mut(rows * vocab).zip(targets);
-            let sum = |(part, targets): (&mut [f32], &[usize])| {
-                let rows = part.chunks_exact_mut(vocab).zip(targets);
-                rows.map(|(row, &target)| f64::from(loops::cross_entropy_and_gradient(row, target, share)))
-                    .sum()
-            };
-            (parts.map(sum).collect(), vec![logits])
-        } else {
-            let parts = elements(&logits).par_chunks(rows * vocab).zip(targets);
-            let sum = |(part, targets): (&[f32], &[usize])| {
-                let rows = part.chunks_exact(vocab).zip(targets);
-                rows.map(|(row, &target)| f64::from(loops::cross_entropy(row, target))).sum()
-            };
-            (parts.map(sum).collect(), Vec::new())
-        };
-        let mean = losses.iter().sum::<f64>() / self.shape[0] as f64;
-        (flat(vec![mean as f32]), kept)
+        if !tracked {
+            return (mean(&losses(elements(&logits), &self.targets)), Vec::new());
+        }
+        let mut logits = own(logits);
+        let losses = losses_and_gradients(logits.storage_mut(), &self.targets, self.share());
+        (mean(&losses), vec![logits])
     }
 
     fn backward(&self, mut kept: Kept, grad: FlexTensor, wanted: [bool; 3]) -> [Option<FlexTensor>; 3] {
         let factor = elements(&grad)[0];
-        let logits = kept.pop().map(|gradient| {
-            let mut gradient = own(gradient);
-            if factor != 1.0 {
-                let parts = gradient.storage_mut::<f32>().par_chunks_mut(PART);
-                parts.for_each(|part| loops::scale(part, factor));
-            }
-            gradient
-        });
+        let logits = kept.pop().map(|gradient| scaled(gradient, factor));
         let logarithms = wanted[1].then(|| {
             let [rows, vocab] = self.shape;
             let mut gradient = zeros(rows * vocab);
@@ -101,6 +95,15 @@ impl Function for CrossEntropy {
         });
         [logits, logarithms, None]
     }
+}
+
+/// A kept gradient times `factor`.
+pub(super) fn scaled(gradient: FlexTensor, factor: f32) -> FlexTensor {
+    let mut gradient = own(gradient);
+    if factor != 1.0 {
+        gradient.storage_mut::<f32>().par_chunks_mut(PART).for_each(|part| loops::scale(part, factor));
+    }
+    gradient
 }
 
 /// Logarithms of the softmax of rows `[rows, n]`; has no backward pass.

@@ -7,12 +7,15 @@
 
 pub mod attention;
 pub mod gelu;
+pub mod head;
 mod loops;
 pub mod loss;
 mod math;
+pub(crate) mod matmul;
 pub mod norm;
 pub mod scale;
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod testing;
 
 use std::{fmt::Debug, sync::Arc};

@@ -50,8 +50,17 @@ impl Gpt {
     /// Mean next-token cross-entropy of a batch, nats: `[1]`.
     #[must_use]
     pub fn loss(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<1> {
-        let [batch_size, block] = batch.shape;
-        let logits = self.logits(pass, batch).reshape([batch_size * block, self.shape.vocab]);
+        let x = self.hidden(pass, batch);
+        let [batch_size, block, width] = x.dims();
+        let (head, rows) = (pass.head(), batch_size * block);
+        // A trace is shown the logits; rounding their gradient needs them all, for its scale.
+        let in_parts = pass.trace.is_none() && pass.quant.passes_gradient(head.weight);
+        if in_parts && fused::on(&x.device()) {
+            let (x, weight) = (x.reshape([rows, width]), pass.matrix(head.weight));
+            let (x, weight) = pass.quant.operands(head.weight, x, weight, pass.micro_batch, At::NOWHERE);
+            return fused::head::cross_entropy(x.values, weight.values, &batch.targets);
+        }
+        let logits = pass.linear(head, x).reshape([rows, self.shape.vocab]);
         let at = At::new(pass.trace, "loss");
         let loss = fused::loss::cross_entropy(logits, &batch.targets, at);
         at.value("cross-entropy", &loss);
@@ -61,6 +70,11 @@ impl Gpt {
     /// Logits of every position: `[batch, block, vocab]`.
     #[must_use]
     pub fn logits(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<3> {
+        pass.linear(pass.head(), self.hidden(pass, batch))
+    }
+
+    /// What the output layer reads: `[batch, block, n_embd]`.
+    fn hidden(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<3> {
         let [_, block] = batch.shape;
         let width = self.shape.n_embd;
         let table = |id: ParamId, rows: usize| {
@@ -80,8 +94,7 @@ impl Gpt {
         for layout in &pass.layout.blocks {
             x = self.block(pass, layout, x);
         }
-        let x = norm(pass, pass.layout.ln_f, x);
-        pass.linear(Affine { weight: pass.layout.head, bias: None }, x)
+        norm(pass, pass.layout.ln_f, x)
     }
 
     /// One block. Shapes: `x` and the result `[batch, block, n_embd]`.
@@ -115,9 +128,8 @@ impl Forward<'_> {
     /// Shapes: `x` `[batch, block, in]`, weight `[out, in]`, result `[batch, block, out]`.
     fn linear(&self, layer: Affine, x: Tensor<3>) -> Tensor<3> {
         let [batch, block, inputs] = x.dims();
-        let outputs = self.layout.specs[layer.weight].shape[0];
-        let weight = self.weights[layer.weight].clone().reshape([outputs, inputs]);
-        let x = x.reshape([batch * block, inputs]);
+        let (x, weight) = (x.reshape([batch * block, inputs]), self.matrix(layer.weight));
+        let outputs = weight.dims()[0];
         // The tied head shares its weight with the embedding, not its name.
         let head = layer.weight == self.layout.head;
         let at = if head { At::new(self.trace, "lm_head") } else { self.at(layer.weight, ".weight") };
@@ -128,6 +140,17 @@ impl Forward<'_> {
             None => y,
         };
         at.point("output", y)
+    }
+
+    /// The output layer.
+    fn head(&self) -> Affine {
+        Affine { weight: self.layout.head, bias: None }
+    }
+
+    /// A weight: `[out, in]`.
+    fn matrix(&self, weight: ParamId) -> Tensor<2> {
+        let shape = &self.layout.specs[weight].shape;
+        self.weights[weight].clone().reshape([shape[0], shape[1]])
     }
 
     /// The layer that a parameter's name says, less its end.

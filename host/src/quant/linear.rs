@@ -162,19 +162,7 @@ impl Quant {
         micro_batch: u64,
         at: At<'_>,
     ) -> Tensor<2> {
-        at.value("weight", &weight);
-        let weight = match self.master_weights {
-            // A weight is the same in all micro-batches of a step, and rounded the same.
-            MasterWeights::Fp32 => self.operand(layer, Role::Weight, weight, 0),
-            MasterWeights::None if self.site(layer, Role::Weight).is_some() => {
-                self.show_settled(layer, &weight);
-                Operand::plain(weight, Form::F32)
-            }
-            MasterWeights::None => self.plain_operand(weight),
-        };
-        let weight = Operand { values: at.point("rounded weight", weight.values), ..weight };
-        let x = self.operand(layer, Role::Activation, x, micro_batch);
-        let x = Operand { values: at.point("rounded input", x.values), ..x };
+        let (x, weight) = self.operands(layer, x, weight, micro_batch, at);
         let grad = self.site(layer, Role::Grad);
         let rounding = match grad {
             Some((id, site)) => {
@@ -192,6 +180,38 @@ impl Quant {
             self.note(id, Pending::AfterBackward(probe));
         }
         y
+    }
+
+    /// Whether the gradient of a layer's product is used as it comes.
+    #[must_use]
+    pub fn passes_gradient(&self, layer: ParamId) -> bool {
+        self.site(layer, Role::Grad).is_none() && self.precision == Precision::Fp32
+    }
+
+    /// The operands of a layer's product, as [`Self::linear`] rounds them.
+    #[must_use]
+    pub fn operands(
+        &self,
+        layer: ParamId,
+        x: Tensor<2>,
+        weight: Tensor<2>,
+        micro_batch: u64,
+        at: At<'_>,
+    ) -> (Operand, Operand) {
+        at.value("weight", &weight);
+        let weight = match self.master_weights {
+            // A weight is the same in all micro-batches of a step, and rounded the same.
+            MasterWeights::Fp32 => self.operand(layer, Role::Weight, weight, 0),
+            MasterWeights::None if self.site(layer, Role::Weight).is_some() => {
+                self.show_settled(layer, &weight);
+                Operand::plain(weight, Form::F32)
+            }
+            MasterWeights::None => self.plain_operand(weight),
+        };
+        let weight = Operand { values: at.point("rounded weight", weight.values), ..weight };
+        let x = self.operand(layer, Role::Activation, x, micro_batch);
+        let x = Operand { values: at.point("rounded input", x.values), ..x };
+        (x, weight)
     }
 
     /// `a b` as the precision asks, outside of linear layers.

@@ -29,6 +29,7 @@ use super::{
     op::{self, FormatOps, elements, flex},
     product::{Layer, Rounding},
 };
+use crate::fused;
 
 /// The operations, as burn's backends see them.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
@@ -74,6 +75,12 @@ pub trait ProductOps: FormatOps {
     ) -> FloatTensor<Self> {
         let _ = (scales, layer, index);
         packed
+    }
+
+    /// `a b` of f32 tensors.
+    #[fusion(default)]
+    fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_matmul(a, b)
     }
 
     /// `a b` of bf16 tensors, added in f32: f32.
@@ -133,9 +140,16 @@ impl ProductOps for Flex {
         keep::unpack(packed, &scales, &layer.forms[index])
     }
 
+    fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        fused::matmul::matmul(&a, &b)
+    }
+
     /// The same numbers: products of bf16 values are exact in f32.
     fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
-        Self::float_matmul(Self::float_cast(a, FloatDType::F32), Self::float_cast(b, FloatDType::F32))
+        <Self as ProductOps>::matmul(
+            Self::float_cast(a, FloatDType::F32),
+            Self::float_cast(b, FloatDType::F32),
+        )
     }
 
     fn bf16(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -194,7 +208,7 @@ fn multiply<B: ProductOps>(a: Factor<B>, b: Factor<B>) -> FloatTensor<B> {
             let y = B::float_mul(B::bf16_matmul(a, b), column::<B>(&a_scales, 1));
             B::float_mul(y, column::<B>(&b_scales, 1))
         }
-        (a, b) => B::float_matmul(a.wide(), b.wide()),
+        (a, b) => B::matmul(a.wide(), b.wide()),
     }
 }
 

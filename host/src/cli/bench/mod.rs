@@ -4,13 +4,15 @@
 //! case. Tokens are random: what is timed does not depend on them. With `--rival` another trainer takes turns with all
 //! of them.
 
+mod cases;
 mod checkpoints;
+mod machine;
 mod phases;
+mod report;
 mod rival;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     ops::Range,
     path::Path,
     process::ExitCode,
@@ -18,21 +20,17 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 
 use self::{
+    cases::{plan, write_tokens},
+    machine::Machine,
     phases::Phases,
-    rival::{Beside, Rival},
+    report::{Report, Timing},
+    rival::Rival,
 };
 use crate::{
-    config::{self, DeviceChoice},
-    diagnostic::Diagnostic,
-    memory,
-    metrics::MetricRecord,
-    plan::Plan,
-    random::{self, Stream},
-    train::step,
+    config::DeviceChoice, diagnostic::Diagnostic, memory, metrics::MetricRecord, plan::Plan, train::step,
 };
 
 /// `altgrad-host bench`.
@@ -41,6 +39,15 @@ pub(super) struct BenchArgs {
     /// The model and batch.
     #[arg(long, value_enum, default_value_t = Size::Tiny)]
     size: Size,
+    /// Layers, instead of the size's.
+    #[arg(long, value_name = "N", conflicts_with = "rival", value_parser = clap::value_parser!(u32).range(1..))]
+    n_layer: Option<u32>,
+    /// Tokens of a sequence, instead of the size's.
+    #[arg(long, value_name = "N", conflicts_with = "rival", value_parser = clap::value_parser!(u32).range(1..))]
+    block_size: Option<u32>,
+    /// Sequences of a batch, instead of the size's.
+    #[arg(long, value_name = "N", conflicts_with = "rival", value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: Option<u32>,
     /// What to time: fp32, bf16, hybrid (E4M3, gradients E5M2) or a format for weights, activations and gradients, with
     /// +metrics (every step's) or +shadow (every step); may stand several times. The first is what others are compared
     /// with.
@@ -87,8 +94,18 @@ enum Size {
     Gpt2,
 }
 
-impl Size {
+impl BenchArgs {
     /// Layers, heads, width, block, batch, ids.
+    fn numbers(&self) -> [usize; 6] {
+        let [layers, heads, width, block, batch, ids] = self.size.numbers();
+        let or = |given: Option<u32>, usual: usize| given.map_or(usual, |given| given as usize);
+        let layers = or(self.n_layer, layers);
+        [layers, heads, width, or(self.block_size, block), or(self.batch_size, batch), ids]
+    }
+}
+
+impl Size {
+    /// As [`BenchArgs::numbers`].
     fn numbers(self) -> [usize; 6] {
         match self {
             Self::Tiny => [4, 4, 128, 64, 12, 256],
@@ -97,37 +114,6 @@ impl Size {
             Self::Gpt2 => [12, 12, 768, 1024, 8, 50257],
         }
     }
-}
-
-/// What was measured of a case.
-#[derive(Debug, Serialize)]
-struct Timing {
-    case: String,
-    /// Milliseconds a step: median and least.
-    median_ms: f64,
-    least_ms: f64,
-    /// Of the medians and of the least, to the first case's.
-    median_ratio: f64,
-    least_ratio: f64,
-    /// By the median.
-    tokens_per_s: f64,
-    /// Milliseconds of a step's parts: medians. On a GPU, until the part is enqueued.
-    phases_ms: BTreeMap<&'static str, f64>,
-    /// Beside the rival, if there is one that has the mode.
-    rival: Option<Beside>,
-}
-
-/// All of it.
-#[derive(Debug, Serialize)]
-struct Report {
-    size: Size,
-    device: String,
-    threads: usize,
-    steps: u64,
-    host_version: &'static str,
-    /// Of this process and all its cases, MB; `None` where the system does not say.
-    peak_rss_mb: Option<f64>,
-    cases: Vec<Timing>,
 }
 
 /// What was measured of a case's steps.
@@ -161,7 +147,7 @@ fn least(times: &[f64]) -> f64 {
 pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
     let folder = tempfile::tempdir()
         .map_err(|error| Diagnostic::run(format!("cannot make a temporary folder ({error})")))?;
-    write_tokens(folder.path(), args.size)?;
+    write_tokens(folder.path(), args.numbers())?;
     if let Some(every) = args.checkpoint_every {
         return checkpoints(folder.path(), args, every);
     }
@@ -185,11 +171,12 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
             }
         }
     }
-    let report = report(args, &plans, &times, rival.as_ref());
+    let machine = Machine::measure(&plans)?;
+    let report = report(args, &plans, &times, rival.as_ref(), machine);
     if args.json {
         println!("{}", serde_json::json!(report));
     } else {
-        println!("{}\n{}\n{}", heading(&report), table(&report), phase_table(&report));
+        println!("{}", report.text());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -231,10 +218,17 @@ fn take_steps(
     Ok(())
 }
 
-fn report(args: &BenchArgs, plans: &[Plan], times: &[Times], rival: Option<&Rival<'_>>) -> Report {
+fn report(
+    args: &BenchArgs,
+    plans: &[Plan],
+    times: &[Times],
+    rival: Option<&Rival<'_>>,
+    machine: Machine,
+) -> Report {
     let (first_median, first_least) = (median(&times[0].steps), least(&times[0].steps));
     let cases = args.cases.iter().zip(plans).zip(times).map(|((case, plan), times)| {
         let (median_ms, least_ms) = (median(&times.steps), least(&times.steps));
+        let gflop = machine::gflop(plan);
         Timing {
             case: case.clone(),
             median_ms,
@@ -242,121 +236,21 @@ fn report(args: &BenchArgs, plans: &[Plan], times: &[Times], rival: Option<&Riva
             median_ratio: median_ms / first_median,
             least_ratio: least_ms / first_least,
             tokens_per_s: plan.tokens_per_step() as f64 / median_ms * 1e3,
+            gflop,
+            floor_ms: gflop / machine.matmul_gflop_s * 1e3,
             phases_ms: times.phases.iter().map(|(name, times)| (*name, median(times))).collect(),
             rival: rival.and_then(|rival| rival.beside(case, [median_ms, least_ms])),
         }
     });
     Report {
         size: args.size,
+        shape: args.numbers(),
         device: plans[0].device.label.clone(),
         threads: rayon::current_num_threads(),
         steps: args.steps,
         host_version: env!("CARGO_PKG_VERSION"),
         peak_rss_mb: memory::peak_rss().map(|bytes| bytes as f64 / 1e6),
         cases: cases.collect(),
+        machine,
     }
-}
-
-/// Random token ids as bins, a few batches of them.
-fn write_tokens(folder: &Path, size: Size) -> Result<(), Diagnostic> {
-    let [.., block, batch, vocab] = size.numbers();
-    let mut generator = random::at(0, Stream::Init, 0);
-    let mut write = |name: &str, len: usize| {
-        let ids = (0..len).flat_map(|_| {
-            let id: u16 = rand::RngExt::random_range(&mut generator, 0..vocab as u16);
-            id.to_le_bytes()
-        });
-        fs::write(folder.join(name), ids.collect::<Vec<u8>>())
-    };
-    write("train.bin", 8 * batch * (block + 1))
-        .and_then(|()| write("val.bin", 2 * (block + 1)))
-        .and_then(|()| fs::write(folder.join("meta.json"), format!("{{\"vocab_size\": {vocab}}}")))
-        .map_err(|error| Diagnostic::run(format!("cannot write tokens ({error})")).at(folder.display()))
-}
-
-/// The plan of a case: a run file like any other.
-fn plan(folder: &Path, args: &BenchArgs, case: &str) -> Result<Plan, Diagnostic> {
-    let mut parts = case.split('+');
-    let mode = parts.next().unwrap_or_default();
-    let (mut metrics, mut shadow) = (0, 0);
-    for part in parts {
-        match part {
-            "metrics" => metrics = 1,
-            "shadow" => shadow = 1,
-            _ => {
-                return Err(Diagnostic::config(format!("unknown part `{part}` of case `{case}`"))
-                    .hint("parts are +metrics and +shadow, as in E5M2+metrics+shadow"));
-            }
-        }
-    }
-    let quant = match mode {
-        "fp32" | "bf16" => String::new(),
-        "hybrid" => "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"".into(),
-        format => format!("weight = {format:?}\nactivation = {format:?}\ngrad = {format:?}"),
-    };
-    let precision = if mode == "bf16" { "bf16" } else { "fp32" };
-    let [n_layer, n_head, n_embd, block, batch, _] = args.size.numbers();
-    let steps = args.turns * (args.warmup + args.steps);
-    let text = format!(
-        "[run]\nname = \"bench\"\ndevice = \"{}\"\n[data]\ndataset = {:?}\ntokenizer = \"gpt2\"\n\
-         block_size = {block}\nbatch_size = {batch}\n[model]\nn_layer = {n_layer}\nn_head = {n_head}\n\
-         n_embd = {n_embd}\n[train]\nmax_steps = {steps}\nwarmup_steps = 0\nprecision = \"{precision}\"\n\
-         [quant]\n{quant}\n[shadow]\nevery = {shadow}\n[metrics]\nevery = {metrics}\n",
-        args.device,
-        format!("bins:{}", folder.display()),
-    );
-    let file = folder.join("bench.toml");
-    fs::write(&file, text)
-        .map_err(|error| Diagnostic::run(format!("cannot write ({error})")).at(file.display()))?;
-    let (config, source) = config::load(&file, &[])?;
-    Plan::new(config, &source)
-}
-
-fn heading(report: &Report) -> String {
-    format!(
-        "size {:?}, device {}, {} threads, {} steps a case, in turn",
-        report.size, report.device, report.threads, report.steps
-    )
-}
-
-fn table(report: &Report) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    let with_rival = report.cases.iter().any(|timing| timing.rival.is_some());
-    let mut header = vec!["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s"];
-    header.extend(with_rival.then_some(["to the rival: medians", "least"]).into_iter().flatten());
-    table.set_header(header);
-    for timing in &report.cases {
-        let mut row = vec![
-            timing.case.clone(),
-            format!("{:.2}", timing.median_ms),
-            format!("{:.2}", timing.least_ms),
-            format!("{:.3}", timing.median_ratio),
-            format!("{:.3}", timing.least_ratio),
-            format!("{:.0}", timing.tokens_per_s),
-        ];
-        if let Some(beside) = &timing.rival {
-            row.extend([beside.median_ratio, beside.least_ratio].map(|ratio| format!("{ratio:.3}")));
-        }
-        table.add_row(row);
-    }
-    table
-}
-
-/// Milliseconds of each part of a step, a case a column.
-fn phase_table(report: &Report) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    let cases = report.cases.iter().map(|timing| timing.case.as_str());
-    table.set_header(std::iter::once("ms in").chain(cases));
-    let names: BTreeSet<&str> =
-        report.cases.iter().flat_map(|timing| timing.phases_ms.keys().copied()).collect();
-    for name in names {
-        let times = report
-            .cases
-            .iter()
-            .map(|timing| timing.phases_ms.get(name).map(|time| format!("{time:.2}")).unwrap_or_default());
-        table.add_row(std::iter::once(name.to_string()).chain(times));
-    }
-    table
 }
