@@ -38,7 +38,8 @@
 //!
 //! Invariants: this crate depends on no tensor library; authors never name `abi_stable`; nothing that
 //! crosses is freed by the side that did not make it, except values that carry their own deallocator.
-//! Where to go next: [`abi`] for what crosses, [`mod@format`], [`mod@optimizer`], [`mod@sink`] for the contracts, [`services`] for optimizers that multiply matrices, [`kernel`]
+//! Where to go next: [`abi`] for what crosses, [`mod@format`], [`mod@optimizer`], [`mod@sink`] for the contracts, [`tabulated`] for formats given by a
+//! list of values, [`services`] for optimizers that multiply matrices, [`kernel`]
 //! for device kernels.
 
 #![deny(missing_docs)]
@@ -54,8 +55,10 @@ pub mod grid;
 pub mod kernel;
 pub mod optimizer;
 mod options;
+pub mod random;
 pub mod services;
 pub mod sink;
+pub mod tabulated;
 mod tensor;
 pub mod values;
 
@@ -70,6 +73,7 @@ pub use optimizer::{Grid, Launch, Optimizer, ParamInfo, Scope, StateSpec, Step, 
 pub use options::{Config, ConfigEntry, ConfigValue, OptionFault, OptionSpec};
 pub use services::{Axes, MapOp, Matrix, ReduceOp, ServiceStep, Services, ZipOp};
 pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome, Sink};
+pub use tabulated::Tabulated;
 pub use tensor::{DType, DeviceRef, Element, TensorView, TensorViewMut};
 pub use values::ValueGrid;
 

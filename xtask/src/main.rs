@@ -2,8 +2,11 @@
 //!
 //! `run` builds host and plugins in release, stages them side by side and starts the host; `test` does the same in
 //! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs, `lane` packs them; `stage`
-//! only builds and stages. Plugins are found by convention: the folder
+//! only builds and stages, `dist` packs that for others, `docs` writes the book's generated pages. Plugins are found by convention: the folder
 //! `plugins/formats/e5m2` holds the package `altgrad-format-e5m2`, staged as `plugins/e5m2.so`.
+
+mod dist;
+mod docs;
 
 use std::{
     env, fs, io,
@@ -16,6 +19,10 @@ usage: cargo xtask COMMAND
   run CONFIG [ARGS...]        build (release), stage, and train: altgrad-host run CONFIG ARGS...
   host [ARGS...]              build (release), stage, and start altgrad-host ARGS...
   stage [--features F]        build (release) and stage into target/altgrad
+  dist [--features F] [--out DIR] [--staged DIR]
+                              build (release), stage, and pack for others: target/altgrad-VERSION-x86_64-linux.tar.gz;
+                              --staged packs the host and plugins of that folder instead
+  docs [--check]              write the pages of docs/ that are made from the types; --check only says whether they are so
   test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...
   test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests
   lane [--features F]         the GPU tests as an archive, target/altgrad-lane.tgz, for a machine without Rust: build
@@ -33,6 +40,8 @@ fn main() -> ExitCode {
         }
         Some((command, rest)) if command == "host" => host(rest),
         Some((command, rest)) if command == "stage" => stage(&RELEASE, rest).map(|_| 0),
+        Some((command, rest)) if command == "dist" => dist::run(rest),
+        Some((command, rest)) if command == "docs" => docs::run(rest),
         Some((command, rest)) if command == "test" => test(rest),
         Some((command, rest)) if command == "test-gpu" => test_gpu(rest),
         Some((command, rest)) if command == "lane" => lane(rest),
@@ -138,6 +147,7 @@ fn packages(plugins: &[Plugin]) -> Vec<String> {
 }
 
 /// A way to build host and plugins, and where they are put.
+#[derive(Clone)]
 struct Build {
     profile: &'static str,
     /// Cargo's folder for the profile.
@@ -145,13 +155,24 @@ struct Build {
     staged: &'static str,
     /// Tests and examples as well; a feature of the host cannot be given then.
     workspace: bool,
+    /// What the host's `--version` is to say; where it says nothing, a commit makes no build anew.
+    commit: Option<String>,
 }
 
-const RELEASE: Build = Build { profile: "release", built: "release", staged: "altgrad", workspace: false };
-const DEV: Build = Build { profile: "dev", built: "debug", staged: "altgrad-dev", workspace: true };
+impl Build {
+    fn told_its_commit(&self, commit: Option<String>) -> Self {
+        Self { commit, ..self.clone() }
+    }
+}
+
+const RELEASE: Build =
+    Build { profile: "release", built: "release", staged: "altgrad", workspace: false, commit: None };
+const DEV: Build =
+    Build { profile: "dev", built: "debug", staged: "altgrad-dev", workspace: true, commit: None };
 const PACKED: Build =
-    Build { profile: "release", built: "release", staged: "altgrad-lane", workspace: false };
-const GPU: Build = Build { profile: "dev", built: "debug", staged: "altgrad-gpu", workspace: false };
+    Build { profile: "release", built: "release", staged: "altgrad-lane", workspace: false, commit: None };
+const GPU: Build =
+    Build { profile: "dev", built: "debug", staged: "altgrad-gpu", workspace: false, commit: None };
 
 /// Builds and puts host and plugins side by side; says where.
 fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
@@ -163,6 +184,9 @@ fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
         build.args(["--workspace", "--lib", "--bins", "--examples"]);
     } else {
         build.args(packages(&plugins));
+    }
+    if let Some(commit) = &how.commit {
+        build.env("ALTGRAD_COMMIT", commit);
     }
     let status = build.args(build_args).status()?;
     if !status.success() {

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused, 4 device not
 //! available, 130 interrupted. `diff` is 0 if the runs never part and 1 if they do, as diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
+mod about;
 mod bench;
 mod check;
 mod data;
@@ -10,9 +11,11 @@ mod diff;
 mod formats;
 mod plugins;
 pub mod progress;
+mod reference;
 mod replay;
 mod run;
 mod sample;
+mod scaffold;
 mod wandb_upload;
 mod weights;
 
@@ -24,7 +27,7 @@ use crate::{config::DeviceChoice, diagnostic::Diagnostic, raw};
 
 /// Trains transformers in exotic 8-bit number formats, with plugins loaded at run time.
 #[derive(Debug, Parser)]
-#[command(name = "altgrad-host", version)]
+#[command(name = "altgrad-host", version, long_version = about::BUILD_FACTS.as_str())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -60,6 +63,12 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Uploads what a run's wandb sinks have left on disk, or writes the offline file that `wandb sync` takes.
     WandbUpload(wandb_upload::WandbUploadArgs),
+    /// Prints reference pages made from the types: the run file's keys, the commands.
+    Reference(reference::ReferenceArgs),
+    /// Writes a shell's completions to standard output.
+    Completions(about::CompletionsArgs),
+    /// Writes the manual pages, one a command.
+    Man(about::ManArgs),
 }
 
 /// A run file and what overrides it.
@@ -97,6 +106,9 @@ pub fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::WandbUpload(args) => wandb_upload::run(&args),
+        Command::Reference(args) => reference::run(&args),
+        Command::Completions(args) => about::completions(&args),
+        Command::Man(args) => about::man(&args),
     };
     result.unwrap_or_else(|diagnostic: Diagnostic| {
         eprintln!("{diagnostic}");

@@ -1,4 +1,4 @@
-//! `plugins list | inspect | check`: what the libraries of a folder, or one of them, hold, and whether it is sound.
+//! `plugins list | inspect | check | new`: what the libraries of a folder, or one of them, hold, and whether it is sound.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,7 +9,7 @@ use altgrad_plugin_api::{ConfigValue, Descriptor, OptionSpec};
 use clap::Subcommand;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
-use super::check;
+use super::{check, scaffold};
 use crate::{
     config::PluginsSection,
     diagnostic::{Diagnostic, Fault},
@@ -32,6 +32,8 @@ pub(super) enum PluginsCommand {
     },
     /// Puts a library through the conformance suite, each check in a process of its own.
     Check(check::CheckArgs),
+    /// Makes a plugin crate to begin with: source, test, README, CI file.
+    New(scaffold::NewArgs),
     /// One check, in this process: what `check` starts.
     #[command(hide = true)]
     CheckOne(check::OneArgs),
@@ -42,6 +44,7 @@ pub(super) fn run(command: PluginsCommand) -> Result<ExitCode, Diagnostic> {
         PluginsCommand::List { dir } => list(dir),
         PluginsCommand::Inspect { path } => inspect(&path),
         PluginsCommand::Check(args) => check::run(&args),
+        PluginsCommand::New(args) => scaffold::run(&args),
         PluginsCommand::CheckOne(args) => check::run_one(&args),
     }
 }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 /// `[alerts]`: what is worth a person's look. No alert changes the training; only `nan_patience` ends a run. A threshold
 /// is written as a number, or `"off"`; of all layers' values the worst counts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlertsSection {
     /// Share of a weight's elements whose code an update leaves as it is, 0..1.
@@ -71,6 +72,20 @@ impl Threshold {
             Self::Off => None,
             Self::Above(limit) => Some(limit),
         }
+    }
+}
+
+impl JsonSchema for Threshold {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Threshold".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "number" }, { "const": OFF }] })
     }
 }
 

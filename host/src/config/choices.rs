@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// A string that is none of the choices; reads on from the key's name.
@@ -49,15 +50,40 @@ macro_rules! through_string {
     };
 }
 
+/// A JSON schema of strings, where they are read as one: the type has no name of its own in it.
+macro_rules! string_schema {
+    ($type:ident, $schema:tt) => {
+        impl JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    };
+}
+
 /// An enum whose variants are fixed names.
 macro_rules! named_choice {
-    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)+ }) => {
+    ($(#[$doc:meta])* $type:ident {
+        $($(#[doc = $variant_doc:literal])* $variant:ident = $name:literal,)+
+    }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub enum $type {
-            $($(#[$variant_doc])* $variant,)+
+            $($(#[doc = $variant_doc])* $variant,)+
         }
+
+        string_schema!($type, {
+            "oneOf": [$({ "const": $name, "description": concat!($($variant_doc),*).trim() }),+]
+        });
 
         impl $type {
             /// Every name that can be written, in the order of the documentation.
@@ -266,6 +292,7 @@ impl fmt::Display for DeviceChoice {
 }
 
 through_string!(DeviceChoice);
+string_schema!(DeviceChoice, { "type": "string", "pattern": "^(auto|cpu|wgpu|cuda:[0-9]+)$" });
 
 /// What the run trains on; paths are relative to the working directory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -302,6 +329,7 @@ impl fmt::Display for DatasetChoice {
 }
 
 through_string!(DatasetChoice);
+string_schema!(DatasetChoice, { "type": "string", "pattern": "^(lawgen|bins:.+|text:.+)$" });
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,7 @@ mod hints;
 mod load;
 mod overrides;
 mod plugin_ref;
+pub mod reference;
 mod schema;
 mod source;
 mod tables;

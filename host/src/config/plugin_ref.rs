@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// A string with a path separator is a path, written relative to the run file's
 /// folder and absolute after load; any other is a name, looked up in `plugins.dir`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum PluginRef {
     /// `"e5m2"` or `"../build/libmine.so"`.
@@ -49,7 +50,7 @@ impl PluginRef {
 }
 
 /// The table form of [`PluginRef`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedPlugin {
     /// Name or path, as in the string form.

@@ -5,6 +5,7 @@
 //! not make a run file sound: only [`super::load`] checks ranges and fills in
 //! the defaults that depend on other keys, marked "after load" here.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::alerts::AlertsSection;
@@ -17,7 +18,7 @@ use super::tables::table;
 use crate::diagnostic::Diagnostic;
 
 /// A whole run file, resolved and range-checked when it comes from [`super::load`].
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunConfig {
     /// Name, seed, place and device of the run.
@@ -70,7 +71,7 @@ impl RunConfig {
 }
 
 /// `[run]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSection {
     /// Names the run's folder below `out` and the run in every sink, so it is one plain
@@ -93,7 +94,7 @@ impl Default for RunSection {
 }
 
 /// `[plugins]`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PluginsSection {
     /// Folder of plugin libraries; written relative to the run file's folder, absolute
@@ -105,7 +106,7 @@ pub struct PluginsSection {
 }
 
 /// `[data]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataSection {
     /// `lawgen`, `bins:DIR` or `text:FILE`; `lawgen` needs no download.
@@ -136,7 +137,7 @@ impl Default for DataSection {
 }
 
 /// `[model]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSection {
     /// `gpt-tiny`, `seed-10m` or `gpt2-124m`: where a shape key that is not written comes
@@ -181,7 +182,7 @@ impl Default for ModelSection {
 }
 
 /// `[train]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainSection {
     /// Optimizer steps. 500 is enough for `gpt-tiny` to tell formats apart.
@@ -236,7 +237,7 @@ impl Default for TrainSection {
 }
 
 /// `[optimizer]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OptimizerSection {
     /// Name of a loaded optimizer. `adamw` is the baseline of every comparison.
@@ -246,6 +247,7 @@ pub struct OptimizerSection {
     pub group: Vec<OptimizerGroup>,
     /// The rest of the table, for the plugin to check.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub settings: toml::Table,
 }
 
@@ -256,7 +258,7 @@ impl Default for OptimizerSection {
 }
 
 /// One `[[optimizer.group]]`: parameters whose name it matches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OptimizerGroup {
     /// Glob pattern on parameters' names, such as `*.ln_*` or `wte.weight`.
     #[serde(rename = "match")]
@@ -266,6 +268,7 @@ pub struct OptimizerGroup {
     pub lr_scale: f64,
     /// The rest of the table: options of the optimizer, over those of `[optimizer]`.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub settings: toml::Table,
 }
 
@@ -274,7 +277,7 @@ fn one() -> f64 {
 }
 
 /// `[quant]`: what the linear layers round. Formats are written like `E5M2` or `E3M4:ieee`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuantSection {
     /// Format of the weights, or `none`. Default: unquantized, the baseline.
@@ -349,7 +352,7 @@ impl QuantSection {
 }
 
 /// One `[[quant.layer]]`: formats of the layers whose weight's name it matches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LayerRule {
     /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`.
@@ -372,7 +375,7 @@ impl LayerRule {
 }
 
 /// `[quant.scaling]`: `stored = round(x * scale)` with `scale = max_finite / (amax * 2^margin)`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScalingSection {
     /// How many elements share a scale.
@@ -406,7 +409,7 @@ impl Default for ScalingSection {
 }
 
 /// `[shadow]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShadowSection {
     /// Steps between two that also run unquantized in fp32 and compare the gradients; 0 = never. Such a step costs
@@ -415,7 +418,7 @@ pub struct ShadowSection {
 }
 
 /// `[metrics]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSection {
     /// Steps between two whose gradients and updates are measured by parameter; 0 = never. With 1, the last codes of
@@ -441,7 +444,7 @@ impl Default for MetricsSection {
 
 /// `[checkpoint]`: when the run's whole state is kept, so that it can go on from there. Always at the end, when the run is
 /// stopped, and when it fails; the keys are about the rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointSection {
     /// Steps between two checkpoints; 0 = only at the end. At most that many steps are lost in a crash. One takes up to 22
@@ -463,7 +466,7 @@ impl Default for CheckpointSection {
 }
 
 /// One `[[sink]]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SinkSection {
     /// Name of a loaded sink.
     pub name: String,
@@ -476,6 +479,7 @@ pub struct SinkSection {
     pub deadline_s: f64,
     /// The rest of the table, for the plugin to check.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub settings: toml::Table,
 }
 

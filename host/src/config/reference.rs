@@ -1,0 +1,160 @@
+//! The run file's reference, made from its types: a page of Markdown, and a JSON Schema for editors.
+//!
+//! Meanings are the types' own comments, defaults what `Default` says, choices the names that are read. Ranges that only
+//! `validate` knows are not in it: its refusals say them.
+
+use std::fmt::Write as _;
+
+use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::Value;
+
+use super::RunConfig;
+
+/// The JSON Schema of a run file.
+#[must_use]
+pub fn schema() -> Value {
+    generated(SchemaSettings::draft2020_12().for_deserialize())
+}
+
+/// What a file that has every key looks like; it lists keys in the order in which they are declared.
+fn complete() -> Value {
+    generated(SchemaSettings::draft2020_12().for_serialize())
+}
+
+fn generated(mut settings: SchemaSettings) -> Value {
+    settings.inline_subschemas = true;
+    let schema: Schema = SchemaGenerator::new(settings).into_root_schema_for::<RunConfig>();
+    schema.to_value()
+}
+
+/// The page: a section a table of the run file, a row a key.
+#[must_use]
+pub fn markdown() -> String {
+    let (schema, complete) = (schema(), complete());
+    let mut page = String::from(
+        "# Run file\n\n\
+         <!-- Made from the types by `cargo xtask docs`: do not edit. -->\n\n\
+         A run is described by one TOML file. Every key has a default, unknown keys are refused with a suggestion, and the resolved\n\
+         file, with every default written out, is in the run folder as `config.toml`. On the command line `--set train.lr=1e-4`\n\
+         overrides a key. `altgrad-host reference schema` prints this page as a JSON Schema, for editors.\n",
+    );
+    for (key, section) in properties(&schema, &complete) {
+        table(&mut page, key, section.0, section.1, false);
+    }
+    page
+}
+
+/// A schema, and the same where everything is written.
+type Pair<'a> = (&'a Value, &'a Value);
+
+/// The keys of a table in the order of their declaration.
+fn properties<'a>(schema: &'a Value, complete: &'a Value) -> Vec<(&'a str, Pair<'a>)> {
+    let Some(keys) = schema["properties"].as_object() else { return Vec::new() };
+    let declared: Vec<&str> =
+        complete["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    // What may be left out when writing is not listed there; it stands last.
+    let place = |key: &str| declared.iter().position(|name| *name == key).unwrap_or(declared.len());
+    let mut sorted: Vec<(&str, Pair<'_>)> = keys
+        .iter()
+        .map(|(key, schema)| (key.as_str(), (schema, &complete["properties"][key.as_str()])))
+        .collect();
+    sorted.sort_by_key(|(key, _)| place(key));
+    sorted
+}
+
+/// One table: its comment, its keys, then the tables in it.
+fn table(page: &mut String, path: &str, schema: &Value, complete: &Value, repeated: bool) {
+    // An array of tables is described by its elements.
+    if let Some(element) = elements(schema) {
+        return table(page, path, element, elements(complete).unwrap_or(complete), true);
+    }
+    let heading = if repeated { format!("[[{path}]]") } else { format!("[{path}]") };
+    let _ = write!(page, "\n## `{heading}`\n\n{}\n", sentence(schema, path));
+    let (tables, keys): (Vec<_>, Vec<_>) =
+        properties(schema, complete).into_iter().partition(|(_, (schema, _))| is_table(schema));
+    if !keys.is_empty() {
+        page.push_str("\n| key | value | default | meaning |\n|---|---|---|---|\n");
+    }
+    for (key, (schema, _)) in keys {
+        let _ = writeln!(page, "| `{key}` | {} | {} | {} |", value(schema), default(schema), meaning(schema));
+    }
+    for (key, (schema, complete)) in tables {
+        table(page, &format!("{path}.{key}"), schema, complete, false);
+    }
+}
+
+/// The tables of an array of tables.
+fn elements(schema: &Value) -> Option<&Value> {
+    schema.get("items").filter(|items| items.get("properties").is_some())
+}
+
+fn is_table(schema: &Value) -> bool {
+    schema.get("properties").is_some() || elements(schema).is_some()
+}
+
+/// A table's comment without the name it begins with, which is the heading.
+fn sentence(schema: &Value, path: &str) -> String {
+    let text = description(schema);
+    let named = [format!("`[{path}]`"), format!("One `[[{path}]]`")];
+    let rest = named.iter().find_map(|name| text.strip_prefix(name.as_str())).unwrap_or(&text);
+    let rest = rest.trim_start_matches(['.', ':', ' ']);
+    let mut letters = rest.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}", first.to_uppercase(), letters.as_str()),
+        None => "As follows.".into(),
+    }
+}
+
+/// A comment on one line.
+fn description(schema: &Value) -> String {
+    let text = schema["description"].as_str().unwrap_or_default();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A comment, and the choices with theirs, for a cell of a table.
+fn meaning(schema: &Value) -> String {
+    let mut text = description(schema);
+    for choice in schema["oneOf"].as_array().into_iter().flatten() {
+        let _ = write!(text, " {}: {}", code(&choice["const"]), description(choice));
+    }
+    text.replace('|', "\\|")
+}
+
+/// What may be written.
+fn value(schema: &Value) -> String {
+    for (kind, joint) in [("oneOf", ", "), ("anyOf", " or ")] {
+        if let Some(choices) = schema[kind].as_array() {
+            let choices = choices.iter().filter(|choice| choice["type"] != "null");
+            return choices.map(value).collect::<Vec<_>>().join(joint);
+        }
+    }
+    if let Some(constant) = schema.get("const") {
+        return code(constant);
+    }
+    let kinds = match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().filter(|kind| *kind != "null").collect(),
+        kind => vec![kind],
+    };
+    let name = |kind: &&Value| match kind.as_str() {
+        Some("string") => "text".to_owned(),
+        Some("integer") => "whole number".to_owned(),
+        Some("boolean") => "true, false".to_owned(),
+        Some("array") => format!("array of {}", value(&schema["items"])),
+        Some("object") => "table".to_owned(),
+        _ => "number".to_owned(),
+    };
+    kinds.iter().map(name).collect::<Vec<_>>().join(" or ")
+}
+
+/// The default as TOML writes it; `-` where a missing key is not the same as any value.
+fn default(schema: &Value) -> String {
+    match &schema["default"] {
+        Value::Null => "-".into(),
+        Value::String(text) if text.is_empty() => "-".into(),
+        value => code(value),
+    }
+}
+
+fn code(value: &Value) -> String {
+    format!("`{value}`")
+}

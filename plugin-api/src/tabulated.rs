@@ -1,0 +1,269 @@
+//! A whole format from the list of what its codes mean: posits, logarithmic numbers, integers, lookup tables.
+//!
+//! Every rounding mode, with statistics and histogram, as [`Format`](crate::Format) demands. Each element is searched among the values: right
+//! for any table, and some ten times slower than a format's own arithmetic. A format hands its calls on:
+//!
+//! ```
+//! use altgrad_plugin_api::{Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Tabulated};
+//!
+//! /// Sixteen codes: 0, 1, .. 7 and their negatives; -0 is NaN.
+//! struct Int4(Tabulated);
+//!
+//! impl Format for Int4 {
+//!     fn descriptor() -> Descriptor {
+//!         Descriptor::format("INT4", "1.0.0", "Symmetric 4-bit integers")
+//!     }
+//!     fn new(_: &Config) -> Result<Self, PluginError> {
+//!         let value = |code: u8| if code == 8 { f32::NAN } else { f32::from((code << 4) as i8 >> 4) };
+//!         Ok(Self(Tabulated::new((0..16).map(value))?))
+//!     }
+//!     fn spec(&self) -> FormatSpec {
+//!         self.0.spec()
+//!     }
+//!     fn fake_quant(
+//!         &self, src: &[f32], dst: &mut [f32], params: &QuantParams, histogram: &mut [u64],
+//!     ) -> Result<QuantStats, PluginError> {
+//!         self.0.fake_quant(src, dst, params, histogram)
+//!     }
+//!     fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+//!         self.0.encode(src, dst, params)
+//!     }
+//!     fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
+//!         self.0.decode(codes, dst)
+//!     }
+//! }
+//! ```
+
+use std::cmp::Ordering;
+
+use crate::{
+    ErrorKind, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, ValueGrid, random::Words,
+};
+
+/// A format given by its decode table; see the [module](self).
+#[derive(Debug, Clone)]
+pub struct Tabulated {
+    by_code: Vec<f32>,
+    /// Finite values, ascending, each once.
+    points: Vec<Point>,
+    /// The code NaN is written as.
+    nan: Option<u16>,
+}
+
+/// A value and the lowest of its codes.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    value: f32,
+    code: u16,
+}
+
+impl Tabulated {
+    /// The format whose code `i` means the `i`-th value. A code that is NaN is NaN's; infinite ones are never written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`]: not 2^bits values, at most 2^16, or fewer than two finite ones.
+    pub fn new(values: impl IntoIterator<Item = f32>) -> Result<Self, PluginError> {
+        let by_code: Vec<f32> = values.into_iter().collect();
+        ValueGrid::new(&FormatSpec::Table(by_code.clone().into()))?;
+        let codes = || (0..=u16::MAX).zip(by_code.iter().copied());
+        let mut points: Vec<Point> = codes()
+            .filter(|(_, value)| value.is_finite())
+            .map(|(code, value)| Point { value, code })
+            .collect();
+        // Stable, and zeros of both signs are one value: the lowest code of a value comes first.
+        points.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal));
+        points.dedup_by(|next, kept| next.value == kept.value);
+        let nan = codes().find(|(_, value)| value.is_nan()).map(|(code, _)| code);
+        Ok(Self { by_code, points, nan })
+    }
+
+    /// What [`Format::spec`](crate::Format::spec) has to say.
+    #[must_use]
+    pub fn spec(&self) -> FormatSpec {
+        FormatSpec::Table(self.by_code.clone().into())
+    }
+
+    /// [`Format::fake_quant`](crate::Format::fake_quant), in every rounding mode.
+    ///
+    /// # Errors
+    /// None.
+    pub fn fake_quant(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        params: &QuantParams,
+        histogram: &mut [u64],
+    ) -> Result<QuantStats, PluginError> {
+        let (least, most) = (self.points[0].value, self.points[self.points.len() - 1].value);
+        let mut words = words(params);
+        let mut stats = QuantStats::default();
+        for (&x, y) in src.iter().zip(dst) {
+            let scaled = x * params.scale;
+            let rounded = self.round(scaled, params.rounding, words());
+            *y = rounded.map_or(f32::NAN, |point| signed(point.value, scaled)) * params.inv_scale;
+            stats.overflow += u64::from(scaled > most || scaled < least);
+            stats.underflow += u64::from(x != 0.0 && *y == 0.0);
+            stats.nan += u64::from(x.is_nan());
+            stats.nonzero += u64::from(x != 0.0);
+            if x.is_finite() {
+                let (x, y) = (f64::from(x), f64::from(*y));
+                stats.amax = stats.amax.max(x.abs() as f32);
+                stats.sum_x2 += x * x;
+                stats.sum_err2 += (y - x) * (y - x);
+                stats.sum_x_xhat += x * y;
+            }
+            let code = rounded.map(|point| point.code).or(self.nan);
+            if let Some(counter) = code.and_then(|code| histogram.get_mut(usize::from(code))) {
+                *counter += 1;
+            }
+        }
+        Ok(stats)
+    }
+
+    /// [`Format::encode`](crate::Format::encode), in every rounding mode.
+    ///
+    /// # Errors
+    /// [`ErrorKind::VALUE`] for NaN, if no code means that.
+    pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+        let mut words = words(params);
+        for (&x, code) in src.iter().zip(dst) {
+            let rounded = self.round(x * params.scale, params.rounding, words());
+            *code = rounded
+                .map(|point| point.code)
+                .or(self.nan)
+                .ok_or_else(|| PluginError::new(ErrorKind::VALUE, "the format has no code for NaN"))?;
+        }
+        Ok(())
+    }
+
+    /// [`Format::decode`](crate::Format::decode).
+    ///
+    /// # Errors
+    /// [`ErrorKind::VALUE`] for a code beyond the last.
+    pub fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
+        for (&code, y) in codes.iter().zip(dst) {
+            *y = *self.by_code.get(usize::from(code)).ok_or_else(|| {
+                let last = self.by_code.len() - 1;
+                PluginError::new(ErrorKind::VALUE, format!("code {code} is beyond the last, {last}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The value that a scaled one becomes; none for NaN.
+    fn round(&self, x: f32, rounding: Rounding, word: u32) -> Option<Point> {
+        if x.is_nan() {
+            return None;
+        }
+        let above = self.points.partition_point(|point| point.value <= x);
+        let Some(low) = above.checked_sub(1).map(|below| self.points[below]) else {
+            return Some(self.points[0]);
+        };
+        match self.points.get(above) {
+            Some(&high) if low.value != x => Some(between(x, low, high, rounding, word)),
+            _ => Some(low),
+        }
+    }
+}
+
+/// Which of its two neighbours a value strictly between them becomes.
+fn between(x: f32, low: Point, high: Point, rounding: Rounding, word: u32) -> Point {
+    let (wide, a, b) = (f64::from(x), f64::from(low.value), f64::from(high.value));
+    // Where zero lies strictly between them, nothing is nearer to it: the nearer one is taken.
+    let outer = (a >= 0.0).then_some(true).or((b <= 0.0).then_some(false));
+    let up = match (rounding, side(wide, a, b), outer) {
+        (Rounding::Stochastic, _, _) => f64::from(word) < (wide - a) / (b - a) * 2f64.powi(32),
+        (Rounding::TowardZero, _, Some(outer)) => !outer,
+        (_, Ordering::Less, _) => false,
+        (_, Ordering::Greater, _) => true,
+        (Rounding::NearestAway, Ordering::Equal, outer) => outer.unwrap_or(true),
+        (_, Ordering::Equal, outer) => match (low.code % 2, high.code % 2) {
+            (0, 1) => false,
+            (1, 0) => true,
+            // No code decides: toward zero, so that negatives have negative results.
+            _ => !outer.unwrap_or(true),
+        },
+    };
+    if up { high } else { low }
+}
+
+/// On which side of the middle of `a < b` the number `x` between them is; exact for f32.
+fn side(x: f64, a: f64, b: f64) -> Ordering {
+    // a + b = sum + rest exactly (Knuth's two-sum), |rest| being too small to matter unless 2 x = sum.
+    let sum = a + b;
+    let from_a = sum - b;
+    let rest = (a - from_a) + (b - (sum - from_a));
+    let compared = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
+    compared(2.0 * x, sum).then(compared(0.0, rest))
+}
+
+/// A zero has the sign of what was rounded to it.
+fn signed(value: f32, from: f32) -> f32 {
+    if value == 0.0 { value.copysign(from) } else { value }
+}
+
+/// An element's random word, element after element; 0 in modes that use none.
+fn words(params: &QuantParams) -> impl FnMut() -> u32 {
+    let mut words = (params.rounding == Rounding::Stochastic).then(|| Words::new(&params.key));
+    move || words.as_mut().and_then(Iterator::next).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Codes 0 to 3: 0, 1, 4, -2; 3 and 1 are odd.
+    fn table() -> Tabulated {
+        Tabulated::new([0.0, 1.0, 4.0, -2.0]).unwrap()
+    }
+
+    fn rounded(x: f32, rounding: Rounding) -> f32 {
+        let mut y = [9.0];
+        let params = QuantParams { rounding, ..QuantParams::IDENTITY };
+        table().fake_quant(&[x], &mut y, &params, &mut []).unwrap();
+        y[0]
+    }
+
+    #[test]
+    fn each_mode_takes_the_neighbour_it_should() {
+        use Rounding::{NearestAway, NearestEven, TowardZero};
+        for (x, even, away, zero) in [
+            (0.5, 0.0, 1.0, 0.0),
+            (2.5, 4.0, 4.0, 1.0),
+            (2.4, 1.0, 1.0, 1.0),
+            (-1.0, 0.0, -2.0, 0.0),
+            (-1.5, -2.0, -2.0, 0.0),
+            (9.0, 4.0, 4.0, 4.0),
+            (f32::NEG_INFINITY, -2.0, -2.0, -2.0),
+        ] {
+            let got = [NearestEven, NearestAway, TowardZero].map(|mode| rounded(x, mode));
+            assert_eq!(got, [even, away, zero], "{x}");
+        }
+        assert!(rounded(f32::NAN, NearestEven).is_nan());
+    }
+
+    #[test]
+    fn stochastic_rounding_follows_the_distance() {
+        let src = [1.75; 40_000];
+        let mut dst = [0.0; 40_000];
+        let params = QuantParams { rounding: Rounding::Stochastic, ..QuantParams::IDENTITY };
+        table().fake_quant(&src, &mut dst, &params, &mut []).unwrap();
+        let up = dst.iter().filter(|y| **y == 4.0).count();
+        // A quarter of the way from 1 to 4; four standard errors are 346.
+        assert!(up.abs_diff(10_000) < 350, "{up} of 40000");
+        assert!(dst.iter().all(|y| [1.0, 4.0].contains(y)));
+    }
+
+    #[test]
+    fn a_nan_without_a_code_is_refused_and_with_one_encoded() {
+        let mut code = [9];
+        let error = table().encode(&[f32::NAN], &mut code, &QuantParams::IDENTITY).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::VALUE);
+        let with = Tabulated::new([0.0, 1.0, f32::NAN, -1.0]).unwrap();
+        with.encode(&[f32::NAN], &mut code, &QuantParams::IDENTITY).unwrap();
+        assert_eq!(code, [2]);
+        assert!(with.decode(&[4], &mut [0.0]).is_err());
+        assert!(Tabulated::new([0.0, 1.0, 2.0]).is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! `cargo xtask dist`: one archive that runs wherever it is unpacked.
+//!
+//! In it: the host and its plugins, `configs`, the book (`docs`), `plugin-api` as source that builds by itself (what `plugins new`
+//! depends on), shell completions, manual pages, and licences, other people's too. What is packed is what `stage` has put together.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::{RELEASE, cargo, copy, packages, plugins, root, stage, target_dir};
+
+/// Folder of the archive, and its name.
+const NAME: &str = concat!("altgrad-", env!("CARGO_PKG_VERSION"), "-x86_64-linux");
+/// Copied as they are, from the root.
+const FILES: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
+const FOLDERS: [&str; 2] = ["configs", "docs"];
+/// Shells, and what each wants its completions called.
+const COMPLETIONS: [(&str, &str); 3] =
+    [("bash", "altgrad-host.bash"), ("zsh", "_altgrad-host"), ("fish", "altgrad-host.fish")];
+
+/// What was asked for on the command line.
+#[derive(Default)]
+struct Asked {
+    /// Pack this folder's host and plugins instead of building them.
+    staged: Option<PathBuf>,
+    /// Where archive and folder go; the target folder unless given.
+    out: Option<PathBuf>,
+    /// For cargo.
+    rest: Vec<String>,
+}
+
+pub fn run(args: &[String]) -> Result<u8, io::Error> {
+    let mut asked = Asked::default();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut path =
+            || args.next().map(PathBuf::from).ok_or_else(|| io::Error::other(format!("{arg} DIR")));
+        match arg.as_str() {
+            "--staged" => asked.staged = Some(path()?),
+            "--out" => asked.out = Some(path()?),
+            _ => asked.rest.push(arg.clone()),
+        }
+    }
+    let staged = match &asked.staged {
+        Some(staged) => staged.clone(),
+        None => stage(&RELEASE.told_its_commit(commit()), &asked.rest)?,
+    };
+    let out = asked.out.unwrap_or_else(target_dir);
+    let folder = out.join(NAME);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    assemble(&staged, &folder)?;
+    licences(&folder.join("licences"), &asked.rest)?;
+    let archive = out.join(format!("{NAME}.tar.gz"));
+    // Equal contents make equal archives.
+    let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
+    let mut tar = Command::new("tar");
+    ran(tar.args(same).arg("-C").arg(&out).arg("-czf").arg(&archive).arg(NAME))?;
+    println!("{} ({} MB)", archive.display(), fs::metadata(&archive)?.len() / 1_000_000);
+    Ok(0)
+}
+
+/// Everything but other people's licences.
+fn assemble(staged: &Path, folder: &Path) -> Result<(), io::Error> {
+    copy(&staged.join("altgrad-host"), &folder.join("altgrad-host"))?;
+    copy_folder(&staged.join("plugins"), &folder.join("plugins"))?;
+    for file in FILES {
+        copy(&root().join(file), &folder.join(file))?;
+    }
+    for name in FOLDERS {
+        copy_folder(&root().join(name), &folder.join(name))?;
+    }
+    plugin_api(folder)?;
+    let host = folder.join("altgrad-host");
+    let completions = folder.join("completions");
+    fs::create_dir_all(&completions)?;
+    for (shell, file) in COMPLETIONS {
+        fs::write(completions.join(file), ran(Command::new(&host).args(["completions", shell]))?.stdout)?;
+    }
+    ran(Command::new(&host).arg("man").arg(folder.join("man")))?;
+    Ok(())
+}
+
+/// The API as cargo packages it: what this workspace says for it is written into its manifest.
+fn plugin_api(folder: &Path) -> Result<(), io::Error> {
+    let package = ["package", "--package", "altgrad-plugin-api", "--no-verify", "--allow-dirty"];
+    ran(cargo().args(package).args(["--exclude-lockfile", "--quiet"]))?;
+    let version = fs::read_to_string(root().join("plugin-api/Cargo.toml"))?;
+    let version = version.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    let version = version.ok_or_else(|| io::Error::other("plugin-api/Cargo.toml has no version"))?;
+    let packed = target_dir().join(format!("package/altgrad-plugin-api-{version}.crate"));
+    let api = folder.join("plugin-api");
+    fs::create_dir_all(&api)?;
+    let leave_out = ["--exclude=Cargo.toml.orig", "--exclude=.cargo_vcs_info.json"];
+    let mut tar = Command::new("tar");
+    ran(tar.args(leave_out).arg("-xzf").arg(packed).arg("-C").arg(&api).args(["--strip-components", "1"]))?;
+    Ok(())
+}
+
+/// A list of all packages that are built in, with their licences, and the texts they come with.
+fn licences(folder: &Path, features: &[String]) -> Result<(), io::Error> {
+    let mut tree = cargo();
+    tree.args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+    let tree = ran(tree.args(packages(&plugins()?)).args(features))?;
+    // `serde v1.0.229`, perhaps with `(proc-macro)` behind it.
+    let built_in: BTreeSet<(String, String)> = String::from_utf8_lossy(&tree.stdout)
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some((words.next()?.to_string(), words.next()?.trim_start_matches('v').to_string()))
+        })
+        .collect();
+    let metadata = ran(cargo()
+        .args(["metadata", "--format-version", "1"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"]))?;
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).map_err(io::Error::other)?;
+    let mut list =
+        String::from("Packages that are built into altgrad's host and plugins, and their licences.\n\n");
+    fs::create_dir_all(folder)?;
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let text = |key: &str| package[key].as_str().unwrap_or("unknown").to_string();
+        let (name, version) = (text("name"), text("version"));
+        // Packages without a source are this project's own.
+        if package["source"].is_null() || !built_in.contains(&(name.clone(), version.clone())) {
+            continue;
+        }
+        list += &format!("{name} {version}: {} ({})\n", text("license"), text("repository"));
+        let manifest = text("manifest_path");
+        let from = Path::new(&manifest).parent().unwrap_or(Path::new("."));
+        copy_licences(from, &folder.join(format!("{name}-{version}")))?;
+    }
+    fs::write(folder.join("THIRD-PARTY.txt"), list)
+}
+
+/// The licence files of a package's folder.
+fn copy_licences(from: &Path, to: &Path) -> Result<(), io::Error> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().to_uppercase();
+        let is_licence = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
+        if is_licence.iter().any(|word| name.starts_with(word)) && entry.file_type()?.is_file() {
+            fs::create_dir_all(to)?;
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<(), io::Error> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            copy(&entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// The commit that is built, if git knows one; `-changed` if files differ from it.
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    let described = git.current_dir(root()).args(["describe", "--always", "--abbrev=12", "--dirty=-changed"]);
+    let output = described.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+/// Runs it to its end; an exit code that is not 0 is an error, with what was said.
+fn ran(command: &mut Command) -> Result<Output, io::Error> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    Err(io::Error::other(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))))
+}
