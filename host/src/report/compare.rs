@@ -120,8 +120,11 @@ impl Comparison {
     /// Compares groups; `baseline` is the number of one.
     #[must_use]
     pub fn new(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> Self {
-        let mut rows: Vec<Row> =
-            groups.iter().enumerate().map(|(index, group)| row(runs, groups, group, index, baseline)).collect();
+        let mut rows: Vec<Row> = groups
+            .iter()
+            .enumerate()
+            .map(|(index, group)| row(runs, groups, group, index, baseline))
+            .collect();
         let (pairs_tested, separated) = separated(runs, groups);
         let ranking = super::ranking::sentences(groups, pairs_tested, &separated);
         if super::ranking::is_total(groups, &separated) {
@@ -163,9 +166,9 @@ fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Op
     };
     let against = baseline.map(|baseline| &groups[baseline]);
     let pairs = against.filter(|other| comparable(runs, group, other)).map(|other| pairs(runs, group, other));
-    let difference = pairs.as_ref().and_then(|pairs| {
-        Sample::of(&pairs.iter().map(|[own, other]| own - other).collect::<Vec<_>>())
-    });
+    let difference = pairs
+        .as_ref()
+        .and_then(|pairs| Sample::of(&pairs.iter().map(|[own, other]| own - other).collect::<Vec<_>>()));
     let baseline_mean =
         pairs.and_then(|pairs| Sample::of(&pairs.iter().map(|[_, other]| *other).collect::<Vec<_>>()));
     let scale = baseline_mean.map(|sample| sample.mean).filter(|mean| *mean > 0.0);
@@ -211,7 +214,9 @@ fn verdict([low, high]: [f64; 2]) -> Verdict {
 /// Whether losses of two groups are in the same unit: the same text in the same tokens.
 pub(super) fn comparable(runs: &[Run], a: &Group, b: &Group) -> bool {
     let [a, b] = [a, b].map(|group| &runs[group.runs[0]].config);
-    ["data.dataset", "data.tokenizer", "data.alphabet", "data.block_size"].iter().all(|key| a.get(key) == b.get(key))
+    ["data.dataset", "data.tokenizer", "data.alphabet", "data.block_size"]
+        .iter()
+        .all(|key| a.get(key) == b.get(key))
 }
 
 /// Held-out losses of two groups by common seed, each pair at the last step that both evaluated.

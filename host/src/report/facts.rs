@@ -58,7 +58,8 @@ impl Config {
 
     /// The keys that make a difference to what is trained.
     pub fn differences(&self) -> impl Iterator<Item = (&str, &str)> {
-        let kept = self.keys.iter().filter(|(key, _)| !NO_DIFFERENCE.iter().any(|none| key.starts_with(none)));
+        let kept =
+            self.keys.iter().filter(|(key, _)| !NO_DIFFERENCE.iter().any(|none| key.starts_with(none)));
         kept.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
@@ -160,12 +161,15 @@ impl Status {
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_string);
         let count = |key: &str| value.get(key).and_then(Value::as_u64);
         let number = |key: &str| value.get(key).and_then(Value::as_f64);
-        let list = |value: &Value, key: &str| {
-            value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
-        };
+        let list =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
         let environment = value.get("environment").unwrap_or(&Value::Null);
         let plugin = |library: &Value| Plugin {
-            provides: list(library, "provides").iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+            provides: list(library, "provides")
+                .iter()
+                .filter_map(Value::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
             sha256: text(library, "sha256").unwrap_or_default(),
             rustc: text(library, "rustc").unwrap_or_default(),
         };

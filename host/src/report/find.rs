@@ -78,7 +78,8 @@ fn search(path: &Path, levels: usize, places: &mut Vec<PathBuf>, left_out: &mut 
         Err(error) => return leave_out(error.to_string()),
     };
     let entries: Vec<PathBuf> = entries.collect();
-    let mut folders: Vec<&PathBuf> = entries.iter().filter(|path| path.is_dir() && !is_hidden(path)).collect();
+    let mut folders: Vec<&PathBuf> =
+        entries.iter().filter(|path| path.is_dir() && !is_hidden(path)).collect();
     folders.sort();
     let before = places.len();
     let mut inside = Vec::new();

@@ -49,7 +49,9 @@ pub fn format_label(config: &Config) -> String {
     let roles = [("weight", "w"), ("activation", "a"), ("grad", "g")];
     let mut formats: Vec<(&str, Vec<&str>)> = Vec::new();
     for (role, short) in roles {
-        let Some(format) = config.get(&format!("quant.{role}")).filter(|format| *format != "none") else { continue };
+        let Some(format) = config.get(&format!("quant.{role}")).filter(|format| *format != "none") else {
+            continue;
+        };
         match formats.iter_mut().find(|(known, _)| *known == format) {
             Some((_, roles)) => roles.push(short),
             None => formats.push((format, vec![short])),
@@ -119,7 +121,10 @@ fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
     for (label, indices) in same.into_iter().filter(|(_, indices)| indices.len() > 1) {
         let differing = differing(indices.iter().map(|index| configs[*index]));
         for &index in &indices {
-            let said = differing.iter().filter(|key| !SAID.contains(&key.as_str())).map(|key| say(key, configs[index].get(key)));
+            let said = differing
+                .iter()
+                .filter(|key| !SAID.contains(&key.as_str()))
+                .map(|key| say(key, configs[index].get(key)));
             labels[index] = std::iter::once(label.clone()).chain(said).collect::<Vec<_>>().join(" · ");
         }
     }

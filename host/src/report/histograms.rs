@@ -113,7 +113,8 @@ fn timeline<'a>(codes: &'a mut BTreeMap<String, Timeline>, role: &str) -> &'a mu
 
 /// Numbers between spaces; `None` if one is none, or there are too many.
 fn numbers(cell: &[u8]) -> Option<Vec<f64>> {
-    let numbers: Option<Vec<f64>> = cell.split(|byte| *byte == b' ').take(MOST_BINS + 1).map(number).collect();
+    let numbers: Option<Vec<f64>> =
+        cell.split(|byte| *byte == b' ').take(MOST_BINS + 1).map(number).collect();
     numbers.filter(|numbers| numbers.len() <= MOST_BINS && numbers.iter().all(|number| number.is_finite()))
 }
 

@@ -68,7 +68,9 @@ pub(super) fn read(path: &Path) -> Result<(Layers, u64), String> {
     let mut layers = Layers::new();
     for (layer, at) in index {
         let layer = String::from_utf8_lossy(&layer).into_owned();
-        for ((statistic, _), curve) in wanted.iter().zip(&curves[at]).filter(|(_, curve)| curve.last().is_some()) {
+        for ((statistic, _), curve) in
+            wanted.iter().zip(&curves[at]).filter(|(_, curve)| curve.last().is_some())
+        {
             layers.entry(statistic.clone()).or_default().insert(layer.clone(), curve.clone());
         }
     }

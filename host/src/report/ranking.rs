@@ -56,7 +56,8 @@ pub(super) fn sentences(groups: &[Group], tested: usize, separated: &[Separated]
             pair.lower, pair.higher, difference.mean, difference.n, pair.p_holm
         )
     });
-    let more = separated.len().checked_sub(MOST_PAIRS + 1).map(|more| format!("And {} more pairs.", more + 1));
+    let more =
+        separated.len().checked_sub(MOST_PAIRS + 1).map(|more| format!("And {} more pairs.", more + 1));
     [order, method].into_iter().chain(each).chain(more).collect()
 }
 
@@ -100,22 +101,32 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> 
             ));
         }
     }
-    let configs = || groups.iter().map(|group| &runs[group.runs[0]].config).filter(|config| !config.is_empty());
+    let configs =
+        || groups.iter().map(|group| &runs[group.runs[0]].config).filter(|config| !config.is_empty());
     let confounds: Vec<String> = differing(configs())
         .into_iter()
         .filter(|key| key.starts_with("model.") || key.starts_with("data.") || key == "train.max_steps")
         .collect();
     if !confounds.is_empty() {
-        notes.push(format!("The configurations also differ in {}: losses compare more than formats.", confounds.join(", ")));
+        notes.push(format!(
+            "The configurations also differ in {}: losses compare more than formats.",
+            confounds.join(", ")
+        ));
     }
     if runs.iter().any(|run| matches!(run.state, State::Running | State::Silent)) {
-        notes.push("Some runs are still going: they are compared at the last step that both sides have evaluated.".into());
+        notes.push(
+            "Some runs are still going: they are compared at the last step that both sides have evaluated."
+                .into(),
+        );
     }
     let mut devices: Vec<&str> = runs.iter().filter_map(|run| run.status.device.as_deref()).collect();
     devices.sort_unstable();
     devices.dedup();
     if devices.len() > 1 {
-        notes.push(format!("The runs are from several devices ({}); bits are equal on one device only.", devices.join(", ")));
+        notes.push(format!(
+            "The runs are from several devices ({}); bits are equal on one device only.",
+            devices.join(", ")
+        ));
     }
     notes
 }

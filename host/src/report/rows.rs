@@ -80,10 +80,14 @@ impl Rows {
         let mut reader = builder.from_reader(guarded);
         let mut first = ByteRecord::new();
         reader.read_byte_record(&mut first).map_err(|error| say(&error))?;
-        let header: Vec<String> =
-            first.iter().map(|name| String::from_utf8_lossy(name).trim_end_matches('\r').to_string()).collect();
+        let header: Vec<String> = first
+            .iter()
+            .map(|name| String::from_utf8_lossy(name).trim_end_matches('\r').to_string())
+            .collect();
         if header.first().is_none_or(|name| name != "step") {
-            return Err(if header.is_empty() { "it is empty" } else { "its first column is not `step`" }.into());
+            return Err(
+                if header.is_empty() { "it is empty" } else { "its first column is not `step`" }.into()
+            );
         }
         guard.since.set(0);
         let mut rows = Self {
@@ -166,7 +170,10 @@ mod tests {
         let mut rows = Rows::open(&path)?.unwrap();
         let mut found = Vec::new();
         while let Some((step, cells)) = rows.next()? {
-            found.push((step, cells.iter().skip(1).map(|cell| String::from_utf8_lossy(cell).into()).collect()));
+            found.push((
+                step,
+                cells.iter().skip(1).map(|cell| String::from_utf8_lossy(cell).into()).collect(),
+            ));
         }
         Ok((found, rows.damaged))
     }

@@ -188,7 +188,20 @@ impl Run {
         let name = name(path, &status);
         let notes = notes.0;
         let path = path.to_path_buf();
-        Ok(Self { name, path, state, config, status, steps, curves, evaluations, layers, histograms, events, notes })
+        Ok(Self {
+            name,
+            path,
+            state,
+            config,
+            status,
+            steps,
+            curves,
+            evaluations,
+            layers,
+            histograms,
+            events,
+            notes,
+        })
     }
 
     /// A curve.
@@ -240,7 +253,8 @@ fn config(folder: &Path) -> Result<(Config, u64), String> {
 
 fn name(path: &Path, status: &Status) -> String {
     let own = status.name.clone().filter(|name| !name.is_empty());
-    let of_path = || path.file_name().map_or(path.display().to_string(), |name| name.to_string_lossy().into());
+    let of_path =
+        || path.file_name().map_or(path.display().to_string(), |name| name.to_string_lossy().into());
     own.unwrap_or_else(of_path)
 }
 
@@ -293,7 +307,9 @@ impl Curves {
                 found.evaluations.push((step, loss));
             }
         }
-        let kept = wanted.into_iter().filter(|(_, _, curve)| curve.last().or(curve.first_not_finite().map(|step| (step, 0.0))).is_some());
+        let kept = wanted.into_iter().filter(|(_, _, curve)| {
+            curve.last().or(curve.first_not_finite().map(|step| (step, 0.0))).is_some()
+        });
         found.by_name = kept.map(|(name, _, curve)| (name.to_string(), curve)).collect();
         Ok((found, rows.damaged))
     }

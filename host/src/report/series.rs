@@ -24,7 +24,13 @@ impl Series {
     /// A curve of at most `2 * capacity + 1` points.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self { buckets: Vec::new(), capacity: capacity.max(2), rows_a_bucket: 1, last: None, not_finite: None }
+        Self {
+            buckets: Vec::new(),
+            capacity: capacity.max(2),
+            rows_a_bucket: 1,
+            last: None,
+            not_finite: None,
+        }
     }
 
     /// Takes in the value of a step, of steps in rising order. NaN and infinities have no place on a curve: the first is
