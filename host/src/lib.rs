@@ -33,6 +33,7 @@ pub mod random;
 #[allow(unsafe_code)]
 mod raw;
 pub mod read_back;
+pub mod report;
 pub mod run_folder;
 pub mod sample;
 pub mod saved;

@@ -10,6 +10,13 @@ macro_rules! println {
     }};
 }
 
+macro_rules! print {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stdout(), $($arg)*);
+    }};
+}
+
 macro_rules! eprintln {
     ($($arg:tt)*) => {{
         use std::io::Write as _;

@@ -6,6 +6,7 @@
 mod about;
 mod bench;
 mod check;
+mod compare;
 mod data;
 mod diff;
 mod formats;
@@ -13,6 +14,7 @@ mod plugins;
 pub mod progress;
 mod reference;
 mod replay;
+mod report;
 mod run;
 mod sample;
 mod scaffold;
@@ -61,6 +63,10 @@ enum Command {
     ///
     /// Exit code: 0 if they never part, 1 if they do (or a step failed, which stderr then says), 2 if they cannot be compared.
     Diff(diff::DiffArgs),
+    /// Compares runs: losses with their spread over seeds, ratio to a baseline, gradients, updates.
+    Compare(compare::CompareArgs),
+    /// Writes runs as one HTML page: comparison, curves, fidelity, codes, failures.
+    Report(report::ReportArgs),
     /// Uploads what a run's wandb sinks have left on disk, or writes the offline file that `wandb sync` takes.
     WandbUpload(wandb_upload::WandbUploadArgs),
     /// Prints reference pages made from the types: the run file's keys, the commands.
@@ -105,6 +111,8 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::WandbUpload(args) => wandb_upload::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Completions(args) => about::completions(&args),

@@ -5,6 +5,7 @@
 // A test bench: failing loudly is its job.
 #![allow(clippy::expect_used, clippy::panic)]
 
+pub mod browser;
 mod runs;
 
 use std::{

@@ -1,0 +1,258 @@
+//! What the runs say about their configurations, and what they do not.
+//!
+//! A configuration is held against the baseline by differences of held-out losses, paired by seed, at the last step that
+//! both runs evaluated. Pairs of configurations are told apart only where the paired t-test, Holm-corrected over all
+//! pairs, says so; with one seed nothing is.
+
+use serde::Serialize;
+
+use super::{
+    group::Group,
+    run::{COSINE, OVERFLOW, Run, STALL},
+    stats::{CONFIDENCE, Sample, holm},
+};
+
+/// How far from the baseline's loss is still within it, as a share.
+pub const TOLERANCE: f64 = 0.1;
+
+/// How a configuration's held-out loss stands to the baseline's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is the baseline.
+    Baseline,
+    /// The ratio's interval, or with one seed the ratio, lies within 10 %.
+    Within,
+    /// It lies above.
+    Worse,
+    /// It lies below.
+    Better,
+    /// The interval reaches over a border.
+    Open,
+    /// Runs of other data or without a common seed, or no baseline.
+    NotComparable,
+    /// No run came to a loss.
+    Failed,
+}
+
+impl Verdict {
+    /// In a table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Within => "within 10 %",
+            Self::Worse => "outside: worse",
+            Self::Better => "outside: better",
+            Self::Open => "open",
+            Self::NotComparable => "not comparable",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One configuration.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Its label.
+    pub label: String,
+    /// Format, for its colour.
+    pub format: String,
+    /// Seeds with a final loss, and all.
+    pub seeds: [usize; 2],
+    /// First and last of the steps at which the final losses were measured.
+    pub steps: Option<[u64; 2]>,
+    /// Final held-out loss, nats per token.
+    pub loss: Option<Sample>,
+    /// Lowest held-out loss of any run.
+    pub best: Option<f64>,
+    /// `exp` of the mean final loss.
+    pub perplexity: Option<f64>,
+    /// Loss minus the baseline's, by seed.
+    pub difference: Option<Sample>,
+    /// Mean loss over the baseline's, of the same seeds.
+    pub ratio: Option<f64>,
+    /// Its interval, the baseline's mean taken as it is.
+    pub ratio_interval: Option<[f64; 2]>,
+    /// Within 10 % or not.
+    pub verdict: Verdict,
+    /// Means over steps and runs.
+    pub cosine: Option<f64>,
+    /// The same.
+    pub stall: Option<f64>,
+    /// The same.
+    pub overflow: Option<f64>,
+    /// Mean over runs.
+    pub tokens_per_s: Option<f64>,
+}
+
+/// Two configurations that the seeds tell apart.
+#[derive(Debug, Clone, Serialize)]
+pub struct Separated {
+    /// The one with the lower loss.
+    pub lower: String,
+    /// The other.
+    pub higher: String,
+    /// Paired differences, lower minus higher.
+    pub difference: Sample,
+    /// Corrected for the number of pairs.
+    pub p_holm: f64,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// One a configuration.
+    pub rows: Vec<Row>,
+    /// The baseline's label.
+    pub baseline: Option<String>,
+    /// Pairs that could be tested: at least two common seeds.
+    pub pairs_tested: usize,
+    /// Those told apart.
+    pub separated: Vec<Separated>,
+    /// What may be said of an order, in sentences.
+    pub ranking: Vec<String>,
+    /// What to know before reading the numbers.
+    pub notes: Vec<String>,
+}
+
+impl Comparison {
+    /// Compares groups; `baseline` is the number of one.
+    #[must_use]
+    pub fn new(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> Self {
+        let mut rows: Vec<Row> = groups
+            .iter()
+            .enumerate()
+            .map(|(index, group)| row(runs, groups, group, index, baseline))
+            .collect();
+        let (pairs_tested, separated) = separated(runs, groups);
+        let ranking = super::ranking::sentences(groups, pairs_tested, &separated);
+        if super::ranking::is_total(groups, &separated) {
+            let loss = |row: &Row| row.loss.map_or(f64::INFINITY, |loss| loss.mean);
+            rows.sort_by(|a, b| loss(a).total_cmp(&loss(b)));
+        }
+        let notes = super::ranking::notes(runs, groups, baseline);
+        let baseline = baseline.map(|index| groups[index].label.clone());
+        Self { rows, baseline, pairs_tested, separated, ranking, notes }
+    }
+}
+
+/// The group that a user names: by its label, or a run of it by name or folder; or else the one without formats.
+#[must_use]
+pub fn baseline(runs: &[Run], groups: &[Group], named: Option<&str>) -> Option<usize> {
+    let Some(named) = named else { return unquantized(groups) };
+    let place = |path: &std::path::Path| std::fs::canonicalize(path).ok();
+    let wanted = place(named.as_ref());
+    let is_it = |run: &Run| run.name == named || wanted.is_some() && place(&run.path) == wanted;
+    let of_group = |group: &Group| group.runs.iter().chain(&group.repeated).any(|run| is_it(&runs[*run]));
+    groups.iter().position(|group| group.label == named).or_else(|| groups.iter().position(of_group))
+}
+
+/// Of several groups without formats the one in fp32 with AdamW, else the first.
+fn unquantized(groups: &[Group]) -> Option<usize> {
+    let adamw = |group: &Group| group.format == "fp32" && group.optimizer.as_deref() == Some("adamw");
+    groups.iter().position(adamw).or_else(|| groups.iter().position(Group::is_unquantized))
+}
+
+fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Option<usize>) -> Row {
+    let finals: Vec<(u64, f64)> = group.runs.iter().filter_map(|run| runs[*run].final_loss()).collect();
+    let losses: Vec<f64> = finals.iter().map(|(_, loss)| *loss).collect();
+    let loss = Sample::of(&losses);
+    let steps = finals.iter().map(|(step, _)| *step).min().zip(finals.iter().map(|(step, _)| *step).max());
+    let bests = group.runs.iter().filter_map(|run| Some(runs[*run].best_loss()?.1));
+    let over = |value: &dyn Fn(&Run) -> Option<f64>| {
+        let values: Vec<f64> = group.runs.iter().filter_map(|run| value(&runs[*run])).collect();
+        Sample::of(&values).map(|sample| sample.mean)
+    };
+    let against = baseline.map(|baseline| &groups[baseline]);
+    let pairs = against.filter(|other| comparable(runs, group, other)).map(|other| pairs(runs, group, other));
+    let difference = pairs
+        .as_ref()
+        .and_then(|pairs| Sample::of(&pairs.iter().map(|[own, other]| own - other).collect::<Vec<_>>()));
+    let baseline_mean =
+        pairs.and_then(|pairs| Sample::of(&pairs.iter().map(|[_, other]| *other).collect::<Vec<_>>()));
+    let scale = baseline_mean.map(|sample| sample.mean).filter(|mean| *mean > 0.0);
+    let ratio = difference.zip(scale).map(|(difference, scale)| 1.0 + difference.mean / scale);
+    let ratio_interval = difference.and_then(|difference| difference.interval()).zip(scale);
+    let ratio_interval = ratio_interval.map(|(ends, scale)| ends.map(|end| 1.0 + end / scale));
+    let verdict = match ratio {
+        _ if baseline == Some(index) => Verdict::Baseline,
+        _ if losses.is_empty() => Verdict::Failed,
+        None => Verdict::NotComparable,
+        Some(ratio) => verdict(ratio_interval.unwrap_or([ratio, ratio])),
+    };
+    let compared = |verdict| verdict != Verdict::Baseline;
+    Row {
+        label: group.label.clone(),
+        format: group.format.clone(),
+        seeds: [losses.len(), group.runs.len()],
+        steps: steps.map(|(first, last)| [first, last]),
+        loss,
+        best: bests.min_by(f64::total_cmp),
+        perplexity: loss.map(|loss| loss.mean.exp()),
+        difference: difference.filter(|_| compared(verdict)),
+        ratio,
+        ratio_interval: ratio_interval.filter(|_| compared(verdict)),
+        verdict,
+        cosine: over(&|run| run.mean(COSINE)),
+        stall: over(&|run| run.mean(STALL)),
+        overflow: over(&|run| run.mean(OVERFLOW)),
+        tokens_per_s: over(&Run::tokens_per_s),
+    }
+}
+
+fn verdict([low, high]: [f64; 2]) -> Verdict {
+    let (least, most) = (1.0 - TOLERANCE, 1.0 + TOLERANCE);
+    match () {
+        () if low > most => Verdict::Worse,
+        () if high < least => Verdict::Better,
+        () if low >= least && high <= most => Verdict::Within,
+        () => Verdict::Open,
+    }
+}
+
+/// Whether losses of two groups are in the same unit: the same text in the same tokens.
+pub(super) fn comparable(runs: &[Run], a: &Group, b: &Group) -> bool {
+    let [a, b] = [a, b].map(|group| &runs[group.runs[0]].config);
+    ["data.dataset", "data.tokenizer", "data.alphabet", "data.block_size"]
+        .iter()
+        .all(|key| a.get(key) == b.get(key))
+}
+
+/// Held-out losses of two groups by common seed, each pair at the last step that both evaluated.
+fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<[f64; 2]> {
+    let pair = |own: &usize| {
+        let own = &runs[*own];
+        let other = b.runs.iter().map(|other| &runs[*other]).find(|other| other.seed() == own.seed())?;
+        let _ = (own.final_loss()?, other.final_loss()?);
+        let at = |step: u64| other.evaluations.binary_search_by_key(&step, |(step, _)| *step).ok();
+        own.evaluations.iter().rev().find_map(|(step, loss)| Some([*loss, other.evaluations[at(*step)?].1]))
+    };
+    a.runs.iter().filter_map(pair).collect()
+}
+
+/// Every pair of groups with at least two common seeds: how many, and those that differ beyond the seeds' noise.
+fn separated(runs: &[Run], groups: &[Group]) -> (usize, Vec<Separated>) {
+    let mut tested = Vec::new();
+    for (index, a) in groups.iter().enumerate() {
+        for b in groups[index + 1..].iter().filter(|b| comparable(runs, a, b)) {
+            let differences: Vec<f64> = pairs(runs, a, b).iter().map(|[a, b]| a - b).collect();
+            let sample = Sample::of(&differences);
+            if let Some((sample, p)) = sample.and_then(|sample| Some((sample, sample.p_value()?))) {
+                tested.push((a, b, sample, p));
+            }
+        }
+    }
+    let corrected = holm(&tested.iter().map(|(.., p)| *p).collect::<Vec<_>>());
+    let count = tested.len();
+    let apart = tested.into_iter().zip(corrected).filter(|(_, p)| *p < 1.0 - CONFIDENCE);
+    let mut apart: Vec<Separated> = apart
+        .map(|((a, b, difference, _), p_holm)| {
+            let (lower, higher) = if difference.mean < 0.0 { (a, b) } else { (b, a) };
+            let difference = Sample { mean: -difference.mean.abs(), ..difference };
+            Separated { lower: lower.label.clone(), higher: higher.label.clone(), difference, p_holm }
+        })
+        .collect();
+    apart.sort_by(|a, b| a.p_holm.total_cmp(&b.p_holm));
+    (count, apart)
+}

@@ -1,0 +1,206 @@
+//! What `config.toml` and `run.json` say of a run: keys and their values, and what it came to.
+//!
+//! Read leniently: files of other versions have other keys, and what is not there is missing.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde_json::Value;
+
+/// Bytes of the largest file that is read whole.
+const LARGEST: u64 = 16 << 20;
+
+/// Keys of a run file that do not change what is trained: two runs that differ in nothing else are repetitions.
+const NO_DIFFERENCE: [&str; 10] = [
+    "run.name",
+    "run.seed",
+    "run.out",
+    "run.device",
+    "plugins.",
+    "shadow.",
+    "metrics.",
+    "alerts.",
+    "checkpoint.",
+    "sink",
+];
+
+/// The run file: dotted keys and values as they are written there, text without its quotes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Config {
+    keys: BTreeMap<String, String>,
+}
+
+impl Config {
+    /// Reads a run file; empty without one.
+    ///
+    /// # Errors
+    /// One sentence: what is wrong with the file.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let Some(bytes) = read(path)? else { return Ok(Self::default()) };
+        let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_string())?;
+        let table: toml::Table =
+            text.parse().map_err(|error: toml::de::Error| error.message().to_string())?;
+        let mut keys = BTreeMap::new();
+        table.iter().for_each(|(key, value)| flatten(key, value, &mut keys));
+        Ok(Self { keys })
+    }
+
+    /// A key's value.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.keys.get(key).map(String::as_str)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The keys that make a difference to what is trained.
+    pub fn differences(&self) -> impl Iterator<Item = (&str, &str)> {
+        let kept =
+            self.keys.iter().filter(|(key, _)| !NO_DIFFERENCE.iter().any(|none| key.starts_with(none)));
+        kept.map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Files that a csv sink writes under other names: the option's value.
+    pub(super) fn csv_path(&self, option: &str) -> Option<&str> {
+        let of_sink = |index: usize| {
+            let is_csv = self.get(&format!("sink.{index}.name"))? == "csv";
+            self.get(&format!("sink.{index}.{option}")).filter(|_| is_csv)
+        };
+        (0..16).find_map(of_sink)
+    }
+}
+
+fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) {
+    match value {
+        toml::Value::Table(table) => {
+            table.iter().for_each(|(name, value)| flatten(&format!("{key}.{name}"), value, keys));
+        }
+        toml::Value::Array(list) if list.iter().any(toml::Value::is_table) => {
+            list.iter()
+                .enumerate()
+                .for_each(|(index, value)| flatten(&format!("{key}.{index}"), value, keys));
+        }
+        toml::Value::String(text) => {
+            keys.insert(key.to_string(), text.clone());
+        }
+        other => {
+            keys.insert(key.to_string(), other.to_string());
+        }
+    }
+}
+
+/// A plugin library that a run used.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Plugin {
+    /// `format E4M3 0.1.0`.
+    pub provides: String,
+    /// Of its file.
+    pub sha256: String,
+    /// The compiler it was built with.
+    pub rustc: String,
+}
+
+/// What `run.json` says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Status {
+    /// `completed`, `running`, `interrupted`, `failed`.
+    pub status: Option<String>,
+    /// The run's name.
+    pub name: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Steps done.
+    pub steps: Option<u64>,
+    /// Held-out loss of the final weights.
+    pub final_val_loss: Option<f64>,
+    /// Lowest held-out loss and its step.
+    pub best: Option<(u64, f64)>,
+    /// Where it was found to diverge.
+    pub diverged_step: Option<u64>,
+    /// Training tokens a second.
+    pub tokens_per_s: Option<f64>,
+    /// Parameters of the model.
+    pub parameters: Option<u64>,
+    /// When the file was written, seconds since 1970.
+    pub updated_unix_s: Option<u64>,
+    /// What it ran on.
+    pub device: Option<String>,
+    /// Threads of it.
+    pub threads: Option<u64>,
+    /// Version of the host.
+    pub host_version: Option<String>,
+    /// Libraries it used.
+    pub plugins: Vec<Plugin>,
+    /// Times it was resumed.
+    pub resumes: usize,
+    /// Rows that sinks are missing.
+    pub missing_rows: u64,
+}
+
+impl Status {
+    /// Reads `run.json`; `Ok(None)` without one.
+    ///
+    /// # Errors
+    /// One sentence: what is wrong with the file.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, String> {
+        let Some(bytes) = read(path)? else { return Ok(None) };
+        if bytes.is_empty() {
+            return Err("it is empty: the run never started".into());
+        }
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        if value.get("status").and_then(Value::as_str).is_none() {
+            return Err("it is not a run's status".into());
+        }
+        Ok(Some(Self::from_json(&value)))
+    }
+
+    fn from_json(value: &Value) -> Self {
+        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_string);
+        let count = |key: &str| value.get(key).and_then(Value::as_u64);
+        let number = |key: &str| value.get(key).and_then(Value::as_f64);
+        let list =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+        let environment = value.get("environment").unwrap_or(&Value::Null);
+        let plugin = |library: &Value| Plugin {
+            provides: list(library, "provides")
+                .iter()
+                .filter_map(Value::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
+            sha256: text(library, "sha256").unwrap_or_default(),
+            rustc: text(library, "rustc").unwrap_or_default(),
+        };
+        let missing = |sink: &Value| sink.get("missing_rows").and_then(Value::as_u64).unwrap_or(0);
+        Self {
+            status: text(value, "status"),
+            name: text(value, "name"),
+            error: text(value, "error"),
+            steps: count("steps"),
+            final_val_loss: number("final_val_loss"),
+            best: count("best_val_step").zip(number("best_val_loss")),
+            diverged_step: count("diverged_step"),
+            tokens_per_s: number("tokens_per_s"),
+            parameters: count("parameters"),
+            updated_unix_s: count("updated_unix_s"),
+            device: text(environment, "device"),
+            threads: environment.get("threads").and_then(Value::as_u64),
+            host_version: text(environment, "host_version"),
+            plugins: list(environment, "plugins").iter().map(plugin).collect(),
+            resumes: list(value, "resumes").len(),
+            missing_rows: list(value, "sinks").iter().map(missing).fold(0, u64::saturating_add),
+        }
+    }
+}
+
+/// A file whole; `None` if there is none.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.to_string()),
+        Ok(metadata) if metadata.len() > LARGEST => Err("it is larger than 16 MB".into()),
+        Ok(_) => crate::files::read(path).map(Some).map_err(|error| error.to_string()),
+    }
+}

@@ -1,0 +1,144 @@
+//! What went wrong in a run, by class, each with its evidence; and what cannot be said because it was not measured.
+
+use super::run::{GRAD_NORM, GRAD_UNDERFLOW, LOSS, OVERFLOW, Run, STALL, State};
+
+/// An underflow of gradients that starves training: over half of the elements.
+const STARVED: f64 = 0.5;
+/// A stall of weights without master weights: nothing moves. Healthy runs with stochastic rounding move a few codes in a
+/// hundred a step; beside fp32 master weights, which add small steps up, a code that stays is no stall at all.
+const STALLED: f64 = 0.995;
+/// Overflow that is worth a look, as the alert's default.
+const OVERFLOWING: f64 = 0.01;
+/// A gradient's norm beside its largest, below which it has vanished.
+const VANISHED: f64 = 1e-4;
+/// The end of a run, over which stalls and gradients are judged.
+const END: f64 = 0.1;
+
+/// One thing that went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// `NaN`, `divergence`, `stall`, `overflow`, `vanishing gradient`, `early stop`.
+    pub class: &'static str,
+    /// How it is known.
+    pub evidence: String,
+}
+
+/// Everything that went wrong in a run.
+#[must_use]
+pub fn of(run: &Run) -> Vec<Failure> {
+    let found = [not_finite(run), diverged(run), stalled(run), overflowing(run), vanished(run), stopped(run)];
+    found.into_iter().flatten().collect()
+}
+
+/// What the classes need and the run has not recorded.
+#[must_use]
+pub fn unknown(run: &Run) -> Vec<&'static str> {
+    let quantized = run.curve(OVERFLOW).is_some();
+    let needs = [
+        (run.curve(LOSS).is_none(), "NaN (no train/loss)"),
+        (run.evaluations.is_empty(), "divergence (no evaluation)"),
+        (quantized && run.curve(STALL).is_none(), "stall (metrics.every)"),
+        (run.curve(GRAD_NORM).is_none(), "vanishing gradient (no train/grad_norm)"),
+    ];
+    needs.into_iter().filter(|(missing, _)| *missing).map(|(_, what)| what).collect()
+}
+
+fn failure(class: &'static str, evidence: String) -> Option<Failure> {
+    Some(Failure { class, evidence })
+}
+
+/// The first event of a kind, as it was told.
+fn told(run: &Run, kinds: &[&str]) -> Option<String> {
+    let event = run.events.iter().find(|event| kinds.contains(&event.kind.as_str()))?;
+    Some(format!("step {}: {}", event.step, event.text))
+}
+
+fn not_finite(run: &Run) -> Option<Failure> {
+    if let Some(told) = told(run, &["nan_loss", "nan_grad"]) {
+        return failure("NaN", told);
+    }
+    let first =
+        [LOSS, GRAD_NORM].into_iter().find_map(|name| Some((name, run.curve(name)?.first_not_finite()?)));
+    first.and_then(|(name, step)| failure("NaN", format!("step {step}: `{name}` is not finite")))
+}
+
+fn diverged(run: &Run) -> Option<Failure> {
+    if let Some(told) = told(run, &["divergence"]) {
+        return failure("divergence", told);
+    }
+    let step = run.status.diverged_step?;
+    failure("divergence", format!("step {step}: `run.json` says it diverged"))
+}
+
+/// Over the end of the run, with the layer where it is worst.
+fn at_the_end(run: &Run, metric: &str, layer_metric: &str, above: f64) -> Option<String> {
+    let share = run.curve(metric)?.tail_mean(END).filter(|share| *share > above)?;
+    let layers = run.layers.get(layer_metric).into_iter().flatten();
+    let worst = layers
+        .filter_map(|(layer, curve)| Some((layer, curve.tail_mean(END)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let worst =
+        worst.map_or(String::new(), |(layer, share)| format!(", {:.1} % in `{layer}`", share * 100.0));
+    Some(format!("{:.1} % over the last tenth of the run{worst}", share * 100.0))
+}
+
+fn stalled(run: &Run) -> Option<Failure> {
+    if run.config.get("quant.master_weights") != Some("none") {
+        return None;
+    }
+    let measured = at_the_end(run, STALL, STALL, STALLED)?;
+    failure("stall", format!("codes that stay although they have a gradient: {measured}"))
+}
+
+fn overflowing(run: &Run) -> Option<Failure> {
+    let roles = ["weight", "activation", "grad"].map(|role| format!("quant/{role}/overflow_rate"));
+    let role = |role: &String| {
+        Some((
+            run.layers
+                .get(role)?
+                .values()
+                .filter_map(|curve| curve.largest())
+                .map(|most| most.1)
+                .reduce(f64::max)?,
+            role.clone(),
+        ))
+    };
+    let worst = roles.iter().filter_map(role).max_by(|a, b| a.0.total_cmp(&b.0));
+    let metric = worst.map_or(OVERFLOW.to_string(), |(_, metric)| metric);
+    let measured = at_the_end(run, OVERFLOW, &metric, OVERFLOWING);
+    let evidence = measured.map(|measured| format!("elements beyond the largest value: {measured}"));
+    let evidence = evidence.or_else(|| told(run, &["overflow", "code_saturation"]));
+    evidence.and_then(|evidence| failure("overflow", evidence))
+}
+
+fn vanished(run: &Run) -> Option<Failure> {
+    if let Some(measured) = at_the_end(run, GRAD_UNDERFLOW, GRAD_UNDERFLOW, STARVED) {
+        return failure("vanishing gradient", format!("gradient elements that round to zero: {measured}"));
+    }
+    // A norm that is no number says nothing of its size.
+    let norm = run.curve(GRAD_NORM).filter(|norm| norm.first_not_finite().is_none())?;
+    let (end, (step, largest)) = (norm.tail_mean(END)?, norm.largest()?);
+    let vanished = end <= VANISHED * largest;
+    let evidence =
+        format!("its norm is {end:.2e} over the last tenth of the run, and was {largest:.2e} at step {step}");
+    vanished.then(|| Failure { class: "vanishing gradient", evidence })
+}
+
+fn stopped(run: &Run) -> Option<Failure> {
+    let done = run.steps.unwrap_or(0);
+    let due = run.config.get("train.max_steps").and_then(|steps| steps.parse::<u64>().ok());
+    let of = due.map_or(String::new(), |due| format!(" of {due}"));
+    let evidence = match run.state {
+        State::Failed => {
+            let error = run.status.error.clone().unwrap_or_else(|| "no reason is recorded".into());
+            format!("after {done}{of} steps: {error}")
+        }
+        State::Interrupted => format!("the user stopped it after {done}{of} steps"),
+        State::Silent => {
+            format!("it says that it runs, and has written nothing for a while; {done}{of} steps so far")
+        }
+        State::Completed if due.is_some_and(|due| done < due) => format!("it ended after {done}{of} steps"),
+        _ => return None,
+    };
+    failure("early stop", evidence)
+}

@@ -1,0 +1,139 @@
+//! Distributions, from `histograms.csv`: codes by role, update spectra, and spacings by layer.
+//!
+//! Codes of all layers of a role are added, and the spectra of all layers. A spectrum's fine bins become whole
+//! octaves. Lines are long, so only what is shown is parsed.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{
+    rows::{Rows, number},
+    series::Timeline,
+};
+
+/// Columns of a picture over time.
+const COLUMNS: usize = 32;
+/// Bins of the longest distribution that is kept.
+const MOST_BINS: usize = 4096;
+/// Layers whose spacings are kept.
+const MOST_LAYERS: usize = 8192;
+
+/// A run's distributions.
+#[derive(Debug, Clone, Default)]
+pub struct Histograms {
+    /// Share of elements by code, over steps, by role.
+    pub codes: BTreeMap<String, Timeline>,
+    /// Share of elements by octave of how far an update moved them, over steps.
+    pub ulps: Option<Timeline>,
+    /// Centres of those octaves, log2 ULP; the first also holds everything below, zero included.
+    pub octaves: Vec<f64>,
+    /// The last of how many weights lie at which spacing, by layer: step, centres of the bins in log2, counts.
+    pub spacings: BTreeMap<String, (u64, Vec<f64>, Vec<f64>)>,
+}
+
+/// Counts of one step, being added up.
+#[derive(Default)]
+struct Sum {
+    step: u64,
+    counts: Vec<f64>,
+}
+
+impl Sum {
+    /// Adds a layer's; what was added up before, once its step is over.
+    fn add(&mut self, step: u64, counts: Vec<f64>) -> Option<(u64, Vec<f64>)> {
+        let done = (self.step != step).then(|| self.take()).flatten();
+        self.step = step;
+        if self.counts.len() == counts.len() {
+            self.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        } else if self.counts.is_empty() {
+            self.counts = counts;
+        }
+        done
+    }
+
+    fn take(&mut self) -> Option<(u64, Vec<f64>)> {
+        let counts = std::mem::take(&mut self.counts);
+        let total: f64 = counts.iter().sum();
+        (total > 0.0).then(|| (self.step, counts.into_iter().map(|count| count / total).collect()))
+    }
+}
+
+/// Reads the file; empty without one. The second number counts rows left out.
+///
+/// # Errors
+/// One sentence: the file cannot be read.
+pub(super) fn read(path: &Path) -> Result<(Histograms, u64), String> {
+    let mut found = Histograms::default();
+    let Some(mut rows) = Rows::open(path)? else { return Ok((found, 0)) };
+    let columns = ["name", "edges", "counts"].map(|name| rows.column(name));
+    let [Some(name), Some(edges), Some(counts)] = columns else {
+        return Err("it has no columns `name`, `edges` and `counts`".into());
+    };
+    let mut codes: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut ulps = Sum::default();
+    while let Some((step, cells)) = rows.next()? {
+        let Ok(name) = std::str::from_utf8(&cells[name]) else { continue };
+        if let Some((role, _)) = name.strip_prefix("quant/").and_then(|rest| rest.split_once("/code_hist/")) {
+            let sum = codes.entry(role.to_string()).or_default();
+            if let Some((step, shares)) = numbers(&cells[counts]).and_then(|counts| sum.add(step, counts)) {
+                timeline(&mut found.codes, role).add(step, shares);
+            }
+        } else if name.starts_with("update/ulp_hist/") {
+            if found.octaves.is_empty() {
+                found.octaves = numbers(&cells[edges]).map(|edges| octaves(&edges)).unwrap_or_default();
+            }
+            let spectrum = numbers(&cells[counts]).map(|counts| by_octave(&counts, found.octaves.len()));
+            if let Some((step, shares)) = spectrum.and_then(|spectrum| ulps.add(step, spectrum)) {
+                found.ulps.get_or_insert_with(|| Timeline::new(COLUMNS)).add(step, shares);
+            }
+        } else if let Some(layer) = name.strip_prefix("weights/spacing_hist/") {
+            let both = numbers(&cells[edges]).zip(numbers(&cells[counts]));
+            if let Some((edges, counts)) = both.filter(|(edges, counts)| edges.len() == counts.len() + 1) {
+                let known = found.spacings.contains_key(layer) || found.spacings.len() < MOST_LAYERS;
+                if known {
+                    let centres = edges.windows(2).map(|edge| (edge[0] + edge[1]) / 2.0).collect();
+                    found.spacings.insert(layer.to_string(), (step, centres, counts));
+                }
+            }
+        }
+    }
+    for (role, mut sum) in codes {
+        if let Some((step, shares)) = sum.take() {
+            timeline(&mut found.codes, &role).add(step, shares);
+        }
+    }
+    if let Some((step, shares)) = ulps.take() {
+        found.ulps.get_or_insert_with(|| Timeline::new(COLUMNS)).add(step, shares);
+    }
+    Ok((found, rows.damaged))
+}
+
+fn timeline<'a>(codes: &'a mut BTreeMap<String, Timeline>, role: &str) -> &'a mut Timeline {
+    codes.entry(role.to_string()).or_insert_with(|| Timeline::new(COLUMNS))
+}
+
+/// Numbers between spaces; `None` if one is none, or there are too many.
+fn numbers(cell: &[u8]) -> Option<Vec<f64>> {
+    let numbers: Option<Vec<f64>> =
+        cell.split(|byte| *byte == b' ').take(MOST_BINS + 1).map(number).collect();
+    numbers.filter(|numbers| numbers.len() <= MOST_BINS && numbers.iter().all(|number| number.is_finite()))
+}
+
+/// Bins an octave, in the host's spectra: one below all octaves, then so many each.
+const BINS_AN_OCTAVE: usize = 8;
+
+/// Centres in log2 of the octaves of a spectrum with these edges, and before them one for everything below.
+fn octaves(edges: &[f64]) -> Vec<f64> {
+    let starts: Vec<f64> = edges.iter().skip(1).step_by(BINS_AN_OCTAVE).map(|edge| edge.log2()).collect();
+    let octaves = starts.windows(2).map(|start| (start[0] + start[1]) / 2.0);
+    let below = starts.first().map(|first| first - 0.5);
+    below.into_iter().chain(octaves).filter(|centre| centre.is_finite()).collect()
+}
+
+/// The counts of a spectrum by octave, everything below first.
+fn by_octave(counts: &[f64], octaves: usize) -> Vec<f64> {
+    let below = counts.iter().take(1).copied();
+    let sums = counts[1.min(counts.len())..].chunks(BINS_AN_OCTAVE).map(|bins| bins.iter().sum());
+    let mut sums: Vec<f64> = below.chain(sums).collect();
+    sums.resize(octaves, 0.0);
+    sums
+}

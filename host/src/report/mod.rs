@@ -1,0 +1,25 @@
+//! From run folders to an answer: `compare` and `report`.
+//!
+//! [`find`] reads run folders, sound or not; [`group`] puts runs together that differ in their seed only; [`compare`] says
+//! what the seeds support; [`tables`] and [`table`] write that in any of five ways; [`page`] makes the report, a page in
+//! one file. Nothing here trains, writes into a run folder, or needs the plugins.
+
+pub mod compare;
+pub mod events;
+pub mod facts;
+pub mod failures;
+mod figures;
+pub mod find;
+pub mod group;
+pub mod histograms;
+pub mod layers;
+pub mod page;
+mod ranking;
+mod rows;
+pub mod run;
+pub mod series;
+pub mod stats;
+pub mod table;
+pub mod tables;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! The report: one page in one file, which needs no network and says nothing to anyone.
+//!
+//! The template escapes everything it is given; figures travel as JSON whose `<` are written as escapes, so that no name
+//! can end a script. Charts are drawn by plotly.js, which is part of the page.
+
+use std::collections::BTreeMap;
+
+use minijinja::{
+    AutoEscape, Environment,
+    value::{Serde, Value},
+};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{
+    compare::Comparison,
+    failures,
+    figures::{self, Chart, Context},
+    find::Found,
+    group::Group,
+    run::State,
+    table::{Cell, Table},
+    tables,
+};
+use crate::diagnostic::Diagnostic;
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+
+/// Colours of formats in light and dark: Okabe and Ito's, darker or lighter where a page needs the contrast.
+const COLOURS: [(&str, [&str; 2]); 10] = [
+    ("fp32", ["#4b5563", "#c9ced6"]),
+    ("bf16", ["#8a6f5c", "#c9a98f"]),
+    ("E4M3", ["#0072b2", "#4fb0ea"]),
+    ("E5M2", ["#c94f00", "#ff9651"]),
+    ("E3M4", ["#008060", "#3fcf9f"]),
+    ("E7M0", ["#b04a86", "#ee9ccb"]),
+    ("E1M6", ["#8f6c00", "#e8c33d"]),
+    ("E6M1", ["#6448b0", "#b09af2"]),
+    ("E2M5", ["#1f86ad", "#86d8f5"]),
+    ("E0M7", ["#6a6a14", "#c8c860"]),
+];
+/// For everything else, in turn.
+const MORE: [[&str; 2]; 4] =
+    [["#a33b20", "#f08c72"], ["#2f6f3a", "#8fd49a"], ["#5a5a5a", "#b5b5b5"], ["#7a3f7a", "#d79ad7"]];
+/// Shades of one colour: how far towards black in light, and white in dark, the next label of the same format is.
+const SHADE: f64 = 0.4;
+
+/// The sections, in order: id, title, what it is for.
+const SECTIONS: [(&str, &str, &str); 9] = [
+    ("loss", "Loss", "The curves behind the table. Colour is the format, the kind of line the optimizer."),
+    ("profile", "Formats at a glance", "What a configuration pays for its loss."),
+    ("fidelity", "Gradient fidelity", "How close the quantized gradients are to those in fp32."),
+    ("updates", "Updates on the grid", "Whether steps are large enough to move 8-bit codes."),
+    ("codes", "Codes", "How the 256 codes of a format are used."),
+    (
+        "stiffness",
+        "Stiffness and scale",
+        "Where weights lie on their grid, and whether the scale puts them there well.",
+    ),
+    ("ranks", "Rank health", "How many directions the weight matrices use."),
+    ("alerts", "Alerts", "What the runs themselves asked a person to look at."),
+    ("failures", "Failures", "What went wrong, by class, with the evidence for it."),
+];
+
+/// What the template sees of a section.
+#[derive(Serialize)]
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    intro: &'static str,
+    charts: Vec<Card>,
+    tables: Vec<TableView>,
+    notes: Vec<String>,
+}
+
+/// What it sees of a chart.
+#[derive(Serialize)]
+struct Card {
+    id: &'static str,
+    title: &'static str,
+    caption: &'static str,
+    /// HTML: keys are marked as code.
+    needs: String,
+    height: usize,
+    wide: bool,
+    drawn: bool,
+    /// Number and label of the runs with a figure of their own.
+    runs: Vec<(String, String)>,
+}
+
+/// And of a table.
+#[derive(Serialize)]
+struct TableView {
+    id: &'static str,
+    title: String,
+    columns: Vec<(String, bool)>,
+    rows: Vec<Vec<CellView>>,
+}
+
+#[derive(Serialize)]
+struct CellView {
+    text: String,
+    numeric: bool,
+    /// A class, for verdicts.
+    tone: &'static str,
+}
+
+/// The page.
+///
+/// # Errors
+/// The template does not render: a fault of this program.
+pub fn render(
+    title: &str,
+    found: &Found,
+    groups: &[Group],
+    comparison: &Comparison,
+) -> Result<String, Diagnostic> {
+    let context = Context::new(&found.runs, groups, comparison);
+    let charts = figures::all(&context);
+    let tables = every_table(found, groups, comparison);
+    let data = data(&context, &charts, &tables);
+    let mut sections: Vec<Section> =
+        SECTIONS.iter().map(|(id, title, intro)| section(id, title, intro)).collect();
+    for (id, chart) in &charts {
+        let section = sections.iter_mut().find(|section| section.id == *id);
+        section.into_iter().for_each(|section| section.charts.push(card(&context, chart)));
+    }
+    if let Some(section) = sections.iter_mut().find(|section| section.id == "failures") {
+        section.tables.extend(view_of(&tables, "failures"));
+        section.notes = failure_notes(found);
+    }
+    let view =
+        |ids: &[&str]| -> Vec<TableView> { ids.iter().filter_map(|id| view_of(&tables, id)).collect() };
+    let optimizers = figures::optimizers(groups).into_iter().enumerate();
+    let optimizers: Vec<_> = optimizers.map(|(index, name)| (name, figures::dash(index))).collect();
+    let values = json!({
+        "title": title,
+        "style": STYLE,
+        "script": SCRIPT,
+        "plotly": plotly_script(),
+        "data": script_json(&data),
+        "made": made(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "facts": facts(found, groups),
+        "comparison": view(&["comparison"]),
+        "ranking": comparison.ranking,
+        "baseline": comparison.baseline,
+        "notes": comparison.notes,
+        "formats": formats(groups),
+        "optimizers": optimizers,
+        "sections": sections,
+        "provenance": view(&["configurations", "runs", "plugins"]),
+        "left_out": view(&["left_out"]),
+    });
+    let environment = environment()?;
+    let html = environment
+        .get_template("page.html")
+        .and_then(|template| template.render(Value::from(Serde(&values))));
+    html.map_err(|error| Diagnostic::run(format!("the report's template does not render ({error:#})")))
+}
+
+/// Every table of the report, those without rows too.
+#[must_use]
+pub fn every_table(found: &Found, groups: &[Group], comparison: &Comparison) -> Vec<Table> {
+    vec![
+        tables::comparison(comparison),
+        tables::failures(&found.runs),
+        tables::configurations(&found.runs, groups),
+        tables::runs(&found.runs),
+        tables::plugins(&found.runs),
+        tables::left_out(&found.runs, &found.left_out),
+    ]
+}
+
+fn environment() -> Result<Environment<'static>, Diagnostic> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    let added = environment.add_template("page.html", PAGE);
+    added.map_err(|error| Diagnostic::run(format!("the report's template is broken ({error:#})")))?;
+    Ok(environment)
+}
+
+/// plotly.js alone: what the crate embeds ends with a typesetter of formulas that is not needed.
+fn plotly_script() -> String {
+    let sources = plotly::Plot::offline_js_sources();
+    let script = sources.split_once('>').and_then(|(_, rest)| rest.split_once("</script>"));
+    script.map(|(script, _)| script.to_string()).unwrap_or_default()
+}
+
+/// JSON that can stand in a script element: it holds no `<`, so nothing in it can end the element or open a comment.
+fn script_json(value: &serde_json::Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}
+
+fn data(context: &Context<'_>, charts: &[(&str, Chart)], tables: &[Table]) -> serde_json::Value {
+    let charts: BTreeMap<&str, &Chart> = charts.iter().map(|(_, chart)| (chart.id, chart)).collect();
+    let csv: BTreeMap<&str, String> = tables.iter().map(|table| (table.id, table.to_csv())).collect();
+    json!({ "charts": charts, "csv": csv, "colours": colours(context.groups), "first": first(&charts) })
+}
+
+/// The run to begin with: the one with most pictures.
+fn first(charts: &BTreeMap<&str, &Chart>) -> Option<String> {
+    let mut pictures: BTreeMap<&str, usize> = BTreeMap::new();
+    let runs = charts.values().flat_map(|chart| chart.figures.keys()).filter(|run| *run != "all");
+    runs.for_each(|run| *pictures.entry(run).or_default() += 1);
+    let number = |run: &str| run.parse::<usize>().unwrap_or(0);
+    let most = pictures.into_iter().max_by_key(|(run, count)| (*count, std::cmp::Reverse(number(run))));
+    most.map(|(run, _)| run.to_string())
+}
+
+/// Formats in the order of groups.
+fn formats(groups: &[Group]) -> Vec<&str> {
+    let mut formats: Vec<&str> = Vec::new();
+    for group in groups {
+        if !formats.contains(&group.format.as_str()) {
+            formats.push(&group.format);
+        }
+    }
+    formats
+}
+
+/// A colour for each label of formats: that of the first format it names, in a shade of its own; else the next free one.
+fn colours(groups: &[Group]) -> BTreeMap<&str, [String; 2]> {
+    let mut shades = [0; COLOURS.len()];
+    let mut others = 0;
+    let mut colours = BTreeMap::new();
+    let mut formats = formats(groups);
+    // The shorter label is the plainer one: `E4M3` before `E4M3 w`.
+    formats.sort_by_key(|format| format.len());
+    for format in formats {
+        let known = COLOURS.iter().position(|(name, _)| format.starts_with(name));
+        let ([light, dark], shade) = match known {
+            Some(index) => {
+                shades[index] += 1;
+                (COLOURS[index].1, shades[index] - 1)
+            }
+            None => {
+                others += 1;
+                (MORE[(others - 1) % MORE.len()], (others - 1) / MORE.len())
+            }
+        };
+        let left = (1.0 - SHADE).powi(shade as i32);
+        colours.insert(format, [mixed(light, 0.0, left), mixed(dark, 255.0, left)]);
+    }
+    colours
+}
+
+/// A colour, `#rrggbb`, of which so much is left beside black (0) or white (255).
+fn mixed(colour: &str, other: f64, left: f64) -> String {
+    let part = |at: usize| u8::from_str_radix(colour.get(at..at + 2).unwrap_or("80"), 16).unwrap_or(128);
+    let mix = |at: usize| (f64::from(part(at)) * left + other * (1.0 - left)).round() as u8;
+    format!("#{:02x}{:02x}{:02x}", mix(1), mix(3), mix(5))
+}
+
+fn section(id: &'static str, title: &'static str, intro: &'static str) -> Section {
+    Section { id, title, intro, charts: Vec::new(), tables: Vec::new(), notes: Vec::new() }
+}
+
+fn card(context: &Context<'_>, chart: &Chart) -> Card {
+    let runs = context.detailed.iter().map(|run| (run.to_string(), context.labels[*run].clone()));
+    let by_run = !chart.figures.is_empty() && !chart.figures.contains_key("all");
+    let Chart { id, title, caption, height, wide, .. } = *chart;
+    let needs = with_code(chart.needs);
+    let runs = if by_run { runs.collect() } else { Vec::new() };
+    Card { id, title, caption, needs, height, wide, drawn: !chart.figures.is_empty(), runs }
+}
+
+/// What stands between backticks, as code. For texts of this program: nothing is escaped.
+fn with_code(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    parts
+        .map(|(index, part)| if index % 2 == 1 { format!("<code>{part}</code>") } else { part.to_string() })
+        .collect()
+}
+
+fn view_of(tables: &[Table], id: &str) -> Option<TableView> {
+    let table = tables.iter().find(|table| table.id == id && !table.rows.is_empty())?;
+    let columns = table.columns.iter().enumerate();
+    let cell = |(column, cell): (usize, &Cell)| CellView {
+        text: cell.show("–"),
+        numeric: table.is_numeric(column),
+        tone: tone(cell),
+    };
+    Some(TableView {
+        id: table.id,
+        title: table.title.clone(),
+        columns: columns.map(|(index, name)| (name.clone(), table.is_numeric(index))).collect(),
+        rows: table.rows.iter().map(|row| row.iter().enumerate().map(cell).collect()).collect(),
+    })
+}
+
+fn tone(cell: &Cell) -> &'static str {
+    let Cell::Text(text) = cell else { return "" };
+    match text.split(" (").next().unwrap_or_default() {
+        "within 10 %" => "good",
+        "outside: worse" | "failed" | "NaN" | "divergence" | "stall" | "vanishing gradient" => "bad",
+        "outside: better" => "better",
+        "overflow" | "underflow" | "early stop" | "open" => "warn",
+        "baseline" => "base",
+        _ => "",
+    }
+}
+
+/// What the page is about, in numbers.
+fn facts(found: &Found, groups: &[Group]) -> Vec<(String, String)> {
+    let runs = &found.runs;
+    let count = |state: State| runs.iter().filter(|run| run.state == state).count();
+    let states = [
+        (State::Completed, "completed"),
+        (State::Running, "running"),
+        (State::Silent, "silent"),
+        (State::Interrupted, "interrupted"),
+        (State::Failed, "failed"),
+        (State::Unknown, "CSV alone"),
+    ];
+    let states = states.iter().filter(|(state, _)| count(*state) > 0);
+    let states: Vec<String> = states.map(|(state, name)| format!("{} {name}", count(*state))).collect();
+    let seeds = groups.iter().map(|group| group.runs.len());
+    let seeds = match (seeds.clone().min(), seeds.max()) {
+        (Some(least), Some(most)) if least == most => {
+            format!("{most} seed{} each", if most == 1 { "" } else { "s" })
+        }
+        (Some(least), Some(most)) => format!("{least} to {most} seeds"),
+        _ => String::new(),
+    };
+    let formats = formats(groups).len();
+    let optimizers = figures::optimizers(groups).join(", ");
+    let left_out = found.left_out.len();
+    let facts = [
+        (runs.len().to_string(), format!("runs: {}", states.join(", "))),
+        (groups.len().to_string(), format!("configurations, {seeds}")),
+        (formats.to_string(), format!("format{}", if formats == 1 { "" } else { "s" })),
+        (figures::optimizers(groups).len().to_string(), format!("optimizers: {optimizers}")),
+        (left_out.to_string(), "left out, see the end".to_string()),
+    ];
+    facts.into_iter().filter(|(count, _)| count != "0").collect()
+}
+
+fn failure_notes(found: &Found) -> Vec<String> {
+    let sound = found.runs.iter().filter(|run| failures::of(run).is_empty()).count();
+    let mut notes = vec![format!("{sound} of {} runs show none of these.", found.runs.len())];
+    let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
+    let classes = found.runs.iter().flat_map(failures::unknown);
+    classes.for_each(|class| *unknown.entry(class).or_default() += 1);
+    notes.extend(unknown.iter().map(|(class, runs)| format!("Not known of {runs} runs: {class}.")));
+    notes
+}
+
+/// When the page was made, in UTC.
+fn made() -> String {
+    let Some(seconds) = crate::events::unix_s() else { return String::new() };
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days to a date: Howard Hinnant's `civil_from_days`, for dates after 1970.
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", rest / 3600, rest % 3600 / 60)
+}

@@ -1,0 +1,338 @@
+//! One run as its folder tells it: finished, still going, or with nothing but its CSV.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::{
+    events::{self, Seen},
+    facts::{Config, Status},
+    histograms::{self, Histograms},
+    layers::{self, Layers},
+    rows::{Rows, number},
+    series::Series,
+};
+use crate::{events::EVENTS, run_folder::STATUS};
+
+/// Buckets of a curve of the whole run.
+const CAPACITY: usize = 512;
+/// Evaluations that are kept exactly; of more, the latest.
+const EVALUATIONS: usize = 1 << 16;
+/// Seconds without a sign of life after which a run that calls itself running is doubted.
+const SILENT_S: u64 = 900;
+
+/// The held-out loss.
+pub const VAL_LOSS: &str = "val/loss";
+/// The training loss.
+pub const LOSS: &str = "train/loss";
+/// Cosine of the gradient with the unquantized one, all parameters together.
+pub const COSINE: &str = "grad_cos_sim";
+/// Share of elements with a gradient whose code stays.
+pub const STALL: &str = "update/bit_stall_rate";
+/// Share of elements beyond a format's largest value.
+pub const OVERFLOW: &str = "quant/overflow_rate";
+/// Training tokens a second.
+pub const TOKENS_PER_S: &str = "train/tokens_per_s";
+/// Global gradient norm.
+pub const GRAD_NORM: &str = "train/grad_norm";
+/// Share of non-zero elements of gradients that become zero.
+pub const GRAD_UNDERFLOW: &str = "quant/grad/underflow_rate";
+/// Share of non-zero elements that become zero.
+pub const UNDERFLOW: &str = "quant/underflow_rate";
+/// Signal to rounding noise over everything.
+pub const SQNR: &str = "quant/sqnr_db";
+/// Median distance of an update, ULP.
+pub const ULP_P50: &str = "update/ulp_abs_p50";
+/// 99th percentile of it.
+pub const ULP_P99: &str = "update/ulp_abs_p99";
+/// Bits of information in the weights' codes.
+pub const ENTROPY: &str = "quant/weight/code_entropy";
+
+/// The metrics of which curves are kept.
+const KEPT: [&str; 13] = [
+    LOSS,
+    VAL_LOSS,
+    COSINE,
+    STALL,
+    OVERFLOW,
+    TOKENS_PER_S,
+    GRAD_NORM,
+    GRAD_UNDERFLOW,
+    UNDERFLOW,
+    SQNR,
+    ULP_P50,
+    ULP_P99,
+    ENTROPY,
+];
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Done.
+    Completed,
+    /// Still going, as far as can be seen.
+    Running,
+    /// Calls itself running and has been silent.
+    Silent,
+    /// The user stopped it.
+    Interrupted,
+    /// It ended with an error.
+    Failed,
+    /// Nothing says: CSV alone.
+    Unknown,
+}
+
+impl State {
+    /// In a table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Running => "running",
+            Self::Silent => "running, but silent",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown (no run.json)",
+        }
+    }
+}
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Its own name, else its folder's.
+    pub name: String,
+    /// Its folder, or its file.
+    pub path: PathBuf,
+    /// How it stands.
+    pub state: State,
+    /// The run file; empty if there is none.
+    pub config: Config,
+    /// What `run.json` says; empty if there is none.
+    pub status: Status,
+    /// Steps done, from `run.json` or the last row.
+    pub steps: Option<u64>,
+    /// Curves by metric.
+    pub curves: BTreeMap<String, Series>,
+    /// Held-out losses by step, the final one included.
+    pub evaluations: Vec<(u64, f64)>,
+    /// Curves by statistic and layer.
+    pub layers: Layers,
+    /// Distributions.
+    pub histograms: Histograms,
+    /// What happened.
+    pub events: Vec<Seen>,
+    /// What is odd about its files, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// What is odd about a run's files.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Notes {
+    /// What was read of a file; nothing where it could not be.
+    fn take<T: Default>(&mut self, file: &str, read: Result<(T, u64), String>) -> T {
+        match read {
+            Ok((found, 0)) => found,
+            Ok((found, damaged)) => {
+                self.0.push(format!("{damaged} damaged lines of `{file}` are left out"));
+                found
+            }
+            Err(error) => {
+                self.0.push(format!("`{file}` is left out: {error}"));
+                T::default()
+            }
+        }
+    }
+}
+
+impl Run {
+    /// Reads a run folder, or a `metrics.csv` alone.
+    ///
+    /// # Errors
+    /// One sentence: why it cannot be shown.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let mut notes = Notes::default();
+        let alone = path.is_file();
+        let config = if alone { Config::default() } else { notes.take("config.toml", config(path)) };
+        let status = if alone { Ok(None) } else { Status::read(&path.join(STATUS)) };
+        let csv = |option: &str, default: &str| path.join(config.csv_path(option).unwrap_or(default));
+        let metrics = if alone { path.to_path_buf() } else { csv("path", "metrics.csv") };
+        let curves = Curves::read(&metrics, true);
+        refuse_if_nothing_is_there(&status, &curves)?;
+        let status = notes.take(STATUS, status.map(|status| (status, 0)));
+        let mut curves = notes.take("metrics.csv", curves);
+        let (mut layers, mut histograms, mut events) = Default::default();
+        if !alone {
+            let timings = Curves::read(&csv("timings_path", "timings.csv"), false);
+            curves.by_name.extend(notes.take("timings.csv", timings).by_name);
+            layers = notes.take("layers.csv", layers::read(&csv("layers_path", "layers.csv")));
+            let path_of_histograms = csv("histograms_path", "histograms.csv");
+            histograms = notes.take("histograms.csv", histograms::read(&path_of_histograms));
+            events = notes.take(EVENTS, events::read(&path.join(EVENTS)));
+        }
+        let state = state(status.as_ref(), &metrics);
+        let status = status.unwrap_or_default();
+        let steps = status.steps.max(curves.last_step.map(|last| last + 1));
+        let mut evaluations = curves.evaluations;
+        if let Some((steps, loss)) = status.steps.zip(status.final_val_loss)
+            && evaluations.last().is_none_or(|(last, _)| *last < steps)
+        {
+            evaluations.push((steps, loss));
+        }
+        let curves = curves.by_name;
+        let name = name(path, &status);
+        let notes = notes.0;
+        let path = path.to_path_buf();
+        Ok(Self {
+            name,
+            path,
+            state,
+            config,
+            status,
+            steps,
+            curves,
+            evaluations,
+            layers,
+            histograms,
+            events,
+            notes,
+        })
+    }
+
+    /// A curve.
+    #[must_use]
+    pub fn curve(&self, name: &str) -> Option<&Series> {
+        self.curves.get(name)
+    }
+
+    /// The mean of a metric over the run.
+    #[must_use]
+    pub fn mean(&self, name: &str) -> Option<f64> {
+        self.curve(name)?.mean()
+    }
+
+    /// Whether its training came to nothing that can be compared.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.state == State::Failed || self.evaluations.is_empty()
+    }
+
+    /// The last held-out loss and its step; none of a failed run, whose last good one would flatter it.
+    #[must_use]
+    pub fn final_loss(&self) -> Option<(u64, f64)> {
+        self.evaluations.last().copied().filter(|_| !self.is_lost())
+    }
+
+    /// The lowest held-out loss and its step.
+    #[must_use]
+    pub fn best_loss(&self) -> Option<(u64, f64)> {
+        self.evaluations.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Training tokens a second, over the run.
+    #[must_use]
+    pub fn tokens_per_s(&self) -> Option<f64> {
+        self.status.tokens_per_s.or_else(|| self.mean(TOKENS_PER_S))
+    }
+
+    /// The run's seed.
+    #[must_use]
+    pub fn seed(&self) -> Option<&str> {
+        self.config.get("run.seed")
+    }
+}
+
+fn config(folder: &Path) -> Result<(Config, u64), String> {
+    Config::read(&folder.join("config.toml")).map(|config| (config, 0))
+}
+
+fn name(path: &Path, status: &Status) -> String {
+    let own = status.name.clone().filter(|name| !name.is_empty());
+    let of_path =
+        || path.file_name().map_or(path.display().to_string(), |name| name.to_string_lossy().into());
+    own.unwrap_or_else(of_path)
+}
+
+/// What has neither a status nor rows is no run.
+fn refuse_if_nothing_is_there(
+    status: &Result<Option<Status>, String>,
+    curves: &Result<(Curves, u64), String>,
+) -> Result<(), String> {
+    let of_metrics = match curves {
+        _ if matches!(status, Ok(Some(_))) => return Ok(()),
+        Ok((curves, _)) if curves.rows > 0 => return Ok(()),
+        Ok(_) => "there is no row of metrics".to_string(),
+        Err(error) => format!("its metrics cannot be read: {error}"),
+    };
+    Err(match status {
+        Err(error) => format!("`{STATUS}`: {error}; {of_metrics}"),
+        Ok(_) => of_metrics,
+    })
+}
+
+/// What a file of metrics holds.
+#[derive(Default)]
+struct Curves {
+    by_name: BTreeMap<String, Series>,
+    evaluations: Vec<(u64, f64)>,
+    rows: u64,
+    last_step: Option<u64>,
+}
+
+impl Curves {
+    /// Reads the metrics that are kept, and the evaluations among them if wanted.
+    fn read(path: &Path, evaluations: bool) -> Result<(Self, u64), String> {
+        let mut found = Self::default();
+        let Some(mut rows) = Rows::open(path)? else { return Ok((found, 0)) };
+        let column = |name: &&'static str| Some((*name, rows.column(name)?, Series::new(CAPACITY)));
+        let mut wanted: Vec<_> = KEPT.iter().filter_map(column).collect();
+        let val_loss = rows.column(VAL_LOSS).filter(|_| evaluations);
+        while let Some((step, cells)) = rows.next()? {
+            (found.rows, found.last_step) = (found.rows + 1, Some(step));
+            for (_, column, curve) in &mut wanted {
+                if let Some(value) = number(&cells[*column]) {
+                    curve.add(step, value);
+                }
+            }
+            let loss = val_loss.and_then(|column| number::<f64>(&cells[column]));
+            if let Some(loss) = loss.filter(|loss| loss.is_finite()) {
+                if found.evaluations.len() == 2 * EVALUATIONS {
+                    found.evaluations.drain(..EVALUATIONS);
+                }
+                found.evaluations.push((step, loss));
+            }
+        }
+        let kept = wanted.into_iter().filter(|(_, _, curve)| {
+            curve.last().or(curve.first_not_finite().map(|step| (step, 0.0))).is_some()
+        });
+        found.by_name = kept.map(|(name, _, curve)| (name.to_string(), curve)).collect();
+        Ok((found, rows.damaged))
+    }
+}
+
+/// How a run stands: as it says, unless it says that it runs and nobody has heard of it for a while.
+fn state(status: Option<&Status>, metrics: &Path) -> State {
+    let Some(status) = status else { return State::Unknown };
+    match status.status.as_deref() {
+        Some("completed") => State::Completed,
+        Some("interrupted") => State::Interrupted,
+        Some("failed") => State::Failed,
+        Some("running") if silent_s(status, metrics).is_some_and(|silent| silent > SILENT_S) => State::Silent,
+        Some("running") => State::Running,
+        _ => State::Unknown,
+    }
+}
+
+/// Seconds since the run last wrote its status or its metrics.
+fn silent_s(status: &Status, metrics: &Path) -> Option<u64> {
+    let now = crate::events::unix_s()?;
+    let written = fs::metadata(metrics).and_then(|metadata| metadata.modified()).ok();
+    let written = written.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let last = status.updated_unix_s.max(written.map(|since| since.as_secs()))?;
+    Some(now.saturating_sub(last))
+}

@@ -1,0 +1,177 @@
+//! The tables of `compare` and of the report.
+
+use std::collections::BTreeSet;
+
+use super::{
+    compare::{Comparison, Row},
+    failures,
+    find::LeftOut,
+    group::{Group, differing},
+    run::Run,
+    table::{Cell, Digits, Table},
+};
+
+/// Keys by which configurations differ, that are shown.
+const MOST_KEYS: usize = 24;
+
+/// One row a configuration.
+#[must_use]
+pub fn comparison(comparison: &Comparison) -> Table {
+    let columns = [
+        "configuration",
+        "seeds",
+        "steps",
+        "held-out loss ± sd",
+        "best loss",
+        "perplexity",
+        "ratio",
+        "minus baseline ± 95 %",
+        "verdict",
+        "gradient cosine",
+        "bit stall",
+        "overflow",
+        "tokens/s",
+    ];
+    let mut table = Table::new("comparison", "Held-out loss in nats per token, by configuration", &columns);
+    table.rows = comparison.rows.iter().map(comparison_row).collect();
+    table
+}
+
+fn comparison_row(row: &Row) -> Vec<Cell> {
+    let [done, all] = row.seeds;
+    let seeds = if done == all { all.to_string() } else { format!("{done} of {all}") };
+    let steps = row.steps.map(
+        |[first, last]| {
+            if first == last { last.to_string() } else { format!("{first} to {last}") }
+        },
+    );
+    let verdict = match row.loss {
+        Some(loss) if loss.n == 1 && row.difference.is_some() => format!("{} (n = 1)", row.verdict.name()),
+        _ => row.verdict.name().to_string(),
+    };
+    let difference = row.difference;
+    vec![
+        Cell::text(&row.label),
+        Cell::text(seeds),
+        steps.map_or(Cell::Missing, Cell::Text),
+        Cell::spread(row.loss.map(|loss| loss.mean), row.loss.and_then(|loss| loss.sd), Digits::Fixed(4)),
+        Cell::number(row.best, Digits::Fixed(4)),
+        Cell::number(row.perplexity, Digits::Fixed(3)),
+        Cell::number(row.ratio, Digits::Fixed(3)),
+        Cell::spread(
+            difference.map(|difference| difference.mean),
+            difference.and_then(|difference| difference.half_width),
+            Digits::Fixed(4),
+        ),
+        Cell::text(verdict),
+        Cell::number(row.cosine, Digits::Fixed(4)),
+        Cell::number(row.stall, Digits::Percent),
+        Cell::number(row.overflow, Digits::Percent),
+        Cell::number(row.tokens_per_s, Digits::Fixed(0)),
+    ]
+}
+
+/// One row a run: what it came to, and what it ran on.
+#[must_use]
+pub fn runs(runs: &[Run]) -> Table {
+    let columns = [
+        "run",
+        "status",
+        "steps",
+        "seed",
+        "held-out loss",
+        "best loss",
+        "device",
+        "threads",
+        "host",
+        "parameters",
+        "resumed",
+        "folder",
+    ];
+    let mut table = Table::new("runs", "Runs and what they ran on", &columns);
+    let count = |count: Option<u64>| Cell::number(count.map(|count| count as f64), Digits::Fixed(0));
+    let text = |text: Option<&str>| text.map_or(Cell::Missing, Cell::text);
+    for run in runs {
+        table.rows.push(vec![
+            Cell::text(&run.name),
+            Cell::text(run.state.name()),
+            count(run.steps),
+            text(run.seed()),
+            Cell::number(run.final_loss().map(|(_, loss)| loss), Digits::Fixed(4)),
+            Cell::number(run.best_loss().map(|(_, loss)| loss), Digits::Fixed(4)),
+            text(run.status.device.as_deref()),
+            count(run.status.threads),
+            text(run.status.host_version.as_deref()),
+            count(run.status.parameters),
+            Cell::number((run.status.resumes > 0).then_some(run.status.resumes as f64), Digits::Fixed(0)),
+            Cell::text(run.path.display().to_string()),
+        ]);
+    }
+    table
+}
+
+/// One row a plugin build: two rows of one plugin mean that runs used different code.
+#[must_use]
+pub fn plugins(runs: &[Run]) -> Table {
+    let mut table =
+        Table::new("plugins", "Plugins the runs used", &["provides", "sha256", "compiler", "runs"]);
+    let known: BTreeSet<_> = runs.iter().flat_map(|run| &run.status.plugins).collect();
+    for plugin in known {
+        let used = runs.iter().filter(|run| run.status.plugins.contains(plugin)).count();
+        table.rows.push(vec![
+            Cell::text(&plugin.provides),
+            Cell::text(&plugin.sha256),
+            Cell::text(&plugin.rustc),
+            Cell::Number(used as f64, Digits::Fixed(0)),
+        ]);
+    }
+    table
+}
+
+/// One row a configuration, one column a key in which they differ.
+#[must_use]
+pub fn configurations(runs: &[Run], groups: &[Group]) -> Table {
+    let with_config = || groups.iter().filter(|group| !runs[group.runs[0]].config.is_empty());
+    let mut keys = differing(with_config().map(|group| &runs[group.runs[0]].config));
+    keys.truncate(MOST_KEYS);
+    let mut table =
+        Table::new("configurations", "Keys in which the configurations differ", &["configuration"]);
+    table.columns.extend(keys.iter().cloned());
+    for group in with_config() {
+        let config = &runs[group.runs[0]].config;
+        let value = |key: &String| config.get(key).map_or(Cell::Missing, Cell::text);
+        table.rows.push(std::iter::once(Cell::text(&group.label)).chain(keys.iter().map(value)).collect());
+    }
+    table
+}
+
+/// One row a failure.
+#[must_use]
+pub fn failures(runs: &[Run]) -> Table {
+    let mut table =
+        Table::new("failures", "What went wrong, with its evidence", &["run", "class", "evidence"]);
+    for run in runs {
+        for failure in failures::of(run) {
+            table.rows.push(vec![
+                Cell::text(&run.name),
+                Cell::text(failure.class),
+                Cell::Text(failure.evidence),
+            ]);
+        }
+    }
+    table
+}
+
+/// What is odd about files, and what was left out.
+#[must_use]
+pub fn left_out(runs: &[Run], left_out: &[LeftOut]) -> Table {
+    let mut table = Table::new("left_out", "What was left out, and why", &["folder", "reason"]);
+    let row = |path: &std::path::Path, reason: &str| {
+        vec![Cell::text(path.display().to_string()), Cell::text(reason)]
+    };
+    table.rows.extend(left_out.iter().map(|left| row(&left.path, &left.reason)));
+    for run in runs {
+        table.rows.extend(run.notes.iter().map(|note| row(&run.path, note)));
+    }
+    table
+}

@@ -1,0 +1,199 @@
+//! The whole way on run folders made here: reading, grouping, comparing, the page; and folders that are none.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+
+use super::{
+    compare::{self, Comparison, Verdict},
+    find::{Found, find},
+    group::{Group, groups},
+    page,
+};
+
+/// A finished run: format, seed, final loss; the held-out loss falls to it over ten steps.
+fn run(folder: &Path, name: &str, format: &str, seed: u64, loss: f64) -> PathBuf {
+    let path = folder.join(name);
+    fs::create_dir_all(&path).unwrap();
+    let config = format!(
+        "[run]\nname = {name:?}\nseed = {seed}\n[optimizer]\nname = \"adamw\"\n[quant]\nweight = \"{format}\"\n[train]\nmax_steps = 10\n"
+    );
+    fs::write(path.join("config.toml"), config).unwrap();
+    let mut rows = "step,train/loss,val/loss,train/grad_norm,quant/overflow_rate\n".to_string();
+    for step in 0..10u32 {
+        let now = loss + f64::from(10 - step) / 10.0;
+        writeln!(rows, "{step},{now},{now},1.0,0.001").unwrap();
+    }
+    fs::write(path.join("metrics.csv"), rows).unwrap();
+    let status = serde_json::json!({
+        "name": name, "status": "completed", "steps": 10, "final_val_loss": loss, "best_val_loss": loss, "best_val_step": 10,
+        "environment": { "device": "cpu", "plugins": [] },
+    });
+    fs::write(path.join("run.json"), status.to_string()).unwrap();
+    path
+}
+
+fn compared(folder: &Path) -> (Found, Vec<Group>, Comparison) {
+    let found = find(&[folder.to_path_buf()]);
+    let groups = groups(&found.runs);
+    let baseline = compare::baseline(&found.runs, &groups, None);
+    let comparison = Comparison::new(&found.runs, &groups, baseline);
+    (found, groups, comparison)
+}
+
+/// Losses by format, one a seed.
+fn matrix(losses: &[(&str, &[f64])]) -> Comparison {
+    let folder = TempDir::new().unwrap();
+    for (format, losses) in losses {
+        for (seed, loss) in losses.iter().enumerate() {
+            run(folder.path(), &format!("{format}_{seed}"), format, seed as u64, *loss);
+        }
+    }
+    compared(folder.path()).2
+}
+
+#[test]
+fn seeds_decide_what_is_told_apart() {
+    // What seeds share cancels in pairs: differences are 0.1 and a hair.
+    let apart = matrix(&[("none", &[2.0, 2.5, 3.0]), ("E4M3", &[2.1, 2.601, 3.099])]);
+    assert_eq!(apart.separated.len(), 1);
+    assert_eq!((apart.separated[0].lower.as_str(), apart.separated[0].higher.as_str()), ("fp32", "E4M3 w"));
+    assert!(apart.ranking[0].contains("in the order of their loss"));
+    let noise = matrix(&[("none", &[2.0, 2.5, 3.0]), ("E4M3", &[2.1, 2.3, 3.2]), ("E5M2", &[2.2, 2.4, 3.0])]);
+    assert!(noise.separated.is_empty() && noise.ranking[0].starts_with("No ranking:"), "{:?}", noise.ranking);
+    let labels: Vec<&str> = noise.rows.iter().map(|row| row.label.as_str()).collect();
+    assert_eq!(labels, ["fp32", "E4M3 w", "E5M2 w"], "the baseline, then by name");
+    let one = matrix(&[("E5M2", &[9.0]), ("E4M3", &[2.1])]);
+    assert!(one.ranking[0].contains("n = 1") && one.baseline.is_none());
+    assert_eq!(one.rows[0].verdict, Verdict::NotComparable);
+}
+
+#[test]
+fn verdicts_are_about_the_interval() {
+    let verdict = |losses: &[f64]| {
+        let rows = matrix(&[("none", &[2.0, 2.1]), ("E4M3", losses)]).rows;
+        rows.iter().find(|row| row.label == "E4M3 w").unwrap().verdict
+    };
+    assert_eq!(verdict(&[2.01, 2.111]), Verdict::Within);
+    assert_eq!(verdict(&[3.0, 3.101]), Verdict::Worse);
+    assert_eq!(verdict(&[1.0, 1.101]), Verdict::Better);
+    assert_eq!(verdict(&[2.0, 2.5]), Verdict::Open, "the interval reaches from far below to far above");
+    assert_eq!(verdict(&[2.1]), Verdict::Within, "of one seed the ratio counts");
+}
+
+#[test]
+fn a_failed_run_does_not_lend_its_last_good_loss() {
+    let folder = TempDir::new().unwrap();
+    run(folder.path(), "a", "none", 1, 2.0);
+    let lost = run(folder.path(), "b", "E4M3", 1, 2.0);
+    fs::write(lost.join("run.json"), r#"{"name": "b", "status": "failed", "steps": 10, "error": "NaN"}"#)
+        .unwrap();
+    let (found, _, comparison) = compared(folder.path());
+    assert_eq!((comparison.rows[1].loss, comparison.rows[1].verdict), (None, Verdict::Failed));
+    assert!(comparison.notes.iter().any(|note| note.contains("1 of 1 runs came to no final loss")));
+    let failures = super::failures::of(&found.runs[1]);
+    assert_eq!(failures[0].class, "early stop");
+    assert!(failures[0].evidence.contains("NaN"));
+}
+
+#[test]
+fn the_same_seed_twice_is_one_piece_of_evidence() {
+    let folder = TempDir::new().unwrap();
+    for name in ["a", "b", "c"] {
+        run(folder.path(), name, "E4M3", 1, 2.0);
+    }
+    let (_, groups, comparison) = compared(folder.path());
+    assert_eq!((groups[0].runs.len(), groups[0].repeated.len()), (1, 2));
+    assert_eq!(comparison.rows[0].loss.unwrap().n, 1);
+    assert!(
+        comparison.notes.iter().any(|note| note.contains("b, c repeat a seed")),
+        "{:?}",
+        comparison.notes
+    );
+}
+
+#[test]
+fn names_cannot_break_the_page() {
+    let folder = TempDir::new().unwrap();
+    run(folder.path(), "a", "none", 1, 2.0);
+    let evil = run(folder.path(), "b", "E4M3", 1, 2.1);
+    let name = "</script><script>alert(1)</script><!-- & \"'";
+    let status = fs::read_to_string(evil.join("run.json")).unwrap();
+    let name_json = serde_json::to_string(name).unwrap();
+    fs::write(evil.join("run.json"), status.replace("\"name\":\"b\"", &format!("\"name\":{name_json}")))
+        .unwrap();
+    fs::write(
+        evil.join("events.jsonl"),
+        format!(
+            "{{\"step\":1,\"level\":\"warn\",\"kind\":\"overflow\",\"text\":{name_json},\"value\":null}}\n"
+        ),
+    )
+    .unwrap();
+    let (found, groups, comparison) = compared(folder.path());
+    let title = "<i>&";
+    let page = page::render(title, &found, &groups, &comparison).unwrap();
+    assert_eq!(page.matches("alert(1)</script>").count(), 0);
+    assert_eq!(page.matches("<script").count() - page_scripts(), 0, "no script but the page's own");
+    assert!(page.contains("&lt;script&gt;alert(1)"), "the name is shown");
+}
+
+/// `<script` in a page without runs to speak of: its own, and what plotly.js says of scripts.
+fn page_scripts() -> usize {
+    let folder = TempDir::new().unwrap();
+    run(folder.path(), "a", "none", 1, 2.0);
+    let (found, groups, comparison) = compared(folder.path());
+    page::render("t", &found, &groups, &comparison).unwrap().matches("<script").count()
+}
+
+#[test]
+fn folders_of_runs_are_searched_and_others_are_named() {
+    let folder = TempDir::new().unwrap();
+    run(&folder.path().join("sweep/deep"), "a", "none", 1, 2.0);
+    run(&folder.path().join("sweep"), "b", "none", 2, 2.0);
+    fs::create_dir_all(folder.path().join("sweep/empty")).unwrap();
+    fs::create_dir_all(folder.path().join("sweep/.hidden")).unwrap();
+    let twice = [folder.path().join("sweep"), folder.path().join("sweep/b")];
+    let found = find(&twice);
+    let names: Vec<&str> = found.runs.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"], "each once");
+    assert_eq!(found.left_out.len(), 1);
+    assert!(found.left_out[0].path.ends_with("sweep/empty") && found.left_out[0].reason == "it is empty");
+}
+
+/// Any bytes in any of the files: a run or a reason, and a page. More of it is in the workspace's fuzz tests.
+#[test]
+fn garbage_is_a_reason_and_never_a_crash() {
+    let files = [
+        "run.json",
+        "config.toml",
+        "metrics.csv",
+        "layers.csv",
+        "timings.csv",
+        "histograms.csv",
+        "events.jsonl",
+    ];
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % below
+    };
+    let words: [&[u8]; 9] = [b"\n", b",", b"\"", b"NaN", b"step", b"{", b"]", b"1e999", b"\xff"];
+    for case in 0..140 {
+        let folder = TempDir::new().unwrap();
+        let path = run(folder.path(), "a", "E4M3", 1, 2.0).join(files[case % files.len()]);
+        let mut bytes = fs::read(&path).unwrap_or_default();
+        bytes.truncate(random(400));
+        (0..random(40)).for_each(|_| bytes.extend(words[random(words.len())]));
+        fs::write(path, bytes).unwrap();
+        let (found, groups, comparison) = compared(folder.path());
+        assert_eq!(found.runs.len() + found.left_out.len(), 1);
+        page::render("t", &found, &groups, &comparison).unwrap();
+    }
+}
