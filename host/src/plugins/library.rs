@@ -170,7 +170,10 @@ fn open(path: &Path) -> Result<Entry, Diagnostic> {
         // What the loader says is the error's source.
         let said = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
         let said = said.replace('\n', " ");
-        refused(format!("the loader says: {said}"), "a library or symbol it needs is missing, or it is damaged")
+        refused(
+            format!("the loader says: {said}"),
+            "a library or symbol it needs is missing, or it is damaged",
+        )
     })
 }
 

@@ -177,12 +177,8 @@ fn misbehaviour_in_c_is_named_and_survived() {
         ("beyond", "shapes", "memory beside a destination of"),
         ("leak", "leaks", "bytes of memory each time it is made, used and dropped"),
         ("files", "leaks", "open files each time it is made, used and dropped"),
-        ("locale", "locale", "depends on the locale: it gives something else with LC_NUMERIC=de_DE.UTF-8"),
-        (
-            "sets-locale",
-            "locale",
-            "depends on the locale: it gives something else with LC_NUMERIC=de_DE.UTF-8",
-        ),
+        ("locale", "locale", "depends on the locale: it gives something else with LC_"),
+        ("sets-locale", "locale", "depends on the locale: it gives something else with LC_"),
     ];
     for (misbehave, name, message) in rows {
         let outcome = check(&bench, &library, name, misbehave);

@@ -17,7 +17,7 @@ pub(super) const LEAKS: (&str, &str) =
 pub(super) const LOCALE: (&str, &str) =
     ("locale", "it gives the same whatever the machine's locale, and whoever else in the process sets it");
 /// What a child is asked for the fingerprint of one life.
-pub(super) const LIFE: &str = "life";
+pub(super) const LIFE: &str = "fingerprint";
 
 /// The locale with commas, called as people's are.
 const NAME: &str = "de_DE.UTF-8";
