@@ -1,7 +1,10 @@
-//! The host's only `unsafe`: opening plugin libraries, mapping files, matrix products, and an option of the allocator.
+//! The host's only `unsafe`: opening plugin libraries, reading those written in C ([`c_table`]), mapping files,
+//! matrix products, an option of the allocator, and what checks ask of C's library.
 //!
 //! Everything here is a thin call with the reason why it is sound; the checks that make it so stand in
 //! [`crate::plugins::library`] and [`crate::data`].
+
+pub mod c_table;
 
 use std::{fs::File, path::Path};
 
@@ -11,23 +14,40 @@ use altgrad_plugin_api::abi::{
 };
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// Opens the library at an absolute path, for good, and returns its abi_stable header, not yet validated.
+use c_table::{C_ENTRY_SYMBOL, CLibrary};
+
+/// What a library exports.
+#[derive(Debug)]
+pub enum Entry {
+    /// abi_stable's header, not yet validated.
+    Rust(AbiHeaderRef),
+    /// The tables of a library in C, or why they cannot be read.
+    C(Result<CLibrary, c_table::Fault>),
+}
+
+/// Opens the library at an absolute path, for good, and returns what it exports; of one that exports both, what is in Rust.
 ///
 /// All symbols are bound now (a missing one fails here, not in the middle of a run) and none is shared with
 /// other libraries.
 ///
 /// # Errors
-/// The loader's own message: the file cannot be opened, or has no entry symbol.
-pub fn open_library(path: &Path) -> Result<AbiHeaderRef, libloading::Error> {
+/// The loader's own message: the file cannot be opened, or has neither entry symbol.
+pub fn open_library(path: &Path) -> Result<Entry, libloading::Error> {
     // SAFETY: running a library's initialisers is what loading a plugin means; the caller has checked that
     // the file is a complete ELF library for this machine, so that mapping it cannot fault.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }?;
     // SAFETY: a symbol of this name is exported only by `export_plugin!` (or abi_stable's own macro), both as
     // a static `LibHeader`, whose first field is the `AbiHeader` that `AbiHeaderRef` points to and validates.
-    let header = unsafe { library.get::<AbiHeaderRef>(ENTRY_SYMBOL.as_bytes()) }.map(|symbol| *symbol);
+    let header =
+        unsafe { library.get::<AbiHeaderRef>(ENTRY_SYMBOL.as_bytes()) }.map(|symbol| Entry::Rust(*symbol));
+    let entry = header.or_else(|missing| {
+        // SAFETY: only the symbol's address is taken; `CLibrary::read` looks what is there.
+        let table = unsafe { library.get::<*const c_table::Library>(C_ENTRY_SYMBOL.as_bytes()) };
+        table.map(|table| Entry::C(CLibrary::read(*table))).map_err(|_| missing)
+    });
     // Libraries are never unloaded: their statics and code are referenced from everywhere.
     std::mem::forget(library);
-    header
+    entry
 }
 
 /// The root module of a library whose layout the caller has checked.
@@ -57,6 +77,29 @@ const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 pub fn keep_freed_pages() {
     // SAFETY: sets a number, before there are other threads that could read it.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) }
+}
+
+/// Sets the locale of this process to what the environment says, as any library in it may.
+pub fn adopt_locale() {
+    // SAFETY: called before there is a second thread; the empty name asks for the environment's locale.
+    unsafe {
+        libc::setlocale(libc::LC_ALL, c"".as_ptr());
+        libc::setlocale(libc::LC_NUMERIC, c"".as_ptr());
+    }
+}
+
+/// Bytes in use of what C's `malloc` gave out, where it says so (glibc). The host's own memory comes from elsewhere; that of plugins is
+/// among it, unless they bring an allocator.
+#[must_use]
+pub fn c_heap_in_use() -> Option<u64> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: takes nothing and returns numbers.
+        let info = unsafe { libc::mallinfo2() };
+        Some((info.uordblks + info.hblkhd) as u64)
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
 }
 
 /// A matrix in memory: element (i, j) is `data[i * strides[0] + j * strides[1]]`.

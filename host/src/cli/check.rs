@@ -2,9 +2,10 @@
 //!
 //! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins (of
 //! formats, of each variant) are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught
-//! and named. The checks are those of `altgrad-conformance`.
+//! and named. The checks are those of `altgrad-conformance`, and two more ([`lives`]).
 
 mod child;
+mod lives;
 mod report;
 
 use std::{
@@ -39,7 +40,7 @@ pub(super) struct CheckArgs {
     /// Option of the library's sinks, a TOML value or a bare word: `--set mode=offline`; may stand several times.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Where the random checks of sinks begin; a failure names the seed that fails.
+    /// Where random checks begin; a failure names the seed that fails, and the line that runs it again.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
@@ -73,7 +74,8 @@ type Suite<'a> = (PluginKind, &'a [String], Vec<(&'static str, &'static str)>);
 impl Contents {
     fn suites(&self) -> [Suite<'_>; 3] {
         fn said<S>(checks: &'static [Check<S>]) -> Vec<(&'static str, &'static str)> {
-            checks.iter().map(|check| (check.name, check.what)).collect()
+            let named = checks.iter().map(|check| (check.name, check.what));
+            named.chain([lives::LEAKS, lives::LOCALE]).collect()
         }
         [
             (PluginKind::Format, &self.formats, said(checks())),
@@ -94,21 +96,39 @@ struct Line {
     #[serde(flatten)]
     verdict: Verdict,
     seconds: f64,
+    /// The command that runs a failed check again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<String>,
 }
 
 impl CheckArgs {
     fn runs(&self, check: &str) -> bool {
         self.only.as_ref().is_none_or(|only| check.contains(only))
     }
+
+    /// The command that runs this check again, from the seed at which it failed.
+    fn replay(&self, check: &str, verdict: &Verdict) -> Option<String> {
+        let Verdict::Failed(why) = verdict else { return None };
+        let named = why.strip_prefix("seed ").and_then(|rest| rest.split(':').next()?.parse().ok());
+        let mut command = format!("altgrad-host plugins check {} --only {check}", self.path.display());
+        for set in &self.set {
+            command += &format!(" --set '{set}'");
+        }
+        let seed: u64 = named.unwrap_or(self.seed);
+        Some(if seed == 0 { command } else { format!("{command} --seed {seed}") })
+    }
 }
 
 /// What a child is asked for.
+#[derive(Clone, Copy)]
 struct Asked<'a> {
     kind: PluginKind,
     plugin: &'a str,
     check: &'a str,
     set: &'a [String],
     seed: u64,
+    /// The variables that ask for another locale.
+    locale: &'static [&'static str],
 }
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
@@ -119,13 +139,18 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
         for (kind, plugins, checks) in contents.suites() {
             for plugin in plugins {
                 for (check, what) in checks.iter().copied().filter(|(check, _)| args.runs(check)) {
-                    let asked = Some(Asked { kind, plugin, check, set: &args.set, seed: args.seed });
-                    let (verdict, seconds) = child::spawn(&args.path, asked, timeout)?.verdict();
+                    let asked = Asked { kind, plugin, check, set: &args.set, seed: args.seed, locale: &[] };
+                    let (verdict, seconds) = if check == lives::LOCALE.0 {
+                        lives::locale(&args.path, &asked, timeout)?
+                    } else {
+                        child::spawn(&args.path, Some(asked), timeout)?.verdict()
+                    };
+                    let replay = args.replay(check, &verdict);
                     let plugin = match kind {
                         PluginKind::Format => plugin.clone(),
                         _ => format!("{kind} {plugin}"),
                     };
-                    report.add(Line { plugin: Some(plugin), check, what, verdict, seconds });
+                    report.add(Line { plugin: Some(plugin), check, what, verdict, seconds, replay });
                 }
             }
         }
@@ -145,6 +170,6 @@ fn load(path: &Path, timeout: Duration, report: &mut report::Report) -> Result<O
     };
     let contents = contents.filter(|_| verdict == Verdict::Ok);
     let what = "the file is a sound library for this host, and its plugins describe themselves";
-    report.add(Line { plugin: None, check: "load", what, verdict, seconds: ended.seconds });
+    report.add(Line { plugin: None, check: "load", what, verdict, seconds: ended.seconds, replay: None });
     Ok(contents)
 }

@@ -70,8 +70,8 @@ impl Identity {
     }
 
     /// A refused constructor: a bad option value is the user's to mend, anything else the plugin's.
-    fn make_failure<T>(&self, result: RResult<T, PluginError>, key: &str) -> Result<T, Diagnostic> {
-        result.into_result().map_err(|error| {
+    fn make_failure<T>(&self, result: Result<T, PluginError>, key: &str) -> Result<T, Diagnostic> {
+        result.map_err(|error| {
             if error.kind == ErrorKind::CONFIG {
                 self.failure(Fault::Config, &error).hint(format!("see the table `{key}` of the run file"))
             } else {
@@ -170,9 +170,9 @@ impl FormatPlugin {
             keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint))
         })?;
         let identity = Identity::new(library, descriptor, name);
-        let made = (library.module.make_format())(descriptor.id.as_rstr(), &config);
+        let made = library.format_object(&descriptor.id, &config);
         let object = identity.make_failure(made, key).map_err(keyed)?;
-        let spec = identity.make_failure(object.spec(), key).map_err(keyed)?;
+        let spec = identity.make_failure(object.spec().into_result(), key).map_err(keyed)?;
         Ok(Self { identity, spec, object })
     }
 
@@ -215,7 +215,7 @@ impl OptimizerPlugin {
         let (library, descriptor) = registry.find(PluginKind::Optimizer, name).map_err(keyed)?;
         let config = resolve(descriptor, table)?;
         let identity = Identity::new(library, descriptor, name);
-        let made = (library.module.make_optimizer())(descriptor.id.as_rstr(), &config);
+        let made = library.optimizer_object(&descriptor.id, &config);
         let object = identity.make_failure(made, table.key).map_err(keyed)?;
         Ok(Self { identity, config, object })
     }
@@ -247,7 +247,7 @@ impl SinkPlugin {
         let (library, descriptor) = registry.find(PluginKind::Sink, name).map_err(keyed)?;
         let config = resolve(descriptor, table)?;
         let identity = Identity::new(library, descriptor, name);
-        let made = (library.module.make_sink())(descriptor.id.as_rstr(), &config);
+        let made = library.sink_object(&descriptor.id, &config);
         let object = identity.make_failure(made, table.key).map_err(keyed)?;
         Ok(Self { identity, object })
     }

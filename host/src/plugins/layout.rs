@@ -36,7 +36,7 @@ fn sentence(errors: &AbiInstabilityErrors) -> String {
     let place = error
         .stack_trace
         .last()
-        .map(|frame| format!("at `{}` ", one_line(&frame.expected.to_string())))
+        .map(|frame| format!("at `{}` ", type_in(&frame.expected.to_string())))
         .unwrap_or_default();
     format!("its types differ from the host's {place}({})", describe(first))
 }
@@ -61,6 +61,11 @@ fn describe(fault: &AbiInstability) -> String {
         }
         other => one_line(&format!("{other:?}")),
     }
+}
+
+/// The type that the checker's text of a field names; of anything else, its first line.
+fn type_in(text: &str) -> String {
+    one_line(text.lines().find_map(|line| line.trim().strip_prefix("type:")).unwrap_or(text))
 }
 
 /// The first line of a text, short enough for a sentence.

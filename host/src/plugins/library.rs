@@ -1,9 +1,9 @@
 //! One library file, checked in the order that keeps the host alive.
 //!
 //! Read once -> sha256 -> pin -> static ELF check -> dlopen (now, local, absolute) -> abi_stable header -> layout
-//! present -> two-way layout check -> build info (version, CPU features) -> descriptors. What fails is
-//! refused in one sentence that names the file. A pin is identity, not a sandbox: a plugin runs with
-//! the host's rights.
+//! present -> two-way layout check -> build info (version, CPU features) -> descriptors. Of a library in C: magic number, version
+//! and sizes of its tables instead of header and layout. What fails is refused in one sentence that names the file. A pin is
+//! identity, not a sandbox: a plugin runs with the host's rights.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use altgrad_plugin_api::{
-    BuildInfo, Config, Descriptor, PluginError, PluginKind,
+    BuildInfo, Config, Descriptor, ErrorKind, PluginError, PluginKind,
     abi::{
         FormatObject, OptimizerObject, PluginModuleRef, SinkObject,
         abi_stable::{
@@ -22,8 +22,15 @@ use altgrad_plugin_api::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{elf, layout};
-use crate::{diagnostic::Diagnostic, files, raw};
+use super::{
+    c_abi::{self, CFormats},
+    elf, layout,
+};
+use crate::{
+    diagnostic::Diagnostic,
+    files,
+    raw::{self, Entry},
+};
 
 /// A plugin library that passed every check.
 pub struct LoadedLibrary {
@@ -37,7 +44,14 @@ pub struct LoadedLibrary {
     pub build: BuildInfo,
     /// Its plugins, sorted by kind and id.
     pub descriptors: Vec<Descriptor>,
-    pub(super) module: PluginModuleRef,
+    exports: Exports,
+}
+
+/// What makes instances.
+#[derive(Clone)]
+enum Exports {
+    Rust(PluginModuleRef),
+    C(CFormats),
 }
 
 impl LoadedLibrary {
@@ -63,12 +77,24 @@ impl LoadedLibrary {
         if let Some((what, hint)) = elf::fault(&bytes) {
             return Err(refused(what, hint));
         }
-        let header = open(&path)?;
-        let module = check_types(header, &path)?;
-        let build = (module.build_info())();
+        let (build, exports) = match open(&path)? {
+            Entry::Rust(header) => {
+                let header = header.upgrade().map_err(|_| {
+                    let hint = "rebuild it against this host's plugin-api";
+                    refused("it was built with an incompatible abi_stable", hint)
+                })?;
+                let module = check_types(header, &path)?;
+                ((module.build_info())(), Exports::Rust(module))
+            }
+            Entry::C(tables) => {
+                let hint = || format!("rebuild it with {}", c_abi::version());
+                let library = tables.map_err(|fault| refused(fault, hint()))?;
+                (c_abi::build_info(&library), Exports::C(CFormats::new(library)))
+            }
+        };
         check_cpu(&build)?;
-        let descriptors = descriptors(&module)?;
-        Ok(Self { path, sha256, bytes: bytes.len() as u64, build, descriptors, module })
+        let descriptors = exports.descriptors()?;
+        Ok(Self { path, sha256, bytes: bytes.len() as u64, build, descriptors, exports })
     }
 
     /// The plugin of that kind and id.
@@ -77,28 +103,56 @@ impl LoadedLibrary {
         self.descriptors.iter().find(|descriptor| descriptor.kind == kind && descriptor.id == id)
     }
 
-    /// A new instance of one of its formats, bare: for the conformance suite. Runs call [`super::FormatPlugin`].
+    /// A new instance of one of its formats, bare: what runs call is [`super::FormatPlugin`].
     ///
     /// # Errors
     /// The plugin's own.
     pub fn format_object(&self, id: &str, config: &Config) -> Result<FormatObject, PluginError> {
-        (self.module.make_format())(id.into(), config).into_result()
+        match &self.exports {
+            Exports::Rust(module) => (module.make_format())(id.into(), config).into_result(),
+            Exports::C(formats) => formats.make(id),
+        }
     }
 
-    /// The same of one of its sinks. Runs call [`super::SinkPlugin`].
+    /// The same of one of its sinks: [`super::SinkPlugin`].
     ///
     /// # Errors
     /// The plugin's own.
     pub fn sink_object(&self, id: &str, config: &Config) -> Result<SinkObject, PluginError> {
-        (self.module.make_sink())(id.into(), config).into_result()
+        (self.module(PluginKind::Sink, id)?.make_sink())(id.into(), config).into_result()
     }
 
-    /// An optimizer of this library, as the object that crosses: for checks.
+    /// The same of one of its optimizers: [`super::OptimizerPlugin`].
     ///
     /// # Errors
     /// The plugin's own.
     pub fn optimizer_object(&self, id: &str, config: &Config) -> Result<OptimizerObject, PluginError> {
-        (self.module.make_optimizer())(id.into(), config).into_result()
+        (self.module(PluginKind::Optimizer, id)?.make_optimizer())(id.into(), config).into_result()
+    }
+
+    /// What makes plugins that exist in Rust only.
+    fn module(&self, kind: PluginKind, id: &str) -> Result<&PluginModuleRef, PluginError> {
+        match &self.exports {
+            Exports::Rust(module) => Ok(module),
+            Exports::C(_) => {
+                Err(PluginError::new(ErrorKind::UNKNOWN_ID, format!("this library has no {kind} `{id}`")))
+            }
+        }
+    }
+}
+
+impl Exports {
+    fn descriptors(&self) -> Result<Vec<Descriptor>, Diagnostic> {
+        let descriptors = match self {
+            Self::Rust(module) => {
+                let listed: RResult<RVec<Descriptor>, PluginError> = (module.descriptors())();
+                let refusal = |error: PluginError| refused(error.message.as_str(), error.hint.as_str());
+                listed.into_result().map_err(refusal)?.into_vec()
+            }
+            Self::C(formats) => formats.descriptors(),
+        };
+        check_descriptors(&descriptors)?;
+        Ok(descriptors)
     }
 }
 
@@ -107,17 +161,19 @@ fn refused(why: impl AsRef<str>, hint: impl Into<String>) -> Diagnostic {
     Diagnostic::plugin(format!("plugin library refused: {}", why.as_ref())).hint(hint)
 }
 
-fn open(path: &Path) -> Result<&'static LibHeader, Diagnostic> {
-    let header = raw::open_library(path).map_err(|error| {
-        let text = error.to_string().replace('\n', " ");
-        if text.contains("undefined symbol") && text.contains("root_bmodule") {
-            refused("it exports no plugin", "add `altgrad_plugin_api::export_plugin!(...)` to the crate")
-        } else {
-            refused(format!("the loader says: {text}"), "a library it needs is missing, or it is damaged")
+fn open(path: &Path) -> Result<Entry, Diagnostic> {
+    raw::open_library(path).map_err(|error| {
+        if matches!(error, libloading::Error::DlSym { .. } | libloading::Error::DlSymUnknown) {
+            let hint = "add `altgrad_plugin_api::export_plugin!(...)`, or `ALTGRAD_EXPORT_FORMATS(...)` in C";
+            return refused("it exports no plugin", hint);
         }
-    })?;
-    header.upgrade().map_err(|_| {
-        refused("it was built with an incompatible abi_stable", "rebuild it against this host's plugin-api")
+        // What the loader says is the error's source.
+        let said = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        let said = said.replace('\n', " ");
+        refused(
+            format!("the loader says: {said}"),
+            "a library or symbol it needs is missing, or it is damaged",
+        )
     })
 }
 
@@ -226,16 +282,6 @@ fn cpu_has(feature: &str) -> bool {
     );
     #[cfg(not(target_arch = "x86_64"))]
     return true;
-}
-
-fn descriptors(module: &PluginModuleRef) -> Result<Vec<Descriptor>, Diagnostic> {
-    let listed: RResult<RVec<Descriptor>, PluginError> = (module.descriptors())();
-    let descriptors: Vec<Descriptor> = listed
-        .into_result()
-        .map_err(|error| refused(error.message.as_str(), error.hint.as_str()))?
-        .into_vec();
-    check_descriptors(&descriptors)?;
-    Ok(descriptors)
 }
 
 /// Refuses a library by what it says about its plugins.

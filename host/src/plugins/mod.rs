@@ -1,9 +1,10 @@
 //! Plugins: from paths in a run file to instances that can be called.
 //!
 //! [`library`] turns one file into a checked library, [`registry`] finds files and refuses duplicates,
-//! [`instance`] makes the formats, optimizers and sinks a run calls. Nothing here knows of tensors of
+//! [`instance`] makes the formats, optimizers and sinks a run calls, `c_abi` what a library in C lacks. Nothing here knows of tensors of
 //! burn or of the training loop. Libraries are never unloaded.
 
+mod c_abi;
 mod codes;
 pub mod elf;
 pub mod instance;

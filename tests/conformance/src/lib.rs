@@ -38,6 +38,7 @@
 mod checks;
 mod compare;
 mod inputs;
+pub mod life;
 pub mod optimizers;
 mod oracle;
 pub mod sinks;
@@ -111,6 +112,7 @@ macro_rules! __each_check {
             [stochastic_unbiased, random, "the mean is within 4 standard errors in every kind of cell"]
             [stochastic_chi_square, random, "the number of roundings up follows its probability all along a cell"]
             [stochastic_independence, random, "neighbouring elements, consecutive steps, tensors and seeds are uncorrelated"]
+            [random_calls, fuzz, "random lengths, places, scales, modes, keys and values: as defined; failures name the seed"]
             [sqnr_law, laws, "signal to noise on amax-scaled Gaussian data, for the formats with a known value"]
             [shrinkage_law, laws, "shrinkage on amax-scaled Gaussian data, for the formats with a known value"]
             [kernels, kernels, "kernel texts are whole: entry, buffers, info block, statistics, limits of the target, any length"]

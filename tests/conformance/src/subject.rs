@@ -23,6 +23,8 @@ pub struct Subject {
     descriptor: Descriptor,
     config: Config,
     make: Box<Make>,
+    /// Where random calls begin.
+    pub(crate) seed: u64,
 }
 
 /// By hand: a constructor has none.
@@ -55,7 +57,13 @@ impl Subject {
         let given = variant.map(|variant| ("variant".to_string(), ConfigValue::Text(variant.into())));
         let config = Config::resolve(&descriptor.options, given)
             .map_err(|fault| format!("`{name}`: `{}` {}", fault.key, fault.message))?;
-        Ok(Self { name: name.to_string(), descriptor, config, make: Box::new(make) })
+        Ok(Self { name: name.to_string(), descriptor, config, make: Box::new(make), seed: 0 })
+    }
+
+    /// The same; random checks begin with `seed`.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// A format type of this crate in all its variants.

@@ -280,6 +280,14 @@ fn faults_of_calls() {
 }
 
 #[test]
+fn faults_that_random_calls_find() {
+    found::<TieUp>(&["random_calls"], "seed ");
+    found::<NanSwallowed>(&["random_calls"], " became ");
+    found::<ZeroSign>(&["random_calls"], "-0e0");
+    found::<LastUnwritten>(&["random_calls"], "seed ");
+}
+
+#[test]
 fn faults_of_kernel_texts() {
     found::<LongKernel>(&["kernels"], "does not contain its entry");
     found::<WideKernel>(&["kernels"], "none for vector 1");

@@ -197,6 +197,35 @@ pub fn built(library: &str) -> PathBuf {
     stage().parent().expect("the target folder").join("debug").join(library)
 }
 
+/// Compiles a library in C against `altgrad_plugin.h`, with every warning an error.
+///
+/// # Errors
+/// There is no C compiler: why a test is skipped.
+///
+/// # Panics
+/// It does not compile.
+pub fn compile_c(source: &Path, library: &Path) -> Result<(), String> {
+    compile_c_with(source, library, &[])
+}
+
+/// The same with macros defined: `NAME` or `NAME=VALUE`.
+///
+/// # Errors
+/// As [`compile_c`].
+///
+/// # Panics
+/// As [`compile_c`].
+pub fn compile_c_with(source: &Path, library: &Path, defines: &[&str]) -> Result<(), String> {
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/include");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC", "-I"]);
+    let defines = defines.iter().map(|define| format!("-D{define}"));
+    let output = compiler.arg(include).args(defines).arg("-o").arg(library).arg(source).arg("-lm").output();
+    let output = output.map_err(|error| format!("cc cannot be started: {error}"))?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
 /// Reports a skipped test by name, past the test harness's capture, so that it is seen in a green run too.
 pub fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");

@@ -82,25 +82,68 @@ fn a_sink_that_misbehaves_is_named() {
         ("sink.open:hang", "many_rows", "hung: not done after 2 s"),
         ("sink.state", "resume_again", "`state` failed: panicked in `state`"),
         ("sink.finish", "wrong_order", "`finish` failed: panicked in `finish`"),
+        ("sink.log:abort", "many_rows", "crashed, aborted (SIGABRT), before the check was done"),
+        ("sink.log:print", "life", "wrote to standard output: \"look at me"),
+        ("sink.open:leak", "leaks", "bytes of memory each time it is made, used and dropped"),
+        (
+            "sink.state:locale",
+            "locale",
+            "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8",
+        ),
     ];
     for (misbehave, name, message) in rows {
         let set = format!("misbehave={misbehave}");
         let outcome = check(&fixture, &["--timeout-s", "2", "--only", name, "--set", &set], "");
         assert_eq!(outcome.code, 3, "{misbehave}: {}{}", outcome.stdout, outcome.stderr);
-        let line = outcome.stdout.lines().find(|line| line.contains(name)).unwrap_or_default();
+        let line = outcome
+            .stdout
+            .lines()
+            .find(|line| line.starts_with("sink bad") && line.contains(name))
+            .unwrap_or_default();
         assert!(line.contains("FAILED: ") && line.contains(message), "{misbehave}: {line}");
     }
 }
 
-/// A panic in a step is the instance's fault, and named.
 #[test]
-fn an_optimizer_that_panics_is_named() {
+fn an_optimizer_that_misbehaves_is_named() {
     let path = built("libaltgrad_fixture_panicker.so").display().to_string();
-    let args = ["plugins", "check", path.as_str(), "--only", "finite"];
-    let outcome = Bench::new().host_with(&args, &[("ALTGRAD_PANIC_IN", "optimizer.step")]);
-    assert_eq!(outcome.code, 3, "{}{}", outcome.stdout, outcome.stderr);
-    let line = outcome.stdout.lines().find(|line| line.starts_with("optimizer bad")).unwrap_or_default();
-    assert!(line.contains("FAILED: ") && line.contains("panicked in `step`"), "{line}");
+    let rows = [
+        ("optimizer.step", "finite", "panicked in `step`"),
+        ("optimizer.step", "random_steps", "seed 0: `"),
+        ("optimizer.step:hang", "finite", "hung: not done after 2 s"),
+        ("optimizer.step:abort", "finite", "crashed, aborted (SIGABRT)"),
+        ("optimizer.step:print", "repeatable", "wrote to standard output"),
+        ("optimizer.new:leak", "leaks", "leaks 1"),
+        (
+            "optimizer.step:locale",
+            "locale",
+            "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8",
+        ),
+    ];
+    for (misbehave, name, message) in rows {
+        let args = ["plugins", "check", path.as_str(), "--timeout-s", "2", "--only", name];
+        let outcome = Bench::new().host_with(&args, &[("ALTGRAD_PANIC_IN", misbehave)]);
+        assert_eq!(outcome.code, 3, "{misbehave}: {}{}", outcome.stdout, outcome.stderr);
+        let line = outcome.stdout.lines().find(|line| line.starts_with("optimizer bad")).unwrap_or_default();
+        assert!(line.contains("FAILED: ") && line.contains(message), "{misbehave}: {line}");
+    }
+}
+
+/// A failure at random comes again, at once, by the command that the report gives.
+#[test]
+fn a_random_failure_is_replayed_from_its_seed() {
+    let fixture = built("libaltgrad_fixture_misbehaver.so");
+    let options = ["--json", "--only", "random_calls", "--seed", "40"];
+    let outcome = check(&fixture, &options, "ties");
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let (why, replay) =
+        (json["checks"][1]["why"].as_str().unwrap(), json["checks"][1]["replay"].as_str().unwrap());
+    let seed: u64 = why.strip_prefix("seed ").unwrap().split(':').next().unwrap().parse().unwrap();
+    assert!(seed >= 40 && replay.ends_with(&format!(" --only random_calls --seed {seed}")), "{replay}");
+    let words: Vec<&str> = replay.split(' ').skip(1).collect();
+    let again = Bench::new().host_with(&words, &[("ALTGRAD_MISBEHAVE", "ties")]);
+    assert_eq!(again.code, 3, "{}", again.stdout);
+    assert!(again.stdout.contains(why), "{why}:\n{}", again.stdout);
 }
 
 #[test]
@@ -114,6 +157,10 @@ fn misbehaviour_is_named_and_survived() {
         ("exit", "kernels", "ended the process with exit code 0, before the check was done"),
         ("print", "kernels", "wrote to standard output: \"look at me\\n"),
         ("exit-later", "spec", "ended the process with exit code 5, before the check was done"),
+        ("lie", "decode_codes", "code 0x3 decodes to 3e0 (0x40400000), expected 4e0"),
+        ("waver", "spec", ""),
+        ("leak", "leaks", "bytes of memory each time it is made, used and dropped"),
+        ("locale", "locale", "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8"),
         ("ties", "nearest_even_edges", "nearest-even: 1e0 (0x3f800000), expected 0e0 (0x00000000)"),
     ];
     for (misbehave, name, message) in rows {

@@ -41,6 +41,8 @@ static inline unsigned shim_atomic_max(const unsigned *place, unsigned value) {
     if (old < value) *const_cast<unsigned *>(place) = value;
     return old;
 }
+static inline unsigned atomicAdd(unsigned *place, unsigned value) { return shim_atomic_add(place, value); }
+static inline unsigned atomicMax(unsigned *place, unsigned value) { return shim_atomic_max(place, value); }
 static inline unsigned atomicExch(unsigned *place, unsigned value) { return std::exchange(*place, value); }
 
 namespace shim {

@@ -65,7 +65,7 @@ fn buffers(kernel: &KernelText, src: &[u32], scales: &[[f32; 2]], codes: usize) 
 }
 
 /// Runs a kernel with one scale; returns the buffer of a role afterwards, by role.
-fn launch(
+pub fn launch(
     runner: &dyn Runner,
     kernel: &KernelText,
     src: &[u32],
@@ -234,7 +234,8 @@ fn decode(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
     }
 }
 
-fn same_bits(what: &str, x: &[f32], found: &[u32], expected: &[u32]) {
+/// Words found for inputs, against those expected.
+pub fn same_bits(what: &str, x: &[f32], found: &[u32], expected: &[u32]) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let wrong: Vec<usize> = (0..x.len()).filter(|&i| found[i] != expected[i]).collect();
     let Some(&i) = wrong.first() else { return };
@@ -242,7 +243,8 @@ fn same_bits(what: &str, x: &[f32], found: &[u32], expected: &[u32]) {
     panic!("{what}: {count} wrong, x[{i}] = {given:#x}: found {:#x}, expected {:#x}", found[i], expected[i]);
 }
 
-fn same_stats(what: &str, found: &QuantStats, expected: &QuantStats) {
+/// Counts exactly, sums to a millionth.
+pub fn same_stats(what: &str, found: &QuantStats, expected: &QuantStats) {
     let counts = |s: &QuantStats| (s.amax.to_bits(), s.overflow, s.underflow, s.nan, s.nonzero);
     assert_eq!(counts(found), counts(expected), "{what}: amax, overflow, underflow, nan, nonzero");
     let sums = |s: &QuantStats| [s.sum_x2, s.sum_err2, s.sum_x_xhat];

@@ -15,6 +15,7 @@ use std::{
 
 use altgrad_conformance::{
     Check, Outcome, Subject,
+    life::{self, Life},
     optimizers::{self, OptimizerSubject},
     sinks::{self, SinkSubject},
     subject_names,
@@ -22,10 +23,11 @@ use altgrad_conformance::{
 use altgrad_plugin_api::{Config, ConfigValue, PluginKind};
 use clap::Args;
 
-use super::{Asked, Contents, Verdict};
+use super::{Asked, Contents, Verdict, lives};
 use crate::{
     diagnostic::Diagnostic,
     plugins::{LoadedLibrary, instance::config_value},
+    raw,
 };
 
 /// Between two looks at a child.
@@ -51,13 +53,23 @@ pub(in crate::cli) struct OneArgs {
     /// Where random checks begin.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Sets the process's locale to what the environment says, as any library in it may.
+    #[arg(long)]
+    adopt_locale: bool,
 }
 
 /// The child's side.
 pub(in crate::cli) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
+    if args.adopt_locale {
+        raw::adopt_locale();
+    }
     let library = LoadedLibrary::load(&args.path, None)?;
     let answer = match args.check.as_slice() {
-        [kind, plugin, check] => serde_json::to_string(&verdict(library, [kind, plugin, check], args)),
+        [kind, plugin, check] => match put_through(library, [kind, plugin, check], args) {
+            Ok(Answer::Outcome(outcome)) => serde_json::to_string(&verdict(outcome)),
+            Ok(Answer::Life(life)) => serde_json::to_string(&lives::fingerprint(life)),
+            Err(fault) => serde_json::to_string(&Verdict::Failed(fault)),
+        },
         _ => serde_json::to_string(&contents(&library)),
     };
     let written = answer.map_err(io::Error::from).and_then(|answer| fs::write(&args.answer, answer));
@@ -77,37 +89,60 @@ fn contents(library: &LoadedLibrary) -> Contents {
     }
 }
 
-fn verdict(library: LoadedLibrary, [kind, plugin, check]: [&str; 3], args: &OneArgs) -> Verdict {
-    match of_kind(library, kind, plugin, check, args) {
+/// What a subject was asked for.
+enum Answer {
+    Outcome(Outcome),
+    Life(Life),
+}
+
+fn verdict(outcome: Outcome) -> Verdict {
+    match outcome {
         Ok(altgrad_conformance::Verdict::Passed) => Verdict::Ok,
         Ok(altgrad_conformance::Verdict::Skipped(why)) => Verdict::Skipped(why),
         Err(fault) => Verdict::Failed(fault),
     }
 }
 
-fn of_kind(library: LoadedLibrary, kind: &str, plugin: &str, check: &str, args: &OneArgs) -> Outcome {
+fn put_through(
+    library: LoadedLibrary,
+    [kind, plugin, check]: [&str; 3],
+    args: &OneArgs,
+) -> Result<Answer, String> {
     let id = plugin.split(':').next().unwrap_or(plugin).to_string();
     let found = library.descriptors.iter().find(|found| found.kind.to_string() == kind && found.id == id);
     let descriptor = found.cloned().ok_or_else(|| format!("the library has no {kind} `{id}`"))?;
     match descriptor.kind {
         PluginKind::Format => {
             let make = move |config: &Config| library.format_object(&id, config);
-            run_check(altgrad_conformance::check(check), check, &Subject::new(descriptor, plugin, make)?)
+            let subject = Subject::new(descriptor, plugin, make)?.with_seed(args.seed);
+            answer(altgrad_conformance::check(check), check, &subject, life::of_format)
         }
         PluginKind::Optimizer => {
             let make = move |config: &Config| library.optimizer_object(&id, config);
-            run_check(optimizers::check(check), check, &OptimizerSubject::new(descriptor, make)?)
+            let subject = OptimizerSubject::new(descriptor, make)?.with_seed(args.seed);
+            answer(optimizers::check(check), check, &subject, life::of_optimizer)
         }
         PluginKind::Sink => {
             let options = args.set.iter().map(|set| option(set)).collect::<Result<Vec<_>, String>>()?;
             let make = move |config: &Config| library.sink_object(&id, config);
-            run_check(sinks::check(check), check, &SinkSubject::new(descriptor, options, args.seed, make)?)
+            let subject = SinkSubject::new(descriptor, options, args.seed, make)?;
+            answer(sinks::check(check), check, &subject, life::of_sink)
         }
     }
 }
 
-fn run_check<S>(check: Option<&Check<S>>, name: &str, subject: &S) -> Outcome {
-    (check.ok_or_else(|| format!("there is no check `{name}`"))?.run)(subject)
+fn answer<S>(
+    check: Option<&Check<S>>,
+    name: &str,
+    subject: &S,
+    life: fn(&S) -> Life,
+) -> Result<Answer, String> {
+    Ok(match check {
+        Some(check) => Answer::Outcome((check.run)(subject)),
+        None if name == lives::LIFE => Answer::Life(life(subject)),
+        None if name == lives::LEAKS.0 => Answer::Outcome(lives::leaks(|| life(subject))),
+        None => return Err(format!("there is no check `{name}`")),
+    })
 }
 
 /// An option from `KEY=VALUE`, the value TOML or a bare word.
@@ -141,13 +176,16 @@ pub(super) fn spawn(path: &Path, asked: Option<Asked<'_>>, timeout: Duration) ->
         let mut command = Command::new(env::current_exe()?);
         let scratch = tempfile::tempdir()?;
         command.args(["plugins", "check-one"]).arg(std::path::absolute(path)?).arg(answer.path());
-        if let Some(Asked { kind, plugin, check, set, seed }) = asked {
-            command.args([kind.to_string().as_str(), plugin, check, "--seed", seed.to_string().as_str()]);
-            command.args(set.iter().map(|set| format!("--set={set}")));
-        }
         // A check must not find the user's keys, nor write where the user stands.
         let kept = env::vars_os().filter(|(name, _)| is_kept(&name.to_string_lossy()));
         command.env_clear().envs(kept).env("HOME", scratch.path()).current_dir(scratch.path());
+        if let Some(Asked { kind, plugin, check, set, seed, locale }) = asked {
+            command.args([kind.to_string().as_str(), plugin, check, "--seed", seed.to_string().as_str()]);
+            command.args(set.iter().map(|set| format!("--set={set}")));
+            if !locale.is_empty() {
+                command.arg("--adopt-locale").envs(lives::environment(scratch.path(), locale)?);
+            }
+        }
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let begun = Instant::now();
         let mut child = command.spawn()?;

@@ -43,6 +43,9 @@ impl Report {
                 Verdict::Failed(why) => format!("FAILED: {why}"),
             };
             println!("{:<12} {:<24} {verdict}", line.plugin.as_deref().unwrap_or("library"), line.check);
+            if let Some(replay) = &line.replay {
+                println!("{:<12} {:<24} again: {replay}", "", "");
+            }
         }
         self.lines.push(line);
     }

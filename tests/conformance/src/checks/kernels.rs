@@ -73,6 +73,18 @@ pub(crate) fn kernels(subject: &Subject) -> Outcome {
     }
 }
 
+/// Every text for a device like most, one after the other.
+pub(crate) fn sources(instance: &Instance, language: KernelLanguage) -> Result<String, String> {
+    let mut sources = String::new();
+    for (_, op, _) in OPS {
+        for mode in MODES {
+            let text = asked(instance, op.with_rounding(mode), &device(language, 1))?;
+            sources.push_str(text.as_ref().map_or("", |text| text.source.as_str()));
+        }
+    }
+    Ok(sources)
+}
+
 /// Looks at an operation's texts for several targets, and counts them.
 fn offered(
     instance: &Instance,

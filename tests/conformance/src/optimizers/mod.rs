@@ -11,6 +11,7 @@ use altgrad_plugin_api::{Config, DType, Descriptor, PluginError, PluginKind, Sco
 
 use crate::{Check, Outcome, Verdict, checks::identity, subject::said};
 use call::{CASES, states_of};
+pub(crate) use steps::all_steps;
 
 /// The constructor of an optimizer, as the host has it.
 type Make = dyn Fn(&Config) -> Result<OptimizerObject, PluginError> + Send + Sync;
@@ -20,6 +21,7 @@ pub struct OptimizerSubject {
     descriptor: Descriptor,
     config: Config,
     make: Box<Make>,
+    seed: u64,
 }
 
 /// By hand: a constructor has none.
@@ -40,7 +42,13 @@ impl OptimizerSubject {
     ) -> Result<Self, String> {
         let config = Config::resolve(&descriptor.options, [])
             .map_err(|fault| format!("the default of `{}` {}", fault.key, fault.message))?;
-        Ok(Self { descriptor, config, make: Box::new(make) })
+        Ok(Self { descriptor, config, make: Box::new(make), seed: 0 })
+    }
+
+    /// The same; random checks begin with `seed`.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     fn instance(&self) -> Result<OptimizerObject, String> {
@@ -68,6 +76,7 @@ pub fn checks() -> &'static [Check<OptimizerSubject>] {
         [parts, steps::parts, "where elements step alone, parts give the bits that the whole gives"]
         [not_finite, steps::not_finite, "NaN and infinities end in numbers or errors, never in a panic; NaN is not hidden"]
         [shapes, steps::shapes, "no element, one element, and shapes of any rank"]
+        [random_steps, steps::random_steps, "random shapes, gradients, grids and parts: finite, and the same twice; failures name the seed"]
         [wrong_lengths, steps::wrong_lengths, "a gradient or state of another length is refused, and nothing is changed"]
     }
 }

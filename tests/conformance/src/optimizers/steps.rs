@@ -6,7 +6,7 @@ use super::{
     OptimizerSubject,
     call::{CASES, Param, grids, numbers},
 };
-use crate::{Outcome, Verdict, subject::said};
+use crate::{Outcome, Verdict, inputs::Random, subject::said};
 
 /// Steps of a check.
 const STEPS: u64 = 20;
@@ -41,6 +41,67 @@ pub(super) fn finite(subject: &OptimizerSubject) -> Outcome {
         }
     }
     Ok(Verdict::Passed)
+}
+
+/// Everything some steps change, on every grid, as bits.
+pub(crate) fn all_steps(subject: &OptimizerSubject) -> Result<Vec<u32>, String> {
+    let object = subject.instance()?;
+    let mut bits = Vec::new();
+    for grid in grids()? {
+        for &case in CASES {
+            bits.extend(stepped(&object, case, grid.as_ref(), 1e-2)?.bits());
+        }
+    }
+    Ok(bits)
+}
+
+/// Random parameters, gradients and grids: finite numbers, the same in another instance, and in parts where elements step alone.
+pub(super) fn random_steps(subject: &OptimizerSubject) -> Outcome {
+    let grids = grids()?;
+    for seed in subject.seed..subject.seed + 40 {
+        random_life(subject, &grids, &mut Random(seed)).map_err(|fault| format!("seed {seed}: {fault}"))?;
+    }
+    Ok(Verdict::Passed)
+}
+
+fn random_life(
+    subject: &OptimizerSubject,
+    grids: &[Option<FormatSpec>],
+    random: &mut Random,
+) -> Result<(), String> {
+    let mut below = |bound: u64| random.next() % bound;
+    let shape: Vec<u64> = (0..=below(2)).map(|_| 1 + below(40)).collect();
+    let grid = grids[below(grids.len() as u64) as usize].as_ref();
+    let name = CASES[below(CASES.len() as u64) as usize].0;
+    let (first, second) = (subject.instance()?, subject.instance()?);
+    let mut param = Param::new(&first, name, &shape, grid)?;
+    let mut again = param.clone();
+    for update in 1..=1 + below(12) {
+        // From the smallest gradients to the largest that clipping leaves.
+        let length = 2f32.powi(below(60) as i32 - 45);
+        let grad: Vec<f32> =
+            numbers(below(u64::MAX), param.values.len()).iter().map(|g| g * length).collect();
+        let part = if param.scope() == Scope::ELEMENTS { 1 + below(50) as usize } else { usize::MAX };
+        let failed =
+            |error: PluginError| format!("`{name}` {shape:?} update {update}: {}", said("step", &error));
+        param.step(&first, &grad, update).map_err(failed)?;
+        if part == usize::MAX {
+            again.step(&second, &grad, update).map_err(failed)?;
+        } else {
+            again.step_in_parts(&second, &grad, update, part).map_err(failed)?;
+        }
+        if param.bits() != again.bits() {
+            return Err(format!(
+                "`{name}` {shape:?} grid {grid:?}: update {update} gives other bits the second time"
+            ));
+        }
+        if let Some(bad) = param.states.iter().flatten().chain(&param.values).find(|x| !x.is_finite()) {
+            return Err(format!(
+                "`{name}` {shape:?} grid {grid:?}: {bad} after update {update}, gradients of {length:e}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn moves(subject: &OptimizerSubject) -> Outcome {

@@ -28,7 +28,7 @@ pub struct SinkSubject {
     config: Config,
     make: Box<Make>,
     /// Where random checks begin.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// By hand: a constructor has none.
@@ -68,23 +68,23 @@ impl SinkSubject {
         &self.descriptor
     }
 
-    pub(super) fn make(&self, config: &Config) -> Result<SinkObject, PluginError> {
+    pub(crate) fn make(&self, config: &Config) -> Result<SinkObject, PluginError> {
         (self.make)(config)
     }
 
     /// A new instance.
-    pub(super) fn instance(&self) -> Result<Instance, String> {
+    pub(crate) fn instance(&self) -> Result<Instance, String> {
         let object = self.make(&self.config).map_err(|error| said("new", &error))?;
         Ok(Instance { object })
     }
 
     /// A new scratch folder with a run folder.
-    pub(super) fn scratch(&self) -> Result<Scratch, String> {
+    pub(crate) fn scratch(&self) -> Result<Scratch, String> {
         Scratch::new().map_err(|error| format!("no scratch folder can be made ({error})"))
     }
 
     /// A new instance, opened for a fresh run in that scratch folder.
-    pub(super) fn opened(&self, scratch: &Scratch) -> Result<Instance, String> {
+    pub(crate) fn opened(&self, scratch: &Scratch) -> Result<Instance, String> {
         let mut sink = self.instance()?;
         sink.open(&scratch.run(), None, &[])?;
         Ok(sink)
@@ -92,7 +92,7 @@ impl SinkSubject {
 }
 
 /// An instance, called with plain values; every error is one sentence.
-pub(super) struct Instance {
+pub(crate) struct Instance {
     object: SinkObject,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Instance {
 type Called<T = ()> = Result<T, String>;
 
 /// Metrics every run of the suite announces; rows may have others.
-pub(super) const ANNOUNCED: [(&str, bool); 4] = [
+pub(crate) const ANNOUNCED: [(&str, bool); 4] = [
     ("train/loss", false),
     ("grad_norm_l2/h.0.attn.c_attn.weight", false),
     ("quant/weight/sqnr_db/h.0.attn.c_attn.weight", false),
@@ -113,18 +113,18 @@ fn names<'a>(names: &[(&'a str, bool)]) -> Vec<MetricName<'a>> {
 
 impl Instance {
     /// The object that crosses, for calls whose errors matter.
-    pub(super) fn object(&mut self) -> &mut SinkObject {
+    pub(crate) fn object(&mut self) -> &mut SinkObject {
         &mut self.object
     }
 
-    pub(super) fn open(&mut self, folder: &Path, resume_step: Option<u64>, state: &[u8]) -> Called {
+    pub(crate) fn open(&mut self, folder: &Path, resume_step: Option<u64>, state: &[u8]) -> Called {
         self.try_open(folder, resume_step, state).map_err(|error| match resume_step {
             None => said("open", &error),
             Some(step) => format!("resuming at step {step}: {}", said("open", &error)),
         })
     }
 
-    pub(super) fn try_open(
+    pub(crate) fn try_open(
         &mut self,
         folder: &Path,
         resume_step: Option<u64>,
@@ -142,7 +142,7 @@ impl Instance {
         self.object.open(&run).into_result()
     }
 
-    pub(super) fn log(&mut self, step: u64, row: &[(&str, f64)]) -> Called {
+    pub(crate) fn log(&mut self, step: u64, row: &[(&str, f64)]) -> Called {
         let row: Vec<Metric<'_>> = row
             .iter()
             .map(|&(name, value)| Metric {
@@ -154,23 +154,23 @@ impl Instance {
         logged.map_err(|error| format!("step {step}: {}", said("log", &error)))
     }
 
-    pub(super) fn histogram(&mut self, step: u64, name: &str, edges: &[f64], counts: &[u64]) -> Called {
+    pub(crate) fn histogram(&mut self, step: u64, name: &str, edges: &[f64], counts: &[u64]) -> Called {
         let histogram = Histogram { name: name.into(), edges: edges.into(), counts: counts.into() };
         let taken = self.object.histogram(step, &histogram).into_result();
         taken.map_err(|error| format!("step {step}: {}", said("histogram", &error)))
     }
 
-    pub(super) fn alert(&mut self, step: u64, level: AlertLevel, kind: &str, text: &str) -> Called {
+    pub(crate) fn alert(&mut self, step: u64, level: AlertLevel, kind: &str, text: &str) -> Called {
         let alert = Alert { step, level, kind: kind.into(), text: text.into() };
         let taken = self.object.alert(&alert).into_result();
         taken.map_err(|error| format!("step {step}: {}", said("alert", &error)))
     }
 
-    pub(super) fn state(&mut self) -> Called<Vec<u8>> {
+    pub(crate) fn state(&mut self) -> Called<Vec<u8>> {
         self.object.state().map(RVec::into_vec).into_result().map_err(|error| said("state", &error))
     }
 
-    pub(super) fn summary(&mut self, values: &[(&str, f64)]) -> Called {
+    pub(crate) fn summary(&mut self, values: &[(&str, f64)]) -> Called {
         let values: Vec<Metric<'_>> = values
             .iter()
             .map(|&(name, value)| Metric { name: MetricName { name: name.into(), timing: false }, value })
@@ -179,13 +179,13 @@ impl Instance {
         taken.map_err(|error| said("summary", &error))
     }
 
-    pub(super) fn finish(&mut self, outcome: RunOutcome) -> Called {
+    pub(crate) fn finish(&mut self, outcome: RunOutcome) -> Called {
         self.object.finish(outcome).into_result().map_err(|error| said("finish", &error))
     }
 }
 
 /// A folder with a run folder and something beside it, and what it and the working folder held at first.
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     folder: TempDir,
     here: BTreeSet<PathBuf>,
 }
@@ -202,17 +202,17 @@ impl Scratch {
     }
 
     /// The run folder.
-    pub(super) fn run(&self) -> PathBuf {
+    pub(crate) fn run(&self) -> PathBuf {
         self.folder.path().join("run")
     }
 
     /// A folder in which no run is.
-    pub(super) fn nowhere(&self) -> PathBuf {
+    pub(crate) fn nowhere(&self) -> PathBuf {
         self.folder.path().join("run/nowhere")
     }
 
     /// The verdict of a check that is done with the folder: whether anything was written outside the run folder.
-    pub(super) fn closed(&self, outcome: Outcome) -> Outcome {
+    pub(crate) fn closed(&self, outcome: Outcome) -> Outcome {
         let verdict = outcome?;
         let look = || -> std::io::Result<Option<String>> {
             for name in fs::read_dir(self.folder.path())?.map(|entry| entry.map(|entry| entry.file_name())) {

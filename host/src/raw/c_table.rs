@@ -1,0 +1,397 @@
+//! A C library's tables and functions (`plugin-api/include/altgrad_plugin.h`): read once into owned values, called with slices.
+//!
+//! The structures mirror the header field by field; a test holds both against each other through a C compiler. Nothing in a table is
+//! believed before the magic number, the version and the sizes are right; after that a table that lies about its pointers can
+//! crash the host, as any plugin can. What the values mean is checked in [`crate::plugins::c_abi`].
+
+use std::{
+    ffi::{CStr, c_char},
+    slice,
+};
+
+use altgrad_plugin_api::{
+    BufferRole, DType, Domain, ErrorKind, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp,
+    KernelText, MergeRule, Minifloat, PartialSum, PluginError, RandomKey, Rounding, StatisticsWord,
+};
+
+/// Name of the symbol a C library exports: a [`Library`], not a function.
+pub const C_ENTRY_SYMBOL: &str = "altgrad_plugin_entry_v1";
+/// The version of the header this host was built with, major and minor.
+pub const C_VERSION: [u32; 2] = [1, 0];
+const MAGIC: u64 = 0x4364_6172_6774_616c;
+/// Bytes for what a failed call says.
+const MESSAGE: usize = 512;
+/// More formats or kernels than any library has: a count beyond is a damaged table.
+const MOST: u32 = 1 << 12;
+
+/// `altgrad_library_v1`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Library {
+    magic: u64,
+    struct_size: u32,
+    abi_major: u32,
+    abi_minor: u32,
+    format_count: u32,
+    compiler: *const c_char,
+    cpu_features: *const c_char,
+    formats: *const *const Format,
+}
+
+/// `altgrad_format_v1`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Format {
+    struct_size: u32,
+    spec: u32,
+    id: *const c_char,
+    version: *const c_char,
+    summary: *const c_char,
+    minifloat: [u32; 4],
+    bits: u32,
+    kernel_count: u32,
+    values: *const f32,
+    functions: CFunctions,
+    kernels: *const *const Kernel,
+}
+
+/// `altgrad_kernel_v1`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Kernel {
+    struct_size: u32,
+    op: u32,
+    language: u32,
+    architecture: u32,
+    vector: u32,
+    units: u32,
+    shared_bytes: u32,
+    info_words: u32,
+    buffer_count: u32,
+    info_count: u32,
+    statistic_count: u32,
+    partial_sum_count: u32,
+    entry: *const c_char,
+    source: *const c_char,
+    buffers: *const [u32; 2],
+    info: *const [u32; 4],
+    statistics: *const Named<u64>,
+    partial_sums: *const Named<i64>,
+}
+
+/// `altgrad_statistic` and `altgrad_partial_sum`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Named<T> {
+    name: *const c_char,
+    value: T,
+}
+
+/// `altgrad_error`.
+#[repr(C)]
+struct CError {
+    message: *mut c_char,
+    size: u64,
+}
+
+type RoundFn = unsafe extern "C" fn(*const f32, *mut f32, u64, u32, *const RandomKey, *mut CError) -> i32;
+type EncodeFn = unsafe extern "C" fn(*const f32, *mut u16, u64, u32, *const RandomKey, *mut CError) -> i32;
+type DecodeFn = unsafe extern "C" fn(*const u16, *mut f32, u64, *mut CError) -> i32;
+
+/// The functions of a format, as many as it has.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct CFunctions {
+    round: Option<RoundFn>,
+    encode: Option<EncodeFn>,
+    decode: Option<DecodeFn>,
+}
+
+/// What a C library exports.
+#[derive(Debug)]
+pub struct CLibrary {
+    /// The header's version it was built with, major and minor.
+    pub version: [u32; 2],
+    /// What built it.
+    pub compiler: String,
+    /// CPU features its code assumes, comma separated.
+    pub cpu_features: String,
+    /// Its formats.
+    pub formats: Vec<CFormat>,
+}
+
+/// A format as a C library describes it.
+#[derive(Debug, Clone)]
+pub struct CFormat {
+    /// The name a run file uses.
+    pub id: String,
+    /// The format's own version.
+    pub version: String,
+    /// One line.
+    pub summary: String,
+    /// What its codes mean.
+    pub spec: CSpec,
+    /// What it does itself.
+    pub functions: CFunctions,
+    /// Its kernel texts.
+    pub kernels: Vec<CKernel>,
+}
+
+/// What a format's codes mean.
+#[derive(Debug, Clone)]
+pub enum CSpec {
+    /// A minifloat.
+    Minifloat(Minifloat),
+    /// 2^bits values by code; without them the format's `decode` says what they are.
+    Table(u32, Option<Vec<f32>>),
+}
+
+/// A kernel text and what it needs of a device.
+#[derive(Debug, Clone)]
+pub struct CKernel {
+    /// What it computes, with its rounding mode.
+    pub op: KernelOp,
+    /// CUDA: the least compute capability times ten.
+    pub architecture: u32,
+    /// Shared memory a cube, bytes.
+    pub shared_bytes: u32,
+    /// The text and how to launch it.
+    pub text: KernelText,
+}
+
+/// Why a table cannot be used: the end of a sentence that begins with the library or its format.
+pub type Fault = String;
+
+impl CLibrary {
+    /// Reads a library's tables.
+    pub(super) fn read(table: *const Library) -> Result<Self, Fault> {
+        // SAFETY: the address of an exported symbol of a loaded library: `struct_size` and what comes before it fit into any section.
+        let magic = unsafe { table.cast::<u64>().read_unaligned() };
+        if magic != MAGIC {
+            return Err(format!("`{C_ENTRY_SYMBOL}` is no table of `altgrad_plugin.h`"));
+        }
+        // The version stands where every version has it.
+        // SAFETY: the magic number says that this is a table, whose first fields are the same in all versions.
+        let head = unsafe { table.cast::<[u32; 5]>().read_unaligned() };
+        let version = [head[3], head[4]];
+        if version[0] != C_VERSION[0] {
+            let [major, minor] = version;
+            return Err(format!(
+                "it was built with altgrad_plugin.h {major}.{minor}, this host knows {}",
+                C_VERSION[0]
+            ));
+        }
+        let table = sized(table, head[2], "the library's table")?;
+        let formats = array(table.formats, counted(table.format_count, "formats")?, "its formats")?;
+        let read = |(index, &format): (usize, &*const Format)| {
+            CFormat::read(format).map_err(|fault| format!("its format {}: {fault}", index + 1))
+        };
+        Ok(Self {
+            version,
+            compiler: text(table.compiler, "compiler")?,
+            cpu_features: text(table.cpu_features, "cpu_features")?,
+            formats: formats.iter().enumerate().map(read).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl CFormat {
+    fn read(table: *const Format) -> Result<Self, Fault> {
+        let table = growing(table, "its table")?;
+        let [exponent_bits, significand_bits, bias, domain] = table.minifloat;
+        let spec = match table.spec {
+            1 => CSpec::Minifloat(Minifloat {
+                exponent_bits,
+                significand_bits,
+                bias: bias.cast_signed(),
+                domain: *[Domain::Ieee, Domain::Fn, Domain::Fin]
+                    .get(domain as usize)
+                    .ok_or_else(|| format!("there is no domain {domain}"))?,
+            }),
+            2 if !(1..=16).contains(&table.bits) => {
+                return Err(format!("{} bits a code: 1 to 16", table.bits));
+            }
+            2 if table.values.is_null() && table.functions.decode.is_none() => {
+                return Err("it has neither `values` nor `decode`".into());
+            }
+            2 if table.values.is_null() => CSpec::Table(table.bits, None),
+            2 => CSpec::Table(table.bits, Some(array(table.values, 1 << table.bits, "its values")?.to_vec())),
+            other => return Err(format!("there is no spec {other}")),
+        };
+        let kernels = array(table.kernels, counted(table.kernel_count, "kernels")?, "its kernels")?;
+        let read = |(index, &kernel): (usize, &*const Kernel)| {
+            CKernel::read(kernel).map_err(|fault| format!("its kernel {}: {fault}", index + 1))
+        };
+        Ok(Self {
+            id: text(table.id, "id")?,
+            version: text(table.version, "version")?,
+            summary: text(table.summary, "summary")?,
+            spec,
+            functions: table.functions,
+            kernels: kernels.iter().enumerate().map(read).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl CKernel {
+    fn read(table: *const Kernel) -> Result<Self, Fault> {
+        let table = growing(table, "its table")?;
+        let count = |count, what| counted(count, what);
+        let buffers = array(table.buffers, count(table.buffer_count, "buffers")?, "its buffers")?;
+        let info = array(table.info, count(table.info_count, "info fields")?, "its info fields")?;
+        let statistics =
+            array(table.statistics, count(table.statistic_count, "statistics")?, "its statistics")?;
+        let sums = array(table.partial_sums, count(table.partial_sum_count, "sums")?, "its partial sums")?;
+        let word = |word: &Named<u64>| {
+            let merge = MergeRule(u32::try_from(word.value).unwrap_or(u32::MAX));
+            Ok(StatisticsWord { name: text(word.name, "a statistic's name")?.into(), merge })
+        };
+        let sum = |sum: &Named<i64>| {
+            let exponent = i32::try_from(sum.value).map_err(|_| format!("exponent {}", sum.value))?;
+            Ok(PartialSum { name: text(sum.name, "a partial sum's name")?.into(), exponent })
+        };
+        let language = KernelLanguage(table.language);
+        Ok(Self {
+            op: KernelOp(table.op),
+            architecture: table.architecture,
+            shared_bytes: table.shared_bytes,
+            text: KernelText {
+                language,
+                entry: text(table.entry, "entry")?.into(),
+                source: text(table.source, "source")?.into(),
+                cube_dim: [table.units, 1, 1],
+                vector: table.vector,
+                buffers: buffers.iter().map(buffer).collect(),
+                info: info.iter().map(info_field).collect(),
+                info_words: table.info_words,
+                statistics: statistics.iter().map(word).collect::<Result<_, Fault>>()?,
+                partial_sums: sums.iter().map(sum).collect::<Result<_, Fault>>()?,
+            },
+        })
+    }
+}
+
+fn buffer(&[role, access]: &[u32; 2]) -> KernelBuffer {
+    let role = BufferRole(role);
+    let words = [BufferRole::STATISTICS, BufferRole::CODES, BufferRole::HISTOGRAM].contains(&role);
+    let dtype = if words { DType::U32 } else { DType::F32 };
+    KernelBuffer { role, index: 0, dtype, reads: access & 1 != 0, writes: access & 2 != 0 }
+}
+
+fn info_field(&[offset, kind, index, divisor]: &[u32; 4]) -> InfoField {
+    InfoField { offset, kind: InfoKind(kind), index, divisor }
+}
+
+fn counted(count: u32, what: &str) -> Result<usize, Fault> {
+    if count > MOST { Err(format!("{count} {what}: the table is damaged")) } else { Ok(count as usize) }
+}
+
+/// A table that begins with its own size.
+fn growing<T: Copy>(table: *const T, what: &str) -> Result<T, Fault> {
+    if table.is_null() || !table.cast::<u32>().is_aligned() {
+        return Err(format!("{what} is null or not aligned"));
+    }
+    // SAFETY: not null and aligned; a table of the header begins with its size.
+    let size = unsafe { table.cast::<u32>().read() };
+    sized(table, size, what)
+}
+
+/// A copy of a table that says it is `size` bytes long.
+fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, Fault> {
+    let least = size_of::<T>();
+    if (size as usize) < least || !table.is_aligned() {
+        return Err(format!("{what} is {size} bytes long, version {} has {least}", C_VERSION[0]));
+    }
+    // SAFETY: not null and aligned, and as long as it says by its own size; its fields are numbers, pointers and optional functions,
+    // for which every pattern of bits is a value.
+    Ok(unsafe { table.read() })
+}
+
+/// A static array of a library.
+fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], Fault> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() || !first.is_aligned() {
+        return Err(format!("{what} are null or not aligned"));
+    }
+    // SAFETY: not null and aligned; the table that points here says how many there are, and libraries are never unloaded.
+    Ok(unsafe { slice::from_raw_parts(first, count) })
+}
+
+fn text(text: *const c_char, what: &str) -> Result<String, Fault> {
+    if text.is_null() {
+        return Err(format!("`{what}` is null"));
+    }
+    // SAFETY: not null; the header asks for a static text closed by a zero.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map(str::to_string).map_err(|_| format!("`{what}` is not UTF-8"))
+}
+
+/// Calls with a place for the message.
+fn called(name: &str, call: impl FnOnce(*mut CError) -> i32) -> Result<(), PluginError> {
+    let mut message = [0u8; MESSAGE];
+    let mut error = CError { message: message.as_mut_ptr().cast(), size: MESSAGE as u64 };
+    let kind = match call(&raw mut error) {
+        0 => return Ok(()),
+        code @ (6 | 8) => ErrorKind(code.unsigned_abs()),
+        _ => ErrorKind::OTHER,
+    };
+    let said = CStr::from_bytes_until_nul(&message).map(|text| text.to_string_lossy().replace('\n', " "));
+    let said = said.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| format!("`{name}` failed"));
+    Err(PluginError::new(kind, said))
+}
+
+impl CFunctions {
+    /// Rounds scaled values by the library's own function; `None`: it has none. Shapes: `[n]` both.
+    ///
+    /// # Panics
+    /// Lengths differ.
+    pub fn round(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        rounding: Rounding,
+        key: &RandomKey,
+    ) -> Option<Result<(), PluginError>> {
+        assert_eq!(src.len(), dst.len());
+        let (function, count) = (self.round?, src.len() as u64);
+        let (src, dst) = (src.as_ptr(), dst.as_mut_ptr());
+        // SAFETY: `count` elements are there on both sides and do not overlap (one is borrowed mutably), as is what an error is
+        // written to; the header forbids everything else.
+        Some(called("round", |error| unsafe { function(src, dst, count, rounding as u32, key, error) }))
+    }
+
+    /// The same to codes.
+    ///
+    /// # Panics
+    /// Lengths differ.
+    pub fn encode(
+        &self,
+        src: &[f32],
+        codes: &mut [u16],
+        rounding: Rounding,
+        key: &RandomKey,
+    ) -> Option<Result<(), PluginError>> {
+        assert_eq!(src.len(), codes.len());
+        let (function, count) = (self.encode?, src.len() as u64);
+        let (src, codes) = (src.as_ptr(), codes.as_mut_ptr());
+        // SAFETY: as in `round`.
+        Some(called("encode", |error| unsafe { function(src, codes, count, rounding as u32, key, error) }))
+    }
+
+    /// Values of codes.
+    ///
+    /// # Panics
+    /// Lengths differ.
+    pub fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Option<Result<(), PluginError>> {
+        assert_eq!(codes.len(), dst.len());
+        let (function, count) = (self.decode?, codes.len() as u64);
+        let (codes, dst) = (codes.as_ptr(), dst.as_mut_ptr());
+        // SAFETY: as in `round`.
+        Some(called("decode", |error| unsafe { function(codes, dst, count, error) }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

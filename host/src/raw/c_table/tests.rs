@@ -1,0 +1,75 @@
+//! The structures against the header, as a C compiler lays them out.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, mem::offset_of, path::Path, process::Command};
+
+use super::*;
+
+macro_rules! fields {
+    ($rust:ty: $($c:literal $($field:ident).+),*) => {
+        (size_of::<$rust>(), vec![$(($c, offset_of!($rust, $($field).+))),*])
+    };
+}
+
+/// Structures of the header: name, then our size, and our places of its fields.
+type Row = (&'static str, (usize, Vec<(&'static str, usize)>));
+
+fn rows() -> [Row; 6] {
+    let library = fields!(Library: "magic" magic, "struct_size" struct_size, "abi_major" abi_major, "abi_minor" abi_minor,
+        "format_count" format_count, "compiler" compiler, "cpu_features" cpu_features, "formats" formats);
+    let format = fields!(Format: "struct_size" struct_size, "spec" spec, "id" id, "version" version, "summary" summary,
+        "minifloat" minifloat, "bits" bits, "kernel_count" kernel_count, "values" values, "round" functions.round,
+        "encode" functions.encode, "decode" functions.decode, "kernels" kernels);
+    let kernel = fields!(Kernel: "struct_size" struct_size, "op" op, "language" language, "architecture" architecture,
+        "vector" vector, "units" units, "shared_bytes" shared_bytes, "info_words" info_words, "buffer_count" buffer_count,
+        "info_count" info_count, "statistic_count" statistic_count, "partial_sum_count" partial_sum_count, "entry" entry,
+        "source" source, "buffers" buffers, "info" info, "statistics" statistics, "partial_sums" partial_sums);
+    [
+        ("altgrad_library_v1", library),
+        ("altgrad_format_v1", format),
+        ("altgrad_kernel_v1", kernel),
+        ("altgrad_statistic", fields!(Named<u64>: "name" name, "merge" value)),
+        ("altgrad_error", fields!(CError: "message" message, "size" size)),
+        (
+            "altgrad_random_key",
+            fields!(RandomKey: "seed" seed, "step" step, "tensor" tensor, "offset" offset),
+        ),
+    ]
+}
+
+#[test]
+fn structures_are_laid_out_as_in_the_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("layout.c"), folder.path().join("layout"));
+    let mut text = String::from("#include <stdio.h>\n#include \"altgrad_plugin.h\"\nint main(void) {\n");
+    let mut expected = String::new();
+    for (name, (size, fields)) in rows() {
+        text += &format!("printf(\"{name} %zu\\n\", sizeof({name}));\n");
+        expected += &format!("{name} {size}\n");
+        for (field, place) in fields {
+            text += &format!("printf(\"{name}.{field} %zu\\n\", offsetof({name}, {field}));\n");
+            expected += &format!("{name}.{field} {place}\n");
+        }
+    }
+    text += "printf(\"%zu %zu %zu %zu\\n\", sizeof(altgrad_minifloat), sizeof(altgrad_buffer), sizeof(altgrad_info),\n";
+    text += "sizeof(altgrad_partial_sum));\nprintf(\"%llx %u\\n\", (unsigned long long)ALTGRAD_MAGIC, ALTGRAD_C_MAJOR);\n}\n";
+    expected += &format!("16 8 16 16\n{MAGIC:x} {}\n", C_VERSION[0]);
+    fs::write(&source, text).unwrap();
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin-api/include");
+    let compiler = Command::new("cc")
+        .arg("-std=c11")
+        .arg("-I")
+        .arg(header)
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .output();
+    let Ok(compiled) = compiler else {
+        eprintln!("SKIPPED structures_are_laid_out_as_in_the_header: there is no C compiler");
+        return;
+    };
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let found = Command::new(program).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), expected);
+}

@@ -1,0 +1,294 @@
+/*
+ * altgrad_plugin.h: number formats for altgrad-host in plain C.
+ *
+ * A format is a constant table. It says what its codes mean, as a minifloat or as a list of values, and from that alone the host
+ * can round to it, encode and decode. What should be faster, or rounds in its own way, is a function; what runs on GPUs is kernel
+ * text. examples/format-c is complete. In short:
+ *
+ *     #include "altgrad_plugin.h"
+ *
+ *     static const float values[4] = {0.0f, 1.0f, -2.0f, -1.0f};
+ *     static const altgrad_format_v1 int2 = {
+ *         .struct_size = sizeof(altgrad_format_v1), .spec = ALTGRAD_SPEC_TABLE,
+ *         .id = "INT2", .version = "1.0.0", .summary = "-2, -1, 0, 1",
+ *         .bits = 2, .values = values,
+ *     };
+ *     ALTGRAD_EXPORT_FORMATS(&int2);
+ *
+ *     cc -std=c11 -O2 -shared -fPIC -I plugin-api/include -o int2.so int2.c
+ *     altgrad-host plugins check int2.so
+ *
+ * Compiles as C11 and as C++17. Optimizers, sinks and formats with options are written in Rust: see plugin-api.
+ *
+ * WHAT C DOES NOT HAVE. Plugins in Rust are guarded: a panic becomes an error. Here there is no guard and nothing unwinds. A function
+ * says that it failed by what it returns. A signal, abort, exit, longjmp out of a function or a C++ exception that leaves one ends the
+ * host, and with it the run; a write beyond `count` elements destroys the host's memory. `altgrad-host plugins check` looks for all of
+ * these in processes of their own.
+ *
+ * OWNERSHIP. Everything in the tables belongs to the library and stays as it is for the life of the process: libraries are never
+ * unloaded. What a function is given belongs to the host and is borrowed for the call. Nobody frees anything.
+ *
+ * THREADS. The host reads the tables on one thread. Functions are called on any thread, several at once on disjoint memory, so they
+ * keep no state. They must not change the floating-point environment or the locale, nor write to standard output.
+ *
+ * GROWTH. `struct_size` says how much of a table its author knew. Within version 1 fields are only ever added at the end; a host takes
+ * what is beyond the size given as zero, which always means "none". Structures without a `struct_size` never change.
+ */
+#ifndef ALTGRAD_PLUGIN_H
+#define ALTGRAD_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "altgradC", so that a table is not taken for one by accident. */
+#define ALTGRAD_MAGIC UINT64_C(0x436461726774616c)
+/* Another major version is refused; a minor one only adds. */
+#define ALTGRAD_C_MAJOR 1u
+#define ALTGRAD_C_MINOR 0u
+
+/* What a function returns. Any other number is taken for ALTGRAD_OTHER. */
+#define ALTGRAD_OK 0
+#define ALTGRAD_OTHER 100      /* anything else went wrong */
+#define ALTGRAD_UNSUPPORTED 6  /* it lacks this rounding mode */
+#define ALTGRAD_VALUE 8        /* a value has no code (NaN where there is none), or a code no value */
+
+/* How a value between two of the format's is rounded. A mode a function does not know is to be refused. */
+#define ALTGRAD_NEAREST_EVEN 0u /* to the nearest, ties to the even code; every format has it */
+#define ALTGRAD_NEAREST_AWAY 1u /* to the nearest, ties away from zero */
+#define ALTGRAD_TOWARD_ZERO 2u
+#define ALTGRAD_STOCHASTIC 3u   /* up with probability (x - a) / (b - a), by random bits keyed by altgrad_random_key */
+
+/* What an error says. Owner: the host, for the call. */
+typedef struct altgrad_error {
+    char *message; /* where to write a sentence, UTF-8, closed by a zero */
+    uint64_t size; /* bytes there, at least 1 */
+} altgrad_error;
+
+/* Writes the sentence, as much of it as fits, and returns the code: `return altgrad_fail(error, ALTGRAD_VALUE, "no NaN");` */
+static inline int32_t altgrad_fail(altgrad_error *error, int32_t code, const char *message) {
+    uint64_t i = 0;
+    for (; i + 1 < error->size && message[i] != '\0'; i++) error->message[i] = message[i];
+    error->message[i] = '\0';
+    return code;
+}
+
+/*
+ * Names the random bits of one call: element i of it has index offset + i of tensor `tensor` at step `step`. The same names give the
+ * same bits always, so that runs can be resumed and split among threads. The project's own formats take word (index % 4) of
+ * Philox4x32-10 with counter {index / 4 low, index / 4 high, step, tensor} and key {seed low, seed high}.
+ */
+typedef struct altgrad_random_key {
+    uint64_t seed;
+    uint64_t step;
+    uint64_t tensor;
+    uint64_t offset;
+} altgrad_random_key;
+
+/* Functions of a format. All are [any-thread]; return ALTGRAD_OK, or a code with a sentence in `error`. `count` may be 0. */
+
+/*
+ * dst[i] = round(src[i]): from any f32 to a value of the format. `src` is already scaled; the host scales back and counts.
+ * NaN stays NaN; infinities and what is beyond the largest value become the largest; a zero keeps the sign of what became it.
+ * `src` and `dst` do not overlap.
+ */
+typedef int32_t (*altgrad_round_fn)(const float *src, float *dst, uint64_t count, uint32_t rounding, const altgrad_random_key *key,
+                                    altgrad_error *error);
+
+/* codes[i] = code(round(src[i])). NaN is ALTGRAD_VALUE in a format without NaN. */
+typedef int32_t (*altgrad_encode_fn)(const float *src, uint16_t *codes, uint64_t count, uint32_t rounding,
+                                     const altgrad_random_key *key, altgrad_error *error);
+
+/* dst[i] = value(codes[i]), unscaled. A code beyond the last is ALTGRAD_VALUE. */
+typedef int32_t (*altgrad_decode_fn)(const uint16_t *codes, float *dst, uint64_t count, altgrad_error *error);
+
+/* What a minifloat does with its top exponent. */
+#define ALTGRAD_DOMAIN_IEEE 0u /* infinities and NaN, as in IEEE 754 */
+#define ALTGRAD_DOMAIN_FN 1u   /* numbers; the all-ones code is NaN (OCP OFP8 E4M3) */
+#define ALTGRAD_DOMAIN_FIN 2u  /* numbers; every code is finite */
+
+/* A sign-magnitude binary float with gradual underflow: 1 + exponent_bits + significand_bits bits. */
+typedef struct altgrad_minifloat {
+    uint32_t exponent_bits;    /* 0 to 8 */
+    uint32_t significand_bits; /* stored ones, 0 to 10; with the exponent's at most 15 */
+    int32_t bias;              /* usually 2^(exponent_bits - 1) - 1, and 0 below two exponent bits */
+    uint32_t domain;
+} altgrad_minifloat;
+
+/*
+ * Kernel text: compiled on the host's device and launched there. plugin-api/src/kernel.rs has the calling convention and which buffers
+ * and scalars each operation is given; the numbers below are the same.
+ */
+#define ALTGRAD_OP_FAKE_QUANT 1u
+#define ALTGRAD_OP_ENCODE 3u
+#define ALTGRAD_OP_DECODE 4u
+#define ALTGRAD_OP_HISTOGRAM 6u
+/* Fake quantization and encoding have a text for each rounding mode. */
+#define ALTGRAD_OP_ROUNDING(op, rounding) ((op) | (rounding) << 8)
+
+#define ALTGRAD_CUDA 1u /* CUDA C++, for NVRTC */
+#define ALTGRAD_WGSL 2u /* WebGPU shading language */
+
+/* What a buffer holds. Codes and statistics are u32, everything else f32. */
+#define ALTGRAD_SOURCE 1u
+#define ALTGRAD_DESTINATION 2u
+#define ALTGRAD_STATISTICS 3u
+#define ALTGRAD_PARAMETERS 4u
+#define ALTGRAD_CODES 5u
+#define ALTGRAD_HISTOGRAM 6u
+#define ALTGRAD_PARTIAL_SUMS 11u
+
+#define ALTGRAD_READS 1u
+#define ALTGRAD_WRITES 2u
+
+typedef struct altgrad_buffer {
+    uint32_t role;
+    uint32_t access; /* ALTGRAD_READS, ALTGRAD_WRITES or both */
+} altgrad_buffer;
+
+/* A value of the info block, which kernels get last. */
+#define ALTGRAD_INFO_SCALAR 2u     /* scalars[index] as u32: 0..5 the random key, 6 elements that share a scale */
+#define ALTGRAD_INFO_BUFFER_LEN 3u /* elements of buffers[index] / divisor as u32 */
+#define ALTGRAD_INFO_CONSTANT 4u   /* index itself as u32 */
+
+typedef struct altgrad_info {
+    uint32_t offset; /* in bytes, a multiple of 4 */
+    uint32_t kind;
+    uint32_t index;
+    uint32_t divisor; /* of buffer lengths; else 1 */
+} altgrad_info;
+
+#define ALTGRAD_MERGE_ADD 1u
+#define ALTGRAD_MERGE_MAX 2u
+
+/* One u32 of the statistics buffer: amax (MAX), overflow, underflow, nan, nonzero (ADD). */
+typedef struct altgrad_statistic {
+    const char *name;
+    uint64_t merge;
+} altgrad_statistic;
+
+/* One f32 of each cube's slot of the partial sums: it adds word * 2^exponent to sum_x2, sum_err2 or sum_x_xhat. */
+typedef struct altgrad_partial_sum {
+    const char *name;
+    int64_t exponent;
+} altgrad_partial_sum;
+
+typedef struct altgrad_kernel_v1 {
+    uint32_t struct_size;  /* sizeof(altgrad_kernel_v1) */
+    uint32_t op;           /* what it computes */
+    uint32_t language;
+    uint32_t architecture; /* CUDA: the least compute capability times ten that it compiles for; else 0 */
+    uint32_t vector;       /* elements a unit takes at once; every operation needs a text of 1 */
+    uint32_t units;        /* units a cube (threads a block) */
+    uint32_t shared_bytes; /* shared memory a cube */
+    uint32_t info_words;   /* size of the info block in u64 words */
+    uint32_t buffer_count;
+    uint32_t info_count;
+    uint32_t statistic_count;
+    uint32_t partial_sum_count;
+    const char *entry;  /* name of the entry function */
+    const char *source; /* the text, UTF-8 */
+    const altgrad_buffer *buffers; /* in the order of the kernel's parameters */
+    const altgrad_info *info;
+    const altgrad_statistic *statistics;
+    const altgrad_partial_sum *partial_sums;
+} altgrad_kernel_v1;
+
+#define ALTGRAD_SPEC_MINIFLOAT 1u
+#define ALTGRAD_SPEC_TABLE 2u
+
+typedef struct altgrad_format_v1 {
+    uint32_t struct_size; /* sizeof(altgrad_format_v1) */
+    uint32_t spec;        /* ALTGRAD_SPEC_MINIFLOAT or ALTGRAD_SPEC_TABLE */
+    const char *id;       /* the name a run file uses: letters, digits, '-', '_' and '.' */
+    const char *version;  /* the format's own */
+    const char *summary;  /* one line */
+    altgrad_minifloat minifloat; /* ALTGRAD_SPEC_MINIFLOAT: which */
+    uint32_t bits;               /* ALTGRAD_SPEC_TABLE: bits a code, 1 to 16 */
+    uint32_t kernel_count;
+    const float *values; /* ALTGRAD_SPEC_TABLE: 2^bits of them, by code; NULL: `decode` is asked once for every code */
+    altgrad_round_fn round;   /* NULL: the host searches among the values, in every mode but stochastic */
+    altgrad_encode_fn encode; /* NULL: rounded, then looked up among the values */
+    altgrad_decode_fn decode; /* NULL: looked up among the values */
+    const altgrad_kernel_v1 *const *kernels; /* `kernel_count` of them; NULL: on GPUs tensors go through main memory */
+} altgrad_format_v1;
+
+/* What a library exports as `altgrad_plugin_entry_v1`. Read, not called: nothing of the library runs before it was checked. */
+typedef struct altgrad_library_v1 {
+    uint64_t magic;       /* ALTGRAD_MAGIC */
+    uint32_t struct_size; /* sizeof(altgrad_library_v1) */
+    uint32_t abi_major;   /* ALTGRAD_C_MAJOR */
+    uint32_t abi_minor;   /* ALTGRAD_C_MINOR */
+    uint32_t format_count;
+    const char *compiler;     /* recorded with every run */
+    const char *cpu_features; /* comma separated; a machine that lacks one refuses the library */
+    const altgrad_format_v1 *const *formats;
+} altgrad_library_v1;
+
+#if defined(_WIN32)
+#define ALTGRAD_PUBLIC __declspec(dllexport)
+#else
+#define ALTGRAD_PUBLIC __attribute__((visibility("default")))
+#endif
+
+extern ALTGRAD_PUBLIC const altgrad_library_v1 altgrad_plugin_entry_v1;
+
+#if defined(__clang__)
+#define ALTGRAD_COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define ALTGRAD_COMPILER "gcc " __VERSION__
+#else
+#define ALTGRAD_COMPILER "unknown C compiler"
+#endif
+
+/* What the compiler was allowed to assume (-march), as far as it matters. */
+#ifdef __SSE4_2__
+#define ALTGRAD_CPU_SSE42_ "sse4.2,"
+#else
+#define ALTGRAD_CPU_SSE42_ ""
+#endif
+#ifdef __AVX__
+#define ALTGRAD_CPU_AVX_ "avx,"
+#else
+#define ALTGRAD_CPU_AVX_ ""
+#endif
+#ifdef __AVX2__
+#define ALTGRAD_CPU_AVX2_ "avx2,"
+#else
+#define ALTGRAD_CPU_AVX2_ ""
+#endif
+#ifdef __FMA__
+#define ALTGRAD_CPU_FMA_ "fma,"
+#else
+#define ALTGRAD_CPU_FMA_ ""
+#endif
+#ifdef __AVX512F__
+#define ALTGRAD_CPU_AVX512F_ "avx512f,"
+#else
+#define ALTGRAD_CPU_AVX512F_ ""
+#endif
+#define ALTGRAD_CPU_FEATURES \
+    ALTGRAD_CPU_SSE42_ ALTGRAD_CPU_AVX_ ALTGRAD_CPU_AVX2_ ALTGRAD_CPU_FMA_ ALTGRAD_CPU_AVX512F_
+
+/* Exports the formats, given as pointers to their tables: the one line of a library, in one of its files. */
+#define ALTGRAD_EXPORT_FORMATS(...)                                                             \
+    static const altgrad_format_v1 *const altgrad_formats_[] = {__VA_ARGS__};                   \
+    const altgrad_library_v1 altgrad_plugin_entry_v1 = {                                        \
+        ALTGRAD_MAGIC,                                                                          \
+        (uint32_t)sizeof(altgrad_library_v1),                                                   \
+        ALTGRAD_C_MAJOR,                                                                        \
+        ALTGRAD_C_MINOR,                                                                        \
+        (uint32_t)(sizeof altgrad_formats_ / sizeof *altgrad_formats_),                         \
+        ALTGRAD_COMPILER,                                                                       \
+        ALTGRAD_CPU_FEATURES,                                                                   \
+        altgrad_formats_,                                                                       \
+    }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

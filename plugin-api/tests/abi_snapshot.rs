@@ -1,0 +1,177 @@
+//! Every type that crosses the boundary, as text, held against `plugin-api/ABI.txt`: none changes unless the version moves.
+//!
+//! The text is what abi_stable compares when a library is loaded: sizes, alignments, fields and their types in order, variants,
+//! functions and their parameters. A line that is gone or different breaks libraries that exist, and needs a new major version;
+//! lines that are only added need a new minor one. After moving the version:
+//!
+//! ```text
+//! ALTGRAD_BLESS=1 cargo test -p altgrad-plugin-api --test abi_snapshot
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt::Write as _,
+    fs,
+    path::Path,
+};
+
+use altgrad_plugin_api::abi::{
+    ENTRY_SYMBOL, PluginModuleRef, ServicesObject,
+    abi_stable::{
+        StableAbi,
+        type_layout::{TLData, TLField, TypeLayout},
+    },
+};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Blocks of text by type, of this crate's types only: `abi_stable` is pinned.
+#[derive(Default)]
+struct Types {
+    seen: HashSet<*const TypeLayout>,
+    blocks: BTreeMap<String, String>,
+}
+
+impl Types {
+    fn visit(&mut self, layout: &'static TypeLayout) {
+        if !self.seen.insert(layout) {
+            return;
+        }
+        if layout.package() == env!("CARGO_PKG_NAME") {
+            let name = format!("{} {}", layout.mod_path(), layout.full_type());
+            self.blocks.insert(name, block(layout));
+        }
+        for inner in layout.shared_vars().type_layouts() {
+            self.visit(inner());
+        }
+        if let Some(checks) = layout.extra_checks() {
+            for &inner in &*checks.nested_type_layouts() {
+                self.visit(inner);
+            }
+        }
+    }
+}
+
+/// A type's own lines. Those of a type that may grow at its end do not say how long it is.
+fn block(layout: &'static TypeLayout) -> String {
+    let size = format!("size {} align {} {:?}", layout.size(), layout.alignment(), layout.repr_attr());
+    let lines = match layout.data() {
+        TLData::Primitive(kind) => format!("{size} primitive {kind:?}\n"),
+        TLData::Opaque => format!("{size} opaque\n"),
+        TLData::Struct { fields } => format!("{size} struct\n{}", lines(fields.iter())),
+        TLData::Union { fields } => format!("{size} union\n{}", lines(fields.iter())),
+        TLData::Enum(variants) => {
+            let mut text = format!("{size} enum {:?}\n", variants.discriminants.discriminant_repr());
+            let mut fields = variants.fields.iter();
+            for (name, count) in variants.variant_names_iter().zip(variants.field_count.iter()) {
+                writeln!(text, "    variant {name}").unwrap();
+                text.push_str(&lines(fields.by_ref().take(usize::from(*count))));
+            }
+            text
+        }
+        TLData::PrefixType(prefix) => {
+            let first = prefix.first_suffix_field;
+            format!("prefix, {first} fields from the start\n{}", lines(prefix.fields.iter()))
+        }
+    };
+    lines + &lines_of_phantoms(layout)
+}
+
+fn lines_of_phantoms(layout: &'static TypeLayout) -> String {
+    layout.phantom_fields().iter().fold(String::new(), |mut text, field| {
+        writeln!(text, "    phantom {}: {}", field.name(), field.full_type()).unwrap();
+        text
+    })
+}
+
+fn lines(fields: impl Iterator<Item = TLField>) -> String {
+    let mut text = String::new();
+    for field in fields {
+        writeln!(text, "    {}: {}", field.name(), field.full_type()).unwrap();
+        for function in field.function_range().iter() {
+            let function = function.to_string();
+            writeln!(text, "        {}", function.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap();
+        }
+    }
+    text
+}
+
+fn rendered() -> String {
+    let mut types = Types::default();
+    types.visit(PluginModuleRef::LAYOUT);
+    types.visit(ServicesObject::LAYOUT);
+    let blocks = types.blocks.into_iter().map(|(name, block)| format!("\n{name}\n{block}"));
+    format!("plugin-api {VERSION}\nentry {ENTRY_SYMBOL}\n{}", blocks.collect::<String>())
+}
+
+/// Whether a host that knows `new` can load libraries that know `old`: every line of the old is there, in order.
+fn only_grown(old: &str, new: &str) -> bool {
+    let mut new = new.lines().skip(1);
+    old.lines().skip(1).all(|line| new.any(|other| other == line))
+}
+
+/// Why `old` may not be replaced by `new`.
+fn refusal(old: &str, new: &str) -> Option<String> {
+    let version =
+        |text: &str| text.lines().next().and_then(|line| line.split(' ').nth(1).map(str::to_string));
+    let (before, now) = (version(old)?, version(new)?);
+    let major = |version: &str| version.split('.').next().map(str::to_string);
+    let minor = |version: &str| version.split('.').nth(1).map(str::to_string);
+    if old.split_once('\n')?.1 == new.split_once('\n')?.1 {
+        return None;
+    }
+    if major(&before) != major(&now) {
+        return None;
+    }
+    if !only_grown(old, new) {
+        return Some(format!(
+            "a crossing type changed so that libraries of {before} break: move the major version"
+        ));
+    }
+    (minor(&before) == minor(&now))
+        .then(|| format!("crossing types have grown since {before}: move the minor version"))
+}
+
+#[test]
+fn crossing_types_change_only_with_the_version() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("ABI.txt");
+    let (old, new) = (fs::read_to_string(&path).unwrap_or_default(), rendered());
+    assert!(new.lines().count() > 200, "most types are missing:\n{new}");
+    if old == new {
+        return;
+    }
+    let differs = old.lines().zip(new.lines()).skip(1).find(|(old, new)| old != new);
+    if let Some(refusal) = refusal(&old, &new) {
+        panic!("{refusal} in plugin-api/Cargo.toml (first difference, before and now: {differs:?})");
+    }
+    assert!(
+        std::env::var_os("ALTGRAD_BLESS").is_some(),
+        "{} is out of date: see this test's first lines",
+        path.display()
+    );
+    fs::write(&path, new).unwrap();
+}
+
+#[test]
+fn what_has_grown_needs_a_minor_version_and_what_changed_a_major_one() {
+    let text = |version: &str, lines: &str| format!("plugin-api {version}\nentry e\n{lines}");
+    let old = text("1.0.0", "a\nb\nc\n");
+    let rows = [
+        ("1.0.0", "a\nb\nc\n", None),
+        ("1.0.1", "a\nb\nc\n", None),
+        ("1.1.0", "a\nb\nnew\nc\n", None),
+        ("1.0.1", "a\nb\nnew\nc\n", Some("minor")),
+        ("1.1.0", "a\nB\nc\n", Some("major")),
+        ("1.1.0", "b\na\nc\n", Some("major")),
+        ("1.1.0", "a\nb\n", Some("major")),
+        ("2.0.0", "a\n", None),
+    ];
+    for (version, lines, which) in rows {
+        let refusal = refusal(&old, &text(version, lines));
+        let says =
+            |which| refusal.as_ref().is_some_and(|text| text.contains(&format!("the {which} version")));
+        assert!(which.map_or(refusal.is_none(), says), "{version} {lines:?}: {refusal:?}");
+    }
+}
