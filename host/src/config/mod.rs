@@ -28,6 +28,7 @@ pub use choices::{
     MasterWeightsChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
 };
 pub use load::load;
+pub(crate) use load::read_as;
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use schema::{
     CheckpointSection, DataSection, LayerRule, MetricsSection, ModelSection, OptimizerGroup,
@@ -35,3 +36,4 @@ pub use schema::{
     SinkSection, TrainSection,
 };
 pub use source::Source;
+pub(crate) use source::join;

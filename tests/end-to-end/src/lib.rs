@@ -5,6 +5,7 @@
 // A test bench: failing loudly is its job.
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod moments;
 mod runs;
 
 use std::{
@@ -17,6 +18,7 @@ use std::{
 
 use tempfile::TempDir;
 
+pub use moments::Moments;
 pub use runs::{assert_same_run, difference, events};
 
 /// A scratch folder with run files and plugins of its own, deleted at the end.
