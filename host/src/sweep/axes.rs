@@ -8,6 +8,9 @@ use crate::{
     diagnostic::{Diagnostic, closest},
 };
 
+/// Values of the longest axis, and axes of a matrix: far above what anybody can run.
+const MOST_VALUES: usize = 1000;
+const MOST_AXES: usize = 32;
 /// The name of an entry whose keys change together.
 const LABEL: &str = "label";
 /// What is tuned where an entry is, instead of `[tune]`'s key and values.
@@ -83,7 +86,13 @@ pub(super) fn leaves(table: &Table, at: &str, source: &Source) -> Vec<Assignment
 }
 
 pub(super) fn axes(table: &Table, source: &Source) -> Result<Vec<Axis>, Diagnostic> {
-    leaves(table, "axes", source).into_iter().map(|leaf| axis(leaf, source)).collect()
+    let leaves = leaves(table, "axes", source);
+    if leaves.len() > MOST_AXES {
+        return Err(Diagnostic::config(format!("the matrix has more than {MOST_AXES} axes"))
+            .at(source.locate("axes"))
+            .hint("what does not vary belongs into [set]"));
+    }
+    leaves.into_iter().map(|leaf| axis(leaf, source)).collect()
 }
 
 fn axis(leaf: Assignment, source: &Source) -> Result<Axis, Diagnostic> {
@@ -96,6 +105,9 @@ fn axis(leaf: Assignment, source: &Source) -> Result<Axis, Diagnostic> {
             "what does not vary belongs into [set]",
         );
     };
+    if values.len() > MOST_VALUES {
+        return refused(format!("the axis `{name}` has more than {MOST_VALUES} values"), "split the sweep");
+    }
     if values.is_empty() {
         return refused(format!("the axis `{name}` has no values"), "give it some or remove it");
     }
