@@ -40,6 +40,19 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).or(Ok(()))
 }
 
+/// Waits until no other process holds the file, which is made if it is not there, and holds it while it is open. The
+/// system lets go of it however this process ends.
+///
+/// # Errors
+/// The operating system's; where it has no locks, nothing is held.
+pub fn hold(path: &Path) -> io::Result<File> {
+    let file = File::options().create(true).append(true).open(path)?;
+    match file.lock() {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
+        locked => locked.map(|()| file),
+    }
+}
+
 /// Bytes as lower-case hex digits, as hashes are written.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {

@@ -38,5 +38,6 @@ pub mod run_folder;
 pub mod sample;
 pub mod saved;
 pub mod sinks;
+pub mod sweep;
 pub mod trace;
 pub mod train;

@@ -18,6 +18,9 @@ pub const STATUS: &str = "run.json";
 /// What to do about a folder that will not do.
 const OTHER_PLACE: &str = "choose another folder with `--out DIR`";
 
+/// What is wrong with a folder that a run is being written to.
+const RUNNING: &str = "another process is running this run";
+
 /// A claimed run folder.
 #[derive(Debug)]
 pub struct RunFolder {
@@ -76,7 +79,7 @@ impl RunFolder {
         fs::create_dir_all(&path).map_err(failed)?;
         // Of two runs that found the folder empty at the same time, one gets it.
         File::create_new(path.join(STATUS)).map_err(failed)?;
-        let lock = lock(&path)?;
+        let lock = lock(&path, RUNNING)?;
         Ok(Self { path, created, reopened: false, _lock: lock })
     }
 
@@ -93,7 +96,7 @@ impl RunFolder {
     pub fn reopen(path: &Path) -> Result<Self, Diagnostic> {
         let path = std::path::absolute(path)
             .map_err(|error| Diagnostic::config(format!("the run folder cannot be used ({error})")))?;
-        let lock = lock(&path)?;
+        let lock = lock(&path, RUNNING)?;
         Ok(Self { path, created: None, reopened: true, _lock: lock })
     }
 
@@ -136,13 +139,14 @@ impl RunFolder {
     }
 }
 
-/// Locks a run folder; nothing where the system has no locks.
-fn lock(path: &Path) -> Result<Option<File>, Diagnostic> {
+/// Locks a folder until the file is closed; nothing where the system has no locks. `taken` is what is wrong if another
+/// process holds it.
+pub(crate) fn lock(path: &Path, taken: &str) -> Result<Option<File>, Diagnostic> {
     let Ok(folder) = File::open(path) else { return Ok(None) };
     match folder.try_lock() {
         Ok(()) => Ok(Some(folder)),
         Err(TryLockError::Error(_)) => Ok(None),
-        Err(TryLockError::WouldBlock) => Err(Diagnostic::config("another process is running this run")
+        Err(TryLockError::WouldBlock) => Err(Diagnostic::config(taken)
             .at(path.display())
             .hint("wait for it, stop it, or use another folder with `--out DIR`")),
     }

@@ -170,15 +170,22 @@ fn plugin(plan: &Plan, identity: &PluginIdentity) -> Plugin {
 
 /// The keys in which two resolved run files differ, free ones left out.
 pub(super) fn config_differences(was: &Table, is: &Table) -> Vec<Difference> {
-    let (was, is) = (flat(was), flat(is));
-    let keys: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
     let free = |key: &str| {
         let of = |free: &&str| {
             key.strip_prefix(*free).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         FREE.iter().chain(&SCHEDULE).any(of)
     };
-    let differ = keys.into_iter().filter(|key| !free(key) && was.get(*key) != is.get(*key));
+    let mut found = all_differences(was, is);
+    found.retain(|difference| !free(&difference.key));
+    found
+}
+
+/// The keys in which two resolved run files differ.
+pub fn all_differences(was: &Table, is: &Table) -> Vec<Difference> {
+    let (was, is) = (flat(was), flat(is));
+    let keys: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let differ = keys.into_iter().filter(|key| was.get(*key) != is.get(*key));
     differ.map(|key| difference(key, was.get(key), is.get(key))).collect()
 }
 

@@ -18,6 +18,7 @@ mod report;
 mod run;
 mod sample;
 mod scaffold;
+mod sweep;
 mod wandb_upload;
 mod weights;
 
@@ -39,6 +40,8 @@ struct Cli {
 enum Command {
     /// Trains the run of a run file.
     Run(run::RunArgs),
+    /// Runs a matrix of run files, each in a process of its own: what is done is skipped, what was broken off goes on.
+    Sweep(sweep::SweepArgs),
     /// Checks a run file against plugins, data and device, and writes nothing.
     Check(ConfigArgs),
     /// Shows plugin libraries.
@@ -102,6 +105,7 @@ pub fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Check(args) => run::check(&args),
         Command::Plugins(command) => plugins::run(command),
         Command::Formats(command) => formats::run(command),

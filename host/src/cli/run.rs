@@ -1,6 +1,10 @@
 //! `run` and `check`: a run file to a plan, and a plan to a run.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Args;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
@@ -11,6 +15,7 @@ use crate::{
     config::{self, RunConfig, Source},
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
+    files,
     plan::Plan,
     run_folder::RunFolder,
     sinks::SinkCounts,
@@ -35,6 +40,12 @@ pub(super) struct RunArgs {
     /// Shows errors only.
     #[arg(long)]
     quiet: bool,
+    /// For programs that start runs: waits until no other run holds this file, and holds it.
+    #[arg(long, value_name = "FILE", hide = true)]
+    guard: Option<PathBuf>,
+    /// For programs that start runs: ends as on Ctrl-C when standard input ends.
+    #[arg(long, hide = true)]
+    while_input: bool,
 }
 
 /// The run file and its overrides.
@@ -78,12 +89,19 @@ fn plan_from(args: &RunArgs, resume: &str) -> Result<(Plan, PathBuf, Start), Dia
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
+    if args.while_input {
+        interrupt::at_end_of_input();
+    }
+    let _held = args.guard.as_deref().map(hold).transpose()?;
     let (plan, folder, start) = match &args.resume {
         Some(resume) => plan_from(args, resume)?,
         None => plan_in_folder(&args.config).map(|(plan, folder)| (plan, folder, Start::default()))?,
     };
     // Not before: until here nothing is lost by simply stopping.
     interrupt::install()?;
+    if interrupt::requested() {
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    }
     if !args.quiet {
         println!("{}", plan.summary());
     }
@@ -103,6 +121,14 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
     } else {
         // The weights are sound, but records are missing somewhere: not a success.
         ExitCode::from(Fault::Run.exit_code())
+    })
+}
+
+fn hold(guard: &Path) -> Result<File, Diagnostic> {
+    files::hold(guard).map_err(|error| {
+        Diagnostic::run(format!("the guard of the run cannot be held ({error})"))
+            .at(guard.display())
+            .hint("is the folder gone or read-only?")
     })
 }
 

@@ -8,6 +8,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
+
 use super::choices::{Preset, ScheduleChoice};
 use super::plugin_ref::PluginRef;
 use super::schema::{PluginsSection, RunConfig};
@@ -19,8 +21,21 @@ use crate::diagnostic::{Diagnostic, closest};
 ///
 /// The result is resolved (every default concrete, plugin paths absolute) and in range.
 pub fn load(path: &Path, overrides: &[String]) -> Result<(RunConfig, Source), Diagnostic> {
-    let bytes = crate::files::read(path).map_err(|error| unreadable(path, &error))?;
-    load_text(path, decode(path, bytes)?, overrides).map_err(hints::with_hint)
+    load_text(path, read_text(path, "run file")?, overrides).map_err(hints::with_hint)
+}
+
+/// Another file about runs, such as a sweep's matrix: keys, types and places are told as those of run files. `what` names
+/// it in messages.
+pub(crate) fn read_as<T: DeserializeOwned>(path: &Path, what: &str) -> Result<(T, Source), Diagnostic> {
+    let (table, source) = Source::parse(path, read_text(path, what)?)?;
+    let value = serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
+        .map_err(|error| explain::explain(&error, &table, &source))?;
+    Ok((value, source))
+}
+
+fn read_text(path: &Path, what: &str) -> Result<String, Diagnostic> {
+    let bytes = crate::files::read(path).map_err(|error| unreadable(path, what, &error))?;
+    decode(path, what, bytes)
 }
 
 /// [`load`] for a run file already read; `path` gives the default name, the folder of
@@ -39,24 +54,25 @@ pub(super) fn load_text(
     Ok((config, source))
 }
 
-pub(super) fn decode(path: &Path, bytes: Vec<u8>) -> Result<String, Diagnostic> {
+pub(super) fn decode(path: &Path, what: &str, bytes: Vec<u8>) -> Result<String, Diagnostic> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(error.as_bytes());
-        Diagnostic::config("cannot read the run file: it is not UTF-8 text")
+        Diagnostic::config(format!("cannot read the {what}: it is not UTF-8 text"))
             .at(position(path, &text, valid))
-            .hint("a run file is TOML, saved as UTF-8")
+            .hint(format!("a {what} is TOML, saved as UTF-8"))
     })
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
+fn unreadable(path: &Path, what: &str, error: &io::Error) -> Diagnostic {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let beside = run_files_beside(path);
     let hint = match closest(name, beside.iter().map(String::as_str)) {
         Some(near) if near != name => format!("did you mean `{}`?", path.with_file_name(near).display()),
-        _ => "give the path of a TOML run file, such as configs/exp.toml".to_owned(),
+        _ if what == "run file" => "give the path of a TOML run file, such as configs/exp.toml".to_owned(),
+        _ => format!("give the path of a {what}, which is TOML"),
     };
-    Diagnostic::config(format!("cannot read the run file: {error}")).at(path.display()).hint(hint)
+    Diagnostic::config(format!("cannot read the {what}: {error}")).at(path.display()).hint(hint)
 }
 
 /// Names of the TOML files in the folder of `path`, sorted; none if it cannot be listed.

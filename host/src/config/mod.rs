@@ -29,6 +29,7 @@ pub use choices::{
     MasterWeightsChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
 };
 pub use load::load;
+pub(crate) use load::read_as;
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use schema::{
     CheckpointSection, DataSection, LayerRule, MetricsSection, ModelSection, OptimizerGroup,
@@ -36,3 +37,4 @@ pub use schema::{
     SinkSection, TrainSection,
 };
 pub use source::Source;
+pub(crate) use source::join;

@@ -90,6 +90,14 @@ impl Source {
         }
     }
 
+    /// Where in the file the value of `key` begins, in bytes: tells which of two keys comes first.
+    pub(crate) fn offset(&self, key: &str) -> Option<usize> {
+        match self.places.get(key)? {
+            Place::File { value, .. } => Some(*value),
+            Place::Override(_) => None,
+        }
+    }
+
     /// As [`locate`](Self::locate), for an error about the key itself.
     pub(super) fn locate_key(&self, key: &str) -> String {
         match self.places.get(key) {
@@ -116,7 +124,7 @@ pub(super) fn override_place(raw: &str) -> String {
 }
 
 /// `parent.segment`; a segment that TOML would quote is quoted.
-pub(super) fn join(parent: &str, segment: &str) -> String {
+pub(crate) fn join(parent: &str, segment: &str) -> String {
     let bare = !segment.is_empty()
         && segment.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter));
     match (parent, bare) {

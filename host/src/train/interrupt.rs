@@ -1,6 +1,11 @@
-//! Ctrl-C and SIGTERM: the first asks the run to end cleanly, the second ends the process.
+//! Ctrl-C and SIGTERM: the first asks the run to end cleanly, the second ends the process. A run that another program
+//! started can be asked by the end of its standard input too, which comes even if that program is killed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    io,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 use crate::diagnostic::Diagnostic;
 
@@ -8,6 +13,8 @@ use crate::diagnostic::Diagnostic;
 pub const EXIT_CODE: u8 = 130;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// Whether a signal came. Only signals count towards stopping at once: their sender repeats them on purpose.
+static SIGNALLED: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handler. Once a process.
 ///
@@ -15,12 +22,22 @@ static REQUESTED: AtomicBool = AtomicBool::new(false);
 /// The operating system refused.
 pub fn install() -> Result<(), Diagnostic> {
     ctrlc::set_handler(|| {
-        if REQUESTED.swap(true, Ordering::SeqCst) {
+        REQUESTED.store(true, Ordering::SeqCst);
+        if SIGNALLED.swap(true, Ordering::SeqCst) {
             std::process::exit(i32::from(EXIT_CODE));
         }
         eprintln!("interrupted: finishing this step; press Ctrl-C again to stop at once");
     })
     .map_err(|error| Diagnostic::run(format!("cannot install the Ctrl-C handler ({error})")))
+}
+
+/// From now on, the end of standard input asks the run to end cleanly.
+pub fn at_end_of_input() {
+    thread::spawn(|| {
+        // An input that cannot be read has ended.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        REQUESTED.store(true, Ordering::SeqCst);
+    });
 }
 
 /// Whether the run should end after the current step.

@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 pub mod browser;
+mod moments;
 mod runs;
 
 use std::{
@@ -18,6 +19,7 @@ use std::{
 
 use tempfile::TempDir;
 
+pub use moments::Moments;
 pub use runs::{assert_same_run, difference, events};
 
 /// A scratch folder with run files and plugins of its own, deleted at the end.

@@ -5,30 +5,19 @@
 
 use std::{
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, TINY, difference};
+use altgrad_end_to_end::{Bench, Moments, TINY, difference};
 
 /// A checkpoint every other step, so that most moments are moments of writing.
 const OFTEN: &str = "\n[checkpoint]\nevery = 2\n[metrics]\nhistograms_every = 7\ndead_neuron_window = 5\n\
     [alerts]\npatience = 2\ncooldown_s = 0\nnan_cooldown_s = 0\n[[sink]]\nname = \"csv\"\n";
 
-/// Numbers that look random enough to choose moments by.
-struct Moments(u64);
-
-impl Moments {
-    /// From 0 to 1.
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 40) as f64 / f64::from(1 << 24)
-    }
-}
-
 /// Kills runs until `kills` were killed; each ends as if it had not been.
 fn survive(kills: u32) {
-    let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let (bench, mut moments) = (Bench::new(), Moments(seed));
+    let (bench, mut moments) = (Bench::new(), Moments::new());
+    let seed = moments.seed;
     let rounding = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"\nrounding = \"stochastic\"\n\
         master_weights = \"none\"\nscaling = { amax = \"delayed\", window = 4 }";
     let file = TINY.replace("max_steps = 6", "max_steps = 60").replace("weight = \"E5M2\"", rounding);

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use altgrad_fuzz::Target;
 use altgrad_host::{
@@ -19,6 +19,7 @@ use altgrad_host::{
     },
     sample,
     saved::SavedModel,
+    sweep::matrix::Matrix,
     train::replay::Recording,
 };
 use altgrad_plugin_api::{ConfigValue, Descriptor, OptionSpec, PluginKind};
@@ -76,6 +77,42 @@ fn run_file() {
                     assert_eq!(again.to_toml().unwrap(), loaded.to_toml().unwrap());
                 }
             }
+        },
+    }
+    .fuzz();
+}
+
+#[test]
+fn matrix_file() {
+    Target {
+        name: "matrix",
+        words: &[
+            b"[axes]\n",
+            b"[[axes.a]]\n",
+            b"[[exclude]]\n",
+            b"[tune]\n",
+            b"[stable]\n",
+            b"label = ",
+            b"run.seed = [1, 2]\n",
+            b"tune = { values = [1] }\n",
+            b"[",
+            b"]",
+            b"\"",
+            b"1e308",
+        ],
+        bytes_a_byte: 1000,
+        // Up to ten thousand combinations.
+        bytes: 1 << 26,
+        read: |folder| match Matrix::read(&folder.join("matrix.toml")) {
+            Err(refusal) => readable(&refusal),
+            Ok(matrix) => match matrix.combinations() {
+                Err(refusal) => readable(&refusal),
+                Ok(combinations) => {
+                    let names: BTreeSet<&String> = combinations.iter().map(|run| &run.name).collect();
+                    assert_eq!(names.len(), combinations.len());
+                    assert!(names.iter().all(|name| !name.contains(['/', '\0']) && !name.starts_with('.')));
+                }
+            },
         },
     }
     .fuzz();

@@ -221,7 +221,7 @@ fn unreadable_files() {
     let hint = missing(&format!("{configs}/exp2.toml")).hint;
     assert_eq!(hint, Some(format!("did you mean `{configs}/exp.toml`?")));
 
-    let error = decode(Path::new("x.toml"), b"# \xc3\xa9\nname = \xff".to_vec()).unwrap_err();
+    let error = decode(Path::new("x.toml"), "run file", b"# \xc3\xa9\nname = \xff".to_vec()).unwrap_err();
     let message = "cannot read the run file: it is not UTF-8 text";
     says(&error, message, "x.toml:2:8", "a run file is TOML, saved as UTF-8");
 }

@@ -1,0 +1,155 @@
+//! What came of a sweep: `sweep.json`, rewritten after every batch, and tables for people. Nothing is ranked: runs stand in
+//! the matrix's order.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+use serde::Serialize;
+
+use super::{
+    board::loss,
+    bracket::Stable,
+    outcome::{Outcome, State},
+    race::Tuned,
+};
+
+/// What came of one run.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunResult {
+    /// Its name.
+    pub name: String,
+    /// Its run folder.
+    pub folder: PathBuf,
+    /// Its part of each axis, by the axis's name.
+    pub axes: BTreeMap<String, String>,
+    /// The tuned rate it ran with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// What its folder says.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Why it is not done, if this start of the sweep tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// What came of a sweep.
+#[derive(Debug, Clone, Serialize)]
+pub struct Results {
+    /// Its name.
+    pub name: String,
+    /// The matrix file, as it was given.
+    pub matrix: PathBuf,
+    /// Threads of each run.
+    pub threads: usize,
+    /// The runs of the matrix, in its order.
+    pub runs: Vec<RunResult>,
+    /// Rates chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tuned: Vec<Tuned>,
+    /// Largest stable rates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stable: Vec<Stable>,
+    /// Why trials are not done, by their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub trial_failures: BTreeMap<String, String>,
+    /// Whether the user stopped it.
+    #[serde(skip)]
+    pub stopped: bool,
+    /// The job that goes on with it, if nobody waits for it.
+    #[serde(skip)]
+    pub submitted: Option<String>,
+}
+
+impl Results {
+    /// Whether every run is done, and nothing is missing from any.
+    #[must_use]
+    pub fn all_well(&self) -> bool {
+        let well = |run: &RunResult| run.outcome.state == State::Completed && run.outcome.faults.is_empty();
+        self.runs.iter().all(|run| well(run) && run.failure.is_none())
+    }
+
+    /// For people: runs, rates, and why runs are not done.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        if !self.tuned.is_empty() {
+            parts.push(self.tuned_table().to_string());
+        }
+        if !self.stable.is_empty() {
+            parts.push(self.stable_table().to_string());
+        }
+        parts.push(self.runs_table().to_string());
+        for (trial, failure) in &self.trial_failures {
+            parts.push(format!("trial {trial}: {failure}"));
+        }
+        for run in &self.runs {
+            let error = run.failure.as_ref().or(run.outcome.error.as_ref());
+            for said in error.into_iter().chain(&run.outcome.faults) {
+                parts.push(format!("{}: {said}", run.name));
+            }
+        }
+        parts.join("\n")
+    }
+
+    fn runs_table(&self) -> Table {
+        let mut table = table(["run", "status", "steps", "held-out loss, nats/token"]);
+        for run in &self.runs {
+            let state = match run.outcome.state {
+                State::Missing => "not begun",
+                State::Completed if run.outcome.diverged => "completed, diverged",
+                State::Completed if !run.outcome.faults.is_empty() => "completed, with faults",
+                State::Completed => "completed",
+                State::Diverged => "failed: not finite",
+                State::Broken if run.failure.is_some() => "failed",
+                State::Broken => "not done",
+            };
+            let name = match run.rate {
+                Some(rate) => format!("{} (rate {})", run.name, super::names::number(rate)),
+                None => run.name.clone(),
+            };
+            let steps = run.outcome.steps.to_string();
+            table.add_row([name.as_str(), state, &steps, &loss(run.outcome.final_val_loss)]);
+        }
+        table
+    }
+
+    fn tuned_table(&self) -> Table {
+        let mut table = table(["group", "tuned key", "chosen", "held-out loss by value"]);
+        for tuned in &self.tuned {
+            let edge = if tuned.at_edge { ", at an end of what was tried" } else { "" };
+            let chosen = tuned.chosen.map_or("none trains".to_string(), super::names::number);
+            let trials: Vec<String> = tuned
+                .trials
+                .iter()
+                .map(|trial| format!("{}: {}", super::names::number(trial.value), loss(trial.val_loss)))
+                .collect();
+            table.add_row([&tuned.group, &tuned.key, &format!("{chosen}{edge}"), &trials.join(", ")]);
+        }
+        table
+    }
+
+    fn stable_table(&self) -> Table {
+        let mut table = table(["group", "key", "largest stable", "smallest unstable", "trials"]);
+        for stable in &self.stable {
+            let said = |value: Option<f64>, otherwise: &str| {
+                value.map_or(otherwise.to_string(), super::names::number)
+            };
+            table.add_row([
+                &stable.group,
+                &stable.key,
+                &said(stable.largest_stable, "none tried"),
+                &said(stable.smallest_unstable, "none tried"),
+                &stable.trials.len().to_string(),
+            ]);
+        }
+        table
+    }
+}
+
+fn table<const N: usize>(head: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(head);
+    table
+}
