@@ -6,7 +6,7 @@
  * has three words, for small, ordinary and huge totals, of which one is used.
  */
 
-/* What the texts share. Every text ends up in a scope of its own. */
+/* What the texts share; each is compiled alone. The numbers in `put` are 2^-10, 2^100, 2^130 and 2^-160. */
 #define INFO                                                                                           \
     "struct info_st { unsigned length, group; };\n"                                                    \
     "static __device__ float round_to_grid(float x) {\n"                                               \
@@ -19,9 +19,9 @@
 #define FAKE_QUANT                                                                                     \
     "static __device__ void put(float *slot, double sum) {\n"                                          \
     "    double huge = sum >= 0 ? sum : -sum;\n"                                                       \
-    "    slot[0] = huge < 0x1p-10 ? (float)(sum * 0x1p130) : 0.0f;\n"                                  \
-    "    slot[1] = huge >= 0x1p-10 && huge < 0x1p100 ? (float)sum : 0.0f;\n"                           \
-    "    slot[2] = huge >= 0x1p100 ? (float)(sum * 0x1p-160) : 0.0f;\n"                                \
+    "    slot[0] = huge < 0.0009765625 ? (float)(sum * 1.361129467683754e+39) : 0.0f;\n"               \
+    "    slot[1] = huge >= 0.0009765625 && huge < 1.2676506002282294e+30 ? (float)sum : 0.0f;\n"       \
+    "    slot[2] = huge >= 1.2676506002282294e+30 ? (float)(sum * 6.842277657836021e-49) : 0.0f;\n"    \
     "}\n"                                                                                              \
     "extern \"C\" __global__ void int8_fake_quant(const float *src, float *dst, const float *parameters,\n" \
     "        unsigned *words, float *sums, const __grid_constant__ info_st info) {\n"                  \

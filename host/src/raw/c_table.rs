@@ -2,7 +2,7 @@
 //!
 //! The structures mirror the header field by field; a test holds both against each other through a C compiler. Nothing in a table is
 //! believed before the magic number, the version and the sizes are right; after that a table that lies about its pointers can
-//! crash the host, as any plugin can. What the values mean is checked in [`crate::plugins::c_abi`].
+//! crash the host, as any plugin can. What the values mean is checked in `plugins/c_abi`.
 
 use std::{
     ffi::{CStr, c_char},
@@ -236,12 +236,11 @@ impl CFormat {
 impl CKernel {
     fn read(table: *const Kernel) -> Result<Self, Fault> {
         let table = growing(table, "its table")?;
-        let count = |count, what| counted(count, what);
-        let buffers = array(table.buffers, count(table.buffer_count, "buffers")?, "its buffers")?;
-        let info = array(table.info, count(table.info_count, "info fields")?, "its info fields")?;
+        let buffers = array(table.buffers, counted(table.buffer_count, "buffers")?, "its buffers")?;
+        let info = array(table.info, counted(table.info_count, "info fields")?, "its info fields")?;
         let statistics =
-            array(table.statistics, count(table.statistic_count, "statistics")?, "its statistics")?;
-        let sums = array(table.partial_sums, count(table.partial_sum_count, "sums")?, "its partial sums")?;
+            array(table.statistics, counted(table.statistic_count, "statistics")?, "its statistics")?;
+        let sums = array(table.partial_sums, counted(table.partial_sum_count, "sums")?, "its partial sums")?;
         let word = |word: &Named<u64>| {
             let merge = MergeRule(u32::try_from(word.value).unwrap_or(u32::MAX));
             Ok(StatisticsWord { name: text(word.name, "a statistic's name")?.into(), merge })
