@@ -179,7 +179,8 @@ fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
     build.args(["build", "--profile", how.profile]);
     let plugins = plugins()?;
     if how.workspace {
-        build.arg("--workspace");
+        // With the features of tests, as `--examples` asks for: all dependencies are built once.
+        build.args(["--workspace", "--lib", "--bins", "--examples"]);
     } else {
         build.args(packages(&plugins));
     }

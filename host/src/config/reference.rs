@@ -114,7 +114,10 @@ fn description(schema: &Value) -> String {
 /// A comment, and the choices with theirs, for a cell of a table.
 fn meaning(schema: &Value) -> String {
     let mut text = description(schema);
-    for choice in schema["oneOf"].as_array().into_iter().flatten() {
+    // A key that may be left out has them one level down.
+    let optional = schema["anyOf"].as_array().into_iter().flatten();
+    let choices = std::iter::once(schema).chain(optional).filter_map(|schema| schema["oneOf"].as_array());
+    for choice in choices.flatten() {
         let _ = write!(text, " {}: {}", code(&choice["const"]), description(choice));
     }
     text.replace('|', "\\|")
