@@ -6,6 +6,7 @@
 //! Invariants: formats, optimizers and sinks are only ever loaded from shared libraries; nothing is written before
 //! [`plan`] has accepted the run; all `unsafe` of this crate is in the module `raw`.
 
+#![deny(missing_docs)]
 #![deny(unsafe_code)]
 
 #[macro_use]

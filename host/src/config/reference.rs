@@ -39,7 +39,7 @@ pub fn markdown() -> String {
          overrides a key. `altgrad-host reference schema` prints this page as a JSON Schema, for editors.\n",
     );
     for (key, section) in properties(&schema, &complete) {
-        table(&mut page, key, section.0, section.1, false);
+        table(&mut page, key, section.0, section.1);
     }
     page
 }
@@ -63,13 +63,12 @@ fn properties<'a>(schema: &'a Value, complete: &'a Value) -> Vec<(&'a str, Pair<
 }
 
 /// One table: its comment, its keys, then the tables in it.
-fn table(page: &mut String, path: &str, schema: &Value, complete: &Value, repeated: bool) {
-    // An array of tables is described by its elements.
-    if let Some(element) = elements(schema) {
-        return table(page, path, element, elements(complete).unwrap_or(complete), true);
-    }
-    let heading = if repeated { format!("[[{path}]]") } else { format!("[{path}]") };
-    let _ = write!(page, "\n## `{heading}`\n\n{}\n", sentence(schema, path));
+fn table(page: &mut String, path: &str, schema: &Value, complete: &Value) {
+    let repeated = elements(schema);
+    let heading = if repeated.is_some() { format!("[[{path}]]") } else { format!("[{path}]") };
+    let _ = write!(page, "\n## `{heading}`\n\n{}\n", description(schema));
+    // The keys of an array of tables are those of its elements.
+    let (schema, complete) = (repeated.unwrap_or(schema), elements(complete).unwrap_or(complete));
     let (tables, keys): (Vec<_>, Vec<_>) =
         properties(schema, complete).into_iter().partition(|(_, (schema, _))| is_table(schema));
     if !keys.is_empty() {
@@ -79,7 +78,7 @@ fn table(page: &mut String, path: &str, schema: &Value, complete: &Value, repeat
         let _ = writeln!(page, "| `{key}` | {} | {} | {} |", value(schema), default(schema), meaning(schema));
     }
     for (key, (schema, complete)) in tables {
-        table(page, &format!("{path}.{key}"), schema, complete, false);
+        table(page, &format!("{path}.{key}"), schema, complete);
     }
 }
 
@@ -92,19 +91,6 @@ fn is_table(schema: &Value) -> bool {
     schema.get("properties").is_some() || elements(schema).is_some()
 }
 
-/// A table's comment without the name it begins with, which is the heading.
-fn sentence(schema: &Value, path: &str) -> String {
-    let text = description(schema);
-    let named = [format!("`[{path}]`"), format!("One `[[{path}]]`")];
-    let rest = named.iter().find_map(|name| text.strip_prefix(name.as_str())).unwrap_or(&text);
-    let rest = rest.trim_start_matches(['.', ':', ' ']);
-    let mut letters = rest.chars();
-    match letters.next() {
-        Some(first) => format!("{}{}", first.to_uppercase(), letters.as_str()),
-        None => "As follows.".into(),
-    }
-}
-
 /// A comment on one line.
 fn description(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
@@ -114,7 +100,10 @@ fn description(schema: &Value) -> String {
 /// A comment, and the choices with theirs, for a cell of a table.
 fn meaning(schema: &Value) -> String {
     let mut text = description(schema);
-    for choice in schema["oneOf"].as_array().into_iter().flatten() {
+    // A key that may be left out has them one level down.
+    let optional = schema["anyOf"].as_array().into_iter().flatten();
+    let choices = std::iter::once(schema).chain(optional).filter_map(|schema| schema["oneOf"].as_array());
+    for choice in choices.flatten() {
         let _ = write!(text, " {}: {}", code(&choice["const"]), description(choice));
     }
     text.replace('|', "\\|")

@@ -28,25 +28,41 @@ pub struct Recording {
 
 /// The settings of a recorded run, by nanoGPT's names.
 #[derive(Debug, Clone, Deserialize)]
-#[allow(missing_docs)]
 pub struct RecordedConfig {
+    /// Blocks.
     pub n_layer: usize,
+    /// Attention heads a block.
     pub n_head: usize,
+    /// Width of the residual stream.
     pub n_embd: usize,
+    /// Context length, tokens.
     pub block_size: usize,
+    /// Sequences a micro-batch.
     pub batch_size: usize,
+    /// Micro-batches a step; 1 where it is not written.
     #[serde(default = "one")]
     pub grad_accum: usize,
+    /// Number of token ids.
     pub vocab_size: usize,
+    /// Whether linear layers and norms have a bias.
     pub bias: bool,
+    /// Highest learning rate.
     pub lr: f64,
+    /// Learning rate at the schedule's end.
     pub min_lr: f64,
+    /// Steps of linear rise.
     pub warmup: u64,
+    /// Step at which the cosine ends.
     pub decay: u64,
+    /// AdamW's decay of matrices.
     pub weight_decay: f64,
+    /// Memory of the first moment, a step.
     pub beta1: f64,
+    /// Memory of the second moment, a step.
     pub beta2: f64,
+    /// Added to the second moment's root.
     pub eps: f64,
+    /// Largest global gradient norm; 0 = off.
     pub grad_clip: f64,
 }
 
