@@ -1,7 +1,7 @@
 //! What a run folder says of its run, as far as a sweep must know: `run.json`, and the first evaluation in `events.jsonl`.
 //! Whatever is missing, half-written or not a number is missing here.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,6 +42,9 @@ pub struct Outcome {
     pub error: Option<String>,
     /// What went wrong without stopping it.
     pub faults: Vec<String>,
+    /// Host, device, threads and libraries (sha256 by path) it was made with.
+    #[serde(skip)]
+    pub made_with: BTreeMap<String, String>,
 }
 
 impl Outcome {
@@ -70,6 +73,7 @@ impl Outcome {
             diverged,
             error: run.get("error").and_then(Value::as_str).map(str::to_string),
             faults: faults.filter_map(Value::as_str).map(str::to_string).collect(),
+            made_with: made_with(&run),
         }
     }
 
@@ -97,6 +101,17 @@ impl Outcome {
             self.final_val_loss.zip(self.initial_val_loss).is_some_and(|(last, first)| last < first);
         self.state == State::Completed && !self.diverged && learned
     }
+}
+
+fn made_with(run: &Value) -> BTreeMap<String, String> {
+    let Some(environment) = run.get("environment") else { return BTreeMap::new() };
+    let facts = ["host_version", "device", "threads"].into_iter();
+    let facts = facts.filter_map(|key| Some((key.to_string(), environment.get(key)?.to_string())));
+    let libraries = environment.get("plugins").and_then(Value::as_array).into_iter().flatten();
+    let libraries = libraries.filter_map(|library| {
+        Some((library.get("path")?.as_str()?.to_string(), library.get("sha256")?.to_string()))
+    });
+    facts.chain(libraries).collect()
 }
 
 /// The first evaluation: it is the best so far, and events say those.

@@ -89,7 +89,29 @@ impl Results {
                 parts.push(format!("{}: {said}", run.name));
             }
         }
+        parts.extend(self.unlike());
         parts.join("\n")
+    }
+
+    /// What the runs were not all made with, one sentence each: they can be compared with care only.
+    fn unlike(&self) -> Vec<String> {
+        let mut first: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+        let mut said: BTreeMap<&str, String> = BTreeMap::new();
+        for run in &self.runs {
+            for (key, value) in &run.outcome.made_with {
+                let (other, known) =
+                    *first.entry(key.as_str()).or_insert((run.name.as_str(), value.as_str()));
+                if known != value {
+                    said.entry(key.as_str()).or_insert_with(|| {
+                        format!(
+                            "not all runs were made alike: {key} was {known} for {other}, {value} for {}",
+                            run.name
+                        )
+                    });
+                }
+            }
+        }
+        said.into_values().collect()
     }
 
     fn runs_table(&self) -> Table {
@@ -152,4 +174,34 @@ fn table<const N: usize>(head: [&str; N]) -> Table {
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(head);
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(name: &str, hash: &str) -> RunResult {
+        let made_with = [("a.so".to_string(), hash.to_string())].into();
+        let outcome = Outcome { state: State::Completed, made_with, ..Outcome::default() };
+        let (folder, axes) = (PathBuf::from(name), BTreeMap::new());
+        RunResult { name: name.into(), folder, axes, rate: None, outcome, failure: None }
+    }
+
+    #[test]
+    fn runs_of_different_builds_are_named() {
+        let results = |hashes: [&str; 3]| Results {
+            name: "m".into(),
+            matrix: "m.toml".into(),
+            threads: 1,
+            runs: ["x", "y", "z"].into_iter().zip(hashes).map(|(name, hash)| run(name, hash)).collect(),
+            tuned: Vec::new(),
+            stable: Vec::new(),
+            trial_failures: BTreeMap::new(),
+            stopped: false,
+            submitted: None,
+        };
+        assert!(results(["1", "1", "1"]).unlike().is_empty());
+        let said = results(["1", "2", "3"]).unlike();
+        assert_eq!(said, ["not all runs were made alike: a.so was 1 for x, 2 for y"]);
+    }
 }

@@ -222,8 +222,8 @@ optimizer = "manifold"
 
 #[test]
 fn the_best_rate_is_found_by_trials_and_used_for_all_seeds() {
-    let tune = "[tune]\nseed = 9\nvalues = [1e-6, 0.02, 1e-5, 1e-4]\nrungs = [2, 4]\n[axes]\n";
-    let bench = bench(&MATRIX.replace("[axes]\n", tune));
+    let tune = "[tune]\nseed = 9\nvalues = [1e-6, 0.02, 1e-5, 1e-4]\nrungs = [10, 20]\n[axes]\n";
+    let bench = bench(&MATRIX.replace("[axes]\n", tune).replace("max_steps = 8", "max_steps = 40"));
     let outcome = bench.host(&["sweep", "m.toml", "--jobs", "2", "--threads", "1"]);
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     let results = results(&bench);
@@ -234,8 +234,8 @@ fn the_best_rate_is_found_by_trials_and_used_for_all_seeds() {
         );
         let steps: Vec<u64> =
             tuned["trials"].as_array().unwrap().iter().filter_map(|trial| trial["steps"].as_u64()).collect();
-        assert_eq!(steps.iter().filter(|steps| **steps == 2).count(), 2, "{tuned}");
-        assert_eq!(steps.iter().filter(|steps| **steps == 8).count(), 1, "{tuned}");
+        assert_eq!(steps.iter().filter(|steps| **steps == 10).count(), 2, "{tuned}");
+        assert_eq!(steps.iter().filter(|steps| **steps == 40).count(), 1, "{tuned}");
     }
     for run in RUNS {
         let config = bench.read(&format!("runs/m/{run}/config.toml"));
