@@ -2,7 +2,11 @@
 //!
 //! Read leniently: files of other versions have other keys, and what is not there is missing.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Component, Path},
+};
 
 use serde_json::Value;
 
@@ -63,13 +67,15 @@ impl Config {
         kept.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Files that a csv sink writes under other names: the option's value.
+    /// Files that a csv sink writes under other names: the option's value. Never one outside of the run folder.
     pub(super) fn csv_path(&self, option: &str) -> Option<&str> {
         let of_sink = |index: usize| {
             let is_csv = self.get(&format!("sink.{index}.name"))? == "csv";
             self.get(&format!("sink.{index}.{option}")).filter(|_| is_csv)
         };
-        (0..16).find_map(of_sink)
+        let inside =
+            |path: &&str| Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+        (0..16).find_map(of_sink).filter(inside)
     }
 }
 

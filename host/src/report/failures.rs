@@ -1,6 +1,9 @@
 //! What went wrong in a run, by class, each with its evidence; and what cannot be said because it was not measured.
 
-use super::run::{GRAD_NORM, GRAD_UNDERFLOW, LOSS, OVERFLOW, Run, STALL, State};
+use super::{
+    curves::{GRAD_NORM, GRAD_UNDERFLOW, LOSS, OVERFLOW, STALL},
+    run::{Run, State},
+};
 
 /// An underflow of gradients that starves training: over half of the elements.
 const STARVED: f64 = 0.5;

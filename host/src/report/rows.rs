@@ -17,7 +17,7 @@ use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
 /// Bytes of the longest record that is read: a header of some hundred thousand names.
 const LONGEST_RECORD: u64 = 16 << 20;
 /// Bytes read at once.
-const BUFFER: usize = 1 << 18;
+const BUFFER: usize = 1 << 16;
 
 /// A file's rows.
 pub(super) struct Rows {

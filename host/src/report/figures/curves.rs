@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Chart, Context, MOST_POINTS, plain, short, shorts};
 use crate::report::{
-    run::{COSINE, LOSS, OVERFLOW, Run, SQNR, STALL, ULP_P50, VAL_LOSS},
+    curves::{COSINE, LOSS, OVERFLOW, SQNR, STALL, ULP_P50, VAL_LOSS},
+    run::Run,
     series::Series,
 };
 
