@@ -191,6 +191,32 @@ fn a_folder_that_cannot_be_read_is_named() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
 }
 
+/// The curve of `quant/weight/sqnr_db_at/OFFSET` of a layer at step 0, where the scale is where it is and one binade below.
+#[test]
+fn scale_regret_is_the_sqnr_at_other_scales() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &format!("{TINY}[metrics]\nhistograms_every = 2\n[[sink]]\nname = \"csv\"\n"));
+    for (format, lost_db) in [("E1M6", 6.02), ("E5M2", 0.0)] {
+        let (weight, out) = (format!("quant.weight={format}"), format!("runs/{format}"));
+        let outcome = bench.host(&["run", "tiny.toml", "--quiet", "--out", &out, "--set", &weight]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let metrics = bench.metrics(&out);
+        let value = |statistic: &str, step: usize| -> f64 {
+            metrics[&format!("{statistic}/h.0.mlp.c_fc.weight")][step].parse().unwrap()
+        };
+        for step in [0, 2, 4] {
+            // At the step's own scale it is what the step itself measured.
+            let (here, own) = (value("quant/weight/sqnr_db_at/0", step), value("quant/weight/sqnr_db", step));
+            assert!((here - own).abs() < 1e-6 * own, "{format}, step {step}: {here}, {own}");
+            // A linear grid loses a bit a binade, a floating one nothing but at its ends; few weights, so roughly.
+            let lost = here - value("quant/weight/sqnr_db_at/-1", step);
+            assert!((lost - lost_db).abs() < 1.0, "{format}, step {step}: {lost} dB");
+            assert!(value("quant/weight/sqnr_db_at/1", step) < here + 7.0);
+        }
+        assert!(metrics["quant/weight/sqnr_db_at/0/h.0.mlp.c_fc.weight"][1].is_empty(), "not due");
+    }
+}
+
 /// Rows of a CSV file repeated until `steps` steps are full, each taken `stride` steps apart.
 fn stretched(text: &str, steps: u64, stride: u64) -> String {
     let mut lines = text.lines();

@@ -47,7 +47,10 @@ pub(super) fn failure_notes(found: &Found) -> Vec<String> {
     let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
     let classes = found.runs.iter().flat_map(failures::unknown);
     classes.for_each(|class| *unknown.entry(class).or_default() += 1);
-    notes.extend(unknown.iter().map(|(class, runs)| format!("Not known of {runs} runs: {class}.")));
+    let plural = |runs: usize| if runs == 1 { "run" } else { "runs" };
+    notes.extend(
+        unknown.iter().map(|(class, runs)| format!("Not known of {runs} {}: {class}.", plural(*runs))),
+    );
     notes
 }
 
