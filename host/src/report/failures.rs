@@ -124,7 +124,7 @@ fn vanished(run: &Run) -> Option<Failure> {
     let vanished = end <= VANISHED * largest;
     let evidence =
         format!("its norm is {end:.2e} over the last tenth of the run, and was {largest:.2e} at step {step}");
-    vanished.then(|| Failure { class: "vanishing gradient", evidence })
+    vanished.then_some(Failure { class: "vanishing gradient", evidence })
 }
 
 fn stopped(run: &Run) -> Option<Failure> {

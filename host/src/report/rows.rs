@@ -163,7 +163,10 @@ pub(super) fn number<T: std::str::FromStr>(cell: &[u8]) -> Option<T> {
 mod tests {
     use super::*;
 
-    fn read(text: &[u8]) -> Result<(Vec<(u64, Vec<String>)>, u64), String> {
+    /// Steps and their other cells.
+    type Read = Vec<(u64, Vec<String>)>;
+
+    fn read(text: &[u8]) -> Result<(Read, u64), String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.csv");
         fs::write(&path, text).unwrap();

@@ -211,7 +211,7 @@ fn scale_regret_is_the_sqnr_at_other_scales() {
             // A linear grid loses a bit a binade, a floating one nothing but at its ends; few weights, so roughly.
             let lost = here - value("quant/weight/sqnr_db_at/-1", step);
             assert!((lost - lost_db).abs() < 1.0, "{format}, step {step}: {lost} dB");
-            assert!(value("quant/weight/sqnr_db_at/1", step) < here + 7.0);
+            assert!(value("quant/weight/sqnr_db_at/1", step) < here, "the largest saturate");
         }
         assert!(metrics["quant/weight/sqnr_db_at/0/h.0.mlp.c_fc.weight"][1].is_empty(), "not due");
     }
