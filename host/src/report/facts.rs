@@ -10,6 +10,8 @@ use std::{
 
 use serde_json::Value;
 
+use crate::config::Source;
+
 /// Bytes of the largest file that is read whole.
 const LARGEST: u64 = 16 << 20;
 
@@ -41,8 +43,7 @@ impl Config {
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let Some(bytes) = read(path)? else { return Ok(Self::default()) };
         let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_string())?;
-        let table: toml::Table =
-            text.parse().map_err(|error: toml::de::Error| error.message().to_string())?;
+        let (table, _) = Source::parse(path, text).map_err(|refusal| refusal.message)?;
         let mut keys = BTreeMap::new();
         table.iter().for_each(|(key, value)| flatten(key, value, &mut keys));
         Ok(Self { keys })
