@@ -144,7 +144,9 @@ fn stiffness(run: &Run) -> Option<Value> {
         .flat_map(|(_, centres, _)| [centres.first().copied(), centres.last().copied()])
         .flatten();
     let (low, high) = ends.fold((f64::MAX, f64::MIN), |(low, high), end| (low.min(end), high.max(end)));
-    let bins = (low <= high).then(|| ((high - low).round() as usize).saturating_add(1)).filter(|bins| *bins <= 600)?;
+    let bins = (low <= high)
+        .then(|| ((high - low).round() as usize).saturating_add(1))
+        .filter(|bins| *bins <= 600)?;
     let mut layers: Vec<&String> = spacings.keys().collect();
     in_model_order(&mut layers);
     let row = |layer: &&String| {
