@@ -36,7 +36,7 @@ pub struct Source {
 
 impl Source {
     /// Parses `text`, still without overrides: the tree and where its keys stand.
-    pub(super) fn parse(path: &Path, text: String) -> Result<(Table, Self), Diagnostic> {
+    pub(crate) fn parse(path: &Path, text: String) -> Result<(Table, Self), Diagnostic> {
         if let Some(message) = too_many_brackets(&text) {
             return Err(Diagnostic::config(message).at(path.display()).hint(PATTERNS));
         }

@@ -16,6 +16,7 @@ use super::{
     MetricName, MetricRecord,
     dead::{self, Dead},
     ranks,
+    regret::{self, Regret},
     ruler::Ruler,
     ulps,
     updates::{self, PastCodes, Step, Stored, Update},
@@ -76,6 +77,7 @@ pub struct Meter {
 struct SeenParams {
     updates: Vec<Update>,
     weights: Vec<Weights>,
+    regret: Vec<Regret>,
     from_init: Vec<Option<f64>>,
     ranks: Vec<Option<[f64; 2]>>,
 }
@@ -153,7 +155,7 @@ impl Meter {
             };
             put(&mut self.seen.updates, param, update);
         }
-        self.look(param, spec, (step.before, step.grad), stored.map(|stored| stored.ruler));
+        self.look(param, spec, (step.before, step.grad), stored);
     }
 
     /// Looks at the weights before the step, if that is due.
@@ -162,13 +164,16 @@ impl Meter {
         param: usize,
         spec: &ParamSpec,
         (before, grad): (&[f32], &[f32]),
-        ruler: Option<&Ruler>,
+        stored: Option<Stored<'_>>,
     ) {
+        let ruler = stored.map(|stored| stored.ruler);
         if self.due.distributions {
             if self.step == 0 {
                 put(&mut self.initial, param, Arc::new(before.to_vec()));
             }
             put(&mut self.seen.weights, param, Weights::of(before, grad, ruler));
+            let regret = stored.map(|stored| regret::of(before, stored.format, stored.scale));
+            put(&mut self.seen.regret, param, regret.unwrap_or_default());
             let initial = self.initial.get(param).filter(|w_0| w_0.len() == before.len()).zip(ruler);
             let from_init = initial.and_then(|(w_0, ruler)| ulps::mean_distance(before, w_0, ruler));
             put(&mut self.seen.from_init, param, from_init);
@@ -216,8 +221,10 @@ impl Meter {
         (before, grad): (&[f32], &[f32]),
         stored: Option<(&FormatPlugin, f32)>,
     ) {
-        let ruler = stored.and_then(|(format, scale)| Some(Ruler::new(format.values().ok()?, scale)));
-        self.look(param, spec, (before, grad), ruler.as_ref());
+        let ruler = stored
+            .and_then(|(format, scale)| Some((format, scale, Ruler::new(format.values().ok()?, scale))));
+        let stored = ruler.as_ref().map(|(format, scale, ruler)| Stored { format, ruler, scale: *scale });
+        self.look(param, spec, (before, grad), stored);
     }
 
     /// Takes in that a device sees a parameter's gradient; every step.
@@ -235,7 +242,7 @@ impl Meter {
 
     /// Records what was seen in the step.
     pub fn record(&self, record: &mut MetricRecord, layout: &Layout, quant: &Quant) {
-        let SeenParams { updates, weights, from_init, ranks } = &self.seen;
+        let SeenParams { updates, weights, regret, from_init, ranks } = &self.seen;
         if self.due.parameters {
             updates::record(record, layout, quant, updates);
             let ulps: Vec<_> = updates.iter().map(Update::ulps).collect();
@@ -243,6 +250,7 @@ impl Meter {
             self.dead.record(record, layout);
         }
         weights::record(record, layout, quant, weights);
+        regret::record(record, layout, quant, regret);
         ulps::record_from_init(record, layout, quant, from_init);
         ranks::record(record, layout, ranks);
     }
@@ -269,6 +277,7 @@ pub fn names(config: &MetricsSection, layout: &Layout, quant: &Quant) -> Vec<Met
     }
     if config.histograms_every > 0 {
         names.extend(weights::names(layout, quant));
+        names.extend(regret::names(layout, quant));
         names.extend(ulps::from_init_names(layout, quant));
     }
     if config.rank_every > 0 {

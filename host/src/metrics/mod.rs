@@ -1,7 +1,7 @@
 //! Metrics: one record a step, names with `/`, missing values absent.
 //!
 //! A family's names and values are made in one file: [`train`], [`gradients`], [`dead`], [`quant`], [`codes`],
-//! [`updates`], [`ulps`], [`weights`], [`ranks`]. The [`meter`] measures those of parameters at the optimizer's step.
+//! [`updates`], [`ulps`], [`weights`], [`regret`], [`ranks`]. The [`meter`] measures those of parameters at the optimizer's step.
 //! Names and definitions follow the project's numerics page.
 
 pub mod codes;
@@ -12,6 +12,7 @@ pub mod meter;
 pub mod ops;
 pub mod quant;
 pub mod ranks;
+pub mod regret;
 pub mod ruler;
 pub mod singular;
 pub mod spacings;

@@ -7,8 +7,9 @@
 use serde::Serialize;
 
 use super::{
+    curves::{COSINE, OVERFLOW, STALL},
     group::Group,
-    run::{COSINE, OVERFLOW, Run, STALL},
+    run::Run,
     stats::{CONFIDENCE, Sample, holm},
 };
 

@@ -2,9 +2,15 @@
 //!
 //! Read leniently: files of other versions have other keys, and what is not there is missing.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Component, Path},
+};
 
 use serde_json::Value;
+
+use crate::config::Source;
 
 /// Bytes of the largest file that is read whole.
 const LARGEST: u64 = 16 << 20;
@@ -37,8 +43,7 @@ impl Config {
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let Some(bytes) = read(path)? else { return Ok(Self::default()) };
         let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_string())?;
-        let table: toml::Table =
-            text.parse().map_err(|error: toml::de::Error| error.message().to_string())?;
+        let (table, _) = Source::parse(path, text).map_err(|refusal| refusal.message)?;
         let mut keys = BTreeMap::new();
         table.iter().for_each(|(key, value)| flatten(key, value, &mut keys));
         Ok(Self { keys })
@@ -63,13 +68,15 @@ impl Config {
         kept.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Files that a csv sink writes under other names: the option's value.
+    /// Files that a csv sink writes under other names: the option's value. Never one outside of the run folder.
     pub(super) fn csv_path(&self, option: &str) -> Option<&str> {
         let of_sink = |index: usize| {
             let is_csv = self.get(&format!("sink.{index}.name"))? == "csv";
             self.get(&format!("sink.{index}.{option}")).filter(|_| is_csv)
         };
-        (0..16).find_map(of_sink)
+        let inside =
+            |path: &&str| Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+        (0..16).find_map(of_sink).filter(inside)
     }
 }
 

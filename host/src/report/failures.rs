@@ -1,6 +1,9 @@
 //! What went wrong in a run, by class, each with its evidence; and what cannot be said because it was not measured.
 
-use super::run::{GRAD_NORM, GRAD_UNDERFLOW, LOSS, OVERFLOW, Run, STALL, State};
+use super::{
+    curves::{GRAD_NORM, GRAD_UNDERFLOW, LOSS, OVERFLOW, STALL},
+    run::{Run, State},
+};
 
 /// An underflow of gradients that starves training: over half of the elements.
 const STARVED: f64 = 0.5;
@@ -121,7 +124,7 @@ fn vanished(run: &Run) -> Option<Failure> {
     let vanished = end <= VANISHED * largest;
     let evidence =
         format!("its norm is {end:.2e} over the last tenth of the run, and was {largest:.2e} at step {step}");
-    vanished.then(|| Failure { class: "vanishing gradient", evidence })
+    vanished.then_some(Failure { class: "vanishing gradient", evidence })
 }
 
 fn stopped(run: &Run) -> Option<Failure> {

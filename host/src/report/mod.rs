@@ -5,6 +5,7 @@
 //! one file. Nothing here trains, writes into a run folder, or needs the plugins.
 
 pub mod compare;
+pub mod curves;
 pub mod events;
 pub mod facts;
 pub mod failures;

@@ -3,6 +3,9 @@
 //! The template escapes everything it is given; figures travel as JSON whose `<` are written as escapes, so that no name
 //! can end a script. Charts are drawn by plotly.js, which is part of the page.
 
+mod colours;
+mod facts;
+
 use std::collections::BTreeMap;
 
 use minijinja::{
@@ -14,38 +17,19 @@ use serde_json::json;
 
 use super::{
     compare::Comparison,
-    failures,
     figures::{self, Chart, Context},
     find::Found,
     group::Group,
-    run::State,
     table::{Cell, Table},
     tables,
 };
 use crate::diagnostic::Diagnostic;
+use colours::{colours, formats};
+use facts::{facts, failure_notes, made};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
-
-/// Colours of formats in light and dark: Okabe and Ito's, darker or lighter where a page needs the contrast.
-const COLOURS: [(&str, [&str; 2]); 10] = [
-    ("fp32", ["#4b5563", "#c9ced6"]),
-    ("bf16", ["#8a6f5c", "#c9a98f"]),
-    ("E4M3", ["#0072b2", "#4fb0ea"]),
-    ("E5M2", ["#c94f00", "#ff9651"]),
-    ("E3M4", ["#008060", "#3fcf9f"]),
-    ("E7M0", ["#b04a86", "#ee9ccb"]),
-    ("E1M6", ["#8f6c00", "#e8c33d"]),
-    ("E6M1", ["#6448b0", "#b09af2"]),
-    ("E2M5", ["#1f86ad", "#86d8f5"]),
-    ("E0M7", ["#6a6a14", "#c8c860"]),
-];
-/// For everything else, in turn.
-const MORE: [[&str; 2]; 4] =
-    [["#a33b20", "#f08c72"], ["#2f6f3a", "#8fd49a"], ["#5a5a5a", "#b5b5b5"], ["#7a3f7a", "#d79ad7"]];
-/// Shades of one colour: how far towards black in light, and white in dark, the next label of the same format is.
-const SHADE: f64 = 0.4;
 
 /// The sections, in order: id, title, what it is for.
 const SECTIONS: [(&str, &str, &str); 9] = [
@@ -210,50 +194,6 @@ fn first(charts: &BTreeMap<&str, &Chart>) -> Option<String> {
     most.map(|(run, _)| run.to_string())
 }
 
-/// Formats in the order of groups.
-fn formats(groups: &[Group]) -> Vec<&str> {
-    let mut formats: Vec<&str> = Vec::new();
-    for group in groups {
-        if !formats.contains(&group.format.as_str()) {
-            formats.push(&group.format);
-        }
-    }
-    formats
-}
-
-/// A colour for each label of formats: that of the first format it names, in a shade of its own; else the next free one.
-fn colours(groups: &[Group]) -> BTreeMap<&str, [String; 2]> {
-    let mut shades = [0; COLOURS.len()];
-    let mut others = 0;
-    let mut colours = BTreeMap::new();
-    let mut formats = formats(groups);
-    // The shorter label is the plainer one: `E4M3` before `E4M3 w`.
-    formats.sort_by_key(|format| format.len());
-    for format in formats {
-        let known = COLOURS.iter().position(|(name, _)| format.starts_with(name));
-        let ([light, dark], shade) = match known {
-            Some(index) => {
-                shades[index] += 1;
-                (COLOURS[index].1, shades[index] - 1)
-            }
-            None => {
-                others += 1;
-                (MORE[(others - 1) % MORE.len()], (others - 1) / MORE.len())
-            }
-        };
-        let left = (1.0 - SHADE).powi(shade as i32);
-        colours.insert(format, [mixed(light, 0.0, left), mixed(dark, 255.0, left)]);
-    }
-    colours
-}
-
-/// A colour, `#rrggbb`, of which so much is left beside black (0) or white (255).
-fn mixed(colour: &str, other: f64, left: f64) -> String {
-    let part = |at: usize| u8::from_str_radix(colour.get(at..at + 2).unwrap_or("80"), 16).unwrap_or(128);
-    let mix = |at: usize| (f64::from(part(at)) * left + other * (1.0 - left)).round() as u8;
-    format!("#{:02x}{:02x}{:02x}", mix(1), mix(3), mix(5))
-}
-
 fn section(id: &'static str, title: &'static str, intro: &'static str) -> Section {
     Section { id, title, intro, charts: Vec::new(), tables: Vec::new(), notes: Vec::new() }
 }
@@ -301,65 +241,4 @@ fn tone(cell: &Cell) -> &'static str {
         "baseline" => "base",
         _ => "",
     }
-}
-
-/// What the page is about, in numbers.
-fn facts(found: &Found, groups: &[Group]) -> Vec<(String, String)> {
-    let runs = &found.runs;
-    let count = |state: State| runs.iter().filter(|run| run.state == state).count();
-    let states = [
-        (State::Completed, "completed"),
-        (State::Running, "running"),
-        (State::Silent, "silent"),
-        (State::Interrupted, "interrupted"),
-        (State::Failed, "failed"),
-        (State::Unknown, "CSV alone"),
-    ];
-    let states = states.iter().filter(|(state, _)| count(*state) > 0);
-    let states: Vec<String> = states.map(|(state, name)| format!("{} {name}", count(*state))).collect();
-    let seeds = groups.iter().map(|group| group.runs.len());
-    let seeds = match (seeds.clone().min(), seeds.max()) {
-        (Some(least), Some(most)) if least == most => {
-            format!("{most} seed{} each", if most == 1 { "" } else { "s" })
-        }
-        (Some(least), Some(most)) => format!("{least} to {most} seeds"),
-        _ => String::new(),
-    };
-    let formats = formats(groups).len();
-    let optimizers = figures::optimizers(groups).join(", ");
-    let left_out = found.left_out.len();
-    let facts = [
-        (runs.len().to_string(), format!("runs: {}", states.join(", "))),
-        (groups.len().to_string(), format!("configurations, {seeds}")),
-        (formats.to_string(), format!("format{}", if formats == 1 { "" } else { "s" })),
-        (figures::optimizers(groups).len().to_string(), format!("optimizers: {optimizers}")),
-        (left_out.to_string(), "left out, see the end".to_string()),
-    ];
-    facts.into_iter().filter(|(count, _)| count != "0").collect()
-}
-
-fn failure_notes(found: &Found) -> Vec<String> {
-    let sound = found.runs.iter().filter(|run| failures::of(run).is_empty()).count();
-    let mut notes = vec![format!("{sound} of {} runs show none of these.", found.runs.len())];
-    let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
-    let classes = found.runs.iter().flat_map(failures::unknown);
-    classes.for_each(|class| *unknown.entry(class).or_default() += 1);
-    notes.extend(unknown.iter().map(|(class, runs)| format!("Not known of {runs} runs: {class}.")));
-    notes
-}
-
-/// When the page was made, in UTC.
-fn made() -> String {
-    let Some(seconds) = crate::events::unix_s() else { return String::new() };
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date: Howard Hinnant's `civil_from_days`, for dates after 1970.
-    let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", rest / 3600, rest % 3600 / 60)
 }

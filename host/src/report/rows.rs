@@ -17,7 +17,7 @@ use csv::{ByteRecord, Reader, ReaderBuilder, Terminator};
 /// Bytes of the longest record that is read: a header of some hundred thousand names.
 const LONGEST_RECORD: u64 = 16 << 20;
 /// Bytes read at once.
-const BUFFER: usize = 1 << 18;
+const BUFFER: usize = 1 << 16;
 
 /// A file's rows.
 pub(super) struct Rows {
@@ -163,7 +163,10 @@ pub(super) fn number<T: std::str::FromStr>(cell: &[u8]) -> Option<T> {
 mod tests {
     use super::*;
 
-    fn read(text: &[u8]) -> Result<(Vec<(u64, Vec<String>)>, u64), String> {
+    /// Steps and their other cells.
+    type Read = Vec<(u64, Vec<String>)>;
+
+    fn read(text: &[u8]) -> Result<(Read, u64), String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.csv");
         fs::write(&path, text).unwrap();

@@ -54,6 +54,10 @@ impl Sample {
             return Some(if self.mean == 0.0 { 1.0 } else { 0.0 });
         }
         let t = self.mean.abs() / (sd / (self.n as f64).sqrt());
+        // Numbers of the size of f64's largest have no spread that it can hold.
+        if t.is_nan() {
+            return None;
+        }
         let law = StudentsT::new(0.0, 1.0, (self.n - 1) as f64).ok()?;
         Some((2.0 * law.cdf(-t)).clamp(0.0, 1.0))
     }
@@ -117,6 +121,8 @@ mod tests {
         assert_eq!((one.mean, one.sd, one.interval(), one.p_value()), (2.0, None, None, None));
         assert_eq!(Sample::of(&[]), None);
         assert_eq!(Sample::of(&[0.0, 0.0]).unwrap().p_value(), Some(1.0));
+        assert_eq!(Sample::of(&[f64::MAX, -f64::MAX]).unwrap().p_value(), None);
+        assert!(Sample::of(&[1.0, 1.0 + 1e-15]).unwrap().p_value().unwrap() < 1e-9);
     }
 
     /// Worked by hand: 0.01 * 4, then 0.02 * 3, 0.03 * 2, 0.04 * 1 held up to what came before.

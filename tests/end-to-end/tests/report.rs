@@ -108,7 +108,7 @@ fn compare_says_what_the_seeds_support_and_names_what_it_leaves_out() {
     assert_eq!(difference["n"], 2);
     assert!((difference["mean"].as_f64().unwrap() - (a + b) / 2.0).abs() < 1e-12);
     let half = 12.706_204_736_174_7 * (a - b).abs() / 2.0;
-    assert!((difference["half_width"].as_f64().unwrap() - half).abs() < 1e-9 * half.max(1e-3), "{half}");
+    assert!((difference["half_width"].as_f64().unwrap() - half).abs() < 1e-6 * half.max(1e-3), "{half}");
     assert_eq!(row("fp32")["verdict"], "baseline");
 }
 
@@ -189,4 +189,107 @@ fn a_folder_that_cannot_be_read_is_named() {
     let outcome = bench.host(&["compare", "runs"]);
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+}
+
+/// The curve of `quant/weight/sqnr_db_at/OFFSET` of a layer at step 0, where the scale is where it is and one binade below.
+#[test]
+fn scale_regret_is_the_sqnr_at_other_scales() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &format!("{TINY}[metrics]\nhistograms_every = 2\n[[sink]]\nname = \"csv\"\n"));
+    for (format, lost_db) in [("E1M6", 6.02), ("E5M2", 0.0)] {
+        let (weight, out) = (format!("quant.weight={format}"), format!("runs/{format}"));
+        let outcome = bench.host(&["run", "tiny.toml", "--quiet", "--out", &out, "--set", &weight]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let metrics = bench.metrics(&out);
+        let value = |statistic: &str, step: usize| -> f64 {
+            metrics[&format!("{statistic}/h.0.mlp.c_fc.weight")][step].parse().unwrap()
+        };
+        for step in [0, 2, 4] {
+            // At the step's own scale it is what the step itself measured.
+            let (here, own) = (value("quant/weight/sqnr_db_at/0", step), value("quant/weight/sqnr_db", step));
+            assert!((here - own).abs() < 1e-6 * own, "{format}, step {step}: {here}, {own}");
+            // A linear grid loses a bit a binade, a floating one nothing but at its ends; few weights, so roughly.
+            let lost = here - value("quant/weight/sqnr_db_at/-1", step);
+            assert!((lost - lost_db).abs() < 1.0, "{format}, step {step}: {lost} dB");
+            assert!(value("quant/weight/sqnr_db_at/1", step) < here, "the largest saturate");
+        }
+        assert!(metrics["quant/weight/sqnr_db_at/0/h.0.mlp.c_fc.weight"][1].is_empty(), "not due");
+    }
+}
+
+/// Rows of a CSV file repeated until `steps` steps are full, each taken `stride` steps apart.
+fn stretched(text: &str, steps: u64, stride: u64) -> String {
+    let mut lines = text.lines();
+    let header = lines.next().unwrap();
+    let mut by_step: Vec<(u64, Vec<&str>)> = Vec::new();
+    for (step, rest) in lines.map(|line| line.split_once(',').unwrap()) {
+        let step = step.parse().unwrap();
+        match by_step.last_mut().filter(|(last, _)| *last == step) {
+            Some((_, rows)) => rows.push(rest),
+            None => by_step.push((step, vec![rest])),
+        }
+    }
+    let mut out = format!("{header}\n");
+    for index in 0..steps / stride {
+        for row in &by_step[index as usize % by_step.len()].1 {
+            out.push_str(&format!("{},{row}\n", index * stride));
+        }
+    }
+    out
+}
+
+/// Needs some 5 GB of disk. `ALTGRAD_REPORT_RUNS` says how many runs; 200 of 2000 steps must take under 30 s and 20 MB.
+/// Wants a release build: `ALTGRAD_STAGE=target/altgrad`.
+#[test]
+#[ignore = "minutes and gigabytes"]
+fn two_hundred_runs_of_two_thousand_steps() {
+    let runs: u64 =
+        std::env::var("ALTGRAD_REPORT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(200);
+    let bench = Bench::new();
+    let tiny = "[run]\nname = \"one\"\n[train]\nmax_steps = 20\neval_interval = 5\neval_batches = 2\n[shadow]\nevery = 5\n\
+                [metrics]\nhistograms_every = 5\n[quant]\nweight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E4M3\"\n[[sink]]\nname = \"csv\"\n";
+    bench.write("one.toml", tiny);
+    let outcome = bench.host(&["run", "one.toml", "--quiet", "--out", "one"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let [metrics, layers, timings] = ["metrics", "layers", "timings"]
+        .map(|name| stretched(&bench.read(&format!("one/{name}.csv")), 2000, 1));
+    let histograms = stretched(&bench.read("one/histograms.csv"), 2000, 100);
+    let (config, status, events) =
+        (bench.read("one/config.toml"), bench.read("one/run.json"), bench.read("one/events.jsonl"));
+    let mut bytes = 0;
+    for run in 0..runs {
+        let format = ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6"][run as usize % 5];
+        let folder = format!("many/{format}_{run}");
+        for (name, text) in
+            [("metrics", &metrics), ("layers", &layers), ("timings", &timings), ("histograms", &histograms)]
+        {
+            bench.write(&format!("{folder}/{name}.csv"), text);
+            bytes += text.len();
+        }
+        let seed = format!("seed = {}", 1 + run / 20);
+        let lr = format!("lr = 0.00{}", 1 + run / 5 % 4);
+        let config = config.replace("\"E4M3\"", &format!("{format:?}")).replace("seed = 1337", &seed);
+        bench.write(
+            &format!("{folder}/config.toml"),
+            &config.replace("\nlr = 0.001", &format!("\n{lr}")).replace("max_steps = 20", "max_steps = 2000"),
+        );
+        bench.write(
+            &format!("{folder}/run.json"),
+            &status
+                .replace("\"one\"", &format!("\"{format}_{run}\""))
+                .replace("\"steps\": 20,", "\"steps\": 2000,"),
+        );
+        bench.write(&format!("{folder}/events.jsonl"), &events);
+    }
+    let begin = std::time::Instant::now();
+    let outcome = bench.host(&["report", "many", "--out", "many.html"]);
+    let (took, page) = (begin.elapsed(), fs::metadata(bench.path("many.html")).unwrap().len());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    println!(
+        "{runs} runs, {:.1} GB: report in {:.1} s, page of {:.1} MB",
+        bytes as f64 / 1e9,
+        took.as_secs_f64(),
+        page as f64 / 1e6
+    );
+    assert!(took.as_secs() < 30 && page < 20_000_000, "{took:?}, {page} bytes");
 }

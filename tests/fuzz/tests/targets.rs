@@ -17,6 +17,12 @@ use altgrad_host::{
         instance::{OptionTable, resolve},
         library::check_descriptors,
     },
+    report::{
+        compare::{self, Comparison},
+        find::find,
+        group::groups,
+        page,
+    },
     sample,
     saved::SavedModel,
     sweep::matrix::Matrix,
@@ -310,6 +316,47 @@ fn trajectory_log() {
         read: |folder| {
             if let Err(refusal) = Recording::read(&folder.join("log.json")) {
                 readable(&refusal);
+            }
+        },
+    }
+    .fuzz();
+}
+
+#[test]
+fn run_folder() {
+    Target {
+        name: "run-folder",
+        words: &[
+            b"\n",
+            b",",
+            b"\"",
+            b"step,",
+            b"NaN",
+            b"inf",
+            b"1e999",
+            b" ",
+            b"{",
+            b"}",
+            b"[",
+            b"null",
+            b"\"status\":",
+            b"18446744073709551615",
+            b"[[sink]]\n",
+            b"path = \"../../x\"\n",
+        ],
+        bytes_a_byte: 1000,
+        bytes: 8 << 20,
+        read: |folder| {
+            let found = find(&[folder.to_path_buf()]);
+            assert!(found.left_out.iter().all(|left| !left.reason.is_empty()));
+            let groups = groups(&found.runs);
+            let baseline = compare::baseline(&found.runs, &groups, None);
+            let comparison = Comparison::new(&found.runs, &groups, baseline);
+            let of_groups = groups.iter().map(|group| group.runs.len() + group.repeated.len());
+            assert_eq!(of_groups.sum::<usize>(), found.runs.len());
+            for table in page::every_table(&found, &groups, &comparison) {
+                assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
+                let _ = (table.to_terminal(), table.to_markdown(), table.to_latex(), table.to_csv());
             }
         },
     }

@@ -144,7 +144,9 @@ fn stiffness(run: &Run) -> Option<Value> {
         .flat_map(|(_, centres, _)| [centres.first().copied(), centres.last().copied()])
         .flatten();
     let (low, high) = ends.fold((f64::MAX, f64::MIN), |(low, high), end| (low.min(end), high.max(end)));
-    let bins = (low <= high).then(|| (high - low).round() as usize + 1).filter(|bins| *bins <= 600)?;
+    let bins = (low <= high)
+        .then(|| ((high - low).round() as usize).saturating_add(1))
+        .filter(|bins| *bins <= 600)?;
     let mut layers: Vec<&String> = spacings.keys().collect();
     in_model_order(&mut layers);
     let row = |layer: &&String| {
@@ -156,17 +158,21 @@ fn stiffness(run: &Run) -> Option<Value> {
             let bin = ((centre - low).round().max(0.0) as usize).min(bins - 1);
             shares[bin] += count / total;
         }
-        shorts(shares.into_iter().map(|share| if share > 0.0 { share } else { f64::NAN }))
+        shares
     };
+    let rows: Vec<Vec<f64>> = layers.iter().map(row).collect();
+    let most = rows.iter().flatten().copied().fold(0.0, f64::max);
+    let blank = |row: &Vec<f64>| shorts(row.iter().map(|share| if *share > 0.0 { *share } else { f64::NAN }));
     Some(json!({
         "data": [{
             "type": "heatmap",
             "x": shorts((0..bins).map(|bin| low + bin as f64)),
             "y": layers.iter().map(|layer| layer_name(layer)).collect::<Vec<_>>(),
-            "z": layers.iter().map(row).collect::<Vec<_>>(),
+            "z": rows.iter().map(blank).collect::<Vec<_>>(),
             "meta": { "scale": "sequential" },
             "hoverongaps": false,
-            "zmin": 0, "zmax": 1,
+            "zmin": 0,
+            "zmax": most,
             "colorbar": { "title": { "text": "share" }, "tickformat": ".0%" },
             "hovertemplate": "%{y}<br>spacing 2^%{x:.1f}: %{z:.2%} of the weights<extra></extra>",
         }],

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Chart, Context, MOST_POINTS, plain, short, shorts};
 use crate::report::{
-    run::{COSINE, LOSS, OVERFLOW, Run, SQNR, STALL, ULP_P50, VAL_LOSS},
+    curves::{COSINE, LOSS, OVERFLOW, SQNR, STALL, ULP_P50, VAL_LOSS},
+    run::Run,
     series::Series,
 };
 
@@ -120,6 +121,10 @@ fn chart(context: &Context<'_>, curve: &Curve) -> Chart {
             "xaxis": { "title": { "text": "step" } },
             "yaxis": { "title": { "text": curve.axis }, "type": kind, "tickformat": format },
         });
+        if let Some(marks) = marks(context, curve) {
+            layout["yaxis"]["tickvals"] = marks;
+            layout["yaxis"]["tickformat"] = json!("~g");
+        }
         if let Some((range, note)) = clipped(context, curve) {
             layout["yaxis"]["range"] = range;
             layout["annotations"] = json!([note]);
@@ -128,6 +133,23 @@ fn chart(context: &Context<'_>, curve: &Curve) -> Chart {
     }
     let (id, title, caption, needs) = (curve.id, curve.title, curve.caption, curve.needs);
     Chart { id, title, caption, needs, names: ["step", curve.metric, ""], height: 340, wide: false, figures }
+}
+
+/// Decades up to which 2 and 5 have marks too.
+const FEW_DECADES: i32 = 2;
+
+/// Marks of a logarithmic axis; plotly's own between the decades are too small to read.
+fn marks(context: &Context<'_>, curve: &Curve) -> Option<Value> {
+    let of = |value: fn(&Series) -> Option<(u64, f64)>| {
+        let values = context.runs.iter().filter_map(move |run| Some(value(run.curve(curve.metric)?)?.1));
+        values.filter(|value| *value > 0.0)
+    };
+    let high = of(Series::largest).reduce(f64::max).filter(|_| curve.kind == Kind::Log)?;
+    let low = of(Series::least).reduce(f64::min).unwrap_or(high);
+    let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let steps: &[f64] =
+        if decades.end() - decades.start() <= FEW_DECADES { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    Some(decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade))).collect())
 }
 
 /// Losses that explode leave nothing to see of the others: the axis then ends above where the runs began, and says so.

@@ -5,12 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Chart, Context, in_model_order, layer_name, plain, shorts};
-use crate::report::{
-    layers::REGRET,
-    run::{COSINE, Run},
-    series::Series,
-    stats::Sample,
-};
+use crate::report::{curves::COSINE, layers::REGRET, run::Run, series::Series, stats::Sample};
 
 /// Pixels of a layer's row.
 const ROW: usize = 19;
@@ -25,7 +20,6 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
         ("fidelity", cosine_by_layer(context)),
         ("fidelity", cosine_of_a_run(context)),
         ("stiffness", stiffness_correlation(context)),
-        ("stiffness", regret(context)),
         ("ranks", rank_left(context)),
         ("ranks", rank_of_a_run(context)),
     ]
@@ -197,7 +191,7 @@ fn picture(
 }
 
 /// Signal to noise against the scale's offset, mean over layers and seeds, at the last measurement.
-fn regret(context: &Context<'_>) -> Chart {
+pub(super) fn regret(context: &Context<'_>) -> Chart {
     let mut traces = Vec::new();
     for (index, group) in context.groups.iter().enumerate() {
         let mut by_offset: BTreeMap<i64, Vec<f64>> = BTreeMap::new();

@@ -108,6 +108,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     charts.push(("profile", profile::chart(context)));
     charts.extend(layers::all(context));
     charts.extend(codes::all(context));
+    charts.push(("stiffness", layers::regret(context)));
     charts.push(("alerts", timeline::chart(context)));
     charts
 }

@@ -1,0 +1,68 @@
+//! A colour for each format, the same in every chart.
+
+use std::collections::BTreeMap;
+
+use crate::report::group::Group;
+
+/// Colours of formats in light and dark: Okabe and Ito's, darker or lighter where a page needs the contrast.
+const COLOURS: [(&str, [&str; 2]); 10] = [
+    ("fp32", ["#4b5563", "#c9ced6"]),
+    ("bf16", ["#8a6f5c", "#c9a98f"]),
+    ("E4M3", ["#0072b2", "#4fb0ea"]),
+    ("E5M2", ["#c94f00", "#ff9651"]),
+    ("E3M4", ["#008060", "#3fcf9f"]),
+    ("E7M0", ["#b04a86", "#ee9ccb"]),
+    ("E1M6", ["#8f6c00", "#e8c33d"]),
+    ("E6M1", ["#6448b0", "#b09af2"]),
+    ("E2M5", ["#1f86ad", "#86d8f5"]),
+    ("E0M7", ["#6a6a14", "#c8c860"]),
+];
+/// For everything else, in turn.
+const MORE: [[&str; 2]; 4] =
+    [["#a33b20", "#f08c72"], ["#2f6f3a", "#8fd49a"], ["#5a5a5a", "#b5b5b5"], ["#7a3f7a", "#d79ad7"]];
+/// Shades of one colour: how far towards black in light, and white in dark, the next label of the same format is.
+const SHADE: f64 = 0.4;
+
+/// Formats in the order of groups.
+pub(super) fn formats(groups: &[Group]) -> Vec<&str> {
+    let mut formats: Vec<&str> = Vec::new();
+    for group in groups {
+        if !formats.contains(&group.format.as_str()) {
+            formats.push(&group.format);
+        }
+    }
+    formats
+}
+
+/// A colour for each label of formats: that of the first format it names, in a shade of its own; else the next free one.
+pub(super) fn colours(groups: &[Group]) -> BTreeMap<&str, [String; 2]> {
+    let mut shades = [0; COLOURS.len()];
+    let mut others = 0;
+    let mut colours = BTreeMap::new();
+    let mut formats = formats(groups);
+    // The shorter label is the plainer one: `E4M3` before `E4M3 w`.
+    formats.sort_by_key(|format| format.len());
+    for format in formats {
+        let known = COLOURS.iter().position(|(name, _)| format.starts_with(name));
+        let ([light, dark], shade) = match known {
+            Some(index) => {
+                shades[index] += 1;
+                (COLOURS[index].1, shades[index] - 1)
+            }
+            None => {
+                others += 1;
+                (MORE[(others - 1) % MORE.len()], (others - 1) / MORE.len())
+            }
+        };
+        let left = (1.0 - SHADE).powi(shade as i32);
+        colours.insert(format, [mixed(light, 0.0, left), mixed(dark, 255.0, left)]);
+    }
+    colours
+}
+
+/// A colour, `#rrggbb`, of which so much is left beside black (0) or white (255).
+fn mixed(colour: &str, other: f64, left: f64) -> String {
+    let part = |at: usize| u8::from_str_radix(colour.get(at..at + 2).unwrap_or("80"), 16).unwrap_or(128);
+    let mix = |at: usize| (f64::from(part(at)) * left + other * (1.0 - left)).round() as u8;
+    format!("#{:02x}{:02x}{:02x}", mix(1), mix(3), mix(5))
+}

@@ -1,0 +1,71 @@
+//! What the page says in words and numbers of its own: what it is about, when it was made, what is not known.
+
+use std::collections::BTreeMap;
+
+use super::colours::formats;
+use crate::report::{failures, figures, find::Found, group::Group, run::State};
+
+/// What the page is about, in numbers.
+pub(super) fn facts(found: &Found, groups: &[Group]) -> Vec<(String, String)> {
+    let runs = &found.runs;
+    let count = |state: State| runs.iter().filter(|run| run.state == state).count();
+    let states = [
+        (State::Completed, "completed"),
+        (State::Running, "running"),
+        (State::Silent, "silent"),
+        (State::Interrupted, "interrupted"),
+        (State::Failed, "failed"),
+        (State::Unknown, "CSV alone"),
+    ];
+    let states = states.iter().filter(|(state, _)| count(*state) > 0);
+    let states: Vec<String> = states.map(|(state, name)| format!("{} {name}", count(*state))).collect();
+    let seeds = groups.iter().map(|group| group.runs.len());
+    let seeds = match (seeds.clone().min(), seeds.max()) {
+        (Some(least), Some(most)) if least == most => {
+            format!("{most} seed{} each", if most == 1 { "" } else { "s" })
+        }
+        (Some(least), Some(most)) => format!("{least} to {most} seeds"),
+        _ => String::new(),
+    };
+    let formats = formats(groups).len();
+    let optimizers = figures::optimizers(groups).join(", ");
+    let left_out = found.left_out.len();
+    let facts = [
+        (runs.len().to_string(), format!("runs: {}", states.join(", "))),
+        (groups.len().to_string(), format!("configurations, {seeds}")),
+        (formats.to_string(), format!("format{}", if formats == 1 { "" } else { "s" })),
+        (figures::optimizers(groups).len().to_string(), format!("optimizers: {optimizers}")),
+        (left_out.to_string(), "left out, see the end".to_string()),
+    ];
+    facts.into_iter().filter(|(count, _)| count != "0").collect()
+}
+
+/// How many runs are sound, and what of the others cannot be said.
+pub(super) fn failure_notes(found: &Found) -> Vec<String> {
+    let sound = found.runs.iter().filter(|run| failures::of(run).is_empty()).count();
+    let mut notes = vec![format!("{sound} of {} runs show none of these.", found.runs.len())];
+    let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
+    let classes = found.runs.iter().flat_map(failures::unknown);
+    classes.for_each(|class| *unknown.entry(class).or_default() += 1);
+    let plural = |runs: usize| if runs == 1 { "run" } else { "runs" };
+    notes.extend(
+        unknown.iter().map(|(class, runs)| format!("Not known of {runs} {}: {class}.", plural(*runs))),
+    );
+    notes
+}
+
+/// When the page was made, in UTC.
+pub(super) fn made() -> String {
+    let Some(seconds) = crate::events::unix_s() else { return String::new() };
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days to a date: Howard Hinnant's `civil_from_days`, for dates after 1970.
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", rest / 3600, rest % 3600 / 60)
+}
