@@ -35,6 +35,8 @@ pub struct Tuned {
 }
 
 impl Trial {
+    /// What a run with this value came to.
+    #[must_use]
     pub fn of(value: f64, outcome: &Outcome) -> Self {
         let val_loss = outcome.final_val_loss.filter(|_| outcome.state == State::Completed);
         Self { value, steps: outcome.steps, val_loss, stable: outcome.is_stable() }
