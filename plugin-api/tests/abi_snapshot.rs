@@ -81,18 +81,50 @@ fn block(layout: &'static TypeLayout) -> String {
 
 fn lines_of_phantoms(layout: &'static TypeLayout) -> String {
     layout.phantom_fields().iter().fold(String::new(), |mut text, field| {
-        writeln!(text, "    phantom {}: {}", field.name(), field.full_type()).unwrap();
+        writeln!(text, "    phantom {}: {}", field.name(), shown(field.layout())).unwrap();
         text
     })
+}
+
+/// A type's name. Generic ones of other crates do not name what they hold, so that is added: in order, each once.
+fn shown(layout: &'static TypeLayout) -> String {
+    let mut held = Vec::new();
+    leaves(layout, &mut HashSet::new(), &mut held);
+    let name = named(layout);
+    if held == [name.clone()] { name } else { format!("{name} of [{}]", held.join(", ")) }
+}
+
+/// This crate's types and the primitive ones that a type is made of.
+fn leaves(layout: &'static TypeLayout, seen: &mut HashSet<*const TypeLayout>, held: &mut Vec<String>) {
+    if layout.package() == env!("CARGO_PKG_NAME") || matches!(layout.data(), TLData::Primitive(_)) {
+        let name = named(layout);
+        if !held.contains(&name) {
+            held.push(name);
+        }
+    } else if seen.insert(layout) {
+        for inner in layout.shared_vars().type_layouts() {
+            leaves(inner(), seen, held);
+        }
+    }
+}
+
+fn named(layout: &'static TypeLayout) -> String {
+    layout.full_type().to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn lines(fields: impl Iterator<Item = TLField>) -> String {
     let mut text = String::new();
     for field in fields {
-        writeln!(text, "    {}: {}", field.name(), field.full_type()).unwrap();
+        writeln!(text, "    {}: {}", field.name(), shown(field.layout())).unwrap();
         for function in field.function_range().iter() {
-            let function = function.to_string();
-            writeln!(text, "        {}", function.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap();
+            let said = function.to_string();
+            writeln!(text, "        {}", said.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap();
+            for parameter in function.param_type_layouts.iter() {
+                writeln!(text, "            takes {}", shown(parameter())).unwrap();
+            }
+            if let Some(returned) = function.return_type_layout() {
+                writeln!(text, "            gives {}", shown(returned())).unwrap();
+            }
         }
     }
     text

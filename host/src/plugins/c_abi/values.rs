@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn every_mode_by_hand() {
         let values = values(&[0.0, 1.0, 4.0, f32::NAN, -3.0, 1e-30, f32::INFINITY, 1.0]);
-        let rows = [
+        let rows: [(f32, [f32; 3]); 9] = [
             // The middle of 1e-30 and 1 is just above one half, which no f64 shows.
             (0.5, [1e-30; 3]),
             (2.5, [4.0, 4.0, 1.0]),
@@ -152,7 +152,6 @@ mod tests {
                 [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero].into_iter().zip(expected)
             {
                 let rounded = values.round(x, mode).unwrap();
-                let expected: f32 = expected;
                 assert_eq!(rounded.to_bits(), expected.to_bits(), "{x} {mode:?}: {rounded}");
             }
         }
