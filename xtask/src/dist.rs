@@ -90,18 +90,20 @@ fn assemble(staged: &Path, folder: &Path) -> Result<(), io::Error> {
 
 /// The API as cargo packages it: what this workspace says for it is written into its manifest.
 fn plugin_api(folder: &Path) -> Result<(), io::Error> {
+    // A folder of its own: two may pack at the same time.
+    let scratch = folder.with_file_name("packed-api");
     let package = ["package", "--package", "altgrad-plugin-api", "--no-verify", "--allow-dirty"];
-    ran(cargo().args(package).args(["--exclude-lockfile", "--quiet"]))?;
+    ran(cargo().args(package).args(["--exclude-lockfile", "--quiet", "--target-dir"]).arg(&scratch))?;
     let version = fs::read_to_string(root().join("plugin-api/Cargo.toml"))?;
     let version = version.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
     let version = version.ok_or_else(|| io::Error::other("plugin-api/Cargo.toml has no version"))?;
-    let packed = target_dir().join(format!("package/altgrad-plugin-api-{version}.crate"));
+    let packed = scratch.join(format!("package/altgrad-plugin-api-{version}.crate"));
     let api = folder.join("plugin-api");
     fs::create_dir_all(&api)?;
     let leave_out = ["--exclude=Cargo.toml.orig", "--exclude=.cargo_vcs_info.json"];
     let mut tar = Command::new("tar");
     ran(tar.args(leave_out).arg("-xzf").arg(packed).arg("-C").arg(&api).args(["--strip-components", "1"]))?;
-    Ok(())
+    fs::remove_dir_all(scratch)
 }
 
 /// A list of all packages that are built in, with their licences, and the texts they come with.
