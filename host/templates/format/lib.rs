@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn values_round_to_the_nearest() {
         let format = MyFormat::new(&Config::default()).unwrap();
-        let (src, mut dst) = ([1.04, -2.1, 0.001, 1e9], [0.0; 4]);
+        let (src, mut dst) = ([1.04, -2.05, 0.001, 1e9], [0.0; 4]);
         let stats = format
             .fake_quant(&src, &mut dst, &QuantParams::IDENTITY, &mut [])
             .unwrap();
