@@ -153,7 +153,7 @@ dead_neuron_window = 2
 name = "csv"
 "#;
 
-/// A metric's name and where it is, with the names of roles and bits taken out.
+/// A metric's name and where it is, with the names of roles, bits and offsets taken out.
 fn general(name: &str, place: &str) -> (String, String) {
     let mut parts: Vec<&str> = name.split('/').collect();
     if parts.len() > 2 && parts[0] == "quant" && ["weight", "activation", "grad"].contains(&parts[1]) {
@@ -161,6 +161,9 @@ fn general(name: &str, place: &str) -> (String, String) {
     }
     if parts.len() > 1 && parts[parts.len() - 2] == "bit_active" {
         *parts.last_mut().unwrap() = "BIT";
+    }
+    if parts.len() > 1 && parts[parts.len() - 2] == "sqnr_db_at" {
+        *parts.last_mut().unwrap() = "OFFSET";
     }
     (parts.join("/"), place.to_string())
 }

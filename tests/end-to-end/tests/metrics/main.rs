@@ -101,6 +101,9 @@ fn expected() -> BTreeMap<String, Vec<usize>> {
     for role in ROLES {
         LAYERS.iter().for_each(|layer| add(format!("quant/{role}/kurtosis/{layer}"), &even));
     }
+    for offset in -3..=3 {
+        LAYERS.iter().for_each(|layer| add(format!("quant/weight/sqnr_db_at/{offset}/{layer}"), &even));
+    }
     add("update/zero_update_frac".into(), &all);
     let updates =
         ["bit_stall_rate", "flip_rate", "sign_flip_rate", "ulp_abs_mean", "ulp_abs_p50", "ulp_abs_p99"];
