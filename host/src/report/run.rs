@@ -129,7 +129,7 @@ impl Run {
         }
         let state = state(status.as_ref(), &metrics);
         let status = status.unwrap_or_default();
-        let steps = status.steps.max(curves.last_step.map(|last| last + 1));
+        let steps = status.steps.max(curves.last_step.map(|last| last.saturating_add(1)));
         let mut evaluations = curves.evaluations;
         if let Some((steps, loss)) = status.steps.zip(status.final_val_loss)
             && evaluations.last().is_none_or(|(last, _)| *last < steps)

@@ -175,6 +175,7 @@ mod tests {
         let mut config = RunConfig::default();
         config.run.name = "a_s1".into();
         config.run.out = root.join("sweep").display().to_string();
+        config.train.decay_steps = Some(config.train.max_steps);
         config
     }
 

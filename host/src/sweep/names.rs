@@ -34,10 +34,10 @@ fn holds_strings(axis: &Axis) -> bool {
     axis.name.contains('.') && axis.points.iter().any(|point| point.value.is_str())
 }
 
-/// The shorter of `0.00003` and `3e-5`.
+/// `0.003`, and `3e-5` where that is much shorter.
 pub(super) fn number(value: f64) -> String {
     let (plain, scientific) = (format!("{value}"), format!("{value:e}"));
-    if scientific.len() < plain.len() { scientific } else { plain }
+    if scientific.len() + 1 < plain.len() { scientific } else { plain }
 }
 
 /// What a folder may be called: runs of other characters become one `-`.

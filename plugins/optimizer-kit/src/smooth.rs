@@ -10,12 +10,12 @@ use altgrad_plugin_api::grid::MinifloatGrid;
 
 use crate::{
     codes::{SIGN, exp2i},
-    exp::exp2_and_sinh,
+    exp::exp_and_sinh,
     rule::{Chart, Geometry},
 };
 
-/// Longest step, binades: its power of two's square fits in f32.
-const LIMIT: f32 = 62.0;
+/// Longest step, `ln 2` a binade: its exponential's square fits in f32.
+const LIMIT: f32 = 43.0;
 
 /// The smooth stand-in for a minifloat's code coordinate.
 #[derive(Debug, Clone, Copy)]
@@ -25,9 +25,7 @@ pub struct Smooth {
     unshift: f32,
     /// b^2, shifted twice.
     b_squared: f32,
-    /// Binades a code: `2^-M`.
-    binades: f32,
-    /// `ln 2 / 2^M`, shifted back.
+    /// `ln 2 / 2^M`.
     share: f32,
     /// Largest finite value.
     max: f32,
@@ -47,8 +45,7 @@ impl Smooth {
             shift: exp2i(exponent),
             unshift: exp2i(-exponent),
             b_squared: b * b,
-            binades: exp2i(-m),
-            share: LN_2 * exp2i(-m - exponent),
+            share: LN_2 * exp2i(-m),
             max,
         })
     }
@@ -68,7 +65,7 @@ impl Smooth {
 impl Geometry for Smooth {
     #[inline(always)]
     fn spacing(&self, x: f32) -> f32 {
-        self.share * self.radius(x * self.shift)
+        self.share * (self.radius(x * self.shift) * self.unshift)
     }
 
     #[inline(always)]
@@ -91,7 +88,7 @@ impl Chart for Smooth {
         let shifted = x * self.shift;
         let (magnitude, radius) = (shifted.abs(), self.radius(shifted));
         let outward = f32::from_bits(codes.to_bits() ^ sign);
-        let (exp, sinh) = exp2_and_sinh((self.binades * outward).clamp(-LIMIT, LIMIT));
+        let (exp, sinh) = exp_and_sinh((self.share * outward).clamp(-LIMIT, LIMIT));
         let to = (magnitude * exp + sinh * (self.b_squared / (magnitude + radius))) * self.unshift;
         f32::from_bits(to.to_bits() ^ sign).clamp(-self.max, self.max)
     }
