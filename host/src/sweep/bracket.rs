@@ -12,7 +12,7 @@ use super::{
 /// that of the initial weights, and was not found to diverge.
 #[derive(Debug, Clone, Serialize)]
 pub struct Stable {
-    /// As in [`Tuned`].
+    /// As in [`super::race::Tuned`].
     pub group: String,
     /// The key of the rate.
     pub key: String,

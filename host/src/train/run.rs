@@ -223,6 +223,8 @@ impl Run<'_> {
     fn close(&mut self) -> Result<(), Diagnostic> {
         // What alerts make of the last evaluation is not part of it: a run that goes on makes it again, if it is due.
         self.before = Before::new(&self.plan, &self.report, self.elapsed());
+        // A run resumed at its end has begun no step, and must draw the bits of the last all the same.
+        self.plan.trainer.quant.begin_step(self.report.steps.saturating_sub(1));
         let loss = validate(&self.plan)?;
         self.keep_last(Some(loss));
         self.report.final_val_loss = Some(loss);

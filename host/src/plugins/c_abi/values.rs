@@ -106,7 +106,7 @@ fn upward(x: f32, low: Point, high: Point, rounding: Rounding) -> bool {
         (_, Ordering::Less) => false,
         (_, Ordering::Greater) => true,
         (Rounding::NearestAway, Ordering::Equal) => larger_magnitude,
-        (_, Ordering::Equal) => low.code % 2 != 0 || high.code.is_multiple_of(2),
+        (_, Ordering::Equal) => !low.code.is_multiple_of(2) || high.code.is_multiple_of(2),
     }
 }
 
