@@ -78,6 +78,8 @@ impl Format for Posit8 {
 altgrad_plugin_api::export_plugin!(format Posit8);
 
 #[cfg(test)]
+// Digits in groups of sign, regime, exponent and fraction.
+#[allow(clippy::unusual_byte_groupings)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
