@@ -246,7 +246,7 @@ fn two_hundred_runs_of_two_thousand_steps() {
     let runs: u64 =
         std::env::var("ALTGRAD_REPORT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(200);
     let bench = Bench::new();
-    let tiny = "[run]\nname = \"one\"\n[train]\nmax_steps = 20\neval_interval = 5\neval_batches = 2\n[shadow]\nevery = 5\n\
+    let tiny = "[run]\nname = \"one\"\n[train]\nmax_steps = 20\nwarmup_steps = 2\neval_interval = 5\neval_batches = 2\n[shadow]\nevery = 5\n\
                 [metrics]\nhistograms_every = 5\n[quant]\nweight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E4M3\"\n[[sink]]\nname = \"csv\"\n";
     bench.write("one.toml", tiny);
     let outcome = bench.host(&["run", "one.toml", "--quiet", "--out", "one"]);
