@@ -210,7 +210,7 @@ typedef struct altgrad_format_v1 {
     uint32_t bits;               /* ALTGRAD_SPEC_TABLE: bits a code, 1 to 16 */
     uint32_t kernel_count;
     const float *values; /* ALTGRAD_SPEC_TABLE: 2^bits of them, by code; NULL: `decode` is asked once for every code */
-    altgrad_round_fn round;   /* NULL: the host searches among the values, in every mode but stochastic */
+    altgrad_round_fn round;   /* NULL: the host searches among the values, in every mode */
     altgrad_encode_fn encode; /* NULL: rounded, then looked up among the values */
     altgrad_decode_fn decode; /* NULL: looked up among the values */
     const altgrad_kernel_v1 *const *kernels; /* `kernel_count` of them; NULL: on GPUs tensors go through main memory */

@@ -48,6 +48,8 @@ pub struct Tabulated {
     points: Vec<Point>,
     /// The code NaN is written as.
     nan: Option<u16>,
+    /// The code -0 is written as, if there is one.
+    negative_zero: Option<u16>,
 }
 
 /// A value and the lowest of its codes.
@@ -70,11 +72,13 @@ impl Tabulated {
             .filter(|(_, value)| value.is_finite())
             .map(|(code, value)| Point { value, code })
             .collect();
-        // Stable, and zeros of both signs are one value: the lowest code of a value comes first.
+        // Stable: the lowest code of a value comes first. Zeros of both signs are one value, which a sign tells apart.
         points.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal));
         points.dedup_by(|next, kept| next.value == kept.value);
-        let nan = codes().find(|(_, value)| value.is_nan()).map(|(code, _)| code);
-        Ok(Self { by_code, points, nan })
+        let first = |is: fn(f32) -> bool| codes().find(|(_, value)| is(*value)).map(|(code, _)| code);
+        let nan = first(f32::is_nan);
+        let negative_zero = first(|value| value == 0.0 && value.is_sign_negative());
+        Ok(Self { by_code, points, nan, negative_zero })
     }
 
     /// What [`Format::spec`](crate::Format::spec) has to say.
@@ -112,7 +116,7 @@ impl Tabulated {
                 stats.sum_err2 += (y - x) * (y - x);
                 stats.sum_x_xhat += x * y;
             }
-            let code = rounded.map(|point| point.code).or(self.nan);
+            let code = self.code(rounded, scaled);
             if let Some(counter) = code.and_then(|code| histogram.get_mut(usize::from(code))) {
                 *counter += 1;
             }
@@ -127,10 +131,9 @@ impl Tabulated {
     pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
         let mut words = words(params);
         for (&x, code) in src.iter().zip(dst) {
-            let rounded = self.round(x * params.scale, params.rounding, words());
-            *code = rounded
-                .map(|point| point.code)
-                .or(self.nan)
+            let scaled = x * params.scale;
+            *code = self
+                .code(self.round(scaled, params.rounding, words()), scaled)
                 .ok_or_else(|| PluginError::new(ErrorKind::VALUE, "the format has no code for NaN"))?;
         }
         Ok(())
@@ -148,6 +151,13 @@ impl Tabulated {
             })?;
         }
         Ok(())
+    }
+
+    /// The code of what `scaled` was rounded to, if it has one.
+    fn code(&self, rounded: Option<Point>, scaled: f32) -> Option<u16> {
+        let Some(point) = rounded else { return self.nan };
+        let negative_zero = self.negative_zero.filter(|_| point.value == 0.0 && scaled.is_sign_negative());
+        negative_zero.or(Some(point.code))
     }
 
     /// The value that a scaled one becomes; none for NaN.
@@ -264,6 +274,11 @@ mod tests {
         with.encode(&[f32::NAN], &mut code, &QuantParams::IDENTITY).unwrap();
         assert_eq!(code, [2]);
         assert!(with.decode(&[4], &mut [0.0]).is_err());
+        let signed = Tabulated::new([0.0, 1.0, -0.0, -1.0]).unwrap();
+        let (mut codes, mut histogram) = ([9; 3], [0; 4]);
+        signed.encode(&[-0.1, 0.1, -0.0], &mut codes, &QuantParams::IDENTITY).unwrap();
+        signed.fake_quant(&[-0.1, 0.1, -0.0], &mut [0.0; 3], &QuantParams::IDENTITY, &mut histogram).unwrap();
+        assert_eq!((codes, histogram), ([2, 0, 2], [1, 0, 2, 0]));
         assert!(Tabulated::new([0.0, 1.0, 2.0]).is_err());
     }
 }

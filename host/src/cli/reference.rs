@@ -78,8 +78,8 @@ mod tests {
     fn command_lines() -> Vec<(String, Vec<String>)> {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
         let mut found = Vec::new();
-        for entry in fs::read_dir(docs).unwrap() {
-            let path = entry.unwrap().path();
+        let files = fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path());
+        for path in files.filter(|path| path.extension().is_some_and(|name| name == "md")) {
             let text = fs::read_to_string(&path).unwrap();
             for block in text.split("\n```sh").skip(1).map(|rest| &rest[..rest.find("```").unwrap()]) {
                 let lines = block.lines().map(|line| line.trim_start_matches("./"));

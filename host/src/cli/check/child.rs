@@ -182,6 +182,9 @@ pub(super) fn spawn(path: &Path, asked: Option<Asked<'_>>, timeout: Duration) ->
         if let Some(Asked { kind, plugin, check, set, seed, locale }) = asked {
             command.args([kind.to_string().as_str(), plugin, check, "--seed", seed.to_string().as_str()]);
             command.args(set.iter().map(|set| format!("--set={set}")));
+            if check == lives::LEAKS.0 {
+                command.env(lives::EXACT_HEAP.0, lives::EXACT_HEAP.1);
+            }
             if !locale.is_empty() {
                 command.arg("--adopt-locale").envs(lives::environment(scratch.path(), locale)?);
             }

@@ -1,20 +1,20 @@
 //! A C format behind the interface that all formats have.
 //!
-//! The library's functions round scaled values, and no more; scaling, saturation counts, sums and histograms are made here, in pieces
-//! that stay in the first-level cache. Sums are added in the order of the elements.
+//! The library's functions round scaled values, and no more; what it has no function for is done by search among its values
+//! ([`Tabulated`]). Scaling, saturation counts, sums and histograms are made here, in pieces that stay in the first-level cache.
+//! Sums are added in the order of the elements.
 
 use std::sync::Arc;
 
 use altgrad_plugin_api::{
     ErrorKind, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, QuantParams, QuantStats,
-    RandomKey, Rounding, TensorView, TensorViewMut, ValueGrid,
+    RandomKey, Rounding, Tabulated, TensorView, TensorViewMut, ValueGrid,
     abi::{
         FormatAbi,
         abi_stable::std_types::{ROption, RResult, RSliceMut},
     },
 };
 
-use super::values::Values;
 use crate::raw::c_table::{CFormat, CKernel};
 
 /// Elements a piece: 8 KiB of f32.
@@ -24,7 +24,9 @@ const PIECE: usize = 2048;
 pub(super) struct Instance {
     format: Arc<CFormat>,
     spec: FormatSpec,
-    values: Values,
+    grid: ValueGrid,
+    values: Tabulated,
+    has_nan: bool,
 }
 
 fn same_len(what: &str, left: usize, right: usize) -> Result<(), PluginError> {
@@ -40,8 +42,13 @@ fn later(key: &RandomKey, elements: usize) -> RandomKey {
 }
 
 impl Instance {
-    pub(super) fn new(format: Arc<CFormat>, spec: FormatSpec, grid: &ValueGrid) -> Self {
-        Self { format, spec, values: Values::new(grid) }
+    /// # Errors
+    /// What it describes is impossible.
+    pub(super) fn new(format: Arc<CFormat>, spec: FormatSpec) -> Result<Self, PluginError> {
+        let grid = ValueGrid::new(&spec)?;
+        let by_code: Vec<f32> = (0..grid.codes()).map(|code| grid.decode(code as u16)).collect();
+        let has_nan = by_code.iter().any(|value| value.is_nan());
+        Ok(Self { format, spec, grid, values: Tabulated::new(by_code)?, has_nan })
     }
 
     /// Rounds scaled values.
@@ -55,10 +62,8 @@ impl Instance {
         if let Some(result) = self.format.functions.round(scaled, dst, rounding, key) {
             return result;
         }
-        for (&x, y) in scaled.iter().zip(dst) {
-            *y = self.values.round(x, rounding)?;
-        }
-        Ok(())
+        let params = QuantParams { rounding, key: *key, ..QuantParams::IDENTITY };
+        self.values.fake_quant(scaled, dst, &params, &mut []).map(drop)
     }
 
     /// Codes of scaled values.
@@ -75,12 +80,16 @@ impl Instance {
         let mut rounded = [0.0; PIECE];
         let rounded = &mut rounded[..scaled.len()];
         self.round(scaled, rounded, rounding, key)?;
-        for (&value, code) in rounded.iter().zip(codes) {
-            let found = self.values.code(value);
-            *code =
-                found.ok_or_else(|| PluginError::new(ErrorKind::VALUE, format!("{value} has no code")))?;
+        self.values.encode(rounded, codes, &QuantParams::IDENTITY)?;
+        let differs = |(value, code): &(&f32, &u16)| {
+            let coded = self.grid.decode(**code);
+            coded != **value && !(coded.is_nan() && value.is_nan())
+        };
+        match rounded.iter().zip(codes.iter()).find(differs) {
+            Some((value, _)) => Err(PluginError::new(ErrorKind::VALUE, format!("{value} has no code"))
+                .with_hint("the function `round` has to give values of the format")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn quantize(
@@ -92,7 +101,7 @@ impl Instance {
     ) -> Result<QuantStats, PluginError> {
         same_len("fake_quant", src.len(), dst.len())?;
         if !histogram.is_empty() {
-            same_len("histogram", self.values.codes(), histogram.len())?;
+            same_len("histogram", self.grid.codes(), histogram.len())?;
         }
         let (mut stats, mut scaled) = (QuantStats::default(), [0.0; PIECE]);
         for (index, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
@@ -104,14 +113,14 @@ impl Instance {
             for y in dst.iter_mut() {
                 *y *= params.inv_scale;
             }
-            observe(src, scaled, dst, self.values.range(), &mut stats);
+            observe(src, scaled, dst, [self.grid.min_finite(), self.grid.max_finite()], &mut stats);
         }
         Ok(stats)
     }
 
     /// Adds the codes of rounded values; NaN without a code is not counted.
     fn count_codes(&self, rounded: &[f32], histogram: &mut [u64]) -> Result<(), PluginError> {
-        let is_coded = |value: &f32| !value.is_nan() || self.values.has_nan();
+        let is_coded = |value: &f32| !value.is_nan() || self.has_nan;
         let (mut with_codes, mut codes) = ([0.0; PIECE], [0; PIECE]);
         let mut count = 0;
         for &value in rounded.iter().filter(|value| is_coded(value)) {
@@ -137,11 +146,7 @@ impl Instance {
         if let Some(result) = self.format.functions.decode(codes, dst) {
             return result;
         }
-        for (&code, y) in codes.iter().zip(dst) {
-            let beyond = || PluginError::new(ErrorKind::VALUE, format!("code {code} is beyond the last"));
-            *y = self.values.value(code).ok_or_else(beyond)?;
-        }
-        Ok(())
+        self.values.decode(codes, dst)
     }
 }
 

@@ -1,16 +1,15 @@
 //! Libraries in C (`plugin-api/include/altgrad_plugin.h`) as what the rest of the host knows: build info, descriptors, and format
 //! objects with the interface of those written in Rust.
 //!
-//! A C format brings what its codes mean, and functions for what it does itself; [`values`] does the rest. Scaling, statistics and
-//! histograms are always the host's ([`format`](mod@format)). Reading the tables is [`crate::raw::c_table`]'s.
+//! A C format brings what its codes mean, and functions for what it does itself; scaling, statistics and histograms are always
+//! the host's ([`format`](mod@format)). Reading the tables is [`crate::raw::c_table`]'s.
 
 mod format;
-mod values;
 
 use std::{fmt, sync::Arc};
 
 use altgrad_plugin_api::{
-    BuildInfo, Descriptor, FormatSpec, PluginError, ValueGrid,
+    BuildInfo, Descriptor, FormatSpec, PluginError,
     abi::{FormatAbi_TO, FormatObject, abi_stable::erased_types::TD_Opaque},
 };
 
@@ -65,9 +64,7 @@ impl CFormats {
         let format = self.0.iter().find(|format| format.id == id);
         let format =
             format.ok_or_else(|| PluginError::config(format!("this library has no format `{id}`")))?;
-        let spec = spec(format)?;
-        let grid = ValueGrid::new(&spec)?;
-        let instance = Instance::new(format.clone(), spec, &grid);
+        let instance = Instance::new(format.clone(), spec(format)?)?;
         Ok(FormatAbi_TO::from_value(instance, TD_Opaque))
     }
 }
