@@ -2,6 +2,8 @@
 //!
 //! Made from the plan's sites, not from the run file, so that it says what happens and not what was asked for.
 
+use std::collections::BTreeMap;
+
 use altgrad_plugin_api::Rounding;
 use serde_json::{Map, Value, json};
 
@@ -33,9 +35,18 @@ impl Plan {
                 MasterWeights::Fp32 => TYPE,
                 MasterWeights::None => "none: weights with a format lie on its grid, the others are f32",
             },
-            "optimizer": { "states": TYPE, "updates": TYPE, "runs_on": "cpu" },
+            "optimizer": { "states": TYPE, "updates": TYPE, "parameters_updated_by": self.updates() },
             "shadow_gradients": shadow,
         })
+    }
+
+    /// How many parameters are updated by what.
+    fn updates(&self) -> Value {
+        let mut counts = BTreeMap::new();
+        for id in 0..self.trainer.params.layout.specs.len() {
+            *counts.entry(self.trainer.optimizer.updated_by(id)).or_insert(0) += 1;
+        }
+        json!(counts)
     }
 
     /// Operands and sums of the matrix products, the linear layers' and the attention's.

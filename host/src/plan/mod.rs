@@ -70,7 +70,7 @@ impl Plan {
             config.data.alphabet = Some(characters.iter().collect());
         }
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
-        memory::check(&config, &shape).map_err(|error| place(error, source, "model"))?;
+        memory::check(&config, &shape, &device).map_err(|error| place(error, source, "model"))?;
         let layout = Layout::new(&shape);
         let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
         let quant = quant::quant(&config, &registry, &device, &layout).map_err(placed)?;

@@ -135,6 +135,22 @@ impl OptimizerRun {
         self.updates
     }
 
+    /// What updates a parameter, in words.
+    #[must_use]
+    pub fn updated_by(&self, id: ParamId) -> &'static str {
+        if self.scopes[id] == Scope::SERVICES {
+            return "the optimizer, by the host's services";
+        }
+        #[cfg(feature = "gpu")]
+        if let Some(device) = &self.device {
+            return match device.has_kernels[id] {
+                true => "the optimizer's kernels",
+                false => "the optimizer's CPU function, through main memory",
+            };
+        }
+        "the optimizer's CPU function"
+    }
+
     /// Number of states of a parameter.
     #[must_use]
     pub fn state_count(&self, id: ParamId) -> usize {

@@ -5,7 +5,7 @@
 //! table's, or an optimizer that has none) goes through main memory; so does one whose grid cannot be counted, while metrics are wanted.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex},
 };
 
@@ -39,6 +39,8 @@ pub struct DeviceRun {
     kernels: HashMap<(usize, KernelOp, bool), Arc<PluginKernel>>,
     /// By parameter.
     kept: Vec<Arc<Mutex<Kept>>>,
+    /// By parameter: whether there are kernels for it.
+    pub(super) has_kernels: Vec<bool>,
     faults: Faults,
 }
 
@@ -51,6 +53,7 @@ impl DeviceRun {
             target: target(&cube.client())?,
             kernels: HashMap::new(),
             kept: (0..params).map(|_| Arc::default()).collect(),
+            has_kernels: vec![false; params],
             faults: Faults::default(),
         })
     }
@@ -136,19 +139,25 @@ impl OptimizerRun {
         layout: &Layout,
     ) -> Result<Self, Diagnostic> {
         let Some(mut run) = DeviceRun::new(device, layout.specs.len()) else { return Ok(self) };
-        let mut tried = BTreeSet::new();
-        for id in 0..layout.specs.len() {
+        let mut tried = BTreeMap::new();
+        for id in (0..layout.specs.len()).filter(|&id| self.scopes[id] != Scope::SERVICES) {
             let (index, plugin, _) = self.groups.of(id);
-            for format in [None, quant.weight_format(id)] {
+            // With a format last: that decides. Such a weight is unrounded where nothing is stored yet.
+            for format in [None].into_iter().chain(quant.weight_format(id).map(Some)) {
                 let name = format.map_or("", |format| format.identity.name.as_str());
-                if tried.insert((index, name)) && !try_out(&mut run, (index, plugin), format, device)? {
-                    tracing::warn!(
-                        "optimizer `{}` has no kernels for {} {name} on {}: such parameters go through main memory each step",
-                        plugin.identity.name,
-                        if name.is_empty() { "unrounded parameters" } else { "weights in" },
-                        device.label,
-                    );
+                if !tried.contains_key(&(index, name)) {
+                    let found = try_out(&mut run, (index, plugin), format, device)?;
+                    tried.insert((index, name), found);
+                    if !found {
+                        tracing::warn!(
+                            "optimizer `{}` has no kernels for {} {name} on {}: such parameters go through main memory each step",
+                            plugin.identity.name,
+                            if name.is_empty() { "unrounded parameters" } else { "weights in" },
+                            device.label,
+                        );
+                    }
                 }
+                run.has_kernels[id] = tried[&(index, name)];
             }
         }
         self.device = Some(run);

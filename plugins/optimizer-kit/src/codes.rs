@@ -113,20 +113,41 @@ impl Chart for Codes {
 
     #[inline(always)]
     fn moved(&self, x: f32, codes: f32) -> f32 {
+        let moved = self.moved_by(x, codes, |outward| {
+            let limited = outward.clamp(-self.most, self.most);
+            let (whole, codes_by) = round(limited);
+            let (_, fine_by) = round((limited - whole) * self.fine_per_code);
+            (codes_by << self.fine_bits).wrapping_add(fine_by)
+        });
+        // Of a NaN, all of that are numbers.
+        if codes.is_nan() { codes } else { moved }
+    }
+
+    #[inline(always)]
+    fn near(&self) -> f32 {
+        0.5
+    }
+
+    #[inline(always)]
+    fn moved_near(&self, x: f32, codes: f32) -> f32 {
+        self.moved_by(x, codes, |outward| round(outward * self.fine_per_code).1)
+    }
+}
+
+impl Codes {
+    /// `fine_steps` is the way along the grid's normal numbers that so many codes are.
+    #[inline(always)]
+    fn moved_by(&self, x: f32, codes: f32, fine_steps: impl Fn(f32) -> i32) -> f32 {
         let sign = x.to_bits() & SIGN;
         let magnitude = f32::from_bits(x.to_bits() & !SIGN);
         let outward = f32::from_bits(codes.to_bits() ^ sign);
         let even = magnitude + outward * self.quantum;
         let from = self.fine_coordinate(magnitude).min(self.max_fine);
-        let limited = outward.clamp(-self.most, self.most);
-        let (whole, codes_by) = round(limited);
-        let (_, fine_by) = round((limited - whole) * self.fine_per_code);
-        let by = (codes_by << self.fine_bits).wrapping_add(fine_by);
+        let by = fine_steps(outward);
         let curved = self.at_fine(from.wrapping_add(by.min(self.max_fine - from)).max(-self.max_fine));
         let is_even = magnitude <= self.even_end && even.abs() <= self.even_end;
         let to = if is_even { even.min(self.max).max(-self.max) } else { curved };
-        // Of a NaN, both would be numbers.
-        f32::from_bits((if codes.is_nan() { codes } else { to }).to_bits() ^ sign)
+        f32::from_bits(to.to_bits() ^ sign)
     }
 }
 
@@ -191,6 +212,13 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_short_way_gives_the_same_bits() {
+        for grid in grids() {
+            crate::rule::assert_short_ways(&Codes::new(&grid).unwrap(), grid.max_finite());
         }
     }
 

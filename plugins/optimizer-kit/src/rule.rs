@@ -15,6 +15,16 @@ pub trait Rule {
     fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32;
     /// The new weight; where it cannot go on, the momentum `m` changes in place.
     fn land(&self, w: f32, step: f32, m: &mut f32) -> f32;
+    /// Longest step for which there is a shorter way to the same result; negative if there is none.
+    #[inline(always)]
+    fn near(&self) -> f32 {
+        -1.0
+    }
+    /// [`Self::land`], bit for bit, after a step of at most [`Self::near`], either way.
+    #[inline(always)]
+    fn land_near(&self, w: f32, step: f32, m: &mut f32) -> f32 {
+        self.land(w, step, m)
+    }
 }
 
 /// The spacing of a set of values. Arguments are in stored units.
@@ -35,6 +45,16 @@ pub trait Chart: Geometry {
     ///
     /// Exactly `x` for 0 codes unless it lies beyond an end, NaN for NaN codes. `x` is finite.
     fn moved(&self, x: f32, codes: f32) -> f32;
+    /// Most codes for which [`Self::moved_near`] does; negative if it never does.
+    #[inline(always)]
+    fn near(&self) -> f32 {
+        -1.0
+    }
+    /// [`Self::moved`], bit for bit, over at most [`Self::near`] codes, in fewer operations.
+    #[inline(always)]
+    fn moved_near(&self, x: f32, codes: f32) -> f32 {
+        self.moved(x, codes)
+    }
 }
 
 /// A factor that depends on the weight.
@@ -199,9 +219,24 @@ impl<C: Chart> Rule for OnChart<C> {
     }
     #[inline(always)]
     fn land(&self, w: f32, codes: f32, m: &mut f32) -> f32 {
+        self.landed(w, codes, m, C::moved)
+    }
+    #[inline(always)]
+    fn near(&self) -> f32 {
+        self.chart.near()
+    }
+    #[inline(always)]
+    fn land_near(&self, w: f32, codes: f32, m: &mut f32) -> f32 {
+        self.landed(w, codes, m, C::moved_near)
+    }
+}
+
+impl<C: Chart> OnChart<C> {
+    #[inline(always)]
+    fn landed(&self, w: f32, codes: f32, m: &mut f32, moved: impl Fn(&C, f32, f32) -> f32) -> f32 {
         let kept = self.keep * w;
         let from = self.scale * kept;
-        let to = self.chart.moved(from, codes);
+        let to = moved(&self.chart, from, codes);
         let (low, high) = self.chart.ends();
         let stuck = (to >= high && codes > 0.0) || (to <= low && codes < 0.0);
         *m = if stuck { 0.0 } else { *m };
@@ -234,5 +269,20 @@ impl<C: Chart> Chart for Linear<C> {
     fn moved(&self, x: f32, codes: f32) -> f32 {
         let (low, high) = self.ends();
         (x + codes * self.0.spacing(x)).clamp(low, high)
+    }
+}
+
+/// Holds that short ways along a chart are the long ones, from the whole of it.
+#[cfg(test)]
+pub(crate) fn assert_short_ways(chart: &impl Chart, max: f32) {
+    use crate::testing::numbers;
+
+    let near = chart.near();
+    let from = numbers(1, 1000).into_iter().map(|x| x.powi(9) * max).chain([0.0, -0.0, max, -max]);
+    let codes = numbers(2, 1000).into_iter().map(|x| x.powi(5) * near).chain([near, -near, 0.0, -0.0]);
+    let codes: Vec<f32> = codes.collect();
+    for (x, &codes) in from.flat_map(|x| codes.iter().map(move |codes| (x, codes))) {
+        let (short, long) = (chart.moved_near(x, codes), chart.moved(x, codes));
+        assert_eq!(short.to_bits(), long.to_bits(), "{x:e} by {codes:e}: {short:e}, {long:e}");
     }
 }

@@ -34,18 +34,28 @@ const PIECE: usize = 512;
 /// A CPU looks ahead a fixed number of operations: it has more elements under way at once where chains are short.
 #[inline(always)]
 fn in_halves<R: Rule>(rule: &R, buffers: Buffers<'_>) {
-    let mut steps = [0f32; PIECE];
-    let weights = buffers.param.chunks_mut(PIECE).zip(buffers.grad.chunks(PIECE));
-    let moments = buffers.exp_avg.chunks_mut(PIECE).zip(buffers.exp_avg_sq.chunks_mut(PIECE));
-    for ((param, grad), (exp_avg, exp_avg_sq)) in weights.zip(moments) {
-        let moments = exp_avg.iter_mut().zip(exp_avg_sq);
-        for (((step, &w), &g), (m, v)) in steps.iter_mut().zip(&*param).zip(grad).zip(moments) {
-            *step = rule.step(w, g, m, v);
+    let (params, param) = buffers.param.as_chunks_mut::<PIECE>();
+    let (grads, grad) = buffers.grad.as_chunks::<PIECE>();
+    let (means, exp_avg) = buffers.exp_avg.as_chunks_mut::<PIECE>();
+    let (squares, exp_avg_sq) = buffers.exp_avg_sq.as_chunks_mut::<PIECE>();
+    for (((param, grad), m), v) in params.iter_mut().zip(grads).zip(means).zip(squares) {
+        let (mut steps, mut longest) = ([0f32; PIECE], 0);
+        for i in 0..PIECE {
+            steps[i] = rule.step(param[i], grad[i], &mut m[i], &mut v[i]);
+            // As bits, whose order is that of magnitudes, NaN last.
+            longest = longest.max(steps[i].abs().to_bits());
         }
-        for ((w, &step), m) in param.iter_mut().zip(&steps).zip(exp_avg) {
-            *w = rule.land(*w, step, m);
+        if f32::from_bits(longest) <= rule.near() {
+            for i in 0..PIECE {
+                param[i] = rule.land_near(param[i], steps[i], &mut m[i]);
+            }
+        } else {
+            for i in 0..PIECE {
+                param[i] = rule.land(param[i], steps[i], &mut m[i]);
+            }
         }
     }
+    at_once(rule, Buffers { param, grad, exp_avg, exp_avg_sq });
 }
 
 /// Partial sums: element i goes to sum `i % LANES`, and they are added in order.

@@ -10,7 +10,7 @@ use altgrad_plugin_api::grid::MinifloatGrid;
 
 use crate::{
     codes::{SIGN, exp2i},
-    exp::exp_and_sinh,
+    exp::{NEAR, exp_and_sinh, exp_and_sinh_near},
     rule::{Chart, Geometry},
 };
 
@@ -84,11 +84,29 @@ impl Chart for Smooth {
 
     #[inline(always)]
     fn moved(&self, x: f32, codes: f32) -> f32 {
+        self.moved_by(x, codes, |way| exp_and_sinh(way.clamp(-LIMIT, LIMIT)))
+    }
+
+    #[inline(always)]
+    fn near(&self) -> f32 {
+        NEAR / self.share
+    }
+
+    #[inline(always)]
+    fn moved_near(&self, x: f32, codes: f32) -> f32 {
+        self.moved_by(x, codes, exp_and_sinh_near)
+    }
+}
+
+impl Smooth {
+    /// `exp_and_sinh` gives e^d and sinh d.
+    #[inline(always)]
+    fn moved_by(&self, x: f32, codes: f32, exp_and_sinh: impl Fn(f32) -> (f32, f32)) -> f32 {
         let sign = x.to_bits() & SIGN;
         let shifted = x * self.shift;
         let (magnitude, radius) = (shifted.abs(), self.radius(shifted));
         let outward = f32::from_bits(codes.to_bits() ^ sign);
-        let (exp, sinh) = exp_and_sinh((self.share * outward).clamp(-LIMIT, LIMIT));
+        let (exp, sinh) = exp_and_sinh(self.share * outward);
         let to = (magnitude * exp + sinh * (self.b_squared / (magnitude + radius))) * self.unshift;
         f32::from_bits(to.to_bits() ^ sign).clamp(-self.max, self.max)
     }
@@ -129,6 +147,16 @@ mod tests {
             }
             assert!(chart.moved(1.0, f32::NAN).is_nan());
             assert_eq!(chart.moved(grid.max_finite(), f32::INFINITY), grid.max_finite());
+        }
+    }
+
+    #[test]
+    fn the_short_way_gives_the_same_bits() {
+        for (e, m) in [(1, 6), (4, 3), (7, 0)] {
+            let grid = MinifloatGrid::new(minifloat(e, m, Domain::Fin).unwrap()).unwrap();
+            let chart = Smooth::new(&grid).unwrap();
+            assert!((0.33..0.35).contains(&(chart.near() * chart.share)));
+            crate::rule::assert_short_ways(&chart, grid.max_finite());
         }
     }
 

@@ -125,6 +125,11 @@ struct Times {
     phases: BTreeMap<&'static str, Vec<f64>>,
 }
 
+/// MB.
+fn mb(bytes: Option<u64>) -> Option<f64> {
+    bytes.map(|bytes| bytes as f64 / 1e6)
+}
+
 impl Times {
     fn add(&mut self, step: Duration, phases: BTreeMap<&'static str, f64>) {
         self.steps.push(step.as_secs_f64() * 1e3);
@@ -158,11 +163,16 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
     let mut rival = args.rival.as_deref().map(|command| Rival::new(command, &size));
     let mut times: Vec<Times> = plans.iter().map(|_| Times::default()).collect();
     let turns = if rival.is_some() { args.turns.min(args.steps) } else { 1 };
-    let mut number = 0;
+    let (mut number, mut rss) = (0, Vec::new());
     for turn in 0..turns {
         let steps = args.steps * (turn + 1) / turns - args.steps * turn / turns;
         // Caches are cold after the rival's turn.
-        take_steps(&mut plans, &mut times, number..number + args.warmup + steps, args.warmup)?;
+        let tenth = (args.steps / 10).max(1) as usize;
+        take_steps(&mut plans, &mut times, number..number + args.warmup + steps, args.warmup, |step| {
+            if step > 0 && step % tenth == 0 {
+                rss.extend(mb(memory::rss()));
+            }
+        })?;
         number += args.warmup + steps;
         let modes: BTreeSet<&'static str> = args.cases.iter().filter_map(|case| rival::mode(case)).collect();
         for mode in modes {
@@ -171,8 +181,10 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
             }
         }
     }
+    // Before the machine is measured, which takes memory of its own.
+    let memory = (mb(memory::peak_rss()), rss);
     let machine = Machine::measure(&plans)?;
-    let report = report(args, &plans, &times, rival.as_ref(), machine);
+    let report = report(args, &plans, &times, rival.as_ref(), memory, machine);
     if args.json {
         println!("{}", serde_json::json!(report));
     } else {
@@ -192,12 +204,13 @@ fn checkpoints(folder: &Path, args: &BenchArgs, every: u64) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes steps of all cases in turn; the first `warmup` do not count.
+/// Takes steps of all cases in turn; the first `warmup` do not count. `after` is told how many of the others are over.
 fn take_steps(
     plans: &mut [Plan],
     times: &mut [Times],
     numbers: Range<u64>,
     warmup: u64,
+    mut after: impl FnMut(usize),
 ) -> Result<(), Diagnostic> {
     let phases = Phases::default();
     let subscriber = phases.subscriber();
@@ -214,6 +227,7 @@ fn take_steps(
                 times.add(elapsed, phases);
             }
         }
+        after(times[0].steps.len());
     }
     Ok(())
 }
@@ -223,6 +237,7 @@ fn report(
     plans: &[Plan],
     times: &[Times],
     rival: Option<&Rival<'_>>,
+    (peak_rss_mb, rss_mb): (Option<f64>, Vec<f64>),
     machine: Machine,
 ) -> Report {
     let (first_median, first_least) = (median(&times[0].steps), least(&times[0].steps));
@@ -249,7 +264,8 @@ fn report(
         threads: rayon::current_num_threads(),
         steps: args.steps,
         host_version: env!("CARGO_PKG_VERSION"),
-        peak_rss_mb: memory::peak_rss().map(|bytes| bytes as f64 / 1e6),
+        peak_rss_mb,
+        rss_mb,
         cases: cases.collect(),
         machine,
     }

@@ -41,6 +41,8 @@ pub(super) struct Report {
     pub(super) host_version: &'static str,
     /// Of this process and all its cases, MB; `None` where the system does not say.
     pub(super) peak_rss_mb: Option<f64>,
+    /// What it held after each tenth of the steps, MB: what grows is a leak.
+    pub(super) rss_mb: Vec<f64>,
     pub(super) machine: Machine,
     pub(super) cases: Vec<Timing>,
 }
@@ -48,7 +50,8 @@ pub(super) struct Report {
 impl Report {
     /// For people.
     pub(super) fn text(&self) -> String {
-        format!("{}\n{}\n{}\n{}", heading(self), table(self), phase_table(self), floors(self))
+        let parts = [heading(self), table(self).to_string(), phase_table(self).to_string(), memory(self)];
+        parts.join("\n") + &floors(self)
     }
 }
 
@@ -99,6 +102,14 @@ fn phase_table(report: &Report) -> Table {
         table.add_row(std::iter::once(name.to_string()).chain(times));
     }
     table
+}
+
+/// A line, where the system says it.
+fn memory(report: &Report) -> String {
+    let (Some(peak), [first, .., last]) = (report.peak_rss_mb, report.rss_mb.as_slice()) else {
+        return String::new();
+    };
+    format!("memory: {first:.0} MB after a tenth of the steps, {last:.0} at the end, {peak:.0} at most\n")
 }
 
 /// What the device does at best.

@@ -59,6 +59,8 @@ fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
     let options = Adam::options(Descriptor::optimizer("bench", "0", ""), 1e-8).options;
     let adam = Adam::new(&Config::resolve(&options, []).map_err(|fault| fault.message)?)?;
     let moments = adam.moments(1e-4, 10);
+    // Beyond where charts have a shorter way.
+    let far = adam.moments(5.0, 10);
     let grid = MinifloatGrid::new(minifloat(4, 3, Domain::Fn)?)?;
     let (codes, smooth) = Codes::new(&grid).zip(Smooth::new(&grid)).ok_or("E4M3 has both charts")?;
     let (keep, scale) = (0.9999, grid.max_finite() * 0.999);
@@ -77,8 +79,10 @@ fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
         ),
         ("stiffness pre", always(ScaledGradient { keep, moments, factor })),
         ("manifold exp", always(OnChart { keep, moments, chart: codes, scale, inv_scale })),
+        ("exp, far", always(OnChart { keep, moments: far, chart: codes, scale, inv_scale })),
         ("manifold linear", always(OnChart { keep, moments, chart: Linear(codes), scale, inv_scale })),
         ("manifold asinh", always(OnChart { keep, moments, chart: smooth, scale, inv_scale })),
+        ("asinh, far", always(OnChart { keep, moments: far, chart: smooth, scale, inv_scale })),
     ])
 }
 
