@@ -58,9 +58,10 @@ impl RunFolder {
         if !occupied {
             return Ok(());
         }
-        Err(Diagnostic::config("the run folder is not empty").at(path.display()).hint(
-            "runs never overwrite each other: use `--out DIR` or `--set run.name=NAME`, or delete the folder",
-        ))
+        let goes_on = if Self::holds_a_run(path) { "`--resume` goes on with the run in it; " } else { "" };
+        Err(Diagnostic::config("the run folder is not empty").at(path.display()).hint(format!(
+            "{goes_on}runs never overwrite each other: use `--out DIR` or `--set run.name=NAME`, or delete the folder"
+        )))
     }
 
     /// Makes the folder, where it does not exist.

@@ -12,7 +12,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use super::{
     identity::Identity,
     keep,
-    layout::{self, BEST, CHECKPOINTS, Kind, METER, MODEL, OPTIMIZER},
+    layout::{self, BEST, CHECKPOINTS, Kind, LAST, METER, MODEL, OPTIMIZER},
     read::{self, Checkpoint, Damage},
     snapshot::state_key,
     state::{Difference, Resume, Totals},
@@ -72,7 +72,7 @@ pub struct Start {
 }
 
 impl Chosen {
-    /// Finds the checkpoint that `--resume` asks for: a path, or [`AUTO`].
+    /// Finds the checkpoint that `--resume` asks for: a path, of a run folder its last one, or [`AUTO`].
     ///
     /// # Errors
     /// The path is no sound checkpoint, all those of the folder are damaged, or the folder is not this run's.
@@ -85,7 +85,9 @@ impl Chosen {
         };
         if asked != AUTO {
             // A link such as `last` will move on.
-            let path = fs::canonicalize(asked).unwrap_or_else(|_| PathBuf::from(asked));
+            let last = Path::new(asked).join(CHECKPOINTS).join(LAST);
+            let asked = if last.exists() { last } else { PathBuf::from(asked) };
+            let path = fs::canonicalize(&asked).unwrap_or(asked);
             let checkpoint = Checkpoint::open(&path)?;
             if folder.is_some() && !lies_in(&checkpoint.path, &run_folder.join(CHECKPOINTS)) {
                 let message = "the checkpoint is of another run folder, and this run's is not empty";

@@ -9,6 +9,7 @@ mod lives;
 mod report;
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -22,6 +23,9 @@ use serde::{Deserialize, Serialize};
 use crate::diagnostic::{Diagnostic, Fault};
 
 pub(super) use child::{OneArgs, run as run_one};
+
+/// The check that every library goes through first.
+const LOAD: &str = "load";
 
 /// `altgrad-host plugins check`.
 #[derive(Debug, Args)]
@@ -106,6 +110,24 @@ impl CheckArgs {
         self.only.as_ref().is_none_or(|only| check.contains(only))
     }
 
+    /// Refuses a filter that leaves no check of these plugins: a misspelt one would pass.
+    fn is_known(&self, contents: &Contents) -> Result<(), Diagnostic> {
+        let Some(only) = self.only.as_ref().filter(|only| !LOAD.contains(only.as_str())) else {
+            return Ok(());
+        };
+        let suites = contents.suites();
+        let of_plugins = suites.iter().filter(|(_, plugins, _)| !plugins.is_empty());
+        let names: BTreeSet<&str> =
+            of_plugins.flat_map(|(.., checks)| checks.iter().map(|(name, _)| *name)).collect();
+        if names.iter().any(|name| self.runs(name)) {
+            return Ok(());
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        Err(Diagnostic::config(format!("no check's name contains `{only}`"))
+            .at(self.path.display())
+            .hint(format!("its checks: {}", names.join(", "))))
+    }
+
     /// The command that runs this check again, from the seed at which it failed.
     fn replay(&self, check: &str, verdict: &Verdict) -> Option<String> {
         let Verdict::Failed(why) = verdict else { return None };
@@ -135,6 +157,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
     let timeout = Duration::from_secs(args.timeout_s);
     let mut report = report::Report::new(args.json);
     if let Some(contents) = load(&args.path, timeout, &mut report)? {
+        args.is_known(&contents)?;
         report.opens(&contents);
         for (kind, plugins, checks) in contents.suites() {
             for plugin in plugins {
@@ -170,6 +193,6 @@ fn load(path: &Path, timeout: Duration, report: &mut report::Report) -> Result<O
     };
     let contents = contents.filter(|_| verdict == Verdict::Ok);
     let what = "the file is a sound library for this host, and its plugins describe themselves";
-    report.add(Line { plugin: None, check: "load", what, verdict, seconds: ended.seconds, replay: None });
+    report.add(Line { plugin: None, check: LOAD, what, verdict, seconds: ended.seconds, replay: None });
     Ok(contents)
 }

@@ -30,8 +30,8 @@ pub(super) struct RunArgs {
     /// Stops after that many steps, those before it was resumed included; the schedule stays the run file's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: Option<u64>,
-    /// Goes on from a checkpoint: the newest sound one of the run folder, or the one whose folder is given. Without an
-    /// earlier part of the run, `auto` starts anew.
+    /// Goes on from a checkpoint: the newest sound one of the run folder, or the one whose folder is given, of a run
+    /// folder its last. Without an earlier part of the run, `auto` starts anew.
     #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO)]
     resume: Option<String>,
     /// Goes on although run file, data or plugins are not the checkpoint's, and records the difference.

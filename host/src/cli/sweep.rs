@@ -82,7 +82,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
     } else if results.all_well() {
         ExitCode::SUCCESS
     } else {
-        eprintln!("some runs are not done; the same command tries those again. {RESULT} has the details");
+        eprintln!("{} {RESULT} has the details", results.what_is_left());
         ExitCode::from(Fault::Run.exit_code())
     })
 }

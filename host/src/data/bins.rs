@@ -22,7 +22,8 @@ pub(super) fn open(folder: &Path, section: &DataSection) -> Result<Corpus, Diagn
     let meta = Meta::read(folder)?;
     let alphabet = section.alphabet.as_deref().map(Tokenizer::chars_of);
     let tokenizer = match &meta {
-        Some(meta) => meta.tokenizer()?,
+        Some(meta) => asked(meta.tokenizer()?, section.tokenizer)
+            .map_err(|error| error.at(folder.join(meta::FILE).display()))?,
         None => match section.tokenizer {
             TokenizerChoice::Byte => Tokenizer::Byte,
             TokenizerChoice::Gpt2 => Tokenizer::Gpt2,
@@ -52,6 +53,17 @@ pub(super) fn open(folder: &Path, section: &DataSection) -> Result<Corpus, Diagn
     }
     let description = format!("token bins in {}", folder.display());
     Ok(Corpus { train, val, tokenizer, description })
+}
+
+/// The bins' tokenizer, unless the run file asks for another; the default asks for none.
+fn asked(bins: Tokenizer, choice: TokenizerChoice) -> Result<Tokenizer, Diagnostic> {
+    let other = bins.choice().filter(|found| *found != choice);
+    if let Some(found) = other.filter(|_| choice != DataSection::default().tokenizer) {
+        let message =
+            format!("the bins were made with tokenizer \"{found}\", `data.tokenizer` says \"{choice}\"");
+        return Err(Diagnostic::config(message).hint("remove `data.tokenizer`, or prepare the data again"));
+    }
+    Ok(bins)
 }
 
 /// The bins' tokenizer, given the alphabet of the run file, if it says one.

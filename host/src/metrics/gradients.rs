@@ -35,10 +35,10 @@ impl Moments {
         self.elements * self.mean_square
     }
 
-    /// Whether every element is finite.
+    /// Whether every element is finite, and so is their sum of squares.
     #[must_use]
     pub fn is_finite(&self) -> bool {
-        self.mean.is_finite() && self.largest.is_finite()
+        self.mean.is_finite() && self.largest.is_finite() && self.mean_square.is_finite()
     }
 
     /// The values of [`BY_PARAMETER`].

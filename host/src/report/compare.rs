@@ -1,7 +1,7 @@
 //! What the runs say about their configurations, and what they do not.
 //!
 //! A configuration is held against the baseline by differences of held-out losses, paired by seed, at the last step that
-//! both runs evaluated. Pairs of configurations are told apart only where the paired t-test, Holm-corrected over all
+//! both runs evaluated, if it is not the first: untrained models are equal. Pairs of configurations are told apart only where the paired t-test, Holm-corrected over all
 //! pairs, says so; with one seed nothing is.
 
 use serde::Serialize;
@@ -30,7 +30,7 @@ pub enum Verdict {
     Better,
     /// The interval reaches over a border.
     Open,
-    /// Runs of other data or without a common seed, or no baseline.
+    /// Runs of other data, without a common seed or a step that both evaluated after the first update, or no baseline.
     NotComparable,
     /// No run came to a loss.
     Failed,
@@ -69,7 +69,9 @@ pub struct Row {
     pub best: Option<f64>,
     /// `exp` of the mean final loss.
     pub perplexity: Option<f64>,
-    /// Loss minus the baseline's, by seed.
+    /// First and last of the steps at which it is held against the baseline.
+    pub compared_at: Option<[u64; 2]>,
+    /// Loss minus the baseline's, by seed, at those steps.
     pub difference: Option<Sample>,
     /// Mean loss over the baseline's, of the same seeds.
     pub ratio: Option<f64>,
@@ -159,7 +161,6 @@ fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Op
     let finals: Vec<(u64, f64)> = group.runs.iter().filter_map(|run| runs[*run].final_loss()).collect();
     let losses: Vec<f64> = finals.iter().map(|(_, loss)| *loss).collect();
     let loss = Sample::of(&losses);
-    let steps = finals.iter().map(|(step, _)| *step).min().zip(finals.iter().map(|(step, _)| *step).max());
     let bests = group.runs.iter().filter_map(|run| Some(runs[*run].best_loss()?.1));
     let over = |value: &dyn Fn(&Run) -> Option<f64>| {
         let values: Vec<f64> = group.runs.iter().filter_map(|run| value(&runs[*run])).collect();
@@ -167,12 +168,10 @@ fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Op
     };
     let against = baseline.map(|baseline| &groups[baseline]);
     let pairs = against.filter(|other| comparable(runs, group, other)).map(|other| pairs(runs, group, other));
-    let difference = pairs
-        .as_ref()
-        .and_then(|pairs| Sample::of(&pairs.iter().map(|[own, other]| own - other).collect::<Vec<_>>()));
-    let baseline_mean =
-        pairs.and_then(|pairs| Sample::of(&pairs.iter().map(|[_, other]| *other).collect::<Vec<_>>()));
-    let scale = baseline_mean.map(|sample| sample.mean).filter(|mean| *mean > 0.0);
+    let pairs = pairs.unwrap_or_default();
+    let sample = |value: fn(&Pair) -> f64| Sample::of(&pairs.iter().map(value).collect::<Vec<_>>());
+    let difference = sample(Pair::difference);
+    let scale = sample(|pair| pair.other).map(|sample| sample.mean).filter(|mean| *mean > 0.0);
     let ratio = difference.zip(scale).map(|(difference, scale)| 1.0 + difference.mean / scale);
     let ratio_interval = difference.and_then(|difference| difference.interval()).zip(scale);
     let ratio_interval = ratio_interval.map(|(ends, scale)| ends.map(|end| 1.0 + end / scale));
@@ -187,10 +186,11 @@ fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Op
         label: group.label.clone(),
         format: group.format.clone(),
         seeds: [losses.len(), group.runs.len()],
-        steps: steps.map(|(first, last)| [first, last]),
+        steps: span(finals.iter().map(|(step, _)| *step)),
         loss,
         best: bests.min_by(f64::total_cmp),
         perplexity: loss.map(|loss| loss.mean.exp()),
+        compared_at: span(pairs.iter().map(|pair| pair.step)).filter(|_| compared(verdict)),
         difference: difference.filter(|_| compared(verdict)),
         ratio,
         ratio_interval: ratio_interval.filter(|_| compared(verdict)),
@@ -200,6 +200,11 @@ fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Op
         overflow: over(&|run| run.mean(OVERFLOW)),
         tokens_per_s: over(&Run::tokens_per_s),
     }
+}
+
+/// The least and the most of some numbers.
+pub(super) fn span(steps: impl Iterator<Item = u64> + Clone) -> Option<[u64; 2]> {
+    Some([steps.clone().min()?, steps.max()?])
 }
 
 fn verdict([low, high]: [f64; 2]) -> Verdict {
@@ -220,14 +225,33 @@ pub(super) fn comparable(runs: &[Run], a: &Group, b: &Group) -> bool {
         .all(|key| a.get(key) == b.get(key))
 }
 
-/// Held-out losses of two groups by common seed, each pair at the last step that both evaluated.
-fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<[f64; 2]> {
+/// Held-out losses of two runs of one seed.
+pub(super) struct Pair {
+    /// The last step that both evaluated.
+    pub step: u64,
+    /// Whether a run went on after it.
+    pub is_early: bool,
+    own: f64,
+    other: f64,
+}
+
+impl Pair {
+    fn difference(&self) -> f64 {
+        self.own - self.other
+    }
+}
+
+/// The pairs of two groups, one a common seed. Models that were not trained yet are none.
+pub(super) fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<Pair> {
     let pair = |own: &usize| {
         let own = &runs[*own];
         let other = b.runs.iter().map(|other| &runs[*other]).find(|other| other.seed() == own.seed())?;
-        let _ = (own.final_loss()?, other.final_loss()?);
+        let ends = [own.final_loss()?.0, other.final_loss()?.0];
         let at = |step: u64| other.evaluations.binary_search_by_key(&step, |(step, _)| *step).ok();
-        own.evaluations.iter().rev().find_map(|(step, loss)| Some([*loss, other.evaluations[at(*step)?].1]))
+        own.evaluations.iter().rev().filter(|(step, _)| *step > 0).find_map(|&(step, loss)| {
+            let other = other.evaluations[at(step)?].1;
+            Some(Pair { step, is_early: ends != [step; 2], own: loss, other })
+        })
     };
     a.runs.iter().filter_map(pair).collect()
 }
@@ -237,7 +261,7 @@ fn separated(runs: &[Run], groups: &[Group]) -> (usize, Vec<Separated>) {
     let mut tested = Vec::new();
     for (index, a) in groups.iter().enumerate() {
         for b in groups[index + 1..].iter().filter(|b| comparable(runs, a, b)) {
-            let differences: Vec<f64> = pairs(runs, a, b).iter().map(|[a, b]| a - b).collect();
+            let differences: Vec<f64> = pairs(runs, a, b).iter().map(Pair::difference).collect();
             let sample = Sample::of(&differences);
             if let Some((sample, p)) = sample.and_then(|sample| Some((sample, sample.p_value()?))) {
                 tested.push((a, b, sample, p));

@@ -16,12 +16,14 @@ use crate::config::Source;
 const LARGEST: u64 = 16 << 20;
 
 /// Keys of a run file that do not change what is trained: two runs that differ in nothing else are repetitions.
-const NO_DIFFERENCE: [&str; 10] = [
+const NO_DIFFERENCE: [&str; 11] = [
     "run.name",
     "run.seed",
     "run.out",
     "run.device",
     "plugins.",
+    // The keys it sets are in the file.
+    "model.preset",
     "shadow.",
     "metrics.",
     "alerts.",
@@ -59,6 +61,12 @@ impl Config {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// The keys of the rules by layer: `quant.layer.0`, and so on.
+    pub fn rules(&self) -> impl Iterator<Item = String> {
+        let all = (0..).map(|index| format!("quant.layer.{index}"));
+        all.take_while(|rule| self.get(&format!("{rule}.match")).is_some())
     }
 
     /// The keys that make a difference to what is trained.

@@ -86,13 +86,13 @@ pub fn groups(runs: &[Run]) -> Vec<Group> {
     groups
 }
 
-/// Of runs with the same seed one is evidence: the first that finished, else the first.
+/// Of runs with the same seed one is evidence: the one that came furthest, and of those the first.
 fn group(runs: &[Run], members: Vec<usize>, label: String) -> Group {
     let mut kept: Vec<usize> = Vec::new();
     let mut repeated = Vec::new();
     for index in members {
         match kept.iter().position(|kept| runs[*kept].seed() == runs[index].seed()) {
-            Some(at) if runs[kept[at]].final_loss().is_none() && runs[index].final_loss().is_some() => {
+            Some(at) if runs[kept[at]].reached() < runs[index].reached() => {
                 repeated.push(std::mem::replace(&mut kept[at], index));
             }
             Some(_) => repeated.push(index),
@@ -131,13 +131,16 @@ fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
     unique(labels)
 }
 
-/// Shortens what is too long, and numbers what is still the same.
+/// Shortens what is too long, if it then still differs from the others, and numbers what is the same.
 fn unique(labels: Vec<String>) -> Vec<String> {
-    let mut known = BTreeSet::new();
-    let shorten = |label: String| match label.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &label[..end]),
-        None => label,
+    let start = |label: &str| label.char_indices().nth(LONGEST).map(|(end, _)| label[..end].to_string());
+    let mut starts: BTreeMap<String, usize> = BTreeMap::new();
+    labels.iter().filter_map(|label| start(label)).for_each(|start| *starts.entry(start).or_default() += 1);
+    let shorten = |label: String| match start(&label) {
+        Some(start) if starts[&start] == 1 => format!("{start}…"),
+        _ => label,
     };
+    let mut known = BTreeSet::new();
     let number = |label: String| {
         let mut numbered = label.clone();
         let mut number = 2;

@@ -1,7 +1,7 @@
 //! What may be said of an order, in sentences; and what to know before reading the numbers.
 
 use super::{
-    compare::{Separated, comparable},
+    compare::{Separated, comparable, pairs, span},
     group::{Group, differing},
     run::{Run, State},
 };
@@ -78,13 +78,13 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> 
             ));
         }
         if !group.repeated.is_empty() {
-            let names: Vec<&str> = group.repeated.iter().map(|run| runs[*run].name.as_str()).collect();
+            let places: Vec<String> =
+                group.repeated.iter().map(|run| runs[*run].path.display().to_string()).collect();
+            let s = if places.len() == 1 { "s" } else { "" };
             notes.push(format!(
-                "{}: {} repeat{} a seed and add{} no evidence; left out of means and tests.",
+                "{}: {} repeat{s} the seed of a run that came as far or further, and add{s} no evidence; left out of means and tests.",
                 group.label,
-                names.join(", "),
-                if names.len() == 1 { "s" } else { "" },
-                if names.len() == 1 { "s" } else { "" }
+                places.join(", "),
             ));
         }
     }
@@ -101,6 +101,7 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> 
             ));
         }
     }
+    notes.extend(baseline.iter().flat_map(|index| steps(runs, groups, &groups[*index])));
     let configs =
         || groups.iter().map(|group| &runs[group.runs[0]].config).filter(|config| !config.is_empty());
     let confounds: Vec<String> = differing(configs())
@@ -114,10 +115,7 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> 
         ));
     }
     if runs.iter().any(|run| matches!(run.state, State::Running | State::Silent)) {
-        notes.push(
-            "Some runs are still going: they are compared at the last step that both sides have evaluated."
-                .into(),
-        );
+        notes.push("Some runs are still going.".into());
     }
     let mut devices: Vec<&str> = runs.iter().filter_map(|run| run.status.device.as_deref()).collect();
     devices.sort_unstable();
@@ -129,4 +127,32 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> 
         ));
     }
     notes
+}
+
+/// Where configurations are held against the baseline, if that is not at the end of both, or why they are not.
+fn steps(runs: &[Run], groups: &[Group], baseline: &Group) -> Vec<String> {
+    let ended = |group: &Group| group.runs.iter().any(|run| runs[*run].final_loss().is_some());
+    let others = groups.iter().filter(|group| {
+        !std::ptr::eq(*group, baseline)
+            && comparable(runs, group, baseline)
+            && ended(group)
+            && ended(baseline)
+    });
+    let note = |group: &Group| {
+        let pairs = pairs(runs, group, baseline);
+        let Some([first, last]) = span(pairs.iter().map(|pair| pair.step)) else {
+            return Some(format!(
+                "{}: no ratio, because no run has the seed of one of the baseline's and an evaluation after the same step, the first aside.",
+                group.label
+            ));
+        };
+        let steps = if first == last { format!("step {last}") } else { format!("steps {first} to {last}") };
+        pairs.iter().any(|pair| pair.is_early).then(|| {
+            format!(
+                "{}: held against the baseline at {steps}, the last that both evaluated; its loss and the baseline's are those of their ends.",
+                group.label
+            )
+        })
+    };
+    others.filter_map(note).collect()
 }

@@ -108,6 +108,9 @@ impl Run {
     /// # Errors
     /// One sentence: why it cannot be shown.
     pub fn read(path: &Path) -> Result<Self, String> {
+        // The metrics of a run folder are that run's.
+        let folder = path.parent().filter(|folder| path.is_file() && folder.join(STATUS).is_file());
+        let path = folder.unwrap_or(path);
         let mut notes = Notes::default();
         let alone = path.is_file();
         let config = if alone { Config::default() } else { notes.take("config.toml", config(path)) };
@@ -168,16 +171,23 @@ impl Run {
         self.curve(name)?.mean()
     }
 
-    /// Whether its training came to nothing that can be compared.
+    /// Whether its training came to nothing that can be compared: it failed, or ended with a loss that is no number.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.state == State::Failed || self.evaluations.is_empty()
+        let no_number = self.state == State::Completed && self.status.final_val_loss.is_none();
+        self.state == State::Failed || no_number || self.evaluations.is_empty()
     }
 
     /// The last held-out loss and its step; none of a failed run, whose last good one would flatter it.
     #[must_use]
     pub fn final_loss(&self) -> Option<(u64, f64)> {
         self.evaluations.last().copied().filter(|_| !self.is_lost())
+    }
+
+    /// How far it came: whether to a final loss, of which step, and whether it was done then.
+    #[must_use]
+    pub fn reached(&self) -> (Option<u64>, bool) {
+        (self.final_loss().map(|(step, _)| step), self.state == State::Completed)
     }
 
     /// The lowest held-out loss and its step.
@@ -205,8 +215,10 @@ fn config(folder: &Path) -> Result<(Config, u64), String> {
 
 fn name(path: &Path, status: &Status) -> String {
     let own = status.name.clone().filter(|name| !name.is_empty());
+    // A file's name says little: it is called the same in every folder.
+    let named = if path.is_file() { path.parent().unwrap_or(path) } else { path };
     let of_path =
-        || path.file_name().map_or(path.display().to_string(), |name| name.to_string_lossy().into());
+        || named.file_name().map_or(path.display().to_string(), |name| name.to_string_lossy().into());
     own.unwrap_or_else(of_path)
 }
 

@@ -1,8 +1,9 @@
 //! A curve of any length in bounded memory, peaks included; and a few columns of a picture that changes over time.
 
-/// Rows that follow each other: their least and largest value, and when.
+/// Rows that follow each other: the step of the first, their least and largest value, and when.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bucket {
+    start: u64,
     low: (u64, f64),
     high: (u64, f64),
     rows: u64,
@@ -16,6 +17,7 @@ pub struct Series {
     buckets: Vec<Bucket>,
     capacity: usize,
     rows_a_bucket: u64,
+    first: Option<(u64, f64)>,
     last: Option<(u64, f64)>,
     not_finite: Option<u64>,
 }
@@ -28,6 +30,7 @@ impl Series {
             buckets: Vec::new(),
             capacity: capacity.max(2),
             rows_a_bucket: 1,
+            first: None,
             last: None,
             not_finite: None,
         }
@@ -41,14 +44,16 @@ impl Series {
             return;
         }
         let point = (step, value);
+        self.first.get_or_insert(point);
         self.last = Some(point);
+        let bucket = Bucket { start: step, low: point, high: point, rows: 1, sum: value };
         match self.buckets.last_mut().filter(|bucket| bucket.rows < self.rows_a_bucket) {
-            Some(bucket) => bucket.merge(Bucket { low: point, high: point, rows: 1, sum: value }),
+            Some(last) => last.merge(bucket),
             None => {
                 if self.buckets.len() == self.capacity {
                     self.halve();
                 }
-                self.buckets.push(Bucket { low: point, high: point, rows: 1, sum: value });
+                self.buckets.push(bucket);
             }
         }
     }
@@ -82,6 +87,16 @@ impl Series {
             found.push(last);
         }
         found
+    }
+
+    /// Means over equal numbers of rows, at most `count`, each at its first step: curves of the same rows have the same steps.
+    #[must_use]
+    pub fn means(&self, count: usize) -> Vec<(u64, f64)> {
+        let mut thin = self.clone();
+        while thin.buckets.len() > count.max(1) {
+            thin.halve();
+        }
+        thin.buckets.iter().map(|bucket| (bucket.start, bucket.sum / bucket.rows as f64)).collect()
     }
 
     fn rows_a_bucket_points(&self) -> usize {
@@ -125,11 +140,10 @@ impl Series {
         self.buckets.iter().map(|bucket| bucket.low).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The first value and its step, exact while a bucket is a row.
+    /// The first finite value and its step.
     #[must_use]
     pub fn first(&self) -> Option<(u64, f64)> {
-        let bucket = self.buckets.first()?;
-        Some(if bucket.low.0 <= bucket.high.0 { bucket.low } else { bucket.high })
+        self.first
     }
 }
 
@@ -222,7 +236,19 @@ mod tests {
         assert_eq!(points.last().unwrap().0, 99_999);
         assert_eq!(series.largest(), Some((77_777, 9.0)));
         assert!(series.mean().unwrap().abs() < 0.01);
-        assert!((series.first().unwrap().0) < 4096);
+        assert_eq!(series.first(), Some((0, 0.0)));
+    }
+
+    #[test]
+    fn means_of_curves_with_the_same_rows_are_at_the_same_steps() {
+        let [mut up, mut down] = [Series::new(8), Series::new(8)];
+        for step in 0..50 {
+            up.add(step * 5, step as f64);
+            down.add(step * 5, -((step * 7 % 13) as f64));
+        }
+        let steps = |series: &Series| series.means(6).iter().map(|(step, _)| *step).collect::<Vec<_>>();
+        assert_eq!((steps(&up), steps(&up)), (steps(&down), vec![0, 80, 160, 240]));
+        assert_eq!(up.means(6)[..2], [(0, 7.5), (80, 23.5)]);
     }
 
     #[test]

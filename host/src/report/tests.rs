@@ -95,6 +95,11 @@ fn a_failed_run_does_not_lend_its_last_good_loss() {
         .unwrap();
     let (found, _, comparison) = compared(folder.path());
     assert_eq!((comparison.rows[1].loss, comparison.rows[1].verdict), (None, Verdict::Failed));
+    // One that came to its end with a loss that is no number, as JSON says it.
+    let status = r#"{"name": "c", "status": "completed", "steps": 10, "final_val_loss": null}"#;
+    let ended = run(folder.path(), "c", "E5M2", 1, 2.0);
+    fs::write(ended.join("run.json"), status).unwrap();
+    assert_eq!(compared(folder.path()).2.rows[2].verdict, Verdict::Failed);
     assert!(comparison.notes.iter().any(|note| note.contains("1 of 1 runs came to no final loss")));
     let failures = super::failures::of(&found.runs[1]);
     assert_eq!(failures[0].class, "early stop");
@@ -111,10 +116,51 @@ fn the_same_seed_twice_is_one_piece_of_evidence() {
     assert_eq!((groups[0].runs.len(), groups[0].repeated.len()), (1, 2));
     assert_eq!(comparison.rows[0].loss.unwrap().n, 1);
     assert!(
-        comparison.notes.iter().any(|note| note.contains("b, c repeat a seed")),
+        comparison.notes.iter().any(|note| note.contains("/b, ") && note.contains("/c repeat the seed")),
         "{:?}",
         comparison.notes
     );
+}
+
+/// Another end, and evaluations up to it.
+fn shorten(path: &Path, steps: u64, loss: f64) {
+    let rows = fs::read_to_string(path.join("metrics.csv")).unwrap();
+    let rows: Vec<&str> = rows.lines().take(1 + steps as usize).collect();
+    fs::write(path.join("metrics.csv"), rows.join("\n") + "\n").unwrap();
+    let status =
+        serde_json::json!({ "name": "cut", "status": "interrupted", "steps": steps, "final_val_loss": loss });
+    fs::write(path.join("run.json"), status.to_string()).unwrap();
+}
+
+#[test]
+fn runs_of_other_lengths_are_held_against_each_other_where_both_were() {
+    let folder = TempDir::new().unwrap();
+    run(folder.path(), "a", "none", 1, 2.0);
+    shorten(&run(folder.path(), "b", "E4M3", 1, 2.0), 5, 2.9);
+    let (_, _, comparison) = compared(folder.path());
+    let row = &comparison.rows[1];
+    // Both evaluated step 5: 2.9 at the end of one, 2.5 on the way of the other.
+    assert_eq!((row.compared_at, row.verdict), (Some([5, 5]), Verdict::Worse));
+    assert!(comparison.notes.iter().any(|note| note.contains("at step 5, the last that both")));
+    // Nothing but untrained models in common.
+    shorten(&folder.path().join("b"), 1, 2.0);
+    fs::write(
+        folder.path().join("b/run.json"),
+        r#"{"status": "completed", "steps": 11, "final_val_loss": 2.0}"#,
+    )
+    .unwrap();
+    let (_, _, comparison) = compared(folder.path());
+    assert_eq!(comparison.rows[1].verdict, Verdict::NotComparable);
+    assert!(comparison.notes.iter().any(|note| note.contains("no ratio")), "{:?}", comparison.notes);
+}
+
+#[test]
+fn of_two_runs_of_a_seed_the_longer_counts() {
+    let folder = TempDir::new().unwrap();
+    shorten(&run(folder.path(), "a", "E4M3", 1, 2.0), 5, 2.5);
+    run(folder.path(), "b", "E4M3", 1, 2.0);
+    let (found, groups, _) = compared(folder.path());
+    assert!(found.runs[groups[0].runs[0]].path.ends_with("b"));
 }
 
 #[test]

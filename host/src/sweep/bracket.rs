@@ -24,6 +24,8 @@ pub struct Stable {
     pub smallest_unstable: Option<f64>,
     /// What was tried.
     pub trials: Vec<Trial>,
+    /// Whether a trial was broken off: this is not the answer yet, and the next start of the sweep goes on.
+    pub broken: bool,
 }
 
 /// A bisection on a logarithmic scale in one group.
@@ -31,8 +33,6 @@ pub(super) struct Bracket {
     pub stable: Stable,
     range: (f64, f64),
     ratio: f64,
-    /// Whether a trial was broken off: the next start of the sweep goes on.
-    broken: bool,
 }
 
 impl Bracket {
@@ -44,8 +44,9 @@ impl Bracket {
             largest_stable: None,
             smallest_unstable: None,
             trials: Vec::new(),
+            broken: false,
         };
-        Self { stable, range: (section.from, section.to), ratio: section.ratio, broken: false }
+        Self { stable, range: (section.from, section.to), ratio: section.ratio }
     }
 
     fn tried(&self, value: f64) -> bool {
@@ -55,7 +56,7 @@ impl Bracket {
     /// The values to try next; none when it is found.
     pub fn next(&self) -> Vec<f64> {
         let (from, to) = self.range;
-        if self.broken {
+        if self.stable.broken {
             return Vec::new();
         }
         if !self.tried(from) {
@@ -73,7 +74,7 @@ impl Bracket {
 
     pub fn judge(&mut self, value: f64, outcome: &Outcome) {
         if !outcome.has_ended() {
-            self.broken = true;
+            self.stable.broken = true;
             return;
         }
         let trial = Trial::of(value, outcome);

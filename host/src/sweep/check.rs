@@ -14,6 +14,13 @@ impl Sweep {
                 self.check_rungs(&config)?;
             }
         }
+        // The first trial of the others is a run of the plan with another rate; of these the key may be wrong.
+        for (group, stable) in
+            self.groups().iter().flat_map(|group| self.matrix.stable.iter().map(move |s| (group, s)))
+        {
+            let (config, source) = self.resolve(group, Some(&(stable.key.clone(), stable.from)))?;
+            Plan::new(config, &source).map_err(|error| self.matrix.placed(group, error))?;
+        }
         for combination in &self.combinations {
             let first = combination.tune.as_ref().and_then(|(key, grid)| Some((key.clone(), *grid.first()?)));
             let (config, source) = self.resolve(combination, first.as_ref())?;

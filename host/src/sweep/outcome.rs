@@ -17,7 +17,7 @@ pub enum State {
     Missing,
     /// Done, as far as it was asked to go.
     Completed,
-    /// Ended by losses or gradients that were not finite: going on would end the same way.
+    /// Ended by losses or gradients that were not finite, or with such a loss: going on would end the same way.
     Diverged,
     /// Begun and not done: under way, stopped, killed or failed. It can go on.
     Broken,
@@ -59,6 +59,8 @@ impl Outcome {
         let alerts = |kind: Kind| run.get("alerts").is_some_and(|alerts| alerts.get(kind.name()).is_some());
         let finite = !alerts(Kind::NanLoss) && !alerts(Kind::NanGrad);
         let state = match run.get("status").and_then(Value::as_str) {
+            // As JSON says NaN.
+            Some("completed") if run.get("final_val_loss").is_some_and(Value::is_null) => State::Diverged,
             Some("completed") => State::Completed,
             Some("failed") if diverged && !finite => State::Diverged,
             _ => State::Broken,
@@ -151,6 +153,7 @@ mod tests {
             (r#"{"status": "failed", "diverged": true, "alerts": {"nan_loss": 1}}"#, State::Diverged, true),
             (r#"{"status": "completed", "steps": 9, "final_val_loss": 2.5}"#, State::Completed, true),
             (r#"{"status": "completed", "steps": 8}"#, State::Completed, false),
+            (r#"{"status": "completed", "steps": 9, "final_val_loss": null}"#, State::Diverged, true),
         ];
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Outcome::read(folder.path()), Outcome::default());

@@ -67,6 +67,20 @@ impl Results {
     pub fn all_well(&self) -> bool {
         let well = |run: &RunResult| run.outcome.state == State::Completed && run.outcome.faults.is_empty();
         self.runs.iter().all(|run| well(run) && run.failure.is_none())
+            && self.stable.iter().all(|stable| !stable.broken)
+    }
+
+    /// Why not all is well, and what the same command would do about it.
+    #[must_use]
+    pub fn what_is_left(&self) -> &'static str {
+        let undone = |run: &RunResult| {
+            run.failure.is_some() || matches!(run.outcome.state, State::Missing | State::Broken)
+        };
+        if self.runs.iter().any(undone) || self.stable.iter().any(|stable| stable.broken) {
+            "some runs or trials are not done; the same command tries those again."
+        } else {
+            "all runs are done; some diverged or had faults, which the same command would not change."
+        }
     }
 
     /// For people: runs, rates, and why runs are not done.
@@ -162,7 +176,7 @@ impl Results {
                 &stable.key,
                 &said(stable.largest_stable, "none tried"),
                 &said(stable.smallest_unstable, "none tried"),
-                &stable.trials.len().to_string(),
+                &format!("{}{}", stable.trials.len(), if stable.broken { ", not done" } else { "" }),
             ]);
         }
         table

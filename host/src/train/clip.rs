@@ -38,7 +38,8 @@ pub fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) 
         let whole = std::mem::replace(grad, Tensor::empty([0], &grad.device()));
         *grad = fused::scale::scaled(whole, coefficient as f32);
     }
-    GradNorm { before, after: before * coefficient }
+    // Of an infinite norm nothing is left, as in PyTorch.
+    GradNorm { before, after: if before.is_finite() { before * coefficient } else { 0.0 } }
 }
 
 #[cfg(test)]
@@ -70,6 +71,7 @@ mod tests {
         assert_eq!(clipped(10.0).1, [3.0, 0.0, 4.0]);
         assert_eq!(clipped(0.0).1, [3.0, 0.0, 4.0]);
         assert_eq!(clipped(0.0).0.factor(), 1.0);
+        assert_eq!(GradNorm { before: f64::INFINITY, after: 0.0 }.factor(), 0.0);
         assert_eq!(GradNorm { before: f64::NAN, after: f64::NAN }.factor(), 1.0);
     }
 }

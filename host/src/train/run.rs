@@ -276,17 +276,19 @@ fn validate(plan: &Plan) -> Result<f64, Diagnostic> {
     plan.trainer.loss(batches)
 }
 
+/// Opens the sinks, and then makes the folder this run's: a run that goes on and cannot is what it was.
 fn open(plan: &mut Plan, folder: &RunFolder, start: &Start, report: &Report) -> Result<Sinks, Diagnostic> {
-    start.rewind(&Disk::default(), folder.path())?;
     let config_toml = plan.config.to_toml()?;
-    folder.write("config.toml", config_toml.as_bytes())?;
-    status::write(plan, folder, "running", report, None)?;
     let facts = RunFacts {
         name: plan.config.run.name.clone(),
         folder: folder.path().display().to_string(),
-        config_toml,
+        config_toml: config_toml.clone(),
         metrics: plan.metrics.clone(),
         resume: start.sinks.clone(),
     };
-    Sinks::open(std::mem::take(&mut plan.sinks), facts)
+    let sinks = Sinks::open(std::mem::take(&mut plan.sinks), facts)?;
+    start.rewind(&Disk::default(), folder.path())?;
+    folder.write("config.toml", config_toml.as_bytes())?;
+    status::write(plan, folder, "running", report, None)?;
+    Ok(sinks)
 }

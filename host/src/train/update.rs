@@ -66,7 +66,7 @@ pub struct State {
 pub struct OptimizerRun {
     pub(super) groups: Groups,
     /// What updates of each parameter have to see.
-    scopes: Vec<Scope>,
+    pub(super) scopes: Vec<Scope>,
     /// `[parameter][state]`: the plugin's names.
     names: Vec<Vec<String>>,
     /// `[parameter][state]`, `[n]` each, copied by the update if somebody else holds it; none of parameters that are

@@ -83,6 +83,19 @@ fn an_optimizer_that_panics_in_the_middle_of_an_update_costs_what_is_after_the_l
 }
 
 #[test]
+fn a_run_that_is_to_go_on_and_whose_sink_does_not_open_stays_what_it_was() {
+    let bench = with_fixture(&(run_file("weight = \"E5M2\"") + "[[sink]]\nname = \"bad\"\n"));
+    succeeds(&bench, &["--out", "run"]);
+    let files = || ["run.json", "config.toml", "metrics.csv"].map(|name| bench.read(&format!("run/{name}")));
+    let before = files();
+    let outcome =
+        host(&bench, &["--out", "run", "--resume", "--set", "train.max_steps=16"], "sink.open:error");
+    assert_ne!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(files(), before);
+    assert_eq!(step_of(&bench, "run/checkpoints/last"), 14);
+}
+
+#[test]
 fn numbers_that_turn_nan_keep_the_state_before_and_say_where_it_began() {
     // Evaluations round weights and activations too.
     for (role, call) in [("weight", 80), ("activation", 80), ("grad", 40)] {

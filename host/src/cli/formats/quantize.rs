@@ -63,9 +63,10 @@ impl From<RoundingArg> for Rounding {
 }
 
 pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
-    if !(args.scale.is_finite() && args.scale > 0.0) {
-        return Err(Diagnostic::config(format!("--scale must be positive and finite, is {}", args.scale))
-            .hint("1 rounds the values as they are"));
+    if !(args.scale.is_finite() && args.scale > 0.0 && (1.0 / args.scale).is_finite()) {
+        let message =
+            format!("--scale must be positive and finite, and so must its inverse, is {}", args.scale);
+        return Err(Diagnostic::config(message).hint("1 rounds the values as they are"));
     }
     let (format, _) = args.folder.format(&args.name)?;
     let source = read(args)?;

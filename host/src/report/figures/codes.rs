@@ -62,7 +62,7 @@ fn occupancy(context: &Context<'_>, role: &'static str, id: &'static str, title:
     let figure = |run: usize| {
         let run = &context.runs[run];
         // Codes of several formats cannot be added up.
-        let by_rule = run.config.get(&format!("quant.layer.0.{role}")).is_some();
+        let by_rule = run.config.rules().any(|rule| run.config.get(&format!("{rule}.{role}")).is_some());
         let codes = run.histograms.codes.get(role).filter(|_| !by_rule)?;
         Some(codes_over_time(codes, run.config.get(&format!("quant.{role}"))))
     };

@@ -162,7 +162,7 @@ fn picture(
     let mut layers: Vec<&String> = curves.keys().collect();
     in_model_order(&mut layers);
     let points: Vec<BTreeMap<u64, f64>> =
-        layers.iter().map(|layer| curves[*layer].points(COLUMNS).into_iter().collect()).collect();
+        layers.iter().map(|layer| curves[*layer].means(COLUMNS).into_iter().collect()).collect();
     let steps: BTreeSet<u64> = points.iter().flat_map(|points| points.keys().copied()).collect();
     let row = |(layer, points): (&&String, &BTreeMap<u64, f64>)| {
         let cell =
