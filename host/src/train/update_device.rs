@@ -145,19 +145,19 @@ impl OptimizerRun {
             // With a format last: that decides. Such a weight is unrounded where nothing is stored yet.
             for format in [None].into_iter().chain(quant.weight_format(id).map(Some)) {
                 let name = format.map_or("", |format| format.identity.name.as_str());
-                if !tried.contains_key(&(index, name)) {
-                    let found = try_out(&mut run, (index, plugin), format, device)?;
-                    tried.insert((index, name), found);
-                    if !found {
-                        tracing::warn!(
-                            "optimizer `{}` has no kernels for {} {name} on {}: such parameters go through main memory each step",
-                            plugin.identity.name,
-                            if name.is_empty() { "unrounded parameters" } else { "weights in" },
-                            device.label,
-                        );
-                    }
+                let found = match tried.get(&(index, name)) {
+                    Some(found) => *found,
+                    None => try_out(&mut run, (index, plugin), format, device)?,
+                };
+                if tried.insert((index, name), found).is_none() && !found {
+                    tracing::warn!(
+                        "optimizer `{}` has no kernels for {} {name} on {}: such parameters go through main memory each step",
+                        plugin.identity.name,
+                        if name.is_empty() { "unrounded parameters" } else { "weights in" },
+                        device.label,
+                    );
                 }
-                run.has_kernels[id] = tried[&(index, name)];
+                run.has_kernels[id] = found;
             }
         }
         self.device = Some(run);
