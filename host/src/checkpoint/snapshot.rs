@@ -46,11 +46,11 @@ impl Tensors {
     pub fn of(plan: &Plan) -> Result<Self, Diagnostic> {
         let (layout, optimizer) = (&plan.trainer.params.layout, &plan.trainer.optimizer);
         let specs = || layout.specs.iter().enumerate();
-        let model = specs().map(|(id, spec)| Entry {
-            name: weights::key(&spec.name),
-            shape: spec.shape.clone(),
-            values: Values::Device(Box::new(plan.trainer.params.values[id].clone())),
+        let model = specs().map(|(id, spec)| {
+            let values = Values::of(plan.trainer.params.values[id].clone())?;
+            Ok(Entry { name: weights::key(&spec.name), shape: spec.shape.clone(), values })
         });
+        let model: Result<Vec<Entry>, Diagnostic> = model.collect();
         let mut states = Vec::new();
         for (id, spec) in specs() {
             states.extend(optimizer.states(id)?.into_iter().map(|state| Entry {
@@ -60,7 +60,7 @@ impl Tensors {
             }));
         }
         Ok(Self {
-            model: model.collect(),
+            model: model?,
             optimizer: states,
             meter: plan.meter.remembered(layout),
             updates: optimizer.updates(),

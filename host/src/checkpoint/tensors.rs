@@ -1,7 +1,8 @@
 //! The tensors of a checkpoint: held without copying, written as safetensors, read back against what is expected.
 //!
-//! A held tensor shares its buffer with the training, which copies what it changes as long as somebody holds it. So the
-//! training thread pays for a checkpoint where it next writes, and nothing is read from the device on it.
+//! On the CPU a held tensor shares its buffer with the training, which copies what it changes as long as somebody holds it: the
+//! training thread pays for a checkpoint where it next writes. On a GPU it reads the tensors: what the tensor library has enqueued
+//! on one thread is not safe from another's reading and dropping.
 
 use std::{
     collections::HashMap,
@@ -17,7 +18,7 @@ use safetensors::{
 };
 
 use super::read::Damage;
-use crate::{diagnostic::Diagnostic, model::params};
+use crate::{diagnostic::Diagnostic, fused, model::params};
 
 /// Elements that are turned into bytes at once.
 const PART: usize = 1 << 16;
@@ -25,12 +26,25 @@ const PART: usize = 1 << 16;
 /// Where a tensor's elements are.
 #[derive(Debug, Clone)]
 pub enum Values {
-    /// On a device: `[n]` f32.
-    Device(Box<Tensor<1>>),
+    /// On the CPU, as a tensor: `[n]` f32.
+    Shared(Box<Tensor<1>>),
     /// In main memory.
     F32(Arc<Vec<f32>>),
     /// The same, small whole numbers.
     U16(Arc<Vec<u16>>),
+}
+
+impl Values {
+    /// Those of a tensor `[n]`, to be written on any thread.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn of(tensor: Tensor<1>) -> Result<Self, Diagnostic> {
+        if fused::on(&tensor.device()) {
+            return Ok(Self::Shared(Box::new(tensor)));
+        }
+        Ok(Self::F32(Arc::new(params::read_f32(tensor)?)))
+    }
 }
 
 /// A tensor with its name and shape.
@@ -47,7 +61,7 @@ pub struct Entry {
 impl Entry {
     fn dtype(&self) -> Dtype {
         match self.values {
-            Values::Device(_) | Values::F32(_) => Dtype::F32,
+            Values::Shared(_) | Values::F32(_) => Dtype::F32,
             Values::U16(_) => Dtype::U16,
         }
     }
@@ -59,7 +73,7 @@ impl Entry {
 
     fn write(self, out: &mut impl Write) -> io::Result<()> {
         match self.values {
-            Values::Device(tensor) => {
+            Values::Shared(tensor) => {
                 let values = params::read_f32(*tensor).map_err(|error| io::Error::other(error.message))?;
                 write_values(&values, f32::to_le_bytes, out)
             }

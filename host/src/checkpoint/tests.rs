@@ -46,7 +46,7 @@ fn weights(step: u64) -> Vec<f32> {
 fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
     let device = ComputeDevice::cpu().tensors;
     let tensors = Tensors {
-        model: vec![entry("transformer.w", Values::Device(Box::new(params::flat(weights(step), &device))))],
+        model: vec![entry("transformer.w", Values::of(params::flat(weights(step), &device)).unwrap())],
         optimizer: vec![entry(
             "w/m",
             Values::F32(Arc::new(vec![f32::NAN, -0.0, 1e-45, 0.1, 3.0, f32::INFINITY])),

@@ -130,16 +130,15 @@ impl DeviceStates {
     }
 
     /// Their elements, `[n]` each.
-    pub(super) fn values(&self) -> Vec<Values> {
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(super) fn values(&self) -> Result<Vec<Values>, Diagnostic> {
         let elements = self.shape.iter().product();
         if self.tensors.len() == self.initial.len() {
-            self.tensors
-                .iter()
-                .map(|state| Values::Device(Box::new(state.clone().reshape([elements]))))
-                .collect()
-        } else {
-            self.initial.iter().map(|&value| Values::F32(Arc::new(vec![value; elements]))).collect()
+            return self.tensors.iter().map(|state| Values::of(state.clone().reshape([elements]))).collect();
         }
+        Ok(self.initial.iter().map(|&value| Values::F32(Arc::new(vec![value; elements]))).collect())
     }
 
     /// Goes on with these elements, `[n]` each.

@@ -163,7 +163,7 @@ impl OptimizerRun {
     /// The device failed.
     pub fn states(&self, id: ParamId) -> Result<Vec<State>, Diagnostic> {
         let values = match &self.on_device[id] {
-            Some(states) => states.values(),
+            Some(states) => states.values()?,
             None => self.kept_states(id)?.into_iter().map(Values::F32).collect(),
         };
         Ok(self.names[id].iter().cloned().zip(values).map(|(name, values)| State { name, values }).collect())
