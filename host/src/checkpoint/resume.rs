@@ -84,9 +84,9 @@ impl Chosen {
             Ok(()) => None,
         };
         if asked != AUTO {
-            // A link such as `last` will move on.
             let last = Path::new(asked).join(CHECKPOINTS).join(LAST);
             let asked = if last.exists() { last } else { PathBuf::from(asked) };
+            // A link such as `last` will move on.
             let path = fs::canonicalize(&asked).unwrap_or(asked);
             let checkpoint = Checkpoint::open(&path)?;
             if folder.is_some() && !lies_in(&checkpoint.path, &run_folder.join(CHECKPOINTS)) {

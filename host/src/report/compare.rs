@@ -1,8 +1,8 @@
 //! What the runs say about their configurations, and what they do not.
 //!
 //! A configuration is held against the baseline by differences of held-out losses, paired by seed, at the last step that
-//! both runs evaluated, if it is not the first: untrained models are equal. Pairs of configurations are told apart only where the paired t-test, Holm-corrected over all
-//! pairs, says so; with one seed nothing is.
+//! both runs evaluated, if it is not the first: untrained models are equal. Pairs of configurations are told apart only where
+//! the paired t-test, Holm-corrected over all pairs, says so; with one seed nothing is.
 
 use serde::Serialize;
 

@@ -276,8 +276,10 @@ fn validate(plan: &Plan) -> Result<f64, Diagnostic> {
     plan.trainer.loss(batches)
 }
 
-/// Opens the sinks, and then makes the folder this run's: a run that goes on and cannot is what it was.
+/// Opens the sinks, and says that the run goes on when they are open: one that cannot go on keeps its status. Going back comes
+/// first, because sinks go back too: rows and checkpoints must end together.
 fn open(plan: &mut Plan, folder: &RunFolder, start: &Start, report: &Report) -> Result<Sinks, Diagnostic> {
+    start.rewind(&Disk::default(), folder.path())?;
     let config_toml = plan.config.to_toml()?;
     let facts = RunFacts {
         name: plan.config.run.name.clone(),
@@ -287,7 +289,6 @@ fn open(plan: &mut Plan, folder: &RunFolder, start: &Start, report: &Report) -> 
         resume: start.sinks.clone(),
     };
     let sinks = Sinks::open(std::mem::take(&mut plan.sinks), facts)?;
-    start.rewind(&Disk::default(), folder.path())?;
     folder.write("config.toml", config_toml.as_bytes())?;
     status::write(plan, folder, "running", report, None)?;
     Ok(sinks)

@@ -235,6 +235,9 @@ fn a_checkpoint_begins_a_run_of_its_own_in_another_folder() {
     succeeds(&bench, &["--out", "whole"]);
     succeeds(&bench, &["--out", "part", "--max-steps", "6"]);
     succeeds(&bench, &["--out", "branch", "--resume", "part/checkpoints/last"]);
+    // A run folder is its last checkpoint.
+    succeeds(&bench, &["--out", "again", "--resume", "part"]);
+    assert_same_run(&bench, "branch", "again");
     let (whole, branch) = (bench.read("whole/metrics.csv"), bench.read("branch/metrics.csv"));
     let rows = |text: &str, skip: usize| text.lines().skip(skip).map(str::to_string).collect::<Vec<_>>();
     assert_eq!(rows(&whole, 7), rows(&branch, 1), "rows from step 6 on");

@@ -149,7 +149,7 @@ fn a_metric_called_step_is_refused() {
 
 #[test]
 fn paths_stay_inside_the_run_folder() {
-    for path in ["/tmp/x.csv", "../x.csv", "a/../../x.csv", "", ".", "./"] {
+    for path in ["/x.csv", "../x.csv", "a/../../x.csv", "", ".", "./"] {
         let error = new_sink(&[("path", path)]).unwrap_err();
         assert!(error.message.starts_with("`path` must "), "{path}: {error}");
         assert!(error.message.ends_with(&format!(", is `{path}`")), "{path}: {error}");
