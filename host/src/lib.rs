@@ -9,18 +9,22 @@
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
-#[macro_use]
-mod out;
+pub use altgrad_base::{diagnostic, files, random};
+pub use altgrad_config as config;
+pub use altgrad_data as data;
+pub use altgrad_loader as plugins;
+pub use altgrad_run_folder::events;
+/// The run folder, and what its status file says of the host.
+pub mod run_folder {
+    pub use crate::environment::environment;
+    pub use altgrad_run_folder::folder::*;
+}
 
 pub mod alerts;
 pub mod checkpoint;
 pub mod cli;
-pub mod config;
-pub mod data;
 pub mod device;
-pub mod diagnostic;
-pub mod events;
-pub mod files;
+mod environment;
 pub mod fused;
 #[cfg(feature = "gpu")]
 mod kernel_text;
@@ -28,14 +32,11 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod plan;
-pub mod plugins;
 pub mod quant;
-pub mod random;
 #[allow(unsafe_code)]
 mod raw;
 pub mod read_back;
 pub mod report;
-pub mod run_folder;
 pub mod sample;
 pub mod saved;
 pub mod sinks;

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -36,6 +36,29 @@ pub(super) enum DataCommand {
     },
 }
 
+/// A data set as an argument.
+#[derive(Debug, Clone, Copy)]
+struct DatasetArgument(Dataset);
+
+impl ValueEnum for DatasetArgument {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [DatasetArgument; Dataset::ALL.len()] = {
+            let mut all = [DatasetArgument(Dataset::Text); Dataset::ALL.len()];
+            let mut index = 0;
+            while index < all.len() {
+                all[index] = DatasetArgument(Dataset::ALL[index]);
+                index += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()).help(self.0.summary()))
+    }
+}
+
 /// Where documents go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SplitBy {
@@ -48,7 +71,7 @@ enum SplitBy {
 #[derive(Debug, Args)]
 pub(super) struct PrepareArgs {
     /// The data set.
-    dataset: Dataset,
+    dataset: DatasetArgument,
     /// What to read instead of downloading: a .jsonl, .jsonl.gz, .tar.gz, .zip or .txt file, or a folder of such (archives
     /// excepted) and .json files.
     #[arg(long, value_name = "PATH")]
@@ -100,7 +123,7 @@ pub(super) fn run(command: DataCommand) -> Result<ExitCode, Diagnostic> {
 fn prepare(args: PrepareArgs) -> Result<(), Diagnostic> {
     let shown = Shown::new(args.quiet);
     let request = Request {
-        dataset: args.dataset,
+        dataset: args.dataset.0,
         input: args.input,
         out: args.out,
         language: args.lang,

@@ -1,0 +1,128 @@
+//! serde's complaints, said in the run file's terms.
+//!
+//! serde knows the dotted path and what it expected; the parsed tree knows what
+//! stands there, and [`Source`] where. A complaint of unknown wording is passed
+//! on with its key and position rather than lost. Ranges are `validate`'s.
+
+use altgrad_base::diagnostic::{Diagnostic, closest};
+use serde_path_to_error::{Error, Segment};
+use toml::{Table, Value};
+
+use super::source::{Place, Source, join, one_line};
+/// The diagnostic for an error of reading `table` as a run file.
+pub(super) fn explain(error: &Error<toml::de::Error>, table: &Table, source: &Source) -> Diagnostic {
+    let path: Vec<String> = error.path().iter().filter_map(segment).collect();
+    let key = path.iter().fold(String::new(), |parent, segment| join(&parent, segment));
+    let message = error.inner().message();
+    let value = lookup(table, &path);
+
+    // A key is unknown: the path ends with it, the message lists the known ones.
+    if let Some((_, known)) = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, "))
+    {
+        return unknown_key(&path, &quoted(known)).at(source.locate_key(&key));
+    }
+    if let Some(missing) = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        let message = format!("`{key}` has no `{missing}`");
+        return Diagnostic::config(message).at(source.locate(&key)).hint(format!("add {missing} = \"...\""));
+    }
+    // One of our own choices: "must be `a` or `b`, is "c"".
+    if let Some(choices) = message.strip_prefix("must be ").and_then(|rest| rest.split_once(", is \"")) {
+        let given = value.and_then(Value::as_str).unwrap_or_default();
+        let error = Diagnostic::config(format!("`{key}` {message}")).at(source.locate(&key));
+        return match closest(given, quoted(choices.0)) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error,
+        };
+    }
+    if let Some((_, expected)) =
+        message.strip_prefix("invalid ").and_then(|rest| rest.split_once(", expected "))
+    {
+        let found = value.map_or_else(|| "nothing".to_owned(), found);
+        let message = format!("`{key}` must be {}, found {found}", expectation(expected));
+        let error = Diagnostic::config(message).at(source.locate(&key));
+        return match type_hint(&key, expected, value, source) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        };
+    }
+    Diagnostic::config(format!("`{key}`: {}", one_line(message))).at(source.locate(&key))
+}
+
+fn segment(segment: &Segment) -> Option<String> {
+    match segment {
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    }
+}
+
+fn unknown_key(path: &[String], known: &[&str]) -> Diagnostic {
+    let (given, parents) = path.split_last().map_or(("", path), |(last, rest)| (last.as_str(), rest));
+    let parent = parents.iter().fold(String::new(), |parent, segment| join(&parent, segment));
+    let near = closest(given, known.iter().copied()).map(|name| format!("did you mean `{name}`? "));
+    let listed = match parents.len() {
+        0 => format!("known sections: {}", known.join(", ")),
+        1 => format!("known keys in [{parent}]: {}", known.join(", ")),
+        _ => format!("known keys in `{parent}`: {}", known.join(", ")),
+    };
+    Diagnostic::config(format!("unknown key `{}`", join(&parent, given)))
+        .hint(format!("{}{listed}", near.unwrap_or_default()))
+}
+
+/// The backticked words of a serde message.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// serde's name of a Rust type, as the user thinks of it.
+fn expectation(expected: &str) -> &str {
+    match expected {
+        "f32" | "f64" => "a number",
+        "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "a boolean" => "true or false",
+        "a sequence" => "an array",
+        other => other,
+    }
+}
+
+fn type_hint(key: &str, expected: &str, value: Option<&Value>, source: &Source) -> Option<String> {
+    match (expected, value) {
+        ("a sequence", Some(Value::Table(_))) => Some(format!("write [[{key}]] instead of [{key}]")),
+        ("a table", Some(Value::Array(_))) => Some(format!("write [{key}] instead of [[{key}]]")),
+        // `--set run.name=17` reads as a number; the shell's quotes do not reach us.
+        ("a string", Some(Value::Integer(_) | Value::Float(_) | Value::Boolean(_)))
+            if matches!(source.places.get(key), Some(Place::Override(_))) =>
+        {
+            Some(format!("to set text that reads as a number or flag: --set '{key}=\"...\"'"))
+        }
+        _ => None,
+    }
+}
+
+fn lookup<'a>(table: &'a Table, path: &[String]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(table.get(first)?, |value, segment| match value {
+        Value::Table(table) => table.get(segment),
+        Value::Array(elements) => elements.get(segment.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+/// A value with its type, on one line: `string "fast"`.
+pub(super) fn found(value: &Value) -> String {
+    /// Longer strings are cut: an error is no place for a document.
+    const MOST_CHARACTERS: usize = 60;
+    match value {
+        Value::String(text) if text.chars().count() > MOST_CHARACTERS => {
+            let start: String = text.chars().take(MOST_CHARACTERS).collect();
+            format!("string {start:?}...")
+        }
+        Value::String(text) => format!("string {text:?}"),
+        Value::Integer(number) => format!("integer {number}"),
+        Value::Float(number) => format!("float {number:?}"),
+        Value::Boolean(flag) => format!("boolean {flag}"),
+        Value::Datetime(moment) => format!("date {moment}"),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Table(_) => "a table".to_owned(),
+    }
+}

@@ -1,0 +1,38 @@
+//! A hint for refusals that bring none: the default of the key they are about.
+
+use altgrad_base::diagnostic::Diagnostic;
+use toml::Value;
+
+use super::schema::RunConfig;
+/// The same error with a hint. Messages about a key name it first, in backticks.
+pub(super) fn with_hint(error: Diagnostic) -> Diagnostic {
+    let default = error.message.split('`').nth(1).and_then(|key| Some((key.to_owned(), default_of(key)?)));
+    error.hint(match default {
+        Some((key, value)) => format!("leave `{key}` out for its default, {value}"),
+        None => "configs/exp.toml is a run file that works".to_owned(),
+    })
+}
+
+/// The default of a dotted key as a run file spells it; `None` if there is none.
+fn default_of(key: &str) -> Option<Value> {
+    let defaults = Value::try_from(RunConfig::default()).ok()?;
+    let value = key.split('.').try_fold(&defaults, |value, part| value.get(part))?;
+    (!value.is_table() && value.as_str() != Some("")).then(|| value.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_with_a_default_names_it() {
+        let hint = |message: &str| with_hint(Diagnostic::config(message)).hint;
+        assert_eq!(
+            hint("`train.lr` must be positive, is -1.0").as_deref(),
+            Some("leave `train.lr` out for its default, 0.001")
+        );
+        let fallback = Some("configs/exp.toml is a run file that works");
+        assert_eq!(hint("`quant.weight` must not be empty").as_deref(), fallback);
+        assert_eq!(hint("not valid TOML: unclosed string").as_deref(), fallback);
+    }
+}

@@ -1,0 +1,43 @@
+//! The run file: TOML text in, a checked [`RunConfig`] out.
+//!
+//! [`load`] reads the file and the command line's `--set` overrides, fills in the
+//! defaults and refuses unknown keys, wrong types and values out of range, each
+//! at its line and column. It knows no plugin and no device: whether a format,
+//! an optimizer or `cuda:1` exists is the plan's question, which asks
+//! [`Source::locate`] for positions.
+//!
+//! What may be written: `schema`. What is refused: `explain` (keys, types) and `validate` (ranges).
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod alerts;
+mod choices;
+mod explain;
+mod hints;
+mod load;
+mod overrides;
+mod plugin_ref;
+pub mod reference;
+mod schema;
+mod source;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+pub use alerts::{AlertsSection, Threshold};
+pub use choices::{
+    AmaxChoice, DatasetChoice, DeviceChoice, GeluChoice, GranularityChoice, InvalidChoice,
+    MasterWeightsChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
+};
+pub use load::load;
+pub use load::read_as;
+pub use plugin_ref::{PinnedPlugin, PluginRef};
+pub use schema::{
+    CheckpointSection, DataSection, LayerRule, MetricsSection, ModelSection, OptimizerGroup,
+    OptimizerSection, PluginsSection, QuantSection, RunConfig, RunSection, ScalingSection, ShadowSection,
+    SinkSection, TrainSection,
+};
+pub use source::Source;
+pub use source::join;

@@ -1,0 +1,156 @@
+//! From a path and overrides to a checked [`RunConfig`], in order: read, parse,
+//! override, check types, resolve, check ranges.
+//!
+//! Reads nothing but the run file; that a dataset, plugin folder or initial
+//! checkpoint exists is asked by the rooms that open it. Messages come from
+//! `explain` (keys and types) and `validate` (ranges).
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use altgrad_base::diagnostic::{Diagnostic, closest};
+use serde::de::DeserializeOwned;
+
+use super::choices::{Preset, ScheduleChoice};
+use super::plugin_ref::PluginRef;
+use super::schema::{PluginsSection, RunConfig};
+use super::source::{Source, position};
+use super::{explain, hints, overrides, validate};
+/// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
+///
+/// The result is resolved (every default concrete, plugin paths absolute) and in range.
+pub fn load(path: &Path, overrides: &[String]) -> Result<(RunConfig, Source), Diagnostic> {
+    load_text(path, read_text(path, "run file")?, overrides).map_err(hints::with_hint)
+}
+
+/// Another file about runs, such as a sweep's matrix: keys, types and places are told as those of run files. `what` names
+/// it in messages.
+pub fn read_as<T: DeserializeOwned>(path: &Path, what: &str) -> Result<(T, Source), Diagnostic> {
+    let (table, source) = Source::parse(path, read_text(path, what)?)?;
+    let value = serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
+        .map_err(|error| explain::explain(&error, &table, &source))?;
+    Ok((value, source))
+}
+
+fn read_text(path: &Path, what: &str) -> Result<String, Diagnostic> {
+    let bytes = altgrad_base::files::read(path).map_err(|error| unreadable(path, what, &error))?;
+    decode(path, what, bytes)
+}
+
+/// [`load`] for a run file already read; `path` gives the default name, the folder of
+/// relative plugin paths, and the places in messages.
+pub(super) fn load_text(
+    path: &Path,
+    text: String,
+    overrides: &[String],
+) -> Result<(RunConfig, Source), Diagnostic> {
+    let (mut table, mut source) = Source::parse(path, text)?;
+    overrides::apply(&mut table, &mut source, overrides)?;
+    let mut config: RunConfig = serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
+        .map_err(|error| explain::explain(&error, &table, &source))?;
+    resolve(&mut config, &source)?;
+    validate::validate(&config, &source)?;
+    Ok((config, source))
+}
+
+pub(super) fn decode(path: &Path, what: &str, bytes: Vec<u8>) -> Result<String, Diagnostic> {
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(error.as_bytes());
+        Diagnostic::config(format!("cannot read the {what}: it is not UTF-8 text"))
+            .at(position(path, &text, valid))
+            .hint(format!("a {what} is TOML, saved as UTF-8"))
+    })
+}
+
+fn unreadable(path: &Path, what: &str, error: &io::Error) -> Diagnostic {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let beside = run_files_beside(path);
+    let hint = match closest(name, beside.iter().map(String::as_str)) {
+        Some(near) if near != name => format!("did you mean `{}`?", path.with_file_name(near).display()),
+        _ if what == "run file" => "give the path of a TOML run file, such as configs/exp.toml".to_owned(),
+        _ => format!("give the path of a {what}, which is TOML"),
+    };
+    Diagnostic::config(format!("cannot read the {what}: {error}")).at(path.display()).hint(hint)
+}
+
+/// Names of the TOML files in the folder of `path`, sorted; none if it cannot be listed.
+fn run_files_beside(path: &Path) -> Vec<String> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Fills in the defaults that depend on other keys, and makes plugin paths independent of the file.
+fn resolve(config: &mut RunConfig, source: &Source) -> Result<(), Diagnostic> {
+    if !source.is_written("run.name") {
+        // A stem that is not Unicode stays empty, which `validate` refuses.
+        config.run.name =
+            source.path().file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+    }
+
+    let model = &mut config.model;
+    let (n_layer, n_head, n_embd) = model.preset.unwrap_or(Preset::GptTiny).shape();
+    for (key, field, preset) in [
+        ("model.n_layer", &mut model.n_layer, n_layer),
+        ("model.n_head", &mut model.n_head, n_head),
+        ("model.n_embd", &mut model.n_embd, n_embd),
+    ] {
+        if !source.is_written(key) {
+            *field = preset;
+        }
+    }
+
+    let train = &mut config.train;
+    match train.schedule {
+        ScheduleChoice::Cosine => {
+            train.decay_steps.get_or_insert(train.max_steps);
+        }
+        ScheduleChoice::Trapezoidal => {
+            let room = train.max_steps.saturating_sub(train.warmup_steps);
+            train.cooldown_steps.get_or_insert((train.max_steps / 5).min(room));
+        }
+        ScheduleChoice::Constant => {}
+    }
+
+    resolve_plugins(&mut config.plugins, source)
+}
+
+fn resolve_plugins(plugins: &mut PluginsSection, source: &Source) -> Result<(), Diagnostic> {
+    // An empty path would become the run file's folder; `validate` refuses it instead.
+    if let Some(dir) = plugins.dir.as_mut().filter(|dir| !dir.is_empty()) {
+        *dir = beside_run_file(dir, "plugins.dir", source)?;
+    }
+    for (index, plugin) in plugins.load.iter_mut().flatten().enumerate() {
+        let is_path = plugin.is_path();
+        let (target, key) = match plugin {
+            PluginRef::Name(target) => (target, format!("plugins.load.{index}")),
+            PluginRef::Pinned(pinned) => {
+                pinned.sha256 = pinned.sha256.take().map(|hash| hash.to_ascii_lowercase());
+                (&mut pinned.path, format!("plugins.load.{index}.path"))
+            }
+        };
+        if is_path {
+            *target = beside_run_file(target, &key, source)?;
+        }
+    }
+    Ok(())
+}
+
+/// `written`, relative to the run file's folder, as an absolute path.
+fn beside_run_file(written: &str, key: &str, source: &Source) -> Result<String, Diagnostic> {
+    let joined = source.path().parent().unwrap_or(Path::new("")).join(written);
+    std::path::absolute(joined)
+        .map(PathBuf::into_os_string)
+        .map_err(|error| format!("`{key}` cannot be made absolute: {error}"))
+        .and_then(|path| {
+            path.into_string().map_err(|_| format!("`{key}` lies in a folder whose path is not Unicode"))
+        })
+        .map_err(|message| Diagnostic::config(message).at(source.locate(key)))
+}

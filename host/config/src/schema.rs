@@ -1,0 +1,491 @@
+//! The run file's sections and keys, each with meaning, unit and default.
+//!
+//! Unknown keys are refused, except in `[optimizer]` and `[[sink]]`, where all
+//! but `name` belongs to the plugin and is checked by it. The types alone do
+//! not make a run file sound: only [`super::load`] checks ranges and fills in
+//! the defaults that depend on other keys, marked "after load" here.
+
+use altgrad_base::diagnostic::Diagnostic;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::alerts::AlertsSection;
+use super::choices::{
+    AmaxChoice, DatasetChoice, DeviceChoice, GeluChoice, GranularityChoice, MasterWeightsChoice,
+    PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
+};
+use super::plugin_ref::PluginRef;
+use super::tables::table;
+/// A whole run file, resolved and range-checked when it comes from [`super::load`].
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunConfig {
+    /// Name, seed, place and device of the run.
+    #[serde(deserialize_with = "table")]
+    pub run: RunSection,
+    /// Which plugin libraries are loaded.
+    #[serde(deserialize_with = "table")]
+    pub plugins: PluginsSection,
+    /// Corpus, tokenizer and batch shape.
+    #[serde(deserialize_with = "table")]
+    pub data: DataSection,
+    /// The transformer's shape and start.
+    #[serde(deserialize_with = "table")]
+    pub model: ModelSection,
+    /// Length, learning rate and evaluation of the training.
+    #[serde(deserialize_with = "table")]
+    pub train: TrainSection,
+    /// The optimizer plugin and its own table.
+    #[serde(deserialize_with = "table")]
+    pub optimizer: OptimizerSection,
+    /// What the linear layers round.
+    #[serde(deserialize_with = "table")]
+    pub quant: QuantSection,
+    /// Unquantized gradients beside the quantized ones.
+    #[serde(deserialize_with = "table")]
+    pub shadow: ShadowSection,
+    /// How often what is measured.
+    #[serde(deserialize_with = "table")]
+    pub metrics: MetricsSection,
+    /// When a person should look.
+    #[serde(deserialize_with = "table")]
+    pub alerts: AlertsSection,
+    /// When the run's state is kept.
+    #[serde(deserialize_with = "table")]
+    pub checkpoint: CheckpointSection,
+    /// Where metrics go, one `[[sink]]` each, in file order. Default: nowhere but the
+    /// terminal. The same sink may stand twice with different settings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sink: Vec<SinkSection>,
+}
+
+impl RunConfig {
+    /// The resolved run file: every default written out. Loading it gives the same
+    /// `RunConfig`, from whatever folder and under whatever file name.
+    pub fn to_toml(&self) -> Result<String, Diagnostic> {
+        // Loaded values always fit TOML; only hand-made ones, such as a seed above 2^63, do not.
+        toml::to_string_pretty(self)
+            .map_err(|error| Diagnostic::config(format!("cannot write the resolved run file: {error}")))
+    }
+}
+
+/// `[run]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunSection {
+    /// Names the run's folder below `out` and the run in every sink, so it is one plain
+    /// folder name. After load: the run file's name without `.toml` if not given.
+    pub name: String,
+    /// Root of every random stream (initial weights, data order, evaluation, dropout,
+    /// stochastic rounding). 1337 is nanoGPT's; below 2^63, as TOML has no larger integers.
+    pub seed: u64,
+    /// Folder of run folders, relative to the working directory.
+    pub out: String,
+    /// `auto`, `cpu`, `cuda:N` or `wgpu`. Results are bit-reproducible on one device
+    /// only, so comparisons should name it.
+    pub device: DeviceChoice,
+}
+
+impl Default for RunSection {
+    fn default() -> Self {
+        Self { name: String::new(), seed: 1337, out: "runs".to_owned(), device: DeviceChoice::Auto }
+    }
+}
+
+/// `[plugins]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PluginsSection {
+    /// Folder of plugin libraries; written relative to the run file's folder, absolute
+    /// after load so that the resolved file can be moved. Default: `plugins` beside the executable.
+    pub dir: Option<String>,
+    /// The libraries to load, in this order. Default: every library in `dir`; a list
+    /// keeps a run from changing when a file is dropped there.
+    pub load: Option<Vec<PluginRef>>,
+}
+
+/// `[data]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DataSection {
+    /// `lawgen`, `bins:DIR` or `text:FILE`; `lawgen` needs no download.
+    pub dataset: DatasetChoice,
+    /// How text becomes ids; sets the vocabulary's size. `byte` fits every text.
+    pub tokenizer: TokenizerChoice,
+    /// The characters of the tokenizer `char` in code-point order, each once; a character's rank is its id. For
+    /// training on, or sampling with, the vocabulary of an earlier run. Default: the characters of the corpus, which a
+    /// run writes into its resolved file.
+    pub alphabet: Option<String>,
+    /// Context length in tokens. 64 is nanoGPT's for CPU-sized runs; memory of the
+    /// attention grows with its square.
+    pub block_size: usize,
+    /// Sequences in a micro-batch; a step sees `batch_size * train.grad_accum` of them.
+    pub batch_size: usize,
+}
+
+impl Default for DataSection {
+    fn default() -> Self {
+        Self {
+            dataset: DatasetChoice::Lawgen,
+            tokenizer: TokenizerChoice::Byte,
+            alphabet: None,
+            block_size: 64,
+            batch_size: 12,
+        }
+    }
+}
+
+/// `[model]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelSection {
+    /// `gpt-tiny`, `seed-10m` or `gpt2-124m`: where a shape key that is not written comes
+    /// from. Default: the shape of `gpt-tiny`, the one that trains on a CPU.
+    pub preset: Option<Preset>,
+    /// Transformer blocks. After load: the preset's if not given.
+    pub n_layer: usize,
+    /// Attention heads a block; divides `n_embd`. After load: the preset's if not given.
+    pub n_head: usize,
+    /// Width of the residual stream. After load: the preset's if not given.
+    pub n_embd: usize,
+    /// Probability of zeroing an activation in training, 0 up to but not 1. 0 as in
+    /// pre-training, and because its noise hides small differences between formats.
+    pub dropout: f32,
+    /// Whether linear layers and norms have a bias. Off: slightly better and faster in nanoGPT.
+    pub bias: bool,
+    /// Whether the output layer is the token embedding. On, as in GPT-2; a format on
+    /// that matrix then acts in both places.
+    pub tie_weights: bool,
+    /// `erf` or `tanh`: which GELU. Published GPT-2 weights were trained with `tanh`.
+    pub gelu: GeluChoice,
+    /// Safetensors file in nanoGPT's or GPT-2's layout to start from, relative to the working
+    /// directory; must fit the shape. Default: random weights from `run.seed`.
+    pub init: Option<String>,
+}
+
+impl Default for ModelSection {
+    fn default() -> Self {
+        let (n_layer, n_head, n_embd) = Preset::GptTiny.shape();
+        Self {
+            preset: None,
+            n_layer,
+            n_head,
+            n_embd,
+            dropout: 0.0,
+            bias: false,
+            tie_weights: true,
+            gelu: GeluChoice::Erf,
+            init: None,
+        }
+    }
+}
+
+/// `[train]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrainSection {
+    /// Optimizer steps. 500 is enough for `gpt-tiny` to tell formats apart.
+    pub max_steps: u64,
+    /// Highest learning rate, reached after the warm-up. 1e-3 suits models of a few
+    /// million parameters; larger ones want less.
+    pub lr: f64,
+    /// Learning rate at the schedule's end, at most `lr`; a tenth of it by custom. The
+    /// schedule `constant` does not read it.
+    pub min_lr: f64,
+    /// Steps of linear rise from 0 to `lr`: a tenth of the default run; 0 = none.
+    pub warmup_steps: u64,
+    /// Step at which `cosine` reaches `min_lr`; only for that schedule. After load:
+    /// `max_steps` if not given.
+    pub decay_steps: Option<u64>,
+    /// What matrix products (linear layers and attention, forward and backward) multiply: `fp32`, or operands rounded
+    /// to `bf16`, ties to even. Products are added in f32 and everything else is f32 either way. Operands that a format
+    /// rounds are not rounded again: up to their scales they are exact in bf16.
+    pub precision: PrecisionChoice,
+    /// `cosine`, `trapezoidal` or `constant`.
+    pub schedule: ScheduleChoice,
+    /// Last steps over which `trapezoidal` falls to `min_lr`; only for that schedule.
+    /// After load: 20 % of `max_steps` if not given.
+    pub cooldown_steps: Option<u64>,
+    /// Largest global gradient norm, above which gradients are scaled down; 0 = off. 1 as in GPT-3.
+    pub grad_clip: f64,
+    /// Micro-batches whose gradients are averaged into one step.
+    pub grad_accum: usize,
+    /// Steps between evaluations; 0 = only at the end. Each costs `eval_batches` forward passes over held-out data.
+    pub eval_interval: u64,
+    /// Held-out batches averaged into an evaluation; more of them, less noise.
+    pub eval_batches: usize,
+}
+
+impl Default for TrainSection {
+    fn default() -> Self {
+        Self {
+            max_steps: 500,
+            lr: 1e-3,
+            min_lr: 1e-4,
+            warmup_steps: 50,
+            decay_steps: None,
+            precision: PrecisionChoice::Fp32,
+            schedule: ScheduleChoice::Cosine,
+            cooldown_steps: None,
+            grad_clip: 1.0,
+            grad_accum: 1,
+            eval_interval: 100,
+            eval_batches: 20,
+        }
+    }
+}
+
+/// `[optimizer]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OptimizerSection {
+    /// Name of a loaded optimizer. `adamw` is the baseline of every comparison.
+    pub name: String,
+    /// Parameters that are treated otherwise: rules in order, a later one that matches a parameter replaces earlier ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group: Vec<OptimizerGroup>,
+    /// The rest of the table, for the plugin to check.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub settings: toml::Table,
+}
+
+impl Default for OptimizerSection {
+    fn default() -> Self {
+        Self { name: "adamw".to_owned(), group: Vec::new(), settings: toml::Table::new() }
+    }
+}
+
+/// One `[[optimizer.group]]`: parameters whose name it matches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OptimizerGroup {
+    /// Glob pattern on parameters' names, such as `*.ln_*` or `wte.weight`.
+    #[serde(rename = "match")]
+    pub pattern: String,
+    /// The schedule's learning rate is multiplied by this; 0 or more, 0 freezes what only the learning rate moves.
+    #[serde(default = "one")]
+    pub lr_scale: f64,
+    /// The rest of the table: options of the optimizer, over those of `[optimizer]`.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub settings: toml::Table,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// `[quant]`: what the linear layers round. Formats are written like `E5M2` or `E3M4:ieee`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct QuantSection {
+    /// Format of the weights, or `none`. Default: unquantized, the baseline.
+    pub weight: Option<String>,
+    /// Format of the layers' inputs, or `none`. Default: unquantized.
+    pub activation: Option<String>,
+    /// Format of the gradients of the layers' outputs, or `none`. Default: unquantized.
+    pub grad: Option<String>,
+    /// How values are rounded to the format. Ties to even is unbiased and what hardware does.
+    pub rounding: RoundingChoice,
+    /// The same for weights only. Default: `rounding`.
+    pub weight_rounding: Option<RoundingChoice>,
+    /// The same for activations only. Default: `rounding`.
+    pub activation_rounding: Option<RoundingChoice>,
+    /// The same for gradients only. Default: `rounding`.
+    pub grad_rounding: Option<RoundingChoice>,
+    /// What the optimizer updates: `fp32` weights of which layers use a rounded copy, or `none`: the weights lie on
+    /// their formats' grids and each update, weight decay included, ends with one rounding by `weight_rounding`.
+    pub master_weights: MasterWeightsChoice,
+    /// The gradient past the rounding of weights and activations; weights without master weights have no rounding to
+    /// pass.
+    pub ste: SteChoice,
+    /// How values are brought into the formats' range.
+    #[serde(deserialize_with = "table")]
+    pub scaling: ScalingSection,
+    /// Glob patterns on the names of the layers' weights, such as `*.attn.*`, that stay unquantized.
+    pub exclude: Vec<String>,
+    /// Blocks at the start that stay unquantized.
+    pub skip_first: usize,
+    /// Blocks at the end that stay unquantized. The head is no block: exclude it by name.
+    pub skip_last: usize,
+    /// Formats by layer: rules in order, later ones override.
+    pub layer: Vec<LayerRule>,
+}
+
+impl Default for QuantSection {
+    fn default() -> Self {
+        Self {
+            weight: None,
+            activation: None,
+            grad: None,
+            rounding: RoundingChoice::NearestEven,
+            weight_rounding: None,
+            activation_rounding: None,
+            grad_rounding: None,
+            master_weights: MasterWeightsChoice::Fp32,
+            ste: SteChoice::Identity,
+            scaling: ScalingSection::default(),
+            exclude: Vec::new(),
+            skip_first: 0,
+            skip_last: 0,
+            layer: Vec::new(),
+        }
+    }
+}
+
+impl QuantSection {
+    /// Whether it names a format anywhere.
+    #[must_use]
+    pub fn names_a_format(&self) -> bool {
+        let rules = self.layer.iter().flat_map(|rule| [&rule.activation, &rule.grad]);
+        let others = [&self.activation, &self.grad].into_iter().chain(rules);
+        self.rounds_weights() || others.flatten().any(|format| format != LayerRule::OFF)
+    }
+
+    /// Whether it names a format of weights anywhere.
+    #[must_use]
+    pub fn rounds_weights(&self) -> bool {
+        let rules = self.layer.iter().map(|rule| &rule.weight);
+        [&self.weight].into_iter().chain(rules).flatten().any(|format| format != LayerRule::OFF)
+    }
+}
+
+/// One `[[quant.layer]]`: formats of the layers whose weight's name it matches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LayerRule {
+    /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`.
+    #[serde(rename = "match")]
+    pub pattern: String,
+    /// Format of the weight; `none` switches it off. Default: what earlier rules say.
+    #[serde(default)]
+    pub weight: Option<String>,
+    /// Format of the input; likewise.
+    #[serde(default)]
+    pub activation: Option<String>,
+    /// Format of the output's gradient; likewise.
+    #[serde(default)]
+    pub grad: Option<String>,
+}
+
+impl LayerRule {
+    /// What switches a format off.
+    pub const OFF: &'static str = "none";
+}
+
+/// `[quant.scaling]`: `stored = round(x * scale)` with `scale = max_finite / (amax * 2^margin)`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScalingSection {
+    /// How many elements share a scale.
+    pub granularity: GranularityChoice,
+    /// Elements a block, along the reduction dimension; the last block of a row may be shorter. Only for `block`.
+    pub block: usize,
+    /// Where amax comes from. `delayed` and `static` need granularity `tensor`.
+    pub amax: AmaxChoice,
+    /// Steps `delayed` looks back.
+    pub window: usize,
+    /// The amax of `static`. Default: the first step's.
+    pub static_amax: Option<f32>,
+    /// Binades left free above amax.
+    pub margin: i32,
+    /// Whether scales are rounded down to powers of two, as in microscaling formats.
+    pub pow2: bool,
+}
+
+impl Default for ScalingSection {
+    fn default() -> Self {
+        Self {
+            granularity: GranularityChoice::Tensor,
+            block: 32,
+            amax: AmaxChoice::Dynamic,
+            window: 16,
+            static_amax: None,
+            margin: 0,
+            pow2: false,
+        }
+    }
+}
+
+/// `[shadow]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShadowSection {
+    /// Steps between two that also run unquantized in fp32 and compare the gradients; 0 = never. Such a step costs
+    /// about two; training itself is untouched.
+    pub every: u64,
+}
+
+/// `[metrics]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsSection {
+    /// Steps between two whose gradients and updates are measured by parameter; 0 = never. With 1, the last codes of
+    /// rounded weights are kept, 4 bytes a parameter.
+    pub every: u64,
+    /// Steps between two whose distributions are measured: codes and kurtosis of what is rounded, weights beside their
+    /// grids; 0 = never. Such a step costs about two; on a GPU it reads every rounded tensor back. Unless 0, the
+    /// initial weights are kept, 4 bytes a parameter.
+    pub histograms_every: u64,
+    /// Steps between two whose weights' singular values are found; 0 = never. Costs min(m, n)^2 max(m, n) operations a
+    /// matrix: seconds for a small model, many minutes for a large one.
+    pub rank_every: u64,
+    /// Steps in a row with a gradient below 1e-8 after which an element counts as dead, up to 65535; 0 = not counted.
+    /// Unless 0, 2 bytes a parameter are kept.
+    pub dead_neuron_window: u64,
+}
+
+impl Default for MetricsSection {
+    fn default() -> Self {
+        Self { every: 1, histograms_every: 100, rank_every: 0, dead_neuron_window: 100 }
+    }
+}
+
+/// `[checkpoint]`: when the run's whole state is kept, so that it can go on from there. Always at the end, when the run is
+/// stopped, and when it fails; the keys are about the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckpointSection {
+    /// Steps between two checkpoints; 0 = only at the end. At most that many steps are lost in a crash. One takes up to 22
+    /// bytes a parameter on the disk.
+    pub every: u64,
+    /// Newest checkpoints that stay, at least 1; with 2, a damaged one costs no more than `every` steps.
+    pub keep_last: usize,
+    /// Whether an evaluation that is the best so far makes a checkpoint, and the best one stays beside the newest.
+    pub keep_best: bool,
+    /// Whether the state before a loss or gradient that is not finite, and after a divergence, is kept apart: the first
+    /// three times.
+    pub on_anomaly: bool,
+}
+
+impl Default for CheckpointSection {
+    fn default() -> Self {
+        Self { every: 100, keep_last: 2, keep_best: true, on_anomaly: true }
+    }
+}
+
+/// One `[[sink]]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SinkSection {
+    /// Name of a loaded sink.
+    pub name: String,
+    /// Rows and events the sink may lag behind, 1 to 1,000,000; what comes while so many wait is dropped, counted and
+    /// reported. Training never waits for a sink.
+    #[serde(default = "default_sink_queue")]
+    pub queue: usize,
+    /// Seconds the sink may take to open, and again to finish with what is left in its queue.
+    #[serde(default = "default_sink_deadline_s")]
+    pub deadline_s: f64,
+    /// The rest of the table, for the plugin to check.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub settings: toml::Table,
+}
+
+fn default_sink_queue() -> usize {
+    4096
+}
+
+fn default_sink_deadline_s() -> f64 {
+    30.0
+}

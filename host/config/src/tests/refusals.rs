@@ -1,0 +1,253 @@
+//! Run files and overrides that are refused, each with its exact words.
+
+use std::path::Path;
+
+use altgrad_base::diagnostic::{Diagnostic, Fault};
+
+use super::super::load;
+use super::super::load::decode;
+use super::try_load;
+/// The diagnostic says exactly this, one line each; `hint` "" is none, one that ends in `...` a beginning.
+fn says(error: &Diagnostic, message: &str, place: &str, hint: &str) {
+    assert_eq!((error.fault, error.message.as_str()), (Fault::Config, message), "{error}");
+    assert_eq!(error.place.as_deref(), Some(place), "{error}");
+    let said = error.hint.as_deref().unwrap_or_default();
+    match hint.strip_suffix("...") {
+        Some(start) => assert!(said.starts_with(start), "{error}"),
+        None => assert_eq!(said, hint, "{error}"),
+    }
+    assert!(![message, place, said].iter().any(|part| part.contains(char::is_control)), "{error:?}");
+}
+
+/// Rows of a file's text, the message, its `:line:column`, the hint.
+fn check_files(rows: &[(&str, &str, &str, &str)]) {
+    for (text, message, at, hint) in rows {
+        match try_load(text, &[]) {
+            Ok(_) => panic!("should be refused: {text}"),
+            Err(error) => says(&error, message, &format!("conf/x.toml{at}"), hint),
+        }
+    }
+}
+
+/// Rows of an override on `text`, the message, the hint; the place is the override.
+fn check_overrides(text: &str, rows: &[(&str, &str, &str)]) {
+    for (raw, message, hint) in rows {
+        match try_load(text, &[raw]) {
+            Ok(_) => panic!("should be refused: --set {raw}"),
+            Err(error) => says(&error, message, &format!("--set {raw}"), hint),
+        }
+    }
+}
+
+const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, shadow, metrics, alerts, checkpoint, \
+    sink";
+
+#[test]
+#[rustfmt::skip]
+fn unknown_keys() {
+    check_files(&[
+        ("[train]\nlr = 1e-3\nlrr = 1", "unknown key `train.lrr`", ":3:1", "did you mean `lr`? known keys in [train]: max_steps, lr, min_lr, ..."),
+        ("[trian]\nlr = 1e-3", "unknown key `trian`", ":1:2", "did you mean `train`? known sections: run, ..."),
+        ("lr = 1", "unknown key `lr`", ":1:1", SECTIONS),
+        ("\u{feff}lr = 1", "unknown key `lr`", ":1:1", SECTIONS),
+        ("[quant]\nsaturate = true", "unknown key `quant.saturate`", ":2:1", "known keys in [quant]: weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, exclude, skip_first, skip_last, layer"),
+        ("[quant.scaling]\ngranularity = 'channel'\nblok = 1", "unknown key `quant.scaling.blok`", ":3:1", "did you mean `block`? known keys in `quant.scaling`: granularity, block, amax, window, static_amax, margin, pow2"),
+        ("[[quant.layer]]\nmatch = '*'\nformat = 'E4M3'", "unknown key `quant.layer.0.format`", ":3:1", "known keys in `quant.layer.0`: match, weight, activation, grad"),
+        ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, exclude, skip_first, skip_last, layer"),
+        ("[metrics]\nrank_evry = 1", "unknown key `metrics.rank_evry`", ":2:1", "did you mean `rank_every`? known keys in [metrics]: every, histograms_every, rank_every, dead_neuron_window"),
+        ("[plugins]\nload = ['a', { path = 'b', sha265 = '' }]", "unknown key `plugins.load.1.sha265`", ":2:28", "did you mean `sha256`? known keys in `plugins.load.1`: path, sha256"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn wrong_types() {
+    check_files(&[
+        ("[train]\nlr = 'fast'", "`train.lr` must be a number, found string \"fast\"", ":2:6", ""),
+        ("[train]\nlr = [\n1]", "`train.lr` must be a number, found an array", ":2:6", ""),
+        ("[train]\nmax_steps = 1e3", "`train.max_steps` must be a whole number, 0 or more, found float 1000.0", ":2:13", ""),
+        ("[run]\nseed = -5", "`run.seed` must be a whole number, 0 or more, found integer -5", ":2:8", ""),
+        ("[train]\nlr = 1979-05-27", "`train.lr` must be a number, found string \"1979-05-27\"", ":2:6", ""),
+        ("[run]\ndevice = 3", "`run.device` must be a string, found integer 3", ":2:10", ""),
+        ("[model]\nbias = 0", "`model.bias` must be true or false, found integer 0", ":2:8", ""),
+        ("[quant]\nexclude = 'a\nb'", "not valid TOML: invalid literal string, expected `'`", ":2:13", ""),
+        ("[quant]\nexclude = \"a\\nb\"", "`quant.exclude` must be an array, found string \"a\\nb\"", ":2:11", ""),
+        ("[quant]\nexclude = ['a', 3]", "`quant.exclude.1` must be a string, found integer 3", ":2:17", ""),
+        ("[plugins]\nload = ['a', ['b']]", "`plugins.load.1` must be a string or a table { path, sha256 }, found an array", ":2:14", ""),
+        ("[plugins]\nload = ['a', { sha256 = '12' }]", "`plugins.load.1` has no `path`", ":2:14", "add path = \"...\""),
+        ("[optimizer]\nname = 3", "`optimizer.name` must be a string, found integer 3", ":2:8", ""),
+        ("[[sink]]\nname = 'csv'\n[[sink]]\npath = 'a'", "`sink.1` has no `name`", ":3:1", "add name = \"...\""),
+        ("[sink]\nname = 'csv'", "`sink` must be an array, found a table", ":1:1", "write [[sink]] instead of [sink]"),
+        ("[[train]]\nlr = 1", "`train` must be a table, found an array", ":1:1", "write [train] instead of [[train]]"),
+        ("[alerts]\noverflow_threshold = true", "`alerts.overflow_threshold` must be a number or \"off\", found boolean true", ":2:22", ""),
+        ("[alerts]\npatience = 'off'", "`alerts.patience` must be a whole number, 0 or more, found string \"off\"", ":2:12", ""),
+        ("train = 3", "`train` must be a table, found integer 3", ":1:9", ""),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn unknown_choices() {
+    check_files(&[
+        ("[run]\ndevice = 'cuda'", "`run.device` must be `auto`, `cpu`, `cuda:N` or `wgpu`, is \"cuda\"", ":2:10", "did you mean `cuda:N`?"),
+        ("[data]\ndataset = 'shakespeare'", "`data.dataset` must be `lawgen`, `bins:DIR` or `text:FILE`, is \"shakespeare\"", ":2:11", ""),
+        ("[data]\ntokenizer = 'gpt-2'", "`data.tokenizer` must be `byte`, `char` or `gpt2`, is \"gpt-2\"", ":2:13", "did you mean `gpt2`?"),
+        ("[model]\npreset = 'gpt-tin'", "`model.preset` must be `gpt-tiny`, `seed-10m` or `gpt2-124m`, is \"gpt-tin\"", ":2:10", "did you mean `gpt-tiny`?"),
+        ("[train]\nschedule = 'cosin'", "`train.schedule` must be `cosine`, `trapezoidal` or `constant`, is \"cosin\"", ":2:12", "did you mean `cosine`?"),
+        ("[alerts]\noverflow_threshold = 'of'", "`alerts.overflow_threshold` must be a number or `off`, is \"of\"", ":2:22", "did you mean `off`?"),
+        ("[quant]\nrounding = ''", "`quant.rounding` must be `nearest-even`, `nearest-away`, `toward-zero` or `stochastic`, is \"\"", ":2:12", ""),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn broken_toml() {
+    check_files(&[
+        ("[train\nlr = 1", "not valid TOML: unclosed table, expected `]`", ":1:7", ""),
+        ("[train]\r\nlr = 1\r\nlr = 2", "not valid TOML: duplicate key", ":3:1", ""),
+        ("[train]\nlr 1", "not valid TOML: key with no value, expected `=`", ":2:4", ""),
+        ("[run]\nname = \"x", "not valid TOML: invalid basic string, expected `\"`", ":2:10", ""),
+        ("[run]\nseed = 99999999999999999999", "`run.seed` is out of range for a 64-bit integer: 99999999999999999999", ":2:8", ""),
+        ("[optimizer]\nx = [1, 0xffff_ffff_ffff_ffff]", "`optimizer.x.1` is out of range for a 64-bit integer: 0xffffffffffffffff", ":2:9", ""),
+        ("[train]\nlr = 1e999", "`train.lr` is out of range for a 64-bit float: 1e999", ":2:6", ""),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn ranges() {
+    let folder = "the name becomes a folder in run.out: no `/`, `\\`, `..` or control characters";
+    let cosine = "the cosine falls from the end of the warm-up to decay_steps, by default max_steps";
+    let format = "name one, such as weight = \"E5M2\", or remove the key";
+    check_files(&[
+        ("[run]\nname = ''", "`run.name` must not be empty", ":2:8", "give one: [run] name = \"...\""),
+        ("[run]\nname = 'a/b'", "`run.name` must be one plain folder name, is \"a/b\"", ":2:8", folder),
+        ("[run]\nname = 'a\\b'", "`run.name` must be one plain folder name, is \"a\\\\b\"", ":2:8", folder),
+        ("[run]\nname = '..'", "`run.name` must be one plain folder name, is \"..\"", ":2:8", folder),
+        ("[run]\nname = \"a\\nb\"", "`run.name` must not contain control characters, is \"a\\nb\"", ":2:8", folder),
+        ("[run]\nout = ''", "`run.out` must not be empty", ":2:7", ""),
+        ("[plugins]\ndir = ''", "`plugins.dir` must not be empty", ":2:7", ""),
+        ("[plugins]\nload = ['a', '']", "`plugins.load.1` must not be empty", ":2:14", ""),
+        ("[plugins]\nload = [{ path = '' }]", "`plugins.load.0.path` must not be empty", ":2:18", ""),
+        ("[plugins]\nload = [{ path = 'b', sha256 = '12' }]", "`plugins.load.0.sha256` must be 64 hex digits, is \"12\"", ":2:32", "`altgrad-host plugins inspect PATH` prints it"),
+        ("[data]\nblock_size = 0", "`data.block_size` must be from 1 to 2147483647, is 0", ":2:14", ""),
+        ("[data]\nbatch_size = 2147483648", "`data.batch_size` must be from 1 to 2147483647, is 2147483648", ":2:14", ""),
+        ("[data]\nalphabet = 'ab'", "`data.alphabet` does nothing without tokenizer = \"char\"", ":2:12", ""),
+        ("[data]\ntokenizer = 'char'\nalphabet = ''", "`data.alphabet` must not be empty", ":3:12", ""),
+        ("[data]\ntokenizer = 'char'\nalphabet = 'ba'", "`data.alphabet` must hold each character once, in code-point order", ":3:12", "copy it from the config.toml of a run"),
+        ("[data]\ntokenizer = 'char'\nalphabet = 'aa'", "`data.alphabet` must hold each character once, in code-point order", ":3:12", "copy it from the config.toml of a run"),
+        ("[model]\ngelu = 'relu'", "`model.gelu` must be `erf` or `tanh`, is \"relu\"", ":2:8", ""),
+        ("[model]\nn_layer = 0", "`model.n_layer` must be from 1 to 2147483647, is 0", ":2:11", ""),
+        ("[model]\nn_head = 0", "`model.n_head` must be from 1 to 2147483647, is 0", ":2:10", ""),
+        ("[model]\nn_embd = 130", "`model.n_embd` (130) must be a multiple of `model.n_head` (4)", ":2:10", "each head gets an equal share of the width"),
+        ("[model]\ndropout = 1", "`model.dropout` must be at least 0 and below 1, is 1.0", ":2:11", ""),
+        ("[model]\ndropout = nan", "`model.dropout` must be at least 0 and below 1, is NaN", ":2:11", ""),
+        ("[model]\ninit = ''", "`model.init` must not be empty", ":2:8", ""),
+        ("[train]\nmax_steps = 0", "`train.max_steps` must be at least 1, is 0", ":2:13", ""),
+        ("[train]\nlr = -0.001", "`train.lr` must be positive, is -0.001", ":2:6", ""),
+        ("train = { lr = 0 }", "`train.lr` must be positive, is 0.0", ":1:16", ""),
+        ("[train]\nlr = inf", "`train.lr` must be finite, is inf", ":2:6", ""),
+        ("[train]\nmin_lr = nan", "`train.min_lr` must be finite, is NaN", ":2:10", ""),
+        ("[train]\nmin_lr = 0.1", "`train.min_lr` (0.1) must not be above `train.lr` (0.001)", ":2:10", ""),
+        ("[train]\nlr = 1e-5", "`train.min_lr` (0.0001) must not be above `train.lr` (1e-5)", ":2:6", ""),
+        ("[train]\nmax_steps = 20", "`train.warmup_steps` (50) must not be above `train.max_steps` (20)", ":2:13", "a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
+        ("[train]\ngrad_clip = -1", "`train.grad_clip` must be 0 or more, is -1.0", ":2:13", ""),
+        ("[train]\ngrad_accum = 0", "`train.grad_accum` must be from 1 to 2147483647, is 0", ":2:14", ""),
+        ("[train]\neval_batches = 0", "`train.eval_batches` must be from 1 to 2147483647, is 0", ":2:16", ""),
+        ("[train]\ndecay_steps = 50", "`train.decay_steps` (50) must be above `train.warmup_steps` (50)", ":2:15", cosine),
+        ("[train]\nmax_steps = 50", "`train.decay_steps` (50) must be above `train.warmup_steps` (50)", ":2:13", cosine),
+        ("[train]\ncooldown_steps = 5", "`train.cooldown_steps` does nothing with train.schedule = \"cosine\"", ":2:18", "remove the key or change the schedule"),
+        ("[train]\nschedule = 'constant'\ndecay_steps = 500", "`train.decay_steps` does nothing with train.schedule = \"constant\"", ":3:15", "remove the key or change the schedule"),
+        ("[train]\nschedule = 'trapezoidal'\ncooldown_steps = 475", "`train.cooldown_steps` (475) and `train.warmup_steps` (50) together must not be above `train.max_steps` (500)", ":3:18", ""),
+        ("[optimizer]\nname = ''", "`optimizer.name` must not be empty", ":2:8", ""),
+        ("[[sink]]\nname = ''", "`sink.0.name` must not be empty", ":2:8", ""),
+        ("[quant]\nweight = ''", "`quant.weight` must not be empty", ":2:10", ""),
+        ("[quant]\nweight = 'E5M2'\nexclude = ['']", "`quant.exclude.0` must not be empty", ":3:12", ""),
+        ("[quant]\nrounding = 'stochastic'", "`quant.rounding` does nothing without a format", ":2:12", format),
+        ("[quant]\nexclude = ['a']", "`quant.exclude` does nothing without a format", ":2:11", format),
+        ("[quant]\nactivation = ''", "`quant.activation` must not be empty", ":2:14", ""),
+        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\namax = 'delayed'\ngranularity = 'block'", "`quant.scaling.amax` = \"delayed\" needs granularity \"tensor\"", ":4:8", "finer scales are made from the tensor at hand: amax = \"dynamic\""),
+        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nstatic_amax = 2.0", "`quant.scaling.static_amax` does nothing without amax = \"static\"", ":4:15", ""),
+        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nmargin = 99", "`quant.scaling.margin` must be from -32 to 32, is 99", ":4:10", ""),
+        ("[quant]\ngrad = 'E5M2'\n[quant.scaling]\nblock = 0", "`quant.scaling.block` must be from 1 to 2147483647, is 0", ":4:9", ""),
+        ("[alerts]\nbit_stall_threshold = 1", "`alerts.bit_stall_threshold` must be at least 0 and below 1, is 1.0", ":2:23", "\"off\" switches the alert off"),
+        ("[alerts]\noverflow_threshold = -0.1", "`alerts.overflow_threshold` must be at least 0 and below 1, is -0.1", ":2:22", "\"off\" switches the alert off"),
+        ("[alerts]\nunderflow_threshold = nan", "`alerts.underflow_threshold` must be at least 0 and below 1, is NaN", ":2:23", "\"off\" switches the alert off"),
+        ("[alerts]\ncode_saturation_threshold = 2", "`alerts.code_saturation_threshold` must be at least 0 and below 1, is 2.0", ":2:29", "\"off\" switches the alert off"),
+        ("[alerts]\nkurtosis_threshold = 0", "`alerts.kurtosis_threshold` must be positive, is 0.0", ":2:22", "\"off\" switches the alert off"),
+        ("[checkpoint]\nkeep_last = 0", "`checkpoint.keep_last` must be from 1 to 2147483647, is 0", ":2:13", ""),
+        ("[alerts]\npatience = 0", "`alerts.patience` must be at least 1, is 0", ":2:12", ""),
+        ("[alerts]\ncooldown_s = -1", "`alerts.cooldown_s` must be 0 or more, is -1.0", ":2:14", ""),
+        ("[alerts]\nnan_cooldown_s = inf", "`alerts.nan_cooldown_s` must be finite, is inf", ":2:18", ""),
+        ("[[quant.layer]]\nmatch = ''", "`quant.layer.0.match` must not be empty", ":2:9", ""),
+        ("[metrics]\ndead_neuron_window = 65536", "`metrics.dead_neuron_window` must be from 0 to 65535, is 65536", ":2:22", ""),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn overrides() {
+    let form = "an override is a dotted key and a TOML value, such as --set train.lr=1e-4";
+    let counts = "elements count from 0; one past the last appends";
+    let text_hint = "to set text that reads as a number or flag: --set 'run.name=\"...\"'";
+    check_overrides("[train]\nlr = 1\n[[sink]]\nname = 'csv'", &[
+        ("train.lr", "an override without `=` sets nothing", form),
+        ("train.lr=", "`train.lr` is given no value", "for an empty string write --set 'key=\"\"'"),
+        ("=3", "\"\" is not a dotted key", form),
+        ("train..lr=3", "\"train..lr\" is not a dotted key", form),
+        ("lr=3", "`lr` names no key of a section", form),
+        ("train.lrr=3", "unknown key `train.lrr`", "did you mean `lr`? known keys in [train]: ..."),
+        ("trian.lr=3", "unknown key `trian`", "did you mean `train`? known sections: ..."),
+        ("train.lr=fast", "`train.lr` must be a number, found string \"fast\"", ""),
+        ("train.lr=1 2", "`train.lr` must be a number, found string \"1 2\"", ""),
+        ("train.lr=[1", "the value of `train.lr` is not valid TOML: unclosed array, expected `]`", form),
+        ("train.lr=-1", "`train.lr` must be positive, is -1.0", ""),
+        ("train.lr.x=1", "`train.lr` is integer 1 and has no key `x`", form),
+        ("run.name=17", "`run.name` must be a string, found integer 17", text_hint),
+        ("run.seed=99999999999999999999", "`run.seed` is out of range for a 64-bit integer: 99999999999999999999", form),
+        ("sink.2.name=csv", "`sink` is an array of 1 and has no element `2`", counts),
+        ("sink.x=csv", "`sink` is an array of 1 and has no element `x`", counts),
+        ("sink.1.path=a", "`sink.1` has no `name`", "add name = \"...\""),
+    ]);
+}
+
+#[test]
+fn unreadable_files() {
+    let missing = |path: &str| load(Path::new(path), &[]).map(|_| ()).unwrap_err();
+    let error = missing("no-such-folder/x.toml");
+    assert!(error.message.starts_with("cannot read the run file: "), "{error}");
+    assert_eq!(error.hint.as_deref(), Some("give the path of a TOML run file, such as configs/exp.toml"));
+    let configs = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs");
+    let hint = missing(&format!("{configs}/exp2.toml")).hint;
+    assert_eq!(hint, Some(format!("did you mean `{configs}/exp.toml`?")));
+
+    let error = decode(Path::new("x.toml"), "run file", b"# \xc3\xa9\nname = \xff".to_vec()).unwrap_err();
+    let message = "cannot read the run file: it is not UTF-8 text";
+    says(&error, message, "x.toml:2:8", "a run file is TOML, saved as UTF-8");
+}
+
+#[test]
+fn keys_longer_than_any_are_refused_before_they_claim_memory() {
+    let header = "k".repeat(100_000);
+    let keys: String = (0..20_000).map(|n| format!("a{n} = 1\n")).collect();
+    let message = |text: &str, overrides: &[&str]| try_load(text, overrides).unwrap_err().message;
+    let start = format!("the key that begins with `{}` has", "k".repeat(32));
+    assert!(message(&format!("[{header}]\n{keys}"), &[]).starts_with(&start));
+    // Tables in tables, as deep as the parser lets them be.
+    let deep = format!("{}1{}", format!("{{ {}a = ", "a.".repeat(70)).repeat(70), "}".repeat(70));
+    assert!(message(&format!("x = {deep}"), &[]).contains("more than 256"));
+    let nested = format!("run.{}=1", vec!["a"; 100_000].join("."));
+    assert!(message("", &[&nested]).contains("more than 256"));
+}
+
+#[test]
+fn brackets_without_end_are_refused_before_the_parser_recurses() {
+    // Found by fuzzing: each level is an error, past which the parser's limit on nesting does not hold.
+    let unclosed = "[{ a = 'x'b = 1\n".repeat(5_000);
+    let message = "10000 brackets are opened, more than 1000";
+    assert_eq!(try_load(&format!("a = {unclosed}"), &[]).unwrap_err().message, message);
+    assert_eq!(try_load("", &[&format!("quant.layer={unclosed}")]).unwrap_err().message, message);
+    // As many as are allowed fit on the stack, however they stand.
+    let most = "[{ a = 'x'b = 1\n".repeat(499);
+    assert!(try_load(&format!("a = {most}"), &[]).unwrap_err().message.starts_with("not valid TOML"));
+}

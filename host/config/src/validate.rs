@@ -1,0 +1,339 @@
+//! The ranges of the run file's values: a list of rules, checked in order.
+//!
+//! Only what the run file alone can tell. Names of formats, optimizers, sinks
+//! and parameters are the plan's to check, the plugins' own tables the plugins'.
+
+use altgrad_base::diagnostic::Diagnostic;
+
+use super::choices::{AmaxChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
+use super::plugin_ref::PluginRef;
+use super::schema::{QuantSection, RunConfig, ScalingSection, TrainSection};
+use super::source::Source;
+/// What to do about a threshold that is out of range.
+const SWITCHES_OFF: &str = "\"off\" switches the alert off";
+
+/// Refuses `config` at the first rule that does not hold.
+pub(super) fn validate(config: &RunConfig, source: &Source) -> Result<(), Diagnostic> {
+    let sections =
+        [run, plugins, data, model, train, schedule, plugin_tables, quant, metrics, alerts, checkpoint];
+    let broken = sections.iter().flat_map(|rules| rules(config)).find(|rule| !rule.holds);
+    let Some(rule) = broken else { return Ok(()) };
+    let keys: Vec<&str> = rule.keys.iter().map(String::as_str).collect();
+    let error = Diagnostic::config(rule.message).at(source.locate_first(&keys));
+    Err(if rule.hint.is_empty() { error } else { error.hint(rule.hint) })
+}
+
+/// What must hold, and what to say if it does not.
+struct Rule {
+    /// The keys at fault; the message stands at the first that is written.
+    keys: Vec<String>,
+    holds: bool,
+    message: String,
+    hint: &'static str,
+}
+
+fn rule(keys: &[&str], holds: bool, message: impl Into<String>) -> Rule {
+    let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+    Rule { keys, holds, message: message.into(), hint: "" }
+}
+
+impl Rule {
+    fn hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+}
+
+/// Sizes index tensors and are multiplied with each other, so the top is the device's
+/// 32-bit index and not TOML's 63 bits.
+fn size(key: &str, value: usize) -> Rule {
+    const MOST: usize = i32::MAX as usize;
+    rule(&[key], (1..=MOST).contains(&value), format!("`{key}` must be from 1 to {MOST}, is {value}"))
+}
+
+fn positive(key: &str, value: f64) -> Rule {
+    finite(key, value, value > 0.0, "positive")
+}
+
+fn not_negative(key: &str, value: f64) -> Rule {
+    finite(key, value, value >= 0.0, "0 or more")
+}
+
+fn finite(key: &str, value: f64, in_range: bool, range: &str) -> Rule {
+    let must_be = if value.is_finite() { range } else { "finite" };
+    rule(&[key], in_range && value.is_finite(), format!("`{key}` must be {must_be}, is {value:?}"))
+}
+
+fn not_empty(key: &str, value: &str) -> Rule {
+    rule(&[key], !value.is_empty(), format!("`{key}` must not be empty"))
+}
+
+fn run(config: &RunConfig) -> Vec<Rule> {
+    let name = &config.run.name;
+    let folder = !name.contains(['/', '\\']) && !name.contains("..") && name != ".";
+    let why = "the name becomes a folder in run.out: no `/`, `\\`, `..` or control characters";
+    vec![
+        not_empty("run.name", name).hint("give one: [run] name = \"...\""),
+        rule(&["run.name"], folder, format!("`run.name` must be one plain folder name, is {name:?}"))
+            .hint(why),
+        rule(
+            &["run.name"],
+            !name.contains(char::is_control),
+            format!("`run.name` must not contain control characters, is {name:?}"),
+        )
+        .hint(why),
+        not_empty("run.out", &config.run.out),
+    ]
+}
+
+fn plugins(config: &RunConfig) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    rules.extend(config.plugins.dir.as_deref().map(|dir| not_empty("plugins.dir", dir)));
+    for (index, plugin) in config.plugins.load.iter().flatten().enumerate() {
+        let key = format!("plugins.load.{index}");
+        match plugin {
+            PluginRef::Name(target) => rules.push(not_empty(&key, target)),
+            PluginRef::Pinned(pinned) => rules.push(not_empty(&format!("{key}.path"), &pinned.path)),
+        }
+        if let Some(hash) = plugin.sha256() {
+            let key = format!("{key}.sha256");
+            let holds = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let message = format!("`{key}` must be 64 hex digits, is {hash:?}");
+            rules.push(rule(&[&key], holds, message).hint("`altgrad-host plugins inspect PATH` prints it"));
+        }
+    }
+    rules
+}
+
+fn data(config: &RunConfig) -> Vec<Rule> {
+    let data = &config.data;
+    let mut rules = vec![size("data.block_size", data.block_size), size("data.batch_size", data.batch_size)];
+    if let Some(alphabet) = &data.alphabet {
+        let key = "data.alphabet";
+        rules.push(not_empty(key, alphabet));
+        rules.push(rule(
+            &[key],
+            data.tokenizer == TokenizerChoice::Char,
+            format!("`{key}` does nothing without tokenizer = \"char\""),
+        ));
+        let ascending = alphabet.chars().is_sorted_by(|a, b| a < b);
+        let message = format!("`{key}` must hold each character once, in code-point order");
+        rules.push(rule(&[key], ascending, message).hint("copy it from the config.toml of a run"));
+        let ids = alphabet.chars().count();
+        let message = format!("`{key}` must hold at most 65536 characters, holds {ids}");
+        rules.push(
+            rule(&[key], ids <= 1 << 16, message).hint("token ids are 16-bit; use tokenizer = \"byte\""),
+        );
+    }
+    rules
+}
+
+fn model(config: &RunConfig) -> Vec<Rule> {
+    let model = &config.model;
+    let (n_head, n_embd) = (model.n_head, model.n_embd);
+    let mut rules = vec![
+        size("model.n_layer", model.n_layer),
+        size("model.n_head", n_head),
+        size("model.n_embd", n_embd),
+        rule(
+            &["model.n_head", "model.n_embd"],
+            // 0 heads are refused above.
+            n_embd.checked_rem(n_head) == Some(0),
+            format!("`model.n_embd` ({n_embd}) must be a multiple of `model.n_head` ({n_head})"),
+        )
+        .hint("each head gets an equal share of the width"),
+        rule(
+            &["model.dropout"],
+            (0.0..1.0).contains(&model.dropout),
+            format!("`model.dropout` must be at least 0 and below 1, is {:?}", model.dropout),
+        ),
+    ];
+    rules.extend(model.init.as_deref().map(|path| not_empty("model.init", path)));
+    rules
+}
+
+fn train(config: &RunConfig) -> Vec<Rule> {
+    let train = &config.train;
+    let TrainSection { lr, min_lr, max_steps, warmup_steps, .. } = *train;
+    vec![
+        rule(&["train.max_steps"], max_steps > 0, "`train.max_steps` must be at least 1, is 0"),
+        positive("train.lr", lr),
+        not_negative("train.min_lr", min_lr),
+        rule(
+            &["train.min_lr", "train.lr"],
+            min_lr <= lr,
+            format!("`train.min_lr` ({min_lr:?}) must not be above `train.lr` ({lr:?})"),
+        ),
+        rule(
+            &["train.warmup_steps", "train.max_steps"],
+            warmup_steps <= max_steps,
+            format!(
+                "`train.warmup_steps` ({warmup_steps}) must not be above `train.max_steps` ({max_steps})"
+            ),
+        )
+        .hint("a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
+        not_negative("train.grad_clip", train.grad_clip),
+        size("train.grad_accum", train.grad_accum),
+        size("train.eval_batches", train.eval_batches),
+    ]
+}
+
+/// The keys that belong to one schedule: in range there, refused with any other, where they would do nothing.
+fn schedule(config: &RunConfig) -> Vec<Rule> {
+    let train = &config.train;
+    let TrainSection { schedule, max_steps, warmup_steps, .. } = *train;
+    let mut rules = Vec::new();
+    if let Some(decay) = train.decay_steps {
+        let key = "train.decay_steps";
+        rules.push(only_with(key, schedule, ScheduleChoice::Cosine));
+        rules.push(
+            rule(
+                &[key, "train.warmup_steps", "train.max_steps"],
+                decay > warmup_steps,
+                format!("`{key}` ({decay}) must be above `train.warmup_steps` ({warmup_steps})"),
+            )
+            .hint("the cosine falls from the end of the warm-up to decay_steps, by default max_steps"),
+        );
+    }
+    if let Some(cooldown) = train.cooldown_steps {
+        let key = "train.cooldown_steps";
+        rules.push(only_with(key, schedule, ScheduleChoice::Trapezoidal));
+        rules.push(rule(
+            &[key, "train.warmup_steps", "train.max_steps"],
+            cooldown <= max_steps.saturating_sub(warmup_steps),
+            format!(
+                "`{key}` ({cooldown}) and `train.warmup_steps` ({warmup_steps}) together must not be above \
+                 `train.max_steps` ({max_steps})"
+            ),
+        ));
+    }
+    rules
+}
+
+fn only_with(key: &str, schedule: ScheduleChoice, owner: ScheduleChoice) -> Rule {
+    rule(&[key], schedule == owner, format!("`{key}` does nothing with train.schedule = \"{schedule}\""))
+        .hint("remove the key or change the schedule")
+}
+
+fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
+    let mut rules = vec![not_empty("optimizer.name", &config.optimizer.name)];
+    for (index, group) in config.optimizer.group.iter().enumerate() {
+        rules.push(not_empty(&format!("optimizer.group.{index}.match"), &group.pattern));
+        rules.push(not_negative(&format!("optimizer.group.{index}.lr_scale"), group.lr_scale));
+    }
+    for (index, sink) in config.sink.iter().enumerate() {
+        let key = |name: &str| format!("sink.{index}.{name}");
+        rules.push(not_empty(&key("name"), &sink.name));
+        let queue = (1..=1_000_000).contains(&sink.queue);
+        let message = format!("`{}` must be between 1 and 1000000, is {}", key("queue"), sink.queue);
+        rules.push(rule(&[&key("queue")], queue, message));
+        // A year: more than anybody waits, and less than a clock can count.
+        let seconds = sink.deadline_s > 0.0 && sink.deadline_s < 3.2e7;
+        rules.push(finite(&key("deadline_s"), sink.deadline_s, seconds, "above 0 and below 3.2e7"));
+        let twice = config.sink[..index].iter().any(|other| other == sink);
+        rules.push(
+            rule(&[&format!("sink.{index}")], !twice, "the same sink stands twice with the same settings")
+                .hint("give each its own file, folder or project, or remove one"),
+        );
+    }
+    rules
+}
+
+fn quant(config: &RunConfig) -> Vec<Rule> {
+    let (quant, plain) = (&config.quant, QuantSection::default());
+    let some_format = quant.names_a_format();
+    let unused = |key: &str, holds: bool| {
+        rule(&[key], holds || some_format, format!("`{key}` does nothing without a format"))
+            .hint("name one, such as weight = \"E5M2\", or remove the key")
+    };
+    let mut rules = vec![
+        unused("quant.rounding", quant.rounding == plain.rounding),
+        unused("quant.weight_rounding", quant.weight_rounding.is_none()),
+        unused("quant.activation_rounding", quant.activation_rounding.is_none()),
+        unused("quant.grad_rounding", quant.grad_rounding.is_none()),
+        rule(
+            &["quant.master_weights"],
+            quant.master_weights == plain.master_weights || quant.rounds_weights(),
+            "`quant.master_weights` does nothing without a format of weights",
+        )
+        .hint("name one, such as weight = \"E5M2\", or remove the key"),
+        unused("quant.ste", quant.ste == plain.ste),
+        unused("quant.exclude", quant.exclude.is_empty()),
+        unused("quant.skip_first", quant.skip_first == 0),
+        unused("quant.skip_last", quant.skip_last == 0),
+        unused("quant.scaling", quant.scaling == plain.scaling),
+    ];
+    let mut named: Vec<(String, &str)> = Vec::new();
+    let formats = [("weight", &quant.weight), ("activation", &quant.activation), ("grad", &quant.grad)];
+    named.extend(formats.iter().filter_map(|(key, name)| Some((format!("quant.{key}"), name.as_deref()?))));
+    let patterns = quant.exclude.iter().enumerate();
+    named.extend(patterns.map(|(index, pattern)| (format!("quant.exclude.{index}"), pattern.as_str())));
+    for (index, layer) in quant.layer.iter().enumerate() {
+        named.push((format!("quant.layer.{index}.match"), &layer.pattern));
+        let formats = [("weight", &layer.weight), ("activation", &layer.activation), ("grad", &layer.grad)];
+        let key = |name| format!("quant.layer.{index}.{name}");
+        named.extend(formats.iter().filter_map(|(name, format)| Some((key(name), format.as_deref()?))));
+    }
+    rules.extend(named.iter().map(|(key, text)| not_empty(key, text)));
+    rules.extend(scaling(&quant.scaling));
+    rules
+}
+
+fn metrics(config: &RunConfig) -> Vec<Rule> {
+    const MOST: u64 = u16::MAX as u64;
+    let (key, window) = ("metrics.dead_neuron_window", config.metrics.dead_neuron_window);
+    vec![rule(&[key], window <= MOST, format!("`{key}` must be from 0 to {MOST}, is {window}"))]
+}
+
+fn checkpoint(config: &RunConfig) -> Vec<Rule> {
+    vec![size("checkpoint.keep_last", config.checkpoint.keep_last)]
+}
+
+fn scaling(scaling: &ScalingSection) -> Vec<Rule> {
+    let tensor = scaling.granularity == GranularityChoice::Tensor;
+    vec![
+        size("quant.scaling.block", scaling.block),
+        size("quant.scaling.window", scaling.window),
+        rule(
+            &["quant.scaling.amax"],
+            scaling.amax == AmaxChoice::Dynamic || tensor,
+            format!("`quant.scaling.amax` = \"{}\" needs granularity \"tensor\"", scaling.amax),
+        )
+        .hint("finer scales are made from the tensor at hand: amax = \"dynamic\""),
+        rule(
+            &["quant.scaling.static_amax"],
+            scaling.static_amax.is_none() || scaling.amax == AmaxChoice::Static,
+            "`quant.scaling.static_amax` does nothing without amax = \"static\"",
+        ),
+        positive("quant.scaling.static_amax", f64::from(scaling.static_amax.unwrap_or(1.0))),
+        rule(
+            &["quant.scaling.margin"],
+            (-32..=32).contains(&scaling.margin),
+            format!("`quant.scaling.margin` must be from -32 to 32, is {}", scaling.margin),
+        ),
+    ]
+}
+
+fn alerts(config: &RunConfig) -> Vec<Rule> {
+    let alerts = &config.alerts;
+    let shares = [
+        ("alerts.bit_stall_threshold", alerts.bit_stall_threshold),
+        ("alerts.overflow_threshold", alerts.overflow_threshold),
+        ("alerts.underflow_threshold", alerts.underflow_threshold),
+        ("alerts.code_saturation_threshold", alerts.code_saturation_threshold),
+    ];
+    let mut rules: Vec<Rule> = shares
+        .into_iter()
+        .filter_map(|(key, threshold)| {
+            let limit = threshold.limit()?;
+            let message = format!("`{key}` must be at least 0 and below 1, is {limit:?}");
+            Some(rule(&[key], (0.0..1.0).contains(&limit), message).hint(SWITCHES_OFF))
+        })
+        .collect();
+    let kurtosis = alerts.kurtosis_threshold.limit();
+    rules.extend(kurtosis.map(|limit| positive("alerts.kurtosis_threshold", limit).hint(SWITCHES_OFF)));
+    let patience = alerts.patience;
+    rules.push(rule(&["alerts.patience"], patience > 0, "`alerts.patience` must be at least 1, is 0"));
+    rules.push(not_negative("alerts.cooldown_s", alerts.cooldown_s));
+    rules.push(not_negative("alerts.nan_cooldown_s", alerts.nan_cooldown_s));
+    rules
+}

@@ -1,0 +1,24 @@
+//! Data: a corpus as two token sequences, and batches drawn from them.
+//!
+//! [`corpus`] opens what `[data]` names, [`tokenizer`] turns text into ids, [`batches`] cuts windows at
+//! positions that depend on seed and step alone. Token ids are `u16`, as in nanoGPT's bins. [`prepare`] makes bins of real
+//! data, [`meta`] is the description beside them, [`info`] says what bins hold.
+
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+
+pub mod batches;
+mod bins;
+pub mod corpus;
+pub mod gpt2;
+pub mod info;
+pub mod meta;
+#[allow(unsafe_code)]
+mod mmap;
+pub mod prepare;
+pub mod tokenizer;
+mod tokens;
+
+pub use batches::{Batch, Batches};
+pub use corpus::Corpus;
+pub use tokens::Tokens;

@@ -1,0 +1,174 @@
+//! `meta.json` beside token bins: what they are, where they come from, and what they must hold.
+//!
+//! `data prepare` writes all of it. Bins made elsewhere may have a file that says `vocab_size` only.
+
+use std::{collections::BTreeMap, fs, io, path::Path};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::TokenizerChoice;
+use serde::{Deserialize, Serialize};
+
+use super::tokenizer::Tokenizer;
+/// Its name.
+pub const FILE: &str = "meta.json";
+
+/// The description; keys that are not known are for people.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Number of ids.
+    pub vocab_size: u64,
+    /// What made the bins: `altgrad-host 0.1.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
+    /// Which text, cut and tokenized how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<Recipe>,
+    /// The tokenizer's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<TokenizerChoice>,
+    /// Of the `char` tokenizer: its characters, in the order of their ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub characters: Option<String>,
+    /// The ids that follow every document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub separator: Vec<u16>,
+    /// How documents were told to the splits, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_rule: Option<String>,
+    /// Whose text it is, and on what terms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub licence: Option<String>,
+    /// The bins by split.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub splits: BTreeMap<String, Split>,
+    /// Records that were left out, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skipped: BTreeMap<String, u64>,
+}
+
+/// Input and options: equal recipes give equal bins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// Number of the way bins are made; raised when the same input comes to other bins.
+    pub version: u32,
+    /// The data set's name.
+    pub dataset: String,
+    /// The language taken, where there are several.
+    pub language: Option<String>,
+    /// Whether documents begin with their titles.
+    pub title: bool,
+    /// The tokenizer.
+    pub tokenizer: TokenizerChoice,
+    /// `own` or `hash`.
+    pub split: String,
+    /// The share held out where documents are told apart by hash.
+    pub val_fraction: f64,
+    /// What was read.
+    pub source: Source,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// File or folder name, without the folders above it.
+    pub name: String,
+    /// Number of files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// SHA-256 of the file; of a folder, of the lines `sha256  name` of its files in order.
+    pub sha256: String,
+}
+
+/// One bin.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Split {
+    /// Documents.
+    pub documents: u64,
+    /// Token ids in the bin, separators included.
+    pub tokens: u64,
+    /// UTF-8 bytes of the documents' text, without separators.
+    pub text_bytes: u64,
+    /// SHA-256 of the bin.
+    pub sha256: String,
+    /// Documents by length in tokens, separator not counted: element `i` counts lengths from `2^i` to below `2^(i+1)`;
+    /// element 0 counts 0 and 1.
+    pub lengths: Vec<u64>,
+}
+
+impl Split {
+    /// Counts a document of so many tokens.
+    pub fn count(&mut self, tokens: u64) {
+        let bucket = tokens.max(1).ilog2() as usize;
+        if self.lengths.len() <= bucket {
+            self.lengths.resize(bucket + 1, 0);
+        }
+        self.lengths[bucket] += 1;
+        self.documents += 1;
+    }
+}
+
+impl Meta {
+    /// Reads a folder's; `None` if it has none.
+    ///
+    /// # Errors
+    /// It cannot be read or understood, or contradicts itself.
+    pub fn read(folder: &Path) -> Result<Option<Self>, Diagnostic> {
+        let path = folder.join(FILE);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(Diagnostic::config(format!("cannot be read ({error})")).at(path.display()));
+            }
+        };
+        let meta: Self = serde_json::from_str(&text).map_err(|error| {
+            Diagnostic::config(format!("not a description of token bins ({error})"))
+                .at(path.display())
+                .hint("it needs a whole number \"vocab_size\"")
+        })?;
+        meta.tokenizer().map_err(|error| error.at(path.display()))?;
+        Ok(Some(meta))
+    }
+
+    /// The tokenizer it names, else one that is only counted.
+    ///
+    /// # Errors
+    /// `vocab_size` is out of range or not the named tokenizer's.
+    pub fn tokenizer(&self) -> Result<Tokenizer, Diagnostic> {
+        if !(1..=1 << 16).contains(&self.vocab_size) {
+            let message = format!("vocab_size must be from 1 to 65536, is {}", self.vocab_size);
+            return Err(Diagnostic::config(message)
+                .hint("token ids are 16-bit; write the number of ids the tokenizer has"));
+        }
+        let tokenizer = match (self.tokenizer, &self.characters) {
+            (Some(TokenizerChoice::Byte), _) => Tokenizer::Byte,
+            (Some(TokenizerChoice::Gpt2), _) => Tokenizer::Gpt2,
+            (Some(TokenizerChoice::Char), Some(characters)) => Tokenizer::Char(characters.chars().collect()),
+            _ => Tokenizer::External(self.vocab_size as usize),
+        };
+        if let (vocab, Some(name)) = (tokenizer.vocab() as u64, self.tokenizer)
+            && vocab != self.vocab_size
+        {
+            let message = format!("vocab_size is {}, the tokenizer `{name}` has {vocab}", self.vocab_size);
+            return Err(Diagnostic::config(message).hint("prepare the data again, or correct the file"));
+        }
+        Ok(tokenizer)
+    }
+
+    /// Refuses a bin that does not hold what is written here.
+    ///
+    /// # Errors
+    /// The number of tokens differs.
+    pub fn check(&self, split: &str, tokens: u64) -> Result<(), Diagnostic> {
+        match self.splits.get(split) {
+            Some(expected) if expected.tokens != tokens => {
+                let message = format!("the bin holds {tokens} tokens, {FILE} says {}", expected.tokens);
+                Err(Diagnostic::config(message).hint(
+                    "the file was changed or its preparation was cut off: run `altgrad-host data prepare` again",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! `data prepare`: a data set to token bins.
+//!
+//! [`sources`] knows the data sets, [`download`] fetches one. `input` finds the files, `reader` (with `archive`, `lines`,
+//! `text`) streams their records, `layout` makes text of a record, `pipeline` encodes in parallel, `writer` makes the
+//! bins. What cannot be used is counted (`skip`) or, with `--strict`, refused.
+
+mod archive;
+pub mod download;
+mod input;
+mod layout;
+mod lines;
+mod pipeline;
+mod reader;
+pub mod skip;
+pub mod sources;
+mod text;
+mod writer;
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::PathBuf,
+};
+
+use self::{
+    input::Input,
+    layout::Layout,
+    pipeline::{Pipeline, Splitting},
+    skip::Skips,
+    sources::Dataset,
+    writer::Bins,
+};
+use super::{
+    gpt2,
+    meta::{Meta, Recipe, Source},
+    tokenizer::Tokenizer,
+};
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::TokenizerChoice;
+
+/// Raised when the same input and options come to other bins.
+const RECIPE_VERSION: u32 = 1;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The data set.
+    pub dataset: Dataset,
+    /// A file or folder to read; the published archive is downloaded otherwise.
+    pub input: Option<PathBuf>,
+    /// The folder for the bins.
+    pub out: PathBuf,
+    /// The language to take, for [`Dataset::MultiEurlex`] alone.
+    pub language: Option<String>,
+    /// Whether documents begin with their titles, for [`Dataset::Eurlex57k`] alone.
+    pub title: bool,
+    /// How text becomes ids.
+    pub tokenizer: TokenizerChoice,
+    /// Whether splits that the data set names count.
+    pub own_split: bool,
+    /// The share held out of documents that the data set tells to no split.
+    pub val_fraction: f64,
+    /// Whether a record that cannot be used is an error.
+    pub strict: bool,
+    /// Whether bins of another preparation are replaced.
+    pub force: bool,
+    /// A folder's URL to try first for the archive.
+    pub mirror: Option<String>,
+}
+
+/// Hears how far a preparation is.
+pub trait Progress: Sync {
+    /// `done` bytes of `total`, if that is known, of what `doing` says.
+    fn at(&self, doing: &str, done: u64, total: Option<u64>);
+    /// Something that people should know, past the bar.
+    fn say(&self, text: &str);
+}
+
+/// What a preparation came to.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The description of the bins.
+    pub meta: Meta,
+    /// Whether the bins had been there.
+    pub unchanged: bool,
+    /// What was left out, in lines.
+    pub skipped: Vec<String>,
+}
+
+/// Makes the bins, unless the folder holds them already.
+///
+/// # Errors
+/// The request makes no sense, the archive cannot be had, the input cannot be read, or the disk cannot be written.
+pub fn prepare(request: &Request, progress: &dyn Progress) -> Result<Prepared, Diagnostic> {
+    let layout = check(request)?;
+    // Found wrong before a folder is made.
+    if let Some(path) = &request.input {
+        Input::find(path, request.dataset, &request.out)?;
+    }
+    let _alone = claim(request)?;
+    let root = match (&request.input, request.dataset.archive()) {
+        (Some(path), _) => path.clone(),
+        (None, Some(archive)) => {
+            download::fetch(&archive, &request.out.join("source"), request.mirror.as_deref(), progress)?
+        }
+        (None, None) => {
+            return Err(Diagnostic::config("`text` is your own text").hint("name it: --input FILE or FOLDER"));
+        }
+    };
+    let input = Input::find(&root, request.dataset, &request.out)?;
+    let recipe = recipe(request, input.fingerprint(progress)?);
+    if let Some(meta) = existing(request, &recipe)? {
+        return Ok(Prepared { skipped: Vec::new(), meta, unchanged: true });
+    }
+    let splitting = Splitting { own: request.own_split, val_fraction: request.val_fraction };
+    make(request, recipe, &Pipeline { input: &input, layout: &layout, splitting, progress })
+}
+
+fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<Prepared, Diagnostic> {
+    let (tokenizer, separator) = tokenizer(request.tokenizer, pipeline)?;
+    let mut skips = Skips::new(request.strict);
+    let mut bins = Bins::new(&request.out, separator.clone())?;
+    pipeline.encode(&tokenizer, |encoded| bins.add(encoded, &mut skips))?;
+    if bins.documents() == 0 {
+        let reasons = skips.lines().join("; ");
+        let why = if reasons.is_empty() { String::new() } else { format!(": {reasons}") };
+        return Err(Diagnostic::config(format!("no document can be used{why}"))
+            .at(pipeline.input.root.display())
+            .hint(format!("is it the data set `{}`?", request.dataset.name())));
+    }
+    let characters = match &tokenizer {
+        Tokenizer::Char(characters) => Some(characters.iter().collect()),
+        _ => None,
+    };
+    let meta = Meta {
+        vocab_size: tokenizer.vocab() as u64,
+        made_by: Some(concat!("altgrad-host ", env!("CARGO_PKG_VERSION")).into()),
+        tokenizer: Some(recipe.tokenizer),
+        characters,
+        separator,
+        split_rule: Some(split_rule(request)),
+        licence: request.dataset.licence().map(String::from),
+        splits: BTreeMap::new(),
+        skipped: skips.counts(),
+        recipe: Some(recipe),
+    };
+    Ok(Prepared { meta: bins.publish(meta)?, unchanged: false, skipped: skips.lines() })
+}
+
+/// Refuses options that do not go together.
+fn check(request: &Request) -> Result<Layout, Diagnostic> {
+    let dataset = request.dataset;
+    let language = request.language.clone();
+    match (&language, dataset) {
+        (None, Dataset::MultiEurlex) => {
+            return Err(Diagnostic::config("`multi_eurlex` needs a language").hint("for English: --lang en"));
+        }
+        (Some(language), Dataset::MultiEurlex) if !sources::LANGUAGES.contains(&language.as_str()) => {
+            let known = sources::LANGUAGES.join(", ");
+            return Err(Diagnostic::config(format!("`multi_eurlex` has no language `{language}`"))
+                .hint(format!("it has {known}")));
+        }
+        (Some(_), Dataset::Eurlex | Dataset::Eurlex57k | Dataset::Text) => {
+            return Err(Diagnostic::config(format!("`{}` has one language", dataset.name()))
+                .hint("--lang is for multi_eurlex"));
+        }
+        _ => {}
+    }
+    if request.title && dataset != Dataset::Eurlex57k {
+        return Err(Diagnostic::config(format!("`{}` has no titles apart from the text", dataset.name()))
+            .hint("--title is for eurlex57k"));
+    }
+    if !(request.val_fraction > 0.0 && request.val_fraction < 1.0) {
+        let message = format!("the share held out must be above 0 and below 1, is {}", request.val_fraction);
+        return Err(Diagnostic::config(message).hint("--val-fraction 0.1 holds out every tenth document"));
+    }
+    if dataset == Dataset::Text && request.input.is_none() {
+        return Err(Diagnostic::config("`text` is your own text").hint("name it: --input FILE or FOLDER"));
+    }
+    Ok(Layout { dataset, language, title: request.title })
+}
+
+/// The folder, ours alone until the result is dropped.
+fn claim(request: &Request) -> Result<File, Diagnostic> {
+    let out = &request.out;
+    let failed = |error: std::io::Error| {
+        Diagnostic::config(format!("the folder cannot be written ({error})")).at(out.display())
+    };
+    fs::create_dir_all(out).map_err(failed)?;
+    let lock = File::create(out.join(".lock")).map_err(failed)?;
+    lock.try_lock().map_err(|error| match error {
+        fs::TryLockError::WouldBlock => Diagnostic::config("another preparation works in this folder")
+            .at(out.display())
+            .hint("wait for it"),
+        fs::TryLockError::Error(error) => failed(error),
+    })?;
+    Ok(lock)
+}
+
+fn recipe(request: &Request, source: Source) -> Recipe {
+    Recipe {
+        version: RECIPE_VERSION,
+        dataset: request.dataset.name().into(),
+        language: request.language.clone(),
+        title: request.title,
+        tokenizer: request.tokenizer,
+        split: if request.own_split { "own" } else { "hash" }.into(),
+        val_fraction: request.val_fraction,
+        source,
+    }
+}
+
+fn split_rule(request: &Request) -> String {
+    let hash = format!(
+        "by SHA-256 of the act's number, else of the text file's name, else of the text: {} of the documents held out",
+        request.val_fraction
+    );
+    match (request.own_split, request.dataset) {
+        (false, _) => hash,
+        (true, Dataset::Text) => {
+            format!(
+                "a text file alone: its first nine tenths to train on; else train, val and test as paths name them; else {hash}"
+            )
+        }
+        (true, _) => format!("the data set's own (dev is val); documents that name none {hash}"),
+    }
+}
+
+/// The description of bins that are there and are what this request would make.
+fn existing(request: &Request, recipe: &Recipe) -> Result<Option<Meta>, Diagnostic> {
+    if request.force {
+        return Ok(None);
+    }
+    let out = &request.out;
+    let meta = Meta::read(out).map_err(|error| error.hint("--force replaces it"))?;
+    let bin = |split: &str| out.join(format!("{split}.bin"));
+    if !["train", "val", "test"].into_iter().any(|split| bin(split).exists()) {
+        // A description alone is what a preparation that was cut off leaves behind.
+        return Ok(None);
+    }
+    let refuse = |what: String| {
+        let hint = "choose another --out, or replace them with --force";
+        Err(Diagnostic::config(what).at(out.display()).hint(hint))
+    };
+    let Some((meta, made)) = meta.and_then(|meta| meta.recipe.clone().map(|made| (meta, made))) else {
+        return refuse("the folder holds bins that `data prepare` did not make".into());
+    };
+    if made != *recipe {
+        return refuse(format!(
+            "the folder holds bins of another preparation ({})",
+            difference(&made, recipe)
+        ));
+    }
+    let whole = meta.splits.iter().all(|(split, facts)| {
+        input::sha256(&bin(split), &mut |_| {}).is_ok_and(|sha256| sha256 == facts.sha256)
+    });
+    // Bins that were damaged are made anew; with --strict, so are those that left something out, to say what.
+    Ok(Some(meta).filter(|meta| whole && (!request.strict || meta.skipped.is_empty())))
+}
+
+/// The first thing in which recipes differ.
+fn difference(made: &Recipe, asked: &Recipe) -> String {
+    let say = |what: &str, made: String, asked: String| format!("{what} was {made}, is {asked} now");
+    let source = |source: &Source| format!("{} (sha256 {:.12})", source.name, source.sha256);
+    if made.dataset != asked.dataset {
+        say("the data set", made.dataset.clone(), asked.dataset.clone())
+    } else if made.source != asked.source {
+        say("the input", source(&made.source), source(&asked.source))
+    } else if made.tokenizer != asked.tokenizer {
+        say("the tokenizer", made.tokenizer.to_string(), asked.tokenizer.to_string())
+    } else if made.version != asked.version {
+        say("the way bins are made", made.version.to_string(), asked.version.to_string())
+    } else {
+        "language, titles or splits differ".into()
+    }
+}
+
+/// The tokenizer, and the ids that end a document: the end of a text for GPT-2, a line end otherwise.
+fn tokenizer(choice: TokenizerChoice, pipeline: &Pipeline<'_>) -> Result<(Tokenizer, Vec<u16>), Diagnostic> {
+    let tokenizer = match choice {
+        TokenizerChoice::Gpt2 => return Ok((Tokenizer::Gpt2, vec![gpt2::END_OF_TEXT])),
+        TokenizerChoice::Byte => Tokenizer::Byte,
+        TokenizerChoice::Char => {
+            let mut characters = pipeline.characters()?;
+            characters.insert('\n');
+            Tokenizer::Char(characters.into_iter().collect())
+        }
+    };
+    let separator = tokenizer.encode("\n")?;
+    Ok((tokenizer, separator))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

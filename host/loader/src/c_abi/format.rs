@@ -1,0 +1,231 @@
+//! A C format behind the interface that all formats have.
+//!
+//! The library's functions round scaled values, and no more; what it has no function for is done by search among its values
+//! ([`Tabulated`]). Scaling, saturation counts, sums and histograms are made here, in pieces that stay in the first-level cache.
+//! Sums are added in the order of the elements.
+
+use std::sync::Arc;
+
+use crate::ffi::c_table::{CFormat, CKernel};
+use altgrad_plugin_api::{
+    ErrorKind, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, QuantParams, QuantStats,
+    RandomKey, Rounding, Tabulated, TensorView, TensorViewMut, ValueGrid,
+    abi::{
+        FormatAbi,
+        abi_stable::std_types::{ROption, RResult, RSliceMut},
+    },
+};
+
+/// Elements a piece: 8 KiB of f32.
+const PIECE: usize = 2048;
+
+/// An instance; without state, so every one is like the others.
+pub(super) struct Instance {
+    format: Arc<CFormat>,
+    spec: FormatSpec,
+    grid: ValueGrid,
+    values: Tabulated,
+    has_nan: bool,
+}
+
+fn same_len(what: &str, left: usize, right: usize) -> Result<(), PluginError> {
+    if left == right {
+        return Ok(());
+    }
+    Err(PluginError::shape(format!("{what}: {left} elements in, {right} out")))
+}
+
+/// The key of what comes `elements` later.
+fn later(key: &RandomKey, elements: usize) -> RandomKey {
+    RandomKey { offset: key.offset.wrapping_add(elements as u64), ..*key }
+}
+
+impl Instance {
+    /// # Errors
+    /// What it describes is impossible.
+    pub(super) fn new(format: Arc<CFormat>, spec: FormatSpec) -> Result<Self, PluginError> {
+        let grid = ValueGrid::new(&spec)?;
+        let by_code: Vec<f32> = (0..grid.codes()).map(|code| grid.decode(code as u16)).collect();
+        let has_nan = by_code.iter().any(|value| value.is_nan());
+        Ok(Self { format, spec, grid, values: Tabulated::new(by_code)?, has_nan })
+    }
+
+    /// Rounds scaled values.
+    fn round(
+        &self,
+        scaled: &[f32],
+        dst: &mut [f32],
+        rounding: Rounding,
+        key: &RandomKey,
+    ) -> Result<(), PluginError> {
+        if let Some(result) = self.format.functions.round(scaled, dst, rounding, key) {
+            return result;
+        }
+        let params = QuantParams { rounding, key: *key, ..QuantParams::IDENTITY };
+        self.values.fake_quant(scaled, dst, &params, &mut []).map(drop)
+    }
+
+    /// Codes of scaled values.
+    fn codes(
+        &self,
+        scaled: &[f32],
+        codes: &mut [u16],
+        rounding: Rounding,
+        key: &RandomKey,
+    ) -> Result<(), PluginError> {
+        if let Some(result) = self.format.functions.encode(scaled, codes, rounding, key) {
+            return result;
+        }
+        let mut rounded = [0.0; PIECE];
+        let rounded = &mut rounded[..scaled.len()];
+        self.round(scaled, rounded, rounding, key)?;
+        self.values.encode(rounded, codes, &QuantParams::IDENTITY)?;
+        let differs = |(value, code): &(&f32, &u16)| {
+            let coded = self.grid.decode(**code);
+            coded != **value && !(coded.is_nan() && value.is_nan())
+        };
+        match rounded.iter().zip(codes.iter()).find(differs) {
+            Some((value, _)) => Err(PluginError::new(ErrorKind::VALUE, format!("{value} has no code"))
+                .with_hint("the function `round` has to give values of the format")),
+            None => Ok(()),
+        }
+    }
+
+    fn quantize(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        params: &QuantParams,
+        histogram: &mut [u64],
+    ) -> Result<QuantStats, PluginError> {
+        same_len("fake_quant", src.len(), dst.len())?;
+        if !histogram.is_empty() {
+            same_len("histogram", self.grid.codes(), histogram.len())?;
+        }
+        let (mut stats, mut scaled) = (QuantStats::default(), [0.0; PIECE]);
+        for (index, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
+            let scaled = scale(src, params.scale, &mut scaled);
+            self.round(scaled, dst, params.rounding, &later(&params.key, index * PIECE))?;
+            if !histogram.is_empty() {
+                self.count_codes(dst, histogram)?;
+            }
+            for y in dst.iter_mut() {
+                *y *= params.inv_scale;
+            }
+            observe(src, scaled, dst, [self.grid.min_finite(), self.grid.max_finite()], &mut stats);
+        }
+        Ok(stats)
+    }
+
+    /// Adds the codes of rounded values; NaN without a code is not counted.
+    fn count_codes(&self, rounded: &[f32], histogram: &mut [u64]) -> Result<(), PluginError> {
+        let is_coded = |value: &f32| !value.is_nan() || self.has_nan;
+        let (mut with_codes, mut codes) = ([0.0; PIECE], [0; PIECE]);
+        let mut count = 0;
+        for &value in rounded.iter().filter(|value| is_coded(value)) {
+            with_codes[count] = value;
+            count += 1;
+        }
+        let codes = &mut codes[..count];
+        self.codes(&with_codes[..count], codes, Rounding::NearestEven, &RandomKey::default())?;
+        for &code in codes.iter() {
+            let counter = histogram.get_mut(usize::from(code));
+            *counter.ok_or_else(|| {
+                PluginError::new(
+                    ErrorKind::OTHER,
+                    format!("`encode` wrote code {code}, which is beyond the last"),
+                )
+            })? += 1;
+        }
+        Ok(())
+    }
+
+    fn decode_all(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
+        same_len("decode", codes.len(), dst.len())?;
+        if let Some(result) = self.format.functions.decode(codes, dst) {
+            return result;
+        }
+        self.values.decode(codes, dst)
+    }
+}
+
+/// `src` times `by`, in a piece.
+fn scale<'a>(src: &[f32], by: f32, piece: &'a mut [f32; PIECE]) -> &'a [f32] {
+    for (x, scaled) in src.iter().zip(piece.iter_mut()) {
+        *scaled = x * by;
+    }
+    &piece[..src.len()]
+}
+
+/// Adds what was seen in a piece; definitions: [`QuantStats`].
+fn observe(src: &[f32], scaled: &[f32], dst: &[f32], [least, largest]: [f32; 2], stats: &mut QuantStats) {
+    for ((&x, &scaled), &y) in src.iter().zip(scaled).zip(dst) {
+        stats.overflow += u64::from(scaled < least || scaled > largest);
+        stats.underflow += u64::from(x != 0.0 && y == 0.0);
+        stats.nan += u64::from(x.is_nan());
+        stats.nonzero += u64::from(x != 0.0);
+        if x.is_finite() {
+            let (wide, y) = (f64::from(x), f64::from(y));
+            stats.amax = stats.amax.max(x.abs());
+            stats.sum_x2 += wide * wide;
+            stats.sum_err2 += (y - wide) * (y - wide);
+            stats.sum_x_xhat += wide * y;
+        }
+    }
+}
+
+impl FormatAbi for Instance {
+    fn spec(&self) -> RResult<FormatSpec, PluginError> {
+        RResult::ROk(self.spec.clone())
+    }
+
+    fn fake_quant(
+        &self,
+        src: TensorView<'_>,
+        mut dst: TensorViewMut<'_>,
+        params: &QuantParams,
+        mut histogram: RSliceMut<'_, u64>,
+    ) -> RResult<QuantStats, PluginError> {
+        let mut call =
+            || self.quantize(src.as_slice()?, dst.as_mut_slice()?, params, histogram.as_mut_slice());
+        call().into()
+    }
+
+    fn encode(
+        &self,
+        src: TensorView<'_>,
+        mut dst: TensorViewMut<'_>,
+        params: &QuantParams,
+    ) -> RResult<(), PluginError> {
+        let mut call = || {
+            let (src, dst) = (src.as_slice::<f32>()?, dst.as_mut_slice::<u16>()?);
+            same_len("encode", src.len(), dst.len())?;
+            let mut scaled = [0.0; PIECE];
+            for (index, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
+                let scaled = scale(src, params.scale, &mut scaled);
+                self.codes(scaled, dst, params.rounding, &later(&params.key, index * PIECE))?;
+            }
+            Ok(())
+        };
+        call().into()
+    }
+
+    fn decode(&self, codes: TensorView<'_>, mut dst: TensorViewMut<'_>) -> RResult<(), PluginError> {
+        let mut call = || self.decode_all(codes.as_slice()?, dst.as_mut_slice()?);
+        call().into()
+    }
+
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError> {
+        let fits = |kernel: &&CKernel| {
+            let text = &kernel.text;
+            kernel.op == op
+                && text.language == target.language
+                && kernel.architecture <= target.architecture
+                && text.vector <= target.vector
+                && text.cube_dim[0] <= target.max_units_per_cube
+                && kernel.shared_bytes <= target.max_shared_bytes
+        };
+        let widest = self.format.kernels.iter().filter(fits).max_by_key(|kernel| kernel.text.vector);
+        RResult::ROk(widest.map(|kernel| kernel.text.clone()).into())
+    }
+}

@@ -1,0 +1,84 @@
+//! Libraries in C (`plugin-api/include/altgrad_plugin.h`) as what the rest of the host knows: build info, descriptors, and format
+//! objects with the interface of those written in Rust.
+//!
+//! A C format brings what its codes mean, and functions for what it does itself; scaling, statistics and histograms are always
+//! the host's ([`format`](mod@format)). Reading the tables is [`crate::ffi::c_table`]'s.
+
+mod format;
+
+use std::{fmt, sync::Arc};
+
+use crate::ffi::c_table::{C_VERSION, CFormat, CLibrary, CSpec};
+use altgrad_plugin_api::{
+    BuildInfo, Descriptor, FormatSpec, PluginError,
+    abi::{FormatAbi_TO, FormatObject, abi_stable::erased_types::TD_Opaque},
+};
+use format::Instance;
+
+/// The formats of a C library.
+#[derive(Clone)]
+pub(super) struct CFormats(Vec<Arc<CFormat>>);
+
+/// By hand: short.
+impl fmt::Debug for CFormats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|format| &format.id)).finish()
+    }
+}
+
+/// How the library was built, as far as it says.
+pub(super) fn build_info(library: &CLibrary) -> BuildInfo {
+    let [major, minor] = library.version;
+    BuildInfo {
+        api_version: format!("C {major}.{minor}").into(),
+        rustc: library.compiler.as_str().into(),
+        target: "".into(),
+        cpu_features: library.cpu_features.as_str().into(),
+    }
+}
+
+/// The header's version this host knows, for messages.
+pub(super) fn version() -> String {
+    format!("altgrad_plugin.h {}.{}", C_VERSION[0], C_VERSION[1])
+}
+
+impl CFormats {
+    pub(super) fn new(library: CLibrary) -> Self {
+        Self(library.formats.into_iter().map(Arc::new).collect())
+    }
+
+    pub(super) fn descriptors(&self) -> Vec<Descriptor> {
+        let descriptor =
+            |format: &Arc<CFormat>| Descriptor::format(&format.id, &format.version, &format.summary);
+        let mut all: Vec<Descriptor> = self.0.iter().map(descriptor).collect();
+        all.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
+        all
+    }
+
+    /// An instance of a format.
+    ///
+    /// # Errors
+    /// There is no such format, its `decode` failed, or what it describes is impossible.
+    pub(super) fn make(&self, id: &str) -> Result<FormatObject, PluginError> {
+        let format = self.0.iter().find(|format| format.id == id);
+        let format =
+            format.ok_or_else(|| PluginError::config(format!("this library has no format `{id}`")))?;
+        let instance = Instance::new(format.clone(), spec(format)?)?;
+        Ok(FormatAbi_TO::from_value(instance, TD_Opaque))
+    }
+}
+
+/// What the codes mean; without a list of values every code is decoded.
+fn spec(format: &CFormat) -> Result<FormatSpec, PluginError> {
+    Ok(match &format.spec {
+        CSpec::Minifloat(minifloat) => FormatSpec::Minifloat(*minifloat),
+        CSpec::Table(_, Some(values)) => FormatSpec::Table(values.as_slice().into()),
+        CSpec::Table(bits, None) => {
+            let codes: Vec<u16> = (0..1u32 << bits).map(|code| code as u16).collect();
+            let mut values = vec![0.0; codes.len()];
+            let decoded = format.functions.decode(&codes, &mut values);
+            decoded.unwrap_or_else(|| Err(PluginError::config("it has neither `values` nor `decode`")))?;
+            FormatSpec::Table(values.into())
+        }
+    })
+}

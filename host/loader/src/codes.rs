@@ -1,0 +1,70 @@
+//! A format's codes and values: encode, decode, and the geometry its description implies; its kernels as text.
+
+use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_plugin_api::{
+    KernelOp, KernelTarget, KernelText, PluginError, QuantParams, TensorView, TensorViewMut, ValueGrid,
+};
+
+use super::FormatPlugin;
+impl FormatPlugin {
+    /// The format's values and their geometry, derived from its description.
+    ///
+    /// # Errors
+    /// [`Fault::Plugin`]: the description is impossible.
+    pub fn values(&self) -> Result<ValueGrid, Diagnostic> {
+        ValueGrid::new(&self.spec).map_err(|error| self.identity.failure(Fault::Plugin, &error))
+    }
+
+    /// The plugin's own value of every code, in code order; `values` says how many there are.
+    ///
+    /// # Errors
+    /// [`Fault::Run`]: the plugin failed.
+    pub fn decode_all(&self, values: &ValueGrid) -> Result<Vec<f32>, Diagnostic> {
+        let codes: Vec<u16> = (0..values.codes()).map(|code| code as u16).collect();
+        let mut decoded = vec![0.0; codes.len()];
+        let shape = [codes.len() as u64];
+        let mut call = || -> Result<(), PluginError> {
+            let (codes, decoded) =
+                (TensorView::new(&codes, &shape)?, TensorViewMut::new(&mut decoded, &shape)?);
+            self.object.decode(codes, decoded).into_result()
+        };
+        call().map_err(|error| self.identity.failure(Fault::Run, &error))?;
+        Ok(decoded)
+    }
+
+    /// The code of every element of `src`, rounded as `params` says.
+    ///
+    /// # Errors
+    /// [`Fault::Run`]: NaN in a format without NaN, or the plugin failed.
+    pub fn encode(&self, src: &[f32], params: &QuantParams) -> Result<Vec<u16>, Diagnostic> {
+        let mut codes = vec![0; src.len()];
+        self.encode_into(src, &mut codes, params)?;
+        Ok(codes)
+    }
+
+    /// The same into `codes`, as long as `src`.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_into(
+        &self,
+        src: &[f32],
+        codes: &mut [u16],
+        params: &QuantParams,
+    ) -> Result<(), Diagnostic> {
+        let shape = [src.len() as u64];
+        let mut call = || -> Result<(), PluginError> {
+            let (src, codes) = (TensorView::new(src, &shape)?, TensorViewMut::new(codes, &shape)?);
+            self.object.encode(src, codes, params).into_result()
+        };
+        call().map_err(|error| self.identity.failure(Fault::Run, &error))
+    }
+
+    /// The text of a device kernel, if the plugin has one.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
+        self.object.kernel(op, target).into_result().map(Into::into)
+    }
+}

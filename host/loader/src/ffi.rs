@@ -1,0 +1,60 @@
+//! The loader's only `unsafe`: opening plugin libraries, and reading the tables of those written in C ([`c_table`]).
+//!
+//! Everything here is a thin call with the reason why it is sound; the checks that make it so stand in
+//! [`crate::library`].
+
+pub mod c_table;
+
+use std::path::Path;
+
+use altgrad_plugin_api::abi::{
+    ENTRY_SYMBOL, PluginModuleRef,
+    abi_stable::library::{AbiHeaderRef, LibHeader, LibraryError},
+};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use c_table::{C_ENTRY_SYMBOL, CLibrary};
+
+/// What a library exports.
+#[derive(Debug)]
+pub enum Entry {
+    /// abi_stable's header, not yet validated.
+    Rust(AbiHeaderRef),
+    /// The tables of a library in C, or why they cannot be read.
+    C(Result<CLibrary, c_table::Fault>),
+}
+
+/// Opens the library at an absolute path, for good, and returns what it exports; of one that exports both, what is in Rust.
+///
+/// All symbols are bound now (a missing one fails here, not in the middle of a run) and none is shared with
+/// other libraries.
+///
+/// # Errors
+/// The loader's own message: the file cannot be opened, or has neither entry symbol.
+pub fn open_library(path: &Path) -> Result<Entry, libloading::Error> {
+    // SAFETY: running a library's initialisers is what loading a plugin means; the caller has checked that
+    // the file is a complete ELF library for this machine, so that mapping it cannot fault.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }?;
+    // SAFETY: a symbol of this name is exported only by `export_plugin!` (or abi_stable's own macro), both as
+    // a static `LibHeader`, whose first field is the `AbiHeader` that `AbiHeaderRef` points to and validates.
+    let header =
+        unsafe { library.get::<AbiHeaderRef>(ENTRY_SYMBOL.as_bytes()) }.map(|symbol| Entry::Rust(*symbol));
+    let entry = header.or_else(|missing| {
+        // SAFETY: only the symbol's address is taken; `CLibrary::read` looks what is there.
+        let table = unsafe { library.get::<*const c_table::Library>(C_ENTRY_SYMBOL.as_bytes()) };
+        table.map(|table| Entry::C(CLibrary::read(*table))).map_err(|_| missing)
+    });
+    // Libraries are never unloaded: their statics and code are referenced from everywhere.
+    std::mem::forget(library);
+    entry
+}
+
+/// The root module of a library whose layout the caller has checked.
+///
+/// # Errors
+/// The version is incompatible, or the library's constructor failed.
+pub fn root_module(header: &'static LibHeader) -> Result<PluginModuleRef, LibraryError> {
+    // SAFETY: `plugins::layout::check` compared the library's layout of `PluginModule`, and of every type
+    // reachable from it, with the host's, in one direction or the other, and found it compatible.
+    unsafe { header.init_root_module_with_unchecked_layout::<PluginModuleRef>() }
+}

@@ -1,0 +1,316 @@
+//! Instances of plugins: made from a run file's tables, called with plain slices.
+//!
+//! Every call's error becomes a [`Diagnostic`] that names the plugin, the call and the library.
+
+use std::fmt;
+
+use altgrad_base::diagnostic::{Diagnostic, Fault, closest};
+use altgrad_plugin_api::{
+    Alert, Config, ConfigValue, Descriptor, ErrorKind, FormatSpec, OptionFault, ParamInfo, PluginError,
+    PluginKind, QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, TensorView, TensorViewMut,
+    abi::{
+        FormatObject, OptimizerObject, SinkObject,
+        abi_stable::std_types::{RResult, RSlice, RSliceMut, RVec},
+    },
+    sink::{Histogram, Metric},
+};
+
+use super::{LoadedLibrary, Registry};
+/// A run file's table for one plugin: where it stands, for messages, and what it says.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionTable<'a> {
+    /// Dotted key of the table: `optimizer`, `sink.0`.
+    pub key: &'a str,
+    /// The values, `name` left out.
+    pub values: &'a toml::Table,
+}
+
+/// What a plugin instance is called and where it comes from.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Kind of the plugin.
+    pub kind: PluginKind,
+    /// The name the run file used.
+    pub name: String,
+    /// The plugin's own version.
+    pub version: String,
+    /// The library's absolute path.
+    pub library: String,
+}
+
+impl Identity {
+    fn new(library: &LoadedLibrary, descriptor: &Descriptor, name: &str) -> Self {
+        Self {
+            kind: descriptor.kind,
+            name: name.to_string(),
+            version: descriptor.version.to_string(),
+            library: library.path.display().to_string(),
+        }
+    }
+
+    /// A failed call, as the run sees it.
+    pub fn failure(&self, fault: Fault, error: &PluginError) -> Diagnostic {
+        let diagnostic =
+            Diagnostic::new(fault, format!("{} plugin `{}`: {}", self.kind, self.name, error.message))
+                .at(&self.library);
+        if error.hint.is_empty() { diagnostic } else { diagnostic.hint(error.hint.as_str()) }
+    }
+
+    /// A failed call before the first step: a panic there refuses the plugin.
+    pub(super) fn start_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
+        result.into_result().map_err(|error| {
+            let fault = if error.kind == ErrorKind::PANIC { Fault::Plugin } else { Fault::Run };
+            self.failure(fault, &error)
+        })
+    }
+
+    pub(super) fn run_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
+        result.into_result().map_err(|error| self.failure(Fault::Run, &error))
+    }
+
+    /// A refused constructor: a bad option value is the user's to mend, anything else the plugin's.
+    fn make_failure<T>(&self, result: Result<T, PluginError>, key: &str) -> Result<T, Diagnostic> {
+        result.map_err(|error| {
+            if error.kind == ErrorKind::CONFIG {
+                self.failure(Fault::Config, &error).hint(format!("see the table `{key}` of the run file"))
+            } else {
+                self.failure(Fault::Plugin, &error)
+            }
+        })
+    }
+}
+
+/// Checks a table against a plugin's options; also says which key is at fault, for its position.
+///
+/// # Errors
+/// The first key that is unknown, of the wrong type or out of range.
+pub fn resolve(descriptor: &Descriptor, table: OptionTable<'_>) -> Result<Config, (String, Diagnostic)> {
+    let mut given = Vec::with_capacity(table.values.len());
+    for (name, value) in table.values {
+        let key = format!("{}.{name}", table.key);
+        let value = config_value(value).ok_or_else(|| {
+            let message = format!("`{key}` is of a type no plugin option has");
+            (key, Diagnostic::config(message).hint("use a boolean, number, string or list of strings"))
+        })?;
+        given.push((name.clone(), value));
+    }
+    Config::resolve(&descriptor.options, given)
+        .map_err(|fault| option_diagnostic(descriptor, table.key, fault))
+}
+
+fn option_diagnostic(descriptor: &Descriptor, table: &str, fault: OptionFault) -> (String, Diagnostic) {
+    let key = format!("{table}.{}", fault.key);
+    let names: Vec<&str> = descriptor.options.iter().map(|option| option.name.as_str()).collect();
+    if !fault.unknown {
+        let hint = format!("`plugins inspect` shows the options of {} `{}`", descriptor.kind, descriptor.id);
+        return (key.clone(), Diagnostic::config(format!("`{key}` {}", fault.message)).hint(hint));
+    }
+    let known = format!("options of {} `{}`: {}", descriptor.kind, descriptor.id, names.join(", "));
+    let hint = match closest(&fault.key, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`? {known}"),
+        None => known,
+    };
+    (key.clone(), Diagnostic::config(format!("unknown key `{key}`")).hint(hint))
+}
+
+/// A TOML value as an option's, if an option can have it.
+pub fn config_value(value: &toml::Value) -> Option<ConfigValue> {
+    Some(match value {
+        toml::Value::Boolean(value) => ConfigValue::Bool(*value),
+        toml::Value::Integer(value) => ConfigValue::Integer(*value),
+        toml::Value::Float(value) => ConfigValue::Float(*value),
+        toml::Value::String(value) => ConfigValue::Text(value.as_str().into()),
+        toml::Value::Array(values) => ConfigValue::TextList(
+            values.iter().map(|value| value.as_str().map(Into::into)).collect::<Option<Vec<_>>>()?.into(),
+        ),
+        toml::Value::Datetime(_) | toml::Value::Table(_) => return None,
+    })
+}
+
+/// A fault of one key: which, and what.
+pub type KeyedDiagnostic = (String, Diagnostic);
+
+/// A number format that can be called.
+pub struct FormatPlugin {
+    /// Name and library.
+    pub identity: Identity,
+    /// What its codes mean.
+    pub spec: FormatSpec,
+    pub(super) object: FormatObject,
+}
+
+/// By hand: the object that crosses has none.
+impl fmt::Debug for FormatPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FormatPlugin").field("identity", &self.identity).field("spec", &self.spec).finish()
+    }
+}
+
+impl FormatPlugin {
+    /// Makes the format a run file names: `NAME` or `NAME:VARIANT`, standing at `key`.
+    ///
+    /// # Errors
+    /// The name or its variant is unknown, or the plugin refuses.
+    pub fn make(registry: &Registry, key: &str, name: &str) -> Result<Self, KeyedDiagnostic> {
+        let keyed = |diagnostic: Diagnostic| (key.to_string(), diagnostic);
+        let (id, variant) = name.split_once(':').map_or((name, None), |(id, variant)| (id, Some(variant)));
+        let (library, descriptor) = registry.find(PluginKind::Format, id).map_err(|mut diagnostic| {
+            diagnostic.message = format!("{} at `{key}`", diagnostic.message);
+            keyed(diagnostic)
+        })?;
+        let given = variant.map(|variant| ("variant".to_string(), ConfigValue::Text(variant.into())));
+        let config = Config::resolve(&descriptor.options, given).map_err(|fault| {
+            let why = if fault.unknown {
+                "has no variants".to_string()
+            } else {
+                format!("variant {}", fault.message)
+            };
+            let hint = format!("write `{id}` for the format's canonical form");
+            keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint))
+        })?;
+        let identity = Identity::new(library, descriptor, name);
+        let made = library.format_object(&descriptor.id, &config);
+        let object = identity.make_failure(made, key).map_err(keyed)?;
+        let spec = identity.make_failure(object.spec().into_result(), key).map_err(keyed)?;
+        Ok(Self { identity, spec, object })
+    }
+
+    /// Rounds `src` to the grid, into `dst`; see [`altgrad_plugin_api::Format::fake_quant`].
+    ///
+    /// # Errors
+    /// [`Fault::Run`]: the lengths differ, or the plugin failed.
+    pub fn fake_quant(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        params: &QuantParams,
+        histogram: &mut [u64],
+    ) -> Result<QuantStats, Diagnostic> {
+        let (src_shape, dst_shape) = ([src.len() as u64], [dst.len() as u64]);
+        let views =
+            TensorView::new(src, &src_shape).and_then(|src| Ok((src, TensorViewMut::new(dst, &dst_shape)?)));
+        let (src, dst) = views.map_err(|error| self.identity.failure(Fault::Run, &error))?;
+        let histogram = RSliceMut::from_mut_slice(histogram);
+        self.identity.run_failure(self.object.fake_quant(src, dst, params, histogram))
+    }
+}
+
+/// An optimizer that can be called.
+pub struct OptimizerPlugin {
+    /// Name and library.
+    pub identity: Identity,
+    /// Its hyper-parameters, defaults filled in.
+    pub config: Config,
+    pub(super) object: OptimizerObject,
+}
+
+impl OptimizerPlugin {
+    /// Makes the optimizer of that name from its table.
+    ///
+    /// # Errors
+    /// The name or an option is unknown or wrong, or the plugin refuses.
+    pub fn make(registry: &Registry, name: &str, table: OptionTable<'_>) -> Result<Self, KeyedDiagnostic> {
+        let keyed = |diagnostic| (format!("{}.name", table.key), diagnostic);
+        let (library, descriptor) = registry.find(PluginKind::Optimizer, name).map_err(keyed)?;
+        let config = resolve(descriptor, table)?;
+        let identity = Identity::new(library, descriptor, name);
+        let made = library.optimizer_object(&descriptor.id, &config);
+        let object = identity.make_failure(made, table.key).map_err(keyed)?;
+        Ok(Self { identity, config, object })
+    }
+
+    /// The state buffers it wants for a parameter.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn states(&self, name: &str, shape: &[u64]) -> Result<Vec<StateSpec>, Diagnostic> {
+        let info = ParamInfo { name: name.into(), shape: RSlice::from_slice(shape) };
+        Ok(self.identity.start_failure(self.object.states(&info))?.into_vec())
+    }
+}
+
+/// A sink that can be called, from its own thread.
+pub struct SinkPlugin {
+    /// Name and library.
+    pub identity: Identity,
+    object: SinkObject,
+}
+
+impl SinkPlugin {
+    /// Makes the sink of that name from its table.
+    ///
+    /// # Errors
+    /// The name or an option is unknown or wrong, or the plugin refuses.
+    pub fn make(registry: &Registry, name: &str, table: OptionTable<'_>) -> Result<Self, KeyedDiagnostic> {
+        let keyed = |diagnostic| (format!("{}.name", table.key), diagnostic);
+        let (library, descriptor) = registry.find(PluginKind::Sink, name).map_err(keyed)?;
+        let config = resolve(descriptor, table)?;
+        let identity = Identity::new(library, descriptor, name);
+        let made = library.sink_object(&descriptor.id, &config);
+        let object = identity.make_failure(made, table.key).map_err(keyed)?;
+        Ok(Self { identity, object })
+    }
+
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn open(&mut self, run: &RunInfo<'_>) -> Result<(), Diagnostic> {
+        let result = self.object.open(run);
+        self.identity.start_failure(result)
+    }
+
+    /// Hands over one row.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), Diagnostic> {
+        let result = self.object.log(step, RSlice::from_slice(metrics));
+        self.identity.run_failure(result)
+    }
+
+    /// Hands over an event.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn alert(&mut self, alert: &Alert<'_>) -> Result<(), Diagnostic> {
+        let result = self.object.alert(alert);
+        self.identity.run_failure(result)
+    }
+
+    /// Hands over a distribution.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), Diagnostic> {
+        let result = self.object.histogram(step, histogram);
+        self.identity.run_failure(result)
+    }
+
+    /// What a checkpoint has to keep of the sink.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn state(&mut self) -> Result<Vec<u8>, Diagnostic> {
+        let result = self.object.state().map(RVec::into_vec);
+        self.identity.run_failure(result)
+    }
+
+    /// Hands over the closing values.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn summary(&mut self, metrics: &[Metric<'_>]) -> Result<(), Diagnostic> {
+        let result = self.object.summary(RSlice::from_slice(metrics));
+        self.identity.run_failure(result)
+    }
+
+    /// Ends the run.
+    ///
+    /// # Errors
+    /// The plugin failed.
+    pub fn finish(&mut self, outcome: RunOutcome) -> Result<(), Diagnostic> {
+        let result = self.object.finish(outcome);
+        self.identity.run_failure(result)
+    }
+}

@@ -1,0 +1,223 @@
+//! Updates by an optimizer plugin: of a whole parameter, of its parts on all threads, or with the host's services.
+
+use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_plugin_api::{
+    ErrorKind, FormatSpec, ParamInfo, PluginError, Scope, StepScalars, TensorView, TensorViewMut,
+    abi::{
+        ServiceCall, ServicesObject, StepCall,
+        abi_stable::std_types::{ROption, RSlice, RSliceMut},
+    },
+};
+use rayon::prelude::*;
+
+use super::instance::OptimizerPlugin;
+/// Elements of a part. Fixed, so that parts do not depend on the number of threads; four buffers of them fit into a second-level cache.
+const PART: usize = 1 << 16;
+
+/// One parameter's update, in plain slices. Shapes: all `[n]`.
+#[derive(Debug)]
+pub struct ParamUpdate<'a> {
+    /// Name of the parameter.
+    pub name: &'a str,
+    /// Its extents, outermost first.
+    pub shape: &'a [u64],
+    /// Updated in place.
+    pub param: &'a mut [f32],
+    /// Accumulated and clipped.
+    pub grad: &'a [f32],
+    /// Updated in place, in the order of [`OptimizerPlugin::states`].
+    pub states: Vec<&'a mut [f32]>,
+    /// Learning rate and update count.
+    pub scalars: StepScalars,
+    /// The parameter's grid and scale, if it is quantized.
+    pub grid: Option<(&'a FormatSpec, f32)>,
+}
+
+impl<'a> ParamUpdate<'a> {
+    /// The same update of consecutive elements each, `PART` of them or what is left.
+    fn parts(self) -> Vec<Self> {
+        let Self { name, shape, param, grad, states, scalars, grid } = self;
+        let mut states: Vec<_> = states.into_iter().map(|state| state.chunks_mut(PART)).collect();
+        let parts = param.chunks_mut(PART).zip(grad.chunks(PART));
+        parts
+            .map(|(param, grad)| {
+                let states = states.iter_mut().filter_map(Iterator::next).collect();
+                Self { name, shape, param, grad, states, scalars, grid }
+            })
+            .collect()
+    }
+}
+
+/// One parameter's update with services: handles of what `services` serves.
+pub struct ServiceUpdate<'a> {
+    /// Name of the parameter.
+    pub name: &'a str,
+    /// Its extents, outermost first.
+    pub shape: &'a [u64],
+    /// What computes.
+    pub services: &'a ServicesObject,
+    /// The parameter's handle and its gradient's.
+    pub param_and_grad: [u64; 2],
+    /// In the order of [`OptimizerPlugin::states`].
+    pub states: &'a [u64],
+    /// Learning rate and update count.
+    pub scalars: StepScalars,
+    /// The parameter's grid and scale, if it is quantized.
+    pub grid: Option<(&'a FormatSpec, f32)>,
+}
+
+impl OptimizerPlugin {
+    /// What updates of a parameter have to see.
+    ///
+    /// # Errors
+    /// The plugin failed, or wants what this host does not have.
+    pub fn scope(&self, name: &str, shape: &[u64]) -> Result<Scope, Diagnostic> {
+        let info = ParamInfo { name: name.into(), shape: RSlice::from_slice(shape) };
+        let scope = self.identity.start_failure(self.object.scope(&info))?;
+        if [Scope::WHOLE, Scope::ELEMENTS, Scope::SERVICES].contains(&scope) {
+            return Ok(scope);
+        }
+        let message = format!("optimizer `{}` wants scope {} of `{name}`", self.identity.name, scope.0);
+        Err(Diagnostic::plugin(message).at(&self.identity.library).hint("it was built for a newer host"))
+    }
+
+    /// Updates one parameter and its states: with [`Scope::ELEMENTS`] in parts, on all threads, which gives the same bits.
+    ///
+    /// # Errors
+    /// [`Fault::Run`]: lengths differ, or the plugin failed.
+    pub fn step(&self, scope: Scope, update: ParamUpdate<'_>) -> Result<(), Diagnostic> {
+        let one_call = scope != Scope::ELEMENTS
+            || update.param.len() <= PART
+            || update.states.iter().any(|state| state.len() != update.param.len());
+        let result = if one_call { self.call(update) } else { self.call_in_parts(update.parts()) };
+        result.map_err(|error| self.identity.failure(Fault::Run, &error))
+    }
+
+    fn call_in_parts(&self, parts: Vec<ParamUpdate<'_>>) -> Result<(), PluginError> {
+        let results: Vec<_> = parts.into_par_iter().map(|part| self.call(part)).collect();
+        let errors = || results.iter().filter_map(|result| result.as_ref().err());
+        // After a panic in one part others are refused: the reason is the panic.
+        let first = errors().find(|error| error.kind != ErrorKind::POISONED).or_else(|| errors().next());
+        first.map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    fn call(&self, update: ParamUpdate<'_>) -> Result<(), PluginError> {
+        let elements = [update.param.len() as u64];
+        let mut states = Vec::with_capacity(update.states.len());
+        for state in update.states {
+            states.push(TensorViewMut::new(state, &elements)?);
+        }
+        let call = StepCall {
+            info: ParamInfo { name: update.name.into(), shape: RSlice::from_slice(update.shape) },
+            param: TensorViewMut::new(update.param, &elements)?,
+            grad: TensorView::new(update.grad, &elements)?,
+            states: RSliceMut::from_mut_slice(&mut states),
+            scalars: update.scalars,
+            grid: ROption::from(update.grid.map(|(spec, _)| spec)),
+            grid_scale: update.grid.map_or(1.0, |(_, scale)| scale),
+        };
+        self.object.step(call).into_result()
+    }
+
+    /// Updates one parameter whose scope is [`Scope::SERVICES`].
+    ///
+    /// # Errors
+    /// [`Fault::Run`]: the plugin failed.
+    pub fn step_with_services(&self, update: &ServiceUpdate<'_>) -> Result<(), Diagnostic> {
+        let [param, grad] = update.param_and_grad;
+        let call = ServiceCall {
+            info: ParamInfo { name: update.name.into(), shape: RSlice::from_slice(update.shape) },
+            services: update.services,
+            param,
+            grad,
+            states: RSlice::from_slice(update.states),
+            scalars: update.scalars,
+            grid: ROption::from(update.grid.map(|(spec, _)| spec)),
+            grid_scale: update.grid.map_or(1.0, |(_, scale)| scale),
+        };
+        self.identity.run_failure(self.object.step_with_services(call))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use altgrad_plugin_api::{Config, Descriptor, Optimizer, PluginKind, StateSpec, Step, abi::adapters};
+
+    use super::*;
+    use crate::instance::Identity;
+
+    /// Counts elements into its state, adds gradients, and fails as the gradient says: -1 with an error, -2 with a panic.
+    struct Adds;
+
+    impl Optimizer for Adds {
+        fn descriptor() -> Descriptor {
+            Descriptor::optimizer("adds", "0", "")
+        }
+        fn new(_: &Config) -> Result<Self, PluginError> {
+            Ok(Self)
+        }
+        fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
+            vec![StateSpec::zeros("calls")]
+        }
+        fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
+            assert_eq!(step.info.rank(), 2, "the whole parameter's shape");
+            let size = step.param.len() as f32;
+            for ((w, g), s) in step.param.iter_mut().zip(step.grad).zip(step.states[0].iter_mut()) {
+                (*w, *s) = (*w + g, size);
+                assert!(*g != -2.0, "asked to");
+                if *g == -1.0 {
+                    return Err(PluginError::unsupported("asked to"));
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn plugin() -> OptimizerPlugin {
+        let config = Config::resolve(&[], []).unwrap();
+        let object = adapters::optimizer_object::<Adds>(&config).unwrap();
+        let [name, version, library] = ["adds", "0", "here"].map(String::from);
+        let identity = Identity { kind: PluginKind::Optimizer, name, version, library };
+        OptimizerPlugin { identity, config, object }
+    }
+
+    /// One step; parameter and state.
+    fn stepped(scope: Scope, grad: &[f32]) -> (Vec<f32>, Vec<f32>, Result<(), Diagnostic>) {
+        let (mut param, mut state) = (vec![1.0; grad.len()], vec![0.0; grad.len()]);
+        let result = plugin().step(
+            scope,
+            ParamUpdate {
+                name: "w",
+                shape: &[1, grad.len() as u64],
+                param: &mut param,
+                grad,
+                states: vec![&mut state],
+                scalars: StepScalars { lr: 1.0, update: 1 },
+                grid: None,
+            },
+        );
+        (param, state, result)
+    }
+
+    #[test]
+    fn parts_are_cut_where_the_plugin_allows_it() {
+        let grad: Vec<f32> = (0..2 * PART + 7).map(|i| i as f32).collect();
+        let (whole, calls, result) = stepped(Scope::WHOLE, &grad);
+        assert!(result.is_ok() && calls.iter().all(|&size| size == grad.len() as f32));
+        let (parts, calls, result) = stepped(Scope::ELEMENTS, &grad);
+        assert!(result.is_ok() && parts == whole);
+        assert_eq!((calls[0], calls[2 * PART - 1], calls[2 * PART]), (PART as f32, PART as f32, 7.0));
+        assert!(stepped(Scope::ELEMENTS, &[]).2.is_ok());
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_is_found_in_any_part() {
+        for (value, reason) in [(-1.0, "adds`: asked to"), (-2.0, "panicked in `step`")] {
+            let mut grad = vec![0.0; 9 * PART];
+            grad[8 * PART] = value;
+            let message = stepped(Scope::ELEMENTS, &grad).2.unwrap_err().message;
+            assert!(message.contains(reason), "{message}");
+        }
+    }
+}
