@@ -13,6 +13,7 @@ pub use altgrad_base::{diagnostic, files, random};
 pub use altgrad_config as config;
 pub use altgrad_data as data;
 pub use altgrad_loader as plugins;
+pub use altgrad_report as report;
 pub use altgrad_run_folder::events;
 /// The run folder, and what its status file says of the host.
 pub mod run_folder {
@@ -36,7 +37,6 @@ pub mod quant;
 #[allow(unsafe_code)]
 mod raw;
 pub mod read_back;
-pub mod report;
 pub mod sample;
 pub mod saved;
 pub mod sinks;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Chart, Context, in_model_order, layer_name, shorts};
-use crate::report::{run::Run, series::Timeline};
+use crate::{run::Run, series::Timeline};
 
 /// Marks of a logarithmic scale of shares.
 const SHARES: [(i32, &str); 8] = [

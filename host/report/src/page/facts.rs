@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::colours::formats;
-use crate::report::{failures, figures, find::Found, group::Group, run::State};
+use crate::{failures, figures, find::Found, group::Group, run::State};
 
 /// What the page is about, in numbers.
 pub(super) fn facts(found: &Found, groups: &[Group]) -> Vec<(String, String)> {
@@ -56,7 +56,7 @@ pub(super) fn failure_notes(found: &Found) -> Vec<String> {
 
 /// When the page was made, in UTC.
 pub(super) fn made() -> String {
-    let Some(seconds) = crate::events::unix_s() else { return String::new() };
+    let Some(seconds) = altgrad_run_folder::events::unix_s() else { return String::new() };
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days to a date: Howard Hinnant's `civil_from_days`, for dates after 1970.
     let z = days + 719_468;

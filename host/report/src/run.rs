@@ -7,6 +7,8 @@ use std::{
     time::SystemTime,
 };
 
+use altgrad_run_folder::{events::EVENTS, folder::STATUS};
+
 use super::{
     curves::{Curves, TOKENS_PER_S},
     events::{self, Seen},
@@ -15,8 +17,6 @@ use super::{
     layers::{self, Layers},
     series::Series,
 };
-use crate::{events::EVENTS, run_folder::STATUS};
-
 /// Seconds without a sign of life after which a run that calls itself running is doubted.
 const SILENT_S: u64 = 900;
 
@@ -254,7 +254,7 @@ fn state(status: Option<&Status>, metrics: &Path) -> State {
 
 /// Seconds since the run last wrote its status or its metrics.
 fn silent_s(status: &Status, metrics: &Path) -> Option<u64> {
-    let now = crate::events::unix_s()?;
+    let now = altgrad_run_folder::events::unix_s()?;
     let written = fs::metadata(metrics).and_then(|metadata| metadata.modified()).ok();
     let written = written.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
     let last = status.updated_unix_s.max(written.map(|since| since.as_secs()))?;

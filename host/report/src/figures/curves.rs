@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Chart, Context, MOST_POINTS, plain, short, shorts};
-use crate::report::{
+use crate::{
     curves::{COSINE, LOSS, OVERFLOW, SQNR, STALL, ULP_P50, VAL_LOSS},
     run::Run,
     series::Series,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Chart, Context, plain, short};
-use crate::report::compare::Row;
+use crate::compare::Row;
 
 /// An axis: its name, its value, and whether it is a share.
 type Axis = (&'static str, fn(&Row) -> Option<f64>, bool);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Chart, Context, plain};
-use crate::report::events::Seen;
+use crate::events::Seen;
 
 /// Runs with a row; of more, those with the most alerts.
 const MOST_ROWS: usize = 60;

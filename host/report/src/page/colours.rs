@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::group::Group;
+use crate::group::Group;
 
 /// Colours of formats in light and dark: Okabe and Ito's, darker or lighter where a page needs the contrast.
 const COLOURS: [(&str, [&str; 2]); 10] = [

@@ -8,6 +8,7 @@ mod facts;
 
 use std::collections::BTreeMap;
 
+use altgrad_base::diagnostic::Diagnostic;
 use minijinja::{
     AutoEscape, Environment,
     value::{Serde, Value},
@@ -23,7 +24,6 @@ use super::{
     table::{Cell, Table},
     tables,
 };
-use crate::diagnostic::Diagnostic;
 use colours::{colours, formats};
 use facts::{facts, failure_notes, made};
 

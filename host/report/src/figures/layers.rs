@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Chart, Context, in_model_order, layer_name, plain, shorts};
-use crate::report::{curves::COSINE, layers::REGRET, run::Run, series::Series, stats::Sample};
+use crate::{curves::COSINE, layers::REGRET, run::Run, series::Series, stats::Sample};
 
 /// Pixels of a layer's row.
 const ROW: usize = 19;

@@ -4,6 +4,9 @@
 //! what the seeds support; [`tables`] and [`table`] write that in any of five ways; [`page`] makes the report, a page in
 //! one file. Nothing here trains, writes into a run folder, or needs the plugins.
 
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
 pub mod compare;
 pub mod curves;
 pub mod events;

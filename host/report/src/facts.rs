@@ -8,9 +8,8 @@ use std::{
     path::{Component, Path},
 };
 
+use altgrad_config::Source;
 use serde_json::Value;
-
-use crate::config::Source;
 
 /// Bytes of the largest file that is read whole.
 const LARGEST: u64 = 16 << 20;
@@ -216,6 +215,6 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.to_string()),
         Ok(metadata) if metadata.len() > LARGEST => Err("it is larger than 16 MB".into()),
-        Ok(_) => crate::files::read(path).map(Some).map_err(|error| error.to_string()),
+        Ok(_) => altgrad_base::files::read(path).map(Some).map_err(|error| error.to_string()),
     }
 }
