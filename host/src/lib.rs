@@ -1,10 +1,10 @@
 //! `altgrad-host`: trains transformers in exotic 8-bit number formats.
 //!
-//! The way of the data: TOML -> [`config::RunConfig`] -> plugins loaded -> [`plan`] -> [`data`] -> [`model`] ->
+//! The way of the data: TOML -> [`config::RunConfig`] -> plugins loaded -> [`setup`] -> [`data`] -> [`model`] ->
 //! step ([`train`]) -> [`metrics`] -> [`sinks`] -> run folder. `ARCHITECTURE.md` draws the rooms.
 //!
 //! Invariants: formats, optimizers and sinks are only ever loaded from shared libraries; nothing is written before
-//! [`plan`] has accepted the run; all `unsafe` of this crate is in the module `raw`.
+//! [`setup`] has accepted the run; all `unsafe` of this crate is in the module `raw`.
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
@@ -13,21 +13,25 @@
 mod out;
 
 pub mod alerts;
+pub mod bench;
 pub mod checkpoint;
 pub mod cli;
 pub mod config;
 pub mod data;
+pub mod debug;
 pub mod device;
 pub mod diagnostic;
 pub mod events;
 pub mod files;
 pub mod fused;
+pub mod interrupt;
 #[cfg(feature = "gpu")]
 mod kernel_text;
+pub mod load_model;
 pub mod memory;
 pub mod metrics;
 pub mod model;
-pub mod plan;
+pub mod optimizer;
 pub mod plugins;
 pub mod quant;
 pub mod random;
@@ -36,9 +40,12 @@ mod raw;
 pub mod read_back;
 pub mod report;
 pub mod run_folder;
+pub mod run_record;
 pub mod sample;
-pub mod saved;
+pub mod setup;
 pub mod sinks;
+pub mod state;
 pub mod sweep;
+pub mod tensor_file;
 pub mod trace;
 pub mod train;

@@ -4,17 +4,18 @@
 //! end, `checkpoints`, and what sinks write. A folder that already holds something is refused, unless the run goes on.
 
 use std::{
-    collections::BTreeSet,
     fs::{self, File, TryLockError},
     path::{Path, PathBuf},
 };
 
-use serde_json::{Value, json};
-
-use crate::{diagnostic::Diagnostic, files, plugins::Registry};
+use crate::{diagnostic::Diagnostic, files};
 
 /// The status file: the first in the folder, and the sign that it is taken.
 pub const STATUS: &str = "run.json";
+/// The resolved run file, in a run folder and in each checkpoint.
+pub const CONFIG: &str = "config.toml";
+/// The final weights.
+pub const WEIGHTS: &str = "weights.safetensors";
 /// What to do about a folder that will not do.
 const OTHER_PLACE: &str = "choose another folder with `--out DIR`";
 
@@ -151,36 +152,6 @@ pub(crate) fn lock(path: &Path, taken: &str) -> Result<Option<File>, Diagnostic>
             .at(path.display())
             .hint("wait for it, stop it, or use another folder with `--out DIR`")),
     }
-}
-
-/// What `run.json` says of the host, and of the libraries the run uses (absolute paths).
-#[must_use]
-pub fn environment(registry: &Registry, used: &BTreeSet<String>, device: &str) -> Value {
-    let plugins: Vec<Value> = registry
-        .libraries()
-        .iter()
-        .filter(|library| used.contains(&library.path.display().to_string()))
-        .map(|library| {
-            let provides: Vec<String> = library
-                .descriptors
-                .iter()
-                .map(|descriptor| format!("{} {} {}", descriptor.kind, descriptor.id, descriptor.version))
-                .collect();
-            json!({
-                "path": library.path,
-                "sha256": library.sha256,
-                "provides": provides,
-                "api_version": library.build.api_version.as_str(),
-                "rustc": library.build.rustc.as_str(),
-            })
-        })
-        .collect();
-    json!({
-        "host_version": env!("CARGO_PKG_VERSION"),
-        "device": device,
-        "threads": rayon::current_num_threads(),
-        "plugins": plugins,
-    })
 }
 
 #[cfg(test)]

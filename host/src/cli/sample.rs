@@ -12,11 +12,11 @@ use crate::{
     config::{DeviceChoice, PrecisionChoice, RunConfig},
     device::ComputeDevice,
     diagnostic::Diagnostic,
-    plan,
+    load_model::SavedModel,
     plugins::Registry,
     quant::Quant,
     sample::{self, Sampler, pick::Picking, text::Characters},
-    saved::SavedModel,
+    setup,
 };
 
 /// `altgrad-host sample`.
@@ -108,6 +108,6 @@ fn rounding(args: &SampleArgs, model: &SavedModel, device: &ComputeDevice) -> Re
     }
     let registry = if formats { Registry::open(&section) } else { Ok(Registry::default()) };
     registry
-        .and_then(|registry| plan::rounding(config, &model.source, &registry, device, &model.layout))
+        .and_then(|registry| setup::rounding_of(config, &model.source, &registry, device, &model.layout))
         .map_err(|error| error.hint("--plugins DIR names another folder; --full-precision needs no format"))
 }

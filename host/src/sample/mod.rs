@@ -15,10 +15,10 @@ use crate::{
     data::{Batch, Corpus, tokenizer::Tokenizer},
     device::ComputeDevice,
     diagnostic::Diagnostic,
+    load_model::SavedModel,
     model::{Dropout, Forward, Gpt, Layout, params},
     quant::Quant,
     random::{self, Stream},
-    saved::SavedModel,
 };
 use pick::Picking;
 

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
     },
@@ -15,13 +15,15 @@ use altgrad_plugin_api::{
     abi::abi_stable::std_types::{ROption, RSlice},
     sink::{Histogram, Metric},
 };
+use parking_lot::Mutex;
 
-use super::{RunFacts, SinkCounts, SinkFault, SinkSetup};
+use super::setup::{RunFacts, SinkFault, SinkSetup};
 use crate::{
     diagnostic::Diagnostic,
     events::Event,
     metrics::{MetricName, MetricRecord, Nature},
     plugins::SinkPlugin,
+    run_record::SinkCounts,
 };
 
 enum Message {
@@ -33,7 +35,7 @@ enum Message {
 
 /// What the sink's thread says of itself.
 #[derive(Default)]
-struct Progress {
+struct WorkerState {
     /// Why it stopped taking rows.
     fault: Mutex<Option<Diagnostic>>,
     /// Rows and events it has handed over.
@@ -41,9 +43,9 @@ struct Progress {
     events: AtomicU64,
 }
 
-impl Progress {
+impl WorkerState {
     fn fault(&self) -> Option<Diagnostic> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.lock().clone()
     }
 }
 
@@ -63,7 +65,7 @@ pub(super) struct Worker {
     deadline: Duration,
     /// Closed when the thread is done.
     done: Receiver<()>,
-    progress: Arc<Progress>,
+    progress: Arc<WorkerState>,
     rows: Sent,
     events: Sent,
     /// The step of the first message that found no room.
@@ -82,7 +84,7 @@ impl Worker {
         let (queue, messages) = mpsc::sync_channel(room);
         let (opened, open_result) = mpsc::channel();
         let (done_sender, done) = mpsc::channel();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(WorkerState::default());
         let thread_progress = progress.clone();
         thread::Builder::new()
             .name(format!("sink-{name}"))
@@ -215,13 +217,13 @@ impl Worker {
     }
 }
 
-/// The thread's life: open, rows and events, finish. Stops at the first fault.
+/// What the thread does: open, rows and events, finish. Stops at the first fault.
 fn serve(
     mut plugin: SinkPlugin,
     facts: (usize, &RunFacts),
     opened: &mpsc::Sender<Result<(), Diagnostic>>,
     messages: &Receiver<Message>,
-    progress: &Progress,
+    progress: &WorkerState,
 ) {
     let open = open(&mut plugin, facts);
     let failed = open.is_err();
@@ -240,7 +242,7 @@ fn serve(
             }
         };
         if let Err(diagnostic) = result {
-            *progress.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(diagnostic);
+            *progress.fault.lock() = Some(diagnostic);
             return;
         }
         if last {

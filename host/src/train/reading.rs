@@ -2,12 +2,12 @@
 
 use burn::tensor::Tensor;
 
-use super::trainer::Gradients;
 use crate::{
     diagnostic::Diagnostic,
     metrics::gradients::{self, Agreement, Moments},
-    quant::{Quant, Seen},
+    quant::{Distribution, Quant, Seen},
     read_back::ReadBack,
+    state::Gradients,
 };
 
 /// The numbers of a step, on the host.
@@ -21,6 +21,8 @@ pub struct Reading {
     pub seen: Vec<Option<Seen>>,
     /// How each parameter's gradient agrees with its shadow, on shadow steps.
     pub agreement: Option<Vec<Agreement>>,
+    /// The distribution of what each site rounded, on steps that collect them.
+    pub distributions: Vec<Distribution>,
 }
 
 impl Reading {
@@ -29,7 +31,7 @@ impl Reading {
     /// # Errors
     /// A format's plugin or the device failed.
     pub fn of(
-        quant: &Quant,
+        quant: &mut Quant,
         gradients: &Gradients,
         shadow: Option<&[Tensor<1>]>,
     ) -> Result<Self, Diagnostic> {
@@ -48,6 +50,13 @@ impl Reading {
         }
         let moments = gradients::moments(&moments, &values)?;
         let agreement = agreement.map(|asked| gradients::agreement(&asked, &values)).transpose()?;
-        Ok(Self { loss, moments, seen, agreement })
+        let distributions = quant.take_watched();
+        Ok(Self { loss, moments, seen, agreement, distributions })
+    }
+
+    /// Whether the step's loss and gradients are finite.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        self.loss.is_finite() && self.moments.iter().all(Moments::is_finite)
     }
 }
