@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     alerts::AlertState,
-    checkpoint::{CheckpointKind, Checkpointer, Identity, Snapshot, StateTensors, state::Totals},
+    checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Snapshot, StateTensors, state::RunTotals},
     config::CheckpointSection,
     diagnostic::Diagnostic,
     files::Disk,
@@ -63,7 +63,7 @@ fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointC
         .map_err(|error| Diagnostic::run(format!("cannot make a folder for checkpoints ({error})")))?;
     let section = CheckpointSection { every, ..CheckpointSection::default() };
     let mut checkpointer =
-        Checkpointer::new(folder.path(), section, Identity::of(&setup)?, Disk::default(), None);
+        Checkpointer::new(folder.path(), section, RunIdentity::of(&setup)?, Disk::default(), None);
     let block = IN_A_BLOCK * every;
     let blocks = steps.div_ceil(block);
     let (mut number, mut taken) = (0, 0);
@@ -117,7 +117,7 @@ fn snapshot(state: &TrainState, step: u64) -> Result<Snapshot, Diagnostic> {
         tensors: StateTensors::of(state)?,
         carried: state.quant.carried(),
         alerts: AlertState::default(),
-        totals: Totals::default(),
+        totals: RunTotals::default(),
         resumes: Vec::new(),
     })
 }

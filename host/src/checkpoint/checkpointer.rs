@@ -13,7 +13,7 @@ use std::{
 use altgrad_plugin_api::AlertLevel;
 
 use super::{
-    identity::Identity,
+    identity::RunIdentity,
     layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST},
     retention,
     snapshot::Snapshot,
@@ -48,7 +48,7 @@ pub struct Checkpointer {
 struct Archive {
     folder: PathBuf,
     disk: Disk,
-    identity: Arc<Identity>,
+    identity: Arc<RunIdentity>,
     keep_last: usize,
     keep_best: bool,
     /// Validation loss of the best.
@@ -77,7 +77,7 @@ impl Checkpointer {
     pub fn new(
         run_folder: &Path,
         section: CheckpointSection,
-        identity: Identity,
+        identity: RunIdentity,
         disk: Disk,
         from: Option<(u64, PathBuf)>,
     ) -> Self {

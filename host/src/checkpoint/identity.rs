@@ -39,7 +39,7 @@ const SCHEDULE: [&str; 2] = ["train.decay_steps", "train.cooldown_steps"];
 
 /// Who a run is.
 #[derive(Debug, Clone)]
-pub struct Identity {
+pub struct RunIdentity {
     pub(super) host_version: String,
     pub(super) device: String,
     pub(super) threads: usize,
@@ -52,7 +52,7 @@ pub struct Identity {
     train: TrainSection,
 }
 
-impl Identity {
+impl RunIdentity {
     /// That of a run. Reads all tokens.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ mod tests;
 mod write;
 
 pub use checkpointer::Checkpointer;
-pub use identity::Identity;
+pub use identity::RunIdentity;
 pub use layout::CheckpointKind;
 pub use resume::{Chosen, Start};
 pub use snapshot::{Snapshot, StateTensors};

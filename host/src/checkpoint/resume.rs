@@ -10,12 +10,12 @@ use altgrad_plugin_api::AlertLevel;
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::{
-    identity::Identity,
+    identity::RunIdentity,
     layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST, METER, MODEL, OPTIMIZER},
     read::{self, Checkpoint, Damage},
     retention,
     snapshot::state_key,
-    state::{SinkRecord, Totals},
+    state::{RunTotals, SinkRecord},
 };
 use crate::{
     alerts::AlertState,
@@ -56,11 +56,11 @@ pub struct Start {
     /// The run folder, if it holds an earlier part of this run.
     pub folder: Option<RunFolder>,
     /// Who the run is, if that is known already.
-    pub identity: Option<Identity>,
+    pub identity: Option<RunIdentity>,
     /// The checkpoint it goes on from.
     pub from: Option<PathBuf>,
     /// Sums up to here.
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// What alerts remember.
     pub alerts: AlertState,
     /// What sinks are told.
@@ -136,7 +136,7 @@ impl Chosen {
     ) -> Result<Start, Diagnostic> {
         let Self { folder, checkpoint, passed_over } = self;
         let Some(checkpoint) = checkpoint else { return Ok(anew(folder)) };
-        let identity = Identity::of(setup)?;
+        let identity = RunIdentity::of(setup)?;
         let differences = identity.differences(&checkpoint)?;
         if !anyway && !differences.is_empty() {
             return Err(other_run(&checkpoint, &differences));

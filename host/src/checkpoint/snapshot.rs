@@ -1,6 +1,6 @@
 //! What a checkpoint is made of, taken between two steps: handles and a few numbers, nothing copied and nothing read.
 
-use super::{layout::CheckpointKind, state::Totals};
+use super::{layout::CheckpointKind, state::RunTotals};
 use crate::{
     alerts::AlertState,
     diagnostic::Diagnostic,
@@ -37,7 +37,7 @@ pub struct Snapshot {
     /// What alerts remember.
     pub alerts: AlertState,
     /// Sums up to here.
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// Earlier continuations.
     pub resumes: Vec<Resume>,
 }

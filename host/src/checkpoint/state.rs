@@ -40,7 +40,7 @@ pub struct CheckpointState {
     /// What was trained on.
     pub data: CorpusRecord,
     /// What adds up over the run.
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// The optimizer, buffers aside.
     pub optimizer: OptimizerRecord,
     /// What metrics remember, tensors aside.
@@ -82,7 +82,7 @@ pub struct CorpusRecord {
 
 /// Sums.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Totals {
+pub struct RunTotals {
     /// Training tokens.
     pub tokens: u64,
     /// Seconds in steps.

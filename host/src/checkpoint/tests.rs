@@ -13,10 +13,10 @@ use rand::RngExt;
 use sha2::{Digest, Sha256};
 
 use super::{
-    CheckpointKind, Checkpointer, Identity, Snapshot, StateTensors,
+    CheckpointKind, Checkpointer, RunIdentity, Snapshot, StateTensors,
     layout::{self, BEST, CHECKPOINTS, CHECKSUMS, FILES, LAST, METER, MODEL, OPTIMIZER, STATE},
     read::{Checkpoint, Damage},
-    state::Totals,
+    state::RunTotals,
 };
 use crate::{
     alerts::AlertState,
@@ -59,7 +59,7 @@ fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
         updates: step,
         dead_steps: vec![step],
     };
-    let totals = Totals { tokens: 8, training_s: 0.1, run_s: 0.2, final_loss: Some(f64::NAN) };
+    let totals = RunTotals { tokens: 8, training_s: 0.1, run_s: 0.2, final_loss: Some(f64::NAN) };
     Snapshot {
         kind: CheckpointKind::Step,
         step,
@@ -74,7 +74,7 @@ fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
 
 fn checkpointer(folder: &Path, disk: Disk) -> Checkpointer {
     let section = CheckpointSection { every: 10, keep_last: 2, ..CheckpointSection::default() };
-    Checkpointer::new(folder, section, Identity::of_nobody(), disk, None)
+    Checkpointer::new(folder, section, RunIdentity::of_nobody(), disk, None)
 }
 
 /// Has a checkpoint written; the kinds of what came of it.
@@ -283,7 +283,7 @@ fn bytes_that_nobody_wrote_are_refused_or_used_but_never_panic() {
 fn a_length_that_is_not_the_runs_is_not_taken_into_memory() {
     let folder = folder();
     let checkpoint = written(folder.path());
-    // A terabyte that takes no room on the disk.
+    // A terabyte that takes no space on the disk.
     fs::OpenOptions::new().write(true).open(checkpoint.join(METER)).unwrap().set_len(1 << 40).unwrap();
     let damage = Checkpoint::open(&checkpoint).unwrap_err();
     assert!(

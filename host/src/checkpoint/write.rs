@@ -12,7 +12,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
 use super::{
-    identity::Identity,
+    identity::RunIdentity,
     layout::{self, CHECKSUMS, METER, MODEL, OPTIMIZER, REMOVED, STATE, UNFINISHED},
     snapshot::Snapshot,
     state::{self, CheckpointState, Cursors},
@@ -45,7 +45,7 @@ pub(super) fn write(
     disk: &Disk,
     folder: &Path,
     snapshot: Snapshot,
-    identity: &Identity,
+    identity: &RunIdentity,
     sinks: StateRequest,
 ) -> Result<Complete, Diagnostic> {
     let name = layout::name(snapshot.kind, snapshot.step);
@@ -69,7 +69,7 @@ fn fill(
     disk: &Disk,
     folder: &Path,
     snapshot: Snapshot,
-    identity: &Identity,
+    identity: &RunIdentity,
     sinks: StateRequest,
 ) -> io::Result<Vec<String>> {
     disk.remove(folder)?;

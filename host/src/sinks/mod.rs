@@ -1,6 +1,6 @@
 //! Sinks: every record and event to every sink, each on its own thread behind a bounded queue.
 //!
-//! The training thread never waits for a sink, slow, hung or dead. A full queue takes nothing more until there is room:
+//! The training thread never waits for a sink, slow, hung or dead. A full queue takes nothing more until it has space:
 //! what comes meanwhile is dropped, newest first, so that what was queued stays in order. A failed sink is closed.
 //! Opening and finishing have a deadline. What a sink did not take is counted, and reported when it begins and at
 //! the end; none of it ends the run. The module `worker` is the thread of one sink.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     alerts::Alert,
-    checkpoint::{CheckpointKind, Checkpointer, Identity, Start, StateTensors},
+    checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Start, StateTensors},
     debug::provenance,
     diagnostic::Diagnostic,
     events::Event,
@@ -61,7 +61,7 @@ pub fn run(
     observer: &mut dyn RunObserver,
 ) -> Result<RunReport, Diagnostic> {
     let ReadyRun { setup, state, sinks } = ready;
-    let identity = start.identity.take().map_or_else(|| Identity::of(&setup), Ok)?;
+    let identity = start.identity.take().map_or_else(|| RunIdentity::of(&setup), Ok)?;
     let folder = start.folder.take().map_or_else(|| RunFolder::claim(folder), Ok)?;
     let report = RunReport::starting(&start, setup.config.alerts);
     let sinks = match open((&setup, &state), sinks, &folder, &start, &report) {

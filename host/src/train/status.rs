@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use crate::{
     alerts::Alerts,
-    checkpoint::{Checkpointer, Start, state::Totals},
+    checkpoint::{Checkpointer, Start, state::RunTotals},
     config::AlertsSection,
     diagnostic::Diagnostic,
     events::unix_s,
@@ -73,8 +73,8 @@ impl RunReport {
 
     /// Sums up to now, `run` after the run's start.
     #[must_use]
-    pub fn totals(&self, run: Duration) -> Totals {
-        Totals {
+    pub fn totals(&self, run: Duration) -> RunTotals {
+        RunTotals {
             tokens: self.tokens,
             training_s: self.training_time.as_secs_f64(),
             run_s: run.as_secs_f64(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::status::RunReport;
-use crate::{alerts::AlertState, checkpoint::state::Totals, quant::Carried, state::TrainState};
+use crate::{alerts::AlertState, checkpoint::state::RunTotals, quant::Carried, state::TrainState};
 
 /// A run between two steps, tensors aside. Costs microseconds.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub(super) struct StepState {
     pub step: u64,
     pub carried: Carried,
     pub alerts: AlertState,
-    pub totals: Totals,
+    pub totals: RunTotals,
 }
 
 impl StepState {
