@@ -16,7 +16,7 @@ pub struct Progress {
     pub status: RunStatus,
     /// Steps done, those before the run was resumed included.
     pub step: u64,
-    /// The step at which this process stops.
+    /// The step at which this process stops; 0 if it failed before its first step.
     pub steps: u64,
     /// Loss of the last step's batch before its update, nats per token.
     pub loss: Option<f64>,
