@@ -24,10 +24,11 @@ use crate::{
     diagnostic::Diagnostic,
     events::{Event, unix_s},
     files::Disk,
-    model::{params, weights},
+    model::weights,
     plan::Plan,
     run_folder::RunFolder,
     sinks::SinkResume,
+    tensor,
 };
 
 /// What `--resume` says for "the newest sound one of the run folder".
@@ -234,7 +235,7 @@ fn load(checkpoint: &Checkpoint, plan: &mut Plan) -> Result<(), Diagnostic> {
     let (path, bytes) = checkpoint.file(MODEL, most(4 * elements, specs.len()))?;
     let file = TensorFile::parse(&path, &bytes)?;
     for (spec, value) in specs.iter().zip(&mut trainer.params.values) {
-        *value = params::flat(file.required(&weights::key(&spec.name), &spec.shape)?, &device.tensors);
+        *value = tensor::flat(file.required(&weights::key(&spec.name), &spec.shape)?, &device.tensors);
     }
 
     let states: Vec<usize> = (0..specs.len()).map(|id| trainer.optimizer.state_count(id)).collect();

@@ -5,7 +5,7 @@ use super::{
     state::{Resume, Totals},
     tensors::{Entry, Values},
 };
-use crate::{alerts::AlertState, diagnostic::Diagnostic, model::weights, plan::Plan, quant::Carried};
+use crate::{alerts::AlertState, diagnostic::Diagnostic, model::weights, plan::Plan, quant::QuantState};
 
 /// The tensors of a run between two updates, and the counters that belong to them.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct Snapshot {
     /// The tensors.
     pub tensors: Tensors,
     /// What rounding carries.
-    pub carried: Carried,
+    pub carried: QuantState,
     /// What alerts remember.
     pub alerts: AlertState,
     /// Sums up to here.

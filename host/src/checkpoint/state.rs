@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Kind;
-use crate::{alerts::AlertState, diagnostic::Diagnostic, quant::Carry};
+use crate::{alerts::AlertState, diagnostic::Diagnostic, quant::SavedQuantState};
 
 /// What the file says it is.
 pub const FORMAT: &str = "altgrad checkpoint";
@@ -46,7 +46,7 @@ pub struct State {
     /// What metrics remember, tensors aside.
     pub meter: Meter,
     /// What rounding remembers.
-    pub quant: Carry,
+    pub quant: SavedQuantState,
     /// What alerts remember.
     pub alerts: AlertState,
     /// Formats, optimizer and sinks.

@@ -9,9 +9,10 @@ use crate::{
     data::{Batches, Corpus},
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
-    model::{Gpt, GptShape, Layout, Params, params, weights},
+    model::{Gpt, GptShape, Layout, Params, weights},
     plugins::{OptimizerPlugin, Registry, instance::OptionTable},
-    quant::Quant,
+    quant::QuantContext,
+    tensor,
     train::{
         Trainer,
         replay::{self, RecordedConfig, Recording},
@@ -131,9 +132,9 @@ fn prepare(
     let layout = Layout::new(&shape);
     let values = weights::read(&args.init, &layout)?;
     let optimizer = OptimizerRun::new(Groups::one(adamw(&registry, config)?, &layout), &layout)?;
-    let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
+    let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
     let params = Params { layout, values };
-    let quant = Quant::off();
+    let quant = QuantContext::off();
     let trainer = Trainer {
         gpt: Gpt { shape, gelu: GeluChoice::Erf },
         params,

@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::Plan;
 use crate::{
+    config::{MasterWeightsChoice, PrecisionChoice},
     device::ComputeDevice,
-    quant::{DeviceFormat, MasterWeights, Precision, Role, ScaleRule, Scaling, Site, Ste},
+    quant::{DeviceFormat, Role, ScaleRule, Scaling},
 };
 
 /// Type of everything that no format rounds: burn's tensors, and the optimizers' buffers.
@@ -32,8 +33,8 @@ impl Plan {
             "loss": TYPE,
             "parameter_gradients": TYPE,
             "master_weights": match self.trainer.quant.master_weights() {
-                MasterWeights::Fp32 => TYPE,
-                MasterWeights::None => "none: weights with a format lie on its grid, the others are f32",
+                MasterWeightsChoice::Fp32 => TYPE,
+                MasterWeightsChoice::None => "none: weights with a format lie on its grid, the others are f32",
             },
             "optimizer": { "states": TYPE, "updates": TYPE, "parameters_updated_by": self.updates() },
             "shadow_gradients": shadow,
@@ -56,8 +57,8 @@ impl Plan {
             if self.device.label.starts_with("cuda") { "f32 or tf32, as autotuned" } else { TYPE };
         let quant = &self.trainer.quant;
         let unrounded = match quant.precision() {
-            Precision::Fp32 => f32_products.to_string(),
-            Precision::Bf16 => format!("rounded to bf16; attention multiplies them as {f32_products}"),
+            PrecisionChoice::Fp32 => f32_products.to_string(),
+            PrecisionChoice::Bf16 => format!("rounded to bf16; attention multiplies them as {f32_products}"),
         };
         let exact = if self.device.multiplies_bf16_fast() {
             format!("bf16 where both are exact in it up to one scale each, else {f32_products}")
@@ -106,7 +107,7 @@ impl Plan {
             "rounded_by": rounded_by(&site.format, &self.device),
         });
         if role != Role::Grad {
-            said["ste"] = json!(ste(site));
+            said["ste"] = json!(site.ste.name());
         }
         said
     }
@@ -118,14 +119,6 @@ fn rounding(rounding: Rounding) -> &'static str {
         Rounding::NearestAway => "nearest-away",
         Rounding::TowardZero => "toward-zero",
         Rounding::Stochastic => "stochastic",
-    }
-}
-
-fn ste(site: &Site) -> &'static str {
-    match site.ste {
-        Ste::Identity => "identity",
-        Ste::Clipped => "clipped",
-        Ste::Relu => "relu",
     }
 }
 

@@ -15,13 +15,14 @@ use crate::{
     diagnostic::Diagnostic,
     memory,
     metrics::{self, Measured, MetricName, meter::Meter},
-    model::{Gpt, GptShape, Layout, Params, params, weights},
+    model::{Gpt, GptShape, Layout, Params, weights},
     plugins::{
         Registry, SinkPlugin,
         instance::{KeyedDiagnostic, OptionTable},
     },
-    quant::Quant,
+    quant::QuantContext,
     sinks::SinkSetup,
+    tensor,
     train::{Trainer, schedule::Schedule, update::OptimizerRun},
 };
 
@@ -94,7 +95,7 @@ impl Plan {
         let gpt = Gpt { shape, gelu: config.model.gelu };
         let dropout = config.model.dropout;
         let mut trainer = Trainer { gpt, params, quant, optimizer, dropout, seed, torn: false };
-        trainer.settle();
+        trainer.round_to_grid();
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
         Ok(Self { config, registry, used, device, batches, trainer, schedule, sinks, metrics, meter })
@@ -159,7 +160,7 @@ pub fn rounding(
     registry: &Registry,
     device: &ComputeDevice,
     layout: &Layout,
-) -> Result<Quant, Diagnostic> {
+) -> Result<QuantContext, Diagnostic> {
     quant::quant(config, registry, device, layout).map_err(|(key, error)| place(error, source, &key))
 }
 
@@ -168,7 +169,7 @@ fn starting_params(config: &RunConfig, layout: Layout, device: &ComputeDevice) -
         None => Ok(Params::init(layout, config.run.seed, &device.tensors)),
         Some(file) => {
             let values = weights::read(Path::new(file), &layout)?;
-            let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
+            let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
             Ok(Params { layout, values })
         }
     }

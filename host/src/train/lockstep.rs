@@ -10,9 +10,9 @@ use crate::{
     config::RunConfig,
     diagnostic::Diagnostic,
     metrics::MetricRecord,
-    model::params,
     plan::Plan,
-    trace::{Event, Phase, Place, Trace},
+    tensor,
+    trace::{Phase, TensorPlace, Trace, TracedTensor},
 };
 
 /// The distance of NaN from every number.
@@ -39,7 +39,7 @@ pub struct Parting {
     /// The step, from 0.
     pub step: u64,
     /// Which tensor.
-    pub place: Place,
+    pub place: TensorPlace,
     /// The largest distance of two elements, ULP.
     pub ulp: u64,
     /// The first element that far apart, row-major.
@@ -121,7 +121,7 @@ pub fn compare(
 }
 
 /// A step's tensors, the new parameters last.
-fn traced_step(plan: &mut Plan, number: u64) -> Result<Vec<Event>, Diagnostic> {
+fn traced_step(plan: &mut Plan, number: u64) -> Result<Vec<TracedTensor>, Diagnostic> {
     // Measuring changes nothing and nobody would see it.
     plan.config.metrics.every = 0;
     plan.config.shadow.every = 0;
@@ -130,13 +130,17 @@ fn traced_step(plan: &mut Plan, number: u64) -> Result<Vec<Event>, Diagnostic> {
     step::step(plan, number, &mut MetricRecord::new(number), &mut None, Some(&trace))?;
     let params = &plan.trainer.params;
     for (spec, value) in params.layout.specs.iter().zip(&params.values) {
-        trace.add(Place::of_parameter(Phase::Update, &spec.name, "parameter"), value.clone());
+        trace.add(TensorPlace::of_parameter(Phase::Update, &spec.name, "parameter"), value.clone());
     }
-    Ok(trace.into_events())
+    Ok(trace.into_tensors())
 }
 
 /// The first tensor of each phase and operation that differs by more than `tolerance` ULP.
-fn first_partings([a, b]: [Vec<Event>; 2], step: u64, tolerance: u64) -> Result<Vec<Parting>, Diagnostic> {
+fn first_partings(
+    [a, b]: [Vec<TracedTensor>; 2],
+    step: u64,
+    tolerance: u64,
+) -> Result<Vec<Parting>, Diagnostic> {
     let mut seen = HashSet::new();
     let mut partings = Vec::new();
     for (a, b) in a.into_iter().zip(b) {
@@ -149,7 +153,7 @@ fn first_partings([a, b]: [Vec<Event>; 2], step: u64, tolerance: u64) -> Result<
         if seen.contains(&(place.phase, place.operation.clone())) {
             continue;
         }
-        let (a, b) = (params::read_f32(a.values)?, params::read_f32(b.values)?);
+        let (a, b) = (tensor::read_f32(a.values)?, tensor::read_f32(b.values)?);
         let distances = || a.iter().zip(&b).map(|(&a, &b)| ulp_distance(a, b));
         let ulp = distances().max().unwrap_or_default();
         let Some(index) = distances().position(|distance| distance == ulp && ulp > tolerance) else {

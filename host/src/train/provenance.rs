@@ -10,15 +10,15 @@ use crate::{
     data::Batch,
     diagnostic::Diagnostic,
     metrics::gradients::Moments,
-    model::params,
-    trace::{Event, Phase, Place, Trace},
+    tensor,
+    trace::{Phase, TensorPlace, Trace, TracedTensor},
 };
 
 /// A tensor that is not finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
     /// Which tensor: layer and operation.
-    pub place: Place,
+    pub place: TensorPlace,
     /// Its first element that is not finite, row-major.
     pub index: usize,
     /// That element: NaN or an infinity.
@@ -71,9 +71,9 @@ pub fn find(
     let trace = Trace::default();
     trainer.gradients(batches, first_micro_batch, Some(&trace))?;
     // What rounding saw is known already, and must not be counted twice.
-    trainer.quant.read()?;
+    trainer.quant.read_pass_stats()?;
     let mut found = Provenance { step, loss: None, gradient: None };
-    for event in trace.into_events() {
+    for event in trace.into_tensors() {
         let first = match event.place.phase {
             Phase::Forward => &mut found.loss,
             Phase::Backward | Phase::Update => &mut found.gradient,
@@ -86,8 +86,8 @@ pub fn find(
 }
 
 /// What of a tensor is not finite, if anything.
-fn origin(event: Event) -> Result<Option<Origin>, Diagnostic> {
-    let values = params::read_f32(event.values)?;
+fn origin(event: TracedTensor) -> Result<Option<Origin>, Diagnostic> {
+    let values = tensor::read_f32(event.values)?;
     let mut faulty = values.iter().enumerate().filter(|(_, value)| !value.is_finite());
     let first = faulty.next();
     let count = 1 + faulty.count();

@@ -6,7 +6,7 @@ use super::trainer::Gradients;
 use crate::{
     diagnostic::Diagnostic,
     metrics::gradients::{self, Agreement, Moments},
-    quant::{Quant, Seen},
+    quant::{QuantContext, QuantStats},
     read_back::ReadBack,
 };
 
@@ -18,7 +18,7 @@ pub struct Reading {
     /// Sums of each parameter's gradient, before clipping.
     pub moments: Vec<Moments>,
     /// What each site of the quantizer saw; `None` where nothing came by.
-    pub seen: Vec<Option<Seen>>,
+    pub seen: Vec<Option<QuantStats>>,
     /// How each parameter's gradient agrees with its shadow, on shadow steps.
     pub agreement: Option<Vec<Agreement>>,
 }
@@ -29,7 +29,7 @@ impl Reading {
     /// # Errors
     /// A format's plugin or the device failed.
     pub fn of(
-        quant: &Quant,
+        quant: &QuantContext,
         gradients: &Gradients,
         shadow: Option<&[Tensor<1>]>,
     ) -> Result<Self, Diagnostic> {
@@ -38,9 +38,9 @@ impl Reading {
         let moments = gradients::ask_moments(&gradients.grads, &mut read_back);
         let agreement =
             shadow.map(|shadow| gradients::ask_agreement(&gradients.grads, shadow, &mut read_back));
-        let seen = quant.ask(&mut read_back);
+        let seen = quant.request_stats(&mut read_back);
         let values = read_back.read();
-        let seen = quant.seen(&seen, &values)?;
+        let seen = quant.read_stats(&seen, &values)?;
         let values = values?;
         let mut loss = 0.0;
         for slot in losses {

@@ -14,7 +14,8 @@ use crate::{
     diagnostic::Diagnostic,
     files,
     metrics::meter::Meter,
-    model::{params, weights},
+    model::weights,
+    tensor,
 };
 
 /// A recorded trajectory.
@@ -177,7 +178,7 @@ impl Recording {
                 trainer.gradients(micro, (step * self.config.grad_accum) as u64, None)?;
             if step == 0 {
                 let values: Result<Vec<_>, _> =
-                    step_gradients.grads.iter().map(|grad| params::read_f32(grad.clone())).collect();
+                    step_gradients.grads.iter().map(|grad| tensor::read_f32(grad.clone())).collect();
                 on_gradients(trainer, &values?)?;
             }
             let reading = Reading::of(&trainer.quant, &step_gradients, None)?;

@@ -8,7 +8,7 @@ use crate::{
     checkpoint::{Tensors, state::Totals},
     diagnostic::Diagnostic,
     plan::Plan,
-    quant::Carried,
+    quant::QuantState,
 };
 
 /// A run between two steps, tensors aside. Costs microseconds.
@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Before {
     /// Updates done.
     pub step: u64,
-    pub carried: Carried,
+    pub carried: QuantState,
     pub alerts: AlertState,
     pub totals: Totals,
 }
@@ -26,7 +26,7 @@ impl Before {
     pub fn new(plan: &Plan, report: &Report, elapsed: Duration) -> Self {
         Self {
             step: report.steps,
-            carried: plan.trainer.quant.carried(),
+            carried: plan.trainer.quant.state(),
             alerts: report.alerts.state().clone(),
             totals: report.totals(elapsed),
         }

@@ -46,7 +46,7 @@ pub fn step(
     let (shadowed, measured) = (due(config.shadow.every, step), Due::at(&config.metrics, step));
 
     if measured.distributions {
-        plan.trainer.quant.watch();
+        plan.trainer.quant.start_histograms();
     }
     let mut gradients = plan.trainer.gradients(batches(), first, trace)?;
     let shadow = || {
@@ -56,7 +56,7 @@ pub fn step(
     let shadow = shadowed.then(shadow).transpose()?;
     let reading = tracing::debug_span!("reading")
         .in_scope(|| Reading::of(&plan.trainer.quant, &gradients, shadow.as_deref()))?;
-    let watched = plan.trainer.quant.take_watched();
+    let watched = plan.trainer.quant.take_histograms();
     if provenance::is_finite(&reading) {
         *origin = None;
     } else if origin.is_none() {

@@ -7,9 +7,10 @@ use crate::{
     data::Batch,
     diagnostic::Diagnostic,
     metrics::meter::Meter,
-    model::{Dropout, Forward, Gpt, Params, params},
-    quant::{Quant, Seen},
-    trace::{Phase, Place, Trace},
+    model::{Dropout, Forward, Gpt, Params},
+    quant::{QuantContext, QuantStats},
+    tensor,
+    trace::{Phase, TensorPlace, Trace},
 };
 
 /// Everything a step reads and writes.
@@ -19,7 +20,7 @@ pub struct Trainer {
     /// The parameters.
     pub params: Params,
     /// What linear layers round.
-    pub quant: Quant,
+    pub quant: QuantContext,
     /// The optimizer.
     pub optimizer: OptimizerRun,
     /// Probability of dropout in training.
@@ -64,13 +65,13 @@ impl Trainer {
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
-        Ok(self.backward(&Quant::off(), batches, first_micro_batch, None)?.grads)
+        Ok(self.backward(&QuantContext::off(), batches, first_micro_batch, None)?.grads)
     }
 
     /// Losses and mean gradients of some micro-batches, rounding as `quant` says.
     fn backward(
         &self,
-        quant: &Quant,
+        quant: &QuantContext,
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
         trace: Option<&Trace>,
@@ -98,7 +99,7 @@ impl Trainer {
             let scaled =
                 tracing::debug_span!("forward").in_scope(|| self.gpt.loss(&pass, &batch).mul_scalar(share));
             let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
-            quant.collect(&tape);
+            quant.collect_gradient_stats(&tape);
             if let Some(trace) = trace {
                 trace.collect(&tape, index as u64);
             }
@@ -115,7 +116,7 @@ impl Trainer {
         }
         if let Some(trace) = trace {
             for (spec, grad) in self.params.layout.specs.iter().zip(&sums) {
-                trace.add(Place::of_parameter(Phase::Backward, &spec.name, "gradient"), grad.clone());
+                trace.add(TensorPlace::of_parameter(Phase::Backward, &spec.name, "gradient"), grad.clone());
             }
         }
         Ok(Gradients { losses, grads: sums })
@@ -136,11 +137,11 @@ impl Trainer {
                 dropout: Dropout::off(),
                 trace: None,
             };
-            sum += f64::from(params::read_f32(self.gpt.loss(&pass, &batch))?[0]);
+            sum += f64::from(tensor::read_f32(self.gpt.loss(&pass, &batch))?[0]);
             count += 1;
         }
         // Evaluation leaves no trace in scales; a fault of a format is one all the same.
-        self.quant.read()?;
+        self.quant.read_pass_stats()?;
         Ok(sum / f64::from(count))
     }
 
@@ -152,7 +153,7 @@ impl Trainer {
     pub fn update(
         &mut self,
         grads: Vec<Tensor<1>>,
-        seen: &[Option<Seen>],
+        seen: &[Option<QuantStats>],
         lr: f64,
         meter: &mut Meter,
     ) -> Result<(), Diagnostic> {
@@ -163,10 +164,10 @@ impl Trainer {
     }
 
     /// Brings the initial weights to where training keeps them: without master weights, onto their formats' grids.
-    pub fn settle(&mut self) {
+    pub fn round_to_grid(&mut self) {
         let Params { layout, values } = &mut self.params;
         for (id, (value, spec)) in values.iter_mut().zip(&layout.specs).enumerate() {
-            *value = update::settle(&self.quant, id, &spec.shape, value.clone(), 0);
+            *value = update::round_to_grid(&self.quant, id, &spec.shape, value.clone(), 0);
         }
     }
 
@@ -175,6 +176,6 @@ impl Trainer {
     /// # Errors
     /// The device failed.
     pub fn weights(&self) -> Result<Vec<Vec<f32>>, Diagnostic> {
-        self.params.values.iter().map(|value| params::read_f32(value.clone())).collect()
+        self.params.values.iter().map(|value| tensor::read_f32(value.clone())).collect()
     }
 }

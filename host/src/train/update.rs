@@ -13,9 +13,10 @@ use crate::{
     checkpoint::tensors::Values,
     diagnostic::Diagnostic,
     metrics::{meter::Meter, updates::Step},
-    model::{Layout, Params, layout::ParamId, params},
+    model::{Layout, Params, layout::ParamId},
     plugins::{FormatPlugin, OptimizerPlugin, instance::Identity, optimizer::ParamUpdate},
-    quant::{Quant, Seen},
+    quant::{QuantContext, QuantStats},
+    tensor,
 };
 
 /// The instances of a run's optimizer, and which of them updates a parameter.
@@ -214,7 +215,7 @@ impl OptimizerRun {
         &mut self,
         params: &mut Params,
         grads: Vec<Tensor<1>>,
-        (quant, seen): (&Quant, &[Option<Seen>]),
+        (quant, seen): (&QuantContext, &[Option<QuantStats>]),
         lr: f64,
         meter: &mut Meter,
     ) -> Result<(), Diagnostic> {
@@ -226,8 +227,8 @@ impl OptimizerRun {
         }
         self.updates += 1;
         // Before the scales move on.
-        let stored: Vec<_> = (0..grads.len()).map(|id| quant.stored(id, seen)).collect();
-        quant.record(seen);
+        let stored: Vec<_> = (0..grads.len()).map(|id| quant.weight_format_and_scale(id, seen)).collect();
+        quant.record_amax(seen);
         for (id, grad) in grads.into_iter().enumerate() {
             self.step_in_memory(id, params, grad, (quant, stored[id]), lr, meter)?;
         }
@@ -240,7 +241,7 @@ impl OptimizerRun {
         id: ParamId,
         params: &mut Params,
         grad: Tensor<1>,
-        (quant, stored): (&Quant, Option<(&FormatPlugin, f32)>),
+        (quant, stored): (&QuantContext, Option<(&FormatPlugin, f32)>),
         lr: f64,
         meter: &mut Meter,
     ) -> Result<(), Diagnostic> {
@@ -254,13 +255,13 @@ impl OptimizerRun {
         let (value, grad, before, result) = if let Some(states) = &mut self.on_device[id] {
             // Nothing moves unless it is measured.
             let measured = meter.wants_weights() || meter.wants_gradients();
-            let seen = if measured { params::read_f32(grad.clone())? } else { Vec::new() };
-            let before = meter.wants_weights().then(|| params::read_f32(value.clone())).transpose()?;
+            let seen = if measured { tensor::read_f32(grad.clone())? } else { Vec::new() };
+            let before = meter.wants_weights().then(|| tensor::read_f32(value.clone())).transpose()?;
             let update = services::Update { name, shape, value, grad, scalars, stored };
             let (value, result) = states.step(plugin, update);
             (value, seen, before, result)
         } else {
-            let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
+            let (mut param, grad) = (tensor::read_f32(value)?, tensor::read_f32(grad)?);
             let before = meter.wants_weights().then(|| param.clone());
             let update = ParamUpdate {
                 name,
@@ -272,24 +273,30 @@ impl OptimizerRun {
                 grid: stored.map(|(format, scale)| (&format.spec, scale)),
             };
             let result = plugin.step(self.scopes[id], update);
-            (params::flat(param, &device), grad, before, result)
+            (tensor::flat(param, &device), grad, before, result)
         };
         meter.gradient(id, &grad);
-        let mut value = settle(quant, id, &spec.shape, value, quant.step() + 1);
+        let mut value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
         if let Some(before) = before {
-            let after = params::read_f32(value)?;
+            let after = tensor::read_f32(value)?;
             meter.update(id, spec, Step { before: &before, after: &after, grad: &grad }, stored);
-            value = params::flat(after, &device);
+            value = tensor::flat(after, &device);
         }
         params.values[id] = value;
         result.map_err(|error| error.at(&spec.name))
     }
 }
 
-/// [`Quant::settle`] of a flat parameter.
-pub(super) fn settle(quant: &Quant, id: ParamId, shape: &[usize], value: Tensor<1>, step: u64) -> Tensor<1> {
+/// [`QuantContext::round_to_grid`] of a flat parameter.
+pub(super) fn round_to_grid(
+    quant: &QuantContext,
+    id: ParamId,
+    shape: &[usize],
+    value: Tensor<1>,
+    step: u64,
+) -> Tensor<1> {
     let &[rows, columns] = shape else { return value };
-    quant.settle(id, value.reshape([rows, columns]), step).reshape([rows * columns])
+    quant.round_to_grid(id, value.reshape([rows, columns]), step).reshape([rows * columns])
 }
 
 pub(super) fn extents(shape: &[usize]) -> Vec<u64> {

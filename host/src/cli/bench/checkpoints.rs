@@ -98,7 +98,7 @@ fn snapshot(plan: &Plan, step: u64) -> Result<Snapshot, Diagnostic> {
         step,
         val_loss: None,
         tensors: Tensors::of(plan)?,
-        carried: plan.trainer.quant.carried(),
+        carried: plan.trainer.quant.state(),
         alerts: AlertState::default(),
         totals: Totals::default(),
         resumes: Vec::new(),

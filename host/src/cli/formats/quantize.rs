@@ -11,8 +11,8 @@ use crate::{
     device::ComputeDevice,
     diagnostic::Diagnostic,
     metrics,
-    model::params,
-    quant::{Call, DeviceFormat, ScaleSource, Seen, op},
+    quant::{DeviceFormat, FakeQuantParams, QuantStats, ScaleSource, fake_quant},
+    tensor,
 };
 
 /// `altgrad-host formats quantize`.
@@ -73,15 +73,15 @@ pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
     let device = ComputeDevice::open(args.device)?;
     let key = RandomKey { seed: args.seed, ..RandomKey::default() };
     let format = DeviceFormat::new(Arc::new(format), &device, &[args.rounding.into()])?;
-    let call = Call {
+    let call = FakeQuantParams {
         rounding: args.rounding.into(),
         key,
         scale: ScaleSource::Fixed([args.scale, 1.0 / args.scale]),
-        ..Call::plain(format)
+        ..FakeQuantParams::unscaled(format)
     };
-    let rounded = op::fake_quant(params::flat(source, &device.tensors), call);
-    let seen: Seen = rounded.seen.read()?;
-    let rounded = params::read_f32(rounded.values)?;
+    let rounded = fake_quant::fake_quant(tensor::flat(source, &device.tensors), call);
+    let seen: QuantStats = rounded.stats.read()?;
+    let rounded = tensor::read_f32(rounded.values)?;
     let bytes: Vec<u8> = rounded.iter().flat_map(|value| value.to_le_bytes()).collect();
     fs::write(&args.output, bytes).map_err(|error| {
         Diagnostic::run(format!("cannot write the output ({error})")).at(args.output.display())
