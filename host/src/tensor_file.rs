@@ -17,7 +17,7 @@ use safetensors::{
     tensor::{Metadata, TensorInfo},
 };
 
-use crate::{diagnostic::Diagnostic, fused, model::params};
+use crate::{cpu_ops, diagnostic::Diagnostic, tensor};
 
 /// What to do about tensors that do not fit.
 pub const OTHER_RUN: &str = "is it of a run with the same model, optimizer and formats?";
@@ -41,10 +41,10 @@ impl Values {
     /// # Errors
     /// The device failed.
     pub fn of(tensor: Tensor<1>) -> Result<Self, Diagnostic> {
-        if fused::on(&tensor.device()) {
+        if cpu_ops::is_available(&tensor.device()) {
             return Ok(Self::Shared(Box::new(tensor)));
         }
-        Ok(Self::F32(Arc::new(params::read_f32(tensor)?)))
+        Ok(Self::F32(Arc::new(tensor::read_f32(tensor)?)))
     }
 }
 
@@ -75,7 +75,7 @@ impl Entry {
     fn write(self, out: &mut impl Write) -> io::Result<()> {
         match self.values {
             Values::Shared(tensor) => {
-                let values = params::read_f32(*tensor).map_err(|error| io::Error::other(error.message))?;
+                let values = tensor::read_f32(*tensor).map_err(|error| io::Error::other(error.message))?;
                 write_values(&values, f32::to_le_bytes, out)
             }
             Values::F32(values) => write_values(&values, f32::to_le_bytes, out),

@@ -11,9 +11,9 @@ use altgrad_host::{
     config,
     debug::provenance::{self, Provenance},
     metrics::MetricRecord,
-    model::params,
     setup::ReadyRun,
-    trace::{Event, Phase, Place, Trace},
+    tensor,
+    trace::{Phase, TensorPlace, Trace, TracedTensor},
     train::step,
 };
 use tempfile::TempDir;
@@ -84,15 +84,20 @@ fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
 }
 
 /// The tensors of a step, read.
-fn traced(ReadyRun { setup, state, .. }: &ReadyRun, number: u64) -> Vec<(Place, Vec<f32>)> {
+fn traced(ReadyRun { setup, state, .. }: &ReadyRun, number: u64) -> Vec<(TensorPlace, Vec<f32>)> {
     let trace = Trace::default();
     let first = setup.first_micro_batch(number);
     setup.model.gradients(state, setup.micro_batches(number), first, Some(&trace)).unwrap();
-    let read = |Event { place, values }| (place, params::read_f32(values).unwrap());
-    trace.into_events().into_iter().map(read).collect()
+    let read = |TracedTensor { place, values }| (place, tensor::read_f32(values).unwrap());
+    trace.into_tensors().into_iter().map(read).collect()
 }
 
-fn tensor<'a>(events: &'a [(Place, Vec<f32>)], phase: Phase, layer: &str, operation: &str) -> &'a [f32] {
+fn tensor<'a>(
+    events: &'a [(TensorPlace, Vec<f32>)],
+    phase: Phase,
+    layer: &str,
+    operation: &str,
+) -> &'a [f32] {
     let found = events.iter().find(|(place, _)| {
         place.phase == phase && place.layer == layer && place.operation == operation && place.micro_batch == 0
     });
@@ -108,7 +113,7 @@ fn a_traced_step_is_the_step_itself() {
         assert_eq!(take(&mut watched, number, Some(&trace)), expected, "step {number}");
         let weights = |run: &ReadyRun| bits(&run.state.weights().unwrap());
         assert_eq!(weights(&watched), weights(&plain), "step {number}");
-        assert!(trace.into_events().len() > 100);
+        assert!(trace.into_tensors().len() > 100);
     }
 }
 
@@ -127,7 +132,7 @@ fn looking_for_an_origin_touches_nothing() {
 fn the_trace_is_in_time_order_and_complete() {
     let events = traced(&build(RUN), 0);
     let names = |micro_batch: u64, phase: Phase| -> Vec<String> {
-        let of = |place: &Place| place.micro_batch == micro_batch && place.phase == phase;
+        let of = |place: &TensorPlace| place.micro_batch == micro_batch && place.phase == phase;
         let events = events.iter().filter(|(place, _)| of(place) && place.operation != "gradient");
         events.map(|(place, _)| format!("{} {}", place.layer, place.operation)).collect()
     };
@@ -222,9 +227,9 @@ fn origin_with(text: &str, changes: &[Change<'_>]) -> Provenance {
     for (name, change) in changes {
         let id = params.layout.specs.iter().position(|spec| spec.name == *name).unwrap();
         let device = params.values[id].device();
-        let mut values = params::read_f32(params.values[id].clone()).unwrap();
+        let mut values = tensor::read_f32(params.values[id].clone()).unwrap();
         change(&mut values);
-        params.values[id] = params::flat(values, &device);
+        params.values[id] = tensor::flat(values, &device);
     }
     take(&mut run, 0, None).1.expect("the step is not finite")
 }

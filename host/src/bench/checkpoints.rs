@@ -115,7 +115,7 @@ fn snapshot(state: &TrainState, step: u64) -> Result<Snapshot, Diagnostic> {
         step,
         val_loss: None,
         tensors: StateTensors::of(state)?,
-        carried: state.quant.carried(),
+        carried: state.quant.state(),
         alerts: AlertState::default(),
         totals: RunTotals::default(),
         resumes: Vec::new(),

@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use super::statistics::median;
 use crate::{
+    cpu_ops,
     diagnostic::Diagnostic,
-    fused,
-    model::params,
-    quant::{Call, DeviceFormat, Quant, op},
+    quant::{DeviceFormat, FakeQuantParams, QuantContext, fake_quant},
     setup::ReadyRun,
-    trace::At,
+    tensor,
+    trace::TraceScope,
 };
 
 /// f32 values that are copied and rounded: 64 MiB.
@@ -58,13 +58,14 @@ impl Machine {
     pub(super) fn measure(runs: &[ReadyRun]) -> Result<Self, Diagnostic> {
         let compute = &runs[0].setup.device;
         let device = &compute.tensors;
-        let values = Tensor::from_inner(params::flat(spread(VALUES), device)).inner();
+        let values = Tensor::from_inner(tensor::flat(spread(VALUES), device)).inner();
         let gb = 2.0 * 4.0 * VALUES as f64 / 1e9;
         let copy_gb_s = gb / copy(&values, device)?;
-        let matrix = params::flat(spread(SIDE * SIDE), device).reshape([SIDE, SIDE]);
+        let matrix = tensor::flat(spread(SIDE * SIDE), device).reshape([SIDE, SIDE]);
         let gflop = 2.0 * (SIDE as f64).powi(3) / 1e9;
-        let quant = Quant::off();
-        let f32_product = || drop(quant.linear(usize::MAX, matrix.clone(), matrix.clone(), 0, At::NOWHERE));
+        let quant = QuantContext::off();
+        let f32_product =
+            || drop(quant.linear(usize::MAX, matrix.clone(), matrix.clone(), 0, TraceScope::OFF));
         let matmul_gflop_s = gflop / seconds(device, f32_product)?;
         let narrow = matrix.clone().cast(FloatDType::BF16);
         let bf16_product = || drop(narrow.clone().matmul(narrow.clone().transpose()));
@@ -73,7 +74,8 @@ impl Machine {
             fast.then(|| seconds(device, bf16_product)).transpose()?.map(|time| gflop / time);
         let mut fake_quant = BTreeMap::new();
         for (name, format) in formats(runs) {
-            let round = || drop(op::fake_quant(values.clone(), Call::plain(format.clone())));
+            let round =
+                || drop(fake_quant::fake_quant(values.clone(), FakeQuantParams::unscaled(format.clone())));
             let gb_s = gb / seconds(device, round)?;
             fake_quant.insert(name, Kernel { gb_s, of_copy: gb_s / copy_gb_s });
         }
@@ -94,11 +96,11 @@ fn formats(runs: &[ReadyRun]) -> BTreeMap<String, Arc<DeviceFormat>> {
 
 /// Seconds of a copy of `values`.
 fn copy(values: &Tensor<1>, device: &Device) -> Result<f64, Diagnostic> {
-    if !fused::on(device) {
+    if !cpu_ops::is_available(device) {
         // Nothing simpler is written to new memory.
         return seconds(device, || drop(values.clone().add_scalar(1.0)));
     }
-    let from = params::read_f32(values.clone())?;
+    let from = tensor::read_f32(values.clone())?;
     let mut to = vec![0f32; from.len()];
     let part = from.len().div_ceil(rayon::current_num_threads());
     seconds(device, || {

@@ -23,12 +23,13 @@ use crate::{
     diagnostic::Diagnostic,
     events::{Event, unix_s},
     files::Disk,
-    model::{params, weights},
+    model::weights,
     run_folder::RunFolder,
     run_record::{Difference, Resume},
     setup::RunSetup,
     sinks::SinkResume,
     state::TrainState,
+    tensor,
     tensor_file::OTHER_RUN,
 };
 
@@ -243,7 +244,7 @@ fn load(checkpoint: &Checkpoint, setup: &RunSetup, state: &mut TrainState) -> Re
     let file = read::tensors(&path, &bytes)?;
     for (spec, value) in specs.iter().zip(&mut params.values) {
         let values = file.required(&weights::key(&spec.name), &spec.shape)?;
-        *value = params::flat(values, &setup.device.tensors);
+        *value = tensor::flat(values, &setup.device.tensors);
     }
 
     let states: Vec<usize> = (0..specs.len()).map(|id| optimizer.state_count(id)).collect();

@@ -5,7 +5,7 @@ use crate::{
     alerts::AlertState,
     diagnostic::Diagnostic,
     model::weights,
-    quant::Carried,
+    quant::QuantState,
     run_record::Resume,
     state::TrainState,
     tensor_file::{Entry, Values},
@@ -33,7 +33,7 @@ pub struct Snapshot {
     /// The tensors.
     pub tensors: StateTensors,
     /// What rounding carries.
-    pub carried: Carried,
+    pub carried: QuantState,
     /// What alerts remember.
     pub alerts: AlertState,
     /// Sums up to here.

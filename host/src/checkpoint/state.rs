@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::layout::CheckpointKind;
-use crate::{alerts::AlertState, diagnostic::Diagnostic, quant::Carry, run_record::Resume};
+use crate::{alerts::AlertState, diagnostic::Diagnostic, quant::SavedQuantState, run_record::Resume};
 
 /// What the file says it is.
 pub const FORMAT: &str = "altgrad checkpoint";
@@ -46,7 +46,7 @@ pub struct CheckpointState {
     /// What metrics remember, tensors aside.
     pub meter: UpdateMetricsRecord,
     /// What rounding remembers.
-    pub quant: Carry,
+    pub quant: SavedQuantState,
     /// What alerts remember.
     pub alerts: AlertState,
     /// Formats, optimizer and sinks.

@@ -23,11 +23,11 @@ use crate::{
     config::CheckpointSection,
     device::ComputeDevice,
     files::{Disk, Op, hex},
-    model::params,
-    quant::{Carry, Quant},
+    quant::{QuantContext, SavedQuantState},
     random::{self, Stream},
     run_folder::CONFIG,
     sinks::StateRequest,
+    tensor,
     tensor_file::{Entry, TensorFile, Values},
 };
 
@@ -47,7 +47,7 @@ fn weights(step: u64) -> Vec<f32> {
 fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
     let device = ComputeDevice::cpu().tensors;
     let tensors = StateTensors {
-        model: vec![entry("transformer.w", Values::of(params::flat(weights(step), &device)).unwrap())],
+        model: vec![entry("transformer.w", Values::of(tensor::flat(weights(step), &device)).unwrap())],
         optimizer: vec![entry(
             "w/m",
             Values::F32(Arc::new(vec![f32::NAN, -0.0, 1e-45, 0.1, 3.0, f32::INFINITY])),
@@ -65,7 +65,7 @@ fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
         step,
         val_loss,
         tensors,
-        carried: Quant::off().carried(),
+        carried: QuantContext::off().state(),
         alerts: AlertState::default(),
         totals,
         resumes: Vec::new(),
@@ -237,7 +237,7 @@ fn every_changed_byte_is_noticed_and_its_file_named() {
 /// What resuming does with a checkpoint, in a run of one parameter.
 fn use_it(checkpoint: &Path) -> bool {
     let Ok(checkpoint) = Checkpoint::open(checkpoint) else { return false };
-    let mut used = Quant::off().restore(&checkpoint.state.quant).is_ok();
+    let mut used = QuantContext::off().restore(&checkpoint.state.quant).is_ok();
     for (name, key) in [(MODEL, "transformer.w"), (OPTIMIZER, "w/m"), (METER, "initial/w")] {
         let Ok((path, bytes)) = checkpoint.file(name, 1 << 12) else { return false };
         let file = TensorFile::parse(&path, &bytes);
@@ -296,8 +296,9 @@ fn a_length_that_is_not_the_runs_is_not_taken_into_memory() {
 
 #[test]
 fn scales_of_other_layers_do_not_fit() {
-    let settled = crate::quant::Settled { layer: "w".into(), elements: 1, words: vec![1], sums: Vec::new() };
-    let carry = Carry { settled: vec![settled], ..Carry::default() };
-    assert!(Quant::off().restore(&carry).is_err());
-    assert_eq!(Quant::off().restore(&Carry::default()), Ok(()));
+    let settled =
+        crate::quant::SavedWeightStats { layer: "w".into(), elements: 1, words: vec![1], sums: Vec::new() };
+    let carry = SavedQuantState { weights: vec![settled], ..SavedQuantState::default() };
+    assert!(QuantContext::off().restore(&carry).is_err());
+    assert_eq!(QuantContext::off().restore(&SavedQuantState::default()), Ok(()));
 }

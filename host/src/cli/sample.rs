@@ -14,7 +14,7 @@ use crate::{
     diagnostic::Diagnostic,
     load_model::SavedModel,
     plugins::Registry,
-    quant::Quant,
+    quant::QuantContext,
     sample::{self, Sampler, pick::Picking, text::Characters},
     setup,
 };
@@ -96,11 +96,15 @@ pub(super) fn run(args: &SampleArgs) -> Result<ExitCode, Diagnostic> {
 }
 
 /// What the run's evaluations round. Plugins are opened only if a format is named.
-fn rounding(args: &SampleArgs, model: &SavedModel, device: &ComputeDevice) -> Result<Quant, Diagnostic> {
+fn rounding(
+    args: &SampleArgs,
+    model: &SavedModel,
+    device: &ComputeDevice,
+) -> Result<QuantContext, Diagnostic> {
     let config: &RunConfig = &model.config;
     let formats = config.quant.names_a_format();
     if args.full_precision || (!formats && config.train.precision == PrecisionChoice::Fp32) {
-        return Ok(Quant::off());
+        return Ok(QuantContext::off());
     }
     let mut section = config.plugins.clone();
     if let Some(folder) = &args.plugins {

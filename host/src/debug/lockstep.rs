@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 use crate::{
     config::{MetricsSection, RunConfig, ShadowSection},
     diagnostic::Diagnostic,
-    model::params,
     setup::ReadyRun,
-    trace::{Event, Phase, Place, Trace},
+    tensor,
+    trace::{Phase, TensorPlace, Trace, TracedTensor},
     train::step::{apply_update, compute_gradients},
 };
 
@@ -38,7 +38,7 @@ pub struct Parting {
     /// The step, from 0.
     pub step: u64,
     /// Which tensor.
-    pub place: Place,
+    pub place: TensorPlace,
     /// The largest distance of two elements, ULP.
     pub ulp: u64,
     /// The first element that far apart, row-major.
@@ -128,7 +128,7 @@ pub fn compare(
 }
 
 /// A step's tensors, the new parameters last.
-fn traced_step(run: &mut ReadyRun, number: u64) -> Result<Vec<Event>, Diagnostic> {
+fn traced_step(run: &mut ReadyRun, number: u64) -> Result<Vec<TracedTensor>, Diagnostic> {
     let ReadyRun { setup, state, .. } = run;
     let trace = Trace::default();
     state.quant.begin_step(number);
@@ -136,13 +136,17 @@ fn traced_step(run: &mut ReadyRun, number: u64) -> Result<Vec<Event>, Diagnostic
     apply_update(setup, state, number, grads, &reading)?;
     let params = &state.params;
     for (spec, value) in params.layout.specs.iter().zip(&params.values) {
-        trace.add(Place::of_parameter(Phase::Update, &spec.name, "parameter"), value.clone());
+        trace.add(TensorPlace::of_parameter(Phase::Update, &spec.name, "parameter"), value.clone());
     }
-    Ok(trace.into_events())
+    Ok(trace.into_tensors())
 }
 
 /// The first tensor of each phase and operation that differs by more than `tolerance` ULP.
-fn first_partings([a, b]: [Vec<Event>; 2], step: u64, tolerance: u64) -> Result<Vec<Parting>, Diagnostic> {
+fn first_partings(
+    [a, b]: [Vec<TracedTensor>; 2],
+    step: u64,
+    tolerance: u64,
+) -> Result<Vec<Parting>, Diagnostic> {
     let mut seen = HashSet::new();
     let mut partings = Vec::new();
     for (a, b) in a.into_iter().zip(b) {
@@ -155,7 +159,7 @@ fn first_partings([a, b]: [Vec<Event>; 2], step: u64, tolerance: u64) -> Result<
         if seen.contains(&(place.phase, place.operation.clone())) {
             continue;
         }
-        let (a, b) = (params::read_f32(a.values)?, params::read_f32(b.values)?);
+        let (a, b) = (tensor::read_f32(a.values)?, tensor::read_f32(b.values)?);
         let distances = || a.iter().zip(&b).map(|(&a, &b)| ulp_distance(a, b));
         let ulp = distances().max().unwrap_or_default();
         let Some(index) = distances().position(|distance| distance == ulp && ulp > tolerance) else {

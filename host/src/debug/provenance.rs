@@ -7,17 +7,17 @@ use std::fmt;
 
 use crate::{
     diagnostic::Diagnostic,
-    model::params,
     setup::RunSetup,
     state::TrainState,
-    trace::{Event, Phase, Place, Trace},
+    tensor,
+    trace::{Phase, TensorPlace, Trace, TracedTensor},
 };
 
 /// A tensor that is not finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
     /// Which tensor: layer and operation.
-    pub place: Place,
+    pub place: TensorPlace,
     /// Its first element that is not finite, row-major.
     pub index: usize,
     /// That element: NaN or an infinity.
@@ -59,9 +59,9 @@ pub fn find(setup: &RunSetup, state: &TrainState, step: u64) -> Result<Provenanc
     let first = setup.first_micro_batch(step);
     setup.model.gradients(state, setup.micro_batches(step), first, Some(&trace))?;
     // What rounding saw is known already, and must not be counted twice.
-    state.quant.read()?;
+    state.quant.read_pass_stats()?;
     let mut found = Provenance { step, loss: None, gradient: None };
-    for event in trace.into_events() {
+    for event in trace.into_tensors() {
         let first = match event.place.phase {
             Phase::Forward => &mut found.loss,
             Phase::Backward | Phase::Update => &mut found.gradient,
@@ -74,8 +74,8 @@ pub fn find(setup: &RunSetup, state: &TrainState, step: u64) -> Result<Provenanc
 }
 
 /// What of a tensor is not finite, if anything.
-fn origin(event: Event) -> Result<Option<Origin>, Diagnostic> {
-    let values = params::read_f32(event.values)?;
+fn origin(event: TracedTensor) -> Result<Option<Origin>, Diagnostic> {
+    let values = tensor::read_f32(event.values)?;
     let mut faulty = values.iter().enumerate().filter(|(_, value)| !value.is_finite());
     let first = faulty.next();
     let count = 1 + faulty.count();

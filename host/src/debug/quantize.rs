@@ -7,9 +7,9 @@ use altgrad_plugin_api::{RandomKey, Rounding};
 use crate::{
     device::ComputeDevice,
     diagnostic::Diagnostic,
-    model::params,
     plugins::FormatPlugin,
-    quant::{Call, DeviceFormat, ScaleSource, Seen, op},
+    quant::{DeviceFormat, FakeQuantParams, QuantStats, ScaleSource, fake_quant},
+    tensor,
 };
 
 /// How values are rounded.
@@ -32,16 +32,16 @@ pub fn quantize(
     values: Vec<f32>,
     options: QuantizeOptions,
     device: &ComputeDevice,
-) -> Result<(Vec<f32>, Seen), Diagnostic> {
+) -> Result<(Vec<f32>, QuantStats), Diagnostic> {
     let QuantizeOptions { rounding, scale, seed } = options;
     let format = DeviceFormat::new(Arc::new(format), device, &[rounding])?;
-    let call = Call {
+    let call = FakeQuantParams {
         rounding,
         key: RandomKey { seed, ..RandomKey::default() },
         scale: ScaleSource::Fixed([scale, 1.0 / scale]),
-        ..Call::plain(format)
+        ..FakeQuantParams::unscaled(format)
     };
-    let rounded = op::fake_quant(params::flat(values, &device.tensors), call);
-    let seen = rounded.seen.read()?;
-    Ok((params::read_f32(rounded.values)?, seen))
+    let rounded = fake_quant::fake_quant(tensor::flat(values, &device.tensors), call);
+    let seen = rounded.stats.read()?;
+    Ok((tensor::read_f32(rounded.values)?, seen))
 }

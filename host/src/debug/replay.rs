@@ -12,12 +12,13 @@ use crate::{
     device::ComputeDevice,
     diagnostic::Diagnostic,
     metrics::meter::Meter,
-    model::{Gpt, GptShape, Layout, Params, params, weights},
+    model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::{OptimizerGroups, OptimizerState},
     plugins::{OptimizerPlugin, Registry, instance::OptionTable},
-    quant::Quant,
+    quant::QuantContext,
     setup::Schedule,
     state::{TrainModel, TrainState},
+    tensor,
     train::{clip, reading::Reading},
 };
 
@@ -97,10 +98,10 @@ impl<'a> Replay<'a> {
         let values = weights::read(inputs.init, &layout)?;
         let groups = OptimizerGroups::one(adamw(&registry, config)?, &layout);
         let optimizer = OptimizerState::new(groups, &layout)?;
-        let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
+        let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
         let params = Params { layout, values };
         let model = TrainModel { gpt: Gpt { shape, gelu: GeluChoice::Erf }, dropout: 0.0, seed: 0 };
-        let state = TrainState::new(params, Quant::off(), optimizer, Meter::off());
+        let state = TrainState::new(params, QuantContext::off(), optimizer, Meter::off());
         let batches = Batches::new(corpus, 0, config.batch_size, config.block_size);
         Ok(Self { recording, model, state, batches })
     }
@@ -123,7 +124,7 @@ impl<'a> Replay<'a> {
             let mut gradients = self.model.gradients(&self.state, micro, first, None)?;
             if step == 0 {
                 let values: Result<Vec<_>, _> =
-                    gradients.grads.iter().map(|grad| params::read_f32(grad.clone())).collect();
+                    gradients.grads.iter().map(|grad| tensor::read_f32(grad.clone())).collect();
                 on_gradients(&self.state, &values?)?;
             }
             let reading = Reading::of(&mut self.state.quant, &gradients, None)?;

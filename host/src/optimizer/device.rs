@@ -16,16 +16,17 @@ use parking_lot::Mutex;
 use super::{
     device_op::{self, Kept},
     device_run::DeviceRun,
-    update::{OptimizerState, extents, settle},
+    update::{OptimizerState, extents, round_to_grid},
 };
 use crate::{
     device::ComputeDevice,
     diagnostic::Diagnostic,
     metrics::meter::Meter,
-    model::{Layout, Params, layout::ParamId, params},
+    model::{Layout, Params, layout::ParamId},
     plugins::{FormatPlugin, OptimizerPlugin, optimizer::ParamUpdate},
-    quant::{Quant, Seen},
+    quant::{QuantContext, QuantStats},
     read_back::{ReadBack, Slot},
+    tensor,
 };
 
 /// Counts that were asked for.
@@ -44,7 +45,7 @@ impl OptimizerState {
     pub fn on_device(
         mut self,
         device: &ComputeDevice,
-        quant: &Quant,
+        quant: &QuantContext,
         layout: &Layout,
     ) -> Result<Self, Diagnostic> {
         let Some(mut run) = DeviceRun::new(device, layout.specs.len()) else { return Ok(self) };
@@ -79,14 +80,14 @@ impl OptimizerState {
         run: &mut DeviceRun,
         params: &mut Params,
         grads: Vec<Tensor<1>>,
-        (quant, seen): (&Quant, &[Option<Seen>]),
+        (quant, seen): (&QuantContext, &[Option<QuantStats>]),
         lr: f64,
         meter: &mut Meter,
     ) -> Result<(), Diagnostic> {
         self.updates += 1;
         run.check()?;
-        let stored: Vec<_> = (0..grads.len()).map(|id| quant.stored(id, seen)).collect();
-        quant.record(seen);
+        let stored: Vec<_> = (0..grads.len()).map(|id| quant.weight_format_and_scale(id, seen)).collect();
+        quant.record_amax(seen);
         let (mut read_back, mut asked) = (ReadBack::default(), Vec::new());
         for (id, grad) in grads.into_iter().enumerate() {
             let (spec, stored) = (&params.layout.specs[id], stored[id]);
@@ -109,17 +110,17 @@ impl OptimizerState {
             // Taken out, so that the buffer has one owner and is updated in place.
             let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
             if meter.looks() {
-                let (before, grad) = (params::read_f32(value.clone())?, params::read_f32(grad.clone())?);
+                let (before, grad) = (tensor::read_f32(value.clone())?, tensor::read_f32(grad.clone())?);
                 meter.look_at(id, spec, (&before, &grad), stored);
             }
             meter.gradient_on_device(id);
             // A rounding that follows is counted after it.
-            let rounds = quant.settles(id) && counting.is_due();
+            let rounds = quant.is_stored_on_grid(id) && counting.is_due();
             let before = rounds.then(|| value.clone());
             let inside = if rounds { Counting::default() } else { counting };
             let call = run.call((index, plugin), &launches, inside, kept.clone())?;
             let [value, mut words, mut sums] = device_op::update(value, grad.clone(), call);
-            let value = settle(quant, id, &spec.shape, value, quant.step() + 1);
+            let value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
             if let Some(before) = before {
                 let alone = [Launch { op: KernelOp::COUNT_UPDATE, scalars: Vec::new().into() }];
                 let call = run.call((index, plugin), &alone, counting, kept)?;
@@ -169,7 +170,7 @@ fn try_out(
         let mut states: Vec<Vec<f32>> =
             plugin.states(NAME, &shape)?.iter().map(|state| vec![state.initial as f32; len]).collect();
         let kept = Arc::new(Mutex::new(Kept::new(states.clone())));
-        let mut value = params::flat(expected.clone(), &device.tensors);
+        let mut value = tensor::flat(expected.clone(), &device.tensors);
         for update in 1..=2 {
             let scalars = StepScalars { lr: 1e-3, update };
             let Some(launches) = plugin.launches(NAME, &shape, scalars, grid)? else { return Ok(false) };
@@ -184,10 +185,10 @@ fn try_out(
             };
             plugin.step(Scope::WHOLE, update)?;
             let call = run.call((index, plugin), &launches, Counting::values(), kept.clone())?;
-            let grad = params::flat(grad.to_vec(), &device.tensors);
+            let grad = tensor::flat(grad.to_vec(), &device.tensors);
             [value, _, _] = device_op::update(value, grad, call);
         }
-        let found = params::read_f32(value).and_then(|found| run.check().map(|()| found));
+        let found = tensor::read_f32(value).and_then(|found| run.check().map(|()| found));
         let states_found = kept.lock().read();
         let refused = |why: String| {
             let message = format!(

@@ -14,5 +14,5 @@ mod services;
 mod update;
 
 pub use groups::OptimizerGroups;
-pub(crate) use update::settle;
+pub(crate) use update::round_to_grid;
 pub use update::{OptimizerBuffer, OptimizerState};

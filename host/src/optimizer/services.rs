@@ -12,8 +12,8 @@ use burn::tensor::{Device, Tensor};
 
 use crate::{
     diagnostic::Diagnostic,
-    model::params,
     plugins::{FormatPlugin, OptimizerPlugin, optimizer::ServiceUpdate},
+    tensor,
     tensor_file::Values,
 };
 
@@ -87,7 +87,7 @@ impl Compute for OnDevice {
     }
 
     fn read(&self, x: Tensor<2>) -> Result<f32, PluginError> {
-        let values = params::read_f32(x.reshape([1]));
+        let values = tensor::read_f32(x.reshape([1]));
         values.map(|values| values[0]).map_err(|error| PluginError::new(ErrorKind::DEVICE, error.message))
     }
 }
@@ -143,7 +143,7 @@ impl DeviceStates {
 
     /// Goes on with these elements, `[n]` each.
     pub(super) fn restore(&mut self, values: Vec<Vec<f32>>, device: &Device) {
-        let tensor = |values| params::flat(values, device).reshape(self.shape);
+        let tensor = |values| tensor::flat(values, device).reshape(self.shape);
         self.tensors = values.into_iter().map(tensor).collect();
     }
 
@@ -252,10 +252,10 @@ mod tests {
         let expected =
             all_operations(&plain, |shape, values| PlainMatrix { shape, values }, |matrix| matrix.values);
         let served = Served::new(OnDevice(device.clone()));
-        let tensor = |shape: [usize; 2], values| params::flat(values, &device).reshape(shape);
+        let tensor = |shape: [usize; 2], values| tensor::flat(values, &device).reshape(shape);
         let read = |tensor: Tensor<2>| {
             let elements = tensor.shape().num_elements();
-            params::read_f32(tensor.reshape([elements])).unwrap()
+            tensor::read_f32(tensor.reshape([elements])).unwrap()
         };
         let found = all_operations(&served, tensor, read);
         assert_eq!(found.len(), expected.len());

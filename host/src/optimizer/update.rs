@@ -15,9 +15,10 @@ use super::{
 use crate::{
     diagnostic::Diagnostic,
     metrics::{meter::Meter, updates::Step},
-    model::{Layout, Params, layout::ParamId, params},
+    model::{Layout, Params, layout::ParamId},
     plugins::{FormatPlugin, instance::Identity, optimizer::ParamUpdate},
-    quant::{Quant, Seen},
+    quant::{QuantContext, QuantStats},
+    tensor,
     tensor_file::Values,
 };
 
@@ -187,7 +188,7 @@ impl OptimizerState {
         &mut self,
         params: &mut Params,
         grads: Vec<Tensor<1>>,
-        (quant, seen): (&Quant, &[Option<Seen>]),
+        (quant, seen): (&QuantContext, &[Option<QuantStats>]),
         lr: f64,
         meter: &mut Meter,
     ) -> Result<(), Diagnostic> {
@@ -199,8 +200,8 @@ impl OptimizerState {
         }
         self.updates += 1;
         // Before the scales move on.
-        let stored: Vec<_> = (0..grads.len()).map(|id| quant.stored(id, seen)).collect();
-        quant.record(seen);
+        let stored: Vec<_> = (0..grads.len()).map(|id| quant.weight_format_and_scale(id, seen)).collect();
+        quant.record_amax(seen);
         for (id, grad) in grads.into_iter().enumerate() {
             self.step_in_memory(id, params, grad, (quant, stored[id]), lr, meter)?;
         }
@@ -213,7 +214,7 @@ impl OptimizerState {
         id: ParamId,
         params: &mut Params,
         grad: Tensor<1>,
-        (quant, stored): (&Quant, Option<(&FormatPlugin, f32)>),
+        (quant, stored): (&QuantContext, Option<(&FormatPlugin, f32)>),
         lr: f64,
         meter: &mut Meter,
     ) -> Result<(), Diagnostic> {
@@ -227,13 +228,13 @@ impl OptimizerState {
         let (value, grad, before, result) = if let Some(states) = &mut self.on_device[id] {
             // Nothing moves unless it is measured.
             let measured = meter.wants_weights() || meter.wants_gradients();
-            let seen = if measured { params::read_f32(grad.clone())? } else { Vec::new() };
-            let before = meter.wants_weights().then(|| params::read_f32(value.clone())).transpose()?;
+            let seen = if measured { tensor::read_f32(grad.clone())? } else { Vec::new() };
+            let before = meter.wants_weights().then(|| tensor::read_f32(value.clone())).transpose()?;
             let update = services::Update { name, shape, value, grad, scalars, stored };
             let (value, result) = states.step(plugin, update);
             (value, seen, before, result)
         } else {
-            let (mut param, grad) = (params::read_f32(value)?, params::read_f32(grad)?);
+            let (mut param, grad) = (tensor::read_f32(value)?, tensor::read_f32(grad)?);
             let before = meter.wants_weights().then(|| param.clone());
             let update = ParamUpdate {
                 name,
@@ -245,24 +246,30 @@ impl OptimizerState {
                 grid: stored.map(|(format, scale)| (&format.spec, scale)),
             };
             let result = plugin.step(self.scopes[id], update);
-            (params::flat(param, &device), grad, before, result)
+            (tensor::flat(param, &device), grad, before, result)
         };
         meter.gradient(id, &grad);
-        let mut value = settle(quant, id, &spec.shape, value, quant.step() + 1);
+        let mut value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
         if let Some(before) = before {
-            let after = params::read_f32(value)?;
+            let after = tensor::read_f32(value)?;
             meter.update(id, spec, Step { before: &before, after: &after, grad: &grad }, stored);
-            value = params::flat(after, &device);
+            value = tensor::flat(after, &device);
         }
         params.values[id] = value;
         result.map_err(|error| error.at(&spec.name))
     }
 }
 
-/// [`Quant::settle`] of a flat parameter.
-pub(crate) fn settle(quant: &Quant, id: ParamId, shape: &[usize], value: Tensor<1>, step: u64) -> Tensor<1> {
+/// [`QuantContext::round_to_grid`] of a flat parameter.
+pub(crate) fn round_to_grid(
+    quant: &QuantContext,
+    id: ParamId,
+    shape: &[usize],
+    value: Tensor<1>,
+    step: u64,
+) -> Tensor<1> {
     let &[rows, columns] = shape else { return value };
-    quant.settle(id, value.reshape([rows, columns]), step).reshape([rows * columns])
+    quant.round_to_grid(id, value.reshape([rows, columns]), step).reshape([rows * columns])
 }
 
 pub(super) fn extents(shape: &[usize]) -> Vec<u64> {

@@ -10,15 +10,16 @@ use crate::{
     diagnostic::Diagnostic,
     memory,
     metrics::{self, Measured, meter::Meter},
-    model::{Gpt, GptShape, Layout, Params, params, weights},
+    model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
     plugins::{
         Registry, SinkPlugin,
         instance::{KeyedDiagnostic, OptionTable},
     },
-    quant::Quant,
+    quant::QuantContext,
     sinks::SinkSetup,
     state::{TrainModel, TrainState},
+    tensor,
 };
 
 impl ReadyRun {
@@ -109,7 +110,7 @@ pub fn rounding_of(
     registry: &Registry,
     device: &ComputeDevice,
     layout: &Layout,
-) -> Result<Quant, Diagnostic> {
+) -> Result<QuantContext, Diagnostic> {
     rounding::quant(config, registry, device, layout).map_err(|(key, error)| place(error, source, &key))
 }
 
@@ -118,7 +119,7 @@ fn starting_params(config: &RunConfig, layout: Layout, device: &ComputeDevice) -
         None => Ok(Params::init(layout, config.run.seed, &device.tensors)),
         Some(file) => {
             let values = weights::read(Path::new(file), &layout)?;
-            let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
+            let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
             Ok(Params { layout, values })
         }
     }

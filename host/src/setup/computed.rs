@@ -8,9 +8,9 @@ use altgrad_plugin_api::Rounding;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    config::RunConfig,
+    config::{MasterWeightsChoice, PrecisionChoice, RunConfig},
     device::ComputeDevice,
-    quant::{DeviceFormat, MasterWeights, Precision, Role, ScaleRule, Scaling, Site, Ste},
+    quant::{DeviceFormat, Role, ScaleRule, Scaling},
     state::TrainState,
 };
 
@@ -43,8 +43,8 @@ impl Table<'_> {
             "loss": TYPE,
             "parameter_gradients": TYPE,
             "master_weights": match self.state.quant.master_weights() {
-                MasterWeights::Fp32 => TYPE,
-                MasterWeights::None => "none: weights with a format lie on its grid, the others are f32",
+                MasterWeightsChoice::Fp32 => TYPE,
+                MasterWeightsChoice::None => "none: weights with a format lie on its grid, the others are f32",
             },
             "optimizer": { "states": TYPE, "updates": TYPE, "parameters_updated_by": self.updates() },
             "shadow_gradients": shadow,
@@ -67,8 +67,8 @@ impl Table<'_> {
             if self.device.label.starts_with("cuda") { "f32 or tf32, as autotuned" } else { TYPE };
         let quant = &self.state.quant;
         let unrounded = match quant.precision() {
-            Precision::Fp32 => f32_products.to_string(),
-            Precision::Bf16 => format!("rounded to bf16; attention multiplies them as {f32_products}"),
+            PrecisionChoice::Fp32 => f32_products.to_string(),
+            PrecisionChoice::Bf16 => format!("rounded to bf16; attention multiplies them as {f32_products}"),
         };
         let exact = if self.device.multiplies_bf16_fast() {
             format!("bf16 where both are exact in it up to one scale each, else {f32_products}")
@@ -117,7 +117,7 @@ impl Table<'_> {
             "rounded_by": rounded_by(&site.format, self.device),
         });
         if role != Role::Grad {
-            said["ste"] = json!(ste(site));
+            said["ste"] = json!(site.ste.name());
         }
         said
     }
@@ -129,14 +129,6 @@ fn rounding(rounding: Rounding) -> &'static str {
         Rounding::NearestAway => "nearest-away",
         Rounding::TowardZero => "toward-zero",
         Rounding::Stochastic => "stochastic",
-    }
-}
-
-fn ste(site: &Site) -> &'static str {
-    match site.ste {
-        Ste::Identity => "identity",
-        Ste::Clipped => "clipped",
-        Ste::Relu => "relu",
     }
 }
 

@@ -7,14 +7,14 @@ use wildmatch::WildMatch;
 
 use crate::{
     config::{
-        AmaxChoice, GranularityChoice, LayerRule, MasterWeightsChoice, PrecisionChoice, QuantSection,
-        RoundingChoice, RunConfig, ScalingSection, SteChoice,
+        AmaxChoice, GranularityChoice, LayerRule, PrecisionChoice, QuantSection, RoundingChoice, RunConfig,
+        ScalingSection,
     },
     device::ComputeDevice,
     diagnostic::Diagnostic,
     model::{Layout, layout::ParamId},
     plugins::{FormatPlugin, Registry, instance::KeyedDiagnostic},
-    quant::{DeviceFormat, MasterWeights, Precision, Quant, Role, ScaleRule, Scaling, Site, Ste},
+    quant::{DeviceFormat, QuantContext, Role, ScaleRule, Scaling, Site},
 };
 
 /// What a run's rounding is made of.
@@ -33,7 +33,7 @@ pub(super) fn quant(
     registry: &Registry,
     device: &ComputeDevice,
     layout: &Layout,
-) -> Result<Quant, KeyedDiagnostic> {
+) -> Result<QuantContext, KeyedDiagnostic> {
     let mut builder = Builder { config: &config.quant, registry, device, layout, formats: HashMap::new() };
     let layers = builder.layers()?;
     let mut sites = Vec::new();
@@ -45,22 +45,12 @@ pub(super) fn quant(
         }
     }
     builder.check_rules()?;
-    let master_weights = match config.quant.master_weights {
-        MasterWeightsChoice::Fp32 => MasterWeights::Fp32,
-        MasterWeightsChoice::None => MasterWeights::None,
-    };
-    let precision = match config.train.precision {
-        PrecisionChoice::Fp32 => Precision::Fp32,
-        PrecisionChoice::Bf16 if device.label == "wgpu" => {
-            let error = Diagnostic::config("device `wgpu` does not compute in bf16");
-            return Err((
-                "train.precision".into(),
-                error.hint("use precision = \"fp32\", or another device"),
-            ));
-        }
-        PrecisionChoice::Bf16 => Precision::Bf16,
-    };
-    let quant = Quant::new(sites, master_weights, precision, config.run.seed);
+    let precision = config.train.precision;
+    if precision == PrecisionChoice::Bf16 && device.label == "wgpu" {
+        let error = Diagnostic::config("device `wgpu` does not compute in bf16");
+        return Err(("train.precision".into(), error.hint("use precision = \"fp32\", or another device")));
+    }
+    let quant = QuantContext::new(sites, config.quant.master_weights, precision, config.run.seed);
     Ok(quant.with_fast_bf16(device.multiplies_bf16_fast()))
 }
 
@@ -134,12 +124,7 @@ impl Builder<'_> {
         // Values are consecutive along the inputs of weights and activations, along the outputs of gradients.
         let width = if role == Role::Grad { shape[0] } else { shape[1] };
         let scaling = self.scaling(width, format.max_finite());
-        let ste = match self.config.ste {
-            SteChoice::Identity => Ste::Identity,
-            SteChoice::Clipped => Ste::Clipped,
-            SteChoice::Relu => Ste::Relu,
-        };
-        Ok(Site::new(self.name(layer), role, format, self.rounding(role), scaling, ste))
+        Ok(Site::new(self.name(layer), role, format, self.rounding(role), scaling, self.config.ste))
     }
 
     fn rounding(&self, role: Role) -> Rounding {

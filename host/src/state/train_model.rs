@@ -6,9 +6,10 @@ use super::train_state::TrainState;
 use crate::{
     data::Batch,
     diagnostic::Diagnostic,
-    model::{Dropout, Forward, Gpt, params},
-    quant::Quant,
-    trace::{Phase, Place, Trace},
+    model::{Dropout, Forward, Gpt},
+    quant::QuantContext,
+    tensor,
+    trace::{Phase, TensorPlace, Trace},
 };
 
 /// The model as it is trained: what passes need beside the state.
@@ -58,14 +59,14 @@ impl TrainModel {
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
-        Ok(self.backward(state, &Quant::off(), batches, first_micro_batch, None)?.grads)
+        Ok(self.backward(state, &QuantContext::off(), batches, first_micro_batch, None)?.grads)
     }
 
     /// Losses and mean gradients of some micro-batches, rounding as `quant` says.
     fn backward(
         &self,
         state: &TrainState,
-        quant: &Quant,
+        quant: &QuantContext,
         batches: impl ExactSizeIterator<Item = Batch>,
         first_micro_batch: u64,
         trace: Option<&Trace>,
@@ -90,7 +91,7 @@ impl TrainModel {
             let scaled =
                 tracing::debug_span!("forward").in_scope(|| self.gpt.loss(&pass, &batch).mul_scalar(share));
             let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
-            quant.collect(&tape);
+            quant.collect_gradient_stats(&tape);
             if let Some(trace) = trace {
                 trace.collect(&tape, index as u64);
             }
@@ -107,7 +108,7 @@ impl TrainModel {
         }
         if let Some(trace) = trace {
             for (spec, grad) in state.params.layout.specs.iter().zip(&sums) {
-                trace.add(Place::of_parameter(Phase::Backward, &spec.name, "gradient"), grad.clone());
+                trace.add(TensorPlace::of_parameter(Phase::Backward, &spec.name, "gradient"), grad.clone());
             }
         }
         Ok(Gradients { losses, grads: sums })
@@ -128,11 +129,11 @@ impl TrainModel {
                 dropout: Dropout::off(),
                 trace: None,
             };
-            sum += f64::from(params::read_f32(self.gpt.loss(&pass, &batch))?[0]);
+            sum += f64::from(tensor::read_f32(self.gpt.loss(&pass, &batch))?[0]);
             count += 1;
         }
         // Evaluation leaves no trace in scales; a fault of a format is one all the same.
-        state.quant.read()?;
+        state.quant.read_pass_stats()?;
         Ok(sum / f64::from(count))
     }
 }

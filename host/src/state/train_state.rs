@@ -5,9 +5,10 @@ use burn::tensor::Tensor;
 use crate::{
     diagnostic::Diagnostic,
     metrics::meter::Meter,
-    model::{Params, params},
+    model::Params,
     optimizer::{self, OptimizerState},
-    quant::{Quant, Seen},
+    quant::{QuantContext, QuantStats},
+    tensor,
 };
 
 /// A run between two steps.
@@ -15,7 +16,7 @@ pub struct TrainState {
     /// The parameters.
     pub params: Params,
     /// What linear layers round, and the scales they remember.
-    pub quant: Quant,
+    pub quant: QuantContext,
     /// The optimizer and its states.
     pub optimizer: OptimizerState,
     /// Measures parameters, and remembers what outlives a step.
@@ -27,11 +28,12 @@ pub struct TrainState {
 impl TrainState {
     /// The state before the first step. Without master weights, weights are brought onto their formats' grids.
     #[must_use]
-    pub fn new(params: Params, quant: Quant, optimizer: OptimizerState, meter: Meter) -> Self {
+    pub fn new(params: Params, quant: QuantContext, optimizer: OptimizerState, meter: Meter) -> Self {
         let Params { layout, values } = params;
         let values = values.into_iter().zip(&layout.specs).enumerate();
-        let values =
-            values.map(|(id, (value, spec))| optimizer::settle(&quant, id, &spec.shape, value, 0)).collect();
+        let values = values
+            .map(|(id, (value, spec))| optimizer::round_to_grid(&quant, id, &spec.shape, value, 0))
+            .collect();
         Self { params: Params { layout, values }, quant, optimizer, meter, half_updated: false }
     }
 
@@ -42,7 +44,7 @@ impl TrainState {
     pub fn update(
         &mut self,
         grads: Vec<Tensor<1>>,
-        seen: &[Option<Seen>],
+        seen: &[Option<QuantStats>],
         lr: f64,
     ) -> Result<(), Diagnostic> {
         self.half_updated = true;
@@ -56,6 +58,6 @@ impl TrainState {
     /// # Errors
     /// The device failed.
     pub fn weights(&self) -> Result<Vec<Vec<f32>>, Diagnostic> {
-        self.params.values.iter().map(|value| params::read_f32(value.clone())).collect()
+        self.params.values.iter().map(|value| tensor::read_f32(value.clone())).collect()
     }
 }

@@ -30,7 +30,7 @@ pub fn compute_gradients(
 ) -> Result<(Vec<Tensor<1>>, Reading), Diagnostic> {
     let first = setup.first_micro_batch(step);
     if Due::at(&setup.config.metrics, step).distributions {
-        state.quant.watch();
+        state.quant.start_histograms();
     }
     let gradients = setup.model.gradients(state, setup.micro_batches(step), first, trace)?;
     let shadow = || {

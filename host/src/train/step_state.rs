@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::status::RunReport;
-use crate::{alerts::AlertState, checkpoint::state::RunTotals, quant::Carried, state::TrainState};
+use crate::{alerts::AlertState, checkpoint::state::RunTotals, quant::QuantState, state::TrainState};
 
 /// A run between two steps, tensors aside. Costs microseconds.
 #[derive(Debug, Clone)]
 pub(super) struct StepState {
     /// Updates done.
     pub step: u64,
-    pub carried: Carried,
+    pub carried: QuantState,
     pub alerts: AlertState,
     pub totals: RunTotals,
 }
@@ -20,7 +20,7 @@ impl StepState {
     pub fn new(state: &TrainState, report: &RunReport, elapsed: Duration) -> Self {
         Self {
             step: report.steps,
-            carried: state.quant.carried(),
+            carried: state.quant.state(),
             alerts: report.alerts.state().clone(),
             totals: report.totals(elapsed),
         }

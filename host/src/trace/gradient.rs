@@ -1,7 +1,7 @@
-//! The identity, whose backward pass shows the gradient that comes by.
+//! The identity operation whose backward pass captures the gradient.
 //!
-//! A backward pass hands out nothing but gradients of leaves, so each place has a leaf of its own, a probe, that takes
-//! part in nothing else.
+//! A backward pass returns gradients of leaves only. So each captured gradient has a leaf of its own, a probe, which no other
+//! operation uses.
 
 use burn::backend::{
     Autodiff, Backend, Dispatch, Flex, TensorMetadata,
@@ -15,14 +15,14 @@ use burn::backend::{
 };
 use burn::tensor::{Shape, Tensor};
 
-use crate::model::params;
+use crate::tensor::flat;
 
 /// The operation, as burn's backends see it.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait TraceOps: Backend {
     /// `x` itself, whose gradient, flat, becomes that of `probe`. Without gradients there is nothing to do.
     #[fusion(default)]
-    fn show_gradient(x: FloatTensor<Self>, probe: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn capture_gradient(x: FloatTensor<Self>, probe: FloatTensor<Self>) -> FloatTensor<Self> {
         let _ = probe;
         x
     }
@@ -34,16 +34,16 @@ impl TraceOps for Flex {}
 impl TraceOps for burn_cubecl::CubeBackend {}
 
 /// `x`, and the leaf whose gradient will be `x`'s, flat.
-pub(super) fn show_gradient<const D: usize>(x: Tensor<D>) -> (Tensor<D>, Tensor<1>) {
-    let probe = params::flat(vec![0.0], &x.device()).require_grad();
-    let y = <Dispatch as TraceOps>::show_gradient(x.into_dispatch(), probe.clone().into_dispatch());
+pub(super) fn capture_gradient<const D: usize>(x: Tensor<D>) -> (Tensor<D>, Tensor<1>) {
+    let probe = flat(vec![0.0], &x.device()).require_grad();
+    let y = <Dispatch as TraceOps>::capture_gradient(x.into_dispatch(), probe.clone().into_dispatch());
     (Tensor::from_dispatch(y), probe)
 }
 
 #[derive(Debug)]
-struct ShowGradient;
+struct CaptureGradient;
 
-impl<B: Backend> Backward<B, 2> for ShowGradient {
+impl<B: Backend> Backward<B, 2> for CaptureGradient {
     type State = ();
 
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
@@ -58,9 +58,9 @@ impl<B: Backend> Backward<B, 2> for ShowGradient {
 }
 
 impl<B: TraceOps, C: CheckpointStrategy> TraceOps for Autodiff<B, C> {
-    fn show_gradient(x: FloatTensor<Self>, probe: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn capture_gradient(x: FloatTensor<Self>, probe: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [x.node(), probe.node()];
         let y = x.into_primitive();
-        <ShowGradient as Backward<B, 2>>::prepare::<C>(ShowGradient, nodes).compute_bound().stateless(y)
+        <CaptureGradient as Backward<B, 2>>::prepare::<C>(CaptureGradient, nodes).compute_bound().stateless(y)
     }
 }

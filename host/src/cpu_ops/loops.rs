@@ -1,6 +1,6 @@
-//! The loops of this room, compiled for each width of SIMD registers; the CPU decides when they are called.
+//! The inner loops of the operations, compiled for each width of SIMD registers; the CPU decides when they are called.
 //!
-//! Results are the same to the bit on every CPU: the loops say in which order numbers are added, and nothing is fused.
+//! Results are the same to the bit on every CPU: the loops say in which order numbers are added, and no multiplication is fused with an addition.
 
 use multiversion::multiversion;
 
@@ -63,14 +63,14 @@ pub(super) fn gelu(x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// `grad` times GELU's slope at `x`.
+/// `grad` times the derivative of GELU at `x`.
 #[multiversion(targets(
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
 pub(super) fn gelu_backward(x: &[f32], grad: &mut [f32]) {
     for (grad, &x) in grad.iter_mut().zip(x) {
-        *grad *= math::gelu_slope(x);
+        *grad *= math::gelu_derivative(x);
     }
 }
 
@@ -145,12 +145,12 @@ pub(super) fn softmax(row: &mut [f32], scale: f32) -> [f32; 2] {
     [top, inverse]
 }
 
-/// What [`softmax`] made of a row whose largest score and inverse sum are known.
+/// The result of [`softmax`] for a row whose largest score and inverse sum are known.
 #[multiversion(targets(
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-pub(super) fn softmax_again(row: &mut [f32], scale: f32, [top, inverse]: [f32; 2]) {
+pub(super) fn recompute_softmax(row: &mut [f32], scale: f32, [top, inverse]: [f32; 2]) {
     for x in row {
         *x = math::exp(*x * scale - top) * inverse;
     }

@@ -4,21 +4,24 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Tensor, module};
 use rayon::prelude::*;
 
-use super::{Function, Kept, PART, apply, flat, loops, on, own, zeros};
-use crate::quant::op::{elements, flex};
+use super::{
+    function::{CHUNK, CpuFunction, SavedTensors, apply, is_available},
+    loops,
+};
+use crate::tensor::cpu::{elements, flat, from_elements, into_unique, zeros};
 
 /// `(x - mean) / sqrt(variance + epsilon) * weight + bias`. Shapes: `x` `[.., n]`, weight and bias `[n]`.
 #[must_use]
 pub fn layer_norm(x: Tensor<3>, weight: Tensor<1>, bias: Option<Tensor<1>>, epsilon: f64) -> Tensor<3> {
-    if !on(&x.device()) {
-        return plain(x, weight, bias, epsilon);
+    if !is_available(&x.device()) {
+        return reference(x, weight, bias, epsilon);
     }
     let function = LayerNorm { epsilon: epsilon as f32, bias: bias.is_some() };
     apply(x, [Some(weight), bias], function)
 }
 
-/// The same, of tensor operations.
-fn plain(x: Tensor<3>, weight: Tensor<1>, bias: Option<Tensor<1>>, epsilon: f64) -> Tensor<3> {
+/// The same as a chain of tensor operations.
+fn reference(x: Tensor<3>, weight: Tensor<1>, bias: Option<Tensor<1>>, epsilon: f64) -> Tensor<3> {
     module::layer_norm(x, weight, bias, epsilon)
 }
 
@@ -28,30 +31,30 @@ struct LayerNorm {
     bias: bool,
 }
 
-/// Rows a thread takes at once.
-fn rows(width: usize) -> usize {
-    (PART / width).max(1)
+/// Rows of a parallel task.
+fn rows_per_task(width: usize) -> usize {
+    (CHUNK / width).max(1)
 }
 
-impl Function for LayerNorm {
-    fn forward(&self, [x, weight, bias]: [FlexTensor; 3], tracked: bool) -> (FlexTensor, Kept) {
+impl CpuFunction for LayerNorm {
+    fn forward(&self, [x, weight, bias]: [FlexTensor; 3], tracked: bool) -> (FlexTensor, SavedTensors) {
         let (values, w) = (elements(&x), elements(&weight));
         let bias = self.bias.then(|| elements(&bias));
-        let rows = rows(w.len());
+        let rows = rows_per_task(w.len());
         let mut y = zeros(values.len());
         let mut stats = vec![[0f32; 2]; values.len() / w.len()];
         let parts = y.par_chunks_mut(rows * w.len()).zip(stats.par_chunks_mut(rows));
         parts
             .zip(values.par_chunks(rows * w.len()))
             .for_each(|((y, stats), x)| loops::norm(x, w, bias, self.epsilon, y, stats));
-        let y = flex(y, x.layout().shape().clone());
+        let y = from_elements(y, x.layout().shape().clone());
         (y, if tracked { vec![x, weight, flat(stats.into_flattened())] } else { Vec::new() })
     }
 
-    fn backward(&self, kept: Kept, grad: FlexTensor, wanted: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let mut grad = own(grad);
-        let (x, w) = (elements(&kept[0]), elements(&kept[1]));
-        let (stats, rows) = (elements(&kept[2]).as_chunks().0, rows(w.len()));
+    fn backward(&self, saved: SavedTensors, grad: FlexTensor, wanted: [bool; 3]) -> [Option<FlexTensor>; 3] {
+        let mut grad = into_unique(grad);
+        let (x, w) = (elements(&saved[0]), elements(&saved[1]));
+        let (stats, rows) = (elements(&saved[2]).as_chunks().0, rows_per_task(w.len()));
         let parts = grad.storage_mut::<f32>().par_chunks_mut(rows * w.len()).zip(stats.par_chunks(rows));
         let sums: Vec<[Vec<f32>; 2]> = parts
             .zip(x.par_chunks(rows * w.len()))
@@ -76,10 +79,10 @@ impl Function for LayerNorm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fused::testing::{compare, numbers};
+    use crate::{cpu_ops::testing::compare, tensor::testing::numbers};
 
     #[test]
-    fn as_the_chain() {
+    fn results_and_gradients_are_those_of_the_reference() {
         for [rows, width] in [[1, 1], [3, 8], [5, 17], [300, 128], [3, 20_000]] {
             let inputs = [(1, rows * width), (2, width), (3, width)].map(|(seed, len)| numbers(seed, len));
             let of = |op: fn(Tensor<3>, Tensor<1>, Option<Tensor<1>>, f64) -> Tensor<3>| {
@@ -87,7 +90,7 @@ mod tests {
                     op(x.reshape([1, rows, width]), w, Some(b), 1e-5).reshape([rows * width])
                 }
             };
-            compare(&inputs, 1e-5, of(layer_norm), of(plain));
+            compare(&inputs, 1e-5, of(layer_norm), of(reference));
         }
     }
 }

@@ -4,43 +4,45 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Int, Tensor, TensorData, activation};
 use rayon::prelude::*;
 
-use super::{Function, Kept, PART, apply, flat, loops, on, own, zeros};
+use super::{
+    function::{CHUNK, CpuFunction, SavedTensors, apply, is_available},
+    loops,
+};
 use crate::{
-    quant::op::{elements, flex},
-    trace::At,
+    tensor::{
+        cpu::{elements, flat, from_elements, into_unique, zeros},
+        untracked,
+    },
+    trace::TraceScope,
 };
 
-/// Mean of `-log softmax(logits)[target]`, nats: `[1]`. Shapes: logits `[rows, vocab]`, a target a row. Shows `at` the
+/// Mean of `-log softmax(logits)[target]`, nats: `[1]`. Shapes: logits `[rows, vocab]`, a target a row. Records the
 /// logarithms.
 #[must_use]
-pub fn cross_entropy(logits: Tensor<2>, targets: &[i32], at: At<'_>) -> Tensor<1> {
-    if !on(&logits.device()) {
-        return plain(logits, targets, at);
+pub fn cross_entropy(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) -> Tensor<1> {
+    if !is_available(&logits.device()) {
+        return reference(logits, targets, scope);
     }
     let shape = logits.dims();
-    let shown = at.probe("gradient of log_softmax", &logits.device());
-    at.value_of("log_softmax", || apply::<2, 2>(untracked(&logits), [None, None], LogSoftmax));
+    let probe = scope.gradient_probe("gradient of log_softmax", &logits.device());
+    scope.record_with("log_softmax", || apply::<2, 2>(untracked(logits.clone()), [None, None], LogSoftmax));
     let targets = targets.iter().map(|&target| target as usize).collect();
-    apply(logits, [shown, None], CrossEntropy { targets, shape })
+    apply(logits, [probe, None], CrossEntropy { targets, shape })
 }
 
-/// The same, of tensor operations.
-fn plain(logits: Tensor<2>, targets: &[i32], at: At<'_>) -> Tensor<1> {
+/// The same as a chain of tensor operations.
+fn reference(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) -> Tensor<1> {
     let (device, rows) = (logits.device(), targets.len());
-    let log_probs = at.point("log_softmax", activation::log_softmax(logits, 1));
+    let log_probs = scope.observe("log_softmax", activation::log_softmax(logits, 1));
     let targets = Tensor::<2, Int>::from_data(TensorData::new(targets.to_vec(), [rows, 1]), &device);
     log_probs.gather(1, targets).mean().neg()
 }
 
-fn untracked(x: &Tensor<2>) -> Tensor<2> {
-    if x.device().is_autodiff() { x.clone().inner() } else { x.clone() }
-}
-
-/// Of logits; the second input's gradient is that of the logarithms, flat.
+/// The mean cross-entropy of logits. The gradient of the second input is that of the logarithms, flat.
 #[derive(Debug)]
 struct CrossEntropy {
     targets: Vec<usize>,
-    /// Of the logits.
+    /// `[rows, vocab]` of the logits.
     shape: [usize; 2],
 }
 
@@ -54,14 +56,14 @@ impl CrossEntropy {
 /// The cross-entropies of rows of logits, nats. Shapes: logits `[rows, vocab]`, a target a row.
 pub(super) fn losses(logits: &[f32], targets: &[usize]) -> Vec<f32> {
     let vocab = logits.len() / targets.len();
-    let rows = logits.par_chunks(vocab).zip(targets).with_min_len(PART / vocab);
+    let rows = logits.par_chunks(vocab).zip(targets).with_min_len(CHUNK / vocab);
     rows.map(|(row, &target)| loops::cross_entropy(row, target)).collect()
 }
 
 /// The same; leaves the gradients of each, times `share`, in place of the logits.
 pub(super) fn losses_and_gradients(logits: &mut [f32], targets: &[usize], share: f32) -> Vec<f32> {
     let vocab = logits.len() / targets.len();
-    let rows = logits.par_chunks_mut(vocab).zip(targets).with_min_len(PART / vocab);
+    let rows = logits.par_chunks_mut(vocab).zip(targets).with_min_len(CHUNK / vocab);
     rows.map(|(row, &target)| loops::cross_entropy_and_gradient(row, target, share)).collect()
 }
 
@@ -71,20 +73,25 @@ pub(super) fn mean(losses: &[f32]) -> FlexTensor {
     flat(vec![(sum / losses.len() as f64) as f32])
 }
 
-impl Function for CrossEntropy {
-    /// Keeps the gradient, in the place of the logits: their exponentials are at hand now.
-    fn forward(&self, [logits, ..]: [FlexTensor; 3], tracked: bool) -> (FlexTensor, Kept) {
+impl CpuFunction for CrossEntropy {
+    /// Saves the gradient in the memory of the logits, because their exponentials are known here.
+    fn forward(&self, [logits, ..]: [FlexTensor; 3], tracked: bool) -> (FlexTensor, SavedTensors) {
         if !tracked {
             return (mean(&losses(elements(&logits), &self.targets)), Vec::new());
         }
-        let mut logits = own(logits);
+        let mut logits = into_unique(logits);
         let losses = losses_and_gradients(logits.storage_mut(), &self.targets, self.share());
         (mean(&losses), vec![logits])
     }
 
-    fn backward(&self, mut kept: Kept, grad: FlexTensor, wanted: [bool; 3]) -> [Option<FlexTensor>; 3] {
+    fn backward(
+        &self,
+        mut saved: SavedTensors,
+        grad: FlexTensor,
+        wanted: [bool; 3],
+    ) -> [Option<FlexTensor>; 3] {
         let factor = elements(&grad)[0];
-        let logits = kept.pop().map(|gradient| scaled(gradient, factor));
+        let logits = saved.pop().map(|gradient| scale_gradient(gradient, factor));
         let logarithms = wanted[1].then(|| {
             let [rows, vocab] = self.shape;
             let mut gradient = zeros(rows * vocab);
@@ -97,27 +104,27 @@ impl Function for CrossEntropy {
     }
 }
 
-/// A kept gradient times `factor`.
-pub(super) fn scaled(gradient: FlexTensor, factor: f32) -> FlexTensor {
-    let mut gradient = own(gradient);
+/// A saved gradient times `factor`.
+pub(super) fn scale_gradient(gradient: FlexTensor, factor: f32) -> FlexTensor {
+    let mut gradient = into_unique(gradient);
     if factor != 1.0 {
-        gradient.storage_mut::<f32>().par_chunks_mut(PART).for_each(|part| loops::scale(part, factor));
+        gradient.storage_mut::<f32>().par_chunks_mut(CHUNK).for_each(|part| loops::scale(part, factor));
     }
     gradient
 }
 
-/// Logarithms of the softmax of rows `[rows, n]`; has no backward pass.
+/// Logarithms of the softmax of rows `[rows, n]`. It has no backward pass.
 #[derive(Debug)]
 struct LogSoftmax;
 
-impl Function for LogSoftmax {
-    fn forward(&self, [logits, ..]: [FlexTensor; 3], _: bool) -> (FlexTensor, Kept) {
+impl CpuFunction for LogSoftmax {
+    fn forward(&self, [logits, ..]: [FlexTensor; 3], _: bool) -> (FlexTensor, SavedTensors) {
         let (shape, mut values) = (logits.layout().shape().clone(), elements(&logits).to_vec());
         values.par_chunks_mut(shape[1].max(1)).for_each(loops::log_softmax);
-        (flex(values, shape), Vec::new())
+        (from_elements(values, shape), Vec::new())
     }
 
-    fn backward(&self, _: Kept, _: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
+    fn backward(&self, _: SavedTensors, _: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
         [None, None, None]
     }
 }
@@ -125,18 +132,18 @@ impl Function for LogSoftmax {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fused::testing::{compare, numbers};
+    use crate::{cpu_ops::testing::compare, tensor::testing::numbers};
 
     #[test]
-    fn as_the_chain() {
+    fn results_and_gradients_are_those_of_the_reference() {
         for [rows, vocab] in [[1, 1], [3, 5], [70, 300], [2, 40_000]] {
             let logits: Vec<f32> = numbers(1, rows * vocab).into_iter().map(|x| 8.0 * x).collect();
             let targets: Vec<i32> = (0..rows).map(|row| (row * 7919 % vocab) as i32).collect();
-            let of = |op: fn(Tensor<2>, &[i32], At<'_>) -> Tensor<1>| {
+            let of = |op: fn(Tensor<2>, &[i32], TraceScope<'_>) -> Tensor<1>| {
                 let targets = targets.clone();
-                move |[x]: [Tensor<1>; 1]| op(x.reshape([rows, vocab]), &targets, At::NOWHERE)
+                move |[x]: [Tensor<1>; 1]| op(x.reshape([rows, vocab]), &targets, TraceScope::OFF)
             };
-            compare(&[logits], 3e-6, of(cross_entropy), of(plain));
+            compare(&[logits], 3e-6, of(cross_entropy), of(reference));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What rounding saw: statistics that stay on the device until a step ends.
+//! Statistics of rounding, which stay on the device until the end of a step.
 
 use std::sync::Arc;
 
-use altgrad_plugin_api::QuantStats;
+use altgrad_plugin_api::QuantStats as FormatStats;
 use burn::tensor::Tensor;
 
 use super::DeviceFormat;
@@ -11,9 +11,9 @@ use crate::{
     read_back::{ReadBack, Slot, Values},
 };
 
-/// The statistics of one call, not read yet.
+/// The statistics of one call on the device.
 #[derive(Debug, Clone)]
-pub struct Unread {
+pub struct PendingStats {
     /// The format that rounded.
     pub format: Arc<DeviceFormat>,
     /// Elements rounded.
@@ -24,62 +24,62 @@ pub struct Unread {
     pub sums: Tensor<1>,
 }
 
-/// The statistics of one call, asked for.
+/// The statistics of one call, requested in a [`ReadBack`].
 #[derive(Debug)]
-pub struct Asked {
+pub struct RequestedStats {
     format: Arc<DeviceFormat>,
     elements: u64,
     words: Slot,
     sums: Slot,
 }
 
-/// What some calls saw.
+/// The statistics of some calls.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Seen {
+pub struct QuantStats {
     /// Elements rounded.
     pub elements: u64,
-    /// Statistics over them.
-    pub stats: QuantStats,
+    /// The statistics that the format counts.
+    pub stats: FormatStats,
 }
 
-impl Seen {
-    /// Adds what other calls saw.
+impl QuantStats {
+    /// Adds the statistics of other calls.
     pub fn merge(&mut self, other: &Self) {
         self.elements += other.elements;
         self.stats.merge(&other.stats);
     }
 }
 
-impl Unread {
-    /// Asks for the statistics.
+impl PendingStats {
+    /// Requests the statistics.
     #[must_use]
-    pub fn ask(self, read_back: &mut ReadBack) -> Asked {
+    pub fn request(self, read_back: &mut ReadBack) -> RequestedStats {
         let (words, sums) = (read_back.ask(self.words), read_back.ask(self.sums));
-        Asked { format: self.format, elements: self.elements, words, sums }
+        RequestedStats { format: self.format, elements: self.elements, words, sums }
     }
 
     /// Reads the statistics of this call alone.
     ///
     /// # Errors
     /// The call failed, or the device.
-    pub fn read(self) -> Result<Seen, Diagnostic> {
+    pub fn read(self) -> Result<QuantStats, Diagnostic> {
         let mut read_back = ReadBack::default();
         let format = self.format.clone();
-        let asked = self.ask(&mut read_back);
+        let requested = self.request(&mut read_back);
         let values = read_back.read();
         format.take_fault().map_or(Ok(()), Err)?;
-        asked.seen(&values?)
+        requested.read(&values?)
     }
 }
 
-impl Asked {
-    /// What the call saw.
+impl RequestedStats {
+    /// The statistics.
     ///
     /// # Errors
-    /// The statistics are not what the format promised.
-    pub fn seen(&self, values: &Values) -> Result<Seen, Diagnostic> {
+    /// They are not what the format promised.
+    pub fn read(&self, values: &Values) -> Result<QuantStats, Diagnostic> {
         let words: Vec<u32> = values.get(self.words)?.iter().map(|word| word.to_bits()).collect();
         let stats = self.format.read_stats(&words, values.get(self.sums)?)?;
-        Ok(Seen { elements: self.elements, stats })
+        Ok(QuantStats { elements: self.elements, stats })
     }
 }

@@ -1,19 +1,16 @@
 //! Matrix products on all threads.
 //!
-//! Each thread takes a strip of the result's rows and computes it alone: one wait a product, and what a thread packs
-//! stays in its own cache. Operands are read where they lie, transposed or not.
+//! Each thread takes a strip of the result's rows and computes it alone: threads synchronise once per product, and what a
+//! thread packs stays in its own cache. Operands are read in place, transposed or not.
 
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
 
-use super::zeros;
-use crate::{
-    quant::op::flex,
-    raw::{self, Matrix, MatrixMut},
-};
+use super::cpu::{from_elements, zeros};
+use crate::raw::{self, Matrix, MatrixMut};
 
 /// Products with fewer multiplications are not worth a second thread.
-const ALONE: usize = 1 << 18;
+const SINGLE_THREAD: usize = 1 << 18;
 /// Rows of a strip are a multiple of this, which fills the registers of the innermost loop.
 const ROWS: usize = 32;
 
@@ -22,10 +19,10 @@ pub fn matmul(a: &FlexTensor, b: &FlexTensor) -> FlexTensor {
     let shape = [dims(a)[0], dims(b)[1]];
     let mut y = zeros(shape[0] * shape[1]);
     multiply(&mut y, matrix(a), matrix(b), false);
-    flex(y, shape.into())
+    from_elements(y, shape.into())
 }
 
-/// Terms of an element that are added at once. Whoever multiplies in parts of that many gets the same bits.
+/// Terms of an element that are added at once. Products computed in parts of this many terms have the same bits.
 pub const INNER: usize = 1024;
 
 /// `to = a b`, or `to += a b` if it is to `add`; `to` has the result's rows one after the other.
@@ -35,7 +32,7 @@ pub const INNER: usize = 1024;
 pub fn multiply(to: &mut [f32], a: Matrix<'_>, b: Matrix<'_>, add: bool) {
     let ([rows, inner], [_, columns]) = (a.shape(), b.shape());
     let work = rows * inner * columns;
-    let strips = if work < ALONE { 1 } else { rayon::current_num_threads() };
+    let strips = if work < SINGLE_THREAD { 1 } else { rayon::current_num_threads() };
     let strip = rows.div_ceil(strips).next_multiple_of(ROWS);
     to.par_chunks_mut((strip * columns).max(1)).enumerate().for_each(|(index, to)| {
         let (first, rows) = (index * strip, to.len() / columns);
@@ -63,15 +60,15 @@ fn matrix(x: &FlexTensor) -> Matrix<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fused::testing::numbers;
+    use crate::tensor::testing::numbers;
 
     fn tensor(values: &[f32], shape: [usize; 2]) -> FlexTensor {
-        flex(values.to_vec(), shape.into())
+        from_elements(values.to_vec(), shape.into())
     }
 
     /// Against f64, operands as they are and transposed, in one strip and in several.
     #[test]
-    fn products_of_all_layouts() {
+    fn products_of_all_layouts_are_those_in_f64() {
         for [m, k, n] in [[1, 1, 1], [3, 5, 2], [33, 7, 65], [300, 129, 70]] {
             let (a, b) = (numbers(1, m * k), numbers(2, k * n));
             let turned = |x: &[f32], [rows, columns]: [usize; 2]| -> Vec<f32> {

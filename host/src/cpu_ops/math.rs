@@ -70,9 +70,9 @@ pub(super) fn gelu(x: f32) -> f32 {
     x * normal(x).0
 }
 
-/// Its slope: `Phi(x) + x phi(x)`.
+/// Its derivative: `Phi(x) + x phi(x)`.
 #[inline(always)]
-pub(super) fn gelu_slope(x: f32) -> f32 {
+pub(super) fn gelu_derivative(x: f32) -> f32 {
     let (phi, bell) = normal(x);
     phi + x * (DENSITY_AT_ZERO * bell)
 }
@@ -124,10 +124,10 @@ mod tests {
 
     #[test]
     fn gelu_at_the_ends() {
-        assert_eq!((gelu(0.0), gelu_slope(0.0)), (0.0, 0.5));
-        assert_eq!((gelu(1e30), gelu_slope(1e4)), (1e30, 1.0));
-        assert!(gelu(-1e3).abs() < 1e-34 && gelu_slope(-1e3).abs() < 1e-34);
-        assert!(gelu(f32::NAN).is_nan() && gelu_slope(f32::NAN).is_nan());
+        assert_eq!((gelu(0.0), gelu_derivative(0.0)), (0.0, 0.5));
+        assert_eq!((gelu(1e30), gelu_derivative(1e4)), (1e30, 1.0));
+        assert!(gelu(-1e3).abs() < 1e-34 && gelu_derivative(-1e3).abs() < 1e-34);
+        assert!(gelu(f32::NAN).is_nan() && gelu_derivative(f32::NAN).is_nan());
         assert_eq!(gelu(f32::INFINITY), f32::INFINITY);
     }
 }

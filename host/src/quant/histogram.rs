@@ -1,29 +1,29 @@
-//! What a site rounds, as a distribution: which codes come out and how the values are spread.
+//! Histograms of what a site rounds: how often each code occurs, and moments of the values.
 //!
-//! Watched now and then, because it is slow: the CPU function counts codes, and on a GPU the tensor is read back for it.
-//! The codes are those the step computed with: its rounding mode, its scales, and on stochastic rounding its bits.
+//! They are collected on some steps only, because that is slow: the CPU function counts codes, and on a GPU the tensor is read
+//! back for it. The codes are those of the step itself: its rounding mode, its scales and, with stochastic rounding, its
+//! random bits.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use rayon::prelude::*;
 
-/// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
-const PART: usize = 1 << 16;
+/// Elements of a parallel task. Fixed, so that sums do not depend on the number of threads.
+const CHUNK: usize = 1 << 16;
 
-/// The distribution of what came by a site.
+/// The histogram of the values that a site rounded in a step.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Distribution {
-    /// Elements by code, one counter a code; empty for a format of more than 256. A NaN is counted under a code that
-    /// means NaN, or nowhere if there is none.
+pub struct SiteHistogram {
+    /// Number of elements of each code; empty for a format of more than 256 codes. A NaN is counted under a code that
+    /// means NaN, and not at all if there is none.
     pub codes: Vec<u64>,
-    /// Of the values before rounding.
+    /// Sums of powers of the values before rounding.
     pub powers: PowerSums,
 }
 
 /// Sums of powers over finite values.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PowerSums {
-    /// Finite values.
+    /// Number of finite values.
     pub count: f64,
     /// Sums of x, x^2, x^3, x^4.
     pub sums: [f64; 4],
@@ -56,16 +56,16 @@ impl PowerSums {
     }
 }
 
-/// Collects a distribution over the calls of a step.
+/// Collects a histogram over the calls of a step.
 #[derive(Debug, Default)]
-pub struct Watch(Mutex<Distribution>);
+pub struct HistogramCollector(Mutex<SiteHistogram>);
 
-impl Watch {
+impl HistogramCollector {
     /// For a format of this many codes; more than 256 are not counted.
     #[must_use]
     pub fn new(codes: usize) -> Self {
         let codes = vec![0; if codes <= 256 { codes } else { 0 }];
-        Self(Mutex::new(Distribution { codes, ..Distribution::default() }))
+        Self(Mutex::new(SiteHistogram { codes, ..SiteHistogram::default() }))
     }
 
     /// Counters for the codes of a call, all zero.
@@ -73,20 +73,20 @@ impl Watch {
         vec![0; self.lock().codes.len()]
     }
 
-    /// Takes in the counters of a call.
+    /// Adds the counters of a call.
     pub(super) fn add_codes(&self, counters: &[u64]) {
         self.lock().codes.iter_mut().zip(counters).for_each(|(own, counted)| *own += counted);
     }
 
-    /// Takes in values about to be rounded.
+    /// Adds values that are about to be rounded.
     pub(super) fn add_values(&self, values: &[f32]) {
-        let parts: Vec<PowerSums> = values.par_chunks(PART).map(PowerSums::of).collect();
+        let parts: Vec<PowerSums> = values.par_chunks(CHUNK).map(PowerSums::of).collect();
         let mut own = self.lock();
         parts.iter().for_each(|part| own.powers.add(part));
     }
 
-    /// Takes out zeros that were no values, and whose code is `code`.
-    pub(super) fn leave_out_zeros(&self, zeros: usize, code: usize) {
+    /// Subtracts zeros that pad rows; their code is `code`.
+    pub(super) fn subtract_zeros(&self, zeros: usize, code: usize) {
         let mut own = self.lock();
         own.powers.count -= zeros as f64;
         if let Some(counter) = own.codes.get_mut(code) {
@@ -94,14 +94,14 @@ impl Watch {
         }
     }
 
-    /// What came by.
+    /// The histogram so far.
     #[must_use]
-    pub fn distribution(&self) -> Distribution {
+    pub fn histogram(&self) -> SiteHistogram {
         self.lock().clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Distribution> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SiteHistogram> {
+        self.0.lock()
     }
 }
 
@@ -119,42 +119,42 @@ mod tests {
         moment(4) / moment(2).powi(2)
     }
 
-    fn watched(values: &[f32]) -> Option<f64> {
-        let watch = Watch::new(0);
+    fn collected(values: &[f32]) -> Option<f64> {
+        let collector = HistogramCollector::new(0);
         let (first, second) = values.split_at(values.len() / 3);
-        watch.add_values(first);
-        watch.add_values(second);
-        watch.distribution().powers.kurtosis()
+        collector.add_values(first);
+        collector.add_values(second);
+        collector.histogram().powers.kurtosis()
     }
 
     #[test]
-    fn kurtosis_by_hand_and_by_definition() {
+    fn kurtosis_is_that_of_the_definition() {
         // Two values alike often: the least there is. One in ten: (0.9^4 + 9 * 0.1^4) * 0.1 / 0.09^2.
-        assert_eq!(watched(&[-1.0, 1.0, 1.0, -1.0]), Some(1.0));
-        let rare = watched(&[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]).unwrap();
+        assert_eq!(collected(&[-1.0, 1.0, 1.0, -1.0]), Some(1.0));
+        let rare = collected(&[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]).unwrap();
         assert!((rare - 0.0657 / 0.0081).abs() < 1e-12, "{rare}");
         let values: Vec<f32> =
             (0..200_000).map(|i| ((i as f32) * 0.37).sin().powi(3) * 1e-6 + 2e-6).collect();
-        let found = watched(&values).unwrap();
+        let found = collected(&values).unwrap();
         assert!((found / kurtosis(&values) - 1.0).abs() < 1e-9, "{found}");
         let mut with_faults = values.clone();
         with_faults.extend([f32::NAN, f32::INFINITY]);
-        assert!((watched(&with_faults).unwrap() - found).abs() < 1e-9);
+        assert!((collected(&with_faults).unwrap() - found).abs() < 1e-9);
     }
 
     #[test]
-    fn no_spread_no_kurtosis() {
-        assert_eq!(watched(&[0.1; 100]), None);
-        assert_eq!(watched(&[]), None);
-        assert_eq!(watched(&[f32::NAN, 1.0]), None);
+    fn kurtosis_is_absent_without_variance() {
+        assert_eq!(collected(&[0.1; 100]), None);
+        assert_eq!(collected(&[]), None);
+        assert_eq!(collected(&[f32::NAN, 1.0]), None);
     }
 
     #[test]
-    fn large_codes_are_not_counted() {
-        assert!(Watch::new(1 << 16).counters().is_empty());
-        let watch = Watch::new(4);
-        watch.add_codes(&[1, 0, 0, 2]);
-        watch.add_codes(&[1, 0, 1, 0]);
-        assert_eq!(watch.distribution().codes, [2, 0, 1, 2]);
+    fn codes_are_counted_only_of_formats_up_to_256() {
+        assert!(HistogramCollector::new(1 << 16).counters().is_empty());
+        let collector = HistogramCollector::new(4);
+        collector.add_codes(&[1, 0, 0, 2]);
+        collector.add_codes(&[1, 0, 1, 0]);
+        assert_eq!(collector.histogram().codes, [2, 0, 1, 2]);
     }
 }
