@@ -1,4 +1,4 @@
-//! The compute device of a run: chosen at run time from what the build has and the machine answers to.
+//! The compute device of a run, chosen at run time from the devices that the build supports and the machine has.
 
 use burn::tensor::Device;
 
@@ -7,10 +7,10 @@ use crate::{
     diagnostic::{Diagnostic, Fault},
 };
 
-/// A device and what it is called in `run.json`.
+/// A device and its name in `run.json`.
 #[derive(Debug, Clone)]
 pub struct ComputeDevice {
-    /// Where tensors live.
+    /// The device of the tensors.
     pub tensors: Device,
     /// `cpu`, `cuda:0`, `wgpu`.
     pub label: String,
@@ -38,7 +38,7 @@ impl ComputeDevice {
 }
 
 impl ComputeDevice {
-    /// Whether it multiplies bf16 much faster than f32: NVIDIA GPUs of compute capability 8.0 and above.
+    /// Whether the device multiplies bf16 much faster than f32: NVIDIA GPUs of compute capability 8.0 and above.
     #[must_use]
     pub fn multiplies_bf16_fast(&self) -> bool {
         #[cfg(feature = "cuda")]

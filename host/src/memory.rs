@@ -6,9 +6,9 @@ use std::fs;
 
 use crate::{
     config::{PrecisionChoice, RunConfig},
+    cpu_ops,
     device::ComputeDevice,
     diagnostic::Diagnostic,
-    fused,
     model::GptShape,
 };
 
@@ -30,7 +30,9 @@ const PLAIN_SCORES: f64 = 3.0;
 /// # Errors
 /// What it needs, what there is, and what to make smaller.
 pub fn check(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Result<(), Diagnostic> {
-    let Some(available) = available().filter(|_| fused::on(&device.tensors)) else { return Ok(()) };
+    let Some(available) = available().filter(|_| cpu_ops::is_available(&device.tensors)) else {
+        return Ok(());
+    };
     let needed = estimate(config, shape);
     if needed <= available {
         return Ok(());

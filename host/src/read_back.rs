@@ -8,10 +8,10 @@ use crate::diagnostic::Diagnostic;
 #[derive(Default)]
 pub struct ReadBack {
     transaction: Transaction,
-    asked: usize,
+    requested: usize,
 }
 
-/// Where a tensor's elements will be.
+/// Index of a tensor in a [`ReadBack`] and its [`Values`].
 #[derive(Debug, Clone, Copy)]
 pub struct Slot(usize);
 
@@ -20,22 +20,22 @@ pub struct Slot(usize);
 pub struct Values(Vec<TensorData>);
 
 impl ReadBack {
-    /// Asks for a tensor: `[n]` f32, outside of any graph.
+    /// Requests a tensor: `[n]` f32, outside of any autodiff graph.
     pub fn ask(&mut self, tensor: Tensor<1>) -> Slot {
         self.transaction = std::mem::take(&mut self.transaction).register(tensor);
-        self.asked += 1;
-        Slot(self.asked - 1)
+        self.requested += 1;
+        Slot(self.requested - 1)
     }
 
-    /// Reads them all: one synchronisation, none if nothing was asked for.
+    /// Reads them all: one synchronisation, or none if nothing was requested.
     ///
     /// # Errors
     /// [`Fault::Run`](crate::diagnostic::Fault::Run): the device failed.
     pub fn read(self) -> Result<Values, Diagnostic> {
-        if self.asked == 0 {
+        if self.requested == 0 {
             return Ok(Values(Vec::new()));
         }
-        tracing::debug!("read back: {} tensors at once", self.asked);
+        tracing::debug!("read back: {} tensors at once", self.requested);
         let data = self.transaction.try_execute();
         data.map(Values).map_err(|error| {
             Diagnostic::run(format!("the device failed while a step's results were read: {error}"))

@@ -8,8 +8,9 @@ use altgrad_host::{
     config::GeluChoice,
     data::Batch,
     device::ComputeDevice,
-    model::{Dropout, Forward, Gpt, GptShape, Layout, params, weights},
-    quant::Quant,
+    model::{Dropout, Forward, Gpt, GptShape, Layout, weights},
+    quant::QuantContext,
+    tensor,
 };
 use serde::Deserialize;
 
@@ -39,14 +40,14 @@ fn distance(file: &str, (bias, tie_weights): (bool, bool), gelu: GeluChoice, exp
     let layout = Layout::new(&shape);
     let device = ComputeDevice::cpu().tensors;
     let values = weights::read(&fixture(file), &layout).unwrap();
-    let weights: Vec<_> = values.into_iter().map(|values| params::flat(values, &device)).collect();
-    let quant = Quant::off();
+    let weights: Vec<_> = values.into_iter().map(|values| tensor::flat(values, &device)).collect();
+    let quant = QuantContext::off();
     let dropout = Dropout::off();
     let pass =
         Forward { layout: &layout, weights: &weights, quant: &quant, micro_batch: 0, dropout, trace: None };
     let batch = Batch { inputs: recorded().ids, targets: Vec::new(), shape: [1, BLOCK] };
     let logits = Gpt { shape, gelu }.logits(&pass, &batch).reshape([BLOCK * VOCAB]);
-    let logits = params::read_f32(logits).unwrap();
+    let logits = tensor::read_f32(logits).unwrap();
     let expected: Vec<f64> = expected.iter().flatten().copied().collect();
     assert_eq!(logits.len(), expected.len());
     logits.iter().zip(expected).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, f64::max)

@@ -8,16 +8,16 @@
 use std::{io::Write as _, path::PathBuf, sync::Arc};
 
 use altgrad_host::{
-    config::{DeviceChoice, PluginsSection},
+    config::{DeviceChoice, MasterWeightsChoice, PluginsSection, PrecisionChoice, SteChoice},
     device::ComputeDevice,
     plugins::{FormatPlugin, Registry},
     quant::{
-        DeviceFormat, MasterWeights, Precision, Quant, Role, ScaleRule, Scaling, Seen, Site, Ste,
-        keep::Form,
-        op,
-        product::{self, Operand, product},
+        DeviceFormat, QuantContext, QuantStats, Role, ScaleRule, Scaling, Site, fake_quant,
+        operand::{GradientRounding, Operand},
+        product::product,
+        saved_tensors::Encoding,
     },
-    trace::At,
+    trace::TraceScope,
 };
 use altgrad_plugin_api::Rounding;
 use burn::tensor::{Tensor, TensorData};
@@ -42,7 +42,7 @@ struct Bench {
 struct Rule {
     format: &'static str,
     scaling: Scaling,
-    ste: Ste,
+    ste: SteChoice,
 }
 
 fn benches() -> Vec<Bench> {
@@ -92,9 +92,9 @@ impl Bench {
         let rounded = x.iter().zip(reference_scales(rule, x, width, max)).map(|(&x, scale)| {
             let nearest = nearest(&values, f64::from(x * scale)) as f32 * (1.0 / scale);
             let passes = match rule.ste {
-                Ste::Identity => true,
-                Ste::Clipped => (x * scale).abs() <= max * (1.0 + 1e-6),
-                Ste::Relu => x > 0.0,
+                SteChoice::Identity => true,
+                SteChoice::Clipped => (x * scale).abs() <= max * (1.0 + 1e-6),
+                SteChoice::Relu => x > 0.0,
             };
             (f64::from(nearest), passes)
         });
@@ -182,18 +182,23 @@ fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.try_into_data().unwrap().try_into_vec().unwrap()
 }
 
-/// Forward and backward of one layer, compared: also watched, with the distributions, and also as a device that
-/// multiplies bf16 fast does it, where bf16 is to be had. Returns what the sites saw.
-fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<Seen>> {
+/// Compares forward and backward of one layer: also on a step that collects histograms, and also as a device does it that
+/// multiplies bf16 fast, where bf16 is available. Returns the statistics of the sites.
+fn check(bench: &Bench, rules: &[(Role, Rule)]) -> Vec<Option<QuantStats>> {
     if bench.device.label != "wgpu" {
         check_once(bench, rules, false, true);
     }
-    let seen = check_once(bench, rules, false, false);
-    assert_eq!(check_once(bench, rules, true, false), seen, "watching changes what is seen");
-    seen
+    let stats = check_once(bench, rules, false, false);
+    assert_eq!(check_once(bench, rules, true, false), stats, "histograms change the statistics");
+    stats
 }
 
-fn check_once(bench: &Bench, rules: &[(Role, Rule)], watched: bool, fast_bf16: bool) -> Vec<Option<Seen>> {
+fn check_once(
+    bench: &Bench,
+    rules: &[(Role, Rule)],
+    with_histograms: bool,
+    fast_bf16: bool,
+) -> Vec<Option<QuantStats>> {
     let what = format!(
         "{} fast bf16 {fast_bf16} {:?}",
         bench.device.label,
@@ -201,31 +206,32 @@ fn check_once(bench: &Bench, rules: &[(Role, Rule)], watched: bool, fast_bf16: b
     );
     let (x, w, g) = (data(TOKENS * INPUTS, 1), data(OUTPUTS * INPUTS, 2), data(TOKENS * OUTPUTS, 3));
     let sites = rules.iter().map(|(role, rule)| (LAYER, bench.site(*role, rule))).collect();
-    let mut quant = Quant::new(sites, MasterWeights::Fp32, Precision::Fp32, 0).with_fast_bf16(fast_bf16);
-    if watched {
-        quant.watch();
+    let mut quant = QuantContext::new(sites, MasterWeightsChoice::Fp32, PrecisionChoice::Fp32, 0)
+        .with_fast_bf16(fast_bf16);
+    if with_histograms {
+        quant.start_histograms();
     }
     let tensor = |values: &[f32], shape: [usize; 2]| {
         Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &bench.device.tensors)
     };
     let tracked = |values: &[f32], shape| Tensor::from_inner(tensor(values, shape)).require_grad();
     let (xt, wt) = (tracked(&x, [TOKENS, INPUTS]), tracked(&w, [OUTPUTS, INPUTS]));
-    let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0, At::NOWHERE);
+    let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0, TraceScope::OFF);
     // A loss whose gradient at y is g.
     let loss = (y.clone() * Tensor::from_inner(tensor(&g, [TOKENS, OUTPUTS]))).sum();
     let tape = loss.backward();
-    quant.collect(&tape);
-    let seen = quant.read().unwrap();
-    let distributions = quant.take_watched();
-    assert_eq!(distributions.len(), if watched { rules.len() } else { 0 });
-    for ((role, rule), distribution) in rules.iter().zip(distributions) {
+    quant.collect_gradient_stats(&tape);
+    let stats = quant.read_pass_stats().unwrap();
+    let histograms = quant.take_histograms();
+    assert_eq!(histograms.len(), if with_histograms { rules.len() } else { 0 });
+    for ((role, rule), histogram) in rules.iter().zip(histograms) {
         let (values, width) = match role {
             Role::Weight => (&w, INPUTS),
             Role::Activation => (&x, INPUTS),
             Role::Grad => (&g, OUTPUTS),
         };
-        assert_eq!(distribution.codes, bench.codes(rule, values, width), "{what}: codes of {role:?}");
-        assert_eq!(distribution.powers.count, values.len() as f64, "{what}");
+        assert_eq!(histogram.codes, bench.codes(rule, values, width), "{what}: codes of {role:?}");
+        assert_eq!(histogram.powers.count, values.len() as f64, "{what}");
     }
 
     let rounded = |role, values: &[f32], width| match rules.iter().find(|(r, _)| *r == role) {
@@ -245,13 +251,13 @@ fn check_once(bench: &Bench, rules: &[(Role, Rule)], watched: bool, fast_bf16: b
     close(&format!("{what}: dx"), &read(xt.grad(&tape).unwrap()), &dx);
     let dw = blocked(matmul(&transposed(&gq, OUTPUTS), &xq, TOKENS), &w_passes);
     close(&format!("{what}: dw"), &read(wt.grad(&tape).unwrap()), &dw);
-    seen
+    stats
 }
 
 const RULE: ScaleRule = ScaleRule { max_finite: 0.0, margin: 0, pow2: false, group: None };
 
 /// A rule with the format's own largest value filled in.
-fn rule(bench: &Bench, format: &'static str, scaling: Scaling, ste: Ste) -> Rule {
+fn rule(bench: &Bench, format: &'static str, scaling: Scaling, ste: SteChoice) -> Rule {
     let max_finite = bench.values(format).last().unwrap().0 as f32;
     let own = |rule: ScaleRule| ScaleRule { max_finite, ..rule };
     let scaling = match scaling {
@@ -264,18 +270,18 @@ fn rule(bench: &Bench, format: &'static str, scaling: Scaling, ste: Ste) -> Rule
 }
 
 #[test]
-fn every_pair_of_formats() {
+fn layers_are_exact_for_every_pair_of_formats() {
     for bench in benches() {
         for weight in FORMATS {
             for other in FORMATS {
-                let rule = |format| rule(&bench, format, Scaling::Dynamic(RULE), Ste::Identity);
+                let rule = |format| rule(&bench, format, Scaling::Dynamic(RULE), SteChoice::Identity);
                 let rules = [
                     (Role::Weight, rule(weight)),
                     (Role::Activation, rule(other)),
                     (Role::Grad, rule(other)),
                 ];
-                let seen = check(&bench, &rules);
-                let elements: Vec<u64> = seen.iter().map(|seen| seen.unwrap().elements).collect();
+                let stats = check(&bench, &rules);
+                let elements: Vec<u64> = stats.iter().map(|stats| stats.unwrap().elements).collect();
                 assert_eq!(elements, SIZES);
             }
         }
@@ -283,17 +289,17 @@ fn every_pair_of_formats() {
 }
 
 #[test]
-fn every_role_alone_and_none() {
+fn layers_are_exact_with_every_single_role_rounded_and_with_none() {
     for bench in benches() {
         check(&bench, &[]);
         for role in Role::ALL {
-            check(&bench, &[(role, rule(&bench, "E5M2", Scaling::Dynamic(RULE), Ste::Identity))]);
+            check(&bench, &[(role, rule(&bench, "E5M2", Scaling::Dynamic(RULE), SteChoice::Identity))]);
         }
     }
 }
 
 #[test]
-fn every_scaling_and_estimator() {
+fn layers_are_exact_for_every_scaling_and_estimator() {
     let scalings = [
         Scaling::None,
         Scaling::Dynamic(RULE),
@@ -314,7 +320,7 @@ fn every_scaling_and_estimator() {
     ];
     for bench in benches() {
         for scaling in scalings {
-            for ste in [Ste::Identity, Ste::Clipped, Ste::Relu] {
+            for ste in [SteChoice::Identity, SteChoice::Clipped, SteChoice::Relu] {
                 let rule = |format| rule(&bench, format, scaling, ste);
                 let rules = [
                     (Role::Weight, rule("E4M3")),
@@ -322,21 +328,21 @@ fn every_scaling_and_estimator() {
                     (Role::Grad, rule("E5M2")),
                 ];
                 let elements: Vec<u64> =
-                    check(&bench, &rules).iter().map(|seen| seen.unwrap().elements).collect();
+                    check(&bench, &rules).iter().map(|stats| stats.unwrap().elements).collect();
                 assert_eq!(elements, SIZES);
             }
         }
     }
 }
 
-/// Delayed scaling uses what earlier steps saw, and never the step at hand; static scaling freezes the first step's.
+/// Delayed scaling uses the amax of earlier steps and never the current one; static scaling keeps that of the first step.
 #[test]
-fn scales_remember() {
+fn delayed_and_static_scales_follow_from_earlier_steps() {
     let bench = benches().remove(0);
-    let site = |scaling| bench.site(Role::Weight, &rule(&bench, "E4M3", scaling, Ste::Identity));
-    let seen = |amax| {
+    let site = |scaling| bench.site(Role::Weight, &rule(&bench, "E4M3", scaling, SteChoice::Identity));
+    let stats = |amax| {
         let stats = altgrad_plugin_api::QuantStats { amax, ..Default::default() };
-        Seen { elements: 1, stats }
+        QuantStats { elements: 1, stats }
     };
     let delayed = site(Scaling::Delayed { rule: RULE, window: 2 });
     let frozen = site(Scaling::Static { rule: RULE, amax: None });
@@ -347,10 +353,10 @@ fn scales_remember() {
         (7.0, 448.0, 224.0),
         (1.0, 64.0, 224.0),
     ] {
-        assert_eq!(delayed.used_scale(&seen(amax)), Some(delayed_scale), "{amax}");
-        assert_eq!(frozen.used_scale(&seen(amax)), Some(frozen_scale), "{amax}");
-        delayed.record(&seen(amax));
-        frozen.record(&seen(amax));
+        assert_eq!(delayed.used_scale(&stats(amax)), Some(delayed_scale), "{amax}");
+        assert_eq!(frozen.used_scale(&stats(amax)), Some(frozen_scale), "{amax}");
+        delayed.record_amax(&stats(amax));
+        frozen.record_amax(&stats(amax));
     }
 }
 
@@ -365,10 +371,10 @@ fn dynamic_scaling_is_the_same_on_every_device() {
                 let x: Vec<f32> = data(64, 9).into_iter().map(|x| (f64::from(x) * unit) as f32).collect();
                 let results = benches.iter().map(|bench| {
                     let scaling = Scaling::Dynamic(ScaleRule { pow2, margin, group, ..RULE });
-                    let site = bench.site(Role::Weight, &rule(bench, format, scaling, Ste::Identity));
+                    let site = bench.site(Role::Weight, &rule(bench, format, scaling, SteChoice::Identity));
                     let tensor =
                         Tensor::<1>::from_data(TensorData::new(x.clone(), [64]), &bench.device.tensors);
-                    let values = read(op::fake_quant(tensor, site.call(Default::default())).values);
+                    let values = read(fake_quant(tensor, site.fake_quant_params(Default::default())).values);
                     (bench, values.into_iter().map(f32::to_bits).collect::<Vec<u32>>())
                 });
                 let results: Vec<_> = results.collect();
@@ -382,7 +388,7 @@ fn dynamic_scaling_is_the_same_on_every_device() {
 
 /// bf16 operands: a plain product of operands cut to eight significand bits, gradients' too; rounded ones stay as they are.
 #[test]
-fn bf16_operands() {
+fn unrounded_operands_and_gradients_are_rounded_to_bf16() {
     let bf16 = |x: &[f32]| -> Vec<f64> {
         let round = |x: f32| {
             let ulp = 2f32.powi(x.abs().log2().floor() as i32 - 7);
@@ -398,13 +404,14 @@ fn bf16_operands() {
             &bench.device.tensors,
         ))
     };
-    let weight = rule(&bench, "E4M3", Scaling::Dynamic(RULE), Ste::Identity);
+    let weight = rule(&bench, "E4M3", Scaling::Dynamic(RULE), SteChoice::Identity);
     for (rounded, fast) in [(false, false), (true, false), (false, true), (true, true)] {
         let sites = if rounded { vec![(LAYER, bench.site(Role::Weight, &weight))] } else { Vec::new() };
-        let quant = Quant::new(sites, MasterWeights::Fp32, Precision::Bf16, 0).with_fast_bf16(fast);
+        let quant = QuantContext::new(sites, MasterWeightsChoice::Fp32, PrecisionChoice::Bf16, 0)
+            .with_fast_bf16(fast);
         let (xt, wt) =
             (tensor(&x, [TOKENS, INPUTS]).require_grad(), tensor(&w, [OUTPUTS, INPUTS]).require_grad());
-        let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0, At::NOWHERE);
+        let y = quant.linear(LAYER, xt.clone(), wt.clone(), 0, TraceScope::OFF);
         let tape = (y.clone() * tensor(&g, [TOKENS, OUTPUTS])).sum().backward();
         let wq = if rounded { bench.round(&weight, &w, INPUTS).0 } else { bf16(&w) };
         let (xq, gq) = (bf16(&x), bf16(&g));
@@ -416,19 +423,19 @@ fn bf16_operands() {
 
 /// Every value of these formats is exact in bf16; products of E7M0's largest ones are beyond f32.
 #[test]
-fn formats_that_are_multiplied_as_bf16() {
+fn formats_exact_in_bf16_are_multiplied_as_bf16() {
     let bench = benches().remove(0);
     for name in FORMATS {
-        let rule = rule(&bench, name, Scaling::None, Ste::Identity);
-        let form = Form::Codes(bench.site(Role::Weight, &rule).format.clone());
-        assert_eq!(form.fits_bf16(), name != "E7M0", "{name}");
+        let rule = rule(&bench, name, Scaling::None, SteChoice::Identity);
+        let encoding = Encoding::Codes(bench.site(Role::Weight, &rule).format.clone());
+        assert_eq!(encoding.fits_bf16(), name != "E7M0", "{name}");
     }
-    assert!(Form::Bf16.fits_bf16() && !Form::F32.fits_bf16());
+    assert!(Encoding::Bf16.fits_bf16() && !Encoding::F32.fits_bf16());
 }
 
-/// What a product keeps of its operands as codes gives the gradients of the operands themselves, bit for bit.
+/// Operands saved as codes give the gradients of operands saved as f32, bit for bit.
 #[test]
-fn kept_codes_are_exact() {
+fn operands_saved_as_codes_are_exact() {
     let bench = benches().remove(0);
     let tracked = |values: Vec<f32>, shape: [usize; 2]| {
         let tensor = Tensor::<2>::from_data(TensorData::new(values, shape), &bench.device.tensors);
@@ -437,20 +444,20 @@ fn kept_codes_are_exact() {
     for name in FORMATS {
         for (unit, group) in [(1.0, None), (1e-6, Some(16)), (1e9, Some(4)), (1e-38, None), (0.0, None)] {
             let scaling = Scaling::Dynamic(ScaleRule { group, ..RULE });
-            let rule = rule(&bench, name, scaling, Ste::Identity);
+            let rule = rule(&bench, name, scaling, SteChoice::Identity);
             let site = bench.site(Role::Weight, &rule);
-            let gradients = |kept: bool| {
+            let gradients = |encoded: bool| {
                 let scaled = |len, seed| data(len, seed).into_iter().map(|x| x * unit).collect();
                 let leaves = [
                     tracked(scaled(TOKENS * INPUTS, 1), [TOKENS, INPUTS]),
                     tracked(scaled(OUTPUTS * INPUTS, 2), [OUTPUTS, INPUTS]),
                 ];
                 let [x, w] = leaves.clone().map(|leaf| {
-                    let rounded = op::fake_quant(leaf, site.call(Default::default()));
-                    let form = if kept { Form::Codes(site.format.clone()) } else { Form::F32 };
-                    Operand { values: rounded.values, scales: rounded.scales, form }
+                    let rounded = fake_quant(leaf, site.fake_quant_params(Default::default()));
+                    let encoding = if encoded { Encoding::Codes(site.format.clone()) } else { Encoding::F32 };
+                    Operand { values: rounded.values, scales: rounded.scales, encoding }
                 });
-                let (y, _) = product(x, w, product::Rounding::None, false, None);
+                let (y, _) = product(x, w, GradientRounding::None, false, None);
                 let tape = (y.clone() * y).sum().backward();
                 leaves.map(|leaf| {
                     read(leaf.grad(&tape).unwrap()).into_iter().map(f32::to_bits).collect::<Vec<_>>()

@@ -5,18 +5,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
 
 use altgrad_host::{
     config,
+    debug::provenance::{self, Provenance},
     metrics::MetricRecord,
-    model::params,
-    plan::Plan,
-    trace::{Event, Phase, Place, Trace},
-    train::{
-        provenance::{self, Provenance},
-        step,
-    },
+    setup::ReadyRun,
+    tensor,
+    trace::{Phase, TensorPlace, Trace, TracedTensor},
+    train::step,
 };
 use tempfile::TempDir;
 
@@ -54,7 +52,7 @@ scaling = { amax = "delayed", window = 2 }
 const ROUNDING: &str = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"\nrounding = \"stochastic\"\n\
     scaling = { amax = \"delayed\", window = 2 }\n";
 
-fn plan(text: &str) -> Plan {
+fn build(text: &str) -> ReadyRun {
     let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
     let plugins = PathBuf::from(stage).join("plugins");
     let folder = TempDir::new().unwrap();
@@ -64,20 +62,21 @@ fn plan(text: &str) -> Plan {
     let text = text.replace("CORPUS", corpus.to_str().unwrap());
     fs::write(&path, format!("{text}\n[plugins]\ndir = {plugins:?}\n")).unwrap();
     let (config, source) = config::load(&path, &[]).unwrap();
-    Plan::new(config, &source).unwrap()
+    ReadyRun::build(config, &source).unwrap()
 }
 
-/// Takes a step; its metrics as bits, the machine's times aside.
-fn take(plan: &mut Plan, number: u64, trace: Option<&Trace>) -> (Vec<(String, u64)>, Option<Provenance>) {
-    let (mut record, mut origin) = (MetricRecord::new(number), None);
-    plan.trainer.quant.begin_step(number);
-    step::step(plan, number, &mut record, &mut origin, trace).unwrap();
+/// Takes a step; its metrics as bits, the machine's times aside, and where it stopped being finite.
+fn take(run: &mut ReadyRun, number: u64, trace: Option<&Trace>) -> (Vec<(String, u64)>, Option<Provenance>) {
+    let ReadyRun { setup, state, .. } = run;
+    let mut record = MetricRecord::new(number);
+    state.quant.begin_step(number);
+    let (grads, reading) = step::compute_gradients(setup, state, number, trace).unwrap();
+    let origin = (!reading.is_finite()).then(|| provenance::find(setup, state, number).unwrap());
+    let update = step::apply_update(setup, state, number, grads, &reading).unwrap();
+    step::record_metrics(&mut record, setup, state, (&reading, &update), Duration::from_secs(1));
     let timing = |name: &str| name.contains("step_ms") || name.contains("tokens_per_s");
     let values = record.values.into_iter().filter(|(metric, _)| !timing(&metric.name));
-    (
-        values.map(|(metric, value)| (metric.name.to_string(), value.to_bits())).collect(),
-        origin.map(|not_finite| not_finite.origin),
-    )
+    (values.map(|(metric, value)| (metric.name.to_string(), value.to_bits())).collect(), origin)
 }
 
 fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
@@ -85,17 +84,20 @@ fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
 }
 
 /// The tensors of a step, read.
-fn traced(plan: &Plan, number: u64) -> Vec<(Place, Vec<f32>)> {
-    let accum = plan.config.train.grad_accum as u64;
-    let first = number * accum;
-    let batches: Vec<_> = (first..first + accum).map(|index| plan.batches.train(index)).collect();
+fn traced(ReadyRun { setup, state, .. }: &ReadyRun, number: u64) -> Vec<(TensorPlace, Vec<f32>)> {
     let trace = Trace::default();
-    plan.trainer.gradients(batches.into_iter(), first, Some(&trace)).unwrap();
-    let read = |Event { place, values }| (place, params::read_f32(values).unwrap());
-    trace.into_events().into_iter().map(read).collect()
+    let first = setup.first_micro_batch(number);
+    setup.model.gradients(state, setup.micro_batches(number), first, Some(&trace)).unwrap();
+    let read = |TracedTensor { place, values }| (place, tensor::read_f32(values).unwrap());
+    trace.into_tensors().into_iter().map(read).collect()
 }
 
-fn tensor<'a>(events: &'a [(Place, Vec<f32>)], phase: Phase, layer: &str, operation: &str) -> &'a [f32] {
+fn tensor<'a>(
+    events: &'a [(TensorPlace, Vec<f32>)],
+    phase: Phase,
+    layer: &str,
+    operation: &str,
+) -> &'a [f32] {
     let found = events.iter().find(|(place, _)| {
         place.phase == phase && place.layer == layer && place.operation == operation && place.micro_batch == 0
     });
@@ -104,24 +106,23 @@ fn tensor<'a>(events: &'a [(Place, Vec<f32>)], phase: Phase, layer: &str, operat
 
 #[test]
 fn a_traced_step_is_the_step_itself() {
-    let (mut plain, mut watched) = (plan(RUN), plan(RUN));
+    let (mut plain, mut watched) = (build(RUN), build(RUN));
     for number in 0..4 {
         let trace = Trace::default();
         let expected = take(&mut plain, number, None);
         assert_eq!(take(&mut watched, number, Some(&trace)), expected, "step {number}");
-        let weights = |plan: &Plan| bits(&plan.trainer.weights().unwrap());
+        let weights = |run: &ReadyRun| bits(&run.state.weights().unwrap());
         assert_eq!(weights(&watched), weights(&plain), "step {number}");
-        assert!(trace.into_events().len() > 100);
+        assert!(trace.into_tensors().len() > 100);
     }
 }
 
 #[test]
 fn looking_for_an_origin_touches_nothing() {
-    let (mut plain, mut searched) = (plan(RUN), plan(RUN));
+    let (mut plain, mut searched) = (build(RUN), build(RUN));
     for number in 0..3 {
-        searched.trainer.quant.begin_step(number);
-        let batches: Vec<_> = [0, 1].map(|index| searched.batches.train(2 * number + index)).to_vec();
-        let found = provenance::find(&searched.trainer, number, batches.into_iter(), 2 * number).unwrap();
+        searched.state.quant.begin_step(number);
+        let found = provenance::find(&searched.setup, &searched.state, number).unwrap();
         assert_eq!(found, Provenance { step: number, loss: None, gradient: None });
         assert_eq!(take(&mut searched, number, None), take(&mut plain, number, None), "step {number}");
     }
@@ -129,9 +130,9 @@ fn looking_for_an_origin_touches_nothing() {
 
 #[test]
 fn the_trace_is_in_time_order_and_complete() {
-    let events = traced(&plan(RUN), 0);
+    let events = traced(&build(RUN), 0);
     let names = |micro_batch: u64, phase: Phase| -> Vec<String> {
-        let of = |place: &Place| place.micro_batch == micro_batch && place.phase == phase;
+        let of = |place: &TensorPlace| place.micro_batch == micro_batch && place.phase == phase;
         let events = events.iter().filter(|(place, _)| of(place) && place.operation != "gradient");
         events.map(|(place, _)| format!("{} {}", place.layer, place.operation)).collect()
     };
@@ -180,8 +181,8 @@ fn the_trace_is_in_time_order_and_complete() {
 /// sum over tokens of the gradient before rounding: against f64 on the trace's own operands.
 #[test]
 fn the_trace_shows_what_the_products_used() {
-    let plan = plan(&RUN.replace("grad_accum = 2", "grad_accum = 1"));
-    let events = traced(&plan, 0);
+    let run = build(&RUN.replace("grad_accum = 2", "grad_accum = 1"));
+    let events = traced(&run, 0);
     for layer in ["h.0.attn.c_attn", "h.1.mlp.c_proj"] {
         let forward = |what| tensor(&events, Phase::Forward, layer, what);
         let backward = |what| tensor(&events, Phase::Backward, layer, what);
@@ -221,16 +222,16 @@ type Change<'a> = (&'a str, &'a dyn Fn(&mut [f32]));
 
 /// Changes parameters and takes the step.
 fn origin_with(text: &str, changes: &[Change<'_>]) -> Provenance {
-    let mut plan = plan(text);
-    let params = &mut plan.trainer.params;
+    let mut run = build(text);
+    let params = &mut run.state.params;
     for (name, change) in changes {
         let id = params.layout.specs.iter().position(|spec| spec.name == *name).unwrap();
         let device = params.values[id].device();
-        let mut values = params::read_f32(params.values[id].clone()).unwrap();
+        let mut values = tensor::read_f32(params.values[id].clone()).unwrap();
         change(&mut values);
-        params.values[id] = params::flat(values, &device);
+        params.values[id] = tensor::flat(values, &device);
     }
-    take(&mut plan, 0, None).1.expect("the step is not finite")
+    take(&mut run, 0, None).1.expect("the step is not finite")
 }
 
 fn name(origin: &Option<provenance::Origin>) -> Option<String> {

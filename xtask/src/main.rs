@@ -89,7 +89,7 @@ const GPU_TESTS: [&str; 3] = ["linear", "gpu", "gpu_updates"];
 /// What the archive's script does on the GPU's machine.
 const LANE: &str = r#"#!/bin/sh
 # The GPU tests of altgrad, as built elsewhere. CUDA_PATH: the toolkit's folder; libnvrtc must be found by the loader.
-# RIVAL: another trainer to be timed in turn, as `altgrad-host bench --help` says. Logs, and what steps cost as JSON, go to
+# COMPARE_WITH: another trainer to be timed in turn, as `altgrad-host bench --help` says. Logs, and what steps cost as JSON, go to
 # $OUT, or here.
 cd "$(dirname "$0")" || exit 1
 out=${OUT:-.}; export ALTGRAD_STAGE=$PWD/altgrad-lane; status=0
@@ -100,7 +100,7 @@ for test in gpu gpu_updates linear; do
 done
 if nvidia-smi -L; then
     for size in tiny seed gpt2; do
-        ./altgrad-lane/altgrad-host bench --device cuda:0 --size $size --json ${RIVAL:+--rival "$RIVAL"} \
+        ./altgrad-lane/altgrad-host bench --device cuda:0 --size $size --json ${COMPARE_WITH:+--compare-with "$COMPARE_WITH"} \
             >"$out/bench-$size.json" 2>"$out/bench-$size.log" || status=1
         cat "$out/bench-$size.json"
     done

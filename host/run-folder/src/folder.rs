@@ -12,6 +12,10 @@ use altgrad_base::{diagnostic::Diagnostic, files};
 
 /// The status file: the first in the folder, and the sign that it is taken.
 pub const STATUS: &str = "run.json";
+/// The resolved run file, in a run folder and in each checkpoint.
+pub const CONFIG: &str = "config.toml";
+/// The final weights.
+pub const WEIGHTS: &str = "weights.safetensors";
 /// What to do about a folder that will not do.
 const OTHER_PLACE: &str = "choose another folder with `--out DIR`";
 

@@ -13,53 +13,9 @@ use std::{collections::BTreeMap, time::Duration};
 use altgrad_plugin_api::AlertLevel;
 use serde::{Deserialize, Serialize};
 
+pub use crate::run_record::AlertKind as Kind;
 use crate::{config::AlertsSection, events::Event, metrics::MetricRecord};
 use findings::{Finding, Verdict};
-
-/// What an alert is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A NaN or infinite training loss.
-    NanLoss,
-    /// A NaN or infinite gradient.
-    NanGrad,
-    /// The held-out loss rose from evaluation to evaluation.
-    Divergence,
-    /// Updates that leave the codes of a weight as they are.
-    BitStall,
-    /// Elements beyond a format's largest value.
-    Overflow,
-    /// Elements that become zero.
-    Underflow,
-    /// Most elements of a tensor beyond the format's largest value: they share its code.
-    CodeSaturation,
-    /// A distribution with heavy tails.
-    Kurtosis,
-}
-
-impl Kind {
-    /// The name in events, sinks and `run.json`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NanLoss => "nan_loss",
-            Self::NanGrad => "nan_grad",
-            Self::Divergence => "divergence",
-            Self::BitStall => "bit_stall",
-            Self::Overflow => "overflow",
-            Self::Underflow => "underflow",
-            Self::CodeSaturation => "code_saturation",
-            Self::Kurtosis => "kurtosis",
-        }
-    }
-
-    /// Whether the run is in danger, and its state worth keeping.
-    #[must_use]
-    pub fn is_anomaly(self) -> bool {
-        matches!(self, Self::NanLoss | Self::NanGrad | Self::Divergence)
-    }
-}
 
 /// One alert.
 #[derive(Debug, Clone, PartialEq)]

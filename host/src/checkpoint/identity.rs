@@ -4,17 +4,20 @@
 //! metrics go (`sink`), when checkpoints are made (`checkpoint`), what is worth an alert (`alerts`), how long the run is (as
 //! long as the learning rates of the steps that are done stay the same). Everything else would make another run of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use toml::{Table, Value};
+use toml::Table;
 
 use super::{
     read::Checkpoint,
-    state::{Data, Difference, Plugin},
+    state::{CorpusRecord, PluginRecord},
 };
 use crate::{
-    config::TrainSection, diagnostic::Diagnostic, plan::Plan, plugins::instance::Identity as PluginIdentity,
-    train::schedule::Schedule,
+    config::TrainSection,
+    diagnostic::Diagnostic,
+    plugins::instance::Identity as PluginIdentity,
+    run_record::{Difference, differences, dotted_values},
+    setup::{RunSetup, Schedule},
 };
 
 /// Keys, and sections, that a run may change when it goes on. The device, data and schedule are compared by what they are.
@@ -33,48 +36,44 @@ const FREE: [&str; 11] = [
 ];
 /// Keys that only matter by the learning rates they make.
 const SCHEDULE: [&str; 2] = ["train.decay_steps", "train.cooldown_steps"];
-/// What is said of something that was not there.
-const NOTHING: &str = "not set";
 
 /// Who a run is.
 #[derive(Debug, Clone)]
-pub struct Identity {
+pub struct RunIdentity {
     pub(super) host_version: String,
     pub(super) device: String,
     pub(super) threads: usize,
     pub(super) seed: u64,
     pub(super) grad_accum: u64,
     pub(super) optimizer: String,
-    pub(super) data: Data,
-    pub(super) plugins: Vec<Plugin>,
+    pub(super) data: CorpusRecord,
+    pub(super) plugins: Vec<PluginRecord>,
     pub(super) config_toml: String,
     train: TrainSection,
 }
 
-impl Identity {
-    /// That of a plan. Reads all tokens.
+impl RunIdentity {
+    /// That of a run. Reads all tokens.
     ///
     /// # Errors
     /// The run file cannot be written as text.
-    pub fn of(plan: &Plan) -> Result<Self, Diagnostic> {
-        let quant = &plan.trainer.quant;
-        let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
-        let used = formats
-            .chain([plan.trainer.optimizer.identity()])
-            .chain(plan.sinks.iter().map(|sink| &sink.plugin.identity));
-        let plugins: BTreeSet<Plugin> = used.map(|identity| plugin(plan, identity)).collect();
-        let corpus = plan.batches.corpus();
+    pub fn of(setup: &RunSetup) -> Result<Self, Diagnostic> {
+        let plugins: BTreeSet<PluginRecord> =
+            setup.plugins.iter().map(|identity| plugin(setup, identity)).collect();
+        let corpus = setup.batches.corpus();
+        let data =
+            CorpusRecord { description: corpus.description.clone(), fingerprint: corpus.fingerprint() };
         Ok(Self {
             host_version: env!("CARGO_PKG_VERSION").to_string(),
-            device: plan.device.label.clone(),
+            device: setup.device.label.clone(),
             threads: rayon::current_num_threads(),
-            seed: plan.config.run.seed,
-            grad_accum: plan.config.train.grad_accum as u64,
-            optimizer: plan.config.optimizer.name.clone(),
-            data: Data { description: corpus.description.clone(), fingerprint: corpus.fingerprint() },
+            seed: setup.config.run.seed,
+            grad_accum: setup.config.train.grad_accum as u64,
+            optimizer: setup.config.optimizer.name.clone(),
+            data,
             plugins: plugins.into_iter().collect(),
-            config_toml: plan.config.to_toml()?,
-            train: plan.config.train.clone(),
+            config_toml: setup.config.to_toml()?,
+            train: setup.config.train.clone(),
         })
     }
 
@@ -88,7 +87,7 @@ impl Identity {
             seed: 1,
             grad_accum: 2,
             optimizer: "adamw".into(),
-            data: Data { description: "text".into(), fingerprint: "00".into() },
+            data: CorpusRecord { description: "text".into(), fingerprint: "00".into() },
             plugins: Vec::new(),
             config_toml: "[train]\nmax_steps = 9\n".into(),
             train: TrainSection::default(),
@@ -111,16 +110,18 @@ impl Identity {
             }
         };
         compare("run.device", &state.device, &self.device);
-        let data =
-            |data: &Data| format!("{} with the fingerprint {:.12}", data.description, data.fingerprint);
+        let data = |data: &CorpusRecord| {
+            format!("{} with the fingerprint {:.12}", data.description, data.fingerprint)
+        };
         if state.data.fingerprint != self.data.fingerprint {
             compare("data.dataset", &data(&state.data), &data(&self.data));
         }
         for plugin in self.plugins.iter().filter(|plugin| plugin.kind != "sink") {
-            let same = |other: &&Plugin| other.kind == plugin.kind && other.name == plugin.name;
+            let same = |other: &&PluginRecord| other.kind == plugin.kind && other.name == plugin.name;
             if let Some(was) = state.plugin.iter().find(same).filter(|was| *was != plugin) {
-                let said =
-                    |plugin: &Plugin| format!("version {}, sha256 {:.12}", plugin.version, plugin.sha256);
+                let said = |plugin: &PluginRecord| {
+                    format!("version {}, sha256 {:.12}", plugin.version, plugin.sha256)
+                };
                 compare(&format!("{} plugin {}", plugin.kind, plugin.name), &said(was), &said(plugin));
             }
         }
@@ -146,21 +147,21 @@ impl Identity {
         let done = checkpoint.state.step.min(self.train.max_steps);
         let changed = (0..done).any(|step| was.lr(step) != is.lr(step));
         let own = toml::from_str(&self.config_toml).ok()?;
-        let (was, is) = (flat(&checkpoint.config), flat(&own));
+        let (was, is) = (dotted_values(&checkpoint.config), dotted_values(&own));
         let differ = |key: &&&str| was.get(**key) != is.get(**key);
         let keys = SCHEDULE.iter().chain(&["train.max_steps"]);
         let key = keys.clone().find(differ).filter(|_| changed)?;
-        Some(difference(key, was.get(*key), is.get(*key)))
+        Some(Difference::of_key(key, was.get(*key), is.get(*key)))
     }
 }
 
-fn plugin(plan: &Plan, identity: &PluginIdentity) -> Plugin {
-    let library = plan
+fn plugin(setup: &RunSetup, identity: &PluginIdentity) -> PluginRecord {
+    let library = setup
         .registry
         .libraries()
         .iter()
         .find(|library| library.path.display().to_string() == identity.library);
-    Plugin {
+    PluginRecord {
         kind: identity.kind.to_string(),
         name: identity.name.clone(),
         version: identity.version.clone(),
@@ -176,41 +177,8 @@ pub(super) fn config_differences(was: &Table, is: &Table) -> Vec<Difference> {
         };
         FREE.iter().chain(&SCHEDULE).any(of)
     };
-    let mut found = all_differences(was, is);
+    let mut found = differences(was, is);
     found.retain(|difference| !free(&difference.key));
-    found
-}
-
-/// The keys in which two resolved run files differ.
-pub fn all_differences(was: &Table, is: &Table) -> Vec<Difference> {
-    let (was, is) = (flat(was), flat(is));
-    let keys: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-    let differ = keys.into_iter().filter(|key| was.get(*key) != is.get(*key));
-    differ.map(|key| difference(key, was.get(key), is.get(key))).collect()
-}
-
-fn difference(key: &str, was: Option<&Value>, is: Option<&Value>) -> Difference {
-    let said = |value: Option<&Value>| value.map_or(NOTHING.to_string(), ToString::to_string);
-    Difference { key: key.to_string(), was: said(was), is: said(is) }
-}
-
-/// Every value by its dotted key.
-fn flat(table: &Table) -> BTreeMap<String, Value> {
-    fn add(key: String, value: &Value, found: &mut BTreeMap<String, Value>) {
-        let below = |name: &str| if key.is_empty() { name.to_string() } else { format!("{key}.{name}") };
-        match value {
-            Value::Table(table) => table.iter().for_each(|(name, value)| add(below(name), value, found)),
-            Value::Array(values) if values.iter().any(Value::is_table) => {
-                values
-                    .iter()
-                    .enumerate()
-                    .for_each(|(index, value)| add(below(&index.to_string()), value, found));
-            }
-            value => drop(found.insert(key, value.clone())),
-        }
-    }
-    let mut found = BTreeMap::new();
-    table.iter().for_each(|(name, value)| add(name.clone(), value, &mut found));
     found
 }
 

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::run_folder::CONFIG;
+
 /// Folder of checkpoints in the run folder.
 pub const CHECKPOINTS: &str = "checkpoints";
 /// Link to the newest one.
@@ -19,8 +21,6 @@ pub const OPTIMIZER: &str = "optimizer.safetensors";
 pub const METER: &str = "meter.safetensors";
 /// Everything else.
 pub const STATE: &str = "state.toml";
-/// The resolved run file.
-pub const CONFIG: &str = "config.toml";
 /// A line a file, as sha256sum writes it.
 pub const CHECKSUMS: &str = "checksums";
 /// Files of tensors.
@@ -38,7 +38,7 @@ pub(super) const SET_ASIDE: &str = "set-aside-";
 /// Why a checkpoint was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum CheckpointKind {
     /// In the course of the run.
     Step,
     /// Something went wrong; kept apart.
@@ -47,22 +47,22 @@ pub enum Kind {
 
 /// Folder name of a checkpoint: `step-000100` after 100 updates.
 #[must_use]
-pub fn name(kind: Kind, step: u64) -> String {
+pub fn name(kind: CheckpointKind, step: u64) -> String {
     match kind {
-        Kind::Step => format!("step-{step:06}"),
-        Kind::Anomaly => format!("anomaly-step-{step:06}"),
+        CheckpointKind::Step => format!("step-{step:06}"),
+        CheckpointKind::Anomaly => format!("anomaly-step-{step:06}"),
     }
 }
 
 /// The checkpoints of a kind in a folder, by ascending step; whether they are sound is not asked.
 #[must_use]
-pub fn list(folder: &Path, kind: Kind) -> Vec<(u64, PathBuf)> {
+pub fn list(folder: &Path, kind: CheckpointKind) -> Vec<(u64, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<(u64, PathBuf)> = entries
         .filter_map(|entry| {
             let file_name = entry.file_name();
             let file_name = file_name.to_str()?;
-            let prefix = if kind == Kind::Anomaly { "anomaly-step-" } else { "step-" };
+            let prefix = if kind == CheckpointKind::Anomaly { "anomaly-step-" } else { "step-" };
             let step = file_name.strip_prefix(prefix)?.parse().ok()?;
             (file_name == name(kind, step)).then(|| (step, entry.path()))
         })
@@ -92,8 +92,8 @@ mod tests {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
         let steps = |kind| list(folder.path(), kind).into_iter().map(|(step, _)| step).collect::<Vec<_>>();
-        assert_eq!(steps(Kind::Step), [20, 100, 1_000_000]);
-        assert_eq!(steps(Kind::Anomaly), [7]);
-        assert!(list(&folder.path().join("missing"), Kind::Step).is_empty());
+        assert_eq!(steps(CheckpointKind::Step), [20, 100, 1_000_000]);
+        assert_eq!(steps(CheckpointKind::Anomaly), [7]);
+        assert!(list(&folder.path().join("missing"), CheckpointKind::Step).is_empty());
     }
 }

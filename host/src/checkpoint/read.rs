@@ -13,10 +13,10 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{
-    layout::{CHECKSUMS, CONFIG, FILES, STATE, TENSORS},
-    state::{self, State},
+    layout::{CHECKSUMS, FILES, STATE, TENSORS},
+    state::{self, CheckpointState},
 };
-use crate::{diagnostic::Diagnostic, files::hex};
+use crate::{diagnostic::Diagnostic, files::hex, run_folder::CONFIG, tensor_file::TensorFile};
 
 /// Largest text file, bytes: some thousand times the usual one.
 const MOST_TEXT: u64 = 64 << 20;
@@ -71,7 +71,7 @@ pub struct Checkpoint {
     /// Its folder.
     pub path: PathBuf,
     /// All that is no tensor.
-    pub state: State,
+    pub state: CheckpointState,
     /// The resolved run file.
     pub config: toml::Table,
 }
@@ -103,7 +103,7 @@ impl Checkpoint {
         let broken = |name: &str, error: toml::de::Error| {
             Damage::new(&path.join(name), format!("cannot be understood ({})", error.message()))
         };
-        let state: State = toml::from_str(&state).map_err(|error| broken(STATE, error))?;
+        let state: CheckpointState = toml::from_str(&state).map_err(|error| broken(STATE, error))?;
         sane(&state).map_err(|what| Damage::new(&path.join(STATE), what))?;
         for name in TENSORS {
             let file = path.join(name);
@@ -130,6 +130,15 @@ impl Checkpoint {
     }
 }
 
+/// The tensors of the file `bytes` came from, its header checked.
+///
+/// # Errors
+/// It is no safetensors file, or cut short.
+pub(super) fn tensors<'a>(path: &'a Path, bytes: &'a [u8]) -> Result<TensorFile<'a>, Damage> {
+    TensorFile::parse(path, bytes)
+        .map_err(|error| Damage::new(path, format!("is not a safetensors file ({error})")))
+}
+
 /// Whether somebody else wrote it, or another version.
 fn foreign(path: &Path, text: &str) -> Result<(), Damage> {
     match toml::from_str::<Header>(text) {
@@ -146,7 +155,7 @@ fn foreign(path: &Path, text: &str) -> Result<(), Damage> {
 }
 
 /// What the types do not say.
-fn sane(state: &State) -> Result<(), String> {
+fn sane(state: &CheckpointState) -> Result<(), String> {
     let cursors = state.cursors;
     if cursors.step != state.step || cursors.micro_batch < state.step {
         return Err(format!("contradicts itself: step {}, cursors {cursors:?}", state.step));

@@ -10,13 +10,12 @@ use altgrad_plugin_api::AlertLevel;
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::{
-    identity::Identity,
-    keep,
-    layout::{self, BEST, CHECKPOINTS, Kind, LAST, METER, MODEL, OPTIMIZER},
+    identity::RunIdentity,
+    layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST, METER, MODEL, OPTIMIZER},
     read::{self, Checkpoint, Damage},
+    retention,
     snapshot::state_key,
-    state::{Difference, Resume, Totals},
-    tensors::TensorFile,
+    state::{RunTotals, SinkRecord},
 };
 use crate::{
     alerts::AlertState,
@@ -24,16 +23,18 @@ use crate::{
     diagnostic::Diagnostic,
     events::{Event, unix_s},
     files::Disk,
-    model::{params, weights},
-    plan::Plan,
+    model::weights,
     run_folder::RunFolder,
+    run_record::{Difference, Resume},
+    setup::RunSetup,
     sinks::SinkResume,
+    state::TrainState,
+    tensor,
+    tensor_file::OTHER_RUN,
 };
 
 /// What `--resume` says for "the newest sound one of the run folder".
 pub const AUTO: &str = "auto";
-/// What to do about tensors that do not fit.
-pub(super) const OTHER_RUN: &str = "is it of a run with the same model, optimizer and formats?";
 /// Bytes a tensor file may have beside its elements: for its header, and for each tensor in it.
 const HEADER: (u64, u64) = (1 << 16, 1 << 10);
 
@@ -56,11 +57,11 @@ pub struct Start {
     /// The run folder, if it holds an earlier part of this run.
     pub folder: Option<RunFolder>,
     /// Who the run is, if that is known already.
-    pub identity: Option<Identity>,
+    pub identity: Option<RunIdentity>,
     /// The checkpoint it goes on from.
     pub from: Option<PathBuf>,
     /// Sums up to here.
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// What alerts remember.
     pub alerts: AlertState,
     /// What sinks are told.
@@ -99,7 +100,7 @@ impl Chosen {
         }
         let run_folder = folder.as_ref().map_or(run_folder, RunFolder::path);
         let mut passed_over = Vec::new();
-        for (_, path) in layout::list(&run_folder.join(CHECKPOINTS), Kind::Step).into_iter().rev() {
+        for (_, path) in layout::list(&run_folder.join(CHECKPOINTS), CheckpointKind::Step).into_iter().rev() {
             match Checkpoint::open(&path) {
                 Ok(checkpoint) => return Ok(Self { folder, checkpoint: Some(checkpoint), passed_over }),
                 Err(damage) => passed_over.push(damage),
@@ -124,14 +125,19 @@ impl Chosen {
         }
     }
 
-    /// Puts everything into the plan of a run; refuses another run's checkpoint unless it is to be used `anyway`.
+    /// Puts everything into the state of a run; refuses another run's checkpoint unless it is to be used `anyway`.
     ///
     /// # Errors
     /// What differs, by key; or what does not fit.
-    pub fn restore(self, plan: &mut Plan, anyway: bool) -> Result<Start, Diagnostic> {
+    pub fn restore(
+        self,
+        setup: &RunSetup,
+        state: &mut TrainState,
+        anyway: bool,
+    ) -> Result<Start, Diagnostic> {
         let Self { folder, checkpoint, passed_over } = self;
         let Some(checkpoint) = checkpoint else { return Ok(anew(folder)) };
-        let identity = Identity::of(plan)?;
+        let identity = RunIdentity::of(setup)?;
         let differences = identity.differences(&checkpoint)?;
         if !anyway && !differences.is_empty() {
             return Err(other_run(&checkpoint, &differences));
@@ -140,16 +146,16 @@ impl Chosen {
             passed_over.iter().map(|damage| format!("passed over {damage}")).collect();
         let remarked = identity.remarks(&checkpoint);
         remarks.extend(differences.iter().chain(&remarked).map(ToString::to_string));
-        load(&checkpoint, plan)?;
-        let Checkpoint { path, state, .. } = checkpoint;
+        load(&checkpoint, setup, state)?;
+        let Checkpoint { path, state: saved, .. } = checkpoint;
         let from = path.display().to_string();
         let differences = [differences, remarked].concat();
-        let mut resumes = state.resume;
-        resumes.push(Resume { step: state.step, from, unix_s: unix_s(), differences });
+        let mut resumes = saved.resume;
+        resumes.push(Resume { step: saved.step, from, unix_s: unix_s(), differences });
         // In a folder of its own it is another run for its sinks.
-        let kept = if folder.is_some() { state.sink } else { Vec::new() };
-        let sinks = SinkResume { step: state.step, states: sink_states(kept, &plan.config) };
-        let (step, totals, alerts) = (state.step, state.totals, state.alerts);
+        let kept = if folder.is_some() { saved.sink } else { Vec::new() };
+        let sinks = SinkResume { step: saved.step, states: sink_states(kept, &setup.config) };
+        let (step, totals, alerts) = (saved.step, saved.totals, saved.alerts);
         let (identity, from, sinks) = (Some(identity), Some(path), Some(sinks));
         Ok(Start { step, folder, identity, from, totals, alerts, sinks, resumes, remarks })
     }
@@ -180,14 +186,17 @@ impl Start {
         if !folder.is_dir() {
             return Ok(());
         }
-        let left: Vec<_> =
-            layout::list(&folder, Kind::Step).into_iter().filter(|(step, _)| *step <= self.step).collect();
-        let pointed = keep::target(&folder, BEST).filter(|best| left.iter().any(|(_, path)| path == best));
+        let left: Vec<_> = layout::list(&folder, CheckpointKind::Step)
+            .into_iter()
+            .filter(|(step, _)| *step <= self.step)
+            .collect();
+        let pointed =
+            retention::target(&folder, BEST).filter(|best| left.iter().any(|(_, path)| path == best));
         let lowest = || {
             let losses = left.iter().filter_map(|(_, path)| Some((read::val_loss(path)?, path.clone())));
             losses.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, path)| path)
         };
-        keep::rewind(disk, &folder, self.step, pointed.or_else(lowest).as_deref()).map_err(|error| {
+        retention::rewind(disk, &folder, self.step, pointed.or_else(lowest).as_deref()).map_err(|error| {
             Diagnostic::run(format!("the checkpoints of the run cannot be put in order ({error})"))
                 .at(folder.display())
                 .hint("is the disk full, or the folder read-only?")
@@ -216,7 +225,7 @@ fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic 
 }
 
 /// Of each sink of the run file, what the first unused sink of its name had kept.
-fn sink_states(mut kept: Vec<super::state::Sink>, config: &RunConfig) -> Vec<Option<Vec<u8>>> {
+fn sink_states(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Vec<Option<Vec<u8>>> {
     let state = |name: &str| {
         let index = kept.iter().position(|kept| kept.name == name)?;
         BASE64_STANDARD.decode(kept.remove(index).state?).ok()
@@ -224,34 +233,34 @@ fn sink_states(mut kept: Vec<super::state::Sink>, config: &RunConfig) -> Vec<Opt
     config.sink.iter().map(|sink| sink.name.as_str()).map(state).collect()
 }
 
-/// Puts a checkpoint's tensors and counters into a plan.
-fn load(checkpoint: &Checkpoint, plan: &mut Plan) -> Result<(), Diagnostic> {
-    let Plan { trainer, meter, device, .. } = plan;
-    let specs = &trainer.params.layout.specs;
+/// Puts a checkpoint's tensors and counters into a run's state.
+fn load(checkpoint: &Checkpoint, setup: &RunSetup, state: &mut TrainState) -> Result<(), Diagnostic> {
+    let TrainState { params, quant, optimizer, meter, .. } = state;
+    let specs = &params.layout.specs;
     let elements: usize = specs.iter().map(|spec| spec.len()).sum();
     let most = |bytes: usize, tensors: usize| bytes as u64 + HEADER.0 + HEADER.1 * tensors as u64;
 
     let (path, bytes) = checkpoint.file(MODEL, most(4 * elements, specs.len()))?;
-    let file = TensorFile::parse(&path, &bytes)?;
-    for (spec, value) in specs.iter().zip(&mut trainer.params.values) {
-        *value = params::flat(file.required(&weights::key(&spec.name), &spec.shape)?, &device.tensors);
+    let file = read::tensors(&path, &bytes)?;
+    for (spec, value) in specs.iter().zip(&mut params.values) {
+        let values = file.required(&weights::key(&spec.name), &spec.shape)?;
+        *value = tensor::flat(values, &setup.device.tensors);
     }
 
-    let states: Vec<usize> = (0..specs.len()).map(|id| trainer.optimizer.state_count(id)).collect();
+    let states: Vec<usize> = (0..specs.len()).map(|id| optimizer.state_count(id)).collect();
     let sizes = specs.iter().zip(&states).map(|(spec, states)| 4 * spec.len() * states);
     let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), states.iter().sum()))?;
-    let file = TensorFile::parse(&path, &bytes)?;
-    trainer.optimizer.restore(checkpoint.state.optimizer.updates, &trainer.params, |id, state| {
+    let file = read::tensors(&path, &bytes)?;
+    optimizer.restore(checkpoint.state.optimizer.updates, params, |id, state| {
         file.required(&state_key(&specs[id].name, state), &specs[id].shape)
     })?;
 
     // Two codes, a counter, an initial value.
     let (path, bytes) = checkpoint.file(METER, most(10 * elements, 4 * specs.len()))?;
-    let file = TensorFile::parse(&path, &bytes)?;
-    meter.restore(&trainer.params.layout, &checkpoint.state.meter.dead_steps, &file)?;
+    let file = read::tensors(&path, &bytes)?;
+    meter.restore(&params.layout, &checkpoint.state.meter.dead_steps, &file)?;
 
-    trainer
-        .quant
+    quant
         .restore(&checkpoint.state.quant)
         .map_err(|error| error.at(checkpoint.path.display()).hint(OTHER_RUN))
 }

@@ -1,15 +1,19 @@
 //! What a checkpoint is made of, taken between two steps: handles and a few numbers, nothing copied and nothing read.
 
-use super::{
-    layout::Kind,
-    state::{Resume, Totals},
-    tensors::{Entry, Values},
+use super::{layout::CheckpointKind, state::RunTotals};
+use crate::{
+    alerts::AlertState,
+    diagnostic::Diagnostic,
+    model::weights,
+    quant::QuantState,
+    run_record::Resume,
+    state::TrainState,
+    tensor_file::{Entry, Values},
 };
-use crate::{alerts::AlertState, diagnostic::Diagnostic, model::weights, plan::Plan, quant::Carried};
 
 /// The tensors of a run between two updates, and the counters that belong to them.
 #[derive(Debug, Clone)]
-pub struct Tensors {
+pub struct StateTensors {
     pub(super) model: Vec<Entry>,
     pub(super) optimizer: Vec<Entry>,
     pub(super) meter: Vec<Entry>,
@@ -21,50 +25,50 @@ pub struct Tensors {
 #[derive(Debug)]
 pub struct Snapshot {
     /// Why.
-    pub kind: Kind,
+    pub kind: CheckpointKind,
     /// Updates done.
     pub step: u64,
     /// Held-out loss of these parameters, if they were evaluated.
     pub val_loss: Option<f64>,
     /// The tensors.
-    pub tensors: Tensors,
+    pub tensors: StateTensors,
     /// What rounding carries.
-    pub carried: Carried,
+    pub carried: QuantState,
     /// What alerts remember.
     pub alerts: AlertState,
     /// Sums up to here.
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// Earlier continuations.
     pub resumes: Vec<Resume>,
 }
 
-impl Tensors {
+impl StateTensors {
     /// Those of a run.
     ///
     /// # Errors
     /// States that a GPU's kernels keep cannot be read.
-    pub fn of(plan: &Plan) -> Result<Self, Diagnostic> {
-        let (layout, optimizer) = (&plan.trainer.params.layout, &plan.trainer.optimizer);
+    pub fn of(state: &TrainState) -> Result<Self, Diagnostic> {
+        let (layout, optimizer) = (&state.params.layout, &state.optimizer);
         let specs = || layout.specs.iter().enumerate();
         let model = specs().map(|(id, spec)| {
-            let values = Values::of(plan.trainer.params.values[id].clone())?;
+            let values = Values::of(state.params.values[id].clone())?;
             Ok(Entry { name: weights::key(&spec.name), shape: spec.shape.clone(), values })
         });
         let model: Result<Vec<Entry>, Diagnostic> = model.collect();
         let mut states = Vec::new();
         for (id, spec) in specs() {
-            states.extend(optimizer.states(id)?.into_iter().map(|state| Entry {
-                name: state_key(&spec.name, &state.name),
+            states.extend(optimizer.states(id)?.into_iter().map(|buffer| Entry {
+                name: state_key(&spec.name, &buffer.name),
                 shape: spec.shape.clone(),
-                values: state.values,
+                values: buffer.values,
             }));
         }
         Ok(Self {
             model: model?,
             optimizer: states,
-            meter: plan.meter.remembered(layout),
+            meter: state.meter.remembered(layout),
             updates: optimizer.updates(),
-            dead_steps: plan.meter.dead_steps(),
+            dead_steps: state.meter.dead_steps(),
         })
     }
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::layout::Kind;
-use crate::{alerts::AlertState, diagnostic::Diagnostic, quant::Carry};
+use super::layout::CheckpointKind;
+use crate::{alerts::AlertState, diagnostic::Diagnostic, quant::SavedQuantState, run_record::Resume};
 
 /// What the file says it is.
 pub const FORMAT: &str = "altgrad checkpoint";
@@ -16,7 +16,7 @@ pub const VERSION: u32 = 1;
 
 /// The file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct State {
+pub struct CheckpointState {
     /// [`FORMAT`].
     pub format: String,
     /// [`VERSION`].
@@ -24,7 +24,7 @@ pub struct State {
     /// Updates done, which is the number of the next step.
     pub step: u64,
     /// Why it was made.
-    pub kind: Kind,
+    pub kind: CheckpointKind,
     /// Held-out loss of these parameters, nats per token, if they were evaluated.
     pub val_loss: Option<f64>,
     /// Version of the host that wrote it.
@@ -38,23 +38,23 @@ pub struct State {
     /// Where the random streams and the data are.
     pub cursors: Cursors,
     /// What was trained on.
-    pub data: Data,
+    pub data: CorpusRecord,
     /// What adds up over the run.
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// The optimizer, buffers aside.
-    pub optimizer: Optimizer,
+    pub optimizer: OptimizerRecord,
     /// What metrics remember, tensors aside.
-    pub meter: Meter,
+    pub meter: UpdateMetricsRecord,
     /// What rounding remembers.
-    pub quant: Carry,
+    pub quant: SavedQuantState,
     /// What alerts remember.
     pub alerts: AlertState,
     /// Formats, optimizer and sinks.
     #[serde(default)]
-    pub plugin: Vec<Plugin>,
+    pub plugin: Vec<PluginRecord>,
     /// A sink's own state, in the run file's order.
     #[serde(default)]
-    pub sink: Vec<Sink>,
+    pub sink: Vec<SinkRecord>,
     /// Earlier continuations.
     #[serde(default)]
     pub resume: Vec<Resume>,
@@ -73,7 +73,7 @@ pub struct Cursors {
 
 /// The corpus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Data {
+pub struct CorpusRecord {
     /// For people.
     pub description: String,
     /// Of all token ids, training and validation: sha256 over the sha256 of their parts.
@@ -82,7 +82,7 @@ pub struct Data {
 
 /// Sums.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Totals {
+pub struct RunTotals {
     /// Training tokens.
     pub tokens: u64,
     /// Seconds in steps.
@@ -95,16 +95,16 @@ pub struct Totals {
 
 /// The optimizer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Optimizer {
+pub struct OptimizerRecord {
     /// Name in the run file.
     pub name: String,
     /// Updates done.
     pub updates: u64,
 }
 
-/// The meter.
+/// What metrics remember, tensors aside.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Meter {
+pub struct UpdateMetricsRecord {
     /// Steps for which dead elements were counted, a number a parameter; empty if they are not.
     #[serde(default)]
     pub dead_steps: Vec<u64>,
@@ -112,7 +112,7 @@ pub struct Meter {
 
 /// A plugin's identity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Plugin {
+pub struct PluginRecord {
     /// `format`, `optimizer` or `sink`.
     pub kind: String,
     /// Name in the run file.
@@ -125,7 +125,7 @@ pub struct Plugin {
 
 /// What a sink asked to be kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sink {
+pub struct SinkRecord {
     /// Name in the run file.
     pub name: String,
     /// Base64 of its state.
@@ -134,39 +134,7 @@ pub struct Sink {
     pub missing: Option<String>,
 }
 
-/// A continuation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resume {
-    /// The step it went on from.
-    pub step: u64,
-    /// The checkpoint.
-    pub from: String,
-    /// Seconds since 1970, if the machine's clock was set.
-    pub unix_s: Option<u64>,
-    /// What was not as before.
-    #[serde(default)]
-    pub differences: Vec<Difference>,
-}
-
-/// Something that is not as it was.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
-    /// Key of the run file, or what else differs.
-    pub key: String,
-    /// What it was.
-    pub was: String,
-    /// What it is.
-    pub is: String,
-}
-
-/// `` `train.lr` is 0.1, was 0.01``.
-impl std::fmt::Display for Difference {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "`{}` is {}, was {}", self.key, self.is, self.was)
-    }
-}
-
-impl State {
+impl CheckpointState {
     /// The file's text.
     ///
     /// # Errors

@@ -13,21 +13,22 @@ use rand::RngExt;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Identity, Keeper, Kind, Snapshot, Tensors,
-    layout::{self, BEST, CHECKPOINTS, CHECKSUMS, CONFIG, FILES, LAST, METER, MODEL, OPTIMIZER, STATE},
+    CheckpointKind, Checkpointer, RunIdentity, Snapshot, StateTensors,
+    layout::{self, BEST, CHECKPOINTS, CHECKSUMS, FILES, LAST, METER, MODEL, OPTIMIZER, STATE},
     read::{Checkpoint, Damage},
-    state::Totals,
-    tensors::{Entry, TensorFile, Values},
+    state::RunTotals,
 };
 use crate::{
     alerts::AlertState,
     config::CheckpointSection,
     device::ComputeDevice,
     files::{Disk, Op, hex},
-    model::params,
-    quant::{Carry, Quant},
+    quant::{QuantContext, SavedQuantState},
     random::{self, Stream},
+    run_folder::CONFIG,
     sinks::StateRequest,
+    tensor,
+    tensor_file::{Entry, TensorFile, Values},
 };
 
 /// A folder in memory where there is one: flushing a thousand files to a disk takes minutes.
@@ -45,8 +46,8 @@ fn weights(step: u64) -> Vec<f32> {
 
 fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
     let device = ComputeDevice::cpu().tensors;
-    let tensors = Tensors {
-        model: vec![entry("transformer.w", Values::of(params::flat(weights(step), &device)).unwrap())],
+    let tensors = StateTensors {
+        model: vec![entry("transformer.w", Values::of(tensor::flat(weights(step), &device)).unwrap())],
         optimizer: vec![entry(
             "w/m",
             Values::F32(Arc::new(vec![f32::NAN, -0.0, 1e-45, 0.1, 3.0, f32::INFINITY])),
@@ -58,33 +59,33 @@ fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
         updates: step,
         dead_steps: vec![step],
     };
-    let totals = Totals { tokens: 8, training_s: 0.1, run_s: 0.2, final_loss: Some(f64::NAN) };
+    let totals = RunTotals { tokens: 8, training_s: 0.1, run_s: 0.2, final_loss: Some(f64::NAN) };
     Snapshot {
-        kind: Kind::Step,
+        kind: CheckpointKind::Step,
         step,
         val_loss,
         tensors,
-        carried: Quant::off().carried(),
+        carried: QuantContext::off().state(),
         alerts: AlertState::default(),
         totals,
         resumes: Vec::new(),
     }
 }
 
-fn keeper(folder: &Path, disk: Disk) -> Keeper {
+fn checkpointer(folder: &Path, disk: Disk) -> Checkpointer {
     let section = CheckpointSection { every: 10, keep_last: 2, ..CheckpointSection::default() };
-    Keeper::new(folder, section, Identity::of_nobody(), disk, None)
+    Checkpointer::new(folder, section, RunIdentity::of_nobody(), disk, None)
 }
 
 /// Has a checkpoint written; the kinds of what came of it.
-fn save(keeper: &mut Keeper, snapshot: Snapshot) -> Vec<&'static str> {
-    let mut events = keeper.save(snapshot, StateRequest::default());
-    events.extend(keeper.wait());
+fn save(checkpointer: &mut Checkpointer, snapshot: Snapshot) -> Vec<&'static str> {
+    let mut events = checkpointer.save(snapshot, StateRequest::default());
+    events.extend(checkpointer.wait());
     events.iter().map(|event| event.kind).collect()
 }
 
 fn steps(folder: &Path) -> Vec<u64> {
-    layout::list(&folder.join(CHECKPOINTS), Kind::Step).into_iter().map(|(step, _)| step).collect()
+    layout::list(&folder.join(CHECKPOINTS), CheckpointKind::Step).into_iter().map(|(step, _)| step).collect()
 }
 
 fn target(folder: &Path, link: &str) -> Result<Checkpoint, Damage> {
@@ -94,12 +95,12 @@ fn target(folder: &Path, link: &str) -> Result<Checkpoint, Damage> {
 #[test]
 fn what_is_written_is_read_and_the_newest_and_the_best_stay() {
     let folder = folder();
-    let mut keeper = keeper(folder.path(), Disk::default());
+    let mut checkpointer = checkpointer(folder.path(), Disk::default());
     for (step, loss) in [(10, Some(3.0)), (20, Some(2.0)), (30, None), (40, Some(2.5)), (50, Some(f64::NAN))]
     {
-        assert!(keeper.is_due(step));
-        assert_eq!(save(&mut keeper, snapshot(step, loss)), ["checkpoint"]);
-        assert!(!keeper.is_due(step + 9));
+        assert!(checkpointer.is_due(step));
+        assert_eq!(save(&mut checkpointer, snapshot(step, loss)), ["checkpoint"]);
+        assert!(!checkpointer.is_due(step + 9));
     }
     assert_eq!(steps(folder.path()), [20, 40, 50]);
     let (last, best) = (target(folder.path(), LAST).unwrap(), target(folder.path(), BEST).unwrap());
@@ -142,15 +143,15 @@ fn every_operation_may_fail_and_no_good_checkpoint_is_lost() {
     // Two good ones, then a third whose operations fail in turn; it removes the first and moves both links.
     let prepared = || {
         let folder = folder();
-        let mut keeper = keeper(folder.path(), Disk::default());
-        save(&mut keeper, snapshot(10, Some(2.0)));
-        save(&mut keeper, snapshot(20, Some(3.0)));
-        save(&mut keeper, snapshot(30, Some(1.5)));
+        let mut checkpointer = checkpointer(folder.path(), Disk::default());
+        save(&mut checkpointer, snapshot(10, Some(2.0)));
+        save(&mut checkpointer, snapshot(20, Some(3.0)));
+        save(&mut checkpointer, snapshot(30, Some(1.5)));
         folder
     };
     let (disk, count, ops) = failing(usize::MAX, false);
     let folder = prepared();
-    assert_eq!(save(&mut keeper(folder.path(), disk), snapshot(40, Some(1.0))), ["checkpoint"]);
+    assert_eq!(save(&mut checkpointer(folder.path(), disk), snapshot(40, Some(1.0))), ["checkpoint"]);
     let operations = count.load(Ordering::SeqCst);
     for op in
         [Op::CreateFolder, Op::Create, Op::Write, Op::Sync, Op::SyncFolder, Op::Rename, Op::Link, Op::Remove]
@@ -161,28 +162,28 @@ fn every_operation_may_fail_and_no_good_checkpoint_is_lost() {
         let folder = prepared();
         let place =
             format!("operation {at} of {operations}, {:?}, for good: {for_good}", ops.lock().unwrap()[at]);
-        let mut keeper = keeper(folder.path(), failing(at, for_good).0);
-        let told = keeper.save(snapshot(40, Some(1.0)), StateRequest::default());
-        let told = [told, keeper.wait()].concat();
+        let mut checkpointer = checkpointer(folder.path(), failing(at, for_good).0);
+        let told = checkpointer.save(snapshot(40, Some(1.0)), StateRequest::default());
+        let told = [told, checkpointer.wait()].concat();
         // It is said: either there is none, or what could not be done beside it.
         assert!(
             told.len() == 1 && told[0].level != altgrad_plugin_api::AlertLevel::Info,
             "{place}: {told:?}"
         );
-        assert_eq!(told[0].kind == "checkpoint_failed", keeper.fault().is_some(), "{place}");
+        assert_eq!(told[0].kind == "checkpoint_failed", checkpointer.fault().is_some(), "{place}");
         assert!(told[0].text.contains("No space left"), "{place}: {told:?}");
         // Whatever has a checkpoint's name is one, both links lead to one, and the newest good one is still there.
         for step in steps(folder.path()) {
-            let path = folder.path().join(CHECKPOINTS).join(layout::name(Kind::Step, step));
+            let path = folder.path().join(CHECKPOINTS).join(layout::name(CheckpointKind::Step, step));
             assert!(Checkpoint::open(&path).is_ok(), "{place}: {step}");
         }
         assert!(steps(folder.path()).contains(&30), "{place}");
         let (last, best) = (target(folder.path(), LAST).unwrap(), target(folder.path(), BEST).unwrap());
         assert!([30, 40].contains(&last.state.step) && [30, 40].contains(&best.state.step), "{place}");
         // The next one, on a disk that works again, puts all in order.
-        let mut keeper = self::keeper(folder.path(), Disk::default());
-        assert_eq!(save(&mut keeper, snapshot(50, Some(0.5))), ["checkpoint"], "{place}");
-        assert_eq!(save(&mut keeper, snapshot(60, Some(0.4))), ["checkpoint"], "{place}");
+        let mut checkpointer = self::checkpointer(folder.path(), Disk::default());
+        assert_eq!(save(&mut checkpointer, snapshot(50, Some(0.5))), ["checkpoint"], "{place}");
+        assert_eq!(save(&mut checkpointer, snapshot(60, Some(0.4))), ["checkpoint"], "{place}");
         assert_eq!(steps(folder.path()), [50, 60], "{place}");
         assert_eq!(target(folder.path(), LAST).unwrap().state.step, 60, "{place}");
     }
@@ -190,7 +191,7 @@ fn every_operation_may_fail_and_no_good_checkpoint_is_lost() {
 
 /// Writes a checkpoint; its folder.
 fn written(folder: &Path) -> PathBuf {
-    save(&mut keeper(folder, Disk::default()), snapshot(10, None));
+    save(&mut checkpointer(folder, Disk::default()), snapshot(10, None));
     folder.join(CHECKPOINTS).join("step-000010")
 }
 
@@ -236,7 +237,7 @@ fn every_changed_byte_is_noticed_and_its_file_named() {
 /// What resuming does with a checkpoint, in a run of one parameter.
 fn use_it(checkpoint: &Path) -> bool {
     let Ok(checkpoint) = Checkpoint::open(checkpoint) else { return false };
-    let mut used = Quant::off().restore(&checkpoint.state.quant).is_ok();
+    let mut used = QuantContext::off().restore(&checkpoint.state.quant).is_ok();
     for (name, key) in [(MODEL, "transformer.w"), (OPTIMIZER, "w/m"), (METER, "initial/w")] {
         let Ok((path, bytes)) = checkpoint.file(name, 1 << 12) else { return false };
         let file = TensorFile::parse(&path, &bytes);
@@ -282,7 +283,7 @@ fn bytes_that_nobody_wrote_are_refused_or_used_but_never_panic() {
 fn a_length_that_is_not_the_runs_is_not_taken_into_memory() {
     let folder = folder();
     let checkpoint = written(folder.path());
-    // A terabyte that takes no room on the disk.
+    // A terabyte that takes no space on the disk.
     fs::OpenOptions::new().write(true).open(checkpoint.join(METER)).unwrap().set_len(1 << 40).unwrap();
     let damage = Checkpoint::open(&checkpoint).unwrap_err();
     assert!(
@@ -295,8 +296,9 @@ fn a_length_that_is_not_the_runs_is_not_taken_into_memory() {
 
 #[test]
 fn scales_of_other_layers_do_not_fit() {
-    let settled = crate::quant::Settled { layer: "w".into(), elements: 1, words: vec![1], sums: Vec::new() };
-    let carry = Carry { settled: vec![settled], ..Carry::default() };
-    assert!(Quant::off().restore(&carry).is_err());
-    assert_eq!(Quant::off().restore(&Carry::default()), Ok(()));
+    let settled =
+        crate::quant::SavedWeightStats { layer: "w".into(), elements: 1, words: vec![1], sums: Vec::new() };
+    let carry = SavedQuantState { weights: vec![settled], ..SavedQuantState::default() };
+    assert!(QuantContext::off().restore(&carry).is_err());
+    assert_eq!(QuantContext::off().restore(&SavedQuantState::default()), Ok(()));
 }

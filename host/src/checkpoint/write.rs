@@ -12,16 +12,17 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
 use super::{
-    identity::Identity,
-    layout::{self, CHECKSUMS, CONFIG, METER, MODEL, OPTIMIZER, REMOVED, STATE, UNFINISHED},
+    identity::RunIdentity,
+    layout::{self, CHECKSUMS, METER, MODEL, OPTIMIZER, REMOVED, STATE, UNFINISHED},
     snapshot::Snapshot,
-    state::{self, Cursors, State},
-    tensors,
+    state::{self, CheckpointState, Cursors},
 };
 use crate::{
     diagnostic::Diagnostic,
     files::{Disk, DiskFile, hex},
+    run_folder::CONFIG,
     sinks::{SinkState, StateRequest},
+    tensor_file,
 };
 
 /// How long sinks may take to say their state.
@@ -44,7 +45,7 @@ pub(super) fn write(
     disk: &Disk,
     folder: &Path,
     snapshot: Snapshot,
-    identity: &Identity,
+    identity: &RunIdentity,
     sinks: StateRequest,
 ) -> Result<Complete, Diagnostic> {
     let name = layout::name(snapshot.kind, snapshot.step);
@@ -68,7 +69,7 @@ fn fill(
     disk: &Disk,
     folder: &Path,
     snapshot: Snapshot,
-    identity: &Identity,
+    identity: &RunIdentity,
     sinks: StateRequest,
 ) -> io::Result<Vec<String>> {
     disk.remove(folder)?;
@@ -76,15 +77,15 @@ fn fill(
     let other = |error: Diagnostic| io::Error::other(error.message);
     let Snapshot { kind, step, val_loss, tensors, carried, alerts, totals, resumes } = snapshot;
     let mut files = Files { disk, folder, sums: String::new(), bytes: BTreeMap::new() };
-    files.write(MODEL, |out| tensors::write(tensors.model, out))?;
-    files.write(OPTIMIZER, |out| tensors::write(tensors.optimizer, out))?;
-    files.write(METER, |out| tensors::write(tensors.meter, out))?;
+    files.write(MODEL, |out| tensor_file::write(tensors.model, out))?;
+    files.write(OPTIMIZER, |out| tensor_file::write(tensors.optimizer, out))?;
+    files.write(METER, |out| tensor_file::write(tensors.meter, out))?;
     files.write(CONFIG, |out| out.write_all(identity.config_toml.as_bytes()))?;
     let sinks = sinks.wait(SINKS_DEADLINE);
     let missing =
         sinks.iter().filter_map(|sink| Some(format!("{}: {}", sink.name, sink.state.as_ref().err()?)));
     let missing = missing.collect();
-    let state = State {
+    let state = CheckpointState {
         format: state::FORMAT.into(),
         version: state::VERSION,
         step,
@@ -97,8 +98,8 @@ fn fill(
         cursors: Cursors { seed: identity.seed, step, micro_batch: step * identity.grad_accum },
         data: identity.data.clone(),
         totals,
-        optimizer: state::Optimizer { name: identity.optimizer.clone(), updates: tensors.updates },
-        meter: state::Meter { dead_steps: tensors.dead_steps },
+        optimizer: state::OptimizerRecord { name: identity.optimizer.clone(), updates: tensors.updates },
+        meter: state::UpdateMetricsRecord { dead_steps: tensors.dead_steps },
         quant: carried.read().map_err(other)?,
         alerts,
         plugin: identity.plugins.clone(),
@@ -113,12 +114,12 @@ fn fill(
     Ok(missing)
 }
 
-fn saved(sink: SinkState) -> state::Sink {
+fn saved(sink: SinkState) -> state::SinkRecord {
     let (state, missing) = match sink.state {
         Ok(state) => (Some(BASE64_STANDARD.encode(state)), None),
         Err(why) => (None, Some(why)),
     };
-    state::Sink { name: sink.name, state, missing }
+    state::SinkRecord { name: sink.name, state, missing }
 }
 
 /// Gives a whole folder its name. One of that name is replaced: it is damaged, or of a time that was cut off.

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::{ConfigArgs, run};
 use crate::{
     config::{DeviceChoice, RunConfig, Source},
+    debug::lockstep::{self, Comparison, INFINITELY_FAR, Parting},
     diagnostic::Diagnostic,
-    plan::Plan,
-    train::lockstep::{self, Comparison, INFINITELY_FAR, Parting},
+    setup::ReadyRun,
 };
 
 /// The exit code if the runs part, as of diff(1).
@@ -50,8 +50,10 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode, Diagnostic> {
     let (a, b) = (load(args, &args.config_a)?, load(args, &args.config_b)?);
     refuse_other_batches(&a, &b)?;
     let steps = args.steps.min(a.0.train.max_steps).min(b.0.train.max_steps);
-    let mut plans = [Plan::new(a.0, &a.1)?, Plan::new(b.0, &b.1)?];
-    let found = lockstep::compare(plans.each_mut(), steps, args.ulp, |step| {
+    let build =
+        |(config, source): (RunConfig, Source)| ReadyRun::build(lockstep::unmeasured(config), &source);
+    let mut runs = [build(a)?, build(b)?];
+    let found = lockstep::compare(runs.each_mut(), steps, args.ulp, |step| {
         eprintln!("step {step}: no difference");
     })?;
     if args.json {

@@ -11,7 +11,7 @@ mod data;
 mod diff;
 mod formats;
 mod plugins;
-pub mod progress;
+mod progress;
 mod reference;
 mod replay;
 mod report;

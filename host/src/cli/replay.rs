@@ -5,18 +5,12 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 
 use crate::{
-    config::{DataSection, DatasetChoice, DeviceChoice, GeluChoice, PluginsSection, TokenizerChoice},
-    data::{Batches, Corpus},
-    device::ComputeDevice,
-    diagnostic::{Diagnostic, Fault},
-    model::{Gpt, GptShape, Layout, Params, params, weights},
-    plugins::{OptimizerPlugin, Registry, instance::OptionTable},
-    quant::Quant,
-    train::{
-        Trainer,
-        replay::{self, RecordedConfig, Recording},
-        update::{Groups, OptimizerRun},
+    config::DeviceChoice,
+    debug::{
+        recording::Recording,
+        replay::{self, Replay, ReplayInputs},
     },
+    diagnostic::{Diagnostic, Fault},
 };
 
 /// `altgrad-host replay`.
@@ -52,12 +46,17 @@ pub(super) struct ReplayArgs {
 
 pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode, Diagnostic> {
     let recording = Recording::read(&args.log)?;
-    let device = ComputeDevice::open(args.device)?;
-    let (mut trainer, batches) = prepare(args, &recording.config, &device)?;
+    let inputs = ReplayInputs {
+        init: &args.init,
+        text: &args.text,
+        plugins: args.plugins.as_deref(),
+        device: args.device,
+    };
+    let replay = Replay::prepare(&recording, &inputs)?;
     let mut worst_grad: Option<(String, f64)> = None;
-    let steps = recording.replay(&mut trainer, &batches, |trainer, grads| {
+    let steps = replay.run(|state, grads| {
         let Some(file) = &args.grads else { return Ok(()) };
-        let errors = replay::relative_errors(trainer, grads, file)?;
+        let errors = replay::relative_errors(state, grads, file)?;
         let worst = replay::worst(errors.iter().map(|(_, error)| *error));
         // The first NaN, or the first of the largest.
         let name =
@@ -92,69 +91,4 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode, Diagnostic> {
         println!("largest gradient difference in {name}");
     }
     Ok(if within { ExitCode::SUCCESS } else { ExitCode::from(Fault::Run.exit_code()) })
-}
-
-fn prepare(
-    args: &ReplayArgs,
-    config: &RecordedConfig,
-    device: &ComputeDevice,
-) -> Result<(Trainer, Batches), Diagnostic> {
-    let section =
-        PluginsSection { dir: args.plugins.as_ref().map(|dir| dir.display().to_string()), load: None };
-    let registry = Registry::open(&section)?;
-    let corpus = Corpus::open(&DataSection {
-        dataset: DatasetChoice::Text(args.text.clone()),
-        tokenizer: TokenizerChoice::Char,
-        block_size: config.block_size,
-        batch_size: config.batch_size,
-        ..DataSection::default()
-    })?;
-    if corpus.tokenizer.vocab() != config.vocab_size {
-        let message = format!(
-            "the text has {} characters, the recording {}",
-            corpus.tokenizer.vocab(),
-            config.vocab_size
-        );
-        return Err(Diagnostic::config(message)
-            .at(args.text.display())
-            .hint("replay with the text the recording was made on"));
-    }
-    let shape = GptShape {
-        vocab: config.vocab_size,
-        block_size: config.block_size,
-        n_layer: config.n_layer,
-        n_head: config.n_head,
-        n_embd: config.n_embd,
-        bias: config.bias,
-        tie_weights: true,
-    };
-    let layout = Layout::new(&shape);
-    let values = weights::read(&args.init, &layout)?;
-    let optimizer = OptimizerRun::new(Groups::one(adamw(&registry, config)?, &layout), &layout)?;
-    let values = values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
-    let params = Params { layout, values };
-    let quant = Quant::off();
-    let trainer = Trainer {
-        gpt: Gpt { shape, gelu: GeluChoice::Erf },
-        params,
-        quant,
-        optimizer,
-        dropout: 0.0,
-        seed: 0,
-        torn: false,
-    };
-    Ok((trainer, Batches::new(corpus, 0, config.batch_size, config.block_size)))
-}
-
-fn adamw(registry: &Registry, config: &RecordedConfig) -> Result<OptimizerPlugin, Diagnostic> {
-    let options = [
-        ("beta1", config.beta1),
-        ("beta2", config.beta2),
-        ("eps", config.eps),
-        ("weight_decay", config.weight_decay),
-    ];
-    let values: toml::Table =
-        options.into_iter().map(|(name, value)| (name.to_string(), toml::Value::Float(value))).collect();
-    let table = OptionTable { key: "optimizer", values: &values };
-    OptimizerPlugin::make(registry, "adamw", table).map_err(|(_, error)| error)
 }

@@ -1,25 +1,29 @@
-//! `run` and `check`: a run file to a plan, and a plan to a run.
+//! `run` and `check`: a run file to a run that can start, and that to a finished run.
 
 use std::{
+    fmt::Display,
     fs::File,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
-use super::{ConfigArgs, progress::Progress};
+use super::{
+    ConfigArgs,
+    progress::{JsonProgress, TerminalProgress},
+};
 use crate::{
     checkpoint::{Chosen, Start, resume::AUTO},
     config::{self, RunConfig, Source},
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
-    files,
-    plan::Plan,
-    run_folder::RunFolder,
-    sinks::SinkCounts,
-    train::{self, interrupt, run::WEIGHTS, status::Report},
+    files, interrupt,
+    run_folder::{RunFolder, WEIGHTS},
+    run_record::SinkCounts,
+    setup::ReadyRun,
+    train::{self, RunObserver, status::RunReport},
 };
 
 /// `altgrad-host run`.
@@ -40,12 +44,25 @@ pub(super) struct RunArgs {
     /// Shows errors only.
     #[arg(long)]
     quiet: bool,
+    /// How progress is shown: `text` on stderr, or `json`: one object a line on stdout, at most one a second, and one more when
+    /// the run ends. With `json`, everything else goes to stderr.
+    #[arg(long, value_name = "STYLE", default_value = "text")]
+    progress: ProgressStyle,
     /// For programs that start runs: waits until no other run holds this file, and holds it.
     #[arg(long, value_name = "FILE", hide = true)]
     guard: Option<PathBuf>,
     /// For programs that start runs: ends as on Ctrl-C when standard input ends.
     #[arg(long, hide = true)]
     while_input: bool,
+}
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ProgressStyle {
+    /// For people.
+    Text,
+    /// For programs: fields status, step, steps, loss, validation_loss, tokens_per_s, elapsed_s, training_s and error.
+    Json,
 }
 
 /// The run file and its overrides.
@@ -59,18 +76,18 @@ pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic>
     Ok((config, source))
 }
 
-/// The plan a command line asks for, run folder aside.
-pub(super) fn plan(args: &ConfigArgs) -> Result<Plan, Diagnostic> {
+/// The run a command line asks for, run folder aside.
+pub(super) fn build(args: &ConfigArgs) -> Result<ReadyRun, Diagnostic> {
     let (config, source) = load(args)?;
-    Plan::new(config, &source)
+    ReadyRun::build(config, &source)
 }
 
-/// The plan and its run folder, which is free.
-fn plan_in_folder(args: &ConfigArgs) -> Result<(Plan, PathBuf), Diagnostic> {
+/// The run and its folder, which is free.
+fn build_in_folder(args: &ConfigArgs) -> Result<(ReadyRun, PathBuf), Diagnostic> {
     let (config, source) = load(args)?;
     let folder = folder(args, &config);
     RunFolder::check(&folder)?;
-    Ok((Plan::new(config, &source)?, folder))
+    Ok((ReadyRun::build(config, &source)?, folder))
 }
 
 fn folder(args: &ConfigArgs, config: &RunConfig) -> PathBuf {
@@ -78,50 +95,77 @@ fn folder(args: &ConfigArgs, config: &RunConfig) -> PathBuf {
 }
 
 /// The same where the run may go on from a checkpoint: and where it starts.
-fn plan_from(args: &RunArgs, resume: &str) -> Result<(Plan, PathBuf, Start), Diagnostic> {
+fn build_from(args: &RunArgs, resume: &str) -> Result<(ReadyRun, PathBuf, Start), Diagnostic> {
     let (mut config, source) = load(&args.config)?;
     let folder = folder(&args.config, &config);
     let chosen = Chosen::find(resume, &folder)?;
     chosen.inherit(&mut config, &source);
-    let mut plan = Plan::new(config, &source)?;
-    let start = chosen.restore(&mut plan, args.resume_anyway)?;
-    Ok((plan, folder, start))
+    let mut ready = ReadyRun::build(config, &source)?;
+    let start = chosen.restore(&ready.setup, &mut ready.state, args.resume_anyway)?;
+    Ok((ready, folder, start))
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
     if args.while_input {
         interrupt::at_end_of_input();
     }
-    let _held = args.guard.as_deref().map(hold).transpose()?;
-    let (plan, folder, start) = match &args.resume {
-        Some(resume) => plan_from(args, resume)?,
-        None => plan_in_folder(&args.config).map(|(plan, folder)| (plan, folder, Start::default()))?,
+    // Held until this function returns.
+    let guard = args.guard.as_deref().map(hold).transpose();
+    let train = |observer: &mut dyn RunObserver, say| match &guard {
+        Ok(_) => train(args, observer, say),
+        Err(error) => Err(error.clone()),
+    };
+    let report = match args.progress {
+        ProgressStyle::Text => train(&mut TerminalProgress::new(args.quiet), |text| println!("{text}")),
+        ProgressStyle::Json => {
+            let mut progress = JsonProgress::new(args.quiet);
+            let report = train(&mut progress, |text| eprintln!("{text}"));
+            if let Some(ended) = report.as_ref().map(Option::as_ref).transpose() {
+                progress.ended(ended);
+            }
+            report
+        }
+    };
+    Ok(report?.map_or(ExitCode::from(interrupt::EXIT_CODE), |report| exit_code(&report)))
+}
+
+/// Trains; nothing if the user stopped it before it began. `say` shows the run before, and what it came to after.
+fn train(
+    args: &RunArgs,
+    observer: &mut dyn RunObserver,
+    say: fn(&dyn Display),
+) -> Result<Option<RunReport>, Diagnostic> {
+    let (ready, folder, start) = match &args.resume {
+        Some(resume) => build_from(args, resume)?,
+        None => build_in_folder(&args.config).map(|(ready, folder)| (ready, folder, Start::default()))?,
     };
     // Not before: until here nothing is lost by simply stopping.
     interrupt::install()?;
     if interrupt::requested() {
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        return Ok(None);
     }
     if !args.quiet {
-        println!("{}", plan.summary());
+        say(&ready.summary());
     }
-
-    let mut progress = Progress::new(args.quiet);
-    let report = train::run(plan, &folder, start, args.max_steps, &mut progress)?;
+    let report = train::run(ready, &folder, start, args.max_steps, observer)?;
     if !args.quiet {
-        println!("{}", closing_table(&report, &folder.display().to_string()));
+        say(&closing_table(&report, &folder.display().to_string()));
     }
     for fault in &report.faults {
         eprintln!("{fault}");
     }
-    Ok(if report.interrupted && !report.checkpoint_failed {
+    Ok(Some(report))
+}
+
+fn exit_code(report: &RunReport) -> ExitCode {
+    if report.interrupted && !report.checkpoint_failed {
         ExitCode::from(interrupt::EXIT_CODE)
     } else if report.faults.is_empty() {
         ExitCode::SUCCESS
     } else {
         // The weights are sound, but records are missing somewhere: not a success.
         ExitCode::from(Fault::Run.exit_code())
-    })
+    }
 }
 
 fn hold(guard: &Path) -> Result<File, Diagnostic> {
@@ -133,11 +177,11 @@ fn hold(guard: &Path) -> Result<File, Diagnostic> {
 }
 
 pub(super) fn check(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
-    println!("{}", plan_in_folder(args)?.0.summary());
+    println!("{}", build_in_folder(args)?.0.summary());
     Ok(ExitCode::SUCCESS)
 }
 
-fn closing_table(report: &Report, folder: &str) -> Table {
+fn closing_table(report: &RunReport, folder: &str) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     let loss = |loss: Option<f64>| loss.map_or("missing".to_string(), |loss| format!("{loss:.4} nats/token"));

@@ -12,11 +12,11 @@ use crate::{
     config::{DeviceChoice, PrecisionChoice, RunConfig},
     device::ComputeDevice,
     diagnostic::Diagnostic,
-    plan,
+    load_model::SavedModel,
     plugins::Registry,
-    quant::Quant,
+    quant::QuantContext,
     sample::{self, Sampler, pick::Picking, text::Characters},
-    saved::SavedModel,
+    setup,
 };
 
 /// `altgrad-host sample`.
@@ -96,11 +96,15 @@ pub(super) fn run(args: &SampleArgs) -> Result<ExitCode, Diagnostic> {
 }
 
 /// What the run's evaluations round. Plugins are opened only if a format is named.
-fn rounding(args: &SampleArgs, model: &SavedModel, device: &ComputeDevice) -> Result<Quant, Diagnostic> {
+fn rounding(
+    args: &SampleArgs,
+    model: &SavedModel,
+    device: &ComputeDevice,
+) -> Result<QuantContext, Diagnostic> {
     let config: &RunConfig = &model.config;
     let formats = config.quant.names_a_format();
     if args.full_precision || (!formats && config.train.precision == PrecisionChoice::Fp32) {
-        return Ok(Quant::off());
+        return Ok(QuantContext::off());
     }
     let mut section = config.plugins.clone();
     if let Some(folder) = &args.plugins {
@@ -108,6 +112,6 @@ fn rounding(args: &SampleArgs, model: &SavedModel, device: &ComputeDevice) -> Re
     }
     let registry = if formats { Registry::open(&section) } else { Ok(Registry::default()) };
     registry
-        .and_then(|registry| plan::rounding(config, &model.source, &registry, device, &model.layout))
+        .and_then(|registry| setup::rounding_of(config, &model.source, &registry, device, &model.layout))
         .map_err(|error| error.hint("--plugins DIR names another folder; --full-precision needs no format"))
 }

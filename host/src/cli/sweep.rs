@@ -5,9 +5,11 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, ValueEnum};
 
 use crate::{
+    config::Source,
     diagnostic::{Diagnostic, Fault},
+    interrupt,
+    setup::ReadyRun,
     sweep::{self, LauncherChoice, Options, folder::RESULT},
-    train::interrupt,
 };
 
 /// `altgrad-host sweep`.
@@ -67,7 +69,8 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
         quiet: args.quiet,
         check: args.check,
     };
-    let results = sweep::sweep(&args.matrix, &options)?;
+    let check_run = |config, source: &Source| ReadyRun::build(config, source).map(drop);
+    let results = sweep::sweep(&args.matrix, &options, &check_run)?;
     println!("{}", results.text());
     Ok(if args.check {
         ExitCode::SUCCESS

@@ -10,13 +10,13 @@ use altgrad_plugin_api::{
     abi::abi_stable::std_types::{ROption, RSlice},
 };
 use clap::Args;
-use serde_json::Value;
 
 use crate::{
     config,
     diagnostic::Diagnostic,
     plugins::{Registry, SinkPlugin, instance::OptionTable},
     run_folder::STATUS,
+    run_record::{RunRecord, RunStatus},
 };
 
 /// The sink this command is for.
@@ -77,10 +77,10 @@ pub(super) fn run(args: &WandbUploadArgs) -> Result<ExitCode, Diagnostic> {
 /// How the run ended, by its status file; one that says nothing of an end was killed.
 fn outcome(status: &std::path::Path) -> RunOutcome {
     let text = fs::read_to_string(status).unwrap_or_default();
-    let status: Value = serde_json::from_str(&text).unwrap_or_default();
-    match status["status"].as_str() {
-        Some("completed") => RunOutcome::Completed,
-        Some("interrupted") => RunOutcome::Interrupted,
-        _ => RunOutcome::Failed,
+    let record: RunRecord = serde_json::from_str(&text).unwrap_or_default();
+    match record.status {
+        RunStatus::Completed => RunOutcome::Completed,
+        RunStatus::Interrupted => RunOutcome::Interrupted,
+        RunStatus::Running | RunStatus::Failed => RunOutcome::Failed,
     }
 }

@@ -9,11 +9,12 @@ use super::{ConfigArgs, run};
 use crate::{
     config::{GeluChoice, ModelSection},
     diagnostic::Diagnostic,
+    load_model::SavedModel,
     model::{
         GptShape, Layout,
         weights::{self, Convention},
     },
-    saved::SavedModel,
+    setup::ReadyRun,
 };
 
 /// `altgrad-host weights`.
@@ -43,9 +44,9 @@ pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
         let SavedModel { config, shape, layout, values, .. } = SavedModel::open(&args.config)?;
         (config, shape, layout, values)
     } else {
-        let plan = run::plan(&args)?;
-        let values = plan.trainer.weights()?;
-        (plan.config, plan.trainer.gpt.shape, plan.trainer.params.layout, values)
+        let ReadyRun { setup, state, .. } = run::build(&args)?;
+        let values = state.weights()?;
+        (setup.config, setup.model.gpt.shape, state.params.layout, values)
     };
     weights::write_as(&to, &layout, &values, convention)?;
     println!("{} parameters written to {}", layout.elements(), to.display());

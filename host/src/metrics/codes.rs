@@ -9,7 +9,7 @@
 use altgrad_plugin_api::ValueGrid;
 
 use super::{Histogram, MetricName, MetricRecord};
-use crate::quant::{Distribution, Role, Site};
+use crate::quant::{Role, Site, SiteHistogram};
 
 const KURTOSIS: &str = "kurtosis";
 /// The histogram that goes to sinks: bin c counts code c.
@@ -132,7 +132,7 @@ pub fn names(sites: &[Site]) -> Vec<MetricName> {
 }
 
 /// Records the distributions of a watched step, one a site; nothing if there are none. Histograms are of sites.
-pub fn record(record: &mut MetricRecord, sites: &[Site], watched: &[Distribution]) {
+pub fn record(record: &mut MetricRecord, sites: &[Site], watched: &[SiteHistogram]) {
     if watched.is_empty() {
         return;
     }

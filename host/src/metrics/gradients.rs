@@ -176,11 +176,7 @@ pub fn record_fidelity(record: &mut MetricRecord, layout: &Layout, agreement: &[
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::{
-        config::ModelSection,
-        device::ComputeDevice,
-        model::{GptShape, params},
-    };
+    use crate::{config::ModelSection, device::ComputeDevice, model::GptShape, tensor};
 
     fn layout() -> Layout {
         let mut layout = Layout::new(&GptShape::new(&ModelSection::default(), 8, 10));
@@ -189,7 +185,7 @@ mod tests {
     }
 
     fn flat(values: &[f32]) -> Tensor<1> {
-        params::flat(values.to_vec(), &ComputeDevice::cpu().tensors)
+        tensor::flat(values.to_vec(), &ComputeDevice::cpu().tensors)
     }
 
     fn value(row: &MetricRecord, name: &str) -> Option<f64> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::meter::Meter;
 use crate::{
-    checkpoint::tensors::{Entry, TensorFile, Values},
     diagnostic::Diagnostic,
     model::{Layout, layout::ParamSpec},
+    tensor_file::{Entry, TensorFile, Values},
 };
 
 /// Steps an element has been dead in a row.

@@ -26,7 +26,7 @@ use crate::{
     config::MetricsSection,
     model::{Layout, layout::ParamSpec},
     plugins::FormatPlugin,
-    quant::Quant,
+    quant::QuantContext,
 };
 
 /// What is measured at a step.
@@ -241,7 +241,7 @@ impl Meter {
     }
 
     /// Records what was seen in the step.
-    pub fn record(&self, record: &mut MetricRecord, layout: &Layout, quant: &Quant) {
+    pub fn record(&self, record: &mut MetricRecord, layout: &Layout, quant: &QuantContext) {
         let SeenParams { updates, weights, regret, from_init, ranks } = &self.seen;
         if self.due.parameters {
             updates::record(record, layout, quant, updates);
@@ -266,7 +266,7 @@ pub(super) fn put<T: Default>(list: &mut Vec<T>, at: usize, value: T) {
 
 /// Every metric a meter may record.
 #[must_use]
-pub fn names(config: &MetricsSection, layout: &Layout, quant: &Quant) -> Vec<MetricName> {
+pub fn names(config: &MetricsSection, layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
     let mut names = Vec::new();
     if config.every > 0 {
         names.extend(updates::names(layout, quant, config.every == 1));

@@ -24,7 +24,7 @@ pub mod weights;
 
 use std::borrow::Cow;
 
-use crate::{config::MetricsSection, model::Layout, quant::Quant};
+use crate::{config::MetricsSection, model::Layout, quant::QuantContext};
 
 /// Whether a metric measures the run or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub struct Measured<'a> {
     /// The parameters.
     pub layout: &'a Layout,
     /// Places where values are rounded.
-    pub quant: &'a Quant,
+    pub quant: &'a QuantContext,
     /// How often what is measured.
     pub config: MetricsSection,
     /// Whether there are shadow steps.

@@ -9,7 +9,7 @@ use burn::backend::{
 use burn::tensor::{Shape, Tensor};
 use rayon::prelude::*;
 
-use crate::quant::op::{elements, flex};
+use crate::tensor::cpu::{elements, from_elements};
 
 /// Gradients smaller than this are dead (NUMERICS section 6).
 pub(super) const DEAD_BELOW: f32 = 1e-8;
@@ -127,7 +127,7 @@ fn means<const N: usize, const M: usize>(sums: [f64; N], len: usize, rest: [f64;
     let means = sums.map(|sum| (sum / len as f64) as f32).into_iter();
     let values: Vec<f32> = means.chain(rest.map(|value| value as f32)).collect();
     let shape = Shape::from([values.len()]);
-    flex(values, shape)
+    from_elements(values, shape)
 }
 
 /// [`MetricOps::moments`] of a tensor.
@@ -147,22 +147,22 @@ pub fn agreement(a: &Tensor<1>, b: &Tensor<1>) -> Tensor<1> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::{device::ComputeDevice, model::params};
+    use crate::{device::ComputeDevice, tensor};
 
     fn flat(values: &[f32]) -> Tensor<1> {
-        params::flat(values.to_vec(), &ComputeDevice::cpu().tensors)
+        tensor::flat(values.to_vec(), &ComputeDevice::cpu().tensors)
     }
 
     #[test]
     fn moments_by_hand() {
-        let found = params::read_f32(moments(&flat(&[3.0, -4.0, 0.0, 1e-9]))).unwrap();
+        let found = tensor::read_f32(moments(&flat(&[3.0, -4.0, 0.0, 1e-9]))).unwrap();
         assert_eq!(found, [-0.25, 6.25, 0.5, 4.0]);
-        assert!(params::read_f32(moments(&flat(&[1.0, f32::NAN]))).unwrap()[3].is_nan());
+        assert!(tensor::read_f32(moments(&flat(&[1.0, f32::NAN]))).unwrap()[3].is_nan());
     }
 
     #[test]
     fn agreement_by_hand() {
-        let found = params::read_f32(agreement(&flat(&[1.0, -2.0, 0.0, 3.0]), &flat(&[2.0, 2.0, -0.0, 0.0])));
+        let found = tensor::read_f32(agreement(&flat(&[1.0, -2.0, 0.0, 3.0]), &flat(&[2.0, 2.0, -0.0, 0.0])));
         // Signs agree in the first and the third place.
         assert_eq!(found.unwrap(), [-0.5, 3.5, 2.0, 0.5]);
     }

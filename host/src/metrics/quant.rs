@@ -4,10 +4,10 @@
 //! `quant/weight/sqnr_db/h.0.attn.c_attn.weight` over one layer's. Definitions: NUMERICS section 6.
 
 use super::{MetricName, MetricRecord};
-use crate::quant::{Role, Seen, Site};
+use crate::quant::{QuantStats, Role, Site};
 
 /// A statistic: its name, and its value if it has one.
-type Statistic = (&'static str, fn(&Seen) -> Option<f64>);
+type Statistic = (&'static str, fn(&QuantStats) -> Option<f64>);
 
 /// What is said of every site, role and the whole.
 const STATISTICS: [Statistic; 5] = [
@@ -32,7 +32,7 @@ fn share(count: u64, of: u64) -> Option<f64> {
 }
 
 /// The statistics of some calls that have a value, by name.
-pub fn values(seen: &Seen) -> impl Iterator<Item = (&'static str, f64)> {
+pub fn values(seen: &QuantStats) -> impl Iterator<Item = (&'static str, f64)> {
     STATISTICS.iter().filter_map(|(name, value)| Some((*name, value(seen)?)))
 }
 
@@ -52,7 +52,7 @@ pub fn names(sites: &[Site]) -> Vec<MetricName> {
 }
 
 /// Records what the sites saw in a step.
-pub fn record(record: &mut MetricRecord, sites: &[Site], seen: &[Option<Seen>]) {
+pub fn record(record: &mut MetricRecord, sites: &[Site], seen: &[Option<QuantStats>]) {
     if sites.is_empty() {
         return;
     }
@@ -64,10 +64,10 @@ pub fn record(record: &mut MetricRecord, sites: &[Site], seen: &[Option<Seen>]) 
 }
 
 /// What stands before and after a statistic's name, and what was seen there.
-type Group = ((String, String), Option<Seen>);
+type Group = ((String, String), Option<QuantStats>);
 
 /// The whole, each role that occurs, each site.
-fn groups(sites: &[Site], seen: &[Option<Seen>]) -> Vec<Group> {
+fn groups(sites: &[Site], seen: &[Option<QuantStats>]) -> Vec<Group> {
     let total = |of: &dyn Fn(&Site) -> bool| {
         let seen = sites.iter().zip(seen).filter(|(site, _)| of(site)).filter_map(|(_, seen)| seen.as_ref());
         seen.copied().reduce(|mut total, seen| {
@@ -93,22 +93,22 @@ fn groups(sites: &[Site], seen: &[Option<Seen>]) -> Vec<Group> {
 
 #[cfg(test)]
 mod tests {
-    use altgrad_plugin_api::QuantStats;
+    use altgrad_plugin_api::QuantStats as FormatStats;
 
     use super::*;
 
     #[test]
     fn what_cannot_be_computed_is_missing() {
-        let values = |stats| values(&Seen { elements: 4, stats }).collect::<Vec<_>>();
-        assert_eq!(values(QuantStats::default()), [("overflow_rate", 0.0), ("nan_count", 0.0)]);
-        let stats = QuantStats {
+        let values = |stats| values(&QuantStats { elements: 4, stats }).collect::<Vec<_>>();
+        assert_eq!(values(FormatStats::default()), [("overflow_rate", 0.0), ("nan_count", 0.0)]);
+        let stats = FormatStats {
             overflow: 1,
             underflow: 1,
             nonzero: 2,
             sum_x2: 100.0,
             sum_err2: 1.0,
             sum_x_xhat: 99.0,
-            ..QuantStats::default()
+            ..FormatStats::default()
         };
         let expected = [
             ("overflow_rate", 0.25),

@@ -9,7 +9,7 @@ use altgrad_plugin_api::QuantParams;
 use rayon::prelude::*;
 
 use super::{MetricName, MetricRecord, updates::rounded};
-use crate::{model::Layout, plugins::FormatPlugin, quant::Quant};
+use crate::{model::Layout, plugins::FormatPlugin, quant::QuantContext};
 
 /// Binades that the scale is moved by.
 const OFFSETS: [i32; 7] = [-3, -2, -1, 0, 1, 2, 3];
@@ -57,7 +57,7 @@ fn name(offset: i32, parameter: &str) -> MetricName {
 
 /// Every metric of the family.
 #[must_use]
-pub fn names(layout: &Layout, quant: &Quant) -> Vec<MetricName> {
+pub fn names(layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
     OFFSETS
         .into_iter()
         .flat_map(|offset| rounded(layout, quant).map(move |(_, parameter)| name(offset, parameter)))
@@ -65,7 +65,7 @@ pub fn names(layout: &Layout, quant: &Quant) -> Vec<MetricName> {
 }
 
 /// Records what was found, one entry a parameter.
-pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &Quant, regret: &[Regret]) {
+pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &QuantContext, regret: &[Regret]) {
     for (column, offset) in OFFSETS.into_iter().enumerate() {
         for (id, parameter) in rounded(layout, quant) {
             record.push_some(name(offset, parameter), regret.get(id).and_then(|regret| regret[column]));

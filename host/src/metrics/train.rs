@@ -1,7 +1,6 @@
 //! Loss, gradient norm, learning rate and speed.
 
 use super::{MetricName, MetricRecord};
-use crate::train::clip::GradNorm;
 
 /// Mean cross-entropy of the step's batch before its update, nats per token.
 pub const LOSS: MetricName = MetricName::constant("train/loss");
@@ -34,12 +33,12 @@ pub fn record_validation(record: &mut MetricRecord, loss: f64) {
     record.push(VAL_PERPLEXITY, loss.exp());
 }
 
-/// Records a step.
-pub fn record_step(record: &mut MetricRecord, loss: f64, norm: GradNorm, lr: f64) {
+/// Records a step; `grad_norm` is the gradients' before and after clipping.
+pub fn record_step(record: &mut MetricRecord, loss: f64, grad_norm: [f64; 2], lr: f64) {
     record.push(LOSS, loss);
     record.push(PERPLEXITY, loss.exp());
-    record.push(GRAD_NORM, norm.before);
-    record.push(GRAD_NORM_CLIPPED, norm.after);
+    record.push(GRAD_NORM, grad_norm[0]);
+    record.push(GRAD_NORM_CLIPPED, grad_norm[1]);
     record.push(LR, lr);
 }
 

@@ -9,7 +9,7 @@ use altgrad_plugin_api::kernel::update::UpdateCounts;
 use rayon::prelude::*;
 
 use super::{Histogram, MetricName, MetricRecord, ruler::Ruler, spectrum::Spectrum, updates::rounded};
-use crate::{model::Layout, quant::Quant};
+use crate::{model::Layout, quant::QuantContext};
 
 const STATISTICS: [&str; 4] =
     ["update/ulp_abs_mean", "update/ulp_abs_p50", "update/ulp_abs_p99", "update/binade_crossings"];
@@ -98,7 +98,7 @@ pub fn mean_distance(a: &[f32], b: &[f32], ruler: &Ruler) -> Option<f64> {
 
 /// Every metric of the family.
 #[must_use]
-pub fn names(layout: &Layout, quant: &Quant) -> Vec<MetricName> {
+pub fn names(layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
     let mut names = Vec::new();
     for statistic in STATISTICS {
         names.extend(with_total(layout, quant, statistic));
@@ -108,12 +108,12 @@ pub fn names(layout: &Layout, quant: &Quant) -> Vec<MetricName> {
 
 /// Names of the distances from the initial weights, which are measured less often: by parameter.
 #[must_use]
-pub fn from_init_names(layout: &Layout, quant: &Quant) -> Vec<MetricName> {
+pub fn from_init_names(layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
     rounded(layout, quant).map(|(_, name)| MetricName::value(format!("{FROM_INIT}/{name}"))).collect()
 }
 
 /// A statistic's name for all parameters together, if there are any, and for each.
-fn with_total(layout: &Layout, quant: &Quant, statistic: &'static str) -> Vec<MetricName> {
+fn with_total(layout: &Layout, quant: &QuantContext, statistic: &'static str) -> Vec<MetricName> {
     let each = rounded(layout, quant).map(|(_, name)| MetricName::value(format!("{statistic}/{name}")));
     let mut names: Vec<MetricName> = each.collect();
     if !names.is_empty() {
@@ -126,7 +126,7 @@ fn with_total(layout: &Layout, quant: &Quant, statistic: &'static str) -> Vec<Me
 pub fn record(
     record: &mut MetricRecord,
     layout: &Layout,
-    quant: &Quant,
+    quant: &QuantContext,
     ulps: &[Option<&Ulps>],
     histograms: bool,
 ) {
@@ -153,7 +153,7 @@ pub fn record(
 pub fn record_from_init(
     record: &mut MetricRecord,
     layout: &Layout,
-    quant: &Quant,
+    quant: &QuantContext,
     distances: &[Option<f64>],
 ) {
     for (id, name) in rounded(layout, quant) {

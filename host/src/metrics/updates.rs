@@ -9,7 +9,7 @@ use altgrad_plugin_api::{QuantParams, kernel::update::UpdateCounts};
 use rayon::prelude::*;
 
 use super::{MetricName, MetricRecord, ruler::Ruler, ulps::Ulps};
-use crate::{model::Layout, plugins::FormatPlugin, quant::Quant};
+use crate::{model::Layout, plugins::FormatPlugin, quant::QuantContext};
 
 /// Elements a thread takes at once.
 const PART: usize = 1 << 16;
@@ -228,7 +228,7 @@ fn codes_of(Step { before, after, grad }: Step<'_>, old: &[u16], new: &[u16]) ->
 
 /// Every metric of the family; those of codes for weights that are rounded with one scale. Oscillation needs `every_step`.
 #[must_use]
-pub fn names(layout: &Layout, quant: &Quant, every_step: bool) -> Vec<MetricName> {
+pub fn names(layout: &Layout, quant: &QuantContext, every_step: bool) -> Vec<MetricName> {
     let stored: Vec<&str> = rounded(layout, quant).map(|(_, name)| name).collect();
     let mut names = vec![ZERO_UPDATES];
     if !stored.is_empty() {
@@ -241,13 +241,16 @@ pub fn names(layout: &Layout, quant: &Quant, every_step: bool) -> Vec<MetricName
 }
 
 /// Numbers and names of the parameters that are rounded with one scale.
-pub(super) fn rounded<'a>(layout: &'a Layout, quant: &'a Quant) -> impl Iterator<Item = (usize, &'a str)> {
+pub(super) fn rounded<'a>(
+    layout: &'a Layout,
+    quant: &'a QuantContext,
+) -> impl Iterator<Item = (usize, &'a str)> {
     let specs = layout.specs.iter().enumerate();
     specs.filter(|(id, _)| quant.has_one_scale(*id)).map(|(id, spec)| (id, spec.name.as_str()))
 }
 
 /// Records a step of all parameters.
-pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &Quant, updates: &[Update]) {
+pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &QuantContext, updates: &[Update]) {
     let elements: u64 = updates.iter().map(|update| update.elements).sum();
     let unchanged: u64 = updates.iter().map(|update| update.unchanged).sum();
     record.push_some(ZERO_UPDATES, (elements > 0).then(|| unchanged as f64 / elements as f64));

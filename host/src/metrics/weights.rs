@@ -9,7 +9,7 @@ use altgrad_plugin_api::ValueGrid;
 use rayon::prelude::*;
 
 use super::{Histogram, MetricName, MetricRecord, ruler::Ruler, spacings::Spacings, updates::rounded};
-use crate::{model::Layout, quant::Quant};
+use crate::{model::Layout, quant::QuantContext};
 
 const STATISTICS: [&str; 3] =
     ["weights/grid_alignment", "weights/stiffness_mean", "weights/stiffness_grad_corr"];
@@ -133,7 +133,7 @@ fn histogram(values: &[f32]) -> Option<(Vec<f64>, Vec<u64>)> {
 
 /// Every metric of the family; those of grids for weights that are rounded with one scale.
 #[must_use]
-pub fn names(layout: &Layout, quant: &Quant) -> Vec<MetricName> {
+pub fn names(layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
     let of = |statistic: &'static str| {
         rounded(layout, quant).map(move |(_, name)| MetricName::value(format!("{statistic}/{name}")))
     };
@@ -141,7 +141,7 @@ pub fn names(layout: &Layout, quant: &Quant) -> Vec<MetricName> {
 }
 
 /// Records what was seen, one entry a parameter; histograms of all, of spacings where there is a grid.
-pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &Quant, weights: &[Weights]) {
+pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &QuantContext, weights: &[Weights]) {
     for (column, statistic) in STATISTICS.into_iter().enumerate() {
         for (id, name) in rounded(layout, quant) {
             let value = weights.get(id).and_then(|weights| weights.statistics[column]);

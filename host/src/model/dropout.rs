@@ -41,7 +41,7 @@ impl Dropout {
         }
     }
 
-    /// What [`Self::apply`] multiplies by, if there is dropout.
+    /// The mask that [`Self::apply`] multiplies with; `None` without dropout.
     #[must_use]
     pub fn mask<const D: usize>(&self, shape: Shape, device: &Device) -> Option<Tensor<D>> {
         if self.probability == 0.0 {
@@ -62,16 +62,16 @@ impl Dropout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{device::ComputeDevice, model::params};
+    use crate::{device::ComputeDevice, tensor};
 
     #[test]
-    fn keeps_the_mean_and_never_repeats_a_mask() {
+    fn masks_keep_the_mean_and_differ_from_each_other() {
         let device = ComputeDevice::cpu().tensors;
-        let ones = params::flat(vec![1.0; 10_000], &device);
+        let ones = tensor::flat(vec![1.0; 10_000], &device);
         let dropout = Dropout::train(0.25, 1, 3);
         let (a, b) = (dropout.apply(ones.clone()), dropout.apply(ones.clone()));
         let again = Dropout::train(0.25, 1, 3).apply(ones);
-        let read = |x| params::read_f32(x).unwrap_or_default();
+        let read = |x| tensor::read_f32(x).unwrap_or_default();
         let (a, b, again) = (read(a), read(b), read(again));
         assert_eq!(a, again);
         assert_ne!(a, b);

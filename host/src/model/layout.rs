@@ -5,7 +5,7 @@
 
 use crate::config::ModelSection;
 
-/// The numbers that fix a GPT's shape.
+/// The shape of a GPT.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GptShape {
     /// Token ids.
@@ -40,7 +40,7 @@ impl GptShape {
     }
 }
 
-/// How a parameter starts.
+/// The initial distribution of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
     /// Gaussian with mean 0 and this standard deviation.
@@ -51,7 +51,7 @@ pub enum Init {
     Zeros,
 }
 
-/// One parameter: what it is called, its extents, how it starts.
+/// One parameter: its name, its extents and its initial distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParamSpec {
     /// `h.0.attn.c_attn.weight`.
@@ -166,7 +166,7 @@ impl Layout {
         self.blocks.iter().flat_map(BlockLayout::linear_weights).chain([self.head]).collect()
     }
 
-    /// Biases that a layer could have and has not, with their lengths.
+    /// Names and lengths of the biases that the layers lack.
     pub fn absent_biases(&self) -> impl Iterator<Item = (String, usize)> {
         let blocks = self.blocks.iter().flat_map(|block| {
             [block.ln_1, block.c_attn, block.attn_proj, block.ln_2, block.c_fc, block.mlp_proj]
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tiny_model_has_nanogpts_parameters() {
+    fn the_tiny_model_has_the_parameters_of_nanogpt() {
         // nanoGPT prints 0.80M for this shape: it leaves the positions (8,192) out.
         let layout = Layout::new(&shape(false, true));
         assert_eq!(layout.elements(), 804_096);

@@ -1,17 +1,16 @@
 //! Parameter values: one flat tensor a parameter.
 //!
-//! Values are flat `[n]` whatever the parameter's rank, so that everything that treats all parameters alike
-//! (gradients, clipping, the optimizer, files) needs no rank in its types; the forward pass reshapes, which
-//! copies nothing.
+//! Values are flat `[n]` whatever the rank of the parameter, so that code for all parameters (gradients, clipping, the
+//! optimizer, files) needs no rank in its types. The forward pass reshapes them, which copies nothing.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use super::layout::{Init, Layout, ParamSpec};
 use crate::{
-    diagnostic::Diagnostic,
     random::{self, Stream},
+    tensor::flat,
 };
 
 /// The parameters of a model, in the layout's order.
@@ -36,26 +35,6 @@ impl Params {
             .collect();
         Self { layout, values }
     }
-}
-
-/// A flat tensor of values.
-#[must_use]
-pub fn flat(values: Vec<f32>, device: &Device) -> Tensor<1> {
-    let len = values.len();
-    Tensor::from_data(TensorData::new(values, [len]), device)
-}
-
-/// The elements of a flat tensor. Reads the device: one sync. Copies nothing on the CPU if the tensor is not
-/// shared.
-///
-/// # Errors
-/// [`Fault::Run`](crate::diagnostic::Fault::Run): the device failed.
-pub fn read_f32(tensor: Tensor<1>) -> Result<Vec<f32>, Diagnostic> {
-    let failed =
-        |error: String| Diagnostic::run(format!("the device failed while a tensor was read: {error}"));
-    tracing::debug!("read back: {} elements", tensor.shape().num_elements());
-    let data = tensor.try_into_data().map_err(|error| failed(error.to_string()))?;
-    data.try_into_vec::<f32>().map_err(|error| failed(format!("{error:?}")))
 }
 
 fn initial(spec: &ParamSpec, seed: u64, index: u64) -> Vec<f32> {

@@ -88,9 +88,9 @@ impl WeightsFile {
             let mut values = Vec::with_capacity(layout.specs.len());
             for spec in &layout.specs {
                 let entry = entries.take(&spec.name).ok_or_else(|| lacks(spec))?;
-                values.push(fitted(&entry, spec, layout, convention)?);
+                values.push(in_layout(&entry, spec, layout, convention)?);
             }
-            let extra = entries.iter().find(|(name, entry)| !is_mask(name) && !does_nothing(name, entry));
+            let extra = entries.iter().find(|(name, entry)| !is_mask(name) && !is_zero_bias(name, entry));
             match extra {
                 None => Ok(values),
                 Some((name, _)) => {
@@ -122,18 +122,18 @@ fn lacks(spec: &ParamSpec) -> Diagnostic {
 }
 
 /// A bias of zeros: the same model as without.
-fn does_nothing(name: &str, (_, view): &Entry<'_>) -> bool {
-    name.ends_with(".bias") && widened(view).is_some_and(|values| values.iter().all(|value| *value == 0.0))
+fn is_zero_bias(name: &str, (_, view): &Entry<'_>) -> bool {
+    name.ends_with(".bias") && to_f32(view).is_some_and(|values| values.iter().all(|value| *value == 0.0))
 }
 
 /// The values of a tensor as the layout wants them.
-fn fitted(
+fn in_layout(
     (key, view): &Entry<'_>,
     spec: &ParamSpec,
     layout: &Layout,
     convention: Convention,
 ) -> Result<Vec<f32>, Diagnostic> {
-    let mut values = widened(view).ok_or_else(|| {
+    let mut values = to_f32(view).ok_or_else(|| {
         Diagnostic::config(format!("`{key}` is {:?}, which cannot be read", view.dtype()))
             .hint("save the weights as F32, BF16 or F16")
     })?;
@@ -163,7 +163,7 @@ fn fitted(
 }
 
 /// The values in f32, exactly; `None` for a type that is none of f32, bf16 and f16.
-fn widened(view: &TensorView<'_>) -> Option<Vec<f32>> {
+fn to_f32(view: &TensorView<'_>) -> Option<Vec<f32>> {
     let wide = |widen: fn([u8; 2]) -> f32| {
         view.data().as_chunks::<2>().0.iter().map(|bytes| widen(*bytes)).collect::<Vec<f32>>()
     };

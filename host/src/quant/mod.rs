@@ -1,33 +1,41 @@
-//! Quantization: where a number format touches the training.
+//! Quantization: the rounding of linear layers to number formats.
 //!
-//! A [`Site`] is a place where values are rounded: the weight, the input or the output's gradient of a linear layer.
-//! [`Quant`] is all of them and computes the layers. [`op`] is rounding as a differentiable tensor operation, on
-//! whatever device the tensor lives: [`DeviceFormat`] is a plugin's format there, by its kernels on a GPU and by its
-//! function on the CPU. [`product`] is the matrix product that follows. What rounding saw stays on the device until the
-//! step reads everything back.
+//! A [`Site`] is a tensor of a linear layer that is rounded: its weight, its input, or the gradient of its output.
+//! [`QuantContext`] holds all sites and computes the layers. [`fake_quant`](fake_quant()) is rounding as a differentiable
+//! tensor operation on every device. [`DeviceFormat`] is the format of a plugin on a device: its kernels on a GPU, its
+//! function on the CPU. [`product`] is the matrix product that follows. Statistics of the rounding stay on the device until the
+//! step reads all its results back.
 
-mod carry;
+mod collect;
+mod context;
+mod cpu;
+pub mod fake_quant;
 mod format;
-mod gather;
-pub mod keep;
 #[cfg(feature = "gpu")]
-mod kernels;
-mod linear;
-pub mod multiply;
-pub mod op;
+mod format_kernels;
+#[cfg(feature = "gpu")]
+mod gpu;
+pub mod histogram;
+mod open_format;
+pub mod operand;
+mod params;
 pub mod product;
+pub mod product_ops;
+pub mod saved_tensors;
 pub mod scale;
 #[cfg(feature = "gpu")]
 mod scale_kernel;
-pub mod seen;
 mod site;
-pub mod watch;
+mod stat_words;
+mod state;
+pub mod stats;
 
-pub use carry::{Carried, Carry, History, Settled};
+pub use context::{QuantContext, SiteId};
+pub use fake_quant::{FakeQuantOutput, fake_quant};
 pub use format::DeviceFormat;
-pub use linear::{MasterWeights, Precision, Quant, SiteId};
-pub use op::{Call, Ste};
+pub use histogram::{HistogramCollector, SiteHistogram};
+pub use params::FakeQuantParams;
 pub use scale::{ScaleRule, ScaleSource};
-pub use seen::{Seen, Unread};
-pub use site::{Role, Scaling, Site};
-pub use watch::{Distribution, Watch};
+pub use site::{LayerId, Role, Scaling, Site};
+pub use state::{AmaxHistory, QuantState, SavedQuantState, SavedWeightStats};
+pub use stats::{PendingStats, QuantStats};

@@ -1,4 +1,4 @@
-//! Scales: which power brings a tensor's values into a format's range.
+//! Scales: factors that bring the values of a tensor into the range of a format.
 //!
 //! `scale = max_finite / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse
 //! are normal numbers; 1 where there is no finite value but zero. Definitions: NUMERICS section 3.
@@ -6,7 +6,7 @@
 /// Largest scale; its inverse is the smallest.
 const LARGEST: f32 = f32::from_bits((127 + 126) << 23);
 
-/// How scales follow from values: dynamic scaling.
+/// How a scale follows from the largest magnitude.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScaleRule {
     /// Largest finite value of the format.
@@ -44,27 +44,32 @@ impl ScaleRule {
     }
 }
 
-/// Where a call's scales come from.
+/// Where the scales of a fake quantization come from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ScaleSource {
     /// One for the whole tensor: scale and inverse.
     Fixed([f32; 2]),
-    /// From the tensor's own values, now.
+    /// Computed from the values of the tensor.
     Dynamic(ScaleRule),
 }
 
 impl ScaleSource {
-    /// Values as they are.
+    /// Scale 1.
     pub const ONE: Self = Self::Fixed([1.0, 1.0]);
 
-    /// Whether it is one scale for the whole tensor.
+    /// Whether the whole tensor shares one scale.
     #[must_use]
-    pub fn is_one(&self) -> bool {
+    pub fn is_per_tensor(&self) -> bool {
         match self {
             Self::Fixed(_) => true,
             Self::Dynamic(rule) => rule.group.is_none(),
         }
     }
+}
+
+/// Scales with their inverses, from the elements of a tensor `[groups, 2]`.
+pub(super) fn scale_pairs(scales: &[f32]) -> &[[f32; 2]] {
+    scales.as_chunks().0
 }
 
 /// Largest finite magnitude; 0 if there is none.
@@ -96,7 +101,7 @@ mod tests {
     const E4M3: ScaleRule = ScaleRule { max_finite: 448.0, margin: 0, pow2: false, group: None };
 
     #[test]
-    fn amax_meets_the_largest_value() {
+    fn amax_is_scaled_to_the_largest_value_of_the_format() {
         assert_eq!(E4M3.scale(2.0), [224.0, 1.0 / 224.0]);
         assert_eq!(ScaleRule { margin: 1, ..E4M3 }.scale(2.0)[0], 112.0);
         assert_eq!(ScaleRule { margin: -1, ..E4M3 }.scale(2.0)[0], 448.0);
@@ -104,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_and_extreme_values_have_a_scale() {
+    fn empty_and_extreme_tensors_have_a_finite_scale() {
         assert_eq!(E4M3.scale(0.0), [1.0, 1.0]);
         assert_eq!(amax(&[0.0, f32::NAN, f32::NEG_INFINITY]), 0.0);
         assert_eq!(amax(&[-3.0, f32::NAN, f32::INFINITY, 2.0]), 3.0);

@@ -1,15 +1,17 @@
 //! One place where values are rounded: a role of a linear layer, with its format, rounding and scales.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use altgrad_plugin_api::{RandomKey, Rounding};
+use parking_lot::{Mutex, MutexGuard};
 
-use super::{Call, DeviceFormat, ScaleRule, ScaleSource, Seen, Ste};
+use super::{DeviceFormat, FakeQuantParams, QuantStats, ScaleRule, ScaleSource};
+use crate::config::SteChoice;
 
-/// What a linear layer rounds.
+/// A linear layer, by the index of its weight in the model's table of parameters.
+pub type LayerId = usize;
+
+/// A tensor of a linear layer that can be rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Its weight, `[out, in]`.
@@ -40,7 +42,7 @@ impl Role {
 pub enum Scaling {
     /// Scale 1.
     None,
-    /// From the values at hand.
+    /// From the values to be rounded.
     Dynamic(ScaleRule),
     /// From the largest amax of the last `window` steps; the step's own is recorded after use. The first step is
     /// dynamic.
@@ -64,7 +66,7 @@ pub enum Scaling {
 pub struct Site {
     /// Name of the layer's weight: `h.0.attn.c_attn.weight`.
     pub layer: String,
-    /// What of it.
+    /// Which tensor of the layer.
     pub role: Role,
     /// The format.
     pub format: Arc<DeviceFormat>,
@@ -72,14 +74,14 @@ pub struct Site {
     pub rounding: Rounding,
     /// How scales are chosen.
     pub scaling: Scaling,
-    /// The gradient past the rounding; of no meaning for gradients.
-    pub ste: Ste,
+    /// The straight-through estimator; gradients ignore it.
+    pub ste: SteChoice,
     /// Largest magnitudes of past steps, the newest last.
     history: Mutex<VecDeque<f32>>,
 }
 
 impl Site {
-    /// A site that has seen nothing.
+    /// A site without a history.
     #[must_use]
     pub fn new(
         layer: &str,
@@ -87,22 +89,22 @@ impl Site {
         format: Arc<DeviceFormat>,
         rounding: Rounding,
         scaling: Scaling,
-        ste: Ste,
+        ste: SteChoice,
     ) -> Self {
         Self { layer: layer.to_string(), role, format, rounding, scaling, ste, history: Mutex::default() }
     }
 
-    /// The next call.
+    /// The parameters of the next rounding.
     #[must_use]
-    pub fn call(&self, key: RandomKey) -> Call {
-        Call {
+    pub fn fake_quant_params(&self, key: RandomKey) -> FakeQuantParams {
+        FakeQuantParams {
             format: self.format.clone(),
             rounding: self.rounding,
             key,
             scale: self.scale(),
             ste: self.ste,
-            filling: 0,
-            watch: None,
+            padding_elements: 0,
+            histogram: None,
         }
     }
 
@@ -128,42 +130,42 @@ impl Site {
         }
     }
 
-    /// The one scale that a call which saw `seen` used; `None` if there were several.
+    /// The one scale that a call with these statistics used; `None` if there were several.
     #[must_use]
-    pub fn used_scale(&self, seen: &Seen) -> Option<f32> {
+    pub fn used_scale(&self, stats: &QuantStats) -> Option<f32> {
         match self.scale() {
             ScaleSource::Fixed([scale, _]) => Some(scale),
-            ScaleSource::Dynamic(rule) if rule.group.is_none() => Some(rule.scale(seen.stats.amax)[0]),
+            ScaleSource::Dynamic(rule) if rule.group.is_none() => Some(rule.scale(stats.stats.amax)[0]),
             ScaleSource::Dynamic(_) => None,
         }
     }
 
-    /// Remembers what a training step saw, for later scales.
-    pub fn record(&self, seen: &Seen) {
+    /// Adds the largest magnitude of a training step to the history, for later scales.
+    pub fn record_amax(&self, stats: &QuantStats) {
         let window = match self.scaling {
             Scaling::Delayed { window, .. } => window,
             Scaling::Static { amax: None, .. } if self.history().is_empty() => 1,
             _ => return,
         };
         let mut history = self.history();
-        history.push_back(seen.stats.amax);
+        history.push_back(stats.stats.amax);
         let excess = history.len().saturating_sub(window);
         history.drain(..excess);
     }
 
-    /// The largest magnitudes of past steps, the newest last; `None` if its scales need none.
+    /// The largest magnitudes of past steps, the newest last; `None` if the scaling needs none.
     #[must_use]
-    pub fn remembered(&self) -> Option<Vec<f32>> {
+    pub fn amax_history(&self) -> Option<Vec<f32>> {
         let needs = matches!(self.scaling, Scaling::Delayed { .. } | Scaling::Static { amax: None, .. });
         needs.then(|| self.history().iter().copied().collect())
     }
 
-    /// Goes on with these.
-    pub fn remember(&self, amax: impl Iterator<Item = f32>) {
+    /// Replaces the history.
+    pub fn set_amax_history(&self, amax: impl Iterator<Item = f32>) {
         *self.history() = amax.collect();
     }
 
-    fn history(&self) -> std::sync::MutexGuard<'_, VecDeque<f32>> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> MutexGuard<'_, VecDeque<f32>> {
+        self.history.lock()
     }
 }

@@ -15,10 +15,11 @@ use crate::{
     data::{Batch, Corpus, tokenizer::Tokenizer},
     device::ComputeDevice,
     diagnostic::Diagnostic,
-    model::{Dropout, Forward, Gpt, Layout, params},
-    quant::Quant,
+    load_model::SavedModel,
+    model::{Dropout, Forward, Gpt, Layout},
+    quant::QuantContext,
     random::{self, Stream},
-    saved::SavedModel,
+    tensor,
 };
 use pick::Picking;
 
@@ -28,7 +29,7 @@ pub struct Sampler {
     gpt: Gpt,
     layout: Layout,
     weights: Vec<Tensor<1>>,
-    quant: Quant,
+    quant: QuantContext,
     /// Ids that may be drawn: those of the tokenizer, which the model's table may be padded beyond.
     known: usize,
 }
@@ -36,8 +37,8 @@ pub struct Sampler {
 impl Sampler {
     /// A sampler of `model` that rounds as `quant` says and draws ids below `known`, at least 1.
     #[must_use]
-    pub fn new(model: SavedModel, quant: Quant, device: &ComputeDevice, known: usize) -> Self {
-        let weights = model.values.into_iter().map(|values| params::flat(values, &device.tensors)).collect();
+    pub fn new(model: SavedModel, quant: QuantContext, device: &ComputeDevice, known: usize) -> Self {
+        let weights = model.values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
         let known = known.clamp(1, model.shape.vocab.max(1));
         let gpt = Gpt { shape: model.shape, gelu: model.config.model.gelu };
         Self { gpt, layout: model.layout, weights, quant, known }
@@ -64,9 +65,9 @@ impl Sampler {
         let inputs = window.iter().map(|id| i32::from(*id)).collect();
         let batch = Batch { inputs, targets: Vec::new(), shape: [1, window.len()] };
         let logits = self.gpt.logits(&pass, &batch).narrow(1, window.len() - 1, 1);
-        let logits = params::read_f32(logits.narrow(2, 0, self.known).reshape([self.known]))?;
+        let logits = tensor::read_f32(logits.narrow(2, 0, self.known).reshape([self.known]))?;
         // A fault of a format shows here.
-        self.quant.read()?;
+        self.quant.read_pass_stats()?;
         Ok(logits)
     }
 

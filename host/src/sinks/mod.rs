@@ -1,80 +1,27 @@
 //! Sinks: every record and event to every sink, each on its own thread behind a bounded queue.
 //!
-//! The training thread never waits for a sink, slow, hung or dead. A full queue takes nothing more until there is room:
+//! The training thread never waits for a sink, slow, hung or dead. A full queue takes nothing more until it has space:
 //! what comes meanwhile is dropped, newest first, so that what was queued stays in order. A failed sink is closed.
 //! Opening and finishing have a deadline. What a sink did not take is counted, and reported when it begins and at
 //! the end; none of it ends the run. The module `worker` is the thread of one sink.
 
+mod setup;
 mod states;
 mod worker;
 
-use std::{
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, thread, time::Instant};
 
 use altgrad_plugin_api::RunOutcome;
-use serde::Serialize;
 
 use crate::{
     diagnostic::Diagnostic,
     events::Event,
     metrics::{MetricName, MetricRecord},
-    plugins::SinkPlugin,
+    run_record::SinkCounts,
 };
+pub use setup::{RunFacts, SinkFault, SinkSetup};
 pub use states::{SinkResume, SinkState, StateRequest};
 use worker::Worker;
-
-/// What a sink is told when it is opened.
-#[derive(Debug, Clone)]
-pub struct RunFacts {
-    /// The run's name.
-    pub name: String,
-    /// The run folder, absolute.
-    pub folder: String,
-    /// The resolved run file.
-    pub config_toml: String,
-    /// Metrics a row may carry.
-    pub metrics: Vec<MetricName>,
-    /// Where a resumed run goes on; `None` for a fresh one.
-    pub resume: Option<SinkResume>,
-}
-
-/// A sink that is not open yet, and what the host allows it.
-pub struct SinkSetup {
-    /// The sink.
-    pub plugin: SinkPlugin,
-    /// Rows and events it may lag behind.
-    pub queue: usize,
-    /// How long it may take to open, and to finish.
-    pub deadline: Duration,
-}
-
-/// What became of the rows and events for one sink.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SinkCounts {
-    /// As messages call it.
-    pub name: String,
-    /// Rows it took.
-    pub rows: u64,
-    /// Rows it did not take: dropped while its queue was full, or after it failed. While the run goes on, rows that
-    /// wait in the queue count as neither.
-    pub missing_rows: u64,
-    /// The same of events.
-    pub missing_events: u64,
-    /// The step of the first row or event that was dropped.
-    pub missing_from_step: Option<u64>,
-}
-
-/// What went wrong in a sink.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SinkFault {
-    /// It failed and is closed.
-    Closed(Diagnostic),
-    /// It cannot keep up: some rows are dropped from here on.
-    Full(Diagnostic),
-}
 
 /// The sinks of a run.
 pub struct Sinks {

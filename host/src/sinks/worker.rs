@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
     },
@@ -15,13 +15,15 @@ use altgrad_plugin_api::{
     abi::abi_stable::std_types::{ROption, RSlice},
     sink::{Histogram, Metric},
 };
+use parking_lot::Mutex;
 
-use super::{RunFacts, SinkCounts, SinkFault, SinkSetup};
+use super::setup::{RunFacts, SinkFault, SinkSetup};
 use crate::{
     diagnostic::Diagnostic,
     events::Event,
     metrics::{MetricName, MetricRecord, Nature},
     plugins::SinkPlugin,
+    run_record::SinkCounts,
 };
 
 enum Message {
@@ -33,7 +35,7 @@ enum Message {
 
 /// What the sink's thread says of itself.
 #[derive(Default)]
-struct Progress {
+struct WorkerState {
     /// Why it stopped taking rows.
     fault: Mutex<Option<Diagnostic>>,
     /// Rows and events it has handed over.
@@ -41,13 +43,13 @@ struct Progress {
     events: AtomicU64,
 }
 
-impl Progress {
+impl WorkerState {
     fn fault(&self) -> Option<Diagnostic> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.lock().clone()
     }
 }
 
-/// How many messages of a kind there were, and how many found no room.
+/// How many messages of a kind there were, and how many were dropped.
 #[derive(Default)]
 struct Sent {
     all: u64,
@@ -59,14 +61,14 @@ pub(super) struct Worker {
     name: String,
     queue: SyncSender<Message>,
     /// Messages the queue holds.
-    room: usize,
+    capacity: usize,
     deadline: Duration,
     /// Closed when the thread is done.
     done: Receiver<()>,
-    progress: Arc<Progress>,
+    progress: Arc<WorkerState>,
     rows: Sent,
     events: Sent,
-    /// The step of the first message that found no room.
+    /// The step of the first message that was dropped.
     missing_from_step: Option<u64>,
     /// Whether a drop came while the sink was well, and whether that and its fault were told.
     full: bool,
@@ -77,12 +79,12 @@ pub(super) struct Worker {
 impl Worker {
     /// Starts the thread of the run's sink number `index` and waits until the plugin has opened, up to the deadline.
     pub(super) fn open(setup: SinkSetup, index: usize, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
-        let SinkSetup { plugin, queue: room, deadline } = setup;
+        let SinkSetup { plugin, queue: capacity, deadline } = setup;
         let name = plugin.identity.name.clone();
-        let (queue, messages) = mpsc::sync_channel(room);
+        let (queue, messages) = mpsc::sync_channel(capacity);
         let (opened, open_result) = mpsc::channel();
         let (done_sender, done) = mpsc::channel();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(WorkerState::default());
         let thread_progress = progress.clone();
         thread::Builder::new()
             .name(format!("sink-{name}"))
@@ -103,7 +105,7 @@ impl Worker {
         Ok(Self {
             name,
             queue,
-            room,
+            capacity,
             deadline,
             done,
             progress,
@@ -128,13 +130,13 @@ impl Worker {
         self.events.dropped += u64::from(!self.send(step, Message::Alert(event)));
     }
 
-    /// Asks for its state; nobody answers if the message found no room.
+    /// Asks for its state; nobody answers if the queue is full.
     pub(super) fn request_state(&self) -> (String, Option<Receiver<Vec<u8>>>) {
         let (sender, answer) = mpsc::channel();
         (self.name.clone(), self.queue.try_send(Message::State(sender)).is_ok().then_some(answer))
     }
 
-    /// Whether the message found room. A closed queue means that the sink has failed; its fault says why.
+    /// Whether the queue took the message. A closed queue means that the sink has failed; its fault says why.
     fn send(&mut self, step: u64, message: Message) -> bool {
         let sent = self.queue.try_send(message);
         if sent.is_err() {
@@ -148,9 +150,9 @@ impl Worker {
         let mut faults = Vec::new();
         if self.full && !self.full_told {
             self.full_told = true;
-            let (name, room) = (&self.name, self.room);
+            let (name, capacity) = (&self.name, self.capacity);
             let message =
-                format!("sink `{name}` cannot keep up: its queue of {room} rows and events is full");
+                format!("sink `{name}` cannot keep up: its queue of {capacity} rows and events is full");
             let hint =
                 "what comes while it is full is missing there; `queue` in its [[sink]] makes it longer";
             faults.push(SinkFault::Full(Diagnostic::run(message).hint(hint)));
@@ -215,13 +217,13 @@ impl Worker {
     }
 }
 
-/// The thread's life: open, rows and events, finish. Stops at the first fault.
+/// What the thread does: open, rows and events, finish. Stops at the first fault.
 fn serve(
     mut plugin: SinkPlugin,
     facts: (usize, &RunFacts),
     opened: &mpsc::Sender<Result<(), Diagnostic>>,
     messages: &Receiver<Message>,
-    progress: &Progress,
+    progress: &WorkerState,
 ) {
     let open = open(&mut plugin, facts);
     let failed = open.is_err();
@@ -240,7 +242,7 @@ fn serve(
             }
         };
         if let Err(diagnostic) = result {
-            *progress.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(diagnostic);
+            *progress.fault.lock() = Some(diagnostic);
             return;
         }
         if last {

@@ -1,11 +1,11 @@
 //! What a sweep refuses before it writes anything.
 
-use super::{Sweep, combine::Combination};
-use crate::{config::RunConfig, diagnostic::Diagnostic, plan::Plan};
+use super::{CheckRun, Sweep, combine::Combination};
+use crate::{config::RunConfig, diagnostic::Diagnostic};
 
 impl Sweep {
-    /// Every combination passes the plan, and every run that has begun is the one that is asked for.
-    pub(super) fn check(&self) -> Result<(), Diagnostic> {
+    /// Every combination passes `check_run`, and every run that has begun is the one that is asked for.
+    pub(super) fn check(&self, check_run: CheckRun<'_>) -> Result<(), Diagnostic> {
         for group in &self.groups() {
             for (key, value, seed) in self.tried(group)? {
                 self.check_key(&key)?;
@@ -14,12 +14,12 @@ impl Sweep {
                 self.check_rungs(&config)?;
             }
         }
-        // The first trial of the others is a run of the plan with another rate; of these the key may be wrong.
+        // The first trial of the others is a run of the matrix with another rate; of these the key may be wrong.
         for (group, stable) in
             self.groups().iter().flat_map(|group| self.matrix.stable.iter().map(move |s| (group, s)))
         {
             let (config, source) = self.resolve(group, Some(&(stable.key.clone(), stable.from)))?;
-            Plan::new(config, &source).map_err(|error| self.matrix.placed(group, error))?;
+            check_run(config, &source).map_err(|error| self.matrix.placed(group, error))?;
         }
         for combination in &self.combinations {
             let first = combination.tune.as_ref().and_then(|(key, grid)| Some((key.clone(), *grid.first()?)));
@@ -29,7 +29,7 @@ impl Sweep {
                 self.folder.check(&config)?;
             }
             if !task.is_done() {
-                Plan::new(config, &source).map_err(|error| self.matrix.placed(combination, error))?;
+                check_run(config, &source).map_err(|error| self.matrix.placed(combination, error))?;
             }
         }
         Ok(())

@@ -12,11 +12,11 @@ use toml::Table;
 
 use super::launch::Task;
 use crate::{
-    checkpoint::{identity::all_differences, state::Difference},
     config::{self, RunConfig},
     diagnostic::Diagnostic,
     files,
     run_folder::{self, RunFolder},
+    run_record::{self, Difference},
 };
 
 /// What came of the runs.
@@ -161,7 +161,7 @@ fn differences(was: &RunConfig, is: &RunConfig) -> Result<Vec<Difference>, Diagn
         toml::from_str::<Table>(&config.to_toml()?)
             .map_err(|error| Diagnostic::run(format!("the resolved run file cannot be read ({error})")))
     };
-    let mut found = all_differences(&table(was)?, &table(is)?);
+    let mut found = run_record::differences(&table(was)?, &table(is)?);
     found.retain(|difference| !FREE.contains(&difference.key.as_str()));
     Ok(found)
 }

@@ -1,28 +1,28 @@
 //! Sweeps: a matrix of runs over a base run file, done once each however often the sweep is stopped, killed or started again.
 //!
 //! [`matrix`] reads the file, [`combine`] makes its combinations and their run files, [`folder`] keeps a run to the run file
-//! it began with, [`launch`] runs processes, [`outcome`] reads what came of one, `search` finds rates by trials ([`race`] the
-//! best, [`bracket`] the largest stable one; [`rates`] says which are tried), and [`result`] is what the sweep came to.
-//! Nothing is written before every combination has passed the plan.
+//! it began with, [`launch`] runs processes, [`outcome`] reads what came of one, `search` finds rates by trials ([`successive_halving`] the
+//! best, [`bisection`] the largest stable one; [`rates`] says which are tried), and [`result`] is what the sweep came to.
+//! Nothing is written before every combination has been checked.
 //!
-//! The state of a sweep is its run folders (and what trials were `judged` by): a run is done if its folder says so, and goes
+//! The state of a sweep is its run folders (and what `trial_results` were judged by): a run is done if its folder says so, and goes
 //! on from its last checkpoint if it has begun.
 
 mod axes;
-mod board;
-pub mod bracket;
+pub mod bisection;
 mod check;
 pub mod combine;
 pub mod folder;
-mod judged;
 pub mod launch;
 pub mod matrix;
 mod names;
 pub mod outcome;
-pub mod race;
+mod progress;
 pub mod rates;
 pub mod result;
 mod search;
+pub mod successive_halving;
+mod trial_results;
 
 use std::{
     collections::BTreeMap,
@@ -31,23 +31,25 @@ use std::{
 
 use serde_json::Value;
 
-pub use board::Board;
+pub use progress::SweepProgress;
 
 use crate::{
     config::{self, RunConfig, Source},
     diagnostic::Diagnostic,
-    files,
-    train::interrupt,
+    files, interrupt,
 };
-use bracket::Stable;
+use bisection::Stable;
 use combine::Combination;
 use folder::{RESULT, SweepFolder};
-use judged::Judged;
 use launch::{Ended, Launcher, Local, Slurm, Task};
 use matrix::Matrix;
 use outcome::Outcome;
-use race::Tuned;
 use result::{Results, RunResult};
+use successive_halving::Tuned;
+use trial_results::TrialResults;
+
+/// Checks a run file against everything its run needs: plugins, data, device.
+pub type CheckRun<'a> = &'a dyn Fn(RunConfig, &Source) -> Result<(), Diagnostic>;
 
 /// How a sweep is done.
 #[derive(Debug)]
@@ -89,11 +91,11 @@ pub struct Sweep {
     folder: SweepFolder,
     launcher: Launcher,
     threads: usize,
-    board: Board,
+    progress: SweepProgress,
     tuned: Vec<Tuned>,
     stable: Vec<Stable>,
     failures: BTreeMap<String, String>,
-    judged: Judged,
+    trial_results: TrialResults,
 }
 
 /// Why a sweep goes no further.
@@ -113,12 +115,12 @@ impl From<Diagnostic> for Halt {
     }
 }
 
-/// Does what is left to do of a matrix.
+/// Does what is left to do of a matrix, whose combinations `check_run` accepts.
 ///
 /// # Errors
 /// The matrix or a combination is refused, before anything is written; or the sweep's folder cannot be written. Runs that fail
 /// are in the results.
-pub fn sweep(path: &Path, options: &Options) -> Result<Results, Diagnostic> {
+pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<Results, Diagnostic> {
     let matrix = Matrix::read(path)?;
     let combinations = matrix.combinations()?;
     let out = match (&options.out, &matrix.out) {
@@ -136,22 +138,22 @@ pub fn sweep(path: &Path, options: &Options) -> Result<Results, Diagnostic> {
         folder,
         launcher,
         threads,
-        board: Board::new(options.quiet),
+        progress: SweepProgress::new(options.quiet),
         tuned: Vec::new(),
         stable: Vec::new(),
         failures: BTreeMap::new(),
-        judged: Judged::default(),
+        trial_results: TrialResults::default(),
     };
-    sweep.check()?;
+    sweep.check(check_run)?;
     if options.check {
         return Ok(sweep.results());
     }
     sweep.folder.claim()?;
     // Not before: until here nothing is lost by simply stopping.
     interrupt::install()?;
-    sweep.judged = Judged::recall(&sweep.folder);
+    sweep.trial_results = TrialResults::recall(&sweep.folder);
     let halted = sweep.work();
-    sweep.board.finish();
+    sweep.progress.finish();
     let mut results = sweep.results();
     match halted {
         Ok(()) => {}
@@ -244,7 +246,8 @@ impl Sweep {
     fn batch(&mut self, phase: &str, configs: &[(RunConfig, u64)]) -> Result<Vec<Outcome>, Halt> {
         let tasks: Vec<Task> =
             configs.iter().map(|(config, until)| self.folder.task(config, *until)).collect();
-        let left: Vec<Task> = tasks.iter().filter(|task| self.judged.get(task).is_none()).cloned().collect();
+        let left: Vec<Task> =
+            tasks.iter().filter(|task| self.trial_results.get(task).is_none()).cloned().collect();
         for (config, until) in configs {
             if left.iter().any(|task| task.name == config.run.name && task.until == *until) {
                 self.folder.check(config)?;
@@ -253,8 +256,8 @@ impl Sweep {
         }
         if !left.is_empty() {
             self.record(&self.results())?;
-            self.board.begin(phase, &left);
-            let Ended { failures, stopped, submitted } = self.launcher.run(&left, &mut self.board)?;
+            self.progress.begin(phase, &left);
+            let Ended { failures, stopped, submitted } = self.launcher.run(&left, &mut self.progress)?;
             self.failures.extend(failures);
             if stopped {
                 return Err(Halt::Stopped);
@@ -263,9 +266,9 @@ impl Sweep {
                 return Err(Halt::Submitted(job));
             }
         }
-        let outcome = |task: &Task| self.judged.get(task).cloned().unwrap_or_else(|| task.outcome());
+        let outcome = |task: &Task| self.trial_results.get(task).cloned().unwrap_or_else(|| task.outcome());
         let outcomes: Vec<Outcome> = tasks.iter().map(outcome).collect();
-        self.judged.keep(&self.folder, &tasks, &outcomes)?;
+        self.trial_results.keep(&self.folder, &tasks, &outcomes)?;
         Ok(outcomes)
     }
 

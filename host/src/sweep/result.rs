@@ -7,10 +7,10 @@ use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 
 use super::{
-    board::loss,
-    bracket::Stable,
+    bisection::Stable,
     outcome::{Outcome, State},
-    race::Tuned,
+    progress::loss,
+    successive_halving::Tuned,
 };
 
 /// What came of one run.

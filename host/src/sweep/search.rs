@@ -7,12 +7,12 @@ use toml::Value;
 
 use super::{
     Halt, Sweep,
-    bracket::Bracket,
+    bisection::Bisection,
     combine::Combination,
     names,
     outcome::Outcome,
-    race::Race,
     rates::{StableSection, TuneSection},
+    successive_halving::SuccessiveHalving,
 };
 use crate::{
     config::{AlertsSection, MetricsSection, RunConfig, ShadowSection},
@@ -70,40 +70,40 @@ impl Sweep {
     /// Finds each group's best rate.
     pub(super) fn tune(&mut self, tune: &TuneSection) -> Result<(), Halt> {
         let (groups, seed) = (self.groups(), self.trial_seed(tune.seed)?);
-        let race = |group: &Combination| {
+        let halving = |group: &Combination| {
             let (key, grid) = group.tune.clone()?;
-            Some((group.clone(), Race::new(&group.group, key, seed, grid)))
+            Some((group.clone(), SuccessiveHalving::new(&group.group, key, seed, grid)))
         };
-        let mut races: Vec<(Combination, Race)> = groups.iter().filter_map(race).collect();
+        let mut halvings: Vec<(Combination, SuccessiveHalving)> = groups.iter().filter_map(halving).collect();
         for rung in tune.rungs.iter().copied().map(Some).chain([None]) {
             let mut configs = Vec::new();
-            for (group, race) in &races {
-                for value in &race.left {
-                    let config = self.trial(group, &race.tuned.key, *value, seed)?;
+            for (group, halving) in &halvings {
+                for value in &halving.left {
+                    let config = self.trial(group, &halving.tuned.key, *value, seed)?;
                     let until = rung.unwrap_or(config.train.max_steps);
                     configs.push((config, until));
                 }
             }
             let phase = rung.map_or("tuning".to_string(), |rung| format!("tuning up to step {rung}"));
             let mut outcomes = self.batch(&phase, &configs)?.into_iter();
-            for (_, race) in &mut races {
-                let own: Vec<Outcome> = outcomes.by_ref().take(race.left.len()).collect();
-                race.judge(&own, rung.is_none());
+            for (_, halving) in &mut halvings {
+                let own: Vec<Outcome> = outcomes.by_ref().take(halving.left.len()).collect();
+                halving.judge(&own, rung.is_none());
             }
         }
-        self.tuned = races.into_iter().map(|(_, race)| race.close()).collect();
+        self.tuned = halvings.into_iter().map(|(_, halving)| halving.close()).collect();
         Ok(())
     }
 
     /// Finds each group's largest stable rate.
     pub(super) fn find_stable(&mut self, section: &StableSection) -> Result<(), Halt> {
         let (groups, seed) = (self.groups(), self.trial_seed(section.seed)?);
-        let bracket = |group: &Combination| Bracket::new(&group.group, section, seed);
-        let mut brackets: Vec<Bracket> = groups.iter().map(bracket).collect();
+        let bisection = |group: &Combination| Bisection::new(&group.group, section, seed);
+        let mut bisections: Vec<Bisection> = groups.iter().map(bisection).collect();
         loop {
             let mut asked: Vec<(usize, f64)> = Vec::new();
-            for (index, bracket) in brackets.iter().enumerate() {
-                asked.extend(bracket.next().into_iter().map(|value| (index, value)));
+            for (index, bisection) in bisections.iter().enumerate() {
+                asked.extend(bisection.next().into_iter().map(|value| (index, value)));
             }
             if asked.is_empty() {
                 break;
@@ -116,10 +116,10 @@ impl Sweep {
             }
             let outcomes = self.batch("largest stable rate", &configs)?;
             for ((index, value), outcome) in asked.iter().zip(&outcomes) {
-                brackets[*index].judge(*value, outcome);
+                bisections[*index].judge(*value, outcome);
             }
         }
-        self.stable = brackets.into_iter().map(|bracket| bracket.stable).collect();
+        self.stable = bisections.into_iter().map(|bisection| bisection.stable).collect();
         Ok(())
     }
 }

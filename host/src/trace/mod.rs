@@ -1,19 +1,19 @@
 //! A trace of a training step: the tensors that its forward and backward passes compute, by name, in time order.
 //!
-//! The model and its linear layers show what they compute to an [`At`], which names the layer. It hands its tensors
-//! to a [`Trace`], or does nothing if there is none. Gradients are caught by an identity operation (`op`), so
-//! that a traced step computes the same bits as an untraced one. On a GPU a trace keeps operations apart that are
-//! fused otherwise, and last bits may differ from the untraced step's.
+//! The model and its linear layers record what they compute in a [`TraceScope`], which names the layer and adds the tensors
+//! to a [`Trace`], if there is one. An identity operation (`gradient`) captures gradients, so that a traced step computes the
+//! same bits as an untraced one. On a GPU a trace separates operations that are fused otherwise, and the last bits may
+//! differ from those of the untraced step.
 //!
-//! A trace holds every tensor it was shown: about twice the memory of the step's activations.
+//! A trace holds every recorded tensor: about twice the memory of the step's activations.
 
-mod op;
+mod gradient;
 
 use std::{borrow::Cow, cell::RefCell, fmt};
 
 use burn::tensor::{Device, Gradients as Tape, Tensor};
 
-use crate::model::params;
+use crate::tensor::{flat, untracked};
 
 /// A part of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,9 +38,9 @@ impl Phase {
     }
 }
 
-/// What a tensor of a step is.
+/// Where in a step a tensor was computed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct TensorPlace {
     /// Micro-batch within the step; 0 for what belongs to all of them.
     pub micro_batch: u64,
     /// The part of the step that computed it.
@@ -51,7 +51,7 @@ pub struct Place {
     pub operation: Cow<'static, str>,
 }
 
-impl Place {
+impl TensorPlace {
     /// A parameter's tensor, which all micro-batches share.
     #[must_use]
     pub fn of_parameter(phase: Phase, name: &str, what: &'static str) -> Self {
@@ -60,7 +60,7 @@ impl Place {
 }
 
 /// `h.0.attn.c_attn, rounded weight`; with the micro-batch if it is not the first.
-impl fmt::Display for Place {
+impl fmt::Display for TensorPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}", self.layer, self.operation)?;
         if self.micro_batch > 0 {
@@ -72,132 +72,132 @@ impl fmt::Display for Place {
 
 /// One tensor of a step.
 #[derive(Debug)]
-pub struct Event {
-    /// What it is.
-    pub place: Place,
-    /// Its elements, row-major `[n]`, outside of any graph.
+pub struct TracedTensor {
+    /// Where it was computed.
+    pub place: TensorPlace,
+    /// Its elements, row-major `[n]`, outside of any autodiff graph.
     pub values: Tensor<1>,
 }
 
 /// The tensors of a step.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// What is complete.
-    events: RefCell<Vec<Event>>,
-    /// Forward values of the micro-batch at hand.
-    values: RefCell<Vec<Shown>>,
-    /// Where its gradients will be: leaves whose gradients they become.
-    probes: RefCell<Vec<Shown>>,
+    /// The tensors of complete micro-batches.
+    tensors: RefCell<Vec<TracedTensor>>,
+    /// Forward values of the current micro-batch.
+    values: RefCell<Vec<NamedTensor>>,
+    /// Leaves whose gradients become the gradients of the current micro-batch.
+    probes: RefCell<Vec<NamedTensor>>,
 }
 
-/// A tensor and what it was called.
+/// A tensor of the current micro-batch and its name.
 #[derive(Debug)]
-struct Shown {
+struct NamedTensor {
     layer: String,
     operation: Cow<'static, str>,
     tensor: Tensor<1>,
 }
 
-impl Shown {
-    fn event(self, phase: Phase, micro_batch: u64) -> Event {
+impl NamedTensor {
+    fn traced(self, phase: Phase, micro_batch: u64) -> TracedTensor {
         let Self { layer, operation, tensor } = self;
-        Event { place: Place { micro_batch, phase, layer, operation }, values: tensor }
+        TracedTensor { place: TensorPlace { micro_batch, phase, layer, operation }, values: tensor }
     }
 }
 
 impl Trace {
     /// Closes a micro-batch, whose backward pass left `tape`. Gradients are in the reverse order of the values they belong to:
-    /// none depends on a later one, and those that one operation makes stand together.
+    /// none depends on a later one, and those of one operation are adjacent.
     pub fn collect(&self, tape: &Tape, micro_batch: u64) {
-        let mut events = self.events.borrow_mut();
+        let mut tensors = self.tensors.borrow_mut();
         let values = self.values.take();
-        events.extend(values.into_iter().map(|shown| shown.event(Phase::Forward, micro_batch)));
-        for shown in self.probes.take().into_iter().rev() {
-            if let Some(tensor) = shown.tensor.grad(tape) {
-                events.push(Shown { tensor, ..shown }.event(Phase::Backward, micro_batch));
+        tensors.extend(values.into_iter().map(|value| value.traced(Phase::Forward, micro_batch)));
+        for probe in self.probes.take().into_iter().rev() {
+            if let Some(tensor) = probe.tensor.grad(tape) {
+                tensors.push(NamedTensor { tensor, ..probe }.traced(Phase::Backward, micro_batch));
             }
         }
     }
 
     /// Adds a tensor that belongs to no micro-batch.
-    pub fn add(&self, place: Place, values: Tensor<1>) {
-        self.events.borrow_mut().push(Event { place, values });
+    pub fn add(&self, place: TensorPlace, values: Tensor<1>) {
+        self.tensors.borrow_mut().push(TracedTensor { place, values });
     }
 
     /// The tensors, in time order.
     #[must_use]
-    pub fn into_events(self) -> Vec<Event> {
-        self.events.into_inner()
+    pub fn into_tensors(self) -> Vec<TracedTensor> {
+        self.tensors.into_inner()
     }
 }
 
-/// A layer under observation, or not: without a trace all of this is free.
+/// The part of a trace that belongs to one layer. Without a trace, recording costs nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct At<'a> {
+pub struct TraceScope<'a> {
     trace: Option<&'a Trace>,
     layer: &'a str,
 }
 
-impl<'a> At<'a> {
-    /// Observes nothing.
-    pub const NOWHERE: At<'static> = At { trace: None, layer: "" };
+impl<'a> TraceScope<'a> {
+    /// Records nothing.
+    pub const OFF: TraceScope<'static> = TraceScope { trace: None, layer: "" };
 
-    /// A layer, observed if there is a trace.
+    /// The scope of a layer; records nothing without a trace.
     #[must_use]
     pub fn new(trace: Option<&'a Trace>, layer: &'a str) -> Self {
         Self { trace, layer }
     }
 
-    /// Shows a value of the forward pass.
-    pub fn value<const D: usize>(&self, operation: &'static str, x: &Tensor<D>) {
+    /// Records a value of the forward pass.
+    pub fn record<const D: usize>(&self, operation: &'static str, x: &Tensor<D>) {
         if let Some(trace) = self.trace {
             let elements = x.shape().num_elements();
-            let plain = if x.device().is_autodiff() { x.clone().inner() } else { x.clone() };
-            trace.values.borrow_mut().push(self.shown(operation.into(), plain.reshape([elements])));
+            let values = untracked(x.clone()).reshape([elements]);
+            trace.values.borrow_mut().push(self.named(operation.into(), values));
         }
     }
 
-    /// Shows a value that is computed for that only.
-    pub fn value_of<const D: usize>(&self, operation: &'static str, x: impl FnOnce() -> Tensor<D>) {
+    /// Records a value that is computed for the trace only.
+    pub fn record_with<const D: usize>(&self, operation: &'static str, x: impl FnOnce() -> Tensor<D>) {
         if self.trace.is_some() {
-            self.value(operation, &x());
+            self.record(operation, &x());
         }
     }
 
-    /// `x`, whose gradient will be shown as `what`. Whatever uses `x` must use the result: its gradient is a sum over the
-    /// uses, and a use past this would change the order of that sum and with it the last bits.
+    /// `x`, whose gradient will be recorded as `what`. Everything that uses `x` must use the result: the gradient is a sum
+    /// over the uses, and a use of the original would change the order of that sum and with it the last bits.
     #[must_use]
-    pub fn gradient<const D: usize>(&self, what: impl Into<Cow<'static, str>>, x: Tensor<D>) -> Tensor<D> {
+    fn observe_gradient<const D: usize>(&self, what: Cow<'static, str>, x: Tensor<D>) -> Tensor<D> {
         match self.trace {
             Some(trace) if x.device().is_autodiff() => {
-                let (x, probe) = op::show_gradient(x);
-                trace.probes.borrow_mut().push(self.shown(what.into(), probe));
+                let (x, probe) = gradient::capture_gradient(x);
+                trace.probes.borrow_mut().push(self.named(what, probe));
                 x
             }
             _ => x,
         }
     }
 
-    /// A leaf whose gradient, flat, will be shown as `what`: for an operation that hands it out by itself.
+    /// A leaf whose gradient, flat, will be recorded as `what`: for an operation that sets that gradient itself.
     #[must_use]
-    pub fn probe(&self, what: &'static str, device: &Device) -> Option<Tensor<1>> {
+    pub fn gradient_probe(&self, what: &'static str, device: &Device) -> Option<Tensor<1>> {
         let trace = self.trace.filter(|_| device.is_autodiff())?;
-        let probe = params::flat(vec![0.0], device).require_grad();
-        trace.probes.borrow_mut().push(self.shown(what.into(), probe.clone()));
+        let probe = flat(vec![0.0], device).require_grad();
+        trace.probes.borrow_mut().push(self.named(what.into(), probe.clone()));
         Some(probe)
     }
 
-    /// `x`, which is shown, as its gradient will be.
+    /// `x`, whose value is recorded now and whose gradient will be. Everything that uses `x` must use the result.
     #[must_use]
-    pub fn point<const D: usize>(&self, operation: &'static str, x: Tensor<D>) -> Tensor<D> {
+    pub fn observe<const D: usize>(&self, operation: &'static str, x: Tensor<D>) -> Tensor<D> {
         if self.trace.is_none() {
             return x;
         }
-        self.value(operation, &x);
-        self.gradient(format!("gradient of {operation}"), x)
+        self.record(operation, &x);
+        self.observe_gradient(format!("gradient of {operation}").into(), x)
     }
 
-    fn shown(&self, operation: Cow<'static, str>, tensor: Tensor<1>) -> Shown {
-        Shown { layer: self.layer.to_string(), operation, tensor }
+    fn named(&self, operation: Cow<'static, str>, tensor: Tensor<1>) -> NamedTensor {
+        NamedTensor { layer: self.layer.to_string(), operation, tensor }
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::{fused, metrics::gradients::Moments};
+use crate::{cpu_ops, metrics::gradients::Moments};
 
 /// Keeps the coefficient finite for a zero norm, and equal to PyTorch's.
 const EPS: f64 = 1e-6;
@@ -36,7 +36,7 @@ pub fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) 
     for grad in grads {
         // Taken out, so that it has one owner and is scaled in place.
         let whole = std::mem::replace(grad, Tensor::empty([0], &grad.device()));
-        *grad = fused::scale::scaled(whole, coefficient as f32);
+        *grad = cpu_ops::scale::scaled(whole, coefficient as f32);
     }
     // Of an infinite norm nothing is left, as in PyTorch.
     GradNorm { before, after: if before.is_finite() { before * coefficient } else { 0.0 } }
@@ -46,16 +46,16 @@ pub fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) 
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::{device::ComputeDevice, metrics::gradients, model::params, read_back::ReadBack};
+    use crate::{device::ComputeDevice, metrics::gradients, read_back::ReadBack, tensor};
 
     fn clipped(limit: f64) -> (GradNorm, Vec<f32>) {
         let device = ComputeDevice::cpu().tensors;
-        let mut grads = [params::flat(vec![3.0], &device), params::flat(vec![0.0, 4.0], &device)];
+        let mut grads = [tensor::flat(vec![3.0], &device), tensor::flat(vec![0.0, 4.0], &device)];
         let mut read_back = ReadBack::default();
         let asked = gradients::ask_moments(&grads, &mut read_back);
         let moments = gradients::moments(&asked, &read_back.read().unwrap()).unwrap();
         let norm = by_global_norm(&mut grads, &moments, limit);
-        (norm, grads.into_iter().flat_map(|grad| params::read_f32(grad).unwrap()).collect())
+        (norm, grads.into_iter().flat_map(|grad| tensor::read_f32(grad).unwrap()).collect())
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use burn::tensor::Tensor;
 
-use super::trainer::Gradients;
 use crate::{
     diagnostic::Diagnostic,
     metrics::gradients::{self, Agreement, Moments},
-    quant::{Quant, Seen},
+    quant::{QuantContext, QuantStats, SiteHistogram},
     read_back::ReadBack,
+    state::Gradients,
 };
 
 /// The numbers of a step, on the host.
@@ -18,9 +18,11 @@ pub struct Reading {
     /// Sums of each parameter's gradient, before clipping.
     pub moments: Vec<Moments>,
     /// What each site of the quantizer saw; `None` where nothing came by.
-    pub seen: Vec<Option<Seen>>,
+    pub seen: Vec<Option<QuantStats>>,
     /// How each parameter's gradient agrees with its shadow, on shadow steps.
     pub agreement: Option<Vec<Agreement>>,
+    /// The distribution of what each site rounded, on steps that collect them.
+    pub distributions: Vec<SiteHistogram>,
 }
 
 impl Reading {
@@ -29,7 +31,7 @@ impl Reading {
     /// # Errors
     /// A format's plugin or the device failed.
     pub fn of(
-        quant: &Quant,
+        quant: &mut QuantContext,
         gradients: &Gradients,
         shadow: Option<&[Tensor<1>]>,
     ) -> Result<Self, Diagnostic> {
@@ -38,9 +40,9 @@ impl Reading {
         let moments = gradients::ask_moments(&gradients.grads, &mut read_back);
         let agreement =
             shadow.map(|shadow| gradients::ask_agreement(&gradients.grads, shadow, &mut read_back));
-        let seen = quant.ask(&mut read_back);
+        let seen = quant.request_stats(&mut read_back);
         let values = read_back.read();
-        let seen = quant.seen(&seen, &values)?;
+        let seen = quant.read_stats(&seen, &values)?;
         let values = values?;
         let mut loss = 0.0;
         for slot in losses {
@@ -48,6 +50,13 @@ impl Reading {
         }
         let moments = gradients::moments(&moments, &values)?;
         let agreement = agreement.map(|asked| gradients::agreement(&asked, &values)).transpose()?;
-        Ok(Self { loss, moments, seen, agreement })
+        let distributions = quant.take_histograms();
+        Ok(Self { loss, moments, seen, agreement, distributions })
+    }
+
+    /// Whether the step's loss and gradients are finite.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        self.loss.is_finite() && self.moments.iter().all(Moments::is_finite)
     }
 }

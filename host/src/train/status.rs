@@ -1,31 +1,30 @@
 //! What a run came to: the report, and `run.json`, which says it to other programs.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
-
-use serde_json::{Value, json};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use crate::{
     alerts::Alerts,
-    checkpoint::{
-        Keeper, Start,
-        state::{Resume, Totals},
-    },
+    checkpoint::{Checkpointer, Start, state::RunTotals},
     config::AlertsSection,
     diagnostic::Diagnostic,
     events::unix_s,
     metrics::MetricName,
-    plan::Plan,
-    run_folder::{self, RunFolder, STATUS},
-    sinks::SinkCounts,
+    plugins::Registry,
+    run_folder::{RunFolder, STATUS},
+    run_record::{Environment, Library, Resume, RunRecord, RunStatus, SinkCounts},
+    setup::RunSetup,
+    state::TrainState,
 };
 
 /// What a run came to.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct RunReport {
     /// Steps done, those before it was resumed included.
     pub steps: u64,
     /// Loss of the last step's batch before its update; missing if no step was done.
     pub final_loss: Option<f64>,
+    /// The newest held-out loss of this process; missing if it made no evaluation.
+    pub last_val_loss: Option<f64>,
     /// Held-out loss of the final weights; missing if the run failed.
     pub final_val_loss: Option<f64>,
     /// Alerts, evaluations and what they came to, the final evaluation included.
@@ -48,7 +47,7 @@ pub struct Report {
     pub faults: Vec<Diagnostic>,
 }
 
-impl Report {
+impl RunReport {
     /// That of a run that starts there.
     #[must_use]
     pub fn starting(start: &Start, alerts: AlertsSection) -> Self {
@@ -64,10 +63,18 @@ impl Report {
         }
     }
 
+    /// Takes in that a step of `tokens` tokens is done.
+    pub fn add_step(&mut self, loss: f64, tokens: u64, elapsed: Duration) {
+        self.steps += 1;
+        self.final_loss = Some(loss);
+        self.tokens += tokens;
+        self.training_time += elapsed;
+    }
+
     /// Sums up to now, `run` after the run's start.
     #[must_use]
-    pub fn totals(&self, run: Duration) -> Totals {
-        Totals {
+    pub fn totals(&self, run: Duration) -> RunTotals {
+        RunTotals {
             tokens: self.tokens,
             training_s: self.training_time.as_secs_f64(),
             run_s: run.as_secs_f64(),
@@ -99,58 +106,93 @@ impl Report {
 /// # Errors
 /// The run folder cannot be written.
 pub fn write(
-    plan: &Plan,
+    (setup, state): (&RunSetup, &TrainState),
     folder: &RunFolder,
-    name: &str,
-    report: &Report,
+    status: RunStatus,
+    report: &RunReport,
     error: Option<&Diagnostic>,
 ) -> Result<(), Diagnostic> {
-    folder.write(STATUS, format!("{:#}\n", status(plan, name, report, error)).as_bytes())
+    // Through a value, whose keys are sorted.
+    let record = serde_json::to_value(record((setup, state), status, report, error))
+        .map_err(|error| Diagnostic::run(format!("the run's status cannot be written ({error})")))?;
+    folder.write(STATUS, format!("{record:#}\n").as_bytes())
 }
 
-fn status(plan: &Plan, status: &str, report: &Report, error: Option<&Diagnostic>) -> Value {
+fn record(
+    (setup, state): (&RunSetup, &TrainState),
+    status: RunStatus,
+    report: &RunReport,
+    error: Option<&Diagnostic>,
+) -> RunRecord {
     let best = report.alerts.best();
-    let alerts: BTreeMap<&str, u64> =
-        report.alerts.counts().map(|(kind, count)| (kind.name(), count)).collect();
-    let faults: Vec<String> = report.faults.iter().map(|fault| fault.message.clone()).collect();
-    json!({
-        "name": plan.config.run.name,
-        "status": status,
-        "error": error.map(|error| error.message.clone()),
-        "faults": faults,
-        "sinks": report.sinks,
-        "updated_unix_s": unix_s(),
-        "steps": report.steps,
-        "final_train_loss": report.final_loss,
-        "final_val_loss": report.final_val_loss,
-        "best_val_loss": best.map(|best| best.loss),
-        "best_val_step": best.map(|best| best.step),
-        "diverged": report.alerts.diverged_at().is_some(),
-        "diverged_step": report.alerts.diverged_at(),
-        "alerts": alerts,
-        "tokens": report.tokens,
-        "training_s": report.training_time.as_secs_f64(),
-        "tokens_per_s": report.tokens_per_s(),
-        "parameters": plan.trainer.params.layout.elements(),
-        "checkpoint": report.checkpoint,
-        "resumes": report.resumes,
-        "computed": plan.computed(),
-        "environment": run_folder::environment(&plan.registry, &plan.used, &plan.device.label),
-    })
+    RunRecord {
+        name: setup.config.run.name.clone(),
+        status,
+        error: error.map(|error| error.message.clone()),
+        faults: report.faults.iter().map(|fault| fault.message.clone()).collect(),
+        sinks: report.sinks.clone(),
+        updated_unix_s: unix_s(),
+        steps: report.steps,
+        final_train_loss: report.final_loss,
+        final_val_loss: report.final_val_loss,
+        best_val_loss: best.map(|best| best.loss),
+        best_val_step: best.map(|best| best.step),
+        diverged: report.alerts.diverged_at().is_some(),
+        diverged_step: report.alerts.diverged_at(),
+        alerts: report.alerts.counts().map(|(kind, count)| (kind.name().to_string(), count)).collect(),
+        tokens: report.tokens,
+        training_s: report.training_time.as_secs_f64(),
+        tokens_per_s: report.tokens_per_s(),
+        parameters: state.params.layout.elements(),
+        checkpoint: report.checkpoint.clone(),
+        resumes: report.resumes.clone(),
+        computed: setup.computed.clone(),
+        environment: environment(&setup.registry, &setup.used_libraries(), &setup.device.label),
+    }
 }
 
-/// A failed run's error with where to go on from. `torn` is the step whose update failed half-way, if one did.
+/// The host, and the libraries the run uses (absolute paths).
+fn environment(registry: &Registry, used: &BTreeSet<&str>, device: &str) -> Environment {
+    let libraries = registry.libraries().iter();
+    let libraries = libraries.filter(|library| used.contains(library.path.display().to_string().as_str()));
+    let plugins = libraries.map(|library| Library {
+        path: library.path.clone(),
+        sha256: library.sha256.clone(),
+        provides: library
+            .descriptors
+            .iter()
+            .map(|descriptor| format!("{} {} {}", descriptor.kind, descriptor.id, descriptor.version))
+            .collect(),
+        api_version: library.build.api_version.to_string(),
+        rustc: library.build.rustc.to_string(),
+    });
+    Environment {
+        host_version: env!("CARGO_PKG_VERSION").to_string(),
+        device: device.to_string(),
+        threads: rayon::current_num_threads(),
+        plugins: plugins.collect(),
+    }
+}
+
+/// A failed run's error with where to go on from. `half_updated` is the step whose update failed half-way, if one did.
 #[must_use]
-pub fn with_checkpoint(mut error: Diagnostic, keeper: &Keeper, torn: Option<u64>) -> Diagnostic {
+pub fn with_checkpoint(
+    mut error: Diagnostic,
+    checkpointer: &Checkpointer,
+    half_updated: Option<u64>,
+) -> Diagnostic {
     let mut hints: Vec<String> = error.hint.take().into_iter().collect();
-    match keeper.last() {
+    match checkpointer.last() {
         Some((_, path)) => {
             hints.push(format!("its last good state is {}: `--resume auto` goes on from it", path.display()));
-            hints.extend(torn.map(|step| format!("with `--max-steps {step}` up to the update that failed")));
+            hints.extend(
+                half_updated.map(|step| format!("with `--max-steps {step}` up to the update that failed")),
+            );
         }
         None => hints.push("it failed before its first checkpoint".to_string()),
     }
-    hints
-        .extend(keeper.anomaly().map(|path| format!("the state before it went wrong is {}", path.display())));
+    hints.extend(
+        checkpointer.anomaly().map(|path| format!("the state before it went wrong is {}", path.display())),
+    );
     Diagnostic { hint: Some(hints.join("; ")), ..error }
 }

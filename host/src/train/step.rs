@@ -1,93 +1,102 @@
-//! One training step, in time order: gradients, shadow, one reading, clipping, update; and what is recorded of it. Each
-//! part is a span that `bench` times.
+//! One training step in two functions, [`compute_gradients`] and [`apply_update`], and what is recorded of it. Each phase is a
+//! span that `bench` times.
 
-use std::time::Instant;
+use std::time::Duration;
+
+use burn::tensor::Tensor;
 
 use super::{
-    clip,
-    provenance::{self, Provenance},
+    clip::{self, GradNorm},
     reading::Reading,
 };
 use crate::{
-    checkpoint::Tensors,
     diagnostic::Diagnostic,
     metrics::{self, MetricRecord, meter::Due},
-    plan::Plan,
+    setup::RunSetup,
+    state::{Gradients, TrainState},
     trace::Trace,
 };
 
-/// Steps in a row whose loss or gradients are not finite.
-#[derive(Debug)]
-pub struct NotFinite {
-    /// Where it began.
-    pub origin: Provenance,
-    /// The state before the first of them, as long as nobody has taken it, if anomalies are kept.
-    pub before: Option<Tensors>,
-}
-
-/// Does step number `step` and records its metrics; returns the loss of its batch before the update, nats per token,
-/// and the time it took. `origin` is where the last step stopped being finite; at the first such step it is found, later
-/// ones keep it, and a finite step clears it. A `trace` is shown the tensors of both passes.
+/// Computes the gradients of step number `step`, and reads back what its update and its metrics need. A `trace` is shown the
+/// tensors of both passes.
 ///
 /// # Errors
 /// A plugin or the device failed.
-pub fn step(
-    plan: &mut Plan,
+pub fn compute_gradients(
+    setup: &RunSetup,
+    state: &mut TrainState,
     step: u64,
-    record: &mut MetricRecord,
-    origin: &mut Option<NotFinite>,
     trace: Option<&Trace>,
-) -> Result<(f64, std::time::Duration), Diagnostic> {
-    let started = Instant::now();
-    let config = &plan.config;
-    let accum = config.train.grad_accum;
-    let first = step * accum as u64;
-    let batches = || (0..accum).map(|index| plan.batches.train(first + index as u64));
-    let (shadowed, measured) = (due(config.shadow.every, step), Due::at(&config.metrics, step));
-
-    if measured.distributions {
-        plan.trainer.quant.watch();
+) -> Result<(Vec<Tensor<1>>, Reading), Diagnostic> {
+    let first = setup.first_micro_batch(step);
+    if Due::at(&setup.config.metrics, step).distributions {
+        state.quant.start_histograms();
     }
-    let mut gradients = plan.trainer.gradients(batches(), first, trace)?;
+    let gradients = setup.model.gradients(state, setup.micro_batches(step), first, trace)?;
     let shadow = || {
         let _span = tracing::debug_span!("shadow").entered();
-        plan.trainer.shadow_gradients(batches(), first)
+        setup.model.shadow_gradients(state, setup.micro_batches(step), first)
     };
-    let shadow = shadowed.then(shadow).transpose()?;
+    let shadow = is_due(setup.config.shadow.every, step).then(shadow).transpose()?;
     let reading = tracing::debug_span!("reading")
-        .in_scope(|| Reading::of(&plan.trainer.quant, &gradients, shadow.as_deref()))?;
-    let watched = plan.trainer.quant.take_watched();
-    if provenance::is_finite(&reading) {
-        *origin = None;
-    } else if origin.is_none() {
-        let origin_of = provenance::find(&plan.trainer, step, batches(), first)?;
-        let before = config.checkpoint.on_anomaly.then(|| Tensors::of(plan)).transpose()?;
-        *origin = Some(NotFinite { origin: origin_of, before });
-    }
-    let norm = tracing::debug_span!("clipping")
-        .in_scope(|| clip::by_global_norm(&mut gradients.grads, &reading.moments, config.train.grad_clip));
-    let lr = plan.schedule.lr(step);
-    plan.meter.begin(step, norm.factor());
-    tracing::debug_span!("update")
-        .in_scope(|| plan.trainer.update(gradients.grads, &reading.seen, lr, &mut plan.meter))?;
-    let elapsed = started.elapsed();
+        .in_scope(|| Reading::of(&mut state.quant, &gradients, shadow.as_deref()))?;
+    let Gradients { grads, .. } = gradients;
+    Ok((grads, reading))
+}
 
-    let (layout, quant) = (&plan.trainer.params.layout, &plan.trainer.quant);
+/// What an update was made with.
+#[derive(Debug, Clone, Copy)]
+pub struct AppliedUpdate {
+    /// The gradients' norm before and after clipping.
+    pub norm: GradNorm,
+    /// The learning rate.
+    pub lr: f64,
+}
+
+/// Clips the gradients of step number `step` and updates the state with them.
+///
+/// # Errors
+/// The optimizer plugin or the device failed.
+pub fn apply_update(
+    setup: &RunSetup,
+    state: &mut TrainState,
+    step: u64,
+    mut grads: Vec<Tensor<1>>,
+    reading: &Reading,
+) -> Result<AppliedUpdate, Diagnostic> {
+    let limit = setup.config.train.grad_clip;
+    let norm = tracing::debug_span!("clipping")
+        .in_scope(|| clip::by_global_norm(&mut grads, &reading.moments, limit));
+    let lr = setup.schedule.lr(step);
+    state.meter.begin(step, norm.factor());
+    tracing::debug_span!("update").in_scope(|| state.update(grads, &reading.seen, lr))?;
+    Ok(AppliedUpdate { norm, lr })
+}
+
+/// Records the metrics of a step that took `elapsed`.
+pub fn record_metrics(
+    record: &mut MetricRecord,
+    setup: &RunSetup,
+    state: &TrainState,
+    (reading, update): (&Reading, &AppliedUpdate),
+    elapsed: Duration,
+) {
+    let (layout, quant) = (&state.params.layout, &state.quant);
     if let Some(agreement) = &reading.agreement {
         metrics::gradients::record_fidelity(record, layout, agreement);
     }
-    if measured.parameters {
+    if Due::at(&setup.config.metrics, record.step).parameters {
         metrics::gradients::record(record, layout, &reading.moments);
     }
     metrics::quant::record(record, quant.sites(), &reading.seen);
-    metrics::codes::record(record, quant.sites(), &watched);
-    plan.meter.record(record, layout, quant);
-    metrics::train::record_step(record, reading.loss, norm, lr);
-    metrics::train::record_speed(record, plan.tokens_per_step(), elapsed);
-    Ok((reading.loss, elapsed))
+    metrics::codes::record(record, quant.sites(), &reading.distributions);
+    state.meter.record(record, layout, quant);
+    let grad_norm = [update.norm.before, update.norm.after];
+    metrics::train::record_step(record, reading.loss, grad_norm, update.lr);
+    metrics::train::record_speed(record, setup.tokens_per_step(), elapsed);
 }
 
 /// Whether what happens every `every` steps, 0 for never, happens at this one.
-pub(super) fn due(every: u64, step: u64) -> bool {
+pub(super) fn is_due(every: u64, step: u64) -> bool {
     every > 0 && step.is_multiple_of(every)
 }

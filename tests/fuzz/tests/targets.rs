@@ -11,7 +11,9 @@ use altgrad_fuzz::Target;
 use altgrad_host::{
     config::{self, DataSection, DatasetChoice, TokenizerChoice},
     data::{Batches, Corpus},
+    debug::recording::Recording,
     diagnostic::Diagnostic,
+    load_model::SavedModel,
     plugins::{
         elf,
         instance::{OptionTable, resolve},
@@ -24,9 +26,7 @@ use altgrad_host::{
         page,
     },
     sample,
-    saved::SavedModel,
     sweep::matrix::Matrix,
-    train::replay::Recording,
 };
 use altgrad_plugin_api::{ConfigValue, Descriptor, OptionSpec, PluginKind};
 use serde::Deserialize;

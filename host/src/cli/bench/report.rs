@@ -1,73 +1,32 @@
-//! What a benchmark says, as JSON or as tables.
+//! What a benchmark measured, for people.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
-use serde::Serialize;
 
-use super::{Size, machine::Machine, rival::Beside};
-
-/// What was measured of a case.
-#[derive(Debug, Serialize)]
-pub(super) struct Timing {
-    pub(super) case: String,
-    /// Milliseconds a step: median and least.
-    pub(super) median_ms: f64,
-    pub(super) least_ms: f64,
-    /// Of the medians and of the least, to the first case's.
-    pub(super) median_ratio: f64,
-    pub(super) least_ratio: f64,
-    /// By the median.
-    pub(super) tokens_per_s: f64,
-    /// Multiplications and additions of its matrix products, in units of 10^9.
-    pub(super) gflop: f64,
-    /// Milliseconds they would take at the rate of one large f32 product.
-    pub(super) floor_ms: f64,
-    /// Milliseconds of a step's parts: medians. On a GPU, until the part is enqueued.
-    pub(super) phases_ms: BTreeMap<&'static str, f64>,
-    /// Beside the rival, if there is one that has the mode.
-    pub(super) rival: Option<Beside>,
-}
+use crate::bench::{BenchReport, checkpoints::CheckpointCost};
 
 /// All of it.
-#[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) size: Size,
-    /// Layers, heads, width, block, batch, ids.
-    pub(super) shape: [usize; 6],
-    pub(super) device: String,
-    pub(super) threads: usize,
-    pub(super) steps: u64,
-    pub(super) host_version: &'static str,
-    /// Of this process and all its cases, MB; `None` where the system does not say.
-    pub(super) peak_rss_mb: Option<f64>,
-    /// What it held after each tenth of the steps, MB: what grows is a leak.
-    pub(super) rss_mb: Vec<f64>,
-    pub(super) machine: Machine,
-    pub(super) cases: Vec<Timing>,
+/// `size` is what the model's size is called.
+pub(super) fn text(report: &BenchReport, size: &str) -> String {
+    let parts =
+        [heading(report, size), table(report).to_string(), phase_table(report).to_string(), memory(report)];
+    parts.join("\n") + &floors(report)
 }
 
-impl Report {
-    /// For people.
-    pub(super) fn text(&self) -> String {
-        let parts = [heading(self), table(self).to_string(), phase_table(self).to_string(), memory(self)];
-        parts.join("\n") + &floors(self)
-    }
-}
-
-fn heading(report: &Report) -> String {
+fn heading(report: &BenchReport, size: &str) -> String {
     format!(
-        "size {:?} (layers, heads, width, block, batch, ids: {:?}), device {}, {} threads, {} steps a case, in turn",
-        report.size, report.shape, report.device, report.threads, report.steps
+        "size {size} (layers, heads, width, block, batch, ids: {:?}), device {}, {} threads, {} steps a case, in turn",
+        report.shape, report.device, report.threads, report.steps
     )
 }
 
-fn table(report: &Report) -> Table {
+fn table(report: &BenchReport) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    let with_rival = report.cases.iter().any(|timing| timing.rival.is_some());
+    let with_other = report.cases.iter().any(|timing| timing.other.is_some());
     let mut header = vec!["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s"];
-    header.extend(with_rival.then_some(["to the rival: medians", "least"]).into_iter().flatten());
+    header.extend(with_other.then_some(["to the other trainer: medians", "least"]).into_iter().flatten());
     table.set_header(header);
     for timing in &report.cases {
         let mut row = vec![
@@ -78,7 +37,7 @@ fn table(report: &Report) -> Table {
             format!("{:.3}", timing.least_ratio),
             format!("{:.0}", timing.tokens_per_s),
         ];
-        if let Some(beside) = &timing.rival {
+        if let Some(beside) = &timing.other {
             row.extend([beside.median_ratio, beside.least_ratio].map(|ratio| format!("{ratio:.3}")));
         }
         table.add_row(row);
@@ -87,7 +46,7 @@ fn table(report: &Report) -> Table {
 }
 
 /// Milliseconds of each part of a step, a case a column.
-fn phase_table(report: &Report) -> Table {
+fn phase_table(report: &BenchReport) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     let cases = report.cases.iter().map(|timing| timing.case.as_str());
@@ -105,7 +64,7 @@ fn phase_table(report: &Report) -> Table {
 }
 
 /// A line, where the system says it.
-fn memory(report: &Report) -> String {
+fn memory(report: &BenchReport) -> String {
     let (Some(peak), [first, .., last]) = (report.peak_rss_mb, report.rss_mb.as_slice()) else {
         return String::new();
     };
@@ -113,7 +72,7 @@ fn memory(report: &Report) -> String {
 }
 
 /// What the device does at best.
-fn floors(report: &Report) -> String {
+fn floors(report: &BenchReport) -> String {
     let machine = &report.machine;
     let mut text = format!(
         "floors: copy {:.1} GB/s, f32 products {:.0} GFLOP/s",
@@ -135,4 +94,23 @@ fn floors(report: &Report) -> String {
         text += &format!("\nrounding to {format}: {:.1} GB/s, {:.2} of a copy", kernel.gb_s, kernel.of_copy);
     }
     text
+}
+
+/// Costs of checkpoints.
+pub(super) fn checkpoint_table(costs: &[CheckpointCost]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["case", "checkpoint every", "MB each", "ms without", "ms with", "ratio", "late"]);
+    for cost in costs {
+        table.add_row([
+            cost.case.clone(),
+            format!("{} steps", cost.every),
+            format!("{:.1}", cost.bytes as f64 / 1e6),
+            format!("{:.2}", cost.without_ms),
+            format!("{:.2}", cost.with_ms),
+            format!("{:.3}", cost.ratio),
+            cost.late.to_string(),
+        ]);
+    }
+    table
 }

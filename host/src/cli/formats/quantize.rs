@@ -1,18 +1,17 @@
 //! `formats quantize`: raw little-endian f32 in, rounded values out, by the same operation that training uses.
 
-use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{fs, path::PathBuf, process::ExitCode};
 
-use altgrad_plugin_api::{RandomKey, Rounding};
+use altgrad_plugin_api::Rounding;
 use clap::{Args, ValueEnum};
 
 use super::FolderArgs;
 use crate::{
     config::DeviceChoice,
+    debug::quantize::{QuantizeOptions, quantize},
     device::ComputeDevice,
     diagnostic::Diagnostic,
     metrics,
-    model::params,
-    quant::{Call, DeviceFormat, ScaleSource, Seen, op},
 };
 
 /// `altgrad-host formats quantize`.
@@ -71,17 +70,8 @@ pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
     let (format, _) = args.folder.format(&args.name)?;
     let source = read(args)?;
     let device = ComputeDevice::open(args.device)?;
-    let key = RandomKey { seed: args.seed, ..RandomKey::default() };
-    let format = DeviceFormat::new(Arc::new(format), &device, &[args.rounding.into()])?;
-    let call = Call {
-        rounding: args.rounding.into(),
-        key,
-        scale: ScaleSource::Fixed([args.scale, 1.0 / args.scale]),
-        ..Call::plain(format)
-    };
-    let rounded = op::fake_quant(params::flat(source, &device.tensors), call);
-    let seen: Seen = rounded.seen.read()?;
-    let rounded = params::read_f32(rounded.values)?;
+    let options = QuantizeOptions { rounding: args.rounding.into(), scale: args.scale, seed: args.seed };
+    let (rounded, seen) = quantize(format, source, options, &device)?;
     let bytes: Vec<u8> = rounded.iter().flat_map(|value| value.to_le_bytes()).collect();
     fs::write(&args.output, bytes).map_err(|error| {
         Diagnostic::run(format!("cannot write the output ({error})")).at(args.output.display())

@@ -20,8 +20,8 @@ pub enum Convention {
     Gpt2,
 }
 
-/// What comes before the parameters' own names, outermost first: torch.compile, data-parallel training, the model.
-const WRAPPINGS: [&str; 3] = ["_orig_mod.", "module.", "transformer."];
+/// Prefixes of the names of parameters, outermost first: torch.compile, data-parallel training, the model.
+const PREFIXES: [&str; 3] = ["_orig_mod.", "module.", "transformer."];
 
 /// A tensor of a file: its key there, and what it holds.
 pub(super) type Entry<'a> = (&'a str, TensorView<'a>);
@@ -80,9 +80,9 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// A key without what wraps the model.
+/// A key without prefixes.
 fn bare(key: &str) -> &str {
-    WRAPPINGS.iter().fold(key, |key, wrapping| key.strip_prefix(wrapping).unwrap_or(key))
+    PREFIXES.iter().fold(key, |key, prefix| key.strip_prefix(prefix).unwrap_or(key))
 }
 
 /// Whether GPT-2 keeps this parameter transposed.

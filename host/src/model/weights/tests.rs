@@ -68,7 +68,7 @@ impl Bench {
 }
 
 #[test]
-fn what_is_written_is_read_back_and_misfits_are_named() {
+fn written_weights_are_read_back_and_misfits_are_named() {
     let bench = Bench::new();
     let values = values_of(&layout(1, true));
     write(&bench.path(), &layout(1, true), &values).unwrap();
@@ -83,7 +83,7 @@ fn what_is_written_is_read_back_and_misfits_are_named() {
 }
 
 #[test]
-fn either_layout_comes_back_whatever_the_model() {
+fn both_layouts_are_read_back_for_every_model() {
     let bench = Bench::new();
     for convention in [Convention::NanoGpt, Convention::Gpt2] {
         for (bias, tied) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -96,7 +96,7 @@ fn either_layout_comes_back_whatever_the_model() {
 }
 
 #[test]
-fn gpt2_keeps_linear_weights_turned() {
+fn gpt2_stores_linear_weights_transposed() {
     let bench = Bench::new();
     let layout = Layout::new(&shape(1, false, true));
     write_as(&bench.path(), &layout, &values_of(&layout), Convention::Gpt2).unwrap();
@@ -109,7 +109,7 @@ fn gpt2_keeps_linear_weights_turned() {
 }
 
 #[test]
-fn wrappings_masks_and_a_repeated_head_are_looked_past() {
+fn prefixes_masks_and_a_repeated_head_are_ignored() {
     let bench = Bench::new();
     let layout = layout(1, true);
     write(&bench.path(), &layout, &values_of(&layout)).unwrap();
@@ -124,7 +124,7 @@ fn wrappings_masks_and_a_repeated_head_are_looked_past() {
 }
 
 #[test]
-fn what_is_ambiguous_or_would_be_another_model_is_refused() {
+fn ambiguous_weights_and_those_of_another_model_are_refused() {
     let bench = Bench::new();
     let layout = layout(1, true);
     let start = || write(&bench.path(), &layout, &values_of(&layout)).unwrap();
@@ -180,7 +180,7 @@ fn half_precision_is_widened_exactly() {
 }
 
 #[test]
-fn padding_of_the_vocabulary_and_positions_beyond_the_block_are_left_out() {
+fn padding_of_the_vocabulary_and_positions_beyond_the_block_are_dropped() {
     let bench = Bench::new();
     let large = Layout::new(&GptShape { vocab: 64, block_size: 8, ..shape(1, false, false) });
     let values = values_of(&large);
@@ -201,7 +201,7 @@ fn padding_of_the_vocabulary_and_positions_beyond_the_block_are_left_out() {
 }
 
 #[test]
-fn what_is_no_weights_file_is_said_to_be_none() {
+fn other_files_are_refused_as_no_weights() {
     let bench = Bench::new();
     assert!(bench.refusal(&layout(1, true)).starts_with("cannot read the weights"));
     fs::write(bench.path(), "hello").unwrap();

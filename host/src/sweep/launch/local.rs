@@ -14,14 +14,14 @@ use std::{
     time::Duration,
 };
 
-use super::{Ended, Task};
+use super::task::{Ended, Task};
 use crate::{
     diagnostic::Diagnostic,
+    interrupt,
     sweep::{
-        board::{Board, log},
         outcome::State,
+        progress::{SweepProgress, log},
     },
-    train::interrupt,
 };
 
 /// Between two looks at the processes.
@@ -47,7 +47,7 @@ struct Running<'a> {
 }
 
 impl Local {
-    pub(super) fn run(&self, tasks: &[Task], board: &mut Board) -> Result<Ended, Diagnostic> {
+    pub(super) fn run(&self, tasks: &[Task], progress: &mut SweepProgress) -> Result<Ended, Diagnostic> {
         let mut waiting: VecDeque<&Task> = tasks.iter().filter(|task| !task.is_done()).collect();
         let mut running: Vec<Running<'_>> = Vec::new();
         let mut ended = Ended::default();
@@ -63,7 +63,7 @@ impl Local {
                 match self.start(task) {
                     Ok(started) => running.push(started),
                     Err(error) => {
-                        fail(&mut ended, board, task, format!("cannot start its process ({error})"))
+                        fail(&mut ended, progress, task, format!("cannot start its process ({error})"))
                     }
                 }
             }
@@ -75,7 +75,7 @@ impl Local {
             for mut process in running {
                 match process.child.try_wait() {
                     Ok(None) => still.push(process),
-                    Ok(Some(status)) => process.close(status, &mut ended, board),
+                    Ok(Some(status)) => process.close(status, &mut ended, progress),
                     Err(error) => {
                         return Err(Diagnostic::run(format!("a run's process cannot be watched ({error})"))
                             .at(process.task.folder.display()));
@@ -83,7 +83,7 @@ impl Local {
                 }
             }
             running = still;
-            board.show(running.iter().map(|process| (process.task, process.log_from)));
+            progress.show(running.iter().map(|process| (process.task, process.log_from)));
         }
     }
 
@@ -104,20 +104,20 @@ impl Local {
 
 impl Running<'_> {
     /// Takes note of how it ended.
-    fn close(self, status: ExitStatus, ended: &mut Ended, board: &mut Board) {
+    fn close(self, status: ExitStatus, ended: &mut Ended, progress: &mut SweepProgress) {
         let outcome = self.task.outcome();
         if outcome.is_done(self.task.until) && outcome.state == State::Completed {
-            board.ended(self.task, &outcome, None);
+            progress.ended(self.task, &outcome, None);
         } else if !ended.stopped {
             let reason = outcome.error.clone().filter(|_| status.code() == Some(1));
             let said = reason.or_else(|| log::error(&self.task.log, self.log_from));
-            fail(ended, board, self.task, said.unwrap_or_else(|| how(status)));
+            fail(ended, progress, self.task, said.unwrap_or_else(|| how(status)));
         }
     }
 }
 
-fn fail(ended: &mut Ended, board: &mut Board, task: &Task, reason: String) {
-    board.ended(task, &task.outcome(), Some(&reason));
+fn fail(ended: &mut Ended, progress: &mut SweepProgress, task: &Task, reason: String) {
+    progress.ended(task, &task.outcome(), Some(&reason));
     ended.failures.insert(task.name.clone(), reason);
 }
 

@@ -12,15 +12,14 @@ use std::{
     time::Duration,
 };
 
-use super::{Ended, Task};
+use super::task::{Ended, Task};
 use crate::{
     diagnostic::Diagnostic,
-    files,
+    files, interrupt,
     sweep::{
-        board::{Board, log},
         outcome::State,
+        progress::{SweepProgress, log},
     },
-    train::interrupt,
 };
 
 /// Between two questions to the controller.
@@ -52,15 +51,15 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    pub(super) fn run(&self, tasks: &[Task], board: &mut Board) -> Result<Ended, Diagnostic> {
+    pub(super) fn run(&self, tasks: &[Task], progress: &mut SweepProgress) -> Result<Ended, Diagnostic> {
         fs::create_dir_all(&self.folder).map_err(|error| self.failed("its folder cannot be made", &error))?;
         // A job of an earlier start of the sweep may still be running these.
         if let Some(job) = self.earlier().filter(|job| is_running(job)) {
-            board.say(&format!("job {job} of this sweep is under way"));
+            progress.say(&format!("job {job} of this sweep is under way"));
             if !self.wait {
                 return Ok(submitted(job));
             }
-            if self.watch(&job, &[], board)? {
+            if self.watch(&job, &[], progress)? {
                 return Ok(Ended { stopped: true, ..Ended::default() });
             }
         }
@@ -70,16 +69,16 @@ impl Slurm {
         }
         let begun: Vec<(&Task, u64)> = left.iter().map(|task| (*task, length(&task.log))).collect();
         let job = self.submit(&left)?;
-        board.say(&format!("submitted {} runs as job {job}: `squeue -j {job}` shows it", left.len()));
+        progress.say(&format!("submitted {} runs as job {job}: `squeue -j {job}` shows it", left.len()));
         if !self.wait {
             return Ok(submitted(job));
         }
-        let stopped = self.watch(&job, &begun, board)?;
+        let stopped = self.watch(&job, &begun, progress)?;
         let mut ended = Ended { stopped, ..Ended::default() };
         for (task, from) in begun {
             let outcome = task.outcome();
             if outcome.is_done(task.until) && outcome.state == State::Completed {
-                board.ended(task, &outcome, None);
+                progress.ended(task, &outcome, None);
             } else if !stopped {
                 let reason = outcome.error.clone().or_else(|| log::error(&task.log, from));
                 let reason = reason.unwrap_or_else(|| {
@@ -88,7 +87,7 @@ impl Slurm {
                         self.folder.display()
                     )
                 });
-                board.ended(task, &outcome, Some(&reason));
+                progress.ended(task, &outcome, Some(&reason));
                 ended.failures.insert(task.name.clone(), reason);
             }
         }
@@ -96,14 +95,19 @@ impl Slurm {
     }
 
     /// Waits until the job has left the queue; cancels it on Ctrl-C. Whether that came.
-    fn watch(&self, job: &str, begun: &[(&Task, u64)], board: &mut Board) -> Result<bool, Diagnostic> {
+    fn watch(
+        &self,
+        job: &str,
+        begun: &[(&Task, u64)],
+        progress: &mut SweepProgress,
+    ) -> Result<bool, Diagnostic> {
         let mut cancelled = false;
         while is_running(job) {
             if interrupt::requested() && !cancelled {
                 cancelled = true;
                 call("scancel", &[job.to_string()])?;
             }
-            board.show(begun.iter().copied().filter(|(task, from)| length(&task.log) > *from));
+            progress.show(begun.iter().copied().filter(|(task, from)| length(&task.log) > *from));
             let mut waited = Duration::ZERO;
             while waited < POLL && (cancelled || !interrupt::requested()) {
                 thread::sleep(BLINK);
@@ -236,7 +240,7 @@ mod tests {
         let script = slurm.script(&[&first, &second]).unwrap();
         assert!(script.contains("#SBATCH --array=0-1%2\n#SBATCH --cpus-per-task=3\n"), "{script}");
         assert!(script.contains(
-            r"'run' 'runs/a.toml' '--resume=auto' '--guard' 'it'\''s/a.log' >>'it'\''s/a.log' 2>&1 ;;"
+            r"'run' 'runs/a.toml' '--resume=auto' '--progress=json' '--guard' 'it'\''s/a.log' >>'it'\''s/a.log' 2>&1 ;;"
         ));
         assert!(script.contains("'--max-steps' '4' >>"), "{script}");
     }

@@ -1,0 +1,17 @@
+//! What a training step costs, by precision, format and measurements, side by side in one process.
+//!
+//! [`steps`] times cases in turn step by step, so that whatever else the machine does hits all alike; [`checkpoints`] times one
+//! case with checkpoints and without. A case is a run file like any other, on random tokens: what is timed does not depend on
+//! them. [`machine`] says what the device does at best, and [`other_trainer`] has another program take turns.
+
+mod case;
+pub mod checkpoints;
+pub mod machine;
+pub mod other_trainer;
+mod phases;
+pub mod report;
+mod statistics;
+pub mod steps;
+
+pub use case::{BenchModel, BenchSpec};
+pub use report::BenchReport;

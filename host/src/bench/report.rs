@@ -1,0 +1,57 @@
+//! What a benchmark measured.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{machine::Machine, other_trainer::Beside};
+
+/// What was measured of a case.
+#[derive(Debug, Serialize)]
+pub struct Timing {
+    /// The case.
+    pub case: String,
+    /// Milliseconds a step: median.
+    pub median_ms: f64,
+    /// Milliseconds of the fastest step.
+    pub least_ms: f64,
+    /// The median to the first case's.
+    pub median_ratio: f64,
+    /// The least to the first case's.
+    pub least_ratio: f64,
+    /// Training tokens a second, by the median.
+    pub tokens_per_s: f64,
+    /// Multiplications and additions of its matrix products, in units of 10^9.
+    pub gflop: f64,
+    /// Milliseconds they would take at the rate of one large f32 product.
+    pub floor_ms: f64,
+    /// Milliseconds of a step's parts: medians. On a GPU, until the part is enqueued.
+    pub phases_ms: BTreeMap<&'static str, f64>,
+    /// Beside another trainer, if there is one that has the mode.
+    pub other: Option<Beside>,
+}
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub struct BenchReport {
+    /// The size's name.
+    pub size: String,
+    /// Layers, heads, width, block, batch, ids.
+    pub shape: [usize; 6],
+    /// Where it computed.
+    pub device: String,
+    /// Threads it computed with.
+    pub threads: usize,
+    /// Steps of each case that count.
+    pub steps: u64,
+    /// The host's version.
+    pub host_version: &'static str,
+    /// Of this process and all its cases, MB; `None` where the system does not say.
+    pub peak_rss_mb: Option<f64>,
+    /// What it held after each tenth of the steps, MB: what grows is a leak.
+    pub rss_mb: Vec<f64>,
+    /// What the device does at best.
+    pub machine: Machine,
+    /// The cases, in the order asked for.
+    pub cases: Vec<Timing>,
+}

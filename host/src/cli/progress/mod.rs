@@ -1,0 +1,7 @@
+//! How `run` shows its progress: for people on a terminal, or as JSON lines for other programs.
+
+mod json;
+mod terminal;
+
+pub(super) use json::JsonProgress;
+pub(super) use terminal::TerminalProgress;

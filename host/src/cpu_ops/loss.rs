@@ -1,0 +1,149 @@
+//! Mean cross-entropy of logits and targets.
+
+use burn::backend::flex::FlexTensor;
+use burn::tensor::{Int, Tensor, TensorData, activation};
+use rayon::prelude::*;
+
+use super::{
+    function::{CHUNK, CpuFunction, SavedTensors, apply, is_available},
+    loops,
+};
+use crate::{
+    tensor::{
+        cpu::{elements, flat, from_elements, into_unique, zeros},
+        untracked,
+    },
+    trace::TraceScope,
+};
+
+/// Mean of `-log softmax(logits)[target]`, nats: `[1]`. Shapes: logits `[rows, vocab]`, a target a row. Records the
+/// logarithms.
+#[must_use]
+pub fn cross_entropy(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) -> Tensor<1> {
+    if !is_available(&logits.device()) {
+        return reference(logits, targets, scope);
+    }
+    let shape = logits.dims();
+    let probe = scope.gradient_probe("gradient of log_softmax", &logits.device());
+    scope.record_with("log_softmax", || apply::<2, 2>(untracked(logits.clone()), [None, None], LogSoftmax));
+    let targets = targets.iter().map(|&target| target as usize).collect();
+    apply(logits, [probe, None], CrossEntropy { targets, shape })
+}
+
+/// The same as a chain of tensor operations.
+fn reference(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) -> Tensor<1> {
+    let (device, rows) = (logits.device(), targets.len());
+    let log_probs = scope.observe("log_softmax", activation::log_softmax(logits, 1));
+    let targets = Tensor::<2, Int>::from_data(TensorData::new(targets.to_vec(), [rows, 1]), &device);
+    log_probs.gather(1, targets).mean().neg()
+}
+
+/// The mean cross-entropy of logits. The gradient of the second input is that of the logarithms, flat.
+#[derive(Debug)]
+struct CrossEntropy {
+    targets: Vec<usize>,
+    /// `[rows, vocab]` of the logits.
+    shape: [usize; 2],
+}
+
+impl CrossEntropy {
+    /// A row's share in the mean.
+    fn share(&self) -> f32 {
+        1.0 / self.shape[0] as f32
+    }
+}
+
+/// The cross-entropies of rows of logits, nats. Shapes: logits `[rows, vocab]`, a target a row.
+pub(super) fn losses(logits: &[f32], targets: &[usize]) -> Vec<f32> {
+    let vocab = logits.len() / targets.len();
+    let rows = logits.par_chunks(vocab).zip(targets).with_min_len(CHUNK / vocab);
+    rows.map(|(row, &target)| loops::cross_entropy(row, target)).collect()
+}
+
+/// The same; leaves the gradients of each, times `share`, in place of the logits.
+pub(super) fn losses_and_gradients(logits: &mut [f32], targets: &[usize], share: f32) -> Vec<f32> {
+    let vocab = logits.len() / targets.len();
+    let rows = logits.par_chunks_mut(vocab).zip(targets).with_min_len(CHUNK / vocab);
+    rows.map(|(row, &target)| loops::cross_entropy_and_gradient(row, target, share)).collect()
+}
+
+/// The mean of losses: `[1]`.
+pub(super) fn mean(losses: &[f32]) -> FlexTensor {
+    let sum: f64 = losses.iter().copied().map(f64::from).sum();
+    flat(vec![(sum / losses.len() as f64) as f32])
+}
+
+impl CpuFunction for CrossEntropy {
+    /// Saves the gradient in the memory of the logits, because their exponentials are known here.
+    fn forward(&self, [logits, ..]: [FlexTensor; 3], tracked: bool) -> (FlexTensor, SavedTensors) {
+        if !tracked {
+            return (mean(&losses(elements(&logits), &self.targets)), Vec::new());
+        }
+        let mut logits = into_unique(logits);
+        let losses = losses_and_gradients(logits.storage_mut(), &self.targets, self.share());
+        (mean(&losses), vec![logits])
+    }
+
+    fn backward(
+        &self,
+        mut saved: SavedTensors,
+        grad: FlexTensor,
+        wanted: [bool; 3],
+    ) -> [Option<FlexTensor>; 3] {
+        let factor = elements(&grad)[0];
+        let logits = saved.pop().map(|gradient| scale_gradient(gradient, factor));
+        let logarithms = wanted[1].then(|| {
+            let [rows, vocab] = self.shape;
+            let mut gradient = zeros(rows * vocab);
+            for (row, target) in gradient.chunks_exact_mut(vocab).zip(&self.targets) {
+                row[*target] = -self.share() * factor;
+            }
+            flat(gradient)
+        });
+        [logits, logarithms, None]
+    }
+}
+
+/// A saved gradient times `factor`.
+pub(super) fn scale_gradient(gradient: FlexTensor, factor: f32) -> FlexTensor {
+    let mut gradient = into_unique(gradient);
+    if factor != 1.0 {
+        gradient.storage_mut::<f32>().par_chunks_mut(CHUNK).for_each(|part| loops::scale(part, factor));
+    }
+    gradient
+}
+
+/// Logarithms of the softmax of rows `[rows, n]`. It has no backward pass.
+#[derive(Debug)]
+struct LogSoftmax;
+
+impl CpuFunction for LogSoftmax {
+    fn forward(&self, [logits, ..]: [FlexTensor; 3], _: bool) -> (FlexTensor, SavedTensors) {
+        let (shape, mut values) = (logits.layout().shape().clone(), elements(&logits).to_vec());
+        values.par_chunks_mut(shape[1].max(1)).for_each(loops::log_softmax);
+        (from_elements(values, shape), Vec::new())
+    }
+
+    fn backward(&self, _: SavedTensors, _: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
+        [None, None, None]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cpu_ops::testing::compare, tensor::testing::numbers};
+
+    #[test]
+    fn results_and_gradients_are_those_of_the_reference() {
+        for [rows, vocab] in [[1, 1], [3, 5], [70, 300], [2, 40_000]] {
+            let logits: Vec<f32> = numbers(1, rows * vocab).into_iter().map(|x| 8.0 * x).collect();
+            let targets: Vec<i32> = (0..rows).map(|row| (row * 7919 % vocab) as i32).collect();
+            let of = |op: fn(Tensor<2>, &[i32], TraceScope<'_>) -> Tensor<1>| {
+                let targets = targets.clone();
+                move |[x]: [Tensor<1>; 1]| op(x.reshape([rows, vocab]), &targets, TraceScope::OFF)
+            };
+            compare(&[logits], 3e-6, of(cross_entropy), of(reference));
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Differentiable operations with hand-written forward and backward passes on the CPU.
+//!
+//! Each replaces a chain of tensor operations: fewer passes over memory, no temporaries, loops for the widest registers of
+//! the machine (`loops`). All threads work on parts of fixed size, so that results do not depend on the number of threads.
+//! An operation saves for its backward pass what is expensive to compute again. On another device the chain itself is
+//! used. It stands beside the operation as `reference`, and the tests compare the two.
+
+pub mod attention;
+mod function;
+pub mod gelu;
+pub mod lm_head;
+mod loops;
+pub mod loss;
+mod math;
+pub mod norm;
+pub mod scale;
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+mod testing;
+
+pub use function::{CpuFunction, CpuOps, is_available};

@@ -1,0 +1,10 @@
+//! Tools that look into training: where a step stopped being finite, along a recorded trajectory, two runs beside each other.
+//!
+//! [`provenance`] computes a step again under a trace; the training loop calls it. [`replay`] drives the training's own functions
+//! along a recording ([`recording`]), [`lockstep`] two runs on the same batches. [`quantize`] rounds single values.
+
+pub mod lockstep;
+pub mod provenance;
+pub mod quantize;
+pub mod recording;
+pub mod replay;

@@ -1,0 +1,18 @@
+//! The optimizer: instances of a plugin, the states they keep for each parameter, and the update of all parameters.
+//!
+//! `groups` says which instance updates a parameter; `update` hands over parameters in main memory, `services` computes what
+//! an optimizer asks for where the parameter is, and `device` runs an optimizer's own kernels on a GPU.
+
+#[cfg(feature = "gpu")]
+mod device;
+#[cfg(feature = "gpu")]
+mod device_op;
+#[cfg(feature = "gpu")]
+mod device_run;
+mod groups;
+mod services;
+mod update;
+
+pub use groups::OptimizerGroups;
+pub(crate) use update::round_to_grid;
+pub use update::{OptimizerBuffer, OptimizerState};

@@ -1,0 +1,308 @@
+//! The matrix product of a linear layer, forward and backward, as an operation of each backend.
+//!
+//! Where the device multiplies bf16 fast, operands that are exact in bf16 up to one scale are multiplied there without the
+//! scale and added in f32. The result is divided by both scales. That differs only in the order of rounding (NUMERICS
+//! section 3).
+
+// A backend extension takes each tensor as an argument of its own.
+#![allow(clippy::too_many_arguments)]
+
+use std::sync::Arc;
+
+use burn::backend::{
+    Autodiff, Backend, Flex, TensorMetadata,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind},
+    },
+    backend_extension,
+    ops::FloatTensorOps as _,
+    tensor::FloatTensor,
+};
+#[cfg(feature = "gpu")]
+use burn::tensor::DType;
+use burn::tensor::{FloatDType, Shape};
+
+use super::{
+    ScaleSource,
+    fake_quant::{self, FakeQuantOps},
+    operand::{GradientRounding, ProductParams},
+    saved_tensors,
+};
+use crate::tensor::{bf16::Bf16Ops, matmul};
+
+/// Products of linear layers, as burn's backends see them.
+#[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
+pub trait ProductOps: FakeQuantOps + Bf16Ops {
+    /// `x w^T`. The gradients of `words` and `sums` are the statistics of rounding the product's gradient. The gradient of
+    /// `gradient_probe` is the rounded gradient, flat.
+    #[fusion(default)]
+    fn product(
+        x: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        x_scales: FloatTensor<Self>,
+        w_scales: FloatTensor<Self>,
+        words: FloatTensor<Self>,
+        sums: FloatTensor<Self>,
+        gradient_probe: FloatTensor<Self>,
+        params: Arc<ProductParams>,
+    ) -> FloatTensor<Self> {
+        let _ = (words, sums, gradient_probe);
+        let [x_as_bf16, w_as_bf16, _] = params.as_bf16;
+        let (x, w) = (MatrixFactor::new(x, x_scales, x_as_bf16), MatrixFactor::new(w, w_scales, w_as_bf16));
+        multiply::<Self>(x, w.transposed())
+    }
+
+    /// Values in the layer's encoding number `index`, 0 or 1, if the device can encode them.
+    #[fusion(default)]
+    fn pack(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        params: Arc<ProductParams>,
+        index: usize,
+    ) -> FloatTensor<Self> {
+        let _ = (scales, params, index);
+        x
+    }
+
+    /// The values that [`Self::pack`] encoded, bit for bit.
+    #[fusion(default)]
+    fn unpack(
+        packed: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        params: Arc<ProductParams>,
+        index: usize,
+    ) -> FloatTensor<Self> {
+        let _ = (scales, params, index);
+        packed
+    }
+
+    /// `a b` of f32 tensors.
+    #[fusion(default)]
+    fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_matmul(a, b)
+    }
+
+    /// `a b` of bf16 tensors, added in f32: f32.
+    #[fusion(meta = matmul_shape)]
+    fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
+}
+
+/// Shape of a matrix product.
+#[cfg(feature = "gpu")]
+fn matmul_shape(
+    a: &burn::backend::fusion::custom::TensorSpec,
+    b: &burn::backend::fusion::custom::TensorSpec,
+) -> burn::backend::fusion::custom::TensorSpec {
+    burn::backend::fusion::custom::TensorSpec::new(Shape::from([a.shape[0], b.shape[1]]), DType::F32)
+}
+
+#[cfg(feature = "gpu")]
+impl ProductOps for burn_cubecl::CubeBackend {
+    fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
+        match matmul(a, b, None, MatmulStrategy::default(), DType::F32) {
+            Ok(y) => y,
+            // As the tensor library does for its own products.
+            Err(error) => panic!("a bf16 matrix product cannot be set up: {error:?}"),
+        }
+    }
+}
+
+impl ProductOps for Flex {
+    fn pack(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        params: Arc<ProductParams>,
+        index: usize,
+    ) -> FloatTensor<Self> {
+        saved_tensors::pack(x, &scales, &params.encodings[index])
+    }
+
+    fn unpack(
+        packed: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        params: Arc<ProductParams>,
+        index: usize,
+    ) -> FloatTensor<Self> {
+        saved_tensors::unpack(packed, &scales, &params.encodings[index])
+    }
+
+    fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        matmul::matmul(&a, &b)
+    }
+
+    /// The same result: products of bf16 values are exact in f32.
+    fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        <Self as ProductOps>::matmul(
+            Self::float_cast(a, FloatDType::F32),
+            Self::float_cast(b, FloatDType::F32),
+        )
+    }
+}
+
+/// A factor of a matrix product.
+#[derive(Debug, Clone)]
+enum MatrixFactor<B: Backend> {
+    /// f32 values.
+    F32(FloatTensor<B>),
+    /// bf16 values, which are the matrix times one scale, and that scale with its inverse, `[1, 2]`.
+    Bf16(FloatTensor<B>, FloatTensor<B>),
+}
+
+impl<B: ProductOps> MatrixFactor<B> {
+    /// From f32 values. With `as_bf16` they must be exact in bf16 after multiplication with the scale.
+    fn new(x: FloatTensor<B>, scales: FloatTensor<B>, as_bf16: bool) -> Self {
+        if !as_bf16 {
+            return Self::F32(x);
+        }
+        let scaled = B::float_mul(x, column::<B>(&scales, 0));
+        Self::Bf16(B::float_cast(scaled, FloatDType::BF16), scales)
+    }
+
+    fn transposed(self) -> Self {
+        match self {
+            Self::F32(matrix) => Self::F32(B::float_swap_dims(matrix, 0, 1)),
+            Self::Bf16(matrix, scales) => Self::Bf16(B::float_swap_dims(matrix, 0, 1), scales),
+        }
+    }
+
+    /// The f32 values.
+    fn into_f32(self) -> FloatTensor<B> {
+        match self {
+            Self::F32(matrix) => matrix,
+            Self::Bf16(matrix, scales) => {
+                B::float_mul(B::float_cast(matrix, FloatDType::F32), column::<B>(&scales, 1))
+            }
+        }
+    }
+}
+
+/// Scales (0) or inverses (1): `[groups, 1]`.
+fn column<B: Backend>(scales: &FloatTensor<B>, index: usize) -> FloatTensor<B> {
+    B::float_slice(scales.clone(), &[(0..scales.shape()[0]).into(), (index..index + 1).into()])
+}
+
+/// `a b`, multiplied as bf16 if both factors are.
+fn multiply<B: ProductOps>(a: MatrixFactor<B>, b: MatrixFactor<B>) -> FloatTensor<B> {
+    match (a, b) {
+        (MatrixFactor::Bf16(a, a_scales), MatrixFactor::Bf16(b, b_scales)) => {
+            // One after the other: the product of two inverses may leave f32's range.
+            let y = B::float_mul(B::bf16_matmul(a, b), column::<B>(&a_scales, 1));
+            B::float_mul(y, column::<B>(&b_scales, 1))
+        }
+        (a, b) => B::matmul(a.into_f32(), b.into_f32()),
+    }
+}
+
+/// `dL/dx = g w`, `dL/dw = g^T x`.
+#[derive(Debug)]
+struct ProductBackward;
+
+impl<B: ProductOps> Backward<B, 5> for ProductBackward {
+    /// Saved operands, their scales, how the layer multiplies.
+    type State = ([FloatTensor<B>; 2], [FloatTensor<B>; 2], Arc<ProductParams>);
+
+    fn backward(self, ops: Ops<Self::State, 5>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let ([x, w], [x_scales, w_scales], params) = ops.state;
+        let [x_parent, w_parent, words_parent, sums_parent, probe_parent] = ops.parents;
+        let (grad, statistics) = round_gradient::<B>(grads.consume::<B>(&ops.node), &params);
+        if let Some(parent) = probe_parent {
+            let rounded = grad.clone().into_f32();
+            let flat = Shape::from([rounded.shape().num_elements()]);
+            grads.register::<B>(parent.id, B::float_reshape(rounded, flat));
+        }
+        let restore = |saved: FloatTensor<B>, scales: FloatTensor<B>, index: usize| {
+            if params.as_bf16[index] {
+                return MatrixFactor::Bf16(saved, scales);
+            }
+            MatrixFactor::F32(B::unpack(saved, scales, params.clone(), index))
+        };
+        if let Some(parent) = x_parent {
+            grads.register::<B>(parent.id, multiply::<B>(grad.clone(), restore(w, w_scales, 1)));
+        }
+        if let Some(parent) = w_parent {
+            grads.register::<B>(parent.id, multiply::<B>(grad.transposed(), restore(x, x_scales, 0)));
+        }
+        for (parent, values) in [words_parent, sums_parent].into_iter().zip(statistics.into_iter().flatten())
+        {
+            if let Some(parent) = parent {
+                grads.register::<B>(parent.id, values);
+            }
+        }
+    }
+}
+
+/// The gradient as the layer rounds it, and the statistics of the rounding.
+fn round_gradient<B: ProductOps>(
+    grad: FloatTensor<B>,
+    params: &ProductParams,
+) -> (MatrixFactor<B>, Option<[FloatTensor<B>; 2]>) {
+    let as_bf16 = params.as_bf16[2];
+    match &params.gradient {
+        GradientRounding::None => (MatrixFactor::F32(grad), None),
+        GradientRounding::Bf16 if as_bf16 => {
+            let one = fake_quant::scales::<B>(&grad, ScaleSource::ONE);
+            (MatrixFactor::new(grad, one, as_bf16), None)
+        }
+        GradientRounding::Bf16 => (MatrixFactor::F32(B::round_to_bf16(grad)), None),
+        GradientRounding::Format(format, padding) => {
+            let [rows, columns] = [grad.shape()[0], grad.shape()[1]];
+            let grad = if *padding == 0 {
+                grad
+            } else {
+                let shape = Shape::from([rows, *padding]);
+                let zeros = B::float_zeros(shape, &grad.device(), FloatDType::F32);
+                B::float_cat(vec![grad, zeros], 1)
+            };
+            let scales = fake_quant::scales::<B>(&grad, format.scale);
+            let (grad, words, sums) = B::fake_quant(grad, scales.clone(), Arc::new(format.clone()));
+            let grad = if *padding == 0 {
+                grad
+            } else {
+                B::float_slice(grad, &[(0..rows).into(), (0..columns).into()])
+            };
+            (MatrixFactor::new(grad, scales, as_bf16), Some([words, sums]))
+        }
+    }
+}
+
+impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
+    fn product(
+        x: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        x_scales: FloatTensor<Self>,
+        w_scales: FloatTensor<Self>,
+        words: FloatTensor<Self>,
+        sums: FloatTensor<Self>,
+        gradient_probe: FloatTensor<Self>,
+        params: Arc<ProductParams>,
+    ) -> FloatTensor<Self> {
+        let nodes = [x.node(), w.node(), words.node(), sums.node(), gradient_probe.node()];
+        let [x, w, x_scales, w_scales] = [x, w, x_scales, w_scales].map(|tensor| tensor.into_primitive());
+        let prep = <ProductBackward as Backward<B, 5>>::prepare::<C>(ProductBackward, nodes);
+        let x = MatrixFactor::<B>::new(x, x_scales.clone(), params.as_bf16[0]);
+        let w = MatrixFactor::<B>::new(w, w_scales.clone(), params.as_bf16[1]);
+        let y = multiply::<B>(x.clone(), w.clone().transposed());
+        match prep.compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let save = |factor: MatrixFactor<B>, scales: &FloatTensor<B>, index: usize| match factor {
+                    MatrixFactor::F32(matrix) => B::pack(matrix, scales.clone(), params.clone(), index),
+                    MatrixFactor::Bf16(matrix, _) => matrix,
+                };
+                let saved = [save(x, &x_scales, 0), save(w, &w_scales, 1)];
+                prep.finish((saved, [x_scales, w_scales], params), y)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(y),
+        }
+    }
+
+    fn bf16_matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        // Used inside of `product` only, which is on the graph itself.
+        <Self as burn::backend::AutodiffBackend>::from_inner(B::bf16_matmul(
+            a.into_primitive(),
+            b.into_primitive(),
+        ))
+    }
+}

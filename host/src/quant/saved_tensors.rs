@@ -1,0 +1,155 @@
+//! Tensors that an operation saves for its backward pass, in their smallest exact encoding.
+//!
+//! Values on the grid of a format become codes of one or two bytes, values rounded to bf16 become 16 bits, others stay f32.
+
+use std::sync::Arc;
+
+use altgrad_plugin_api::QuantParams;
+use burn::backend::{TensorMetadata, flex::FlexTensor};
+use burn::tensor::DType;
+use half::bf16;
+use rayon::prelude::*;
+
+use super::{DeviceFormat, scale::scale_pairs};
+use crate::tensor::{
+    bf16::nearest_bf16,
+    cpu::{elements, from_elements},
+};
+
+/// Elements of a parallel task.
+const CHUNK: usize = 1 << 16;
+/// Largest scale for which values are encoded, and the inverse of the smallest. Others could make values subnormal in f32,
+/// where codes are not exact.
+const LARGEST_SCALE: f32 = (1u64 << 40) as f32;
+/// Largest magnitude whose products can be added 2^14 times without exceeding f32's largest value.
+const LARGEST_FACTOR: f32 = (1u64 << 56) as f32;
+
+/// An encoding that represents the values of an operand exactly.
+#[derive(Debug, Clone)]
+pub enum Encoding {
+    /// f32.
+    F32,
+    /// bf16.
+    Bf16,
+    /// The codes of the format, together with scales.
+    Codes(Arc<DeviceFormat>),
+}
+
+impl Encoding {
+    /// Whether the values times their scales are exact in bf16 and sums of their products stay within f32's range. Those of
+    /// E7M0 do not: it reaches 2^64.
+    #[must_use]
+    pub fn fits_bf16(&self) -> bool {
+        match self {
+            Self::F32 => false,
+            Self::Bf16 => true,
+            Self::Codes(format) => {
+                let fits = |value: &f32| nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
+                let mut finite = format.decoded().iter().filter(|value| value.is_finite()).peekable();
+                finite.peek().is_some() && finite.all(fits)
+            }
+        }
+    }
+}
+
+/// Values in an encoding; unchanged if a value has no code.
+pub(super) fn pack(x: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> FlexTensor {
+    let (shape, x, scales) = (x.shape(), x.to_contiguous(), scales.to_contiguous());
+    let scales = scale_pairs(elements(&scales));
+    match encoding {
+        Encoding::F32 => x,
+        Encoding::Bf16 => from_elements(
+            elements(&x).iter().map(|&x| bf16::from_f32(x).to_bits()).collect::<Vec<u16>>(),
+            shape,
+        ),
+        Encoding::Codes(format) if format.decoded().len() > 256 => {
+            codes(format, elements(&x), scales, |code| code).map_or(x, |codes| from_elements(codes, shape))
+        }
+        Encoding::Codes(format) => codes(format, elements(&x), scales, |code| code as u8)
+            .map_or(x, |codes| from_elements(codes, shape)),
+    }
+}
+
+/// The values that [`pack`] encoded, bit for bit.
+pub(super) fn unpack(packed: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> FlexTensor {
+    let (shape, scales) = (packed.shape(), scales.to_contiguous());
+    let scales = scale_pairs(elements(&scales));
+    let wide = |bits: &[u16]| bits.iter().map(|&bits| bf16::from_bits(bits).to_f32()).collect();
+    let unpacked: Option<Vec<f32>> = match (encoding, packed.dtype()) {
+        (Encoding::Bf16, DType::U16) => packed.as_slice::<u16>().map(wide),
+        (Encoding::Codes(format), DType::U8) => {
+            packed.as_slice::<u8>().map(|codes| values(format, codes, scales))
+        }
+        (Encoding::Codes(format), DType::U16) => {
+            packed.as_slice::<u16>().map(|codes| values(format, codes, scales))
+        }
+        _ => None,
+    };
+    unpacked.map_or(packed, |values| from_elements(values, shape))
+}
+
+/// The codes of values on the grid; `None` if a value has none or may be inexact.
+fn codes<T: Copy + Default + Send>(
+    format: &DeviceFormat,
+    x: &[f32],
+    scales: &[[f32; 2]],
+    narrow: impl Fn(u16) -> T + Sync,
+) -> Option<Vec<T>> {
+    if scales.iter().any(|[scale, _]| !(1.0 / LARGEST_SCALE..=LARGEST_SCALE).contains(scale)) {
+        return None;
+    }
+    let group = (x.len() / scales.len()).max(1);
+    let mut codes = vec![T::default(); x.len()];
+    let parts = codes.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).enumerate();
+    let done = parts.map(|(part, (codes, x))| {
+        let mut scaled = x.to_vec();
+        for_each_group(part * CHUNK, &mut scaled, group, |group, x| {
+            let [scale, _] = scales[group];
+            x.iter_mut().for_each(|x| *x *= scale);
+        });
+        let wide = format.plugin().encode(&scaled, &QuantParams::IDENTITY).ok()?;
+        codes.iter_mut().zip(wide).for_each(|(code, wide)| *code = narrow(wide));
+        Some(())
+    });
+    done.collect::<Option<()>>().map(|()| codes)
+}
+
+/// The values of codes.
+fn values<T: Copy + Into<u16> + Sync>(format: &DeviceFormat, codes: &[T], scales: &[[f32; 2]]) -> Vec<f32> {
+    let (table, group) = (format.decoded(), (codes.len() / scales.len()).max(1));
+    let mut values = vec![0.0; codes.len()];
+    values.par_chunks_mut(CHUNK).zip(codes.par_chunks(CHUNK)).enumerate().for_each(
+        |(part, (values, codes))| {
+            values.iter_mut().zip(codes).for_each(|(value, &code)| *value = table[usize::from(code.into())]);
+            for_each_group(part * CHUNK, values, group, |group, values| {
+                let [_, inverse] = scales[group];
+                values.iter_mut().for_each(|value| *value *= inverse);
+            });
+        },
+    );
+    values
+}
+
+/// Calls `each` with the number and the elements of every group of `group` consecutive elements, split at the ends of `part`,
+/// which begins at element `first`.
+fn for_each_group(first: usize, part: &mut [f32], group: usize, each: impl Fn(usize, &mut [f32])) {
+    let (mut rest, mut first) = (part, first);
+    while !rest.is_empty() {
+        let len = (group - first % group).min(rest.len());
+        let (here, behind) = rest.split_at_mut(len);
+        each(first / group, here);
+        (rest, first) = (behind, first + len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_split_at_the_ends_of_a_part() {
+        let mut part = [0.0; 7];
+        for_each_group(4, &mut part, 3, |group, x| x.fill(group as f32));
+        assert_eq!(part, [1.0, 1.0, 2.0, 2.0, 2.0, 3.0, 3.0]);
+    }
+}

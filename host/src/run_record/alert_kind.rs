@@ -1,0 +1,48 @@
+//! Kinds of alerts, by the names that events, sinks and `run.json` use.
+
+use serde::{Deserialize, Serialize};
+
+/// What an alert is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlertKind {
+    /// A NaN or infinite training loss.
+    NanLoss,
+    /// A NaN or infinite gradient.
+    NanGrad,
+    /// The held-out loss rose from evaluation to evaluation.
+    Divergence,
+    /// Updates that leave the codes of a weight as they are.
+    BitStall,
+    /// Elements beyond a format's largest value.
+    Overflow,
+    /// Elements that become zero.
+    Underflow,
+    /// Most elements of a tensor beyond the format's largest value: they share its code.
+    CodeSaturation,
+    /// A distribution with heavy tails.
+    Kurtosis,
+}
+
+impl AlertKind {
+    /// The name in events, sinks and `run.json`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NanLoss => "nan_loss",
+            Self::NanGrad => "nan_grad",
+            Self::Divergence => "divergence",
+            Self::BitStall => "bit_stall",
+            Self::Overflow => "overflow",
+            Self::Underflow => "underflow",
+            Self::CodeSaturation => "code_saturation",
+            Self::Kurtosis => "kurtosis",
+        }
+    }
+
+    /// Whether the run is in danger, and its state worth keeping.
+    #[must_use]
+    pub fn is_anomaly(self) -> bool {
+        matches!(self, Self::NanLoss | Self::NanGrad | Self::Divergence)
+    }
+}

@@ -1,0 +1,15 @@
+//! What a run says of itself to other programs: the types of `run.json` and of its progress lines.
+//!
+//! The engine writes them; sweeps and reports read them. Nothing here knows tensors.
+
+mod alert_kind;
+mod differences;
+mod progress;
+mod record;
+mod sinks;
+
+pub use alert_kind::AlertKind;
+pub use differences::{Difference, differences, dotted_values};
+pub use progress::{Failure, Progress};
+pub use record::{Environment, Library, Resume, RunRecord, RunStatus};
+pub use sinks::SinkCounts;

@@ -1,0 +1,117 @@
+//! `run.json`: how far a run is, what it came to, and what it was made with.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{differences::Difference, sinks::SinkCounts};
+
+/// Whether a run goes on, or how it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// It goes on, or its process was killed.
+    #[default]
+    Running,
+    /// It came to its end.
+    Completed,
+    /// The user stopped it.
+    Interrupted,
+    /// It could not go on.
+    Failed,
+}
+
+/// The file. What is missing or `null` is not known.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunRecord {
+    /// The run's name.
+    pub name: String,
+    /// Whether it goes on, or how it ended.
+    pub status: RunStatus,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What went wrong without stopping it.
+    pub faults: Vec<String>,
+    /// Rows and events of each sink.
+    pub sinks: Vec<SinkCounts>,
+    /// When the file was written: seconds since 1970, if the machine's clock was set.
+    pub updated_unix_s: Option<u64>,
+    /// Steps done, those before it was resumed included.
+    pub steps: u64,
+    /// Loss of the last step's batch before its update, nats per token.
+    pub final_train_loss: Option<f64>,
+    /// Held-out loss of the final weights, nats per token.
+    pub final_val_loss: Option<f64>,
+    /// The lowest held-out loss, nats per token.
+    pub best_val_loss: Option<f64>,
+    /// The step before whose update it was measured.
+    pub best_val_step: Option<u64>,
+    /// Whether the run was found to diverge.
+    pub diverged: bool,
+    /// The step at which it was.
+    pub diverged_step: Option<u64>,
+    /// How often each kind of alert fired, by [`AlertKind::name`](super::AlertKind::name); kinds that never did are left out.
+    pub alerts: BTreeMap<String, u64>,
+    /// Training tokens.
+    pub tokens: u64,
+    /// Seconds in steps, evaluation not counted.
+    pub training_s: f64,
+    /// Training tokens a second; `null` if no step was done.
+    pub tokens_per_s: Option<f64>,
+    /// Number of parameters, elements.
+    pub parameters: usize,
+    /// The newest checkpoint.
+    pub checkpoint: Option<PathBuf>,
+    /// Times it was resumed.
+    pub resumes: Vec<Resume>,
+    /// What was computed in which number format.
+    pub computed: Value,
+    /// What it was made with.
+    pub environment: Environment,
+}
+
+/// A continuation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// The step it went on from.
+    pub step: u64,
+    /// The checkpoint.
+    pub from: String,
+    /// Seconds since 1970, if the machine's clock was set.
+    pub unix_s: Option<u64>,
+    /// What was not as before.
+    #[serde(default)]
+    pub differences: Vec<Difference>,
+}
+
+/// Host, device, threads and libraries of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    /// The host's version.
+    pub host_version: String,
+    /// Where it computed: `cpu`.
+    pub device: String,
+    /// Threads it computed with.
+    pub threads: usize,
+    /// The libraries it used.
+    pub plugins: Vec<Library>,
+}
+
+/// A plugin library.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Library {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Of the file, hexadecimal.
+    pub sha256: String,
+    /// Kind, name and version of each plugin in it.
+    pub provides: Vec<String>,
+    /// Version of the plugin interface it was built against.
+    pub api_version: String,
+    /// The compiler that built it.
+    pub rustc: String,
+}

@@ -1,0 +1,17 @@
+//! The setup of a run: a run file, loaded plugins and opened data made into a run that can start.
+//!
+//! [`ReadyRun::build`] is the last place that refuses a run: after it only the machine can fail. It writes nothing. [`RunSetup`]
+//! is what of a run is fixed from then on; what training changes is [`TrainState`](crate::state::TrainState).
+
+mod build;
+mod computed;
+mod groups;
+mod ready_run;
+mod rounding;
+mod run_setup;
+mod schedule;
+
+pub use build::rounding_of;
+pub use ready_run::ReadyRun;
+pub use run_setup::RunSetup;
+pub use schedule::Schedule;

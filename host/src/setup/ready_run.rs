@@ -1,0 +1,34 @@
+//! A run that can start.
+
+use super::run_setup::RunSetup;
+use crate::{sinks::SinkSetup, state::TrainState};
+
+/// A run, ready to start.
+pub struct ReadyRun {
+    /// What is fixed.
+    pub setup: RunSetup,
+    /// What training changes.
+    pub state: TrainState,
+    /// Sinks, not opened.
+    pub sinks: Vec<SinkSetup>,
+}
+
+impl ReadyRun {
+    /// The run in a few lines, for people.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let Self { setup, state, .. } = self;
+        let corpus = setup.batches.corpus();
+        format!(
+            "{}: {} parameters, {}, optimizer {}, device {}\ndata: {}, {} training and {} validation tokens",
+            setup.config.run.name,
+            state.params.layout.elements(),
+            state.quant.summary(),
+            setup.config.optimizer.name,
+            setup.device.label,
+            corpus.description,
+            corpus.train.len(),
+            corpus.val.len(),
+        )
+    }
+}

@@ -1,0 +1,9 @@
+//! The training state, and the passes that compute losses and gradients from it.
+//!
+//! [`TrainState`] is all that a step changes and a checkpoint holds; [`TrainModel`] is the model it belongs to and never changes.
+
+mod train_model;
+mod train_state;
+
+pub use train_model::{Gradients, TrainModel};
+pub use train_state::TrainState;

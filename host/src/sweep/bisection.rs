@@ -1,0 +1,132 @@
+//! The largest stable rate: a bisection on a logarithmic scale. It takes for granted that what is unstable stays so above.
+
+use serde::Serialize;
+
+use super::{
+    outcome::Outcome,
+    rates::{StableSection, rounded},
+    successive_halving::Trial,
+};
+
+/// The largest stable rate of a group: training is stable if it comes to its end with a held-out loss that is finite and below
+/// that of the initial weights, and was not found to diverge.
+#[derive(Debug, Clone, Serialize)]
+pub struct Stable {
+    /// As in [`super::successive_halving::Tuned`].
+    pub group: String,
+    /// The key of the rate.
+    pub key: String,
+    /// The seed of the trials.
+    pub seed: u64,
+    /// The largest value that was found stable; missing if the lower end was not.
+    pub largest_stable: Option<f64>,
+    /// The smallest value above it that was found not to be; missing if the upper end was stable.
+    pub smallest_unstable: Option<f64>,
+    /// What was tried.
+    pub trials: Vec<Trial>,
+    /// Whether a trial was broken off: this is not the answer yet, and the next start of the sweep goes on.
+    pub broken: bool,
+}
+
+/// A bisection on a logarithmic scale in one group.
+pub(super) struct Bisection {
+    pub stable: Stable,
+    range: (f64, f64),
+    ratio: f64,
+}
+
+impl Bisection {
+    pub fn new(group: &str, section: &StableSection, seed: u64) -> Self {
+        let stable = Stable {
+            group: group.to_string(),
+            key: section.key.clone(),
+            seed,
+            largest_stable: None,
+            smallest_unstable: None,
+            trials: Vec::new(),
+            broken: false,
+        };
+        Self { stable, range: (section.from, section.to), ratio: section.ratio }
+    }
+
+    fn tried(&self, value: f64) -> bool {
+        self.stable.trials.iter().any(|trial| trial.value == value)
+    }
+
+    /// The values to try next; none when it is found.
+    pub fn next(&self) -> Vec<f64> {
+        let (from, to) = self.range;
+        if self.stable.broken {
+            return Vec::new();
+        }
+        if !self.tried(from) {
+            return vec![from, to];
+        }
+        match (self.stable.largest_stable, self.stable.smallest_unstable) {
+            (Some(low), Some(high)) if high / low > self.ratio => {
+                let middle = rounded((low * high).sqrt());
+                // Between neighbours of few digits there is nothing.
+                if self.tried(middle) { Vec::new() } else { vec![middle] }
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    pub fn judge(&mut self, value: f64, outcome: &Outcome) {
+        if !outcome.has_ended() {
+            self.stable.broken = true;
+            return;
+        }
+        let trial = Trial::of(value, outcome);
+        let (low, high) = (&mut self.stable.largest_stable, &mut self.stable.smallest_unstable);
+        if trial.stable {
+            *low = Some(low.map_or(value, |low| low.max(value)));
+        } else {
+            *high = Some(high.map_or(value, |high| high.min(value)));
+        }
+        // The lower end decides: what is stable above an unstable value says nothing.
+        if let (Some(stable), Some(unstable)) = (*low, *high)
+            && unstable < stable
+        {
+            *low = None;
+        }
+        self.stable.trials.push(trial);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::outcome::State, *};
+
+    fn ended(loss: Option<f64>) -> Outcome {
+        let state = if loss.is_some() { State::Completed } else { State::Diverged };
+        Outcome { state, initial_val_loss: Some(5.0), final_val_loss: loss, ..Outcome::default() }
+    }
+
+    /// The bounds of a training that is stable up to `limit`, and how many trials it took.
+    fn bisect(limit: f64) -> (Option<f64>, Option<f64>, usize) {
+        let mut bisection = Bisection::new("a", &StableSection::default(), 1);
+        loop {
+            let next = bisection.next();
+            if next.is_empty() {
+                let Stable { largest_stable, smallest_unstable, trials, .. } = bisection.stable;
+                return (largest_stable, smallest_unstable, trials.len());
+            }
+            for value in next {
+                bisection.judge(value, &ended((value <= limit).then_some(2.0)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_bounds_close_around_the_limit() {
+        for limit in [2e-4, 3.3e-3, 0.05, 0.9] {
+            let (low, high, trials) = bisect(limit);
+            let (low, high) = (low.unwrap_or_default(), high.unwrap_or_default());
+            assert!(low <= limit && limit < high && high / low <= 1.25, "{low} {high}");
+            assert!(trials <= 9, "{trials} trials");
+        }
+        assert_eq!(bisect(2.0), (Some(1.0), None, 2));
+        assert_eq!(bisect(1e-5), (None, Some(1e-4), 2));
+    }
+}

@@ -1,0 +1,28 @@
+//! A run between two steps, tensors aside: what a checkpoint of a moment that is over needs.
+
+use std::time::Duration;
+
+use super::status::RunReport;
+use crate::{alerts::AlertState, checkpoint::state::RunTotals, quant::QuantState, state::TrainState};
+
+/// A run between two steps, tensors aside. Costs microseconds.
+#[derive(Debug, Clone)]
+pub(super) struct StepState {
+    /// Updates done.
+    pub step: u64,
+    pub carried: QuantState,
+    pub alerts: AlertState,
+    pub totals: RunTotals,
+}
+
+impl StepState {
+    /// As it is now, `elapsed` after the run's start.
+    pub fn new(state: &TrainState, report: &RunReport, elapsed: Duration) -> Self {
+        Self {
+            step: report.steps,
+            carried: state.quant.state(),
+            alerts: report.alerts.state().clone(),
+            totals: report.totals(elapsed),
+        }
+    }
+}
