@@ -227,7 +227,7 @@ name = 'wandb'
 
 /// The repository's run files, by name.
 fn repository_configs() -> Vec<(String, RunConfig)> {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../configs"));
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs"));
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));

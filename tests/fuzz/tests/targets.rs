@@ -7,27 +7,24 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::{self, DataSection, DatasetChoice, TokenizerChoice};
+use altgrad_data::{Batches, Corpus};
 use altgrad_fuzz::Target;
-use altgrad_host::{
-    config::{self, DataSection, DatasetChoice, TokenizerChoice},
-    data::{Batches, Corpus},
-    debug::recording::Recording,
-    diagnostic::Diagnostic,
-    load_model::SavedModel,
-    plugins::{
-        elf,
-        instance::{OptionTable, resolve},
-        library::check_descriptors,
-    },
-    report::{
-        compare::{self, Comparison},
-        find::find,
-        group::groups,
-        page,
-    },
-    sample,
-    sweep::matrix::Matrix,
+use altgrad_loader::{
+    elf,
+    instance::{OptionTable, resolve},
+    library::check_descriptors,
 };
+use altgrad_report::{
+    compare::{self, Comparison},
+    find::find,
+    group::groups,
+    page,
+};
+use altgrad_sweep::matrix::Matrix;
+
+use altgrad_engine::{debug::recording::Recording, load_model::SavedModel, sample};
 use altgrad_plugin_api::{ConfigValue, Descriptor, OptionSpec, PluginKind};
 use serde::Deserialize;
 
@@ -73,13 +70,13 @@ fn run_file() {
             let overrides: Vec<String> = fs::read(folder.join("set"))
                 .map(|bytes| String::from_utf8_lossy(&bytes).lines().map(str::to_string).collect())
                 .unwrap_or_default();
-            match config::load(&folder.join("run.toml"), &overrides) {
+            match altgrad_config::load(&folder.join("run.toml"), &overrides) {
                 Err(refusal) => readable(&refusal),
                 // What loads can be written out, and loads again as the same.
                 Ok((loaded, _)) => {
                     let resolved = folder.join("resolved.toml");
                     fs::write(&resolved, loaded.to_toml().unwrap()).unwrap();
-                    let (again, _) = config::load(&resolved, &[]).unwrap();
+                    let (again, _) = altgrad_config::load(&resolved, &[]).unwrap();
                     assert_eq!(again.to_toml().unwrap(), loaded.to_toml().unwrap());
                 }
             }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use altgrad_conformance::{Instance, Subject};
 use altgrad_end_to_end::{built, compile_c, skipped};
-use altgrad_host::plugins::LoadedLibrary;
+use altgrad_loader::LoadedLibrary;
 use altgrad_plugin_api::{BufferRole, Config, KernelLanguage, KernelOp, QuantParams, QuantStats, Rounding};
 use altgrad_test_kernels::{cases, check, cuda};
 

@@ -217,7 +217,7 @@ fn unreadable_files() {
     let error = missing("no-such-folder/x.toml");
     assert!(error.message.starts_with("cannot read the run file: "), "{error}");
     assert_eq!(error.hint.as_deref(), Some("give the path of a TOML run file, such as configs/exp.toml"));
-    let configs = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs");
+    let configs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs");
     let hint = missing(&format!("{configs}/exp2.toml")).hint;
     assert_eq!(hint, Some(format!("did you mean `{configs}/exp.toml`?")));
 

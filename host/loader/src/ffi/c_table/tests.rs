@@ -56,7 +56,7 @@ fn structures_are_laid_out_as_in_the_header() {
     text += "sizeof(altgrad_partial_sum));\nprintf(\"%llx %u\\n\", (unsigned long long)ALTGRAD_MAGIC, ALTGRAD_C_MAJOR);\n}\n";
     expected += &format!("16 8 16 16\n{MAGIC:x} {}\n", C_VERSION[0]);
     fs::write(&source, text).unwrap();
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin-api/include");
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/include");
     let compiler = Command::new("cc")
         .arg("-std=c11")
         .arg("-I")

@@ -1,0 +1,149 @@
+//! `bench`: what a training step costs, by precision, format and measurements, side by side in one process.
+//!
+//! Cases take turns step by step, so that whatever else the machine does hits all alike. The ratio is to the first
+//! case. Tokens are random: what is timed does not depend on them. With `--compare-with` another trainer takes turns with
+//! all of them.
+
+mod report;
+
+use std::process::ExitCode;
+
+use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_config::DeviceChoice;
+use altgrad_engine::bench::{BenchModel, BenchSpec, checkpoints, other_trainer::OtherTrainer, steps};
+use clap::{Args, ValueEnum};
+
+/// `altgrad-host bench`.
+#[derive(Debug, Args)]
+pub(super) struct BenchArgs {
+    /// The model and batch.
+    #[arg(long, value_enum, default_value_t = Size::Tiny)]
+    size: Size,
+    /// Layers, instead of the size's.
+    #[arg(long, value_name = "N", conflicts_with = "compare_with", value_parser = clap::value_parser!(u32).range(1..))]
+    n_layer: Option<u32>,
+    /// Tokens of a sequence, instead of the size's.
+    #[arg(long, value_name = "N", conflicts_with = "compare_with", value_parser = clap::value_parser!(u32).range(1..))]
+    block_size: Option<u32>,
+    /// Sequences of a batch, instead of the size's.
+    #[arg(long, value_name = "N", conflicts_with = "compare_with", value_parser = clap::value_parser!(u32).range(1..))]
+    batch_size: Option<u32>,
+    /// What to time: fp32, bf16, hybrid (E4M3, gradients E5M2) or a format for weights, activations and gradients, with
+    /// +metrics (every step's) or +shadow (every step); may stand several times. The first is what others are compared
+    /// with.
+    #[arg(long = "case", value_name = "CASE", default_values_t = CASES.map(String::from))]
+    cases: Vec<String>,
+    /// Steps of each case that count.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    steps: u64,
+    /// Steps of each case before that.
+    #[arg(long, default_value_t = 3)]
+    warmup: u64,
+    /// Where to compute: auto, cpu, cuda:N or wgpu.
+    #[arg(long, default_value_t = DeviceChoice::Auto)]
+    device: DeviceChoice,
+    /// Instead of steps beside each other, times each case's with a checkpoint every N steps beside those without.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_every: Option<u64>,
+    /// Another trainer to be timed in turn: a program and its first arguments. It is given --size, --mode, --steps,
+    /// --warmup and --threads, and prints a line of JSON with step_s_median, step_s_min and peak_rss_mb.
+    #[arg(long, value_name = "COMMAND")]
+    compare_with: Option<String>,
+    /// Turns of ours and the other trainer's; each takes its share of the steps.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    turns: u64,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const CASES: [&str; 7] =
+    ["fp32", "fp32+metrics", "bf16", "E5M2", "E5M2+metrics", "hybrid+metrics", "E5M2+metrics+shadow"];
+
+/// Sizes as comparisons with other trainers use them.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Size {
+    /// 4 layers, 4 heads, 128 wide, block 64, batch 12, 256 ids.
+    Tiny,
+    /// The same with 50257 ids.
+    Tiny50k,
+    /// 6 layers, 6 heads, 384 wide, block 256, batch 12, 50257 ids.
+    Seed,
+    /// 12 layers, 12 heads, 768 wide, block 1024, batch 8, 50257 ids.
+    Gpt2,
+}
+
+impl BenchArgs {
+    /// The size's model and batch, as far as nothing else is said.
+    fn model(&self) -> BenchModel {
+        let usual = self.size.model();
+        let or = |given: Option<u32>, usual: usize| given.map_or(usual, |given| given as usize);
+        BenchModel {
+            n_layer: or(self.n_layer, usual.n_layer),
+            block_size: or(self.block_size, usual.block_size),
+            batch_size: or(self.batch_size, usual.batch_size),
+            ..usual
+        }
+    }
+}
+
+impl Size {
+    fn model(self) -> BenchModel {
+        let tiny =
+            BenchModel { n_layer: 4, n_head: 4, n_embd: 128, block_size: 64, batch_size: 12, vocab: 256 };
+        match self {
+            Self::Tiny => tiny,
+            Self::Tiny50k => BenchModel { vocab: 50257, ..tiny },
+            Self::Seed => BenchModel {
+                n_layer: 6,
+                n_head: 6,
+                n_embd: 384,
+                block_size: 256,
+                batch_size: 12,
+                vocab: 50257,
+            },
+            Self::Gpt2 => BenchModel {
+                n_layer: 12,
+                n_head: 12,
+                n_embd: 768,
+                block_size: 1024,
+                batch_size: 8,
+                vocab: 50257,
+            },
+        }
+    }
+
+    /// As the command line says it.
+    fn name(self) -> String {
+        self.to_possible_value().map(|size| size.get_name().to_string()).unwrap_or_default()
+    }
+}
+
+pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
+    let spec = BenchSpec {
+        model: args.model(),
+        cases: args.cases.clone(),
+        steps: args.steps,
+        warmup: args.warmup,
+        turns: args.turns,
+        device: args.device,
+    };
+    let size = args.size.name();
+    if let Some(every) = args.checkpoint_every {
+        let costs = checkpoints::measure(&spec, every)?;
+        if args.json {
+            println!("{}", serde_json::json!({ "size": size, "cases": costs }));
+        } else {
+            println!("{}", report::checkpoint_table(&costs));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut other = args.compare_with.as_deref().map(|command| OtherTrainer::new(command, &size));
+    let measured = steps::measure(&spec, &size, other.as_mut())?;
+    if args.json {
+        println!("{}", serde_json::json!(measured));
+    } else {
+        println!("{}", report::text(&measured, &format!("{:?}", args.size)));
+    }
+    Ok(ExitCode::SUCCESS)
+}

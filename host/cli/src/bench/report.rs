@@ -1,0 +1,115 @@
+//! What a benchmark measured, for people.
+
+use std::collections::BTreeSet;
+
+use altgrad_engine::bench::{BenchReport, checkpoints::CheckpointCost};
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+
+/// All of it.
+/// `size` is what the model's size is called.
+pub(super) fn text(report: &BenchReport, size: &str) -> String {
+    let parts =
+        [heading(report, size), table(report).to_string(), phase_table(report).to_string(), memory(report)];
+    parts.join("\n") + &floors(report)
+}
+
+fn heading(report: &BenchReport, size: &str) -> String {
+    format!(
+        "size {size} (layers, heads, width, block, batch, ids: {:?}), device {}, {} threads, {} steps a case, in turn",
+        report.shape, report.device, report.threads, report.steps
+    )
+}
+
+fn table(report: &BenchReport) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    let with_other = report.cases.iter().any(|timing| timing.other.is_some());
+    let mut header = vec!["case", "median ms", "least ms", "ratio of medians", "of least", "tokens/s"];
+    header.extend(with_other.then_some(["to the other trainer: medians", "least"]).into_iter().flatten());
+    table.set_header(header);
+    for timing in &report.cases {
+        let mut row = vec![
+            timing.case.clone(),
+            format!("{:.2}", timing.median_ms),
+            format!("{:.2}", timing.least_ms),
+            format!("{:.3}", timing.median_ratio),
+            format!("{:.3}", timing.least_ratio),
+            format!("{:.0}", timing.tokens_per_s),
+        ];
+        if let Some(beside) = &timing.other {
+            row.extend([beside.median_ratio, beside.least_ratio].map(|ratio| format!("{ratio:.3}")));
+        }
+        table.add_row(row);
+    }
+    table
+}
+
+/// Milliseconds of each part of a step, a case a column.
+fn phase_table(report: &BenchReport) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    let cases = report.cases.iter().map(|timing| timing.case.as_str());
+    table.set_header(std::iter::once("ms in").chain(cases));
+    let names: BTreeSet<&str> =
+        report.cases.iter().flat_map(|timing| timing.phases_ms.keys().copied()).collect();
+    for name in names {
+        let times = report
+            .cases
+            .iter()
+            .map(|timing| timing.phases_ms.get(name).map(|time| format!("{time:.2}")).unwrap_or_default());
+        table.add_row(std::iter::once(name.to_string()).chain(times));
+    }
+    table
+}
+
+/// A line, where the system says it.
+fn memory(report: &BenchReport) -> String {
+    let (Some(peak), [first, .., last]) = (report.peak_rss_mb, report.rss_mb.as_slice()) else {
+        return String::new();
+    };
+    format!("memory: {first:.0} MB after a tenth of the steps, {last:.0} at the end, {peak:.0} at most\n")
+}
+
+/// What the device does at best.
+fn floors(report: &BenchReport) -> String {
+    let machine = &report.machine;
+    let mut text = format!(
+        "floors: copy {:.1} GB/s, f32 products {:.0} GFLOP/s",
+        machine.copy_gb_s, machine.matmul_gflop_s
+    );
+    if let Some(rate) = machine.matmul_bf16_gflop_s {
+        text += &format!(", bf16 products {rate:.0} GFLOP/s");
+    }
+    for timing in &report.cases {
+        text += &format!(
+            "\n{}: {:.1} GFLOP of products a step, {:.2} ms at that rate, {:.0} % of the step",
+            timing.case,
+            timing.gflop,
+            timing.floor_ms,
+            100.0 * timing.floor_ms / timing.median_ms
+        );
+    }
+    for (format, kernel) in &machine.fake_quant {
+        text += &format!("\nrounding to {format}: {:.1} GB/s, {:.2} of a copy", kernel.gb_s, kernel.of_copy);
+    }
+    text
+}
+
+/// Costs of checkpoints.
+pub(super) fn checkpoint_table(costs: &[CheckpointCost]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["case", "checkpoint every", "MB each", "ms without", "ms with", "ratio", "late"]);
+    for cost in costs {
+        table.add_row([
+            cost.case.clone(),
+            format!("{} steps", cost.every),
+            format!("{:.1}", cost.bytes as f64 / 1e6),
+            format!("{:.2}", cost.without_ms),
+            format!("{:.2}", cost.with_ms),
+            format!("{:.3}", cost.ratio),
+            cost.late.to_string(),
+        ]);
+    }
+    table
+}

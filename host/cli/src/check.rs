@@ -1,0 +1,197 @@
+//! `plugins check`: whether a library does what plugins must, as its users would find out otherwise.
+//!
+//! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins (of
+//! formats, of each variant) are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught
+//! and named. The checks are those of `altgrad-conformance`, and two more ([`lives`]).
+
+mod child;
+mod lives;
+mod report;
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_conformance::{Check, checks, optimizers, sinks};
+use altgrad_plugin_api::PluginKind;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+pub(super) use child::{OneArgs, run as run_one};
+
+/// The check that every library goes through first.
+const LOAD: &str = "load";
+
+/// `altgrad-host plugins check`.
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// The library.
+    path: PathBuf,
+    /// Writes one JSON object instead of lines.
+    #[arg(long)]
+    json: bool,
+    /// Seconds a check may take before it counts as hanging.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout_s: u64,
+    /// Runs only checks whose names contain this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Option of the library's sinks, a TOML value or a bare word: `--set mode=offline`; may stand several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Where random checks begin; a failure names the seed that fails, and the line that runs it again.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+/// What a child found, or how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
+enum Verdict {
+    Ok,
+    Skipped(String),
+    Failed(String),
+}
+
+/// What a library holds, as the child that loads it says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Contents {
+    /// Absolute path.
+    library: String,
+    sha256: String,
+    /// Names of its formats, variants included.
+    formats: Vec<String>,
+    /// Names of its optimizers.
+    optimizers: Vec<String>,
+    /// Names of its sinks.
+    sinks: Vec<String>,
+}
+
+/// A kind, its plugins, and the name and sense of each check they are put through.
+type Suite<'a> = (PluginKind, &'a [String], Vec<(&'static str, &'static str)>);
+
+impl Contents {
+    fn suites(&self) -> [Suite<'_>; 3] {
+        fn said<S>(checks: &'static [Check<S>]) -> Vec<(&'static str, &'static str)> {
+            let named = checks.iter().map(|check| (check.name, check.what));
+            named.chain([lives::LEAKS, lives::LOCALE]).collect()
+        }
+        [
+            (PluginKind::Format, &self.formats, said(checks())),
+            (PluginKind::Optimizer, &self.optimizers, said(optimizers::checks())),
+            (PluginKind::Sink, &self.sinks, said(sinks::checks())),
+        ]
+    }
+}
+
+/// One line of the report.
+#[derive(Debug, Serialize)]
+struct Line {
+    /// The format as a run file names it, `optimizer NAME` or `sink NAME`; none for the library as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plugin: Option<String>,
+    check: &'static str,
+    what: &'static str,
+    #[serde(flatten)]
+    verdict: Verdict,
+    seconds: f64,
+    /// The command that runs a failed check again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<String>,
+}
+
+impl CheckArgs {
+    fn runs(&self, check: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| check.contains(only))
+    }
+
+    /// Refuses a filter that leaves no check of these plugins: a misspelt one would pass.
+    fn is_known(&self, contents: &Contents) -> Result<(), Diagnostic> {
+        let Some(only) = self.only.as_ref().filter(|only| !LOAD.contains(only.as_str())) else {
+            return Ok(());
+        };
+        let suites = contents.suites();
+        let of_plugins = suites.iter().filter(|(_, plugins, _)| !plugins.is_empty());
+        let names: BTreeSet<&str> =
+            of_plugins.flat_map(|(.., checks)| checks.iter().map(|(name, _)| *name)).collect();
+        if names.iter().any(|name| self.runs(name)) {
+            return Ok(());
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        Err(Diagnostic::config(format!("no check's name contains `{only}`"))
+            .at(self.path.display())
+            .hint(format!("its checks: {}", names.join(", "))))
+    }
+
+    /// The command that runs this check again, from the seed at which it failed.
+    fn replay(&self, check: &str, verdict: &Verdict) -> Option<String> {
+        let Verdict::Failed(why) = verdict else { return None };
+        let named = why.strip_prefix("seed ").and_then(|rest| rest.split(':').next()?.parse().ok());
+        let mut command = format!("altgrad-host plugins check {} --only {check}", self.path.display());
+        for set in &self.set {
+            command += &format!(" --set '{set}'");
+        }
+        let seed: u64 = named.unwrap_or(self.seed);
+        Some(if seed == 0 { command } else { format!("{command} --seed {seed}") })
+    }
+}
+
+/// What a child is asked for.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    kind: PluginKind,
+    plugin: &'a str,
+    check: &'a str,
+    set: &'a [String],
+    seed: u64,
+    /// The variables that ask for another locale.
+    locale: &'static [&'static str],
+}
+
+pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
+    let timeout = Duration::from_secs(args.timeout_s);
+    let mut report = report::Report::new(args.json);
+    if let Some(contents) = load(&args.path, timeout, &mut report)? {
+        args.is_known(&contents)?;
+        report.opens(&contents);
+        for (kind, plugins, checks) in contents.suites() {
+            for plugin in plugins {
+                for (check, what) in checks.iter().copied().filter(|(check, _)| args.runs(check)) {
+                    let asked = Asked { kind, plugin, check, set: &args.set, seed: args.seed, locale: &[] };
+                    let (verdict, seconds) = if check == lives::LOCALE.0 {
+                        lives::locale(&args.path, &asked, timeout)?
+                    } else {
+                        child::spawn(&args.path, Some(asked), timeout)?.verdict()
+                    };
+                    let replay = args.replay(check, &verdict);
+                    let plugin = match kind {
+                        PluginKind::Format => plugin.clone(),
+                        _ => format!("{kind} {plugin}"),
+                    };
+                    report.add(Line { plugin: Some(plugin), check, what, verdict, seconds, replay });
+                }
+            }
+        }
+    }
+    let failed = report.close()?;
+    Ok(if failed { ExitCode::from(Fault::Plugin.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+/// Loads the library in a child; nothing if that already fails.
+fn load(path: &Path, timeout: Duration, report: &mut report::Report) -> Result<Option<Contents>, Diagnostic> {
+    let ended = child::spawn(path, None, timeout)?;
+    let contents = ended.answer.as_ref().and_then(|answer| serde_json::from_str::<Contents>(answer).ok());
+    let verdict = match ended.fault() {
+        Some(fault) => Verdict::Failed(fault),
+        None if contents.is_some() => Verdict::Ok,
+        None => ended.refusal(),
+    };
+    let contents = contents.filter(|_| verdict == Verdict::Ok);
+    let what = "the file is a sound library for this host, and its plugins describe themselves";
+    report.add(Line { plugin: None, check: LOAD, what, verdict, seconds: ended.seconds, replay: None });
+    Ok(contents)
+}

@@ -1,0 +1,302 @@
+//! One check in a process of its own: what the child does, and how its parent watches it.
+//!
+//! The verdict goes through a file, because standard output belongs to nobody here: a plugin that writes to it would
+//! spoil whatever the host prints there, so anything in it is a fault.
+
+use std::{
+    env, fs,
+    io::{self, Read, Seek},
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::ffi;
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_conformance::{
+    Check, Outcome, Subject,
+    life::{self, Life},
+    optimizers::{self, OptimizerSubject},
+    sinks::{self, SinkSubject},
+    subject_names,
+};
+use altgrad_loader::{LoadedLibrary, instance::config_value};
+use altgrad_plugin_api::{Config, ConfigValue, PluginKind};
+use clap::Args;
+
+use super::{Asked, Contents, Verdict, lives};
+/// Between two looks at a child.
+const POLL: Duration = Duration::from_millis(5);
+/// Bytes of output after which a child is stopped.
+const MOST_OUTPUT: u64 = 1 << 20;
+/// Characters of output that are shown.
+const SHOWN_OUTPUT: usize = 200;
+
+/// `altgrad-host plugins check-one`: not for people.
+#[derive(Debug, Args)]
+pub(crate) struct OneArgs {
+    /// The library.
+    path: PathBuf,
+    /// The file to write the answer to.
+    answer: PathBuf,
+    /// Kind, plugin and check; without them the library is only loaded.
+    #[arg(num_args = 3)]
+    check: Vec<String>,
+    /// Options of a sink.
+    #[arg(long)]
+    set: Vec<String>,
+    /// Where random checks begin.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Sets the process's locale to what the environment says, as any library in it may.
+    #[arg(long)]
+    adopt_locale: bool,
+}
+
+/// The child's side.
+pub(crate) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
+    if args.adopt_locale {
+        ffi::adopt_locale();
+    }
+    let library = LoadedLibrary::load(&args.path, None)?;
+    let answer = match args.check.as_slice() {
+        [kind, plugin, check] => match put_through(library, [kind, plugin, check], args) {
+            Ok(Answer::Outcome(outcome)) => serde_json::to_string(&verdict(outcome)),
+            Ok(Answer::Life(life)) => serde_json::to_string(&lives::fingerprint(life)),
+            Err(fault) => serde_json::to_string(&Verdict::Failed(fault)),
+        },
+        _ => serde_json::to_string(&contents(&library)),
+    };
+    let written = answer.map_err(io::Error::from).and_then(|answer| fs::write(&args.answer, answer));
+    written.map_err(|error| Diagnostic::run(format!("cannot write the answer ({error})")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn contents(library: &LoadedLibrary) -> Contents {
+    let of = |kind: PluginKind| library.descriptors.iter().filter(move |descriptor| descriptor.kind == kind);
+    let ids = |kind: PluginKind| of(kind).map(|descriptor| descriptor.id.to_string()).collect();
+    Contents {
+        library: library.path.display().to_string(),
+        sha256: library.sha256.clone(),
+        formats: of(PluginKind::Format).flat_map(subject_names).collect(),
+        optimizers: ids(PluginKind::Optimizer),
+        sinks: ids(PluginKind::Sink),
+    }
+}
+
+/// What a subject was asked for.
+enum Answer {
+    Outcome(Outcome),
+    Life(Life),
+}
+
+fn verdict(outcome: Outcome) -> Verdict {
+    match outcome {
+        Ok(altgrad_conformance::Verdict::Passed) => Verdict::Ok,
+        Ok(altgrad_conformance::Verdict::Skipped(why)) => Verdict::Skipped(why),
+        Err(fault) => Verdict::Failed(fault),
+    }
+}
+
+fn put_through(
+    library: LoadedLibrary,
+    [kind, plugin, check]: [&str; 3],
+    args: &OneArgs,
+) -> Result<Answer, String> {
+    let id = plugin.split(':').next().unwrap_or(plugin).to_string();
+    let found = library.descriptors.iter().find(|found| found.kind.to_string() == kind && found.id == id);
+    let descriptor = found.cloned().ok_or_else(|| format!("the library has no {kind} `{id}`"))?;
+    match descriptor.kind {
+        PluginKind::Format => {
+            let make = move |config: &Config| library.format_object(&id, config);
+            let subject = Subject::new(descriptor, plugin, make)?.with_seed(args.seed);
+            answer(altgrad_conformance::check(check), check, &subject, life::of_format)
+        }
+        PluginKind::Optimizer => {
+            let make = move |config: &Config| library.optimizer_object(&id, config);
+            let subject = OptimizerSubject::new(descriptor, make)?.with_seed(args.seed);
+            answer(optimizers::check(check), check, &subject, life::of_optimizer)
+        }
+        PluginKind::Sink => {
+            let options = args.set.iter().map(|set| option(set)).collect::<Result<Vec<_>, String>>()?;
+            let make = move |config: &Config| library.sink_object(&id, config);
+            let subject = SinkSubject::new(descriptor, options, args.seed, make)?;
+            answer(sinks::check(check), check, &subject, life::of_sink)
+        }
+    }
+}
+
+fn answer<S>(
+    check: Option<&Check<S>>,
+    name: &str,
+    subject: &S,
+    life: fn(&S) -> Life,
+) -> Result<Answer, String> {
+    Ok(match check {
+        Some(check) => Answer::Outcome((check.run)(subject)),
+        None if name == lives::LIFE => Answer::Life(life(subject)),
+        None if name == lives::LEAKS.0 => Answer::Outcome(lives::leaks(|| life(subject))),
+        None => return Err(format!("there is no check `{name}`")),
+    })
+}
+
+/// An option from `KEY=VALUE`, the value TOML or a bare word.
+fn option(text: &str) -> Result<(String, ConfigValue), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("`--set {text}` is not KEY=VALUE"))?;
+    let parsed: Option<toml::Table> = toml::from_str(&format!("value = {value}")).ok();
+    let parsed = parsed.and_then(|mut table| table.remove("value"));
+    let value = parsed.unwrap_or_else(|| toml::Value::String(value.into()));
+    let value = config_value(&value).ok_or_else(|| format!("`--set {text}`: no option is of that type"))?;
+    Ok((key.to_string(), value))
+}
+
+/// How a child ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// What it wrote to its file, if it came to that.
+    pub answer: Option<String>,
+    /// Wall time.
+    pub seconds: f64,
+    stopped: Option<String>,
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+}
+
+/// The parent's side: runs a child to its end, or to the end of its time. Without `check` it only loads.
+pub(super) fn spawn(path: &Path, asked: Option<Asked<'_>>, timeout: Duration) -> Result<Ended, Diagnostic> {
+    let run = || -> io::Result<Ended> {
+        let answer = tempfile::NamedTempFile::new()?;
+        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let mut command = Command::new(env::current_exe()?);
+        let scratch = tempfile::tempdir()?;
+        command.args(["plugins", "check-one"]).arg(std::path::absolute(path)?).arg(answer.path());
+        // A check must not find the user's keys, nor write where the user stands.
+        let kept = env::vars_os().filter(|(name, _)| is_kept(&name.to_string_lossy()));
+        command.env_clear().envs(kept).env("HOME", scratch.path()).current_dir(scratch.path());
+        if let Some(Asked { kind, plugin, check, set, seed, locale }) = asked {
+            command.args([kind.to_string().as_str(), plugin, check, "--seed", seed.to_string().as_str()]);
+            command.args(set.iter().map(|set| format!("--set={set}")));
+            if check == lives::LEAKS.0 {
+                command.env(lives::EXACT_HEAP.0, lives::EXACT_HEAP.1);
+            }
+            if !locale.is_empty() {
+                command.arg("--adopt-locale").envs(lives::environment(scratch.path(), locale)?);
+            }
+        }
+        command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        let begun = Instant::now();
+        let mut child = command.spawn()?;
+        let stopped = watch(&mut child, &[&stdout, &stderr], begun + timeout, timeout)?;
+        let status = child.wait()?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let answer = Some(fs::read_to_string(answer.path())?).filter(|answer| !answer.is_empty());
+        let (stdout, stderr) = (output(&mut stdout)?, output(&mut stderr)?);
+        Ok(Ended { answer, seconds, stopped, status, stdout, stderr })
+    };
+    run().map_err(|error| Diagnostic::run(format!("cannot run a check in a process of its own ({error})")))
+}
+
+/// Whether a child keeps a variable of the environment: what loading libraries and finding files needs, and our own.
+fn is_kept(name: &str) -> bool {
+    const KEPT: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "TMPDIR", "RUST_BACKTRACE"];
+    KEPT.contains(&name) || name.starts_with("ALTGRAD_")
+}
+
+/// Waits for the child; stops it, and says why, if it takes too long or writes without end.
+fn watch(
+    child: &mut Child,
+    output: &[&fs::File],
+    deadline: Instant,
+    timeout: Duration,
+) -> io::Result<Option<String>> {
+    loop {
+        if child.try_wait()?.is_some() {
+            return Ok(None);
+        }
+        let mut flooded = false;
+        for file in output {
+            flooded |= file.metadata()?.len() > MOST_OUTPUT;
+        }
+        if flooded || Instant::now() >= deadline {
+            child.kill()?;
+            return Ok(Some(if flooded {
+                format!("wrote more than {} MiB of output", MOST_OUTPUT >> 20)
+            } else {
+                format!("hung: not done after {} s", timeout.as_secs())
+            }));
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// What was written, but for what a flood wrote after it was noticed.
+fn output(file: &mut fs::File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(MOST_OUTPUT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl Ended {
+    /// What the process did that no check may do, whatever it answered.
+    pub(super) fn fault(&self) -> Option<String> {
+        if let Some(stopped) = &self.stopped {
+            return Some(stopped.clone());
+        }
+        if !self.stdout.is_empty() {
+            let shown: String = self.stdout.chars().take(SHOWN_OUTPUT).collect();
+            return Some(format!("wrote to standard output: {shown:?}"));
+        }
+        let how = match (self.status.signal(), self.status.code()) {
+            (Some(signal), _) => format!("crashed, {}", signal_name(signal)),
+            (None, Some(0)) if self.answer.is_some() => return None,
+            // The library was refused: an ordinary end without an answer.
+            (None, Some(_)) if self.answer.is_none() && self.diagnostic().is_some() => return None,
+            (None, code) => format!("ended the process with exit code {}", code.unwrap_or_default()),
+        };
+        let when = if self.answer.is_some() { "after the check" } else { "before the check was done" };
+        let last = self.stderr.lines().rev().find(|line| !line.trim().is_empty());
+        let last: String = last.unwrap_or_default().chars().take(SHOWN_OUTPUT).collect();
+        Some(if last.is_empty() { format!("{how}, {when}") } else { format!("{how}, {when}: {last}") })
+    }
+
+    /// The host's own diagnostic, if it ended with one.
+    fn diagnostic(&self) -> Option<&str> {
+        const HEAD: &str = "error: ";
+        let begin = if self.stderr.starts_with(HEAD) { 0 } else { self.stderr.find("\nerror: ")? + 1 };
+        Some(&self.stderr[begin + HEAD.len()..])
+    }
+
+    /// Why the library was refused, in one line.
+    pub(super) fn refusal(&self) -> Verdict {
+        let lines = self.diagnostic().unwrap_or("it gave no answer").lines().map(str::trim_start);
+        Verdict::Failed(lines.filter(|line| !line.starts_with("-->")).collect::<Vec<&str>>().join("; "))
+    }
+
+    /// What came of a check, and in how many seconds.
+    pub(super) fn verdict(self) -> (Verdict, f64) {
+        let answered = self.answer.as_ref().and_then(|answer| serde_json::from_str(answer).ok());
+        let verdict = match (self.fault(), answered) {
+            (Some(fault), _) => Verdict::Failed(fault),
+            (None, Some(verdict)) => verdict,
+            (None, None) => self.refusal(),
+        };
+        (verdict, self.seconds)
+    }
+}
+
+/// The signals a plugin can bring upon its process, by name.
+fn signal_name(signal: i32) -> String {
+    match signal {
+        4 => "illegal instruction (SIGILL)".into(),
+        6 => "aborted (SIGABRT)".into(),
+        7 => "bus error (SIGBUS)".into(),
+        8 => "arithmetic fault (SIGFPE)".into(),
+        9 => "killed (SIGKILL), perhaps for its memory".into(),
+        11 => "segmentation fault (SIGSEGV)".into(),
+        other => format!("signal {other}"),
+    }
+}

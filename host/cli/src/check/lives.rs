@@ -1,0 +1,175 @@
+//! Two checks that compare whole lives of a plugin: `leaks`, a hundred in one process, and `locale`, one here and one where decimals have
+//! commas.
+//!
+//! The second needs a machine with such a locale, so it brings one: glibc reads it from where `LOCPATH` says.
+
+use std::{fs, io, path::Path, time::Duration};
+
+use crate::ffi;
+use altgrad_base::{diagnostic::Diagnostic, files};
+use altgrad_conformance::{Outcome, Verdict as Passed};
+use sha2::{Digest, Sha256};
+
+use super::{Asked, Verdict, child};
+/// The checks, as reports name them, with what they hold a plugin to.
+pub(super) const LEAKS: (&str, &str) =
+    ("leaks", "made, used and dropped a hundred times, it leaves no memory, file or thread behind");
+pub(super) const LOCALE: (&str, &str) =
+    ("locale", "it gives the same whatever the machine's locale, and whoever else in the process sets it");
+/// What a child is asked for the fingerprint of one life.
+pub(super) const LIFE: &str = "fingerprint";
+
+/// The locale with commas, called as people's are.
+const NAME: &str = "de_DE.UTF-8";
+/// The variables that say so: for programs that set all categories, or read the environment themselves, and for numbers alone.
+const SETTINGS: [&[&str]; 2] = [&["LC_ALL", "LANG", "LC_NUMERIC"], &["LC_NUMERIC"]];
+
+/// Lives before anything is counted: what is made once is made then.
+const FIRST: usize = 10;
+/// Then so many times so many: what grows each time, and by what every life costs, may be a leak.
+const ROUNDS: usize = 5;
+const LIVES: usize = 20;
+/// And if something did, on to so many rounds: only a leak grows in all of them.
+const MOST_ROUNDS: usize = 25;
+
+/// What the process that looks for leaks is told, so that glibc counts no memory as used that was given back: it keeps some of it in
+/// lists of its own otherwise, which fill slowly.
+pub(super) const EXACT_HEAP: (&str, &str) =
+    ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0");
+
+/// What a process holds.
+struct Held {
+    heap: Option<u64>,
+    resident: u64,
+    files: u64,
+    threads: u64,
+}
+
+impl Held {
+    fn now() -> io::Result<Self> {
+        let count = |folder: &str| Ok::<_, io::Error>(fs::read_dir(folder)?.count() as u64);
+        let statm = fs::read_to_string("/proc/self/statm")?;
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
+        Ok(Self {
+            heap: ffi::c_heap_in_use(),
+            resident: pages * 4096,
+            files: count("/proc/self/fd")?,
+            threads: count("/proc/self/task")?,
+        })
+    }
+}
+
+/// Lives one life after the other and looks what stays.
+pub(super) fn leaks(life: impl Fn() -> Result<Vec<u8>, String>) -> Outcome {
+    let lives = |count: usize| (0..count).try_for_each(|_| life().map(drop));
+    let look = || Held::now().map_err(|error| format!("the process cannot be looked at ({error})"));
+    lives(FIRST)?;
+    let mut held = vec![look()?];
+    for round in 1.. {
+        lives(LIVES)?;
+        held.push(look()?);
+        match leak(&held) {
+            _ if round < ROUNDS => {}
+            Some(_) if round < MOST_ROUNDS => {}
+            Some((each, what)) => {
+                return Err(format!("leaks {each} {what} each time it is made, used and dropped"));
+            }
+            None => break,
+        }
+    }
+    Ok(Passed::Passed)
+}
+
+/// What grew in every round, and by how much a life.
+fn leak(held: &[Held]) -> Option<(u64, &'static str)> {
+    let growth = |what: fn(&Held) -> u64, least: u64| {
+        let grown = |pair: &[Held]| what(&pair[1]).saturating_sub(what(&pair[0]));
+        let each = held.windows(2).map(grown).min().unwrap_or(0) / LIVES as u64;
+        (each >= least).then_some(each)
+    };
+    let rows = [
+        (growth(|held| held.heap.unwrap_or(0), 1), "bytes of memory"),
+        (growth(|held| held.resident, 4096), "bytes of memory"),
+        (growth(|held| held.files, 1), "open files"),
+        (growth(|held| held.threads, 1), "threads"),
+    ];
+    rows.into_iter().find_map(|(each, what)| Some((each?, what)))
+}
+
+/// The child's side of `locale`: a life in few letters.
+pub(super) fn fingerprint(life: Result<Vec<u8>, String>) -> Result<String, String> {
+    life.map(|bytes| files::hex(&Sha256::digest(&bytes)))
+}
+
+/// The parent's side: lives under other locales against one under none.
+pub(super) fn locale(
+    path: &Path,
+    asked: &Asked<'_>,
+    timeout: Duration,
+) -> Result<(Verdict, f64), Diagnostic> {
+    let mut seconds = 0.0;
+    let mut life = |locale: &'static [&'static str]| -> Result<Result<String, String>, Diagnostic> {
+        let ended = child::spawn(path, Some(Asked { check: LIFE, locale, ..*asked }), timeout)?;
+        seconds += ended.seconds;
+        let answer = ended.answer.as_ref().and_then(|answer| serde_json::from_str(answer).ok());
+        Ok(match (ended.fault(), answer) {
+            (Some(fault), _) => Err(fault),
+            (None, answer) => answer.unwrap_or_else(|| Err("it gave no answer".into())),
+        })
+    };
+    let plain = life(&[])?;
+    let mut verdict = plain.clone().map_or_else(Verdict::Failed, |_| Verdict::Ok);
+    for variables in SETTINGS {
+        let other = life(variables)?;
+        if verdict != Verdict::Ok || other == plain {
+            continue;
+        }
+        let settings: Vec<String> = variables.iter().map(|name| format!("{name}={NAME}")).collect();
+        let what = match &other {
+            Ok(_) => "it gives something else".to_string(),
+            Err(fault) => fault.clone(),
+        };
+        verdict = if life(&[])? == plain {
+            Verdict::Failed(format!(
+                "depends on the locale: {what} with {}, where decimals have commas",
+                settings.join(" ")
+            ))
+        } else {
+            Verdict::Skipped("what it gives differs from one life to the next".into())
+        };
+    }
+    Ok((verdict, seconds))
+}
+
+/// Puts the locale into a folder; the environment in which it is found and, by those variables, asked for.
+pub(super) fn environment(
+    folder: &Path,
+    variables: &[&'static str],
+) -> io::Result<Vec<(&'static str, String)>> {
+    fs::create_dir_all(folder.join(NAME))?;
+    fs::write(folder.join(NAME).join("LC_NUMERIC"), lc_numeric())?;
+    let asked = variables.iter().map(|name| (*name, NAME.to_string()));
+    Ok(std::iter::once(("LOCPATH", folder.display().to_string())).chain(asked).collect())
+}
+
+/// Numbers with commas in glibc's form: a magic number that names the category, the number of items, where each begins, and the items.
+fn lc_numeric() -> Vec<u8> {
+    const MAGIC: u32 = 0x2003_1115 ^ 1;
+    let point = |c: char| u32::from(c).to_le_bytes().to_vec();
+    let items: [Vec<u8>; 6] = [
+        b",\0\0\0".to_vec(),
+        b".\0\0\0".to_vec(),
+        b"\x03\x03\0\0".to_vec(),
+        point(','),
+        point('.'),
+        b"UTF-8\0".to_vec(),
+    ];
+    let mut at = 4 * (2 + items.len() as u32);
+    let mut file: Vec<u8> = [MAGIC, items.len() as u32].into_iter().flat_map(u32::to_le_bytes).collect();
+    for item in &items {
+        file.extend(at.to_le_bytes());
+        at += item.len() as u32;
+    }
+    file.extend(items.concat());
+    file
+}

@@ -1,0 +1,97 @@
+//! `compare`: a table of configurations, and what the seeds support.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use altgrad_base::{diagnostic::Diagnostic, eprintln, print, println};
+use altgrad_report::{
+    compare::{self, Comparison},
+    find::{self, Found},
+    group::{self, Group},
+    tables,
+};
+use clap::Args;
+use serde_json::json;
+
+/// The runs of a command line.
+#[derive(Debug, Args)]
+pub(super) struct RunsArgs {
+    /// Run folders, folders of run folders (a sweep's), or `metrics.csv` files.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// What the others are held against: a configuration's label, or a run by name or folder. Default: the one
+    /// without formats.
+    #[arg(long, value_name = "NAME|PATH")]
+    baseline: Option<String>,
+}
+
+/// `altgrad-host compare`.
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    #[command(flatten)]
+    runs: RunsArgs,
+    #[command(flatten)]
+    style: Style,
+}
+
+/// How the table is written.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct Style {
+    /// Writes one JSON object: rows, pairs told apart, notes, what was left out.
+    #[arg(long)]
+    json: bool,
+    /// Writes the table in Markdown.
+    #[arg(long)]
+    markdown: bool,
+    /// Writes the table for LaTeX, with booktabs' rules.
+    #[arg(long)]
+    latex: bool,
+    /// Writes the table as CSV, every digit.
+    #[arg(long)]
+    csv: bool,
+}
+
+/// The runs, read, grouped and compared.
+pub(super) fn read(args: &RunsArgs) -> Result<(Found, Vec<Group>, Comparison), Diagnostic> {
+    let found = find::find(&args.runs);
+    for left in &found.left_out {
+        eprintln!("left out: {}: {}", left.path.display(), left.reason);
+    }
+    for (run, note) in found.runs.iter().flat_map(|run| run.notes.iter().map(move |note| (run, note))) {
+        eprintln!("note: {}: {note}", run.path.display());
+    }
+    if found.runs.is_empty() {
+        return Err(Diagnostic::config("none of these is a run that can be read")
+            .hint("name run folders, folders of run folders, or metrics.csv files"));
+    }
+    let groups = group::groups(&found.runs);
+    let baseline = compare::baseline(&found.runs, &groups, args.baseline.as_deref());
+    if let Some(named) = args.baseline.as_ref().filter(|_| baseline.is_none()) {
+        let known: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
+        return Err(Diagnostic::config(format!("no run or configuration is called `{named}`"))
+            .at("--baseline")
+            .hint(format!("there are: {}", known.join(", "))));
+    }
+    let comparison = Comparison::new(&found.runs, &groups, baseline);
+    Ok((found, groups, comparison))
+}
+
+pub(super) fn run(args: &CompareArgs) -> Result<ExitCode, Diagnostic> {
+    let (found, _, comparison) = read(&args.runs)?;
+    let table = tables::comparison(&comparison);
+    let Style { json, markdown, latex, csv } = args.style;
+    if json {
+        let left_out = tables::left_out(&found.runs, &found.left_out).to_json();
+        println!("{:#}", json!({ "comparison": comparison, "left_out": left_out }));
+    } else if csv {
+        print!("{}", table.to_csv());
+    } else if latex {
+        print!("{}", table.to_latex());
+    } else {
+        let text = if markdown { table.to_markdown() } else { table.to_terminal() };
+        println!("{text}");
+        let bullet = if markdown { "- " } else { "" };
+        comparison.ranking.iter().chain(&comparison.notes).for_each(|line| println!("{bullet}{line}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}

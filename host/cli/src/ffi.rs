@@ -1,0 +1,33 @@
+//! The command line's only `unsafe`: an option of the allocator, and what checks ask of C's library.
+
+/// Number of mimalloc's option `purge_delay`: milliseconds until freed pages go back to the system; -1 for never.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+
+/// Has the allocator keep freed pages for the next step, which wants as many: the system would clear them each time.
+pub fn keep_freed_pages() {
+    // SAFETY: sets a number, before there are other threads that could read it.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) }
+}
+
+/// Sets the locale of this process to what the environment says, as any library in it may.
+pub fn adopt_locale() {
+    // SAFETY: called before there is a second thread; the empty name asks for the environment's locale.
+    unsafe {
+        libc::setlocale(libc::LC_ALL, c"".as_ptr());
+        libc::setlocale(libc::LC_NUMERIC, c"".as_ptr());
+    }
+}
+
+/// Bytes in use of what C's `malloc` gave out, where it says so (glibc). The host's own memory comes from elsewhere; that of plugins is
+/// among it, unless they bring an allocator.
+#[must_use]
+pub fn c_heap_in_use() -> Option<u64> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: takes nothing and returns numbers.
+        let info = unsafe { libc::mallinfo2() };
+        Some((info.uordblks + info.hblkhd) as u64)
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}

@@ -1,0 +1,128 @@
+//! `formats list | show | table | quantize`: the loaded number formats, for people and for cross-checks.
+
+mod quantize;
+mod show;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_config::PluginsSection;
+use altgrad_loader::{FormatPlugin, Registry};
+use altgrad_plugin_api::{PluginKind, ValueGrid};
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+use serde_json::{Value, json};
+
+/// `altgrad-host formats`.
+#[derive(Debug, Subcommand)]
+pub(super) enum FormatsCommand {
+    /// Lists the loaded formats with their range.
+    List(FolderArgs),
+    /// Draws a format's grid: spacing over magnitude, and the code map.
+    Show(show::ShowArgs),
+    /// Prints the value of every code.
+    Table(TableArgs),
+    /// Rounds a file of raw little-endian f32 to a format, so that anyone can check it against another implementation.
+    Quantize(quantize::QuantizeArgs),
+}
+
+/// Where the plugins are.
+#[derive(Debug, Args)]
+pub(super) struct FolderArgs {
+    /// Folder of plugin libraries; by default `plugins` beside the executable.
+    #[arg(long, value_name = "DIR")]
+    plugins: Option<PathBuf>,
+}
+
+impl FolderArgs {
+    fn registry(&self) -> Result<Registry, Diagnostic> {
+        let dir = self.plugins.as_ref().map(|dir| dir.display().to_string());
+        Registry::open(&PluginsSection { dir, load: None })
+    }
+
+    fn format(&self, name: &str) -> Result<(FormatPlugin, ValueGrid), Diagnostic> {
+        let format = FormatPlugin::make(&self.registry()?, "NAME", name).map_err(|(_, error)| error)?;
+        let values = format.values()?;
+        Ok((format, values))
+    }
+}
+
+/// `altgrad-host formats table`.
+#[derive(Debug, Args)]
+pub(super) struct TableArgs {
+    /// `E5M2`, or with a variant `E3M4:ieee`.
+    name: String,
+    /// JSON: name, bits, and a list of code, f32 bits and value (null where it is not finite).
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+pub(super) fn run(command: FormatsCommand) -> Result<ExitCode, Diagnostic> {
+    match command {
+        FormatsCommand::List(args) => list(&args),
+        FormatsCommand::Show(args) => show::run(&args),
+        FormatsCommand::Table(args) => table(&args),
+        FormatsCommand::Quantize(args) => quantize::run(&args),
+    }
+}
+
+fn list(args: &FolderArgs) -> Result<ExitCode, Diagnostic> {
+    let registry = args.registry()?;
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["format", "bits", "smallest", "largest", "variants", "what"]);
+    for name in registry.names(PluginKind::Format) {
+        let (_, descriptor) = registry.find(PluginKind::Format, name)?;
+        let format = FormatPlugin::make(&registry, "NAME", name).map_err(|(_, error)| error)?;
+        let values = format.values()?;
+        let variants = descriptor.options.iter().find(|option| option.name == "variant");
+        let variants: Vec<&str> = variants
+            .map(|option| {
+                option.choices.iter().map(|choice| choice.as_str()).filter(|choice| !choice.is_empty())
+            })
+            .into_iter()
+            .flatten()
+            .collect();
+        table.add_row([
+            name.to_string(),
+            values.codes().ilog2().to_string(),
+            number(values.min_positive()),
+            number(values.max_finite()),
+            variants.join(", "),
+            descriptor.summary.to_string(),
+        ]);
+    }
+    println!("{table}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(args: &TableArgs) -> Result<ExitCode, Diagnostic> {
+    let (format, values) = args.folder.format(&args.name)?;
+    let decoded = format.decode_all(&values)?;
+    if args.json {
+        let codes: Vec<Value> = decoded
+            .iter()
+            .enumerate()
+            // serde_json writes null for what JSON has no number for; the bits say which it is.
+            .map(|(code, value)| json!({ "code": code, "f32_bits": value.to_bits(), "value": f64::from(*value) }))
+            .collect();
+        println!("{:#}", json!({ "name": args.name, "bits": values.codes().ilog2(), "codes": codes }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (code, value) in decoded.iter().enumerate() {
+        println!("0x{code:02x}  {}", number(*value));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A value so that it reads back as itself: plain while that is short.
+fn number(value: f32) -> String {
+    let magnitude = value.abs();
+    if value == 0.0 || !value.is_finite() || (1e-4..1e7).contains(&magnitude) {
+        value.to_string()
+    } else {
+        format!("{value:e}")
+    }
+}

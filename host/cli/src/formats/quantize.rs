@@ -1,0 +1,98 @@
+//! `formats quantize`: raw little-endian f32 in, rounded values out, by the same operation that training uses.
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_config::DeviceChoice;
+use altgrad_engine::{
+    debug::quantize::{QuantizeOptions, quantize},
+    device::ComputeDevice,
+    metrics,
+};
+use altgrad_plugin_api::Rounding;
+use clap::{Args, ValueEnum};
+
+use super::FolderArgs;
+/// `altgrad-host formats quantize`.
+#[derive(Debug, Args)]
+pub(crate) struct QuantizeArgs {
+    /// `E5M2`, or with a variant `E3M4:ieee`.
+    name: String,
+    /// Rounding mode.
+    #[arg(long, value_enum, default_value_t = RoundingArg::NearestEven)]
+    rounding: RoundingArg,
+    /// Multiplied in before rounding; its inverse after.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    scale: f32,
+    /// Seed of stochastic rounding (step 0, tensor 0).
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Raw little-endian f32.
+    #[arg(long, value_name = "F32LE")]
+    input: PathBuf,
+    /// Raw little-endian f32, as many.
+    #[arg(long, value_name = "F32LE")]
+    output: PathBuf,
+    /// Device: auto, cpu, cuda:N or wgpu.
+    #[arg(long, default_value = "cpu")]
+    device: DeviceChoice,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+/// A rounding mode by its run-file name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RoundingArg {
+    NearestEven,
+    NearestAway,
+    TowardZero,
+    Stochastic,
+}
+
+impl From<RoundingArg> for Rounding {
+    fn from(rounding: RoundingArg) -> Self {
+        match rounding {
+            RoundingArg::NearestEven => Self::NearestEven,
+            RoundingArg::NearestAway => Self::NearestAway,
+            RoundingArg::TowardZero => Self::TowardZero,
+            RoundingArg::Stochastic => Self::Stochastic,
+        }
+    }
+}
+
+pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
+    if !(args.scale.is_finite() && args.scale > 0.0 && (1.0 / args.scale).is_finite()) {
+        let message =
+            format!("--scale must be positive and finite, and so must its inverse, is {}", args.scale);
+        return Err(Diagnostic::config(message).hint("1 rounds the values as they are"));
+    }
+    let (format, _) = args.folder.format(&args.name)?;
+    let source = read(args)?;
+    let device = ComputeDevice::open(args.device)?;
+    let options = QuantizeOptions { rounding: args.rounding.into(), scale: args.scale, seed: args.seed };
+    let (rounded, seen) = quantize(format, source, options, &device)?;
+    let bytes: Vec<u8> = rounded.iter().flat_map(|value| value.to_le_bytes()).collect();
+    fs::write(&args.output, bytes).map_err(|error| {
+        Diagnostic::run(format!("cannot write the output ({error})")).at(args.output.display())
+    })?;
+    println!("{} elements, amax {}", seen.elements, seen.stats.amax);
+    for (name, value) in metrics::quant::values(&seen) {
+        println!("quant/{name} {value}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(args: &QuantizeArgs) -> Result<Vec<f32>, Diagnostic> {
+    let bytes = fs::read(&args.input).map_err(|error| {
+        Diagnostic::config(format!("cannot read the input ({error})"))
+            .at(args.input.display())
+            .hint("give a file of raw little-endian f32 values")
+    })?;
+    let (values, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(Diagnostic::config(format!("{} bytes are no whole number of f32 values", bytes.len()))
+            .at(args.input.display())
+            .hint("give a file of raw little-endian f32 values"));
+    }
+    Ok(values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+}

@@ -1,0 +1,148 @@
+//! `formats show`: a format's facts, its spacing over magnitude, and its code map; as text, and the spacing as SVG.
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_plugin_api::{FormatSpec, ValueGrid};
+use clap::Args;
+use plotters::prelude::{ChartBuilder, IntoDrawingArea, LineSeries, RED, SVGBackend, WHITE};
+
+use super::{FolderArgs, number};
+/// Width of the longest bar, characters.
+const BAR: f64 = 40.0;
+
+/// `altgrad-host formats show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// `E5M2`, or with a variant `E3M4:ieee`.
+    name: String,
+    /// Also draws spacing over magnitude, both logarithmic, into this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+/// A run of neighbouring positive values with one spacing.
+struct Stretch {
+    first: f32,
+    last: f32,
+    spacing: f64,
+    values: usize,
+}
+
+pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
+    let (format, values) = args.folder.format(&args.name)?;
+    let decoded = format.decode_all(&values)?;
+    let stretches = stretches(&values, &decoded);
+    println!("{}: {}", args.name, describe(&format.spec));
+    println!(
+        "largest {}, smallest above zero {}",
+        number(values.max_finite()),
+        number(values.min_positive())
+    );
+    println!("\nspacing over magnitude (bars: log2 of the spacing, from the smallest)");
+    print_spacing(&stretches);
+    println!("\ncode map (row: high hex digits, column: low digit)");
+    print_codes(&decoded);
+    if let Some(file) = &args.svg {
+        let svg = draw(&args.name, &stretches)
+            .map_err(|error| Diagnostic::run(format!("cannot draw the spacing ({error})")))?;
+        fs::write(file, svg).map_err(|error| {
+            Diagnostic::config(format!("cannot write the drawing ({error})")).at(file.display())
+        })?;
+        println!("\nspacing drawn in {}", file.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(spec: &FormatSpec) -> String {
+    match spec {
+        FormatSpec::Minifloat(float) => format!(
+            "{} exponent bits (bias {}), {} stored significand bits, domain {:?}",
+            float.exponent_bits, float.bias, float.significand_bits, float.domain
+        )
+        .to_lowercase(),
+        FormatSpec::Table(values) => format!("decode table of {} codes", values.len()),
+    }
+}
+
+/// The positive values, cut where the spacing changes. The spacing of a value is the gap above it; the largest
+/// takes the gap below.
+fn stretches(values: &ValueGrid, decoded: &[f32]) -> Vec<Stretch> {
+    let mut positive: Vec<f32> =
+        decoded.iter().copied().filter(|value| *value > 0.0 && value.is_finite()).collect();
+    positive.sort_by(f32::total_cmp);
+    positive.dedup();
+    let mut stretches: Vec<Stretch> = Vec::new();
+    for value in positive {
+        let spacing = values.spacing(f64::from(value));
+        match stretches.last_mut() {
+            Some(last) if last.spacing == spacing => {
+                last.last = value;
+                last.values += 1;
+            }
+            _ => stretches.push(Stretch { first: value, last: value, spacing, values: 1 }),
+        }
+    }
+    stretches
+}
+
+fn print_spacing(stretches: &[Stretch]) {
+    let logs = || stretches.iter().map(|stretch| stretch.spacing.log2());
+    let (low, high) = (logs().fold(f64::INFINITY, f64::min), logs().fold(f64::NEG_INFINITY, f64::max));
+    let range = (high - low).max(1.0);
+    println!("{:>13} .. {:<13} {:>5}  {:>12}", "from", "to", "count", "spacing");
+    for stretch in stretches {
+        let bar = "#".repeat(1 + (BAR * (stretch.spacing.log2() - low) / range) as usize);
+        let (first, last) = (number(stretch.first), number(stretch.last));
+        println!(
+            "{first:>13} .. {last:<13} {:>5}  {:>12}  {bar}",
+            stretch.values,
+            number(stretch.spacing as f32)
+        );
+    }
+}
+
+fn print_codes(decoded: &[f32]) {
+    for (row, values) in decoded.chunks(16).enumerate() {
+        let cells: Vec<String> = values.iter().map(|value| format!("{:>9}", short(*value))).collect();
+        println!("{row:x}_ {}", cells.join(" "));
+    }
+}
+
+/// A value in at most nine characters: for the map, not for computing.
+fn short(value: f32) -> String {
+    let plain = number(value);
+    if plain.len() <= 9 { plain } else { format!("{value:.2e}") }
+}
+
+fn draw(name: &str, stretches: &[Stretch]) -> Result<String, Box<dyn std::error::Error>> {
+    let points: Vec<(f64, f64)> = stretches
+        .iter()
+        .flat_map(|stretch| {
+            let log = |value: f32| f64::from(value).log2();
+            [(log(stretch.first), stretch.spacing.log2()), (log(stretch.last), stretch.spacing.log2())]
+        })
+        .collect();
+    let bounds = |pick: fn(&(f64, f64)) -> f64| {
+        let (low, high) =
+            points.iter().map(pick).fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
+        low - 1.0..high + 1.0
+    };
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (720, 420)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&root)
+            .caption(format!("{name}: spacing over magnitude"), ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(48)
+            .build_cartesian_2d(bounds(|point| point.0), bounds(|point| point.1))?;
+        chart.configure_mesh().x_desc("log2 |w|").y_desc("log2 spacing").draw()?;
+        chart.draw_series(LineSeries::new(points.iter().copied(), &RED))?;
+        root.present()?;
+    }
+    Ok(svg)
+}

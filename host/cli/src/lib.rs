@@ -1,0 +1,134 @@
+//! The command line of `altgrad-host`: commands, and the exit code of each.
+//!
+//! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused, 4 device not
+//! available, 130 interrupted. `diff` is 0 if the runs never part and 1 if they do, as diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
+
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+
+mod about;
+mod bench;
+mod check;
+mod compare;
+mod data;
+mod diff;
+#[allow(unsafe_code)]
+mod ffi;
+mod formats;
+mod plugins;
+mod progress;
+mod reference;
+mod replay;
+mod report;
+mod run;
+mod sample;
+mod scaffold;
+mod sweep;
+mod wandb_upload;
+mod weights;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use altgrad_base::{diagnostic::Diagnostic, eprintln};
+use altgrad_config::DeviceChoice;
+use clap::{Args, Parser, Subcommand};
+
+/// Trains transformers in exotic 8-bit number formats, with plugins loaded at run time.
+#[derive(Debug, Parser)]
+#[command(name = "altgrad-host", version, long_version = about::BUILD_FACTS.as_str())]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Trains the run of a run file.
+    Run(run::RunArgs),
+    /// Runs a matrix of run files, each in a process of its own: what is done is skipped, what was broken off goes on.
+    Sweep(sweep::SweepArgs),
+    /// Checks a run file against plugins, data and device, and writes nothing.
+    Check(ConfigArgs),
+    /// Shows plugin libraries.
+    #[command(subcommand)]
+    Plugins(plugins::PluginsCommand),
+    /// Shows number formats and rounds with them.
+    #[command(subcommand)]
+    Formats(formats::FormatsCommand),
+    /// Continues a text with a trained model.
+    Sample(sample::SampleArgs),
+    /// Prepares token bins from real data, and says what bins hold.
+    #[command(subcommand)]
+    Data(data::DataCommand),
+    /// Writes weights in nanoGPT's or GPT-2's safetensors layout.
+    #[command(subcommand)]
+    Weights(weights::WeightsCommand),
+    /// Times training steps: precisions, formats, measurements.
+    Bench(bench::BenchArgs),
+    /// Trains along a recorded PyTorch trajectory and says how far losses and gradients part.
+    Replay(replay::ReplayArgs),
+    /// Runs two run files in lockstep on the same batches and names the first layer, operation and step in which they part.
+    ///
+    /// Exit code: 0 if they never part, 1 if they do (or a step failed, which stderr then says), 2 if they cannot be compared.
+    Diff(diff::DiffArgs),
+    /// Compares runs: losses with their spread over seeds, ratio to a baseline, gradients, updates.
+    Compare(compare::CompareArgs),
+    /// Writes runs as one HTML page: comparison, curves, fidelity, codes, failures.
+    Report(report::ReportArgs),
+    /// Uploads what a run's wandb sinks have left on disk, or writes the offline file that `wandb sync` takes.
+    WandbUpload(wandb_upload::WandbUploadArgs),
+    /// Prints reference pages made from the types: the run file's keys, the commands.
+    Reference(reference::ReferenceArgs),
+    /// Writes a shell's completions to standard output.
+    Completions(about::CompletionsArgs),
+    /// Writes the manual pages, one a command.
+    Man(about::ManArgs),
+}
+
+/// A run file and what overrides it.
+#[derive(Debug, Args)]
+struct ConfigArgs {
+    /// The run file (TOML).
+    config: PathBuf,
+    /// Overrides a key: `--set train.lr=1e-4`; may stand several times.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Device to use instead of `run.device`: auto, cpu, cuda:N or wgpu.
+    #[arg(long)]
+    device: Option<DeviceChoice>,
+    /// Run folder to write instead of `<run.out>/<run.name>`.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    ffi::keep_freed_pages();
+    let filter = tracing_subscriber::EnvFilter::try_from_env("ALTGRAD_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,wgpu_hal=off"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::Check(args) => run::check(&args),
+        Command::Plugins(command) => plugins::run(command),
+        Command::Formats(command) => formats::run(command),
+        Command::Sample(args) => sample::run(&args),
+        Command::Data(command) => data::run(command),
+        Command::Weights(command) => weights::run(command),
+        Command::Bench(args) => bench::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::WandbUpload(args) => wandb_upload::run(&args),
+        Command::Reference(args) => reference::run(&args),
+        Command::Completions(args) => about::completions(&args),
+        Command::Man(args) => about::man(&args),
+    };
+    result.unwrap_or_else(|diagnostic: Diagnostic| {
+        eprintln!("{diagnostic}");
+        ExitCode::from(diagnostic.fault.exit_code())
+    })
+}

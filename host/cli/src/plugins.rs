@@ -1,0 +1,119 @@
+//! `plugins list | inspect | check | new`: what the libraries of a folder, or one of them, hold, and whether it is sound.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use altgrad_base::{
+    diagnostic::{Diagnostic, Fault},
+    eprintln, println,
+};
+use altgrad_config::PluginsSection;
+use altgrad_loader::{LoadedLibrary, Registry};
+use altgrad_plugin_api::{ConfigValue, Descriptor, OptionSpec};
+use clap::Subcommand;
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+
+use super::{check, scaffold};
+/// `altgrad-host plugins`.
+#[derive(Debug, Subcommand)]
+pub(super) enum PluginsCommand {
+    /// Lists the plugins of a folder: by default `plugins` beside the executable.
+    List {
+        /// The folder.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+    /// Shows one library: identity, build, plugins and their options.
+    Inspect {
+        /// The library.
+        path: PathBuf,
+    },
+    /// Puts a library through the conformance suite, each check in a process of its own.
+    Check(check::CheckArgs),
+    /// Makes a plugin crate to begin with: source, test, README, CI file.
+    New(scaffold::NewArgs),
+    /// One check, in this process: what `check` starts.
+    #[command(hide = true)]
+    CheckOne(check::OneArgs),
+}
+
+pub(super) fn run(command: PluginsCommand) -> Result<ExitCode, Diagnostic> {
+    match command {
+        PluginsCommand::List { dir } => list(dir),
+        PluginsCommand::Inspect { path } => inspect(&path),
+        PluginsCommand::Check(args) => check::run(&args),
+        PluginsCommand::New(args) => scaffold::run(&args),
+        PluginsCommand::CheckOne(args) => check::run_one(&args),
+    }
+}
+
+fn list(dir: Option<PathBuf>) -> Result<ExitCode, Diagnostic> {
+    let section = PluginsSection { dir: dir.map(|dir| dir.display().to_string()), load: None };
+    let registry = Registry::open(&section)?;
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header(["kind", "name", "version", "what", "library"]);
+    for library in registry.libraries() {
+        let file = library.path.file_name().unwrap_or_default().to_string_lossy();
+        for plugin in &library.descriptors {
+            let (id, version) = (plugin.id.as_str(), plugin.version.as_str());
+            table.add_row([plugin.kind.name(), id, version, plugin.summary.as_str(), &file]);
+        }
+    }
+    println!("plugins in {}", registry.folder().display());
+    println!("{table}");
+    for refusal in registry.refused() {
+        eprintln!("{refusal}");
+    }
+    let refused = !registry.refused().is_empty();
+    Ok(if refused { ExitCode::from(Fault::Plugin.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+fn inspect(path: &Path) -> Result<ExitCode, Diagnostic> {
+    let library = LoadedLibrary::load(path, None)?;
+    println!("library       {}", library.path.display());
+    println!("size          {} bytes", library.bytes);
+    println!("sha256        {}", library.sha256);
+    println!("plugin-api    {}", library.build.api_version);
+    println!("compiler      {}", or_unknown(&library.build.rustc));
+    println!("target        {}", or_unknown(&library.build.target));
+    println!("CPU features  {}", or_unknown(&library.build.cpu_features));
+    for plugin in &library.descriptors {
+        println!("\n{} {} {}: {}", plugin.kind, plugin.id, plugin.version, plugin.summary);
+        print_options(plugin);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_options(plugin: &Descriptor) {
+    for option in &plugin.options {
+        println!("  {} = {}{}  {}", option.name, shown(&option.default), range(option), option.help);
+    }
+}
+
+fn shown(value: &ConfigValue) -> String {
+    match value {
+        ConfigValue::Bool(value) => value.to_string(),
+        ConfigValue::Integer(value) => value.to_string(),
+        ConfigValue::Float(value) => format!("{value:?}"),
+        ConfigValue::Text(value) => format!("{value:?}"),
+        ConfigValue::TextList(values) => format!("{values:?}"),
+    }
+}
+
+fn range(option: &OptionSpec) -> String {
+    if !option.choices.is_empty() {
+        return format!("  ({})", option.choices.join(" | "));
+    }
+    match (option.min.is_finite(), option.max.is_finite()) {
+        (true, true) => format!("  ({} to {})", option.min, option.max),
+        (true, false) => format!("  (at least {})", option.min),
+        (false, true) => format!("  (at most {})", option.max),
+        (false, false) => String::new(),
+    }
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "unknown" } else { text }
+}

@@ -1,0 +1,65 @@
+//! `report`: runs as one page in one file.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use altgrad_base::{diagnostic::Diagnostic, files, println};
+use altgrad_report::{page, table::Table};
+use clap::Args;
+
+use super::compare::{RunsArgs, read};
+/// `altgrad-host report`.
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
+    #[command(flatten)]
+    runs: RunsArgs,
+    /// The page, a single HTML file that needs no network; one that is there is replaced.
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+    /// The page's heading.
+    #[arg(long, default_value = "Formats compared")]
+    title: String,
+    /// Writes every table of the page there too, as Markdown, LaTeX and CSV.
+    #[arg(long, value_name = "DIR")]
+    tables: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &ReportArgs) -> Result<ExitCode, Diagnostic> {
+    let (found, groups, comparison) = read(&args.runs)?;
+    let page = page::render(&args.title, &found, &groups, &comparison)?;
+    write(&args.out, page.as_bytes())?;
+    if let Some(folder) = &args.tables {
+        fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+        page::every_table(&found, &groups, &comparison)
+            .iter()
+            .try_for_each(|table| write_table(folder, table))?;
+    }
+    let (runs, left_out) = (found.runs.len(), found.left_out.len());
+    let mb = page.len() as f64 / 1e6;
+    println!(
+        "{}: {runs} runs in {} configurations, {left_out} left out, {mb:.1} MB",
+        args.out.display(),
+        groups.len()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_table(folder: &Path, table: &Table) -> Result<(), Diagnostic> {
+    let texts = [("md", table.to_markdown()), ("tex", table.to_latex()), ("csv", table.to_csv())];
+    let written =
+        texts.iter().map(|(kind, text)| write(&folder.join(format!("{}.{kind}", table.id)), text.as_bytes()));
+    written.collect()
+}
+
+fn write(path: &Path, contents: &[u8]) -> Result<(), Diagnostic> {
+    files::write(path, contents).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Diagnostic {
+    Diagnostic::run(format!("cannot write ({error})"))
+        .at(path.display())
+        .hint("is its folder there and writable, and the disk not full?")
+}

@@ -1,0 +1,228 @@
+//! `run` and `check`: a run file to a run that can start, and that to a finished run.
+
+use std::{
+    fmt::Display,
+    fs::File,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use altgrad_base::{
+    diagnostic::{Diagnostic, Fault},
+    eprintln, files, interrupt, println,
+};
+use altgrad_config::{RunConfig, Source};
+use altgrad_engine::{
+    checkpoint::{Chosen, Start, resume::AUTO},
+    device::ComputeDevice,
+    setup::ReadyRun,
+    train::{self, RunObserver, status::RunReport},
+};
+use altgrad_run_folder::{
+    folder::{RunFolder, WEIGHTS},
+    record::SinkCounts,
+};
+use clap::{Args, ValueEnum};
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+
+use super::{
+    ConfigArgs,
+    progress::{JsonProgress, TerminalProgress},
+};
+/// `altgrad-host run`.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Stops after that many steps, those before it was resumed included; the schedule stays the run file's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_steps: Option<u64>,
+    /// Goes on from a checkpoint: the newest sound one of the run folder, or the one whose folder is given, of a run
+    /// folder its last. Without an earlier part of the run, `auto` starts anew.
+    #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO)]
+    resume: Option<String>,
+    /// Goes on although run file, data or plugins are not the checkpoint's, and records the difference.
+    #[arg(long, requires = "resume")]
+    resume_anyway: bool,
+    /// Shows errors only.
+    #[arg(long)]
+    quiet: bool,
+    /// How progress is shown: `text` on stderr, or `json`: one object a line on stdout, at most one a second, and one more when
+    /// the run ends. With `json`, everything else goes to stderr.
+    #[arg(long, value_name = "STYLE", default_value = "text")]
+    progress: ProgressStyle,
+    /// For programs that start runs: waits until no other run holds this file, and holds it.
+    #[arg(long, value_name = "FILE", hide = true)]
+    guard: Option<PathBuf>,
+    /// For programs that start runs: ends as on Ctrl-C when standard input ends.
+    #[arg(long, hide = true)]
+    while_input: bool,
+}
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ProgressStyle {
+    /// For people.
+    Text,
+    /// For programs: fields status, step, steps, loss, validation_loss, tokens_per_s, elapsed_s, training_s and error.
+    Json,
+}
+
+/// The run file and its overrides.
+pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic> {
+    let (mut config, source) = altgrad_config::load(&args.config, &args.set)?;
+    if let Some(device) = args.device {
+        // Asked here for the sake of the place.
+        ComputeDevice::open(device).map_err(|error| error.at(format!("--device {device}")))?;
+        config.run.device = device;
+    }
+    Ok((config, source))
+}
+
+/// The run a command line asks for, run folder aside.
+pub(super) fn build(args: &ConfigArgs) -> Result<ReadyRun, Diagnostic> {
+    let (config, source) = load(args)?;
+    ReadyRun::build(config, &source)
+}
+
+/// The run and its folder, which is free.
+fn build_in_folder(args: &ConfigArgs) -> Result<(ReadyRun, PathBuf), Diagnostic> {
+    let (config, source) = load(args)?;
+    let folder = folder(args, &config);
+    RunFolder::check(&folder)?;
+    Ok((ReadyRun::build(config, &source)?, folder))
+}
+
+fn folder(args: &ConfigArgs, config: &RunConfig) -> PathBuf {
+    args.out.clone().unwrap_or_else(|| PathBuf::from(&config.run.out).join(&config.run.name))
+}
+
+/// The same where the run may go on from a checkpoint: and where it starts.
+fn build_from(args: &RunArgs, resume: &str) -> Result<(ReadyRun, PathBuf, Start), Diagnostic> {
+    let (mut config, source) = load(&args.config)?;
+    let folder = folder(&args.config, &config);
+    let chosen = Chosen::find(resume, &folder)?;
+    chosen.inherit(&mut config, &source);
+    let mut ready = ReadyRun::build(config, &source)?;
+    let start = chosen.restore(&ready.setup, &mut ready.state, args.resume_anyway)?;
+    Ok((ready, folder, start))
+}
+
+pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
+    if args.while_input {
+        interrupt::at_end_of_input();
+    }
+    // Held until this function returns.
+    let guard = args.guard.as_deref().map(hold).transpose();
+    let train = |observer: &mut dyn RunObserver, say| match &guard {
+        Ok(_) => train(args, observer, say),
+        Err(error) => Err(error.clone()),
+    };
+    let report = match args.progress {
+        ProgressStyle::Text => train(&mut TerminalProgress::new(args.quiet), |text| println!("{text}")),
+        ProgressStyle::Json => {
+            let mut progress = JsonProgress::new(args.quiet);
+            let report = train(&mut progress, |text| eprintln!("{text}"));
+            if let Some(ended) = report.as_ref().map(Option::as_ref).transpose() {
+                progress.ended(ended);
+            }
+            report
+        }
+    };
+    Ok(report?.map_or(ExitCode::from(interrupt::EXIT_CODE), |report| exit_code(&report)))
+}
+
+/// Trains; nothing if the user stopped it before it began. `say` shows the run before, and what it came to after.
+fn train(
+    args: &RunArgs,
+    observer: &mut dyn RunObserver,
+    say: fn(&dyn Display),
+) -> Result<Option<RunReport>, Diagnostic> {
+    let (ready, folder, start) = match &args.resume {
+        Some(resume) => build_from(args, resume)?,
+        None => build_in_folder(&args.config).map(|(ready, folder)| (ready, folder, Start::default()))?,
+    };
+    // Not before: until here nothing is lost by simply stopping.
+    interrupt::install()?;
+    if interrupt::requested() {
+        return Ok(None);
+    }
+    if !args.quiet {
+        say(&ready.summary());
+    }
+    let report = train::run(ready, &folder, start, args.max_steps, observer)?;
+    if !args.quiet {
+        say(&closing_table(&report, &folder.display().to_string()));
+    }
+    for fault in &report.faults {
+        eprintln!("{fault}");
+    }
+    Ok(Some(report))
+}
+
+fn exit_code(report: &RunReport) -> ExitCode {
+    if report.interrupted && !report.checkpoint_failed {
+        ExitCode::from(interrupt::EXIT_CODE)
+    } else if report.faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        // The weights are sound, but records are missing somewhere: not a success.
+        ExitCode::from(Fault::Run.exit_code())
+    }
+}
+
+fn hold(guard: &Path) -> Result<File, Diagnostic> {
+    files::hold(guard).map_err(|error| {
+        Diagnostic::run(format!("the guard of the run cannot be held ({error})"))
+            .at(guard.display())
+            .hint("is the folder gone or read-only?")
+    })
+}
+
+pub(super) fn check(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
+    println!("{}", build_in_folder(args)?.0.summary());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn closing_table(report: &RunReport, folder: &str) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    let loss = |loss: Option<f64>| loss.map_or("missing".to_string(), |loss| format!("{loss:.4} nats/token"));
+    let steps =
+        if report.interrupted { format!("{} (interrupted)", report.steps) } else { report.steps.to_string() };
+    let best = report
+        .alerts
+        .best()
+        .map_or("missing".to_string(), |best| format!("{} (step {})", loss(Some(best.loss)), best.step));
+    let diverged = report.alerts.diverged_at().map_or("no".to_string(), |step| format!("at step {step}"));
+    let alerts: Vec<String> =
+        report.alerts.counts().map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+    let alerts = if alerts.is_empty() { "none".to_string() } else { alerts.join(", ") };
+    table.add_row(["steps", &steps]);
+    table.add_row(["final training loss", &loss(report.final_loss)]);
+    table.add_row(["final validation loss", &loss(report.final_val_loss)]);
+    table.add_row(["best validation loss", &best]);
+    table.add_row(["diverged", &diverged]);
+    table.add_row(["alerts", &alerts]);
+    for sink in &report.sinks {
+        table.add_row([&format!("sink {}", sink.name), &sink_line(sink)]);
+    }
+    table.add_row(["tokens/s", &report.tokens_per_s().map_or("missing".into(), |rate| format!("{rate:.0}"))]);
+    table.add_row(["run folder", folder]);
+    let checkpoint =
+        report.checkpoint.as_ref().map_or("missing".to_string(), |path| path.display().to_string());
+    table.add_row(["checkpoint", &checkpoint]);
+    table.add_row(["weights", &format!("{folder}/{WEIGHTS}")]);
+    table
+}
+
+/// What a sink took and what it is missing.
+fn sink_line(sink: &SinkCounts) -> String {
+    let mut line = format!("{} rows", sink.rows);
+    for (missing, what) in [(sink.missing_rows, "rows"), (sink.missing_events, "events")] {
+        if missing > 0 {
+            line.push_str(&format!(", {missing} {what} missing"));
+        }
+    }
+    line
+}

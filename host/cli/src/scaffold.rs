@@ -1,0 +1,240 @@
+//! `plugins new`: a plugin crate to begin with, in a folder of its own.
+//!
+//! The files are in `host/templates`, filled in by a name and by where `altgrad-plugin-api` comes from. What is made builds outside
+//! this workspace, passes `plugins check`, and knows nothing of the host. A folder that exists is refused.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use altgrad_base::{diagnostic::Diagnostic, println};
+use clap::{Args, ValueEnum};
+use minijinja::{Environment, UndefinedBehavior, Value, context};
+
+/// `altgrad-host plugins new`.
+#[derive(Debug, Args)]
+pub(super) struct NewArgs {
+    /// What the plugin is.
+    #[arg(long)]
+    kind: Kind,
+    /// Its name: lower-case letters, digits and single hyphens, from a letter on. A format is called so in capitals.
+    name: String,
+    /// The folder to make; by default the name.
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+    /// Where altgrad-plugin-api is: a folder, or a version in a registry such as 1.0. By default the folder `plugin-api` beside
+    /// the executable, as the archive has it.
+    #[arg(long, value_name = "PATH|VERSION")]
+    api: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Kind {
+    /// A number format.
+    Format,
+    /// An optimizer.
+    Optimizer,
+    /// A sink, where metrics go.
+    Sink,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Format => "format",
+            Self::Optimizer => "optimizer",
+            Self::Sink => "sink",
+        }
+    }
+
+    fn source(self) -> &'static str {
+        match self {
+            Self::Format => include_str!("../templates/format/lib.rs"),
+            Self::Optimizer => include_str!("../templates/optimizer/lib.rs"),
+            Self::Sink => include_str!("../templates/sink/lib.rs"),
+        }
+    }
+
+    /// Paths in the crate, and their templates.
+    fn files(self) -> [(&'static str, &'static str); 5] {
+        [
+            ("Cargo.toml", include_str!("../templates/Cargo.toml")),
+            ("README.md", include_str!("../templates/README.md")),
+            (".gitignore", include_str!("../templates/gitignore")),
+            (".github/workflows/ci.yml", include_str!("../templates/ci.yml")),
+            ("src/lib.rs", self.source()),
+        ]
+    }
+}
+
+pub(super) fn run(args: &NewArgs) -> Result<ExitCode, Diagnostic> {
+    let name = valid_name(&args.name)?;
+    let source = Source::find(args.api.as_deref())?;
+    let folder = args.path.clone().unwrap_or_else(|| name.into());
+    let kind = args.kind.name();
+    let package = format!("altgrad-{kind}-{name}");
+    let id = if matches!(args.kind, Kind::Format) { name.to_uppercase() } else { name.into() };
+    // The file name of what cargo builds.
+    let library = format!("lib{}.so", package.replace('-', "_"));
+    let answers = context! {
+        kind, name, package,
+        id => id.as_str(),
+        library => library.as_str(),
+        dependency => source.dependency(),
+        by_path => matches!(source, Source::Folder(_)),
+    };
+    let files = filled_in(args.kind, &answers)?;
+    write(&folder, &files)?;
+    println!("The {kind} {id} is in {}. To build, check and use it:", folder.display());
+    println!("  cd {}", folder.display());
+    println!("  cargo build --release");
+    println!("  altgrad-host plugins check target/release/{library}");
+    println!("  cp target/release/{library} PLUGINS/{name}.so");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Longer ones break lines of the templates.
+const LONGEST_NAME: usize = 40;
+
+fn valid_name(name: &str) -> Result<&str, Diagnostic> {
+    let letter = |c: char| c.is_ascii_lowercase();
+    let words = name.split('-').all(|word| !word.is_empty());
+    let characters = name.chars().all(|c| letter(c) || c.is_ascii_digit() || c == '-');
+    if name.len() <= LONGEST_NAME && name.starts_with(letter) && words && characters {
+        return Ok(name);
+    }
+    let message = format!("{name:?} is no name for a plugin");
+    Err(Diagnostic::config(message).hint(format!(
+        "up to {LONGEST_NAME} lower-case letters, digits and single hyphens, from a letter on: lns8, my-optimizer"
+    )))
+}
+
+/// Where the API comes from.
+#[derive(Debug)]
+enum Source {
+    /// Its folder, absolute.
+    Folder(PathBuf),
+    /// Its version in a registry.
+    Version(String),
+}
+
+impl Source {
+    fn find(given: Option<&str>) -> Result<Self, Diagnostic> {
+        let folder = match given {
+            Some(version) if is_version(version) => return Ok(Self::Version(version.into())),
+            Some(folder) => PathBuf::from(folder),
+            None => beside_the_executable(),
+        };
+        let manifest = folder.join("Cargo.toml");
+        let is_api = |text: String| text.contains("name = \"altgrad-plugin-api\"");
+        if !fs::read_to_string(&manifest).is_ok_and(is_api) {
+            return Err(Diagnostic::config("altgrad-plugin-api is not there")
+                .at(manifest.display())
+                .hint("give its folder, `plugin-api` of the archive or of the repository: --api PATH"));
+        }
+        folder.canonicalize().map(Self::Folder).map_err(|error| {
+            Diagnostic::config(format!("cannot find the folder ({error})")).at(folder.display())
+        })
+    }
+
+    fn dependency(&self) -> String {
+        match self {
+            // As TOML writes strings, whatever is in a path.
+            Self::Folder(folder) => {
+                let path = toml::Value::String(folder.display().to_string());
+                format!("altgrad-plugin-api = {{ path = {path} }}")
+            }
+            Self::Version(version) => format!("altgrad-plugin-api = \"{version}\""),
+        }
+    }
+}
+
+/// One to three numbers: `1`, `1.0`, `1.0.2`.
+fn is_version(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('.').collect();
+    parts.len() <= 3 && parts.iter().all(|part| part.parse::<u32>().is_ok() && !part.starts_with('+'))
+}
+
+fn beside_the_executable() -> PathBuf {
+    let executable = std::env::current_exe().unwrap_or_default();
+    executable.with_file_name("plugin-api")
+}
+
+fn filled_in(kind: Kind, answers: &Value) -> Result<Vec<(&'static str, String)>, Diagnostic> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let fill = |(path, template): (&'static str, &str)| {
+        let text = environment
+            .render_str(template, answers)
+            .map_err(|error| Diagnostic::run(format!("the template of {path} is broken ({error})")))?;
+        // The engine leaves the last line break out.
+        Ok((path, text + "\n"))
+    };
+    kind.files().into_iter().map(fill).collect()
+}
+
+/// All files or none, in a folder that is not there yet.
+fn write(folder: &Path, files: &[(&str, String)]) -> Result<(), Diagnostic> {
+    let failed = |error: io::Error| {
+        Diagnostic::run(format!("cannot write the plugin's folder ({error})")).at(folder.display())
+    };
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent).map_err(failed)?;
+    }
+    fs::create_dir(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Diagnostic::config("the folder exists already")
+            .at(folder.display())
+            .hint("choose another with --path DIR, or remove it"),
+        _ => failed(error),
+    })?;
+    files.iter().try_for_each(|(path, text)| write_file(&folder.join(path), text)).map_err(|error| {
+        // What failed is the error to report.
+        let _ = fs::remove_dir_all(folder);
+        failed(error)
+    })
+}
+
+fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, text)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_crate_names() {
+        for name in ["lns8", "my-optimizer", "a", "a-1"] {
+            assert!(valid_name(name).is_ok(), "{name}");
+        }
+        let long = "a".repeat(LONGEST_NAME + 1);
+        for name in ["", "8lns", "-a", "a-", "a--b", "A", "a_b", "a/b", "../a", "ä", "a b", "{{ x }}", &long]
+        {
+            assert!(valid_name(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn versions_are_told_from_folders() {
+        for text in ["1", "1.0", "1.20.3"] {
+            assert!(is_version(text), "{text}");
+        }
+        for text in ["", ".", "..", "1.", "+1", "1.0.0.0", "1.x", "plugin-api", "./1"] {
+            assert!(!is_version(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_written_as_toml_reads_it() {
+        let path = "/a \"b\"/c\\d";
+        let line = Source::Folder(path.into()).dependency();
+        let table: toml::Table = line.parse().unwrap();
+        assert_eq!(table["altgrad-plugin-api"]["path"].as_str(), Some(path));
+    }
+}

@@ -1,0 +1,90 @@
+//! `sweep`: a matrix of runs, and what came of them.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use altgrad_base::{
+    diagnostic::{Diagnostic, Fault},
+    eprintln, interrupt, println,
+};
+use altgrad_config::Source;
+use altgrad_engine::setup::ReadyRun;
+use altgrad_sweep::{LauncherChoice, Options, folder::RESULT};
+use clap::{Args, ValueEnum};
+
+/// `altgrad-host sweep`.
+#[derive(Debug, Args)]
+pub(super) struct SweepArgs {
+    /// The matrix file (TOML): a base run file and what varies.
+    matrix: PathBuf,
+    /// Who runs the processes.
+    #[arg(long, default_value = "local")]
+    launcher: LauncherName,
+    /// Runs at a time. Default: 1; with slurm, as many as the cluster has room for.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Threads of each run. Default: the cores divided by the jobs. A sweep goes on with those it began with.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Folder of the sweep's folder, instead of the matrix's `out`.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// With slurm: submits and does not wait; the same command collects later.
+    #[arg(long)]
+    no_wait: bool,
+    /// With slurm: an option of sbatch, such as `--sbatch=--time=1:00:00`; may stand several times.
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    sbatch: Vec<String>,
+    /// Checks every combination against plugins, data and device, shows how far the runs are, and writes nothing.
+    #[arg(long)]
+    check: bool,
+    /// Shows errors and the tables only.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Who runs the processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LauncherName {
+    /// Processes on this machine.
+    Local,
+    /// One array job on a cluster, through sbatch.
+    Slurm,
+}
+
+pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
+    let launcher = match args.launcher {
+        LauncherName::Slurm => LauncherChoice::Slurm { options: args.sbatch.clone(), wait: !args.no_wait },
+        LauncherName::Local if args.no_wait || !args.sbatch.is_empty() => {
+            return Err(Diagnostic::config("`--no-wait` and `--sbatch` are for the launcher slurm")
+                .hint("add --launcher slurm"));
+        }
+        LauncherName::Local => LauncherChoice::Local,
+    };
+    let options = Options {
+        launcher,
+        out: args.out.clone(),
+        jobs: args.jobs.map(usize::from),
+        threads: args.threads.map(usize::from),
+        quiet: args.quiet,
+        check: args.check,
+    };
+    let check_run = |config, source: &Source| ReadyRun::build(config, source).map(drop);
+    let results = altgrad_sweep::sweep(&args.matrix, &options, &check_run)?;
+    println!("{}", results.text());
+    Ok(if args.check {
+        ExitCode::SUCCESS
+    } else if results.stopped {
+        eprintln!("interrupted: the same command goes on");
+        ExitCode::from(interrupt::EXIT_CODE)
+    } else if let Some(job) = &results.submitted {
+        println!(
+            "job {job} goes on: `squeue -j {job}` shows it, and the same command collects when it is done"
+        );
+        ExitCode::SUCCESS
+    } else if results.all_well() {
+        ExitCode::SUCCESS
+    } else {
+        eprintln!("{} {RESULT} has the details", results.what_is_left());
+        ExitCode::from(Fault::Run.exit_code())
+    })
+}

@@ -1,0 +1,195 @@
+//! Alerts: what a run's metrics say that a person should look at.
+//!
+//! [`Alerts`] is shown each step's record and told the time; it reads nothing else and changes nothing. A kind of alert
+//! fires when its condition held for enough measurements in a row, and not again before its cooldown is over. What is
+//! missing from a record neither fires nor counts. The conditions are in the module `findings`.
+
+mod findings;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use altgrad_config::AlertsSection;
+use altgrad_plugin_api::AlertLevel;
+use altgrad_run_folder::events::Event;
+pub use altgrad_run_folder::record::AlertKind as Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::MetricRecord;
+use findings::{Finding, Verdict};
+
+/// One alert.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alert {
+    /// The step of the record that gave rise to it.
+    pub step: u64,
+    /// What it is about.
+    pub kind: Kind,
+    /// Where it is worst: a metric's name, which ends in the layer where one is to blame.
+    pub place: Option<String>,
+    /// What was measured there.
+    pub value: Option<f64>,
+    /// One sentence.
+    pub text: String,
+}
+
+impl From<Alert> for Event {
+    fn from(alert: Alert) -> Self {
+        let Alert { step, kind, place, value, text } = alert;
+        let level = if kind.is_anomaly() { AlertLevel::Error } else { AlertLevel::Warn };
+        Self { step, level, kind: kind.name(), text, place, value }
+    }
+}
+
+/// A held-out loss and the step before whose update it was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// The step; after the last one, the number of steps done.
+    pub step: u64,
+    /// Nats per token.
+    pub loss: f64,
+}
+
+/// The alerts of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Alerts {
+    config: AlertsSection,
+    state: AlertState,
+}
+
+/// All that is remembered from record to record: what checkpoints keep.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AlertState {
+    kinds: BTreeMap<Kind, KindState>,
+    /// The last evaluation's loss, if it was finite.
+    previous: Option<f64>,
+    best: Option<Evaluation>,
+    diverged_at: Option<u64>,
+    /// Steps in a row with a NaN or infinite loss or gradient, up to now.
+    nan_steps: u64,
+}
+
+/// What is remembered of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct KindState {
+    /// Measurements in a row, up to now, for which its condition held.
+    streak: u64,
+    /// When it fired last, since the run's start.
+    fired_at: Option<Duration>,
+    /// Times it fired.
+    fired: u64,
+}
+
+impl Alerts {
+    /// The alerts of a run that begins.
+    #[must_use]
+    pub fn new(config: AlertsSection) -> Self {
+        Self { config, state: AlertState::default() }
+    }
+
+    /// The alerts of a run that goes on.
+    #[must_use]
+    pub fn resumed(config: AlertsSection, state: AlertState) -> Self {
+        Self { config, state }
+    }
+
+    /// What they remember.
+    #[must_use]
+    pub fn state(&self) -> &AlertState {
+        &self.state
+    }
+
+    /// The alerts that a record gives rise to, `now` after the run's start. Records come in the order of their steps.
+    pub fn see(&mut self, record: &MetricRecord, now: Duration) -> Vec<Alert> {
+        let config = self.config;
+        let not_finite = findings::not_finite(record);
+        self.count_nan(not_finite.each_ref().map(|(_, verdict)| verdict));
+        let findings = not_finite.into_iter().chain([(Kind::Divergence, self.evaluation(record))]);
+        let findings = findings.chain(findings::above_thresholds(record, &config));
+        let fired = findings.filter_map(|(kind, verdict)| {
+            let Finding { place, value, text } = self.weigh(kind, verdict, now)?;
+            Some(Alert { step: record.step, kind, place, value, text })
+        });
+        let fired = fired.collect();
+        if self.run_is_lost() || self.loss_keeps_rising() {
+            self.state.diverged_at.get_or_insert(record.step);
+        }
+        fired
+    }
+
+    /// Whether loss or gradients were NaN or infinite for so many steps that the run is lost.
+    #[must_use]
+    pub fn run_is_lost(&self) -> bool {
+        self.config.nan_patience > 0 && self.state.nan_steps >= self.config.nan_patience
+    }
+
+    /// The step at which the run was found to diverge, or was lost to NaN.
+    #[must_use]
+    pub fn diverged_at(&self) -> Option<u64> {
+        self.state.diverged_at
+    }
+
+    /// The lowest held-out loss so far. NaN is never the best.
+    #[must_use]
+    pub fn best(&self) -> Option<Evaluation> {
+        self.state.best
+    }
+
+    /// How often which kind fired; those that never did are left out.
+    pub fn counts(&self) -> impl Iterator<Item = (Kind, u64)> {
+        let counts = self.state.kinds.iter().map(|(kind, state)| (*kind, state.fired));
+        counts.filter(|(_, fired)| *fired > 0)
+    }
+
+    fn loss_keeps_rising(&self) -> bool {
+        let patience = self.config.divergence_patience;
+        patience > 0 && self.state.kinds.get(&Kind::Divergence).is_some_and(|kind| kind.streak >= patience)
+    }
+
+    /// Counts steps in a row without a finite loss or gradient.
+    fn count_nan(&mut self, verdicts: [&Verdict; 2]) {
+        if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Bad(_))) {
+            self.state.nan_steps += 1;
+        } else if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Fine)) {
+            self.state.nan_steps = 0;
+        }
+    }
+
+    /// What the record's evaluation says, if it holds one.
+    fn evaluation(&mut self, record: &MetricRecord) -> Verdict {
+        let Some(loss) = findings::held_out_loss(record) else { return Verdict::Missing };
+        let verdict = findings::rising(loss, self.state.previous, self.state.best);
+        self.state.previous = loss.is_finite().then_some(loss);
+        if !loss.is_nan() && self.state.best.is_none_or(|best| loss < best.loss) {
+            self.state.best = Some(Evaluation { step: record.step, loss });
+        }
+        if self.config.divergence_patience == 0 { Verdict::Missing } else { verdict }
+    }
+
+    /// The finding, if it lasted long enough and its kind has not fired lately.
+    fn weigh(&mut self, kind: Kind, verdict: Verdict, now: Duration) -> Option<Finding> {
+        let (patience, cooldown_s) = match kind {
+            Kind::NanLoss | Kind::NanGrad => (1, self.config.nan_cooldown_s),
+            Kind::Divergence => (self.config.divergence_patience, self.config.cooldown_s),
+            _ => (self.config.patience, self.config.cooldown_s),
+        };
+        let state = self.state.kinds.entry(kind).or_default();
+        let finding = match verdict {
+            Verdict::Missing => return None,
+            Verdict::Fine => {
+                state.streak = 0;
+                return None;
+            }
+            Verdict::Bad(finding) => finding,
+        };
+        state.streak += 1;
+        let since = state.fired_at.map(|at| now.saturating_sub(at).as_secs_f64());
+        if state.streak < patience || since.is_some_and(|since| since < cooldown_s) {
+            return None;
+        }
+        state.fired_at = Some(now);
+        state.fired += 1;
+        Some(finding)
+    }
+}

@@ -1,0 +1,117 @@
+//! The cases of a benchmark: run files like any other, on random tokens.
+
+use std::{fs, path::Path};
+
+use altgrad_base::{
+    diagnostic::Diagnostic,
+    random::{self, Stream},
+};
+use altgrad_config::DeviceChoice;
+use tempfile::TempDir;
+
+use crate::setup::ReadyRun;
+
+/// The model and batch of a benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BenchModel {
+    /// Blocks.
+    pub n_layer: usize,
+    /// Attention heads a block.
+    pub n_head: usize,
+    /// Width of the residual stream.
+    pub n_embd: usize,
+    /// Tokens of a sequence.
+    pub block_size: usize,
+    /// Sequences of a batch.
+    pub batch_size: usize,
+    /// Number of token ids.
+    pub vocab: usize,
+}
+
+impl BenchModel {
+    /// Layers, heads, width, block, batch, ids.
+    #[must_use]
+    pub fn numbers(self) -> [usize; 6] {
+        [self.n_layer, self.n_head, self.n_embd, self.block_size, self.batch_size, self.vocab]
+    }
+}
+
+/// What is timed.
+#[derive(Debug, Clone)]
+pub struct BenchSpec {
+    /// The model and batch.
+    pub model: BenchModel,
+    /// Cases: fp32, bf16, hybrid or a format, with +metrics or +shadow.
+    pub cases: Vec<String>,
+    /// Steps of each case that count.
+    pub steps: u64,
+    /// Steps of each case, and of each turn, before that.
+    pub warmup: u64,
+    /// Turns of ours and of another trainer.
+    pub turns: u64,
+    /// Where to compute.
+    pub device: DeviceChoice,
+}
+
+/// A folder with random token ids, which goes when it is dropped.
+pub(super) fn tokens_folder(spec: &BenchSpec) -> Result<TempDir, Diagnostic> {
+    let folder = tempfile::tempdir()
+        .map_err(|error| Diagnostic::run(format!("cannot make a temporary folder ({error})")))?;
+    write_tokens(folder.path(), spec.model)?;
+    Ok(folder)
+}
+
+/// Writes random token ids as bins, a few batches of them.
+fn write_tokens(folder: &Path, model: BenchModel) -> Result<(), Diagnostic> {
+    let BenchModel { block_size: block, batch_size: batch, vocab, .. } = model;
+    let mut generator = random::at(0, Stream::Init, 0);
+    let mut write = |name: &str, len: usize| {
+        let ids = (0..len).flat_map(|_| {
+            let id: u16 = rand::RngExt::random_range(&mut generator, 0..vocab as u16);
+            id.to_le_bytes()
+        });
+        fs::write(folder.join(name), ids.collect::<Vec<u8>>())
+    };
+    write("train.bin", 8 * batch * (block + 1))
+        .and_then(|()| write("val.bin", 2 * (block + 1)))
+        .and_then(|()| fs::write(folder.join("meta.json"), format!("{{\"vocab_size\": {vocab}}}")))
+        .map_err(|error| Diagnostic::run(format!("cannot write tokens ({error})")).at(folder.display()))
+}
+
+/// The run of a case.
+pub(super) fn build(folder: &Path, spec: &BenchSpec, case: &str) -> Result<ReadyRun, Diagnostic> {
+    let mut parts = case.split('+');
+    let mode = parts.next().unwrap_or_default();
+    let (mut metrics, mut shadow) = (0, 0);
+    for part in parts {
+        match part {
+            "metrics" => metrics = 1,
+            "shadow" => shadow = 1,
+            _ => {
+                return Err(Diagnostic::config(format!("unknown part `{part}` of case `{case}`"))
+                    .hint("parts are +metrics and +shadow, as in E5M2+metrics+shadow"));
+            }
+        }
+    }
+    let quant = match mode {
+        "fp32" | "bf16" => String::new(),
+        "hybrid" => "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"".into(),
+        format => format!("weight = {format:?}\nactivation = {format:?}\ngrad = {format:?}"),
+    };
+    let precision = if mode == "bf16" { "bf16" } else { "fp32" };
+    let [n_layer, n_head, n_embd, block, batch, _] = spec.model.numbers();
+    let steps = spec.turns * (spec.warmup + spec.steps);
+    let text = format!(
+        "[run]\nname = \"bench\"\ndevice = \"{}\"\n[data]\ndataset = {:?}\ntokenizer = \"gpt2\"\n\
+         block_size = {block}\nbatch_size = {batch}\n[model]\nn_layer = {n_layer}\nn_head = {n_head}\n\
+         n_embd = {n_embd}\n[train]\nmax_steps = {steps}\nwarmup_steps = 0\nprecision = \"{precision}\"\n\
+         [quant]\n{quant}\n[shadow]\nevery = {shadow}\n[metrics]\nevery = {metrics}\n",
+        spec.device,
+        format!("bins:{}", folder.display()),
+    );
+    let file = folder.join("bench.toml");
+    fs::write(&file, text)
+        .map_err(|error| Diagnostic::run(format!("cannot write ({error})")).at(file.display()))?;
+    let (config, source) = altgrad_config::load(&file, &[])?;
+    ReadyRun::build(config, &source)
+}

@@ -1,0 +1,128 @@
+//! What checkpoints cost: blocks of steps with them and without, in turn, in one process.
+//!
+//! A block ends when its last checkpoint is on the disk, so that nothing of it falls into the next one.
+
+use std::{path::Path, time::Instant};
+
+use altgrad_base::{diagnostic::Diagnostic, files::Disk};
+use altgrad_config::CheckpointSection;
+use serde::Serialize;
+
+use super::{
+    case::{self, BenchSpec},
+    statistics::median,
+};
+use crate::{
+    alerts::AlertState,
+    checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Snapshot, StateTensors, state::RunTotals},
+    setup::ReadyRun,
+    sinks::StateRequest,
+    state::TrainState,
+    train::step,
+};
+
+/// Checkpoints in a block.
+const IN_A_BLOCK: u64 = 5;
+
+/// What was measured of a case.
+#[derive(Debug, Serialize)]
+pub struct CheckpointCost {
+    /// The case.
+    pub case: String,
+    /// Steps between two checkpoints.
+    pub every: u64,
+    /// Blocks of each kind that count.
+    pub blocks: usize,
+    /// Bytes of one checkpoint.
+    pub bytes: u64,
+    /// Median milliseconds a step without checkpoints.
+    pub without_ms: f64,
+    /// Median milliseconds a step with them.
+    pub with_ms: f64,
+    /// With to without: medians.
+    pub ratio: f64,
+    /// Checkpoints that fell due while one was being written, and were taken later.
+    pub late: u64,
+}
+
+/// Times each case with a checkpoint every `every` steps beside the same case without.
+///
+/// # Errors
+/// A case cannot be run, or a checkpoint not be written.
+pub fn measure(spec: &BenchSpec, every: u64) -> Result<Vec<CheckpointCost>, Diagnostic> {
+    let folder = case::tokens_folder(spec)?;
+    let cost = |case: &String| cost(case::build(folder.path(), spec, case)?, case, every, spec.steps);
+    spec.cases.iter().map(cost).collect()
+}
+
+/// Times a run for `steps` steps each way, a checkpoint every `every` steps.
+fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointCost, Diagnostic> {
+    let ReadyRun { setup, mut state, .. } = run;
+    let folder = tempfile::tempdir_in(".")
+        .map_err(|error| Diagnostic::run(format!("cannot make a folder for checkpoints ({error})")))?;
+    let section = CheckpointSection { every, ..CheckpointSection::default() };
+    let mut checkpointer =
+        Checkpointer::new(folder.path(), section, RunIdentity::of(&setup)?, Disk::default(), None);
+    let block = IN_A_BLOCK * every;
+    let blocks = steps.div_ceil(block);
+    let (mut number, mut taken) = (0, 0);
+    let mut times = [Vec::new(), Vec::new()];
+    // The first pair of blocks warms up.
+    for index in 0..2 * (blocks + 1) {
+        let with = index % 2 == 1;
+        let started = Instant::now();
+        for _ in 0..block {
+            state.quant.begin_step(number);
+            let (grads, reading) = step::compute_gradients(&setup, &mut state, number, None)?;
+            step::apply_update(&setup, &mut state, number, grads, &reading)?;
+            number += 1;
+            if with && checkpointer.is_due(number) {
+                checkpointer.save(snapshot(&state, number)?, StateRequest::default());
+                taken += 1;
+            }
+        }
+        checkpointer.wait();
+        if let Some(fault) = checkpointer.fault() {
+            return Err(fault.clone());
+        }
+        if !with {
+            // The periods of this block are over without checkpoints.
+            checkpointer.skip(number);
+        }
+        if index > 1 {
+            times[usize::from(with)].push(started.elapsed().as_secs_f64() * 1e3 / block as f64);
+        }
+    }
+    let [without_ms, with_ms] = times.map(|times| median(&times));
+    let bytes = checkpointer.last().map_or(0, |(_, path)| size(path));
+    let (ratio, late) = (with_ms / without_ms, IN_A_BLOCK * (blocks + 1) - taken);
+    Ok(CheckpointCost {
+        case: case.to_string(),
+        every,
+        blocks: blocks as usize,
+        bytes,
+        without_ms,
+        with_ms,
+        ratio,
+        late,
+    })
+}
+
+fn snapshot(state: &TrainState, step: u64) -> Result<Snapshot, Diagnostic> {
+    Ok(Snapshot {
+        kind: CheckpointKind::Step,
+        step,
+        val_loss: None,
+        tensors: StateTensors::of(state)?,
+        carried: state.quant.state(),
+        alerts: AlertState::default(),
+        totals: RunTotals::default(),
+        resumes: Vec::new(),
+    })
+}
+
+/// Bytes of a folder's files.
+fn size(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
+}

@@ -1,0 +1,163 @@
+//! Steps of all cases, timed in turn.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::{Duration, Instant},
+};
+
+use altgrad_base::diagnostic::Diagnostic;
+
+use super::{
+    case::{self, BenchSpec},
+    machine::{self, Machine},
+    other_trainer::{self, OtherTrainer},
+    phases::Phases,
+    report::{BenchReport, Timing},
+    statistics::{least, median},
+};
+use crate::{
+    memory,
+    metrics::MetricRecord,
+    setup::ReadyRun,
+    train::step::{apply_update, compute_gradients, record_metrics},
+};
+
+/// What was measured of a case's steps.
+#[derive(Debug, Default)]
+struct Times {
+    /// Milliseconds.
+    steps: Vec<f64>,
+    /// Milliseconds of each part that any step had.
+    phases: BTreeMap<&'static str, Vec<f64>>,
+}
+
+impl Times {
+    fn add(&mut self, step: Duration, phases: BTreeMap<&'static str, f64>) {
+        self.steps.push(step.as_secs_f64() * 1e3);
+        for (name, time) in phases {
+            self.phases.entry(name).or_default().push(time);
+        }
+    }
+}
+
+/// MB.
+fn mb(bytes: Option<u64>) -> Option<f64> {
+    bytes.map(|bytes| bytes as f64 / 1e6)
+}
+
+/// Times the steps of all cases, in turn with another trainer if there is one. `size` is what the model's size is called.
+///
+/// # Errors
+/// A case cannot be run, or the other trainer failed.
+pub fn measure(
+    spec: &BenchSpec,
+    size: &str,
+    mut other: Option<&mut OtherTrainer<'_>>,
+) -> Result<BenchReport, Diagnostic> {
+    let folder = case::tokens_folder(spec)?;
+    let runs: Result<Vec<ReadyRun>, Diagnostic> =
+        spec.cases.iter().map(|case| case::build(folder.path(), spec, case)).collect();
+    let mut runs = runs?;
+    let mut times: Vec<Times> = runs.iter().map(|_| Times::default()).collect();
+    let turns = if other.is_some() { spec.turns.min(spec.steps) } else { 1 };
+    let (mut number, mut rss) = (0, Vec::new());
+    for turn in 0..turns {
+        let steps = spec.steps * (turn + 1) / turns - spec.steps * turn / turns;
+        // Caches are cold after the other trainer's turn.
+        let tenth = (spec.steps / 10).max(1) as usize;
+        take_steps(&mut runs, &mut times, number..number + spec.warmup + steps, spec.warmup, |step| {
+            if step > 0 && step % tenth == 0 {
+                rss.extend(mb(memory::rss()));
+            }
+        })?;
+        number += spec.warmup + steps;
+        let modes: BTreeSet<&'static str> =
+            spec.cases.iter().filter_map(|case| other_trainer::mode(case)).collect();
+        for mode in modes {
+            if let Some(other) = &mut other {
+                other.run(mode, steps, spec.warmup)?;
+            }
+        }
+    }
+    // Before the machine is measured, which takes memory of its own.
+    let peak_rss_mb = mb(memory::peak_rss());
+    let machine = Machine::measure(&runs)?;
+    Ok(BenchReport {
+        size: size.to_string(),
+        shape: spec.model.numbers(),
+        device: runs[0].setup.device.label.clone(),
+        threads: rayon::current_num_threads(),
+        steps: spec.steps,
+        host_version: env!("CARGO_PKG_VERSION"),
+        peak_rss_mb,
+        rss_mb: rss,
+        cases: timings(spec, &runs, &times, other.as_deref(), &machine),
+        machine,
+    })
+}
+
+/// Takes steps of all cases in turn; the first `warmup` do not count. `after` is told how many of the others are over.
+fn take_steps(
+    runs: &mut [ReadyRun],
+    times: &mut [Times],
+    numbers: Range<u64>,
+    warmup: u64,
+    mut after: impl FnMut(usize),
+) -> Result<(), Diagnostic> {
+    let phases = Phases::default();
+    let subscriber = phases.subscriber();
+    let first = numbers.start + warmup;
+    for number in numbers {
+        for (run, times) in runs.iter_mut().zip(&mut *times) {
+            run.state.quant.begin_step(number);
+            let taken = tracing::dispatcher::with_default(&subscriber, || take_step(run, number));
+            let elapsed = taken?;
+            let phases = phases.take();
+            if number >= first {
+                times.add(elapsed, phases);
+            }
+        }
+        after(times[0].steps.len());
+    }
+    Ok(())
+}
+
+/// Takes a step and records its metrics; how long the step took.
+fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Diagnostic> {
+    let ReadyRun { setup, state, .. } = run;
+    let mut record = MetricRecord::new(number);
+    let started = Instant::now();
+    let (grads, reading) = compute_gradients(setup, state, number, None)?;
+    let update = apply_update(setup, state, number, grads, &reading)?;
+    let elapsed = started.elapsed();
+    record_metrics(&mut record, setup, state, (&reading, &update), elapsed);
+    Ok(elapsed)
+}
+
+fn timings(
+    spec: &BenchSpec,
+    runs: &[ReadyRun],
+    times: &[Times],
+    other: Option<&OtherTrainer<'_>>,
+    machine: &Machine,
+) -> Vec<Timing> {
+    let (first_median, first_least) = (median(&times[0].steps), least(&times[0].steps));
+    let timing = |((case, run), times): ((&String, &ReadyRun), &Times)| {
+        let (median_ms, least_ms) = (median(&times.steps), least(&times.steps));
+        let gflop = machine::gflop(run);
+        Timing {
+            case: case.clone(),
+            median_ms,
+            least_ms,
+            median_ratio: median_ms / first_median,
+            least_ratio: least_ms / first_least,
+            tokens_per_s: run.setup.tokens_per_step() as f64 / median_ms * 1e3,
+            gflop,
+            floor_ms: gflop / machine.matmul_gflop_s * 1e3,
+            phases_ms: times.phases.iter().map(|(name, times)| (*name, median(times))).collect(),
+            other: other.and_then(|other| other.beside(case, [median_ms, least_ms])),
+        }
+    };
+    spec.cases.iter().zip(runs).zip(times).map(timing).collect()
+}

@@ -1,0 +1,240 @@
+//! Makes a run's checkpoints: says when one is due, has it written on another thread, and tells what came of it.
+//!
+//! At most one is written at a time. A regular one that falls due meanwhile is taken at the first step after; one that
+//! cannot be taken later (the best so far, an anomaly, the last) waits. A checkpoint that cannot be written costs no
+//! training: it is told, and the next one is tried in its time.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use altgrad_base::{diagnostic::Diagnostic, files::Disk};
+use altgrad_config::CheckpointSection;
+use altgrad_plugin_api::AlertLevel;
+use altgrad_run_folder::events::Event;
+
+use super::{
+    identity::RunIdentity,
+    layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST},
+    retention,
+    snapshot::Snapshot,
+    write,
+};
+use crate::sinks::StateRequest;
+
+/// Anomalies a run keeps: the first ones say most.
+const MOST_ANOMALIES: usize = 3;
+
+/// The checkpoints of a run.
+#[derive(Debug)]
+pub struct Checkpointer {
+    archive: Archive,
+    section: CheckpointSection,
+    writing: Option<Writing>,
+    /// Whole periods of `section.every` for which there is one.
+    periods: u64,
+    /// The newest complete one of the run's course: its step and folder.
+    last: Option<(u64, PathBuf)>,
+    anomalies: usize,
+    /// The newest complete anomaly.
+    anomaly: Option<PathBuf>,
+    /// Why the newest one that was asked for is not there.
+    fault: Option<Diagnostic>,
+}
+
+/// Where checkpoints go and what all of them say: the writing thread's copy.
+#[derive(Debug, Clone)]
+struct Archive {
+    folder: PathBuf,
+    disk: Disk,
+    identity: Arc<RunIdentity>,
+    keep_last: usize,
+    keep_best: bool,
+    /// Validation loss of the best.
+    best: Option<f64>,
+}
+
+#[derive(Debug)]
+struct Writing {
+    kind: CheckpointKind,
+    step: u64,
+    thread: JoinHandle<Result<Written, Diagnostic>>,
+}
+
+/// A checkpoint in its place.
+#[derive(Debug)]
+struct Written {
+    path: PathBuf,
+    best: Option<f64>,
+    /// What is wrong beside it.
+    remarks: Vec<String>,
+}
+
+impl Checkpointer {
+    /// The checkpoints of a run in that folder. `from` is the checkpoint it goes on from: its step and folder.
+    #[must_use]
+    pub fn new(
+        run_folder: &Path,
+        section: CheckpointSection,
+        identity: RunIdentity,
+        disk: Disk,
+        from: Option<(u64, PathBuf)>,
+    ) -> Self {
+        let folder = run_folder.join(CHECKPOINTS);
+        let best = retention::target(&folder, BEST).and_then(|path| super::read::val_loss(&path));
+        let anomalies = layout::list(&folder, CheckpointKind::Anomaly).len();
+        let step = from.as_ref().map_or(0, |(step, _)| *step);
+        let archive = Archive {
+            folder,
+            disk,
+            identity: Arc::new(identity),
+            keep_last: section.keep_last,
+            keep_best: section.keep_best,
+            best,
+        };
+        Self {
+            archive,
+            periods: step.checked_div(section.every).unwrap_or(0),
+            section,
+            writing: None,
+            last: from,
+            anomalies,
+            anomaly: None,
+            fault: None,
+        }
+    }
+
+    /// Whether a regular checkpoint should be taken after `step` updates: a period is over, and nothing is being written.
+    #[must_use]
+    pub fn is_due(&self, step: u64) -> bool {
+        let over = step.checked_div(self.section.every).is_some_and(|periods| periods > self.periods);
+        over && self.writing.as_ref().is_none_or(|writing| writing.thread.is_finished())
+    }
+
+    /// Lets the period that ends at `step` go by without a checkpoint.
+    pub fn skip(&mut self, step: u64) {
+        self.periods = step.checked_div(self.section.every).unwrap_or(0);
+    }
+
+    /// Whether the best parameters so far are kept.
+    #[must_use]
+    pub fn keeps_best(&self) -> bool {
+        self.section.keep_best
+    }
+
+    /// Whether one more anomaly is to be kept.
+    #[must_use]
+    pub fn keeps_anomaly(&self) -> bool {
+        self.section.on_anomaly && self.anomalies < MOST_ANOMALIES
+    }
+
+    /// Has a checkpoint written, once the one before is. Returns what came of that one.
+    pub fn save(&mut self, snapshot: Snapshot, sinks: StateRequest) -> Vec<Event> {
+        let mut events = self.wait();
+        let (kind, step) = (snapshot.kind, snapshot.step);
+        match kind {
+            CheckpointKind::Step => self.skip(step),
+            CheckpointKind::Anomaly => self.anomalies += 1,
+        }
+        let archive = self.archive.clone();
+        let spawned =
+            thread::Builder::new().name("checkpoint".into()).spawn(move || archive.put(snapshot, sinks));
+        match spawned {
+            Ok(thread) => self.writing = Some(Writing { kind, step, thread }),
+            Err(error) => {
+                let fault =
+                    Diagnostic::run(format!("cannot start the thread that writes checkpoints ({error})"));
+                events.push(self.failed(step, fault));
+            }
+        }
+        events
+    }
+
+    /// What came of the one that was being written, if it is done.
+    pub fn poll(&mut self) -> Vec<Event> {
+        if self.writing.as_ref().is_some_and(|writing| writing.thread.is_finished()) {
+            return self.wait();
+        }
+        Vec::new()
+    }
+
+    /// Waits for the one that is being written, and says what came of it.
+    pub fn wait(&mut self) -> Vec<Event> {
+        let Some(Writing { kind, step, thread }) = self.writing.take() else { return Vec::new() };
+        let result = thread.join().unwrap_or_else(|_| {
+            Err(Diagnostic::run("the thread that writes checkpoints panicked; please report it"))
+        });
+        vec![match result {
+            Ok(written) => self.written(kind, step, written),
+            Err(fault) => self.failed(step, fault),
+        }]
+    }
+
+    fn written(&mut self, kind: CheckpointKind, step: u64, written: Written) -> Event {
+        let Written { path, best, remarks } = written;
+        self.fault = None;
+        self.archive.best = best;
+        let name = format!("{CHECKPOINTS}/{}", layout::name(kind, step));
+        match kind {
+            CheckpointKind::Step => self.last = Some((step, path)),
+            CheckpointKind::Anomaly => self.anomaly = Some(path),
+        }
+        let level = if remarks.is_empty() { AlertLevel::Info } else { AlertLevel::Warn };
+        let text = [vec![format!("written: {name}")], remarks].concat().join("; ");
+        Event { place: Some(name), ..Event::new(step, level, "checkpoint", text) }
+    }
+
+    fn failed(&mut self, step: u64, fault: Diagnostic) -> Event {
+        let event = Event::new(step, AlertLevel::Error, "checkpoint_failed", &fault.message);
+        let event = Event { place: fault.place.clone(), ..event };
+        self.fault = Some(fault);
+        event
+    }
+
+    /// The newest complete checkpoint of the run's course: updates done, and its folder.
+    #[must_use]
+    pub fn last(&self) -> Option<(u64, &Path)> {
+        self.last.as_ref().map(|(step, path)| (*step, path.as_path()))
+    }
+
+    /// The newest anomaly that this process kept.
+    #[must_use]
+    pub fn anomaly(&self) -> Option<&Path> {
+        self.anomaly.as_deref()
+    }
+
+    /// Why the newest checkpoint that was asked for is not there, if it is not.
+    #[must_use]
+    pub fn fault(&self) -> Option<&Diagnostic> {
+        self.fault.as_ref()
+    }
+}
+
+impl Archive {
+    /// Writes a checkpoint and brings links and the number of old ones in order.
+    fn put(self, snapshot: Snapshot, sinks: StateRequest) -> Result<Written, Diagnostic> {
+        let Self { folder, disk, identity, keep_last, keep_best, mut best } = self;
+        let (kind, val_loss) = (snapshot.kind, snapshot.val_loss);
+        let write::Complete { path, missing } = write::write(&disk, &folder, snapshot, &identity, sinks)?;
+        let mut remarks: Vec<String> =
+            missing.iter().map(|missing| format!("without the state of sink {missing}")).collect();
+        if kind == CheckpointKind::Step {
+            let mut check = |what: &str, result: std::io::Result<()>| {
+                let failed = result.is_err();
+                remarks.extend(result.err().map(|error| format!("{what} ({error})")));
+                !failed
+            };
+            check("`last` still leads to an older one", retention::point(&disk, &folder, LAST, &path));
+            let better = val_loss.filter(|loss| !loss.is_nan() && best.is_none_or(|best| *loss < best));
+            if let Some(loss) = better.filter(|_| keep_best)
+                && check("`best` still leads to an older one", retention::point(&disk, &folder, BEST, &path))
+            {
+                best = Some(loss);
+            }
+            check("an old one cannot be removed", retention::rotate(&disk, &folder, keep_last));
+        }
+        Ok(Written { path, best, remarks })
+    }
+}

@@ -1,0 +1,262 @@
+//! Going on from a checkpoint: which one, whether it is this run's, and putting all of it back.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use altgrad_base::{diagnostic::Diagnostic, files::Disk};
+use altgrad_config::{RunConfig, ScheduleChoice, Source};
+use altgrad_plugin_api::AlertLevel;
+use altgrad_run_folder::{
+    events::{Event, unix_s},
+    folder::RunFolder,
+    record::{Difference, Resume},
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+use super::{
+    identity::RunIdentity,
+    layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST, METER, MODEL, OPTIMIZER},
+    read::{self, Checkpoint, Damage},
+    retention,
+    snapshot::state_key,
+    state::{RunTotals, SinkRecord},
+};
+use crate::{
+    alerts::AlertState, model::weights, setup::RunSetup, sinks::SinkResume, state::TrainState, tensor,
+    tensor_file::OTHER_RUN,
+};
+
+/// What `--resume` says for "the newest sound one of the run folder".
+pub const AUTO: &str = "auto";
+/// Bytes a tensor file may have beside its elements: for its header, and for each tensor in it.
+const HEADER: (u64, u64) = (1 << 16, 1 << 10);
+
+/// Where a run goes on.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// The run folder, if it holds an earlier part of this run.
+    folder: Option<RunFolder>,
+    /// The checkpoint; none if the run starts anew.
+    checkpoint: Option<Checkpoint>,
+    /// Newer ones that cannot be used.
+    passed_over: Vec<Damage>,
+}
+
+/// Where a run starts, and what it knows by then.
+#[derive(Debug, Default)]
+pub struct Start {
+    /// Updates done.
+    pub step: u64,
+    /// The run folder, if it holds an earlier part of this run.
+    pub folder: Option<RunFolder>,
+    /// Who the run is, if that is known already.
+    pub identity: Option<RunIdentity>,
+    /// The checkpoint it goes on from.
+    pub from: Option<PathBuf>,
+    /// Sums up to here.
+    pub totals: RunTotals,
+    /// What alerts remember.
+    pub alerts: AlertState,
+    /// What sinks are told.
+    pub sinks: Option<SinkResume>,
+    /// This and earlier continuations.
+    pub resumes: Vec<Resume>,
+    /// What a person should know of this one.
+    pub remarks: Vec<String>,
+}
+
+impl Chosen {
+    /// Finds the checkpoint that `--resume` asks for: a path, of a run folder its last one, or [`AUTO`].
+    ///
+    /// # Errors
+    /// The path is no sound checkpoint, all those of the folder are damaged, or the folder is not this run's.
+    pub fn find(asked: &str, run_folder: &Path) -> Result<Self, Diagnostic> {
+        let free = RunFolder::check(run_folder);
+        let folder = match &free {
+            Err(occupied) if !RunFolder::holds_a_run(run_folder) => return Err(occupied.clone()),
+            Err(_) => Some(RunFolder::reopen(run_folder)?),
+            Ok(()) => None,
+        };
+        if asked != AUTO {
+            let last = Path::new(asked).join(CHECKPOINTS).join(LAST);
+            let asked = if last.exists() { last } else { PathBuf::from(asked) };
+            // A link such as `last` will move on.
+            let path = fs::canonicalize(&asked).unwrap_or(asked);
+            let checkpoint = Checkpoint::open(&path)?;
+            if folder.is_some() && !lies_in(&checkpoint.path, &run_folder.join(CHECKPOINTS)) {
+                let message = "the checkpoint is of another run folder, and this run's is not empty";
+                return Err(Diagnostic::config(message)
+                    .at(run_folder.display())
+                    .hint("use `--out DIR` to go on from it in a folder of its own"));
+            }
+            return Ok(Self { folder, checkpoint: Some(checkpoint), passed_over: Vec::new() });
+        }
+        let run_folder = folder.as_ref().map_or(run_folder, RunFolder::path);
+        let mut passed_over = Vec::new();
+        for (_, path) in layout::list(&run_folder.join(CHECKPOINTS), CheckpointKind::Step).into_iter().rev() {
+            match Checkpoint::open(&path) {
+                Ok(checkpoint) => return Ok(Self { folder, checkpoint: Some(checkpoint), passed_over }),
+                Err(damage) => passed_over.push(damage),
+            }
+        }
+        if passed_over.is_empty() {
+            return Ok(Self { folder, ..Self::default() });
+        }
+        let damages: Vec<String> = passed_over.iter().map(ToString::to_string).collect();
+        Err(Diagnostic::config(format!("no checkpoint of the run can be used: {}", damages.join("; ")))
+            .at(run_folder.join(CHECKPOINTS).display())
+            .hint("start anew in another folder with `--out DIR`, or name an `anomaly-step-...` with `--resume`"))
+    }
+
+    /// Lets the schedule be the checkpoint's where the run file does not write it: a run that goes on for longer does not
+    /// change the learning rates it had.
+    pub fn inherit(&self, config: &mut RunConfig, source: &Source) {
+        let saved = self.checkpoint.as_ref().and_then(|saved| saved.config.get("train")?.get("decay_steps"));
+        let saved = saved.and_then(|steps| u64::try_from(steps.as_integer()?).ok());
+        if config.train.schedule == ScheduleChoice::Cosine && !source.is_written("train.decay_steps") {
+            config.train.decay_steps = saved.or(config.train.decay_steps);
+        }
+    }
+
+    /// Puts everything into the state of a run; refuses another run's checkpoint unless it is to be used `anyway`.
+    ///
+    /// # Errors
+    /// What differs, by key; or what does not fit.
+    pub fn restore(
+        self,
+        setup: &RunSetup,
+        state: &mut TrainState,
+        anyway: bool,
+    ) -> Result<Start, Diagnostic> {
+        let Self { folder, checkpoint, passed_over } = self;
+        let Some(checkpoint) = checkpoint else { return Ok(anew(folder)) };
+        let identity = RunIdentity::of(setup)?;
+        let differences = identity.differences(&checkpoint)?;
+        if !anyway && !differences.is_empty() {
+            return Err(other_run(&checkpoint, &differences));
+        }
+        let mut remarks: Vec<String> =
+            passed_over.iter().map(|damage| format!("passed over {damage}")).collect();
+        let remarked = identity.remarks(&checkpoint);
+        remarks.extend(differences.iter().chain(&remarked).map(ToString::to_string));
+        load(&checkpoint, setup, state)?;
+        let Checkpoint { path, state: saved, .. } = checkpoint;
+        let from = path.display().to_string();
+        let differences = [differences, remarked].concat();
+        let mut resumes = saved.resume;
+        resumes.push(Resume { step: saved.step, from, unix_s: unix_s(), differences });
+        // In a folder of its own it is another run for its sinks.
+        let kept = if folder.is_some() { saved.sink } else { Vec::new() };
+        let sinks = SinkResume { step: saved.step, states: sink_states(kept, &setup.config) };
+        let (step, totals, alerts) = (saved.step, saved.totals, saved.alerts);
+        let (identity, from, sinks) = (Some(identity), Some(path), Some(sinks));
+        Ok(Start { step, folder, identity, from, totals, alerts, sinks, resumes, remarks })
+    }
+}
+
+impl Start {
+    /// Time since the run's start, pauses left out.
+    #[must_use]
+    pub fn clock(&self) -> Duration {
+        Duration::try_from_secs_f64(self.totals.run_s).unwrap_or_default()
+    }
+
+    /// What is told of going on.
+    #[must_use]
+    pub fn event(&self) -> Option<Event> {
+        let from = self.from.as_ref().map(|path| format!("goes on from {}", path.display()));
+        let said: Vec<&str> = from.iter().chain(&self.remarks).map(String::as_str).collect();
+        let level = if self.remarks.is_empty() { AlertLevel::Info } else { AlertLevel::Warn };
+        (!said.is_empty()).then(|| Event::new(self.step, level, "resumed", said.join("; ")))
+    }
+
+    /// Cuts the checkpoints of the run folder off where the run goes on.
+    ///
+    /// # Errors
+    /// The folder cannot be changed.
+    pub fn rewind(&self, disk: &Disk, run_folder: &Path) -> Result<(), Diagnostic> {
+        let folder = run_folder.join(CHECKPOINTS);
+        if !folder.is_dir() {
+            return Ok(());
+        }
+        let left: Vec<_> = layout::list(&folder, CheckpointKind::Step)
+            .into_iter()
+            .filter(|(step, _)| *step <= self.step)
+            .collect();
+        let pointed =
+            retention::target(&folder, BEST).filter(|best| left.iter().any(|(_, path)| path == best));
+        let lowest = || {
+            let losses = left.iter().filter_map(|(_, path)| Some((read::val_loss(path)?, path.clone())));
+            losses.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, path)| path)
+        };
+        retention::rewind(disk, &folder, self.step, pointed.or_else(lowest).as_deref()).map_err(|error| {
+            Diagnostic::run(format!("the checkpoints of the run cannot be put in order ({error})"))
+                .at(folder.display())
+                .hint("is the disk full, or the folder read-only?")
+        })
+    }
+}
+
+/// A run that was stopped before its first checkpoint begins again.
+fn anew(folder: Option<RunFolder>) -> Start {
+    let again = folder.is_some();
+    let remarks = again.then(|| "it has no checkpoint yet, so it starts anew".to_string());
+    let sinks = again.then(|| SinkResume { step: 0, states: Vec::new() });
+    Start { folder, sinks, remarks: remarks.into_iter().collect(), ..Start::default() }
+}
+
+fn lies_in(path: &Path, folder: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    real(path).is_some_and(|path| path.parent().map(Path::to_path_buf) == real(folder))
+}
+
+fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic {
+    let said: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    Diagnostic::config(format!("the checkpoint is of another run: {}", said.join("; ")))
+        .at(checkpoint.path.display())
+        .hint("set it back, or go on all the same with `--resume-anyway`, which records the difference")
+}
+
+/// Of each sink of the run file, what the first unused sink of its name had kept.
+fn sink_states(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Vec<Option<Vec<u8>>> {
+    let state = |name: &str| {
+        let index = kept.iter().position(|kept| kept.name == name)?;
+        BASE64_STANDARD.decode(kept.remove(index).state?).ok()
+    };
+    config.sink.iter().map(|sink| sink.name.as_str()).map(state).collect()
+}
+
+/// Puts a checkpoint's tensors and counters into a run's state.
+fn load(checkpoint: &Checkpoint, setup: &RunSetup, state: &mut TrainState) -> Result<(), Diagnostic> {
+    let TrainState { params, quant, optimizer, meter, .. } = state;
+    let specs = &params.layout.specs;
+    let elements: usize = specs.iter().map(|spec| spec.len()).sum();
+    let most = |bytes: usize, tensors: usize| bytes as u64 + HEADER.0 + HEADER.1 * tensors as u64;
+
+    let (path, bytes) = checkpoint.file(MODEL, most(4 * elements, specs.len()))?;
+    let file = read::tensors(&path, &bytes)?;
+    for (spec, value) in specs.iter().zip(&mut params.values) {
+        let values = file.required(&weights::key(&spec.name), &spec.shape)?;
+        *value = tensor::flat(values, &setup.device.tensors);
+    }
+
+    let states: Vec<usize> = (0..specs.len()).map(|id| optimizer.state_count(id)).collect();
+    let sizes = specs.iter().zip(&states).map(|(spec, states)| 4 * spec.len() * states);
+    let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), states.iter().sum()))?;
+    let file = read::tensors(&path, &bytes)?;
+    optimizer.restore(checkpoint.state.optimizer.updates, params, |id, state| {
+        file.required(&state_key(&specs[id].name, state), &specs[id].shape)
+    })?;
+
+    // Two codes, a counter, an initial value.
+    let (path, bytes) = checkpoint.file(METER, most(10 * elements, 4 * specs.len()))?;
+    let file = read::tensors(&path, &bytes)?;
+    meter.restore(&params.layout, &checkpoint.state.meter.dead_steps, &file)?;
+
+    quant
+        .restore(&checkpoint.state.quant)
+        .map_err(|error| error.at(checkpoint.path.display()).hint(OTHER_RUN))
+}

@@ -1,0 +1,80 @@
+//! Which checkpoints stay: the newest, the best, and what went wrong; and the links that lead to them.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use altgrad_base::files::Disk;
+
+use super::layout::{self, BEST, CheckpointKind, LAST, REMOVED, SET_ASIDE, UNFINISHED};
+/// Points a link of the folder at a checkpoint beside it: whoever follows it finds the old one or the new one.
+///
+/// # Errors
+/// The operating system's.
+pub(super) fn point(disk: &Disk, folder: &Path, link: &str, to: &Path) -> io::Result<()> {
+    let Some(name) = to.file_name() else { return Err(io::Error::other("a checkpoint without a name")) };
+    let fresh = folder.join(format!("{UNFINISHED}{link}"));
+    disk.remove(&fresh)?;
+    disk.link(Path::new(name), &fresh)?;
+    disk.rename(&fresh, &folder.join(link))
+}
+
+/// The checkpoint a link leads to, if it does.
+pub(super) fn target(folder: &Path, link: &str) -> Option<PathBuf> {
+    Some(folder.join(fs::read_link(folder.join(link)).ok()?))
+}
+
+/// Removes all but the newest `keep_last` and the best one of the run's course. Anomalies stay.
+///
+/// # Errors
+/// One could not be removed; others are.
+pub(super) fn rotate(disk: &Disk, folder: &Path, keep_last: usize) -> io::Result<()> {
+    let mut old = layout::list(folder, CheckpointKind::Step);
+    old.truncate(old.len().saturating_sub(keep_last));
+    let best = target(folder, BEST);
+    let removed =
+        old.iter().filter(|(_, path)| Some(path) != best.as_ref()).map(|(_, path)| remove(disk, path));
+    removed.fold(Ok(()), io::Result::and)
+}
+
+/// Renamed first: a checkpoint that is half removed must not look like one.
+fn remove(disk: &Disk, path: &Path) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let removed = path.with_file_name(format!("{REMOVED}{name}"));
+    disk.remove(&removed)?;
+    disk.rename(path, &removed)?;
+    disk.remove(&removed)
+}
+
+/// Cuts the history off after `step`, from where a run goes on: later checkpoints of its course get a name under which
+/// nobody looks for them, links lead to what is left, and what a crash left half-done is removed. `best` is the one to
+/// point at, if there is one.
+///
+/// # Errors
+/// The operating system's.
+pub(super) fn rewind(disk: &Disk, folder: &Path, step: u64, best: Option<&Path>) -> io::Result<()> {
+    for (_, path) in layout::list(folder, CheckpointKind::Step).into_iter().filter(|(later, _)| *later > step)
+    {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let aside = path.with_file_name(format!("{SET_ASIDE}{name}"));
+        disk.remove(&aside)?;
+        disk.rename(&path, &aside)?;
+    }
+    match layout::list(folder, CheckpointKind::Step).last() {
+        Some((_, newest)) => point(disk, folder, LAST, newest)?,
+        None => disk.remove(&folder.join(LAST))?,
+    }
+    match best {
+        Some(best) => point(disk, folder, BEST, best)?,
+        None => disk.remove(&folder.join(BEST))?,
+    }
+    for entry in fs::read_dir(folder)?.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(UNFINISHED) || name.starts_with(REMOVED) {
+            disk.remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! What a checkpoint is made of, taken between two steps: handles and a few numbers, nothing copied and nothing read.
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_run_folder::record::Resume;
+
+use super::{layout::CheckpointKind, state::RunTotals};
+use crate::{
+    alerts::AlertState,
+    model::weights,
+    quant::QuantState,
+    state::TrainState,
+    tensor_file::{Entry, Values},
+};
+
+/// The tensors of a run between two updates, and the counters that belong to them.
+#[derive(Debug, Clone)]
+pub struct StateTensors {
+    pub(super) model: Vec<Entry>,
+    pub(super) optimizer: Vec<Entry>,
+    pub(super) meter: Vec<Entry>,
+    pub(super) updates: u64,
+    pub(super) dead_steps: Vec<u64>,
+}
+
+/// All that a checkpoint holds of the moment it was asked for.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Why.
+    pub kind: CheckpointKind,
+    /// Updates done.
+    pub step: u64,
+    /// Held-out loss of these parameters, if they were evaluated.
+    pub val_loss: Option<f64>,
+    /// The tensors.
+    pub tensors: StateTensors,
+    /// What rounding carries.
+    pub carried: QuantState,
+    /// What alerts remember.
+    pub alerts: AlertState,
+    /// Sums up to here.
+    pub totals: RunTotals,
+    /// Earlier continuations.
+    pub resumes: Vec<Resume>,
+}
+
+impl StateTensors {
+    /// Those of a run.
+    ///
+    /// # Errors
+    /// States that a GPU's kernels keep cannot be read.
+    pub fn of(state: &TrainState) -> Result<Self, Diagnostic> {
+        let (layout, optimizer) = (&state.params.layout, &state.optimizer);
+        let specs = || layout.specs.iter().enumerate();
+        let model = specs().map(|(id, spec)| {
+            let values = Values::of(state.params.values[id].clone())?;
+            Ok(Entry { name: weights::key(&spec.name), shape: spec.shape.clone(), values })
+        });
+        let model: Result<Vec<Entry>, Diagnostic> = model.collect();
+        let mut states = Vec::new();
+        for (id, spec) in specs() {
+            states.extend(optimizer.states(id)?.into_iter().map(|buffer| Entry {
+                name: state_key(&spec.name, &buffer.name),
+                shape: spec.shape.clone(),
+                values: buffer.values,
+            }));
+        }
+        Ok(Self {
+            model: model?,
+            optimizer: states,
+            meter: state.meter.remembered(layout),
+            updates: optimizer.updates(),
+            dead_steps: state.meter.dead_steps(),
+        })
+    }
+}
+
+/// Key of an optimizer's buffer: `h.0.attn.c_attn.weight/exp_avg`.
+pub(super) fn state_key(param: &str, state: &str) -> String {
+    format!("{param}/{state}")
+}

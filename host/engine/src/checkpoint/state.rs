@@ -1,0 +1,148 @@
+//! `state.toml`: all of a checkpoint that is no tensor. README.md of this folder documents it key by key.
+//!
+//! TOML keeps f64 to the bit, infinities and NaN included. What is missing is not there.
+
+use std::collections::BTreeMap;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_run_folder::record::Resume;
+use serde::{Deserialize, Serialize};
+
+use super::layout::CheckpointKind;
+use crate::{alerts::AlertState, quant::SavedQuantState};
+
+/// What the file says it is.
+pub const FORMAT: &str = "altgrad checkpoint";
+/// Version of the layout; another one is refused.
+pub const VERSION: u32 = 1;
+
+/// The file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointState {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Updates done, which is the number of the next step.
+    pub step: u64,
+    /// Why it was made.
+    pub kind: CheckpointKind,
+    /// Held-out loss of these parameters, nats per token, if they were evaluated.
+    pub val_loss: Option<f64>,
+    /// Version of the host that wrote it.
+    pub host_version: String,
+    /// Where the run computed: `cpu`.
+    pub device: String,
+    /// Threads it computed with; results depend on them in the last bits.
+    pub threads: usize,
+    /// Sizes of the files of tensors, bytes by name.
+    pub bytes: BTreeMap<String, u64>,
+    /// Where the random streams and the data are.
+    pub cursors: Cursors,
+    /// What was trained on.
+    pub data: CorpusRecord,
+    /// What adds up over the run.
+    pub totals: RunTotals,
+    /// The optimizer, buffers aside.
+    pub optimizer: OptimizerRecord,
+    /// What metrics remember, tensors aside.
+    pub meter: UpdateMetricsRecord,
+    /// What rounding remembers.
+    pub quant: SavedQuantState,
+    /// What alerts remember.
+    pub alerts: AlertState,
+    /// Formats, optimizer and sinks.
+    #[serde(default)]
+    pub plugin: Vec<PluginRecord>,
+    /// A sink's own state, in the run file's order.
+    #[serde(default)]
+    pub sink: Vec<SinkRecord>,
+    /// Earlier continuations.
+    #[serde(default)]
+    pub resume: Vec<Resume>,
+}
+
+/// Addresses in the random streams: each draw is addressed, none is consumed, so these say all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursors {
+    /// Root of all streams.
+    pub seed: u64,
+    /// Step: address of stochastic rounding.
+    pub step: u64,
+    /// Micro-batch within the run: address of data order and dropout.
+    pub micro_batch: u64,
+}
+
+/// The corpus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CorpusRecord {
+    /// For people.
+    pub description: String,
+    /// Of all token ids, training and validation: sha256 over the sha256 of their parts.
+    pub fingerprint: String,
+}
+
+/// Sums.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunTotals {
+    /// Training tokens.
+    pub tokens: u64,
+    /// Seconds in steps.
+    pub training_s: f64,
+    /// Seconds since the run's start, as alerts' cooldowns count them; pauses left out.
+    pub run_s: f64,
+    /// Loss of the last step's batch before its update, if a step was done.
+    pub final_loss: Option<f64>,
+}
+
+/// The optimizer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OptimizerRecord {
+    /// Name in the run file.
+    pub name: String,
+    /// Updates done.
+    pub updates: u64,
+}
+
+/// What metrics remember, tensors aside.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UpdateMetricsRecord {
+    /// Steps for which dead elements were counted, a number a parameter; empty if they are not.
+    #[serde(default)]
+    pub dead_steps: Vec<u64>,
+}
+
+/// A plugin's identity.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PluginRecord {
+    /// `format`, `optimizer` or `sink`.
+    pub kind: String,
+    /// Name in the run file.
+    pub name: String,
+    /// The plugin's own version.
+    pub version: String,
+    /// Of the library.
+    pub sha256: String,
+}
+
+/// What a sink asked to be kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SinkRecord {
+    /// Name in the run file.
+    pub name: String,
+    /// Base64 of its state.
+    pub state: Option<String>,
+    /// Why there is none: it had failed, or did not answer in time.
+    pub missing: Option<String>,
+}
+
+impl CheckpointState {
+    /// The file's text.
+    ///
+    /// # Errors
+    /// A number that TOML does not have.
+    pub(super) fn to_toml(&self) -> Result<String, Diagnostic> {
+        toml::to_string(self)
+            .map_err(|error| Diagnostic::run(format!("the checkpoint's state cannot be written ({error})")))
+    }
+}

@@ -1,0 +1,306 @@
+//! Writing while everything fails in turn, and reading what nobody wrote.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use altgrad_base::{
+    files::{Disk, Op, hex},
+    random::{self, Stream},
+};
+use altgrad_config::CheckpointSection;
+use altgrad_run_folder::folder::CONFIG;
+use rand::RngExt;
+use sha2::{Digest, Sha256};
+
+use super::{
+    CheckpointKind, Checkpointer, RunIdentity, Snapshot, StateTensors,
+    layout::{self, BEST, CHECKPOINTS, CHECKSUMS, FILES, LAST, METER, MODEL, OPTIMIZER, STATE},
+    read::{Checkpoint, Damage},
+    state::RunTotals,
+};
+use crate::{
+    alerts::AlertState,
+    device::ComputeDevice,
+    quant::{QuantContext, SavedQuantState},
+    sinks::StateRequest,
+    tensor,
+    tensor_file::{Entry, TensorFile, Values},
+};
+
+/// A folder in memory where there is one: flushing a thousand files to a disk takes minutes.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
+fn entry(name: &str, values: Values) -> Entry {
+    Entry { name: name.into(), shape: vec![2, 3], values }
+}
+
+fn weights(step: u64) -> Vec<f32> {
+    (0..6).map(|index| index as f32 + step as f32 / 7.0).collect()
+}
+
+fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
+    let device = ComputeDevice::cpu().tensors;
+    let tensors = StateTensors {
+        model: vec![entry("transformer.w", Values::of(tensor::flat(weights(step), &device)).unwrap())],
+        optimizer: vec![entry(
+            "w/m",
+            Values::F32(Arc::new(vec![f32::NAN, -0.0, 1e-45, 0.1, 3.0, f32::INFINITY])),
+        )],
+        meter: vec![
+            entry("dead/w", Values::U16(Arc::new(vec![0, 1, 2, 3, 4, 65535]))),
+            entry("initial/w", Values::F32(Arc::new(vec![0.5; 6]))),
+        ],
+        updates: step,
+        dead_steps: vec![step],
+    };
+    let totals = RunTotals { tokens: 8, training_s: 0.1, run_s: 0.2, final_loss: Some(f64::NAN) };
+    Snapshot {
+        kind: CheckpointKind::Step,
+        step,
+        val_loss,
+        tensors,
+        carried: QuantContext::off().state(),
+        alerts: AlertState::default(),
+        totals,
+        resumes: Vec::new(),
+    }
+}
+
+fn checkpointer(folder: &Path, disk: Disk) -> Checkpointer {
+    let section = CheckpointSection { every: 10, keep_last: 2, ..CheckpointSection::default() };
+    Checkpointer::new(folder, section, RunIdentity::of_nobody(), disk, None)
+}
+
+/// Has a checkpoint written; the kinds of what came of it.
+fn save(checkpointer: &mut Checkpointer, snapshot: Snapshot) -> Vec<&'static str> {
+    let mut events = checkpointer.save(snapshot, StateRequest::default());
+    events.extend(checkpointer.wait());
+    events.iter().map(|event| event.kind).collect()
+}
+
+fn steps(folder: &Path) -> Vec<u64> {
+    layout::list(&folder.join(CHECKPOINTS), CheckpointKind::Step).into_iter().map(|(step, _)| step).collect()
+}
+
+fn target(folder: &Path, link: &str) -> Result<Checkpoint, Damage> {
+    Checkpoint::open(&folder.join(CHECKPOINTS).join(link))
+}
+
+#[test]
+fn what_is_written_is_read_and_the_newest_and_the_best_stay() {
+    let folder = folder();
+    let mut checkpointer = checkpointer(folder.path(), Disk::default());
+    for (step, loss) in [(10, Some(3.0)), (20, Some(2.0)), (30, None), (40, Some(2.5)), (50, Some(f64::NAN))]
+    {
+        assert!(checkpointer.is_due(step));
+        assert_eq!(save(&mut checkpointer, snapshot(step, loss)), ["checkpoint"]);
+        assert!(!checkpointer.is_due(step + 9));
+    }
+    assert_eq!(steps(folder.path()), [20, 40, 50]);
+    let (last, best) = (target(folder.path(), LAST).unwrap(), target(folder.path(), BEST).unwrap());
+    assert_eq!((last.state.step, best.state.step), (50, 20));
+    assert_eq!(last.state.cursors.micro_batch, 100);
+    assert!(last.state.totals.final_loss.unwrap().is_nan() && last.state.val_loss.unwrap().is_nan());
+    assert_eq!(last.config["train"]["max_steps"].as_integer(), Some(9));
+    let read = |name: &str| last.file(name, 1 << 20).unwrap();
+    let ((path, model), (_, optimizer), (_, meter)) = (read(MODEL), read(OPTIMIZER), read(METER));
+    let f32 = |bytes: &[u8], name: &str| -> Vec<u32> {
+        let values = TensorFile::parse(&path, bytes).unwrap().required(name, &[2, 3]).unwrap();
+        values.into_iter().map(f32::to_bits).collect()
+    };
+    assert_eq!(f32(&model, "transformer.w"), weights(50).into_iter().map(f32::to_bits).collect::<Vec<_>>());
+    assert_eq!(f32(&optimizer, "w/m")[..2], [f32::NAN.to_bits(), (-0.0f32).to_bits()]);
+    let meter = TensorFile::parse(&path, &meter).unwrap();
+    assert_eq!(meter.u16("dead/w", &[2, 3]).unwrap().unwrap()[5], 65535);
+    assert_eq!(meter.f32("other", &[2, 3]).unwrap(), None);
+    assert!(meter.f32("dead/w", &[2, 3]).is_err() && meter.u16("dead/w", &[6]).is_err());
+    assert!(last.file(MODEL, 10).unwrap_err().what.contains("10 are the most that fit"));
+}
+
+/// A disk that counts, and fails where it is told to: at operation `at`, and after it too if `for_good`.
+fn failing(at: usize, for_good: bool) -> (Disk, Arc<AtomicUsize>, Arc<Mutex<Vec<Op>>>) {
+    let (count, ops) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (counted, seen) = (count.clone(), ops.clone());
+    let disk = Disk::gated(move |op, _| {
+        let number = counted.fetch_add(1, Ordering::SeqCst);
+        seen.lock().unwrap().push(op);
+        if number == at || for_good && number > at {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        Ok(())
+    });
+    (disk, count, ops)
+}
+
+#[test]
+fn every_operation_may_fail_and_no_good_checkpoint_is_lost() {
+    // Two good ones, then a third whose operations fail in turn; it removes the first and moves both links.
+    let prepared = || {
+        let folder = folder();
+        let mut checkpointer = checkpointer(folder.path(), Disk::default());
+        save(&mut checkpointer, snapshot(10, Some(2.0)));
+        save(&mut checkpointer, snapshot(20, Some(3.0)));
+        save(&mut checkpointer, snapshot(30, Some(1.5)));
+        folder
+    };
+    let (disk, count, ops) = failing(usize::MAX, false);
+    let folder = prepared();
+    assert_eq!(save(&mut checkpointer(folder.path(), disk), snapshot(40, Some(1.0))), ["checkpoint"]);
+    let operations = count.load(Ordering::SeqCst);
+    for op in
+        [Op::CreateFolder, Op::Create, Op::Write, Op::Sync, Op::SyncFolder, Op::Rename, Op::Link, Op::Remove]
+    {
+        assert!(ops.lock().unwrap().contains(&op), "{op:?} is never done");
+    }
+    for (at, for_good) in (0..operations).flat_map(|at| [(at, false), (at, true)]) {
+        let folder = prepared();
+        let place =
+            format!("operation {at} of {operations}, {:?}, for good: {for_good}", ops.lock().unwrap()[at]);
+        let mut checkpointer = checkpointer(folder.path(), failing(at, for_good).0);
+        let told = checkpointer.save(snapshot(40, Some(1.0)), StateRequest::default());
+        let told = [told, checkpointer.wait()].concat();
+        // It is said: either there is none, or what could not be done beside it.
+        assert!(
+            told.len() == 1 && told[0].level != altgrad_plugin_api::AlertLevel::Info,
+            "{place}: {told:?}"
+        );
+        assert_eq!(told[0].kind == "checkpoint_failed", checkpointer.fault().is_some(), "{place}");
+        assert!(told[0].text.contains("No space left"), "{place}: {told:?}");
+        // Whatever has a checkpoint's name is one, both links lead to one, and the newest good one is still there.
+        for step in steps(folder.path()) {
+            let path = folder.path().join(CHECKPOINTS).join(layout::name(CheckpointKind::Step, step));
+            assert!(Checkpoint::open(&path).is_ok(), "{place}: {step}");
+        }
+        assert!(steps(folder.path()).contains(&30), "{place}");
+        let (last, best) = (target(folder.path(), LAST).unwrap(), target(folder.path(), BEST).unwrap());
+        assert!([30, 40].contains(&last.state.step) && [30, 40].contains(&best.state.step), "{place}");
+        // The next one, on a disk that works again, puts all in order.
+        let mut checkpointer = self::checkpointer(folder.path(), Disk::default());
+        assert_eq!(save(&mut checkpointer, snapshot(50, Some(0.5))), ["checkpoint"], "{place}");
+        assert_eq!(save(&mut checkpointer, snapshot(60, Some(0.4))), ["checkpoint"], "{place}");
+        assert_eq!(steps(folder.path()), [50, 60], "{place}");
+        assert_eq!(target(folder.path(), LAST).unwrap().state.step, 60, "{place}");
+    }
+}
+
+/// Writes a checkpoint; its folder.
+fn written(folder: &Path) -> PathBuf {
+    save(&mut checkpointer(folder, Disk::default()), snapshot(10, None));
+    folder.join(CHECKPOINTS).join("step-000010")
+}
+
+/// Lets the checksums fit whatever the files hold.
+fn sign(checkpoint: &Path) {
+    let line = |name: &&str| {
+        format!("{}  {name}\n", hex(&Sha256::digest(fs::read(checkpoint.join(name)).unwrap_or_default())))
+    };
+    fs::write(checkpoint.join(CHECKSUMS), FILES.iter().map(line).collect::<String>()).unwrap();
+}
+
+#[test]
+fn every_changed_byte_is_noticed_and_its_file_named() {
+    let folder = folder();
+    let checkpoint = written(folder.path());
+    assert!(Checkpoint::open(&checkpoint).is_ok());
+    for name in FILES.into_iter().chain([CHECKSUMS]) {
+        let path = checkpoint.join(name);
+        let bytes = fs::read(&path).unwrap();
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            fs::write(&path, &changed).unwrap();
+            let opened = Checkpoint::open(&checkpoint);
+            // The case of a hex digit says nothing.
+            if name == CHECKSUMS && changed.to_ascii_lowercase() == bytes {
+                continue;
+            }
+            let damage = opened.unwrap_err();
+            assert!(name == CHECKSUMS || damage.path == path, "{name} {at}: {damage}");
+        }
+        for length in [0, 1, bytes.len() / 2, bytes.len() - 2] {
+            fs::write(&path, &bytes[..length]).unwrap();
+            assert_eq!(Checkpoint::open(&checkpoint).unwrap_err().path, path, "{name} cut to {length}");
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!(Checkpoint::open(&checkpoint).unwrap_err().what, "is missing");
+        fs::write(&path, &bytes).unwrap();
+    }
+    assert!(Checkpoint::open(&checkpoint).is_ok());
+}
+
+/// What resuming does with a checkpoint, in a run of one parameter.
+fn use_it(checkpoint: &Path) -> bool {
+    let Ok(checkpoint) = Checkpoint::open(checkpoint) else { return false };
+    let mut used = QuantContext::off().restore(&checkpoint.state.quant).is_ok();
+    for (name, key) in [(MODEL, "transformer.w"), (OPTIMIZER, "w/m"), (METER, "initial/w")] {
+        let Ok((path, bytes)) = checkpoint.file(name, 1 << 12) else { return false };
+        let file = TensorFile::parse(&path, &bytes);
+        used &=
+            file.is_ok_and(|file| file.required(key, &[2, 3]).is_ok() && file.u16("dead/w", &[2, 3]).is_ok());
+    }
+    used
+}
+
+#[test]
+fn bytes_that_nobody_wrote_are_refused_or_used_but_never_panic() {
+    let folder = folder();
+    let checkpoint = written(folder.path());
+    assert!(use_it(&checkpoint));
+    let (mut generator, mut refused) = (random::at(7, Stream::Init, 0), 0);
+    for round in 0..3000 {
+        let name = [MODEL, OPTIMIZER, METER, STATE, CONFIG][round % 5];
+        let path = checkpoint.join(name);
+        let bytes = fs::read(&path).unwrap();
+        let mut changed = bytes.clone();
+        for _ in 0..generator.random_range(1..5) {
+            let at = generator.random_range(0..changed.len());
+            match generator.random_range(0..4) {
+                0 => changed[at] = generator.random(),
+                1 => changed[at] = b"0123456789[]{}\"=.,-enai\n"[generator.random_range(0..24)],
+                2 => changed.truncate(at.max(1)),
+                _ => {
+                    let piece: Vec<u8> = changed[at..(at + 9).min(changed.len())].to_vec();
+                    changed.splice(at..at, piece.repeat(generator.random_range(1..20)));
+                }
+            }
+        }
+        fs::write(&path, &changed).unwrap();
+        sign(&checkpoint);
+        refused += usize::from(!use_it(&checkpoint));
+        fs::write(&path, &bytes).unwrap();
+    }
+    sign(&checkpoint);
+    assert!(use_it(&checkpoint) && refused > 1000, "{refused}");
+}
+
+#[test]
+fn a_length_that_is_not_the_runs_is_not_taken_into_memory() {
+    let folder = folder();
+    let checkpoint = written(folder.path());
+    // A terabyte that takes no space on the disk.
+    fs::OpenOptions::new().write(true).open(checkpoint.join(METER)).unwrap().set_len(1 << 40).unwrap();
+    let damage = Checkpoint::open(&checkpoint).unwrap_err();
+    assert!(
+        damage.to_string().starts_with("step-000010/meter.safetensors has 1099511627776 bytes, "),
+        "{damage}"
+    );
+    fs::OpenOptions::new().write(true).open(checkpoint.join(STATE)).unwrap().set_len(1 << 40).unwrap();
+    assert!(Checkpoint::open(&checkpoint).unwrap_err().what.contains("are the most"));
+}
+
+#[test]
+fn scales_of_other_layers_do_not_fit() {
+    let settled =
+        crate::quant::SavedWeightStats { layer: "w".into(), elements: 1, words: vec![1], sums: Vec::new() };
+    let carry = SavedQuantState { weights: vec![settled], ..SavedQuantState::default() };
+    assert!(QuantContext::off().restore(&carry).is_err());
+    assert_eq!(QuantContext::off().restore(&SavedQuantState::default()), Ok(()));
+}

@@ -1,0 +1,179 @@
+//! Writing a checkpoint: into a folder of a temporary name, every file flushed, then renamed. Whoever sees its name sees
+//! all of it.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use altgrad_base::{
+    diagnostic::Diagnostic,
+    files::{Disk, DiskFile, hex},
+};
+use altgrad_run_folder::folder::CONFIG;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use sha2::{Digest, Sha256};
+
+use super::{
+    identity::RunIdentity,
+    layout::{self, CHECKSUMS, METER, MODEL, OPTIMIZER, REMOVED, STATE, UNFINISHED},
+    snapshot::Snapshot,
+    state::{self, CheckpointState, Cursors},
+};
+use crate::{
+    sinks::{SinkState, StateRequest},
+    tensor_file,
+};
+
+/// How long sinks may take to say their state.
+const SINKS_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A checkpoint that is complete under its name.
+#[derive(Debug, Clone)]
+pub(super) struct Complete {
+    pub path: PathBuf,
+    /// Sinks whose state is missing, and why.
+    pub missing: Vec<String>,
+}
+
+/// Writes a snapshot into the folder of checkpoints. Waits for the sinks' states last: when the checkpoint appears, they
+/// have taken every row before it.
+///
+/// # Errors
+/// An operation failed; what was written is removed, as far as possible.
+pub(super) fn write(
+    disk: &Disk,
+    folder: &Path,
+    snapshot: Snapshot,
+    identity: &RunIdentity,
+    sinks: StateRequest,
+) -> Result<Complete, Diagnostic> {
+    let name = layout::name(snapshot.kind, snapshot.step);
+    let (unfinished, path) = (folder.join(format!("{UNFINISHED}{name}")), folder.join(&name));
+    let written = fill(disk, &unfinished, snapshot, identity, sinks)
+        .and_then(|missing| appear(disk, folder, &unfinished, &name).map(|()| missing));
+    match written {
+        Ok(missing) => Ok(Complete { path, missing }),
+        Err(error) => {
+            // If that fails too, the next start removes it.
+            let _ = disk.remove(&unfinished);
+            Err(Diagnostic::run(format!("the checkpoint {name} cannot be written ({error})"))
+                .at(path.display())
+                .hint("is the disk full, or the folder gone or read-only? training goes on; the next one is tried in its time"))
+        }
+    }
+}
+
+/// Writes the files; returns what sinks did not say.
+fn fill(
+    disk: &Disk,
+    folder: &Path,
+    snapshot: Snapshot,
+    identity: &RunIdentity,
+    sinks: StateRequest,
+) -> io::Result<Vec<String>> {
+    disk.remove(folder)?;
+    disk.create_folder(folder)?;
+    let other = |error: Diagnostic| io::Error::other(error.message);
+    let Snapshot { kind, step, val_loss, tensors, carried, alerts, totals, resumes } = snapshot;
+    let mut files = Files { disk, folder, sums: String::new(), bytes: BTreeMap::new() };
+    files.write(MODEL, |out| tensor_file::write(tensors.model, out))?;
+    files.write(OPTIMIZER, |out| tensor_file::write(tensors.optimizer, out))?;
+    files.write(METER, |out| tensor_file::write(tensors.meter, out))?;
+    files.write(CONFIG, |out| out.write_all(identity.config_toml.as_bytes()))?;
+    let sinks = sinks.wait(SINKS_DEADLINE);
+    let missing =
+        sinks.iter().filter_map(|sink| Some(format!("{}: {}", sink.name, sink.state.as_ref().err()?)));
+    let missing = missing.collect();
+    let state = CheckpointState {
+        format: state::FORMAT.into(),
+        version: state::VERSION,
+        step,
+        kind,
+        val_loss,
+        host_version: identity.host_version.clone(),
+        device: identity.device.clone(),
+        threads: identity.threads,
+        bytes: std::mem::take(&mut files.bytes),
+        cursors: Cursors { seed: identity.seed, step, micro_batch: step * identity.grad_accum },
+        data: identity.data.clone(),
+        totals,
+        optimizer: state::OptimizerRecord { name: identity.optimizer.clone(), updates: tensors.updates },
+        meter: state::UpdateMetricsRecord { dead_steps: tensors.dead_steps },
+        quant: carried.read().map_err(other)?,
+        alerts,
+        plugin: identity.plugins.clone(),
+        sink: sinks.into_iter().map(saved).collect(),
+        resume: resumes,
+    };
+    let state = state.to_toml().map_err(other)?;
+    files.write(STATE, |out| out.write_all(state.as_bytes()))?;
+    let sums = std::mem::take(&mut files.sums);
+    files.write(CHECKSUMS, |out| out.write_all(sums.as_bytes()))?;
+    disk.sync_folder(folder)?;
+    Ok(missing)
+}
+
+fn saved(sink: SinkState) -> state::SinkRecord {
+    let (state, missing) = match sink.state {
+        Ok(state) => (Some(BASE64_STANDARD.encode(state)), None),
+        Err(why) => (None, Some(why)),
+    };
+    state::SinkRecord { name: sink.name, state, missing }
+}
+
+/// Gives a whole folder its name. One of that name is replaced: it is damaged, or of a time that was cut off.
+fn appear(disk: &Disk, folder: &Path, unfinished: &Path, name: &str) -> io::Result<()> {
+    let path = folder.join(name);
+    let removed = folder.join(format!("{REMOVED}{name}"));
+    if path.symlink_metadata().is_ok() {
+        disk.remove(&removed)?;
+        disk.rename(&path, &removed)?;
+    }
+    disk.rename(unfinished, &path)?;
+    disk.sync_folder(folder)?;
+    disk.remove(&removed)
+}
+
+/// The files of one checkpoint, and their checksums so far.
+struct Files<'a> {
+    disk: &'a Disk,
+    folder: &'a Path,
+    sums: String,
+    bytes: BTreeMap<String, u64>,
+}
+
+impl Files<'_> {
+    /// Writes and flushes a file, and notes its checksum.
+    fn write(&mut self, name: &str, contents: impl FnOnce(&mut Hashed) -> io::Result<()>) -> io::Result<()> {
+        let mut file =
+            Hashed { file: self.disk.create(&self.folder.join(name))?, sum: Sha256::new(), bytes: 0 };
+        contents(&mut file)?;
+        file.file.sync()?;
+        self.bytes.insert(name.to_string(), file.bytes);
+        self.sums.push_str(&format!("{}  {name}\n", hex(&file.sum.finalize())));
+        Ok(())
+    }
+}
+
+/// A file whose checksum is made on the way.
+struct Hashed {
+    file: DiskFile,
+    sum: Sha256,
+    bytes: u64,
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.sum.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

@@ -1,0 +1,233 @@
+//! Two runs in lockstep on the same batches, each with its own formats and optimizer: where do they part?
+//!
+//! Both take a step under a trace. Then the traces are compared, tensor by tensor in time order, and the new parameters
+//! after them. What must be equal for that, [`differing_key`] says.
+
+use std::collections::{BTreeMap, HashSet};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::{MetricsSection, RunConfig, ShadowSection};
+
+use crate::{
+    setup::ReadyRun,
+    tensor,
+    trace::{Phase, TensorPlace, Trace, TracedTensor},
+    train::step::{apply_update, compute_gradients},
+};
+
+/// The distance of NaN from every number.
+pub const INFINITELY_FAR: u64 = u64::MAX;
+
+/// How far apart two numbers are, in ULP: steps from one f32 to the next. Zeros of both signs are one number; so are all NaN,
+/// which are infinitely far from every other.
+#[must_use]
+pub fn ulp_distance(a: f32, b: f32) -> u64 {
+    let place = |x: f32| {
+        let magnitude = i64::from(x.to_bits() & !(1 << 31));
+        if x.is_sign_negative() { -magnitude } else { magnitude }
+    };
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => 0,
+        (false, false) => place(a).abs_diff(place(b)),
+        _ => INFINITELY_FAR,
+    }
+}
+
+/// A tensor in which two runs differ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parting {
+    /// The step, from 0.
+    pub step: u64,
+    /// Which tensor.
+    pub place: TensorPlace,
+    /// The largest distance of two elements, ULP.
+    pub ulp: u64,
+    /// The first element that far apart, row-major.
+    pub index: usize,
+    /// That element in both runs.
+    pub values: [f32; 2],
+    /// How many elements are farther apart than tolerated.
+    pub apart: usize,
+    /// How many elements there are.
+    pub elements: usize,
+}
+
+/// What a comparison came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Steps compared; the last one is where the runs part, if they do.
+    pub steps: u64,
+    /// Of that step, the first tensor of each phase and operation that differs, in time order. Empty if the runs never
+    /// part.
+    pub partings: Vec<Parting>,
+}
+
+/// The first key, by name, that two runs must have in common to be compared, and have not: one of `[data]` and `[model]`, the seed,
+/// or the number of micro-batches.
+///
+/// # Errors
+/// A value that TOML cannot hold.
+pub fn differing_key(a: &RunConfig, b: &RunConfig) -> Result<Option<String>, Diagnostic> {
+    let (a, b) = (shared_keys(a)?, shared_keys(b)?);
+    // An alphabet that is not written is the corpus's, which a resolved run file spells out.
+    let differ = |key: &&String| {
+        let (a, b) = (a.get(*key), b.get(*key));
+        a != b && (*key != "data.alphabet" || (a.is_some() && b.is_some()))
+    };
+    Ok(a.keys().chain(b.keys()).filter(differ).min().cloned())
+}
+
+/// The values that fix which batches the model sees, and the model.
+fn shared_keys(config: &RunConfig) -> Result<BTreeMap<String, toml::Value>, Diagnostic> {
+    let table = toml::Table::try_from(config)
+        .map_err(|error| Diagnostic::config(format!("cannot compare the run files: {error}")))?;
+    let mut shared = BTreeMap::new();
+    for (section, keys) in &table {
+        for (key, value) in keys.as_table().into_iter().flatten() {
+            let key = format!("{section}.{key}");
+            let counts = match section.as_str() {
+                // A preset is where the shape came from; what it came to is compared.
+                "data" | "model" => key != "model.preset",
+                _ => ["run.seed", "train.grad_accum"].contains(&key.as_str()),
+            };
+            if counts {
+                shared.insert(key, value.clone());
+            }
+        }
+    }
+    Ok(shared)
+}
+
+/// A run file without measurements: they change nothing in the training, and a comparison shows none of them.
+#[must_use]
+pub fn unmeasured(mut config: RunConfig) -> RunConfig {
+    config.metrics = MetricsSection { every: 0, histograms_every: 0, rank_every: 0, dead_neuron_window: 0 };
+    config.shadow = ShadowSection::default();
+    config
+}
+
+/// Takes up to `steps` steps with both runs and stops at the first in which a tensor differs by more than `tolerance` ULP.
+/// `on_step` hears of every step without a difference. The runs must have no [`differing_key`].
+///
+/// # Errors
+/// A plugin or the device failed.
+pub fn compare(
+    [a, b]: [&mut ReadyRun; 2],
+    steps: u64,
+    tolerance: u64,
+    mut on_step: impl FnMut(u64),
+) -> Result<Comparison, Diagnostic> {
+    for number in 0..steps {
+        let traces = [traced_step(a, number)?, traced_step(b, number)?];
+        let partings = first_partings(traces, number, tolerance)?;
+        if !partings.is_empty() {
+            return Ok(Comparison { steps: number + 1, partings });
+        }
+        on_step(number);
+    }
+    Ok(Comparison { steps, partings: Vec::new() })
+}
+
+/// A step's tensors, the new parameters last.
+fn traced_step(run: &mut ReadyRun, number: u64) -> Result<Vec<TracedTensor>, Diagnostic> {
+    let ReadyRun { setup, state, .. } = run;
+    let trace = Trace::default();
+    state.quant.begin_step(number);
+    let (grads, reading) = compute_gradients(setup, state, number, Some(&trace))?;
+    apply_update(setup, state, number, grads, &reading)?;
+    let params = &state.params;
+    for (spec, value) in params.layout.specs.iter().zip(&params.values) {
+        trace.add(TensorPlace::of_parameter(Phase::Update, &spec.name, "parameter"), value.clone());
+    }
+    Ok(trace.into_tensors())
+}
+
+/// The first tensor of each phase and operation that differs by more than `tolerance` ULP.
+fn first_partings(
+    [a, b]: [Vec<TracedTensor>; 2],
+    step: u64,
+    tolerance: u64,
+) -> Result<Vec<Parting>, Diagnostic> {
+    let mut seen = HashSet::new();
+    let mut partings = Vec::new();
+    for (a, b) in a.into_iter().zip(b) {
+        // Equal models show equal tensors, whatever is rounded.
+        if a.place != b.place {
+            let message = format!("the runs compute different tensors: `{}` and `{}`", a.place, b.place);
+            return Err(Diagnostic::run(message).at(format!("step {step}")));
+        }
+        let place = a.place;
+        if seen.contains(&(place.phase, place.operation.clone())) {
+            continue;
+        }
+        let (a, b) = (tensor::read_f32(a.values)?, tensor::read_f32(b.values)?);
+        let distances = || a.iter().zip(&b).map(|(&a, &b)| ulp_distance(a, b));
+        let ulp = distances().max().unwrap_or_default();
+        let Some(index) = distances().position(|distance| distance == ulp && ulp > tolerance) else {
+            continue;
+        };
+        let apart = distances().filter(|distance| *distance > tolerance).count();
+        seen.insert((place.phase, place.operation.clone()));
+        let (values, elements) = ([a[index], b[index]], a.len());
+        partings.push(Parting { step, place, ulp, index, values, apart, elements });
+    }
+    Ok(partings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against `next_up`, which walks the numbers one by one.
+    #[test]
+    fn distances_count_steps() {
+        for start in [0.0, -0.0, 1.0, -1.0, 0.1, f32::MIN_POSITIVE, -f32::MIN_POSITIVE, f32::MAX, -3e-45] {
+            let mut x: f32 = start;
+            for steps in 0..5 {
+                assert_eq!([ulp_distance(start, x), ulp_distance(x, start)], [steps; 2], "{start} {x}");
+                x = x.next_up();
+                if x.is_infinite() {
+                    break;
+                }
+            }
+        }
+        // Two binades have 2^24 numbers; from -1 to 1 there are twice those below 1.
+        assert_eq!(ulp_distance(1.0, 4.0), 1 << 24);
+        assert_eq!(ulp_distance(-1.0, 1.0), 2 * u64::from(1f32.to_bits()));
+        assert_eq!(ulp_distance(f32::MAX, f32::INFINITY), 1);
+    }
+
+    #[test]
+    fn nan_is_itself_and_far_from_every_number() {
+        assert_eq!(ulp_distance(f32::NAN, -f32::NAN), 0);
+        for number in [0.0, -1.0, f32::INFINITY] {
+            assert_eq!(ulp_distance(f32::NAN, number), INFINITELY_FAR);
+            assert_eq!(ulp_distance(number, f32::NAN), INFINITELY_FAR);
+        }
+    }
+
+    #[test]
+    fn what_must_be_equal_is_named() {
+        let mut a = RunConfig::default();
+        a.run.name = "a".into();
+        let mut b = a.clone();
+        let key = |a: &RunConfig, b: &RunConfig| differing_key(a, b).ok().flatten();
+        // These may differ: they are what is compared.
+        b.run.name = "b".into();
+        b.train.lr = 3e-4;
+        b.quant.weight = Some("E5M2".into());
+        b.optimizer.name = "other".into();
+        assert_eq!(key(&a, &b), None);
+        b.run.seed += 1;
+        assert_eq!(key(&a, &b).as_deref(), Some("run.seed"));
+        b.run.seed = a.run.seed;
+        b.train.grad_accum = 2;
+        assert_eq!(key(&a, &b).as_deref(), Some("train.grad_accum"));
+        // A key that only one of them has.
+        b.model.init = Some("weights.safetensors".into());
+        assert_eq!(key(&a, &b).as_deref(), Some("model.init"));
+        assert_eq!(key(&b, &a).as_deref(), Some("model.init"));
+        b.data.batch_size += 1;
+        assert_eq!(key(&a, &b).as_deref(), Some("data.batch_size"));
+    }
+}

@@ -1,0 +1,112 @@
+//! Where a step's first NaN or infinity comes from: the step is computed again under a trace.
+//!
+//! Same parameters, batches and randomness, so the same values; nothing else of the run is touched. To be called before the
+//! update, which spreads what is not finite over all parameters.
+
+use std::fmt;
+
+use altgrad_base::diagnostic::Diagnostic;
+
+use crate::{
+    setup::RunSetup,
+    state::TrainState,
+    tensor,
+    trace::{Phase, TensorPlace, Trace, TracedTensor},
+};
+
+/// A tensor that is not finite.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Origin {
+    /// Which tensor: layer and operation.
+    pub place: TensorPlace,
+    /// Its first element that is not finite, row-major.
+    pub index: usize,
+    /// That element: NaN or an infinity.
+    pub value: f32,
+    /// How many of its elements are not finite.
+    pub count: usize,
+    /// How many it has.
+    pub elements: usize,
+}
+
+/// Where a step stopped being finite. Both are missing if only a sum over finite values overflowed, or if the device does not
+/// compute the same twice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Provenance {
+    /// The step.
+    pub step: u64,
+    /// The first tensor of the forward pass that is not finite: what the loss got it from.
+    pub loss: Option<Origin>,
+    /// The first one of the backward pass: what the gradients got it from. If the forward pass is to blame, they have it
+    /// from there.
+    pub gradient: Option<Origin>,
+}
+
+impl Provenance {
+    /// The first of all.
+    #[must_use]
+    pub fn first(&self) -> Option<&Origin> {
+        self.loss.as_ref().or(self.gradient.as_ref())
+    }
+}
+
+/// Computes step `step` again, from the state as it is, and looks for the first NaN or infinity. Takes the time of a step and of
+/// reading all its tensors.
+///
+/// # Errors
+/// A plugin or the device failed.
+pub fn find(setup: &RunSetup, state: &TrainState, step: u64) -> Result<Provenance, Diagnostic> {
+    let trace = Trace::default();
+    let first = setup.first_micro_batch(step);
+    setup.model.gradients(state, setup.micro_batches(step), first, Some(&trace))?;
+    // What rounding saw is known already, and must not be counted twice.
+    state.quant.read_pass_stats()?;
+    let mut found = Provenance { step, loss: None, gradient: None };
+    for event in trace.into_tensors() {
+        let first = match event.place.phase {
+            Phase::Forward => &mut found.loss,
+            Phase::Backward | Phase::Update => &mut found.gradient,
+        };
+        if first.is_none() {
+            *first = origin(event)?;
+        }
+    }
+    Ok(found)
+}
+
+/// What of a tensor is not finite, if anything.
+fn origin(event: TracedTensor) -> Result<Option<Origin>, Diagnostic> {
+    let values = tensor::read_f32(event.values)?;
+    let mut faulty = values.iter().enumerate().filter(|(_, value)| !value.is_finite());
+    let first = faulty.next();
+    let count = 1 + faulty.count();
+    Ok(first.map(|(index, &value)| Origin {
+        place: event.place,
+        index,
+        value,
+        count,
+        elements: values.len(),
+    }))
+}
+
+/// `h.0.mlp.c_fc, weight (NaN at element 3, 1 of 256 not finite)`.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, index, value, count, elements } = self;
+        write!(f, "{place} ({value} at element {index}, {count} of {elements} not finite)")
+    }
+}
+
+/// `step 7 is not finite; first in the forward pass: ...; first in the backward pass: ...`.
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {} is not finite", self.step)?;
+        for (pass, origin) in [("forward", &self.loss), ("backward", &self.gradient)] {
+            match origin {
+                Some(origin) => write!(f, "; first in the {pass} pass: {origin}")?,
+                None => write!(f, "; every tensor of the {pass} pass is")?,
+            }
+        }
+        Ok(())
+    }
+}

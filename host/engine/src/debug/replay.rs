@@ -1,0 +1,202 @@
+//! Replaying a recorded trajectory: same start, same batches, and how far losses and gradients part.
+//!
+//! The recording is what nanoGPT's (or any PyTorch) loop writes a step: learning rate, loss, gradient norm before
+//! clipping, and the batch's start positions. The passes and the update are those that runs train with.
+
+use std::path::Path;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::{DataSection, DatasetChoice, DeviceChoice, GeluChoice, PluginsSection, TokenizerChoice};
+use altgrad_data::{Batches, Corpus};
+use altgrad_loader::{OptimizerPlugin, Registry, instance::OptionTable};
+
+use super::recording::{RecordedConfig, RecordedStep, Recording};
+use crate::{
+    device::ComputeDevice,
+    metrics::meter::Meter,
+    model::{Gpt, GptShape, Layout, Params, weights},
+    optimizer::{OptimizerGroups, OptimizerState},
+    quant::QuantContext,
+    setup::Schedule,
+    state::{TrainModel, TrainState},
+    tensor,
+    train::{clip, reading::Reading},
+};
+
+/// One replayed step beside its recording.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplayedStep {
+    /// Loss here.
+    pub loss: f64,
+    /// |loss - recorded|.
+    pub loss_error: f64,
+    /// Gradient norm here.
+    pub grad_norm: f64,
+    /// |norm - recorded|.
+    pub grad_norm_error: f64,
+    /// |lr - recorded| / recorded.
+    pub lr_error: f64,
+}
+
+/// What a recording is replayed from.
+#[derive(Debug)]
+pub struct ReplayInputs<'a> {
+    /// Weights the recording started from: safetensors, nanoGPT's layout.
+    pub init: &'a Path,
+    /// The text it was made on; characters are its tokens.
+    pub text: &'a Path,
+    /// Folder of plugin libraries; by default `plugins` beside the executable.
+    pub plugins: Option<&'a Path>,
+    /// Where to compute.
+    pub device: DeviceChoice,
+}
+
+/// A recording that can be replayed.
+pub struct Replay<'a> {
+    recording: &'a Recording,
+    model: TrainModel,
+    state: TrainState,
+    batches: Batches,
+}
+
+impl<'a> Replay<'a> {
+    /// Opens the inputs and makes the state before the first step.
+    ///
+    /// # Errors
+    /// An input does not fit the recording, or the plugin `adamw` cannot be used.
+    pub fn prepare(recording: &'a Recording, inputs: &ReplayInputs<'_>) -> Result<Self, Diagnostic> {
+        let device = ComputeDevice::open(inputs.device)?;
+        let config = &recording.config;
+        let section = PluginsSection { dir: inputs.plugins.map(|dir| dir.display().to_string()), load: None };
+        let registry = Registry::open(&section)?;
+        let corpus = Corpus::open(&DataSection {
+            dataset: DatasetChoice::Text(inputs.text.to_path_buf()),
+            tokenizer: TokenizerChoice::Char,
+            block_size: config.block_size,
+            batch_size: config.batch_size,
+            ..DataSection::default()
+        })?;
+        if corpus.tokenizer.vocab() != config.vocab_size {
+            let message = format!(
+                "the text has {} characters, the recording {}",
+                corpus.tokenizer.vocab(),
+                config.vocab_size
+            );
+            return Err(Diagnostic::config(message)
+                .at(inputs.text.display())
+                .hint("replay with the text the recording was made on"));
+        }
+        let shape = GptShape {
+            vocab: config.vocab_size,
+            block_size: config.block_size,
+            n_layer: config.n_layer,
+            n_head: config.n_head,
+            n_embd: config.n_embd,
+            bias: config.bias,
+            tie_weights: true,
+        };
+        let layout = Layout::new(&shape);
+        let values = weights::read(inputs.init, &layout)?;
+        let groups = OptimizerGroups::one(adamw(&registry, config)?, &layout);
+        let optimizer = OptimizerState::new(groups, &layout)?;
+        let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
+        let params = Params { layout, values };
+        let model = TrainModel { gpt: Gpt { shape, gelu: GeluChoice::Erf }, dropout: 0.0, seed: 0 };
+        let state = TrainState::new(params, QuantContext::off(), optimizer, Meter::off());
+        let batches = Batches::new(corpus, 0, config.batch_size, config.block_size);
+        Ok(Self { recording, model, state, batches })
+    }
+
+    /// Trains along the recording. `on_gradients` sees the first step's gradients, before clipping.
+    ///
+    /// # Errors
+    /// A batch does not fit the data, or a plugin or the device failed.
+    pub fn run(
+        mut self,
+        mut on_gradients: impl FnMut(&TrainState, &[Vec<f32>]) -> Result<(), Diagnostic>,
+    ) -> Result<Vec<ReplayedStep>, Diagnostic> {
+        let config = &self.recording.config;
+        let schedule = Schedule::new(&self.recording.train_section());
+        let mut replayed = Vec::with_capacity(self.recording.steps.len());
+        for (step, recorded) in self.recording.steps.iter().enumerate() {
+            self.check_batch(step, recorded)?;
+            let micro = recorded.ix.chunks(config.batch_size).map(|starts| self.batches.train_at(starts));
+            let first = (step * config.grad_accum) as u64;
+            let mut gradients = self.model.gradients(&self.state, micro, first, None)?;
+            if step == 0 {
+                let values: Result<Vec<_>, _> =
+                    gradients.grads.iter().map(|grad| tensor::read_f32(grad.clone())).collect();
+                on_gradients(&self.state, &values?)?;
+            }
+            let reading = Reading::of(&mut self.state.quant, &gradients, None)?;
+            let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.grad_clip);
+            let lr = schedule.lr(step as u64);
+            let loss = reading.loss;
+            self.state.update(gradients.grads, &reading.seen, lr)?;
+            replayed.push(ReplayedStep {
+                loss,
+                loss_error: (loss - recorded.loss).abs(),
+                grad_norm: norm.before,
+                grad_norm_error: (norm.before - recorded.grad_norm).abs(),
+                lr_error: (lr - recorded.lr).abs() / recorded.lr,
+            });
+        }
+        Ok(replayed)
+    }
+
+    fn check_batch(&self, step: usize, recorded: &RecordedStep) -> Result<(), Diagnostic> {
+        let config = &self.recording.config;
+        let tokens = self.batches.corpus().train.len();
+        let fits = |start: &usize| start.checked_add(config.block_size).is_some_and(|end| end < tokens);
+        if recorded.ix.len() == config.batch_size * config.grad_accum && recorded.ix.iter().all(fits) {
+            return Ok(());
+        }
+        Err(Diagnostic::config(format!(
+            "the batch of recorded step {step} does not fit {tokens} training tokens"
+        ))
+        .hint("replay with the text the recording was made on"))
+    }
+}
+
+fn adamw(registry: &Registry, config: &RecordedConfig) -> Result<OptimizerPlugin, Diagnostic> {
+    let options = [
+        ("beta1", config.beta1),
+        ("beta2", config.beta2),
+        ("eps", config.eps),
+        ("weight_decay", config.weight_decay),
+    ];
+    let values: toml::Table =
+        options.into_iter().map(|(name, value)| (name.to_string(), toml::Value::Float(value))).collect();
+    let table = OptionTable { key: "optimizer", values: &values };
+    OptimizerPlugin::make(registry, "adamw", table).map_err(|(_, error)| error)
+}
+
+/// The largest of some errors, none of them negative; NaN if one is, so that no NaN passes for a match.
+pub fn worst(errors: impl Iterator<Item = f64>) -> f64 {
+    errors.fold(0.0, |worst: f64, error| if worst.is_nan() || error <= worst { worst } else { error })
+}
+
+/// Largest relative difference of a tensor to its recording: |a - b| / |b|, L2 norms over the tensor.
+/// One entry a parameter, in the layout's order.
+///
+/// # Errors
+/// The file does not hold the model's tensors.
+pub fn relative_errors(
+    state: &TrainState,
+    values: &[Vec<f32>],
+    recorded: &Path,
+) -> Result<Vec<(String, f64)>, Diagnostic> {
+    let layout = &state.params.layout;
+    let expected = weights::read(recorded, layout)?;
+    let norm = |terms: &mut dyn Iterator<Item = f64>| terms.map(|term| term * term).sum::<f64>().sqrt();
+    let error = |a: &[f32], b: &[f32]| {
+        let apart = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(*a) - f64::from(*b)));
+        apart / norm(&mut b.iter().map(|b| f64::from(*b)))
+    };
+    Ok(layout
+        .specs
+        .iter()
+        .zip(values.iter().zip(&expected))
+        .map(|(spec, (a, b))| (spec.name.clone(), error(a, b)))
+        .collect())
+}

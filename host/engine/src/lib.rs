@@ -1,0 +1,38 @@
+//! The engine: model, quantization, training, metrics, alerts and checkpoints.
+//!
+//! A run file becomes a [`setup::ReadyRun`] ([`setup`]): an immutable setup and a mutable [`state`]. [`train`] runs the
+//! step loop: gradients of the [`model`] under [`quant`], the update by [`optimizer`], one record of [`metrics`] per step,
+//! [`alerts`] on that record, and [`checkpoint`]s of the state. [`debug`] holds the tools that compare runs and find the
+//! first value that is not finite, [`bench`] times steps.
+//!
+//! This is the only crate that depends on burn. It knows neither the command line nor sweeps or reports. Nothing is
+//! written before [`setup`] has accepted the run; all `unsafe` is in [`matrix`].
+
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
+
+pub mod alerts;
+pub mod bench;
+pub mod checkpoint;
+pub mod cpu_ops;
+pub mod debug;
+pub mod device;
+#[cfg(feature = "gpu")]
+mod kernel_text;
+pub mod load_model;
+#[allow(unsafe_code)]
+pub mod matrix;
+pub mod memory;
+pub mod metrics;
+pub mod model;
+pub mod optimizer;
+pub mod quant;
+pub mod read_back;
+pub mod sample;
+pub mod setup;
+pub mod sinks;
+pub mod state;
+pub mod tensor;
+pub mod tensor_file;
+pub mod trace;
+pub mod train;

@@ -1,0 +1,106 @@
+//! A trained model on disk: weights, and the resolved run file beside them that says what they are weights of.
+//!
+//! A model is named by its run folder, by one of its checkpoints, or by a weights file. Only the files named here are
+//! read: neither corpus nor plugins need be there.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::{RunConfig, Source};
+use altgrad_run_folder::folder::{CONFIG, WEIGHTS};
+
+use crate::{
+    checkpoint::layout::MODEL,
+    model::{GptShape, Layout, weights::WeightsFile},
+};
+
+/// Where in a run folder weights are looked for, in this order: those it ended with, else its newest checkpoint's, else
+/// its best one's.
+const PLACES: [&str; 3] = [".", "checkpoints/last", "checkpoints/best"];
+/// Bytes of the longest file that can be a pointer: it holds a folder's name.
+const LONGEST_POINTER: u64 = 4096;
+
+/// A trained model.
+#[derive(Debug)]
+pub struct SavedModel {
+    /// The resolved run file.
+    pub config: RunConfig,
+    /// Where its keys stand.
+    pub source: Source,
+    /// The shape, its vocabulary as the weights have it.
+    pub shape: GptShape,
+    /// The parameters.
+    pub layout: Layout,
+    /// Their values, in the layout's order, `[n]` each.
+    pub values: Vec<Vec<f32>>,
+    /// The weights file.
+    pub weights: PathBuf,
+}
+
+impl SavedModel {
+    /// Reads the model at `path`: a run folder, a checkpoint folder (or a pointer to one), or a weights file with its
+    /// `config.toml` beside it.
+    ///
+    /// # Errors
+    /// What is missing or broken, by name.
+    pub fn open(path: &Path) -> Result<Self, Diagnostic> {
+        let weights = find(path)?;
+        let beside = weights.with_file_name(CONFIG);
+        if !beside.is_file() {
+            return Err(Diagnostic::config(format!("there is no {CONFIG} beside the weights"))
+                .at(weights.display())
+                .hint(
+                    "it says the model's shape and tokenizer; copy the one of the run that made the weights",
+                ));
+        }
+        let (config, source) = altgrad_config::load(&beside, &[])?;
+        let file = WeightsFile::open(&weights)?;
+        let (vocab, blocks) = file.size()?;
+        // Before anything is made that is as large as the run file says.
+        if blocks != config.model.n_layer {
+            let message =
+                format!("the weights have {blocks} blocks, the run file says {}", config.model.n_layer);
+            return Err(Diagnostic::config(message)
+                .at(format!("{} and {}", weights.display(), source.locate("model.n_layer")))
+                .hint("the two files are of different runs"));
+        }
+        let shape = GptShape::new(&config.model, config.data.block_size, vocab);
+        let layout = Layout::new(&shape);
+        let values = file.values(&layout)?;
+        Ok(Self { config, source, shape, layout, values, weights })
+    }
+}
+
+/// The weights file that `path` means.
+fn find(path: &Path) -> Result<PathBuf, Diagnostic> {
+    let metadata = fs::metadata(path).map_err(|error| {
+        Diagnostic::config(format!("cannot read the checkpoint ({error})"))
+            .at(path.display())
+            .hint("give a run folder such as runs/exp, a checkpoint of it, or a weights file")
+    })?;
+    if metadata.is_dir() {
+        let found = PLACES.iter().find_map(|place| in_folder(&followed(&path.join(place))));
+        return found.ok_or_else(|| {
+            Diagnostic::config("the folder holds no weights")
+                .at(path.display())
+                .hint(format!("looked for {WEIGHTS}, {MODEL}, checkpoints/last and checkpoints/best; did the run end before its first checkpoint?"))
+        });
+    }
+    let target = followed(path);
+    Ok(in_folder(&target).unwrap_or(target))
+}
+
+fn in_folder(folder: &Path) -> Option<PathBuf> {
+    [WEIGHTS, MODEL].iter().map(|name| folder.join(name)).find(|file| file.is_file())
+}
+
+/// The checkpoint that a pointer file names; `path` itself if it is none.
+fn followed(path: &Path) -> PathBuf {
+    let is_pointer = fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() <= LONGEST_POINTER);
+    let name = is_pointer.then(|| fs::read_to_string(path).ok()).flatten();
+    let target = name.map(|name| path.with_file_name(name.trim())).filter(|target| target.is_dir());
+    target.unwrap_or_else(|| path.to_path_buf())
+}

@@ -1,0 +1,154 @@
+//! Whether a run fits into the machine's memory: asked before anything large is made.
+//!
+//! Without this an impossible size ends the process with "memory allocation failed", which names no key.
+
+use std::fs;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::{PrecisionChoice, RunConfig};
+
+use crate::{cpu_ops, device::ComputeDevice, model::GptShape};
+
+/// What a process has before its first parameter, and what a step needs at any size.
+const BASE: f64 = 128e6;
+/// Value, gradient, two states, and what of them is there twice for a moment.
+const BYTES_A_PARAMETER: f64 = 17.0;
+/// What a block keeps for its backward pass, in units of the residual stream.
+const STREAMS_A_BLOCK: f64 = 16.0;
+/// Rows of the logits that exist at once where their gradient is not rounded, and copies of those rows.
+const ROWS_OF_LOGITS: f64 = 1024.0;
+const COPIES_OF_LOGITS: f64 = 2.0;
+/// The same of plain operations, which also keep attention scores: as they are, masked, normalised.
+const PLAIN_COPIES_OF_LOGITS: f64 = 4.0;
+const PLAIN_SCORES: f64 = 3.0;
+
+/// Refuses a run on the CPU that needs more memory than the machine has. Says nothing where that cannot be known, or the memory is a GPU's.
+///
+/// # Errors
+/// What it needs, what there is, and what to make smaller.
+pub fn check(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Result<(), Diagnostic> {
+    let Some(available) = available().filter(|_| cpu_ops::is_available(&device.tensors)) else {
+        return Ok(());
+    };
+    let needed = estimate(config, shape);
+    if needed <= available {
+        return Ok(());
+    }
+    let gib = |bytes: f64| bytes / f64::from(1 << 30);
+    let message =
+        format!("the run needs about {:.1} GiB of memory, {:.1} are available", gib(needed), gib(available));
+    Err(Diagnostic::config(message)
+        .hint("make n_layer, n_embd, block_size or batch_size smaller; grad_accum gives large batches in less memory"))
+}
+
+/// Bytes that training on the CPU needs, to within a third or so of what was measured. A float, which no size overflows.
+fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
+    let [vocab, block, layers, heads, width, batch] =
+        [shape.vocab, shape.block_size, shape.n_layer, shape.n_head, shape.n_embd, config.data.batch_size]
+            .map(|n| n as f64);
+    let tables = (vocab * if shape.tie_weights { 1.0 } else { 2.0 } + block) * width;
+    let parameters = tables + layers * 12.0 * width * width;
+    let tokens = batch * block;
+    let is_plain = config.train.precision == PrecisionChoice::Bf16;
+    let rounds_gradients =
+        config.quant.grad.is_some() || config.quant.layer.iter().any(|rule| rule.grad.is_some());
+    let logits = if is_plain {
+        PLAIN_COPIES_OF_LOGITS * tokens * vocab
+    } else {
+        COPIES_OF_LOGITS * vocab * if rounds_gradients { tokens } else { tokens.min(ROWS_OF_LOGITS) }
+    };
+    let scores = if is_plain { PLAIN_SCORES * tokens * heads * block } else { 0.0 };
+    let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + scores);
+    BASE + parameters * (BYTES_A_PARAMETER + remembered(config)) + activations * 4.0
+}
+
+/// Bytes a parameter beside the optimizer's: what metrics remember, a shadow step's gradients, and what a checkpoint that is being
+/// written holds of values and states that have changed since.
+fn remembered(config: &RunConfig) -> f64 {
+    let rows = [
+        (config.metrics.every == 1, 4.0),
+        (config.metrics.histograms_every > 0, 4.0),
+        (config.metrics.dead_neuron_window > 0, 2.0),
+        (config.shadow.every > 0, 4.0),
+        (config.checkpoint.every > 0, 12.0),
+    ];
+    rows.into_iter().filter_map(|(needed, bytes)| needed.then_some(bytes)).sum()
+}
+
+/// Bytes that can be had, as Linux says; `None` elsewhere.
+fn available() -> Option<f64> {
+    linux_says("/proc/meminfo", "MemAvailable:").map(|bytes| bytes as f64)
+}
+
+/// The most memory this process has had, bytes, as Linux says; `None` elsewhere.
+#[must_use]
+pub fn peak_rss() -> Option<u64> {
+    linux_says("/proc/self/status", "VmHWM:")
+}
+
+/// The memory this process has now, likewise.
+#[must_use]
+pub fn rss() -> Option<u64> {
+    linux_says("/proc/self/status", "VmRSS:")
+}
+
+fn linux_says(file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn shape(n_layer: usize, n_head: usize, n_embd: usize, block_size: usize) -> GptShape {
+        GptShape { vocab: 50257, block_size, n_layer, n_head, n_embd, bias: false, tie_weights: true }
+    }
+
+    fn config(batch_size: usize, precision: PrecisionChoice, grad: Option<&str>, metrics: bool) -> RunConfig {
+        let mut config = RunConfig::default();
+        (config.data.batch_size, config.train.precision) = (batch_size, precision);
+        config.quant.grad = grad.map(str::to_string);
+        if !metrics {
+            config.metrics.every = 0;
+            config.metrics.histograms_every = 0;
+            config.metrics.dead_neuron_window = 0;
+        }
+        // The benchmark writes none.
+        config.checkpoint.every = 0;
+        config
+    }
+
+    /// Peaks of `altgrad-host bench --steps 1 --warmup 1`, MB, 2026-11-22.
+    #[test]
+    fn the_estimate_is_near_what_was_measured() {
+        use PrecisionChoice::{Bf16, Fp32};
+        let [tiny, seed, gpt2] = [shape(4, 4, 128, 64), shape(6, 6, 384, 256), shape(12, 12, 768, 1024)];
+        let rows = [
+            (&tiny, config(12, Fp32, None, false), 550.0),
+            (&seed, config(12, Fp32, None, false), 1504.0),
+            (&seed, config(24, Fp32, None, false), 2236.0),
+            (&seed, config(12, Fp32, None, true), 1585.0),
+            (&seed, config(12, Fp32, Some("E5M2"), false), 2345.0),
+            (&seed, config(12, Fp32, Some("E5M2"), true), 2528.0),
+            (&gpt2, config(1, Fp32, None, false), 3398.0),
+            (&gpt2, config(2, Fp32, None, false), 4032.0),
+            (&gpt2, config(2, Fp32, Some("E5M2"), true), 4949.0),
+            (&gpt2, config(2, Bf16, None, false), 8594.0),
+        ];
+        for (shape, config, measured) in rows {
+            let estimate = estimate(&config, shape) / 1024e3;
+            assert!((0.75..1.33).contains(&(estimate / measured)), "{shape:?}: {estimate} of {measured} MB");
+        }
+    }
+
+    #[test]
+    fn the_estimate_never_overflows() {
+        let most = i32::MAX as usize;
+        let config = config(most, PrecisionChoice::Bf16, Some("E5M2"), true);
+        let shape = GptShape { vocab: most, ..shape(most, most, most, most) };
+        assert!((1e30..f64::INFINITY).contains(&estimate(&config, &shape)));
+    }
+}

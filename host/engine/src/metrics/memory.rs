@@ -1,0 +1,87 @@
+//! What a [`Meter`] remembers from step to step, for checkpoints: dead counters, past codes, initial weights.
+
+use std::sync::Arc;
+
+use altgrad_base::diagnostic::Diagnostic;
+
+use super::meter::Meter;
+use crate::{
+    model::{Layout, layout::ParamSpec},
+    tensor_file::{Entry, TensorFile, Values},
+};
+
+/// Steps an element has been dead in a row.
+const DEAD: &str = "dead";
+/// Codes before the last update.
+const LAST: &str = "codes.last";
+/// Codes before the one before.
+const EARLIER: &str = "codes.earlier";
+/// Weights before the first update.
+const INITIAL: &str = "initial";
+
+fn entry(what: &str, spec: &ParamSpec, values: Values) -> Entry {
+    Entry { name: key(what, spec), shape: spec.shape.clone(), values }
+}
+
+fn key(what: &str, spec: &ParamSpec) -> String {
+    format!("{what}/{}", spec.name)
+}
+
+impl Meter {
+    /// What it remembers by element, without a copy; of parameters in the layout's order.
+    #[must_use]
+    pub fn remembered(&self, layout: &Layout) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (param, spec) in layout.specs.iter().enumerate() {
+            // What a device counts stays there.
+            if let Some((_, runs)) = self.dead.remembered(param).filter(|(_, runs)| runs.len() == spec.len())
+            {
+                entries.push(entry(DEAD, spec, Values::U16(runs)));
+            }
+            if let Some(past) = self.past.get(param) {
+                let codes = [(LAST, &past.last), (EARLIER, &past.earlier)];
+                let known = codes.into_iter().filter(|(_, codes)| !codes.is_empty());
+                entries.extend(known.map(|(what, codes)| entry(what, spec, Values::U16(codes.clone()))));
+            }
+            if let Some(initial) = self.initial.get(param).filter(|initial| !initial.is_empty()) {
+                entries.push(entry(INITIAL, spec, Values::F32(initial.clone())));
+            }
+        }
+        entries
+    }
+
+    /// For how many steps it has counted dead elements, a number a parameter; nothing if it does not count them.
+    #[must_use]
+    pub fn dead_steps(&self) -> Vec<u64> {
+        (0..self.past.len()).map_while(|param| Some(self.dead.remembered(param)?.0)).collect()
+    }
+
+    /// Goes on from what was remembered; what is not in the file was not known.
+    ///
+    /// # Errors
+    /// It is of other parameters.
+    pub fn restore(
+        &mut self,
+        layout: &Layout,
+        dead_steps: &[u64],
+        file: &TensorFile<'_>,
+    ) -> Result<(), Diagnostic> {
+        for (param, spec) in layout.specs.iter().enumerate() {
+            let u16 = |what| file.u16(&key(what, spec), &spec.shape);
+            if let (Some(runs), Some(steps)) = (u16(DEAD)?, dead_steps.get(param)) {
+                self.dead.restore(param, *steps, runs);
+            }
+            if let Some(past) = self.past.get_mut(param) {
+                past.last = Arc::new(u16(LAST)?.unwrap_or_default());
+                past.earlier = Arc::new(u16(EARLIER)?.unwrap_or_default());
+            }
+            // All or none: they are found by number.
+            if let Some(initial) = file.f32(&key(INITIAL, spec), &spec.shape)?
+                && self.initial.len() == param
+            {
+                self.initial.push(Arc::new(initial));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! Measures parameters where the optimizer steps: their gradients, what the step did to them, and now and then what
+//! they look like.
+//!
+//! The optimizer's loop shows every parameter to the [`Meter`] before and after its step, in main memory, where it has
+//! them anyway. What outlives a step is here: how long elements have been dead, the last codes, the initial weights; `memory` hands it
+//! to checkpoints.
+
+use std::sync::Arc;
+
+use altgrad_config::MetricsSection;
+use altgrad_loader::FormatPlugin;
+use altgrad_plugin_api::{
+    ValueGrid,
+    kernel::update::{Counting, UpdateCounts},
+};
+
+use super::{
+    MetricName, MetricRecord,
+    dead::{self, Dead},
+    ranks,
+    regret::{self, Regret},
+    ruler::Ruler,
+    ulps,
+    updates::{self, PastCodes, Step, Stored, Update},
+    weights::{self, Weights},
+};
+use crate::{
+    model::{Layout, layout::ParamSpec},
+    quant::QuantContext,
+};
+
+/// What is measured at a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Due {
+    /// Gradients and updates by parameter.
+    pub parameters: bool,
+    /// Distributions: codes, weights, spectra.
+    pub distributions: bool,
+    /// Ranks of weights.
+    pub ranks: bool,
+}
+
+impl Due {
+    /// What a run file asks for at a step.
+    #[must_use]
+    pub fn at(config: &MetricsSection, step: u64) -> Self {
+        let due = |every: u64| every > 0 && step.is_multiple_of(every);
+        Self {
+            parameters: due(config.every),
+            distributions: due(config.histograms_every),
+            ranks: due(config.rank_every),
+        }
+    }
+
+    fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// Measures the parameters of a run.
+#[derive(Debug)]
+pub struct Meter {
+    config: MetricsSection,
+    step: u64,
+    due: Due,
+    /// What clipping multiplied the step's gradients by.
+    clipped: f32,
+    pub(super) dead: Dead,
+    pub(super) past: Vec<PastCodes>,
+    /// Weights before the first step; kept for distributions only.
+    pub(super) initial: Vec<Arc<Vec<f32>>>,
+    seen: SeenParams,
+}
+
+/// What was measured at a step, one entry a parameter, or none if it was not due.
+#[derive(Debug, Default)]
+struct SeenParams {
+    updates: Vec<Update>,
+    weights: Vec<Weights>,
+    regret: Vec<Regret>,
+    from_init: Vec<Option<f64>>,
+    ranks: Vec<Option<[f64; 2]>>,
+}
+
+impl Meter {
+    /// A meter that has seen nothing.
+    #[must_use]
+    pub fn new(config: MetricsSection, params: usize) -> Self {
+        // The run file's range is a u16's.
+        let window = if config.every > 0 { config.dead_neuron_window as u16 } else { 0 };
+        Self {
+            config,
+            step: 0,
+            due: Due::default(),
+            clipped: 1.0,
+            dead: Dead::new(window, params),
+            past: (0..params).map(|_| PastCodes::default()).collect(),
+            initial: Vec::new(),
+            seen: SeenParams::default(),
+        }
+    }
+
+    /// A meter that never measures.
+    #[must_use]
+    pub fn off() -> Self {
+        let never = MetricsSection { every: 0, histograms_every: 0, rank_every: 0, dead_neuron_window: 0 };
+        Self::new(never, 0)
+    }
+
+    /// Begins a step whose gradients clipping multiplied by `clipped`.
+    pub fn begin(&mut self, step: u64, clipped: f64) {
+        self.step = step;
+        self.due = Due::at(&self.config, step);
+        self.clipped = clipped as f32;
+        self.seen = SeenParams::default();
+    }
+
+    /// Whether the step's weights are wanted.
+    #[must_use]
+    pub fn wants_weights(&self) -> bool {
+        self.due.any()
+    }
+
+    /// Whether every step's gradients are wanted.
+    #[must_use]
+    pub fn wants_gradients(&self) -> bool {
+        self.dead.counts()
+    }
+
+    /// Takes in a parameter's gradient, as the optimizer gets it; every step.
+    pub fn gradient(&mut self, param: usize, grad: &[f32]) {
+        self.dead.see(param, grad, self.clipped);
+    }
+
+    /// Takes in a parameter's step, of parameters in the layout's order; `stored` is the format it is rounded to and the
+    /// scale, if there is one.
+    pub fn update(
+        &mut self,
+        param: usize,
+        spec: &ParamSpec,
+        step: Step<'_>,
+        stored: Option<(&FormatPlugin, f32)>,
+    ) {
+        let ruler = stored.and_then(|(format, scale)| {
+            let grid: ValueGrid = format.values().ok()?;
+            Some((format, scale, Ruler::new(grid, scale)))
+        });
+        let stored = ruler.as_ref().map(|(format, scale, ruler)| Stored { format, ruler, scale: *scale });
+        if self.due.parameters {
+            // What came back over three steps can be said only of steps in a row.
+            let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
+            let update = match stored {
+                Some(stored) => Update::stored(step, stored, past),
+                None => Update::unstored(step),
+            };
+            put(&mut self.seen.updates, param, update);
+        }
+        self.look(param, spec, (step.before, step.grad), stored);
+    }
+
+    /// Looks at the weights before the step, if that is due.
+    fn look(
+        &mut self,
+        param: usize,
+        spec: &ParamSpec,
+        (before, grad): (&[f32], &[f32]),
+        stored: Option<Stored<'_>>,
+    ) {
+        let ruler = stored.map(|stored| stored.ruler);
+        if self.due.distributions {
+            if self.step == 0 {
+                put(&mut self.initial, param, Arc::new(before.to_vec()));
+            }
+            put(&mut self.seen.weights, param, Weights::of(before, grad, ruler));
+            let regret = stored.map(|stored| regret::of(before, stored.format, stored.scale));
+            put(&mut self.seen.regret, param, regret.unwrap_or_default());
+            let initial = self.initial.get(param).filter(|w_0| w_0.len() == before.len()).zip(ruler);
+            let from_init = initial.and_then(|(w_0, ruler)| ulps::mean_distance(before, w_0, ruler));
+            put(&mut self.seen.from_init, param, from_init);
+        }
+        if self.due.ranks {
+            let ranks = match spec.shape[..] {
+                [rows, columns] => ranks::ranks(before, rows, columns),
+                _ => None,
+            };
+            put(&mut self.seen.ranks, param, ranks);
+        }
+    }
+
+    /// What a device is to count of a parameter's step, every step, instead of [`Self::gradient`] and [`Self::update`]; `None` if it cannot.
+    #[must_use]
+    pub fn counting(&self, param: usize, stored: Option<(&FormatPlugin, f32)>) -> Option<Counting> {
+        let mut counting = Counting::default();
+        if self.config.every > 0 && param < self.past.len() {
+            let values = Counting::values();
+            let codes = match stored {
+                None => values,
+                Some((format, scale)) => match format.values() {
+                    Ok(ValueGrid::Minifloat(grid)) => values.codes(&grid, scale)?,
+                    _ => return None,
+                },
+            };
+            if self.due.parameters {
+                counting = if self.config.every == 1 { codes.past() } else { codes };
+            }
+        }
+        Some(self.dead.counting(counting, self.clipped))
+    }
+
+    /// Whether the step's weights and gradients are wanted by [`Self::look_at`].
+    #[must_use]
+    pub fn looks(&self) -> bool {
+        self.due.distributions || self.due.ranks
+    }
+
+    /// Takes in a parameter before its step on a device, and its gradient.
+    pub fn look_at(
+        &mut self,
+        param: usize,
+        spec: &ParamSpec,
+        (before, grad): (&[f32], &[f32]),
+        stored: Option<(&FormatPlugin, f32)>,
+    ) {
+        let ruler = stored
+            .and_then(|(format, scale)| Some((format, scale, Ruler::new(format.values().ok()?, scale))));
+        let stored = ruler.as_ref().map(|(format, scale, ruler)| Stored { format, ruler, scale: *scale });
+        self.look(param, spec, (before, grad), stored);
+    }
+
+    /// Takes in that a device sees a parameter's gradient; every step.
+    pub fn gradient_on_device(&mut self, param: usize) {
+        self.dead.see_on_device(param);
+    }
+
+    /// Takes in what a device counted of a parameter's step; `stored`: of codes too.
+    pub fn counted(&mut self, param: usize, spec: &ParamSpec, counts: &UpdateCounts, stored: bool) {
+        let elements = spec.len() as u64;
+        let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
+        put(&mut self.seen.updates, param, Update::counted(elements, counts, stored, past));
+        self.dead.counted(param, counts.get("dead"), elements);
+    }
+
+    /// Records what was seen in the step.
+    pub fn record(&self, record: &mut MetricRecord, layout: &Layout, quant: &QuantContext) {
+        let SeenParams { updates, weights, regret, from_init, ranks } = &self.seen;
+        if self.due.parameters {
+            updates::record(record, layout, quant, updates);
+            let ulps: Vec<_> = updates.iter().map(Update::ulps).collect();
+            ulps::record(record, layout, quant, &ulps, self.due.distributions);
+            self.dead.record(record, layout);
+        }
+        weights::record(record, layout, quant, weights);
+        regret::record(record, layout, quant, regret);
+        ulps::record_from_init(record, layout, quant, from_init);
+        ranks::record(record, layout, ranks);
+    }
+}
+
+/// Sets an entry; those before that were not set are empty.
+pub(super) fn put<T: Default>(list: &mut Vec<T>, at: usize, value: T) {
+    if list.len() <= at {
+        list.resize_with(at + 1, T::default);
+    }
+    list[at] = value;
+}
+
+/// Every metric a meter may record.
+#[must_use]
+pub fn names(config: &MetricsSection, layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
+    let mut names = Vec::new();
+    if config.every > 0 {
+        names.extend(updates::names(layout, quant, config.every == 1));
+        names.extend(ulps::names(layout, quant));
+        if config.dead_neuron_window > 0 {
+            names.extend(dead::names(layout));
+        }
+    }
+    if config.histograms_every > 0 {
+        names.extend(weights::names(layout, quant));
+        names.extend(regret::names(layout, quant));
+        names.extend(ulps::from_init_names(layout, quant));
+    }
+    if config.rank_every > 0 {
+        names.extend(ranks::names(layout));
+    }
+    names
+}

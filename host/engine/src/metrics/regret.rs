@@ -1,0 +1,75 @@
+//! Scale regret: how well the weights would be rounded, had their scale been moved by whole binades.
+//!
+//! `quant/weight/sqnr_db_at/-1/h.0.attn.c_attn.weight` is the SQNR (NUMERICS section 6) of a weight before the step, to
+//! nearest-even, at half of the step's scale. What the curve has at its peak above what it has at 0 is what the scaling rule
+//! gives away. Missing for a parameter that is not rounded with one scale, and where its weights lie on the grid already:
+//! without master weights the scale has done its work before.
+
+use altgrad_loader::FormatPlugin;
+use altgrad_plugin_api::QuantParams;
+use rayon::prelude::*;
+
+use super::{MetricName, MetricRecord, updates::rounded};
+use crate::{model::Layout, quant::QuantContext};
+
+/// Binades that the scale is moved by.
+const OFFSETS: [i32; 7] = [-3, -2, -1, 0, 1, 2, 3];
+/// Where nothing is moved.
+const HERE: usize = 3;
+/// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
+const PART: usize = 1 << 16;
+
+/// SQNR in dB by offset.
+pub type Regret = [Option<f64>; OFFSETS.len()];
+
+/// Rounds the weights at every offset; all missing if rounding at the step's own scale changes nothing. `[n]`.
+#[must_use]
+pub fn of(weights: &[f32], format: &FormatPlugin, scale: f32) -> Regret {
+    let here = sqnr_db(weights, format, scale);
+    if here.is_none() {
+        return Regret::default();
+    }
+    OFFSETS.map(|offset| {
+        if offset == OFFSETS[HERE] { here } else { sqnr_db(weights, format, scale * 2f32.powi(offset)) }
+    })
+}
+
+/// `None` without an error or a value, where the scale is no normal number, and if the plugin fails.
+fn sqnr_db(weights: &[f32], format: &FormatPlugin, scale: f32) -> Option<f64> {
+    let inv_scale = 1.0 / scale;
+    if !(scale.is_normal() && inv_scale.is_normal()) {
+        return None;
+    }
+    let params = QuantParams { scale, inv_scale, ..QuantParams::IDENTITY };
+    let part = |weights: &[f32]| {
+        let mut rounded = vec![0.0; weights.len()];
+        let stats = format.fake_quant(weights, &mut rounded, &params, &mut []).ok()?;
+        Some([stats.sum_x2, stats.sum_err2])
+    };
+    let parts: Option<Vec<[f64; 2]>> = weights.par_chunks(PART).map(part).collect();
+    let [signal, noise] = parts?.into_iter().fold([0.0; 2], |[x, e], part| [x + part[0], e + part[1]]);
+    let ratio = signal / noise;
+    (signal > 0.0 && noise > 0.0 && ratio.is_finite()).then(|| 10.0 * ratio.log10())
+}
+
+fn name(offset: i32, parameter: &str) -> MetricName {
+    MetricName::value(format!("quant/weight/sqnr_db_at/{offset}/{parameter}"))
+}
+
+/// Every metric of the family.
+#[must_use]
+pub fn names(layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
+    OFFSETS
+        .into_iter()
+        .flat_map(|offset| rounded(layout, quant).map(move |(_, parameter)| name(offset, parameter)))
+        .collect()
+}
+
+/// Records what was found, one entry a parameter.
+pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &QuantContext, regret: &[Regret]) {
+    for (column, offset) in OFFSETS.into_iter().enumerate() {
+        for (id, parameter) in rounded(layout, quant) {
+            record.push_some(name(offset, parameter), regret.get(id).and_then(|regret| regret[column]));
+        }
+    }
+}

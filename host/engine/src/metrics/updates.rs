@@ -1,0 +1,304 @@
+//! What an optimizer step did to the parameters: to their values, and to the codes they are stored as.
+//!
+//! Measured on the step itself, before and after. Codes are those of the step's own scale, to nearest-even, so that a
+//! scale that moves is not taken for a weight that moves. Definitions: NUMERICS section 6.
+
+use std::{ops::Range, sync::Arc};
+
+use altgrad_loader::FormatPlugin;
+use altgrad_plugin_api::{QuantParams, kernel::update::UpdateCounts};
+use rayon::prelude::*;
+
+use super::{MetricName, MetricRecord, ruler::Ruler, ulps::Ulps};
+use crate::{model::Layout, quant::QuantContext};
+
+/// Elements a thread takes at once.
+const PART: usize = 1 << 16;
+/// Share of all elements whose value did not change although their gradient is not zero.
+const ZERO_UPDATES: MetricName = MetricName::constant("update/zero_update_frac");
+/// What is said of codes, in all and by parameter: among elements whose gradient is not zero, the share whose code did
+/// not change; shares whose code, and whose sign, changed.
+const CODES: [&str; 3] = ["update/bit_stall_rate", "update/flip_rate", "update/sign_flip_rate"];
+/// Share of elements whose code, before the update, is the one of two steps ago and was another in between; each step's
+/// code at its own scale, as its forward pass used it. Only where every step is measured; missing in the first two.
+const OSCILLATION: &str = "update/oscillation";
+
+/// One parameter before and after its step; `[n]` each.
+#[derive(Debug, Clone, Copy)]
+pub struct Step<'a> {
+    /// Values before.
+    pub before: &'a [f32],
+    /// Values after.
+    pub after: &'a [f32],
+    /// The gradient that the optimizer got.
+    pub grad: &'a [f32],
+}
+
+impl<'a> Step<'a> {
+    /// Some elements of it.
+    fn part(self, range: Range<usize>) -> Self {
+        let of = |values: &'a [f32]| &values[range.clone()];
+        Self { before: of(self.before), after: of(self.after), grad: of(self.grad) }
+    }
+}
+
+/// What was counted of one parameter's step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Update {
+    elements: u64,
+    /// Elements whose gradient is not zero and whose value stayed.
+    unchanged: u64,
+    codes: Option<Codes>,
+    ulps: Option<Ulps>,
+}
+
+/// What became of the codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Codes {
+    elements: u64,
+    with_gradient: u64,
+    /// Elements whose gradient is not zero and whose code stayed.
+    stalled: u64,
+    flipped: u64,
+    sign_flipped: u64,
+    /// Elements whose code came back, if the codes of the last two steps are known.
+    returned: Option<u64>,
+}
+
+impl Codes {
+    fn add(self, other: Self) -> Self {
+        Self {
+            elements: self.elements + other.elements,
+            with_gradient: self.with_gradient + other.with_gradient,
+            stalled: self.stalled + other.stalled,
+            flipped: self.flipped + other.flipped,
+            sign_flipped: self.sign_flipped + other.sign_flipped,
+            returned: self.returned.zip(other.returned).map(|(a, b)| a + b),
+        }
+    }
+
+    /// The values of [`CODES`] and [`OSCILLATION`].
+    fn values(&self) -> [Option<f64>; 4] {
+        let share = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
+        [
+            share(self.stalled, self.with_gradient),
+            share(self.flipped, self.elements),
+            share(self.sign_flipped, self.elements),
+            self.returned.and_then(|returned| share(returned, self.elements)),
+        ]
+    }
+}
+
+/// The format a parameter is rounded to, and the scale of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Stored<'a> {
+    /// Gives codes.
+    pub format: &'a FormatPlugin,
+    /// Gives distances, at the same scale.
+    pub ruler: &'a Ruler,
+    /// Of the step.
+    pub scale: f32,
+}
+
+/// The codes a parameter had in the last two steps, before their updates: 4 bytes an element.
+#[derive(Debug, Default)]
+pub struct PastCodes {
+    /// Of the last step, or nothing.
+    pub last: Arc<Vec<u16>>,
+    /// Of the one before.
+    pub earlier: Arc<Vec<u16>>,
+    /// Steps in a row whose codes a device remembers instead, up to two.
+    on_device: u8,
+}
+
+impl Update {
+    /// Counts a step of a parameter that is not rounded with one scale.
+    #[must_use]
+    pub fn unstored(step: Step<'_>) -> Self {
+        Self { elements: step.grad.len() as u64, unchanged: unchanged(step), ..Self::default() }
+    }
+
+    /// Counts a step, and remembers its codes in `past` if oscillation is to be seen. Codes stay missing, and are
+    /// forgotten, where a value has none, as NaN in a format without NaN.
+    #[must_use]
+    pub fn stored(step: Step<'_>, stored: Stored<'_>, past: Option<&mut PastCodes>) -> Self {
+        let len = step.grad.len();
+        let mut codes = vec![0; len];
+        let known = past.as_deref().filter(|past| past.last.len() == len && past.earlier.len() == len);
+        let parts: Vec<Self> = codes
+            .par_chunks_mut(PART)
+            .enumerate()
+            .map(|(index, codes)| {
+                let range = index * PART..index * PART + codes.len();
+                let past = known.map(|past| [&past.earlier[range.clone()], &past.last[range.clone()]]);
+                Self::of_part(step.part(range), stored, codes, past)
+            })
+            .collect();
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap_or_default();
+        parts.for_each(|part| all.add(&part));
+        if let Some(past) = past {
+            past.earlier = std::mem::take(&mut past.last);
+            past.last = Arc::new(if all.codes.is_some() { codes } else { Vec::new() });
+        }
+        all
+    }
+
+    /// What a device counted over `elements`; `stored`: of codes too. As [`Self::stored`] for codes that are missing.
+    #[must_use]
+    pub fn counted(elements: u64, counts: &UpdateCounts, stored: bool, past: Option<&mut PastCodes>) -> Self {
+        let unchanged = counts.get("unchanged");
+        if !stored {
+            return Self { elements, unchanged, ..Self::default() };
+        }
+        let known = past.as_ref().is_some_and(|past| past.on_device == 2);
+        let complete = counts.get("no_code") == 0;
+        if let Some(past) = past {
+            past.on_device = if complete { (past.on_device + 1).min(2) } else { 0 };
+        }
+        let codes = complete.then(|| Codes {
+            elements,
+            with_gradient: counts.get("with_gradient"),
+            stalled: counts.get("stalled"),
+            flipped: counts.get("flipped"),
+            sign_flipped: counts.get("sign_flipped"),
+            returned: known.then(|| counts.get("returned")),
+        });
+        Self { elements, unchanged, codes, ulps: Some(Ulps::counted(elements, counts)) }
+    }
+
+    /// A part, on one thread; fills in the codes before the update. `past` are those of the step before the last, and
+    /// of the last.
+    fn of_part(step: Step<'_>, stored: Stored<'_>, old: &mut [u16], past: Option<[&[u16]; 2]>) -> Self {
+        let Step { before, after, grad } = step;
+        let scale = stored.scale;
+        let params = QuantParams { scale, inv_scale: 1.0 / scale, ..QuantParams::IDENTITY };
+        let encoded = stored.format.encode_into(before, old, &params);
+        let codes = encoded.and_then(|()| stored.format.encode(after, &params)).ok();
+        let codes = codes
+            .map(|new| Codes { returned: past.map(|past| returned(past, old)), ..codes_of(step, old, &new) });
+        let ulps = Some(Ulps::of_part(before, after, stored.ruler));
+        Self { elements: grad.len() as u64, unchanged: unchanged(step), codes, ulps }
+    }
+
+    /// Adds another part; without the codes of one the codes of the whole are missing.
+    fn add(&mut self, other: &Self) {
+        self.elements += other.elements;
+        self.unchanged += other.unchanged;
+        self.codes = self.codes.zip(other.codes).map(|(a, b)| a.add(b));
+        if let (Some(own), Some(other)) = (&mut self.ulps, &other.ulps) {
+            own.add(other);
+        }
+    }
+
+    /// How far the step went in codes, if it was measured.
+    #[must_use]
+    pub fn ulps(&self) -> Option<&Ulps> {
+        self.ulps.as_ref()
+    }
+}
+
+/// Elements whose gradient is not zero and whose value stayed.
+fn unchanged(Step { before, after, grad }: Step<'_>) -> u64 {
+    let stayed = |((a, b), g): ((&f32, &f32), &f32)| u32::from((a == b) & (*g != 0.0));
+    let part = |((before, after), grad): ((&[f32], &[f32]), &[f32])| -> u64 {
+        before.iter().zip(after).zip(grad).map(stayed).sum::<u32>().into()
+    };
+    before.par_chunks(PART).zip(after.par_chunks(PART)).zip(grad.par_chunks(PART)).map(part).sum()
+}
+
+/// Elements whose code is what it was two steps ago, and was another one in between.
+fn returned([earlier, last]: [&[u16]; 2], now: &[u16]) -> u64 {
+    let codes = earlier.iter().zip(last).zip(now);
+    codes.map(|((earlier, last), now)| u32::from((earlier == now) & (last != now))).sum::<u32>().into()
+}
+
+fn codes_of(Step { before, after, grad }: Step<'_>, old: &[u16], new: &[u16]) -> Codes {
+    let (mut with_gradient, mut stalled, mut flipped, mut sign_flipped) = (0u32, 0u32, 0u32, 0u32);
+    for (((&old, &new), &g), (a, b)) in old.iter().zip(new).zip(grad).zip(before.iter().zip(after)) {
+        let (moved, pushed) = (old != new, g != 0.0);
+        with_gradient += u32::from(pushed);
+        stalled += u32::from(pushed & !moved);
+        flipped += u32::from(moved);
+        sign_flipped += u32::from(moved & (a.is_sign_negative() != b.is_sign_negative()));
+    }
+    let [with_gradient, stalled, flipped, sign_flipped] =
+        [with_gradient, stalled, flipped, sign_flipped].map(u64::from);
+    Codes { elements: grad.len() as u64, with_gradient, stalled, flipped, sign_flipped, returned: None }
+}
+
+/// Every metric of the family; those of codes for weights that are rounded with one scale. Oscillation needs `every_step`.
+#[must_use]
+pub fn names(layout: &Layout, quant: &QuantContext, every_step: bool) -> Vec<MetricName> {
+    let stored: Vec<&str> = rounded(layout, quant).map(|(_, name)| name).collect();
+    let mut names = vec![ZERO_UPDATES];
+    if !stored.is_empty() {
+        for statistic in CODES.into_iter().chain(every_step.then_some(OSCILLATION)) {
+            names.push(MetricName::constant(statistic));
+            names.extend(stored.iter().map(|name| MetricName::value(format!("{statistic}/{name}"))));
+        }
+    }
+    names
+}
+
+/// Numbers and names of the parameters that are rounded with one scale.
+pub(super) fn rounded<'a>(
+    layout: &'a Layout,
+    quant: &'a QuantContext,
+) -> impl Iterator<Item = (usize, &'a str)> {
+    let specs = layout.specs.iter().enumerate();
+    specs.filter(|(id, _)| quant.has_one_scale(*id)).map(|(id, spec)| (id, spec.name.as_str()))
+}
+
+/// Records a step of all parameters.
+pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &QuantContext, updates: &[Update]) {
+    let elements: u64 = updates.iter().map(|update| update.elements).sum();
+    let unchanged: u64 = updates.iter().map(|update| update.unchanged).sum();
+    record.push_some(ZERO_UPDATES, (elements > 0).then(|| unchanged as f64 / elements as f64));
+    let total = updates.iter().filter_map(|update| update.codes).reduce(Codes::add);
+    for (column, statistic) in CODES.into_iter().chain([OSCILLATION]).enumerate() {
+        let value = |codes: Option<Codes>| codes.and_then(|codes| codes.values()[column]);
+        record.push_some(MetricName::constant(statistic), value(total));
+        for (id, name) in rounded(layout, quant) {
+            record.push_some(MetricName::value(format!("{statistic}/{name}")), value(updates[id].codes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: Step<'_> = Step {
+        before: &[1.0, 1.0, 1.0, -0.1, 0.0],
+        after: &[1.0, 1.1, 2.0, 0.1, 0.0],
+        grad: &[1.0, 1.0, 1.0, 1.0, 0.0],
+    };
+
+    #[test]
+    fn values_that_stay_although_pushed() {
+        let update = Update::unstored(STEP);
+        assert_eq!(update, Update { elements: 5, unchanged: 1, codes: None, ulps: None });
+    }
+
+    #[test]
+    fn codes_by_hand() {
+        // 1.1 rounds to 1, -0.1 and 0.1 to zeros of either sign.
+        let codes = codes_of(STEP, &[8, 8, 8, 128, 0], &[8, 8, 16, 0, 0]);
+        let expected =
+            Codes { elements: 5, with_gradient: 4, stalled: 2, flipped: 2, sign_flipped: 1, returned: None };
+        assert_eq!(codes, expected);
+        assert_eq!(codes.values(), [Some(0.5), Some(0.4), Some(0.2), None]);
+        assert_eq!(Codes::default().values(), [None; 4]);
+        let two = Codes { returned: Some(2), ..codes };
+        assert_eq!(two.add(codes).values()[3], None, "unknown for one parameter");
+        assert_eq!(two.add(two).values()[3], Some(0.4));
+    }
+
+    #[test]
+    fn codes_that_come_back() {
+        // A-B-A, A-A-A, A-B-C, A-B-B, A-A-B, and A-B-A again.
+        let (earlier, last, now) = ([1, 1, 1, 1, 1, 7], [2, 1, 2, 2, 1, 8], [1, 1, 3, 2, 2, 7]);
+        assert_eq!(returned([&earlier, &last], &now), 2);
+    }
+}

@@ -1,0 +1,224 @@
+//! GPT's forward pass and loss: pre-LayerNorm, learned positions, causal attention, GELU, exact unless GPT-2's is asked for.
+//!
+//! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test holds it to recorded
+//! losses and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
+
+use altgrad_config::GeluChoice;
+use altgrad_data::Batch;
+use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
+
+use super::{
+    dropout::Dropout,
+    layout::{Affine, BlockLayout, GptShape, Layout, ParamId},
+};
+use crate::{
+    cpu_ops::{self, attention},
+    quant::QuantContext,
+    trace::{Trace, TraceScope},
+};
+
+/// nanoGPT's and GPT-2's LayerNorm epsilon.
+const LAYER_NORM_EPS: f64 = 1e-5;
+
+/// A GPT of a given shape, without values.
+#[derive(Debug)]
+pub struct Gpt {
+    /// The shape.
+    pub shape: GptShape,
+    /// The MLP's activation function.
+    pub gelu: GeluChoice,
+}
+
+/// The inputs of a forward pass, apart from the batch.
+#[derive(Debug)]
+pub struct Forward<'a> {
+    /// The parameter table.
+    pub layout: &'a Layout,
+    /// Values in its order, `[n]` each; tracked by autodiff in training.
+    pub weights: &'a [Tensor<1>],
+    /// The quantization of linear layers.
+    pub quant: &'a QuantContext,
+    /// Number of this micro-batch within its step.
+    pub micro_batch: u64,
+    /// This pass's dropout.
+    pub dropout: Dropout,
+    /// The trace that records the tensors of this pass.
+    pub trace: Option<&'a Trace>,
+}
+
+impl Gpt {
+    /// Mean next-token cross-entropy of a batch, nats: `[1]`.
+    #[must_use]
+    pub fn loss(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<1> {
+        let x = self.hidden(pass, batch);
+        let [batch_size, block, width] = x.dims();
+        let (head, rows) = (pass.head(), batch_size * block);
+        // A trace records all logits, and rounding their gradient needs all of them for its scale.
+        let in_parts = pass.trace.is_none() && pass.quant.has_unrounded_gradient(head.weight);
+        if in_parts && cpu_ops::is_available(&x.device()) {
+            let (x, weight) = (x.reshape([rows, width]), pass.matrix(head.weight));
+            let (x, weight) = pass.quant.operands(head.weight, x, weight, pass.micro_batch, TraceScope::OFF);
+            return cpu_ops::lm_head::cross_entropy(x.values, weight.values, &batch.targets);
+        }
+        let logits = pass.linear(head, x).reshape([rows, self.shape.vocab]);
+        let scope = TraceScope::new(pass.trace, "loss");
+        let loss = cpu_ops::loss::cross_entropy(logits, &batch.targets, scope);
+        scope.record("cross-entropy", &loss);
+        loss
+    }
+
+    /// Logits of every position: `[batch, block, vocab]`.
+    #[must_use]
+    pub fn logits(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<3> {
+        pass.linear(pass.head(), self.hidden(pass, batch))
+    }
+
+    /// The input of the language-model head: `[batch, block, n_embd]`.
+    fn hidden(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<3> {
+        let [_, block] = batch.shape;
+        let width = self.shape.n_embd;
+        let table = |id: ParamId, rows: usize| {
+            let table: Tensor<2> = pass.weights[id].clone().reshape([rows, width]);
+            pass.scope(id, ".weight").record("weight", &table);
+            table
+        };
+        let device = pass.weights[pass.layout.wte].device();
+        let tokens = module::embedding(
+            table(pass.layout.wte, self.shape.vocab),
+            ids(&batch.inputs, batch.shape, &device),
+        );
+        let tokens = pass.scope(pass.layout.wte, ".weight").observe("lookup", tokens);
+        let positions = table(pass.layout.wpe, self.shape.block_size).narrow(0, 0, block);
+        let x = pass.dropout.apply(tokens + positions.unsqueeze_dim(0));
+        let mut x = TraceScope::new(pass.trace, "embeddings").observe("sum", x);
+        for layout in &pass.layout.blocks {
+            x = self.block(pass, layout, x);
+        }
+        norm(pass, pass.layout.ln_f, x)
+    }
+
+    /// One block. Shapes: `x` and the result `[batch, block, n_embd]`.
+    fn block(&self, pass: &Forward<'_>, layout: &BlockLayout, x: Tensor<3>) -> Tensor<3> {
+        let attended = self.attention(pass, layout, norm(pass, layout.ln_1, x.clone()));
+        let x = pass.scope(layout.c_attn.weight, ".c_attn.weight").observe("residual", x + attended);
+        let scope = pass.scope(layout.c_fc.weight, ".c_fc.weight");
+        let hidden = pass.linear(layout.c_fc, norm(pass, layout.ln_2, x.clone()));
+        let hidden = match self.gelu {
+            GeluChoice::Erf => cpu_ops::gelu::gelu(hidden),
+            GeluChoice::Tanh => activation::gelu_approximate(hidden),
+        };
+        let hidden = pass.linear(layout.mlp_proj, scope.observe("gelu", hidden));
+        scope.observe("residual", x + pass.dropout.apply(hidden))
+    }
+
+    /// Causal self-attention; heads are contiguous slices of q, k and v. Shapes as in [`Self::block`].
+    fn attention(&self, pass: &Forward<'_>, layout: &BlockLayout, x: Tensor<3>) -> Tensor<3> {
+        let [batch, block, width] = x.dims();
+        let shape = attention::AttentionShape { batch, block, heads: self.shape.n_head, width };
+        let scope = pass.scope(layout.c_attn.weight, ".c_attn.weight");
+        let qkv = pass.linear(layout.c_attn, x);
+        let mask = pass.dropout.mask([batch, shape.heads, block, block].into(), &qkv.device());
+        let y = attention::causal(qkv, mask, shape, pass.quant.precision(), scope);
+        let y = scope.observe("output", y);
+        pass.dropout.apply(pass.linear(layout.attn_proj, y))
+    }
+}
+
+impl Forward<'_> {
+    /// `y = x W^T + b`, rounded as the layer's formats say.
+    /// Shapes: `x` `[batch, block, in]`, weight `[out, in]`, result `[batch, block, out]`.
+    fn linear(&self, layer: Affine, x: Tensor<3>) -> Tensor<3> {
+        let [batch, block, inputs] = x.dims();
+        let (x, weight) = (x.reshape([batch * block, inputs]), self.matrix(layer.weight));
+        let outputs = weight.dims()[0];
+        // The tied head shares its weight with the embedding, not its name.
+        let head = layer.weight == self.layout.head;
+        let scope =
+            if head { TraceScope::new(self.trace, "lm_head") } else { self.scope(layer.weight, ".weight") };
+        let y = self.quant.linear(layer.weight, x, weight, self.micro_batch, scope);
+        let y = y.reshape([batch, block, outputs]);
+        let y = match layer.bias {
+            Some(bias) => y + self.weights[bias].clone().reshape([1, 1, outputs]),
+            None => y,
+        };
+        scope.observe("output", y)
+    }
+
+    /// The language-model head.
+    fn head(&self) -> Affine {
+        Affine { weight: self.layout.head, bias: None }
+    }
+
+    /// A weight: `[out, in]`.
+    fn matrix(&self, weight: ParamId) -> Tensor<2> {
+        let shape = &self.layout.specs[weight].shape;
+        self.weights[weight].clone().reshape([shape[0], shape[1]])
+    }
+
+    /// The trace scope of a parameter's layer: the name of the parameter without `suffix`.
+    fn scope(&self, id: ParamId, suffix: &str) -> TraceScope<'_> {
+        let name = &self.layout.specs[id].name;
+        TraceScope::new(self.trace, name.strip_suffix(suffix).unwrap_or(name))
+    }
+}
+
+fn norm(pass: &Forward<'_>, layer: Affine, x: Tensor<3>) -> Tensor<3> {
+    let scope = pass.scope(layer.weight, ".weight");
+    let (weight, bias) = (&pass.weights[layer.weight], layer.bias.map(|bias| pass.weights[bias].clone()));
+    scope.record("weight", weight);
+    scope.observe("output", cpu_ops::norm::layer_norm(x, weight.clone(), bias, LAYER_NORM_EPS))
+}
+
+fn ids(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{
+        cpu_ops::{lm_head, loss},
+        device::ComputeDevice,
+        tensor::{flat, read_f32, testing::numbers},
+    };
+
+    /// x * Phi(x) with Phi from tables of the normal distribution; the tanh form is off by up to 5e-4.
+    /// The recorded trajectories start too near zero to distinguish the two.
+    #[test]
+    fn gelu_is_exact_and_not_the_tanh_approximation() {
+        let rows = [(1.0, 0.841_344_8), (2.0, 1.954_499_7), (-1.0, -0.158_655_25), (-2.0, -0.045_500_264)];
+        let x = flat(rows.iter().map(|(x, _)| *x).collect(), &ComputeDevice::cpu().tensors);
+        let y = read_f32(cpu_ops::gelu::gelu(x)).unwrap();
+        for ((x, expected), y) in rows.iter().zip(&y) {
+            assert!((y - expected).abs() < 2e-6, "gelu({x}) = {y}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn the_loss_in_parts_has_the_bits_of_the_whole_product_and_its_loss() {
+        for [rows, inner, vocab] in
+            [[1, 1, 1], [3, 2, 5], [70, 16, 300], [lm_head::ROWS, 40, 7], [2500, 33, 2100]]
+        {
+            let device = ComputeDevice::cpu().tensors;
+            let targets: Vec<i32> = (0..rows).map(|row| (row * 7919 % vocab) as i32).collect();
+            let run = |whole: bool| {
+                let leaf = |seed, rows| {
+                    Tensor::from_inner(flat(numbers(seed, rows * inner), &device)).require_grad()
+                };
+                let (x, w) = (leaf(1, rows), leaf(2, vocab));
+                let matrices = (x.clone().reshape([rows, inner]), w.clone().reshape([vocab, inner]));
+                let loss = if whole {
+                    let logits = QuantContext::off().linear(0, matrices.0, matrices.1, 0, TraceScope::OFF);
+                    loss::cross_entropy(logits, &targets, TraceScope::OFF)
+                } else {
+                    lm_head::cross_entropy(matrices.0, matrices.1, &targets)
+                };
+                let tape = loss.clone().mul_scalar(0.5).backward();
+                [loss.inner(), x.grad(&tape).unwrap(), w.grad(&tape).unwrap()]
+                    .map(|tensor| read_f32(tensor).unwrap())
+            };
+            assert!(run(false) == run(true), "[{rows}, {inner}, {vocab}]");
+        }
+    }
+}

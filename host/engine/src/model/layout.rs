@@ -1,0 +1,240 @@
+//! Which parameters a GPT has: names, shapes and initial distributions.
+//!
+//! Names, shapes and order are nanoGPT's: a linear weight is `[out, in]`, q, k and v are stacked in that order,
+//! and `transformer.` is left out.
+
+use altgrad_config::ModelSection;
+
+/// The shape of a GPT.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GptShape {
+    /// Token ids.
+    pub vocab: usize,
+    /// Longest sequence, tokens.
+    pub block_size: usize,
+    /// Blocks.
+    pub n_layer: usize,
+    /// Attention heads a block; divides `n_embd`.
+    pub n_head: usize,
+    /// Width of the residual stream.
+    pub n_embd: usize,
+    /// Biases in linear layers and norms.
+    pub bias: bool,
+    /// Whether the head shares the token embedding's weight.
+    pub tie_weights: bool,
+}
+
+impl GptShape {
+    /// The shape a run file asks for.
+    #[must_use]
+    pub fn new(model: &ModelSection, block_size: usize, vocab: usize) -> Self {
+        Self {
+            vocab,
+            block_size,
+            n_layer: model.n_layer,
+            n_head: model.n_head,
+            n_embd: model.n_embd,
+            bias: model.bias,
+            tie_weights: model.tie_weights,
+        }
+    }
+}
+
+/// The initial distribution of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Init {
+    /// Gaussian with mean 0 and this standard deviation.
+    Normal(f64),
+    /// All ones.
+    Ones,
+    /// All zeros.
+    Zeros,
+}
+
+/// One parameter: its name, its extents and its initial distribution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParamSpec {
+    /// `h.0.attn.c_attn.weight`.
+    pub name: String,
+    /// Extents, outermost first.
+    pub shape: Vec<usize>,
+    /// Initial distribution.
+    pub init: Init,
+}
+
+impl ParamSpec {
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Index of a parameter in the table.
+pub type ParamId = usize;
+
+/// A weight and its optional bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Affine {
+    /// The weight: `[out, in]` for a linear layer, `[n]` for a norm.
+    pub weight: ParamId,
+    /// The bias, `[out]` or `[n]`.
+    pub bias: Option<ParamId>,
+}
+
+/// The parameters of one block.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockLayout {
+    /// Norm before attention.
+    pub ln_1: Affine,
+    /// Query, key and value, stacked.
+    pub c_attn: Affine,
+    /// Attention output.
+    pub attn_proj: Affine,
+    /// Norm before the MLP.
+    pub ln_2: Affine,
+    /// MLP up.
+    pub c_fc: Affine,
+    /// MLP down.
+    pub mlp_proj: Affine,
+}
+
+impl BlockLayout {
+    /// Weights of its linear layers, in the order they compute.
+    #[must_use]
+    pub fn linear_weights(&self) -> [ParamId; 4] {
+        [self.c_attn.weight, self.attn_proj.weight, self.c_fc.weight, self.mlp_proj.weight]
+    }
+}
+
+/// The whole table.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// All parameters, in nanoGPT's order.
+    pub specs: Vec<ParamSpec>,
+    /// Token embedding `[vocab, n_embd]`.
+    pub wte: ParamId,
+    /// Position embedding `[block_size, n_embd]`.
+    pub wpe: ParamId,
+    /// The blocks.
+    pub blocks: Vec<BlockLayout>,
+    /// Final norm.
+    pub ln_f: Affine,
+    /// The head's weight `[vocab, n_embd]`; `wte` if tied.
+    pub head: ParamId,
+}
+
+impl Layout {
+    /// The table of a shape.
+    #[must_use]
+    pub fn new(shape: &GptShape) -> Self {
+        let mut table = Table { specs: Vec::new(), bias: shape.bias };
+        let width = shape.n_embd;
+        // GPT-2: residual projections start smaller, so that the sum over depth keeps its variance.
+        let residual = Init::Normal(0.02 / (2.0 * shape.n_layer as f64).sqrt());
+        let plain = Init::Normal(0.02);
+        let wte = table.add("wte.weight".into(), vec![shape.vocab, width], plain);
+        let wpe = table.add("wpe.weight".into(), vec![shape.block_size, width], plain);
+        let blocks = (0..shape.n_layer)
+            .map(|block| BlockLayout {
+                ln_1: table.norm(&format!("h.{block}.ln_1"), width),
+                c_attn: table.linear(&format!("h.{block}.attn.c_attn"), 3 * width, width, plain),
+                attn_proj: table.linear(&format!("h.{block}.attn.c_proj"), width, width, residual),
+                ln_2: table.norm(&format!("h.{block}.ln_2"), width),
+                c_fc: table.linear(&format!("h.{block}.mlp.c_fc"), 4 * width, width, plain),
+                mlp_proj: table.linear(&format!("h.{block}.mlp.c_proj"), width, 4 * width, residual),
+            })
+            .collect();
+        let ln_f = table.norm("ln_f", width);
+        let head = if shape.tie_weights {
+            wte
+        } else {
+            table.add("lm_head.weight".into(), vec![shape.vocab, width], plain)
+        };
+        Self { specs: table.specs, wte, wpe, blocks, ln_f, head }
+    }
+
+    /// Weights of the linear layers, the ones a format may quantize: the six boundaries' weights.
+    #[must_use]
+    pub fn linear_weights(&self) -> Vec<ParamId> {
+        self.blocks.iter().flat_map(BlockLayout::linear_weights).chain([self.head]).collect()
+    }
+
+    /// Names and lengths of the biases that the layers lack.
+    pub fn absent_biases(&self) -> impl Iterator<Item = (String, usize)> {
+        let blocks = self.blocks.iter().flat_map(|block| {
+            [block.ln_1, block.c_attn, block.attn_proj, block.ln_2, block.c_fc, block.mlp_proj]
+        });
+        blocks.chain([self.ln_f]).filter(|layer| layer.bias.is_none()).map(|layer| {
+            let weight = &self.specs[layer.weight];
+            (weight.name.replace(".weight", ".bias"), weight.shape[0])
+        })
+    }
+
+    /// Number of parameters, elements.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.specs.iter().map(ParamSpec::len).sum()
+    }
+}
+
+struct Table {
+    specs: Vec<ParamSpec>,
+    bias: bool,
+}
+
+impl Table {
+    fn add(&mut self, name: String, shape: Vec<usize>, init: Init) -> ParamId {
+        self.specs.push(ParamSpec { name, shape, init });
+        self.specs.len() - 1
+    }
+
+    fn affine(&mut self, name: &str, shape: Vec<usize>, init: Init) -> Affine {
+        let outputs = shape[0];
+        let weight = self.add(format!("{name}.weight"), shape, init);
+        let bias = self.bias.then(|| self.add(format!("{name}.bias"), vec![outputs], Init::Zeros));
+        Affine { weight, bias }
+    }
+
+    fn linear(&mut self, name: &str, outputs: usize, inputs: usize, init: Init) -> Affine {
+        self.affine(name, vec![outputs, inputs], init)
+    }
+
+    fn norm(&mut self, name: &str, width: usize) -> Affine {
+        self.affine(name, vec![width], Init::Ones)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(bias: bool, tie_weights: bool) -> GptShape {
+        GptShape { vocab: 65, block_size: 64, n_layer: 4, n_head: 4, n_embd: 128, bias, tie_weights }
+    }
+
+    #[test]
+    fn the_tiny_model_has_the_parameters_of_nanogpt() {
+        // nanoGPT prints 0.80M for this shape: it leaves the positions (8,192) out.
+        let layout = Layout::new(&shape(false, true));
+        assert_eq!(layout.elements(), 804_096);
+        assert_eq!(layout.head, layout.wte);
+        assert_eq!(layout.linear_weights().len(), 17);
+        assert_eq!(layout.specs[3].name, "h.0.attn.c_attn.weight");
+        assert_eq!(layout.specs[3].shape, [384, 128]);
+    }
+
+    #[test]
+    fn biases_and_an_untied_head_add_parameters() {
+        let layout = Layout::new(&shape(true, false));
+        let untied = 65 * 128;
+        let biases = 4 * (128 + 384 + 128 + 128 + 512 + 128) + 128;
+        assert_eq!(layout.elements(), 804_096 + untied + biases);
+    }
+}

@@ -1,0 +1,254 @@
+//! Weights on disk: safetensors in nanoGPT's layout, read also in GPT-2's.
+//!
+//! Keys are `transformer.` and the parameter's name; a linear weight is `[out, in]`, as in PyTorch. A tied
+//! head stands once, as `transformer.wte.weight`; an untied one is `lm_head.weight`. Reading finds out whose layout a
+//! file has ([`Convention`]), widens bf16 and f16, ignores attention-mask buffers, a tied head that equals the embedding
+//! and biases of zeros in a model without any, leaves out padding of the vocabulary and positions beyond the block, and
+//! refuses anything else that is unknown, missing or of another shape.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use half::{bf16, f16};
+use safetensors::{Dtype, SafeTensors, View, tensor::TensorView};
+
+use self::layouts::{Entries, Entry, is_mask, is_transposed, transposed};
+use super::layout::{Layout, ParamSpec};
+use altgrad_base::{diagnostic::Diagnostic, files};
+
+mod layouts;
+#[cfg(test)]
+mod tests;
+
+pub use layouts::Convention;
+
+const PREFIX: &str = "transformer.";
+/// The name of an untied head.
+const HEAD: &str = "lm_head.weight";
+/// Vocabularies are padded to a multiple of this, or of its double, for the sake of matrix products.
+const PADDING: usize = 64;
+
+/// Reads the values of every parameter, in the layout's order, row-major `[n]` each.
+///
+/// # Errors
+/// The file is missing or broken, or does not fit the layout; says which key.
+pub fn read(path: &Path, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
+    WeightsFile::open(path)?.values(layout)
+}
+
+/// A weights file, read whole.
+#[derive(Debug)]
+pub struct WeightsFile {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl WeightsFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It is missing, or no regular file.
+    pub fn open(path: &Path) -> Result<Self, Diagnostic> {
+        let bytes = files::read(path).map_err(|error| {
+            Diagnostic::config(format!("cannot read the weights ({error})"))
+                .at(path.display())
+                .hint("a weights file is safetensors in nanoGPT's or GPT-2's layout")
+        })?;
+        Ok(Self { path: path.to_path_buf(), bytes })
+    }
+
+    /// Rows of the token embedding, and number of blocks: what says how large a model's vocabulary and depth are.
+    ///
+    /// # Errors
+    /// The file is broken or has no token embedding.
+    pub fn size(&self) -> Result<(usize, usize), Diagnostic> {
+        self.with(|entries| match entries.get("wte.weight").map(|(_, view)| view.shape()) {
+            Some(&[rows, _]) => Ok((rows, entries.blocks())),
+            _ => Err(Diagnostic::config("the weights lack `wte.weight`").hint("are they a GPT's?")),
+        })
+    }
+
+    /// As [`read`].
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn values(&self, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
+        self.with(|mut entries| {
+            let convention = entries.convention();
+            let tied = (layout.head == layout.wte).then(|| entries.take(HEAD)).flatten();
+            if let (Some((key, head)), Some((_, table))) = (tied, entries.get("wte.weight"))
+                && head.data() != table.data()
+            {
+                let message = format!("`{key}` is not the token embedding, but the model's head is");
+                return Err(Diagnostic::config(message).hint("set model.tie_weights = false"));
+            }
+            let mut values = Vec::with_capacity(layout.specs.len());
+            for spec in &layout.specs {
+                let entry = entries.take(&spec.name).ok_or_else(|| lacks(spec))?;
+                values.push(in_layout(&entry, spec, layout, convention)?);
+            }
+            let extra = entries.iter().find(|(name, entry)| !is_mask(name) && !is_zero_bias(name, entry));
+            match extra {
+                None => Ok(values),
+                Some((name, _)) => {
+                    Err(Diagnostic::config(format!("the weights hold `{name}`, which the model lacks"))
+                        .hint("is the model of the same depth, with the same `bias` and `tie_weights`?"))
+                }
+            }
+        })
+    }
+
+    fn with<T>(&self, look: impl FnOnce(Entries<'_>) -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
+        let file = SafeTensors::deserialize(&self.bytes).map_err(|error| {
+            Diagnostic::config(format!("not a safetensors file ({error})"))
+                .hint("a weights file is safetensors in nanoGPT's or GPT-2's layout; is it cut short?")
+        });
+        file.and_then(|file| look(Entries::new(&file)?)).map_err(|error| error.at(self.path.display()))
+    }
+}
+
+fn lacks(spec: &ParamSpec) -> Diagnostic {
+    let hint = if spec.name == HEAD {
+        "a file without a head is of a model with model.tie_weights = true"
+    } else if spec.name.ends_with(".bias") {
+        "a file without biases is of a model with model.bias = false"
+    } else {
+        "is the model of the same shape?"
+    };
+    Diagnostic::config(format!("the weights lack `{}`", spec.name)).hint(hint)
+}
+
+/// A bias of zeros: the same model as without.
+fn is_zero_bias(name: &str, (_, view): &Entry<'_>) -> bool {
+    name.ends_with(".bias") && to_f32(view).is_some_and(|values| values.iter().all(|value| *value == 0.0))
+}
+
+/// The values of a tensor as the layout wants them.
+fn in_layout(
+    (key, view): &Entry<'_>,
+    spec: &ParamSpec,
+    layout: &Layout,
+    convention: Convention,
+) -> Result<Vec<f32>, Diagnostic> {
+    let mut values = to_f32(view).ok_or_else(|| {
+        Diagnostic::config(format!("`{key}` is {:?}, which cannot be read", view.dtype()))
+            .hint("save the weights as F32, BF16 or F16")
+    })?;
+    let turn = convention == Convention::Gpt2 && is_transposed(&spec.name);
+    let wanted: Vec<usize> =
+        if turn { spec.shape.iter().rev().copied().collect() } else { spec.shape.clone() };
+    if view.shape() == wanted {
+        let values = if turn { transposed(&values, wanted[0], wanted[1]) } else { values };
+        return Ok(values);
+    }
+    if let (&[rows, width], &[wanted_rows, wanted_width]) = (view.shape(), wanted.as_slice())
+        && width == wanted_width
+        && rows > wanted_rows
+    {
+        let positions = spec.name == layout.specs[layout.wpe].name;
+        let padding = rows.is_multiple_of(PADDING) && rows - wanted_rows < 2 * PADDING;
+        if positions || (padding && (spec.name == layout.specs[layout.wte].name || spec.name == HEAD)) {
+            let what = if positions { "positions" } else { "token ids, taken for padding," };
+            tracing::warn!("`{key}` has {rows} rows: {what} beyond {wanted_rows} are left out");
+            values.truncate(wanted_rows * width);
+            return Ok(values);
+        }
+    }
+    let message =
+        format!("`{key}` has shape {:?} in the file, {wanted:?} is what the model needs", view.shape());
+    Err(Diagnostic::config(message).hint("set [model] and [data] to the shape the weights were made for"))
+}
+
+/// The values in f32, exactly; `None` for a type that is none of f32, bf16 and f16.
+fn to_f32(view: &TensorView<'_>) -> Option<Vec<f32>> {
+    let wide = |widen: fn([u8; 2]) -> f32| {
+        view.data().as_chunks::<2>().0.iter().map(|bytes| widen(*bytes)).collect::<Vec<f32>>()
+    };
+    Some(match view.dtype() {
+        Dtype::F32 => view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
+        Dtype::BF16 => wide(|bytes| bf16::from_le_bytes(bytes).to_f32()),
+        Dtype::F16 => wide(|bytes| f16::from_le_bytes(bytes).to_f32()),
+        _ => return None,
+    })
+}
+
+/// A parameter's key in the file.
+#[must_use]
+pub fn key(param: &str) -> String {
+    if param == HEAD { param.to_string() } else { format!("{PREFIX}{param}") }
+}
+
+/// Writes the values of every parameter, given in the layout's order, to a new file in nanoGPT's layout: a temporary
+/// one in the same folder first, so that no half-written file bears the name.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write(path: &Path, layout: &Layout, values: &[Vec<f32>]) -> Result<(), Diagnostic> {
+    write_as(path, layout, values, Convention::NanoGpt)
+}
+
+/// [`write()`] in a layout of choice. GPT-2's has biases throughout: zeros where the model has none.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write_as(
+    path: &Path,
+    layout: &Layout,
+    values: &[Vec<f32>],
+    convention: Convention,
+) -> Result<(), Diagnostic> {
+    let failed = |error: String| {
+        Diagnostic::run(format!("cannot write the weights ({error})"))
+            .at(path.display())
+            .hint("is the disk full, or the folder missing or read-only?")
+    };
+    let gpt2 = convention == Convention::Gpt2;
+    let mut tensors = Vec::with_capacity(layout.specs.len());
+    for (spec, values) in layout.specs.iter().zip(values) {
+        let key = key(&spec.name);
+        let tensor = match spec.shape.as_slice() {
+            &[outputs, inputs] if gpt2 && is_transposed(&spec.name) => {
+                let values = transposed(values, outputs, inputs).into();
+                Flat { shape: vec![inputs, outputs], values }
+            }
+            shape => Flat { shape: shape.to_vec(), values: values.into() },
+        };
+        tensors.push((key, tensor));
+    }
+    if gpt2 {
+        let zeros = layout.absent_biases().map(|(name, len)| {
+            (format!("{PREFIX}{name}"), Flat { shape: vec![len], values: vec![0.0; len].into() })
+        });
+        tensors.extend(zeros);
+    }
+    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
+    let bytes = safetensors::serialize(tensors, Some(metadata)).map_err(|error| failed(error.to_string()))?;
+    files::write(path, &bytes).map_err(|error| failed(error.to_string()))
+}
+
+/// A tensor to write.
+struct Flat<'a> {
+    shape: Vec<usize>,
+    values: Cow<'a, [f32]>,
+}
+
+impl View for Flat<'_> {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>().into()
+    }
+
+    fn data_len(&self) -> usize {
+        self.values.len() * 4
+    }
+}

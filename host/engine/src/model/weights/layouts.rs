@@ -1,0 +1,102 @@
+//! How other programs lay a GPT's weights out: names, orientation, and what they add that is no weight.
+//!
+//! nanoGPT (PyTorch) keeps a linear weight `[out, in]`, GPT-2 (Conv1D, as Hugging Face publishes it) `[in, out]`. A
+//! projection can be square, so the whole file is judged by the one weight that never is, `attn.c_attn.weight`.
+
+use std::collections::BTreeMap;
+
+use altgrad_base::diagnostic::Diagnostic;
+use safetensors::{SafeTensors, tensor::TensorView};
+
+/// Whose layout a weights file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Convention {
+    /// nanoGPT's, and this program's own: linear weights `[out, in]`.
+    NanoGpt,
+    /// GPT-2's at Hugging Face: linear weights `[in, out]`, always with biases.
+    Gpt2,
+}
+
+/// Prefixes of the names of parameters, outermost first: torch.compile, data-parallel training, the model.
+const PREFIXES: [&str; 3] = ["_orig_mod.", "module.", "transformer."];
+
+/// A tensor of a file: its key there, and what it holds.
+pub(super) type Entry<'a> = (&'a str, TensorView<'a>);
+
+/// The tensors of a file by the parameters' own names.
+pub(super) struct Entries<'a>(BTreeMap<&'a str, Entry<'a>>);
+
+impl<'a> Entries<'a> {
+    /// Looks through a file.
+    ///
+    /// # Errors
+    /// Two keys mean the same parameter.
+    pub(super) fn new(file: &'a SafeTensors<'_>) -> Result<Self, Diagnostic> {
+        let mut entries = BTreeMap::new();
+        for (key, view) in file.iter() {
+            if let Some((other, _)) = entries.insert(bare(key), (key, view)) {
+                let (first, second) = (key.min(other), key.max(other));
+                let message = format!("`{first}` and `{second}` both stand for `{}`", bare(key));
+                return Err(Diagnostic::config(message).hint("keep one of them"));
+            }
+        }
+        Ok(Self(entries))
+    }
+
+    /// The tensor of that name.
+    pub(super) fn get(&self, name: &str) -> Option<&Entry<'a>> {
+        self.0.get(name)
+    }
+
+    /// The same, taken out.
+    pub(super) fn take(&mut self, name: &str) -> Option<Entry<'a>> {
+        self.0.remove(name)
+    }
+
+    /// What is left, by name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &Entry<'a>)> {
+        self.0.iter().map(|(name, entry)| (*name, entry))
+    }
+
+    /// Whose layout it is; nanoGPT's if nothing says otherwise.
+    pub(super) fn convention(&self) -> Convention {
+        let shape = self
+            .iter()
+            .find_map(|(name, (_, view))| name.ends_with(".attn.c_attn.weight").then(|| view.shape()));
+        match shape {
+            Some(&[inputs, outputs]) if inputs.checked_mul(3) == Some(outputs) => Convention::Gpt2,
+            _ => Convention::NanoGpt,
+        }
+    }
+
+    /// Number of blocks that the names speak of: one more than the largest in `h.N.`, if that many tensors are there.
+    pub(super) fn blocks(&self) -> usize {
+        let number = |name: &str| name.strip_prefix("h.")?.split('.').next()?.parse::<usize>().ok();
+        let last = self.iter().filter_map(|(name, _)| number(name)).max();
+        last.map_or(0, |last| last.saturating_add(1).min(self.0.len()))
+    }
+}
+
+/// A key without prefixes.
+fn bare(key: &str) -> &str {
+    PREFIXES.iter().fold(key, |key, prefix| key.strip_prefix(prefix).unwrap_or(key))
+}
+
+/// Whether GPT-2 keeps this parameter transposed.
+pub(super) fn is_transposed(name: &str) -> bool {
+    [".c_attn.weight", ".c_proj.weight", ".c_fc.weight"].iter().any(|end| name.ends_with(end))
+}
+
+/// Whether it is one of the causal masks that GPT-2's attention keeps beside its weights.
+pub(super) fn is_mask(name: &str) -> bool {
+    name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")
+}
+
+/// The transpose of a row-major `[rows, columns]`.
+pub(super) fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut turned = Vec::with_capacity(values.len());
+    for column in 0..columns {
+        turned.extend((0..rows).map(|row| values[row * columns + column]));
+    }
+    turned
+}

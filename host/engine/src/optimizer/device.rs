@@ -1,0 +1,212 @@
+//! Updates on a GPU, by the kernels that an optimizer brings: no parameter, gradient or state leaves the device.
+//!
+//! With master weights the step counts what it does in the same launch. Without, the rounding that ends an update is the format's own, and
+//! a launch after it counts. All parameters' counts are read at once, after the updates. A parameter without kernels (a decode
+//! table's, or an optimizer that has none) goes through main memory; so does one whose grid cannot be counted, while metrics are wanted.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_loader::{FormatPlugin, OptimizerPlugin, optimizer::ParamUpdate};
+use altgrad_plugin_api::{
+    FormatSpec, KernelOp, Launch, Scope, StepScalars,
+    kernel::update::{Counting, UpdateCounts},
+};
+use burn::tensor::Tensor;
+use parking_lot::Mutex;
+
+use super::{
+    device_op::{self, Kept},
+    device_run::DeviceRun,
+    update::{OptimizerState, extents, round_to_grid},
+};
+use crate::{
+    device::ComputeDevice,
+    metrics::meter::Meter,
+    model::{Layout, Params, layout::ParamId},
+    quant::{QuantContext, QuantStats},
+    read_back::{ReadBack, Slot},
+    tensor,
+};
+
+/// Counts that were asked for.
+struct Asked {
+    id: ParamId,
+    words: Slot,
+    sums: Slot,
+}
+
+impl OptimizerState {
+    /// Moves the updates to a GPU, as far as there are kernels; nothing happens on the CPU. Tries each kernel on a few values, against
+    /// the CPU function.
+    ///
+    /// # Errors
+    /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): a kernel does not compile there, or computes something else.
+    pub fn on_device(
+        mut self,
+        device: &ComputeDevice,
+        quant: &QuantContext,
+        layout: &Layout,
+    ) -> Result<Self, Diagnostic> {
+        let Some(mut run) = DeviceRun::new(device, layout.specs.len()) else { return Ok(self) };
+        let mut tried = BTreeMap::new();
+        for id in (0..layout.specs.len()).filter(|&id| self.scopes[id] != Scope::SERVICES) {
+            let (index, plugin, _) = self.groups.of(id);
+            // With a format last: that decides. Such a weight is unrounded where nothing is stored yet.
+            for format in [None].into_iter().chain(quant.weight_format(id).map(Some)) {
+                let name = format.map_or("", |format| format.identity.name.as_str());
+                let found = match tried.get(&(index, name)) {
+                    Some(found) => *found,
+                    None => try_out(&mut run, (index, plugin), format, device)?,
+                };
+                if tried.insert((index, name), found).is_none() && !found {
+                    tracing::warn!(
+                        "optimizer `{}` has no kernels for {} {name} on {}: such parameters go through main memory each step",
+                        plugin.identity.name,
+                        if name.is_empty() { "unrounded parameters" } else { "weights in" },
+                        device.label,
+                    );
+                }
+                run.has_kernels[id] = found;
+            }
+        }
+        self.device = Some(run);
+        Ok(self)
+    }
+
+    /// [`OptimizerState::step`] on a GPU. Reads counts once, at the end, if any are wanted.
+    pub(super) fn step_on_device(
+        &mut self,
+        run: &mut DeviceRun,
+        params: &mut Params,
+        grads: Vec<Tensor<1>>,
+        (quant, seen): (&QuantContext, &[Option<QuantStats>]),
+        lr: f64,
+        meter: &mut Meter,
+    ) -> Result<(), Diagnostic> {
+        self.updates += 1;
+        run.check()?;
+        let stored: Vec<_> = (0..grads.len()).map(|id| quant.weight_format_and_scale(id, seen)).collect();
+        quant.record_amax(seen);
+        let (mut read_back, mut asked) = (ReadBack::default(), Vec::new());
+        for (id, grad) in grads.into_iter().enumerate() {
+            let (spec, stored) = (&params.layout.specs[id], stored[id]);
+            let (index, plugin, lr_scale) = self.groups.of(id);
+            let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
+            let grid = stored.map(|(format, scale)| (&format.spec, scale));
+            let launches = plugin.launches(&spec.name, &extents(&spec.shape), scalars, grid);
+            let launches = launches.map_err(|error| error.at(&spec.name))?;
+            let (Some(launches), Some(counting)) = (launches, meter.counting(id, stored)) else {
+                self.bring_back(run, id)?;
+                self.step_in_memory(id, params, grad, (quant, stored), lr, meter)?;
+                continue;
+            };
+            let kept = run.kept[id].clone();
+            if !self.states[id].is_empty() {
+                let states = std::mem::take(&mut self.states[id]);
+                kept.lock().replace(states.into_iter().map(Arc::unwrap_or_clone).collect());
+            }
+            let device = params.values[id].device();
+            // Taken out, so that the buffer has one owner and is updated in place.
+            let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
+            if meter.looks() {
+                let (before, grad) = (tensor::read_f32(value.clone())?, tensor::read_f32(grad.clone())?);
+                meter.look_at(id, spec, (&before, &grad), stored);
+            }
+            meter.gradient_on_device(id);
+            // A rounding that follows is counted after it.
+            let rounds = quant.is_stored_on_grid(id) && counting.is_due();
+            let before = rounds.then(|| value.clone());
+            let inside = if rounds { Counting::default() } else { counting };
+            let call = run.call((index, plugin), &launches, inside, kept.clone())?;
+            let [value, mut words, mut sums] = device_op::update(value, grad.clone(), call);
+            let value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
+            if let Some(before) = before {
+                let alone = [Launch { op: KernelOp::COUNT_UPDATE, scalars: Vec::new().into() }];
+                let call = run.call((index, plugin), &alone, counting, kept)?;
+                [words, sums] = device_op::count([&before, &value, &grad], call);
+            }
+            params.values[id] = value;
+            if counting.counts() {
+                asked.push(Asked { id, words: read_back.ask(words), sums: read_back.ask(sums) });
+            }
+        }
+        let values = read_back.read();
+        run.check()?;
+        let values = values?;
+        for Asked { id, words, sums } in asked {
+            let words = values.get(words)?.iter().map(|word| word.to_bits()).collect();
+            let counts = UpdateCounts::new(words, values.get(sums)?);
+            let counts = counts.map_err(|error| Diagnostic::run(error.message.as_str()))?;
+            meter.counted(id, &params.layout.specs[id], &counts, stored[id].is_some());
+        }
+        Ok(())
+    }
+
+    /// Brings a parameter's states to main memory, if they are not there.
+    fn bring_back(&mut self, run: &DeviceRun, id: ParamId) -> Result<(), Diagnostic> {
+        if self.states[id].is_empty() {
+            self.states[id] = run.read_states(id)?;
+            run.kept[id].lock().replace(Vec::new());
+        }
+        Ok(())
+    }
+}
+
+/// Runs the kernels of an update of a few values, with and without vectors: they must do what the CPU function does, up to f32's rounding. Whether there are
+/// kernels for this grid, at scale 1.
+fn try_out(
+    run: &mut DeviceRun,
+    (index, plugin): (usize, &OptimizerPlugin),
+    format: Option<&FormatPlugin>,
+    device: &ComputeDevice,
+) -> Result<bool, Diagnostic> {
+    const VALUES: [f32; 8] = [0.0, -0.1, 0.3, 1.0, -1.7, 3.1, 100.0, -1e-3];
+    const GRAD: [f32; 8] = [0.1, 2.0, 0.0, -3.0, 1e-3, 5.0, -0.7, 1e-4];
+    const NAME: &str = "a parameter tried out";
+    let grid: Option<(&FormatSpec, f32)> = format.map(|format| (&format.spec, 1.0));
+    for len in [VALUES.len(), VALUES.len() - 1] {
+        let (shape, mut expected, grad) = ([len as u64, 1], VALUES[..len].to_vec(), &GRAD[..len]);
+        let mut states: Vec<Vec<f32>> =
+            plugin.states(NAME, &shape)?.iter().map(|state| vec![state.initial as f32; len]).collect();
+        let kept = Arc::new(Mutex::new(Kept::new(states.clone())));
+        let mut value = tensor::flat(expected.clone(), &device.tensors);
+        for update in 1..=2 {
+            let scalars = StepScalars { lr: 1e-3, update };
+            let Some(launches) = plugin.launches(NAME, &shape, scalars, grid)? else { return Ok(false) };
+            let update = ParamUpdate {
+                name: NAME,
+                shape: &shape,
+                param: &mut expected,
+                grad,
+                states: states.iter_mut().map(Vec::as_mut_slice).collect(),
+                scalars,
+                grid,
+            };
+            plugin.step(Scope::WHOLE, update)?;
+            let call = run.call((index, plugin), &launches, Counting::values(), kept.clone())?;
+            let grad = tensor::flat(grad.to_vec(), &device.tensors);
+            [value, _, _] = device_op::update(value, grad, call);
+        }
+        let found = tensor::read_f32(value).and_then(|found| run.check().map(|()| found));
+        let states_found = kept.lock().read();
+        let refused = |why: String| {
+            let message = format!(
+                "optimizer plugin `{}`: its kernels do not run on device {}: {why}",
+                plugin.identity.name, device.label
+            );
+            Diagnostic::plugin(message).at(&plugin.identity.library)
+        };
+        let found = found.map_err(|error| refused(error.message))?;
+        let pairs = std::iter::once((&found, &expected));
+        let states_found = states_found.map_err(refused)?;
+        for (found, expected) in pairs.chain(states_found.iter().zip(&states)) {
+            let close = |i: &usize| (found[*i] - expected[*i]).abs() <= 1e-5 * expected[*i].abs().max(1e-6);
+            if let Some(i) = (0..len).find(|i| !close(i)) {
+                let what = format!("{} becomes {}, on the CPU {}", VALUES[i], found[i], expected[i]);
+                return Err(refused(what));
+            }
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,109 @@
+//! What of an optimizer stays on a GPU: its states, its compiled kernels, and the first call that failed.
+
+use std::{collections::HashMap, sync::Arc};
+
+use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_loader::OptimizerPlugin;
+use altgrad_plugin_api::{ErrorKind, KernelOp, KernelTarget, Launch, PluginError, kernel::update::Counting};
+use burn::backend::DispatchDevice;
+use burn::tensor::Device;
+use parking_lot::Mutex;
+
+use super::device_op::{Faults, Kept, Prepared, UpdateCall};
+use crate::{
+    device::ComputeDevice,
+    kernel_text::{PluginKernel, target},
+    model::layout::ParamId,
+};
+
+/// What stays on the device, and the kernels that work on it.
+pub struct DeviceRun {
+    device: Device,
+    target: KernelTarget,
+    /// By instance, operation, and whether for vectors.
+    kernels: HashMap<(usize, KernelOp, bool), Arc<PluginKernel>>,
+    /// By parameter.
+    pub(super) kept: Vec<Arc<Mutex<Kept>>>,
+    /// By parameter: whether there are kernels for it.
+    pub(super) has_kernels: Vec<bool>,
+    faults: Faults,
+}
+
+impl DeviceRun {
+    /// Nothing kept yet; `None` on the CPU.
+    pub(super) fn new(device: &ComputeDevice, params: usize) -> Option<Self> {
+        let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return None };
+        Some(Self {
+            device: device.tensors.clone(),
+            target: target(&cube.client())?,
+            kernels: HashMap::new(),
+            kept: (0..params).map(|_| Arc::default()).collect(),
+            has_kernels: vec![false; params],
+            faults: Faults::default(),
+        })
+    }
+
+    /// An instance's kernels for an operation, kept after the first time.
+    fn kernels(
+        &mut self,
+        (index, plugin): (usize, &OptimizerPlugin),
+        op: KernelOp,
+    ) -> Result<[Arc<PluginKernel>; 2], PluginError> {
+        let mut get = |vectors: bool| {
+            if let Some(kernel) = self.kernels.get(&(index, op, vectors)) {
+                return Ok(kernel.clone());
+            }
+            let vector = if vectors { 4 } else { 1 };
+            let text = plugin.kernel(op, &KernelTarget { vector, ..self.target.clone() })?;
+            let text = text.ok_or_else(|| {
+                PluginError::new(
+                    ErrorKind::UNSUPPORTED,
+                    format!("it has no kernel for {op:?} on this device"),
+                )
+            })?;
+            text.check_update()?;
+            if text.vector == 0 || !vector.is_multiple_of(text.vector) {
+                let message = format!("its kernel for {op:?} takes {} elements at once", text.vector);
+                return Err(PluginError::new(ErrorKind::UNSUPPORTED, message));
+            }
+            let kernel = Arc::new(PluginKernel::new(text));
+            self.kernels.insert((index, op, vectors), kernel.clone());
+            Ok(kernel)
+        };
+        Ok([get(true)?, get(false)?])
+    }
+
+    /// A call of some launches.
+    pub(super) fn call(
+        &mut self,
+        plugin: (usize, &OptimizerPlugin),
+        launches: &[Launch],
+        counting: Counting,
+        kept: Arc<Mutex<Kept>>,
+    ) -> Result<UpdateCall, Diagnostic> {
+        let prepare = |launch: &Launch| {
+            let scalars = counting.words().into_iter().chain(launch.scalars.iter().copied()).collect();
+            Ok(Prepared { kernels: self.kernels(plugin, launch.op)?, scalars })
+        };
+        let launches: Result<Vec<_>, PluginError> = launches.iter().map(prepare).collect();
+        let launches = launches.map_err(|error| plugin.1.identity.failure(Fault::Plugin, &error))?;
+        Ok(UpdateCall { launches, counting, kept, faults: self.faults.clone() })
+    }
+
+    /// A parameter's states, read back.
+    pub(super) fn read_states(&self, id: ParamId) -> Result<Vec<Arc<Vec<f32>>>, Diagnostic> {
+        // What is still queued may write them.
+        self.device.sync().map_err(|error| not_read(&error.to_string()))?;
+        let states = self.kept[id].lock().read().map_err(|why| not_read(&why))?;
+        Ok(states.into_iter().map(Arc::new).collect())
+    }
+
+    /// The first call that failed since this was last asked.
+    pub(super) fn check(&self) -> Result<(), Diagnostic> {
+        self.faults.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+fn not_read(why: &str) -> Diagnostic {
+    Diagnostic::run(format!("an optimizer's states cannot be read back: {why}"))
+}

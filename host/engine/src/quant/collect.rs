@@ -1,0 +1,87 @@
+//! The statistics and histograms of a step, collected from the calls of its passes.
+
+use std::sync::Arc;
+
+use altgrad_base::diagnostic::Diagnostic;
+use burn::tensor::Gradients as Tape;
+
+use super::{
+    HistogramCollector, PendingStats, QuantContext, QuantStats, SiteHistogram, SiteId, context::StatsSource,
+    stats::RequestedStats,
+};
+use crate::read_back::{ReadBack, Values};
+
+impl QuantContext {
+    /// Collects the histograms of what each site rounds, from now on.
+    pub fn start_histograms(&mut self) {
+        let codes = self.sites.iter().map(|site| site.format.values().codes());
+        self.histograms = codes.map(|codes| Arc::new(HistogramCollector::new(codes))).collect();
+    }
+
+    /// Stops collecting histograms and returns them: one per site, none if they were not collected. They are complete once the
+    /// statistics were read.
+    pub fn take_histograms(&mut self) -> Vec<SiteHistogram> {
+        std::mem::take(&mut self.histograms).iter().map(|collector| collector.histogram()).collect()
+    }
+
+    pub(super) fn push_pending(&self, site: SiteId, source: StatsSource) {
+        self.pending.lock().push((site, source));
+    }
+
+    /// Takes the statistics of rounded gradients out of `tape`.
+    pub fn collect_gradient_stats(&self, tape: &Tape) {
+        for (_, source) in self.pending.lock().iter_mut() {
+            if let StatsSource::AfterBackward(gradient) = source
+                && let Some(stats) = gradient.read(tape)
+            {
+                *source = StatsSource::Ready(stats);
+            }
+        }
+    }
+
+    /// Requests all statistics since the last request: those of passes and of [`Self::round_to_grid`].
+    #[must_use]
+    pub fn request_stats(&self, read_back: &mut ReadBack) -> Vec<(SiteId, RequestedStats)> {
+        let grid_stats = std::mem::take(&mut *self.grid_stats.lock());
+        let mut requested = self.request_pass_stats(read_back);
+        requested.extend(grid_stats.into_iter().map(|(id, stats)| (id, stats.request(read_back))));
+        requested
+    }
+
+    fn request_pass_stats(&self, read_back: &mut ReadBack) -> Vec<(SiteId, RequestedStats)> {
+        let pending = std::mem::take(&mut *self.pending.lock());
+        let ready = pending.into_iter().filter_map(|(id, source)| match source {
+            StatsSource::Ready(stats) => Some((id, stats)),
+            StatsSource::AfterBackward(_) => None,
+        });
+        ready.map(|(id, stats): (SiteId, PendingStats)| (id, stats.request(read_back))).collect()
+    }
+
+    /// The statistics of each site: one entry per site, `None` where nothing was rounded.
+    ///
+    /// # Errors
+    /// A call failed, or the device did. A failed call is returned first.
+    pub fn read_stats(
+        &self,
+        requested: &[(SiteId, RequestedStats)],
+        values: &Result<Values, Diagnostic>,
+    ) -> Result<Vec<Option<QuantStats>>, Diagnostic> {
+        self.sites.iter().find_map(|site| site.format.take_fault()).map_or(Ok(()), Err)?;
+        let values = values.as_ref().map_err(Clone::clone)?;
+        let mut sites: Vec<Option<QuantStats>> = vec![None; self.sites.len()];
+        for (id, requested) in requested {
+            sites[*id].get_or_insert_default().merge(&requested.read(values)?);
+        }
+        Ok(sites)
+    }
+
+    /// Requests and reads the statistics of passes: one synchronisation.
+    ///
+    /// # Errors
+    /// As [`Self::read_stats`].
+    pub fn read_pass_stats(&self) -> Result<Vec<Option<QuantStats>>, Diagnostic> {
+        let mut read_back = ReadBack::default();
+        let requested = self.request_pass_stats(&mut read_back);
+        self.read_stats(&requested, &read_back.read())
+    }
+}

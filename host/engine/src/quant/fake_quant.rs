@@ -1,0 +1,198 @@
+//! Fake quantization as one differentiable operation on every backend.
+//!
+//! Forward: the rounding of the format, on the device of the tensor. Backward: the straight-through estimator. An operation
+//! cannot return an error, so a failed call leaves NaN in its result and the reason in the [`DeviceFormat`](super::DeviceFormat).
+//! Reading the statistics returns that error. Gradients are rounded in [`super::product`].
+
+use std::sync::Arc;
+
+use altgrad_config::SteChoice;
+use burn::backend::{
+    Autodiff, Backend, Dispatch, Flex, TensorMetadata,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind, unary},
+    },
+    backend_extension,
+    tensor::{BoolTensor, FloatTensor},
+};
+use burn::tensor::{Shape, Tensor, TensorData};
+
+use super::{
+    FakeQuantParams, PendingStats, cpu,
+    scale::{ScaleRule, ScaleSource, scale_pairs},
+};
+use crate::tensor::{
+    cpu::{elements, from_elements},
+    untracked,
+};
+
+/// Fake quantization, as burn's backends see it.
+///
+/// The statistics of a call are two float tensors: u32 words as bit patterns, and sums. `DeviceFormat::statistics_shape`
+/// says how many.
+#[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
+pub trait FakeQuantOps: Backend {
+    /// `round(x * scale) * inv_scale` on the grid of the format, and the words and sums of the statistics. The first has the
+    /// shape of `x`. `scales` is `[groups, 2]`: scale and inverse of consecutive elements.
+    #[fusion(meta = fake_quant_shapes)]
+    fn fake_quant(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        params: Arc<FakeQuantParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+
+    /// Dynamic scales: `[groups, 2]`, scale and inverse.
+    #[fusion(meta = scales_shape)]
+    fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self>;
+}
+
+#[cfg(feature = "gpu")]
+use burn::backend::fusion::custom::TensorSpec;
+
+#[cfg(feature = "gpu")]
+fn flat_spec(len: usize) -> TensorSpec {
+    TensorSpec::new(Shape::from([len]), burn::tensor::DType::F32)
+}
+
+/// Shapes of [`FakeQuantOps::fake_quant`]'s results.
+#[cfg(feature = "gpu")]
+fn fake_quant_shapes(
+    x: &TensorSpec,
+    _: &TensorSpec,
+    params: &Arc<FakeQuantParams>,
+) -> (TensorSpec, TensorSpec, TensorSpec) {
+    let [words, sums] = params.format.statistics_shape(x.shape.num_elements());
+    (x.clone(), flat_spec(words), flat_spec(sums))
+}
+
+/// Shape of [`FakeQuantOps::scales`]' result.
+#[cfg(feature = "gpu")]
+fn scales_shape(x: &TensorSpec, rule: &ScaleRule) -> TensorSpec {
+    let elements = x.shape.num_elements();
+    TensorSpec::new(Shape::from([elements / rule.group_len(elements), 2]), burn::tensor::DType::F32)
+}
+
+/// A rounded tensor, its scales and the statistics of its rounding.
+#[derive(Debug)]
+pub struct FakeQuantOutput<const D: usize> {
+    /// The rounded values, in the shape of the source. The straight-through estimator passes their gradient on.
+    pub values: Tensor<D>,
+    /// `[groups, 2]`: the scales and their inverses.
+    pub scales: Tensor<2>,
+    /// The statistics, on the device.
+    pub stats: PendingStats,
+}
+
+/// Rounds `x`.
+#[must_use]
+pub fn fake_quant<const D: usize>(x: Tensor<D>, params: FakeQuantParams) -> FakeQuantOutput<D> {
+    let (format, elements) = (params.format.clone(), x.shape().num_elements() as u64);
+    let x = x.into_dispatch();
+    let scales = scales::<Dispatch>(&x, params.scale);
+    let (values, words, sums) = <Dispatch as FakeQuantOps>::fake_quant(x, scales.clone(), Arc::new(params));
+    let (words, sums) = (untracked(Tensor::from_dispatch(words)), untracked(Tensor::from_dispatch(sums)));
+    let stats = PendingStats { format, elements, words, sums };
+    FakeQuantOutput { values: Tensor::from_dispatch(values), scales: Tensor::from_dispatch(scales), stats }
+}
+
+/// The scales of `x`: `[groups, 2]`.
+pub(super) fn scales<B: FakeQuantOps>(x: &FloatTensor<B>, source: ScaleSource) -> FloatTensor<B> {
+    match source {
+        ScaleSource::Fixed(scales) => {
+            B::float_from_data(TensorData::new(scales.to_vec(), [1, 2]), &x.device())
+        }
+        ScaleSource::Dynamic(rule) => B::scales(x.clone(), rule),
+    }
+}
+
+/// The CPU function of the plugin, on the memory of the tensor.
+impl FakeQuantOps for Flex {
+    fn fake_quant(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        params: Arc<FakeQuantParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let (shape, x, scales) = (x.shape(), x.to_contiguous(), scales.to_contiguous());
+        let (values, words) = cpu::fake_quant(elements(&x), scale_pairs(elements(&scales)), &params);
+        let len = Shape::from([words.len()]);
+        (from_elements(values, shape), from_elements(words, len), from_elements(vec![0f32], Shape::from([1])))
+    }
+
+    fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
+        let x = x.to_contiguous();
+        let scales = cpu::dynamic_scales(elements(&x), &rule);
+        let shape = Shape::from([scales.len(), 2]);
+        from_elements(scales.into_flattened(), shape)
+    }
+}
+
+/// The straight-through estimator. Its state is true where it blocks the gradient.
+#[derive(Debug)]
+struct StraightThrough;
+
+impl<B: Backend> Backward<B, 1> for StraightThrough {
+    type State = Option<BoolTensor<B>>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let blocked = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| match blocked {
+            Some(blocked) => B::float_mask_fill(grad, blocked, 0f32.into()),
+            None => grad,
+        });
+    }
+}
+
+/// Where the estimator blocks the gradient; `None` if nowhere.
+fn blocked<B: FakeQuantOps>(
+    x: &FloatTensor<B>,
+    scales: &FloatTensor<B>,
+    params: &FakeQuantParams,
+) -> Option<BoolTensor<B>> {
+    let settings = burn::backend::get_device_settings::<B>(&x.device());
+    match params.ste {
+        SteChoice::Identity => None,
+        SteChoice::Relu => Some(B::float_lower_equal_elem(x.clone(), 0f32.into(), settings.bool_dtype)),
+        SteChoice::Clipped => {
+            let (shape, groups) = (x.shape(), scales.shape()[0]);
+            let flat = B::float_reshape(x.clone(), Shape::from([groups, shape.num_elements() / groups]));
+            let scale = B::float_slice(scales.clone(), &[(0..groups).into(), (0..1).into()]);
+            let scaled = B::float_mul(flat, scale);
+            // The scaled amax can exceed the largest value by the rounding error of the scale. That is no saturation.
+            let max = params.format.max_finite().next_up().next_up();
+            let beyond = B::float_greater_elem(B::float_abs(scaled), max.into(), settings.bool_dtype);
+            Some(B::bool_reshape(beyond, shape))
+        }
+    }
+}
+
+impl<B: FakeQuantOps, C: CheckpointStrategy> FakeQuantOps for Autodiff<B, C> {
+    fn fake_quant(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        params: Arc<FakeQuantParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let node = x.node();
+        let (x, scales) = (x.into_primitive(), scales.into_primitive());
+        let constant = <Self as burn::backend::AutodiffBackend>::from_inner;
+        match <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => {
+                let blocked = blocked::<B>(&x, &scales, &params);
+                let (y, words, sums) = B::fake_quant(x, scales, params);
+                (prep.finish(blocked, y), constant(words), constant(sums))
+            }
+            OpsKind::UnTracked(prep) => {
+                let (y, words, sums) = B::fake_quant(x, scales, params);
+                (prep.finish(y), constant(words), constant(sums))
+            }
+        }
+    }
+
+    fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
+        <Self as burn::backend::AutodiffBackend>::from_inner(B::scales(x.into_primitive(), rule))
+    }
+}

@@ -1,0 +1,136 @@
+//! A number format on a device.
+
+use std::sync::Arc;
+
+use altgrad_plugin_api::{PluginError, QuantParams, QuantStats as FormatStats, ValueGrid};
+use parking_lot::Mutex;
+
+#[cfg(feature = "gpu")]
+use super::format_kernels::FormatKernels;
+use super::stat_words;
+use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_loader::FormatPlugin;
+
+use crate::device::ComputeDevice;
+
+/// A format's plugin with what one device needs of it: its kernels on a GPU that they support, its CPU function elsewhere.
+#[derive(Debug)]
+pub struct DeviceFormat {
+    plugin: Arc<FormatPlugin>,
+    values: ValueGrid,
+    /// The value of every code; empty if codes do not determine the rounded values.
+    decoded: Vec<f32>,
+    #[cfg(feature = "gpu")]
+    kernels: Option<FormatKernels>,
+    /// The first call that failed since this was last read: tensor operations cannot return an error.
+    fault: Mutex<Option<Diagnostic>>,
+}
+
+impl DeviceFormat {
+    /// The format on a device, with kernels that were not tried yet. [`Self::new`] tries them.
+    pub(super) fn untested(plugin: Arc<FormatPlugin>, device: &ComputeDevice) -> Result<Self, Diagnostic> {
+        #[cfg(feature = "gpu")]
+        let kernels = FormatKernels::of(&plugin, device)?;
+        #[cfg(not(feature = "gpu"))]
+        let _ = device;
+        let values = plugin.values()?;
+        let decoded = exact_codes(&plugin, &values).unwrap_or_default();
+        Ok(Self {
+            plugin,
+            values,
+            decoded,
+            #[cfg(feature = "gpu")]
+            kernels,
+            fault: Mutex::default(),
+        })
+    }
+
+    /// The plugin.
+    #[must_use]
+    pub fn plugin(&self) -> &FormatPlugin {
+        &self.plugin
+    }
+
+    /// Its values and the geometry between them.
+    #[must_use]
+    pub fn values(&self) -> &ValueGrid {
+        &self.values
+    }
+
+    /// The largest finite value.
+    #[must_use]
+    pub fn max_finite(&self) -> f32 {
+        self.values.max_finite()
+    }
+
+    /// The value of every code, by code. Empty if encoding and decoding a rounded value does not return it, as in a format
+    /// without codes.
+    #[must_use]
+    pub fn decoded(&self) -> &[f32] {
+        &self.decoded
+    }
+
+    /// Whether rounding runs on the device: always on the CPU; on a GPU if the format brings kernels for it. Otherwise
+    /// tensors are copied to main memory and back.
+    #[must_use]
+    pub fn runs_on_device(&self, device: &ComputeDevice) -> bool {
+        #[cfg(feature = "gpu")]
+        let has_kernels = self.kernels.is_some();
+        #[cfg(not(feature = "gpu"))]
+        let has_kernels = false;
+        has_kernels || device.label == "cpu"
+    }
+
+    /// The kernels for the device, if it is a GPU and the format brings some.
+    #[cfg(feature = "gpu")]
+    pub(super) fn kernels(&self) -> Option<&FormatKernels> {
+        self.kernels.as_ref()
+    }
+
+    /// Lengths of the statistics of a call over `elements` elements: words and sums.
+    #[cfg(feature = "gpu")]
+    pub(super) fn statistics_shape(&self, elements: usize) -> [usize; 2] {
+        self.kernels.as_ref().map_or([stat_words::WORDS, 1], |kernels| kernels.statistics_shape(elements))
+    }
+
+    /// The statistics of a call, from its words and sums.
+    ///
+    /// # Errors
+    /// [`Fault::Run`]: they are not what the plugin's kernel promises.
+    pub(super) fn read_stats(&self, words: &[u32], sums: &[f32]) -> Result<FormatStats, Diagnostic> {
+        #[cfg(feature = "gpu")]
+        if let Some(kernels) = &self.kernels {
+            return kernels.read_stats(words, sums).map_err(|error| self.failure(&error));
+        }
+        let _ = sums;
+        stat_words::from_words(words)
+            .ok_or_else(|| self.failure(&PluginError::shape(format!("{} words of statistics", words.len()))))
+    }
+
+    /// Stores a failed call, unless an earlier one is stored.
+    pub(super) fn set_fault(&self, fault: Diagnostic) {
+        self.fault.lock().get_or_insert(fault);
+    }
+
+    /// The first call that failed since the last time this was called.
+    pub fn take_fault(&self) -> Option<Diagnostic> {
+        self.fault.lock().take()
+    }
+
+    /// An error of the plugin as a diagnostic.
+    pub(super) fn failure(&self, error: &PluginError) -> Diagnostic {
+        self.plugin.identity.failure(Fault::Run, error)
+    }
+}
+
+/// The value of every code, if encoding a rounded value and decoding it returns the value: tried on values between all
+/// codes.
+fn exact_codes(plugin: &FormatPlugin, values: &ValueGrid) -> Option<Vec<f32>> {
+    let decoded = plugin.decode_all(values).ok()?;
+    let between: Vec<f32> = decoded.iter().filter(|x| x.is_finite()).map(|x| x * 1.0625).collect();
+    let mut rounded = vec![0.0; between.len()];
+    plugin.fake_quant(&between, &mut rounded, &QuantParams::IDENTITY, &mut []).ok()?;
+    let codes = plugin.encode(&rounded, &QuantParams::IDENTITY).ok()?;
+    let same = |(code, value): (u16, f32)| decoded[usize::from(code)].to_bits() == value.to_bits();
+    codes.into_iter().zip(rounded).all(same).then_some(decoded)
+}

@@ -1,0 +1,134 @@
+//! Fake quantization on a GPU: by the kernels of a format, which are tried against its CPU function.
+
+use std::sync::Arc;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_plugin_api::Rounding;
+use burn::backend::{TensorMetadata, tensor::FloatTensor};
+use burn::tensor::Shape;
+use burn_cubecl::{CubeBackend, CubeDevice, kernel::into_contiguous, tensor::CubeTensor};
+
+use super::{
+    DeviceFormat, FakeQuantParams, ScaleRule, cpu,
+    fake_quant::{FakeQuantOps, fake_quant},
+    scale::scale_pairs,
+    scale_kernel,
+};
+use crate::{
+    device::ComputeDevice,
+    kernel_text::{download, upload},
+    tensor,
+};
+
+impl FakeQuantOps for CubeBackend {
+    fn fake_quant(
+        x: FloatTensor<Self>,
+        scales: FloatTensor<Self>,
+        params: Arc<FakeQuantParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let (format, device, shape) = (&params.format, x.device(), x.shape());
+        let Some(kernels) = format.kernels() else { return through_main_memory(x, scales, &params) };
+        if params.histogram.is_some() {
+            collect_histogram(x.clone(), scales.clone(), &params);
+        }
+        match kernels.fake_quant(format.plugin(), x, scales, params.rounding, &params.key) {
+            Ok([y, words, sums]) => (y, words, sums),
+            Err(error) => {
+                format.set_fault(format.failure(&error));
+                let [words, sums] = format.statistics_shape(shape.num_elements());
+                let nan = vec![f32::NAN; shape.num_elements()];
+                results(&device, shape, nan, vec![0.0; words], vec![0.0; sums])
+            }
+        }
+    }
+
+    fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
+        scale_kernel::scales(x, rule)
+    }
+}
+
+/// Adds to the histogram of the parameters: reads the tensor back and lets the CPU function count.
+fn collect_histogram(x: CubeTensor, scales: CubeTensor, params: &FakeQuantParams) {
+    match download_both(x, scales) {
+        Ok((x, scales)) => drop(cpu::fake_quant(&x, scale_pairs(&scales), params)),
+        Err(why) => params.format.set_fault(not_read(&why)),
+    }
+}
+
+fn not_read(why: &str) -> Diagnostic {
+    Diagnostic::run(format!("a tensor to be rounded cannot be read back: {why}"))
+}
+
+/// A tensor and its scales, in main memory.
+fn download_both(x: CubeTensor, scales: CubeTensor) -> Result<(Vec<f32>, Vec<f32>), String> {
+    let read = |x: CubeTensor| download::<CubeBackend>(into_contiguous(x));
+    Ok((read(x)?, read(scales)?))
+}
+
+/// Fake quantization for a format without kernels: copies to main memory, applies the CPU function, and copies back.
+fn through_main_memory(
+    x: CubeTensor,
+    scales: CubeTensor,
+    params: &FakeQuantParams,
+) -> (CubeTensor, CubeTensor, CubeTensor) {
+    let (device, shape) = (x.device(), x.shape());
+    match download_both(x, scales) {
+        Ok((x, scales)) => {
+            let (values, words) = cpu::fake_quant(&x, scale_pairs(&scales), params);
+            results(&device, shape, values, words, vec![0.0])
+        }
+        Err(why) => {
+            params.format.set_fault(not_read(&why));
+            let [words, sums] = params.format.statistics_shape(0);
+            let nan = vec![f32::NAN; shape.num_elements()];
+            results(&device, shape, nan, vec![0.0; words], vec![0.0; sums])
+        }
+    }
+}
+
+/// The operation's three results, from main memory.
+fn results(
+    device: &CubeDevice,
+    shape: Shape,
+    values: Vec<f32>,
+    words: Vec<f32>,
+    sums: Vec<f32>,
+) -> (CubeTensor, CubeTensor, CubeTensor) {
+    let flat = |values: Vec<f32>| upload::<CubeBackend>(device, Shape::from([values.len()]), values);
+    (upload::<CubeBackend>(device, shape, values), flat(words), flat(sums))
+}
+
+/// Runs the kernels of some modes once, with and without vectors, on a few values. Their results must be those of the CPU
+/// function.
+pub(super) fn try_kernels(
+    format: &Arc<DeviceFormat>,
+    device: &ComputeDevice,
+    modes: &[Rounding],
+) -> Result<(), Diagnostic> {
+    const VALUES: [f32; 8] = [0.0, -0.1, 0.3, 1.0, -1.7, 3.1, 100.0, -1e30];
+    if format.kernels().is_none() {
+        return Ok(());
+    }
+    let refused = |why: String| {
+        let message = format!(
+            "format plugin `{}`: its kernels do not run on device {}: {why}",
+            format.plugin().identity.name,
+            device.label
+        );
+        Diagnostic::plugin(message).at(&format.plugin().identity.library)
+    };
+    for &rounding in modes {
+        for x in [&VALUES[..], &VALUES[1..]] {
+            let params = FakeQuantParams { rounding, ..FakeQuantParams::unscaled(format.clone()) };
+            let (expected, _) = cpu::fake_quant(x, &[[1.0, 1.0]], &params);
+            let rounded = fake_quant(tensor::flat(x.to_vec(), &device.tensors), params);
+            let found = rounded.stats.read().and_then(|_| tensor::read_f32(rounded.values));
+            let found = found.map_err(|error| refused(error.message))?;
+            if let Some(i) = (0..x.len()).find(|&i| found[i].to_bits() != expected[i].to_bits()) {
+                let what = format!("{rounding:?} of {} is {}, on the CPU {}", x[i], found[i], expected[i]);
+                return Err(refused(what));
+            }
+        }
+    }
+    format.take_fault().map_or(Ok(()), |fault| Err(refused(fault.message)))
+}

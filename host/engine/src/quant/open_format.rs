@@ -1,0 +1,30 @@
+//! Opening a format on a device, with a trial of its kernels.
+
+use std::sync::Arc;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_loader::FormatPlugin;
+use altgrad_plugin_api::Rounding;
+
+use super::DeviceFormat;
+use crate::device::ComputeDevice;
+
+impl DeviceFormat {
+    /// The format on a device, for some rounding modes. On a GPU its kernels for them are compiled and tried here, so that
+    /// a text that the device refuses is an error now and not in the middle of a step.
+    ///
+    /// # Errors
+    /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): the plugin refuses its kernels, or the device does.
+    pub fn new(
+        plugin: Arc<FormatPlugin>,
+        device: &ComputeDevice,
+        modes: &[Rounding],
+    ) -> Result<Arc<Self>, Diagnostic> {
+        let format = Arc::new(Self::untested(plugin, device)?);
+        #[cfg(feature = "gpu")]
+        super::gpu::try_kernels(&format, device, modes)?;
+        #[cfg(not(feature = "gpu"))]
+        let _ = modes;
+        Ok(format)
+    }
+}

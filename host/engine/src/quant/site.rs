@@ -1,0 +1,170 @@
+//! One place where values are rounded: a role of a linear layer, with its format, rounding and scales.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use altgrad_config::SteChoice;
+use altgrad_plugin_api::{RandomKey, Rounding};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{DeviceFormat, FakeQuantParams, QuantStats, ScaleRule, ScaleSource};
+/// A linear layer, by the index of its weight in the model's table of parameters.
+pub type LayerId = usize;
+
+/// A tensor of a linear layer that can be rounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Its weight, `[out, in]`.
+    Weight,
+    /// Its input, `[tokens, in]`.
+    Activation,
+    /// The gradient of its output, `[tokens, out]`.
+    Grad,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Self; 3] = [Self::Weight, Self::Activation, Self::Grad];
+
+    /// The name in run files and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Weight => "weight",
+            Self::Activation => "activation",
+            Self::Grad => "grad",
+        }
+    }
+}
+
+/// How scales are chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scaling {
+    /// Scale 1.
+    None,
+    /// From the values to be rounded.
+    Dynamic(ScaleRule),
+    /// From the largest amax of the last `window` steps; the step's own is recorded after use. The first step is
+    /// dynamic.
+    Delayed {
+        /// How a scale follows from amax.
+        rule: ScaleRule,
+        /// Steps remembered.
+        window: usize,
+    },
+    /// From this amax for good; without one, the first step's.
+    Static {
+        /// How the scale follows from amax.
+        rule: ScaleRule,
+        /// The amax, if given.
+        amax: Option<f32>,
+    },
+}
+
+/// A place where values are rounded.
+#[derive(Debug)]
+pub struct Site {
+    /// Name of the layer's weight: `h.0.attn.c_attn.weight`.
+    pub layer: String,
+    /// Which tensor of the layer.
+    pub role: Role,
+    /// The format.
+    pub format: Arc<DeviceFormat>,
+    /// The rounding mode.
+    pub rounding: Rounding,
+    /// How scales are chosen.
+    pub scaling: Scaling,
+    /// The straight-through estimator; gradients ignore it.
+    pub ste: SteChoice,
+    /// Largest magnitudes of past steps, the newest last.
+    history: Mutex<VecDeque<f32>>,
+}
+
+impl Site {
+    /// A site without a history.
+    #[must_use]
+    pub fn new(
+        layer: &str,
+        role: Role,
+        format: Arc<DeviceFormat>,
+        rounding: Rounding,
+        scaling: Scaling,
+        ste: SteChoice,
+    ) -> Self {
+        Self { layer: layer.to_string(), role, format, rounding, scaling, ste, history: Mutex::default() }
+    }
+
+    /// The parameters of the next rounding.
+    #[must_use]
+    pub fn fake_quant_params(&self, key: RandomKey) -> FakeQuantParams {
+        FakeQuantParams {
+            format: self.format.clone(),
+            rounding: self.rounding,
+            key,
+            scale: self.scale(),
+            ste: self.ste,
+            padding_elements: 0,
+            histogram: None,
+        }
+    }
+
+    /// Where scales come from at this step.
+    #[must_use]
+    pub fn scale(&self) -> ScaleSource {
+        let past = || self.history().iter().copied().reduce(f32::max);
+        let (rule, amax) = match self.scaling {
+            Scaling::None => return ScaleSource::ONE,
+            Scaling::Dynamic(rule) => return ScaleSource::Dynamic(rule),
+            Scaling::Delayed { rule, .. } => (rule, past()),
+            Scaling::Static { rule, amax } => (rule, amax.or_else(past)),
+        };
+        amax.map_or(ScaleSource::Dynamic(rule), |amax| ScaleSource::Fixed(rule.scale(amax)))
+    }
+
+    /// Columns to add to rows of `width`, so that blocks divide them.
+    #[must_use]
+    pub fn padding(&self, width: usize) -> usize {
+        match self.scaling {
+            Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => width.next_multiple_of(group) - width,
+            _ => 0,
+        }
+    }
+
+    /// The one scale that a call with these statistics used; `None` if there were several.
+    #[must_use]
+    pub fn used_scale(&self, stats: &QuantStats) -> Option<f32> {
+        match self.scale() {
+            ScaleSource::Fixed([scale, _]) => Some(scale),
+            ScaleSource::Dynamic(rule) if rule.group.is_none() => Some(rule.scale(stats.stats.amax)[0]),
+            ScaleSource::Dynamic(_) => None,
+        }
+    }
+
+    /// Adds the largest magnitude of a training step to the history, for later scales.
+    pub fn record_amax(&self, stats: &QuantStats) {
+        let window = match self.scaling {
+            Scaling::Delayed { window, .. } => window,
+            Scaling::Static { amax: None, .. } if self.history().is_empty() => 1,
+            _ => return,
+        };
+        let mut history = self.history();
+        history.push_back(stats.stats.amax);
+        let excess = history.len().saturating_sub(window);
+        history.drain(..excess);
+    }
+
+    /// The largest magnitudes of past steps, the newest last; `None` if the scaling needs none.
+    #[must_use]
+    pub fn amax_history(&self) -> Option<Vec<f32>> {
+        let needs = matches!(self.scaling, Scaling::Delayed { .. } | Scaling::Static { amax: None, .. });
+        needs.then(|| self.history().iter().copied().collect())
+    }
+
+    /// Replaces the history.
+    pub fn set_amax_history(&self, amax: impl Iterator<Item = f32>) {
+        *self.history() = amax.collect();
+    }
+
+    fn history(&self) -> MutexGuard<'_, VecDeque<f32>> {
+        self.history.lock()
+    }
+}

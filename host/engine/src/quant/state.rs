@@ -1,0 +1,141 @@
+//! The state of quantization between two steps, for checkpoints: largest magnitudes of past steps, and statistics of weights
+//! that were rounded at the end of their update.
+
+use altgrad_base::diagnostic::Diagnostic;
+use serde::{Deserialize, Serialize};
+
+use super::{PendingStats, QuantContext, SiteId};
+use crate::{read_back::ReadBack, tensor};
+
+/// The state in main memory, as a checkpoint stores it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SavedQuantState {
+    /// The sites whose scaling needs largest magnitudes of past steps.
+    #[serde(default)]
+    pub history: Vec<AmaxHistory>,
+    /// The weights that were rounded at the end of their update, in the order of the updates: the next step reads their
+    /// statistics.
+    #[serde(default, rename = "settled")]
+    pub weights: Vec<SavedWeightStats>,
+}
+
+/// The largest magnitudes of a site.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AmaxHistory {
+    /// Name of the layer's weight.
+    pub layer: String,
+    /// `weight`, `activation` or `grad`.
+    pub role: String,
+    /// Largest finite magnitudes of past steps, the newest last: f32 values.
+    pub amax: Vec<f64>,
+}
+
+/// The statistics of a weight's last rounding, in the words of its format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedWeightStats {
+    /// Name of the weight.
+    pub layer: String,
+    /// Number of rounded elements.
+    pub elements: u64,
+    /// Counters, as u32 words.
+    pub words: Vec<u32>,
+    /// Sums, as the bits of f32.
+    pub sums: Vec<u32>,
+}
+
+/// The state, partly on the device. Making it reads nothing back.
+#[derive(Debug, Clone)]
+pub struct QuantState {
+    history: Vec<AmaxHistory>,
+    weights: Vec<(String, PendingStats)>,
+}
+
+impl QuantContext {
+    /// The state between two steps.
+    #[must_use]
+    pub fn state(&self) -> QuantState {
+        let history = self.sites.iter().filter_map(|site| {
+            let amax = site.amax_history()?.into_iter().map(f64::from).collect();
+            Some(AmaxHistory { layer: site.layer.clone(), role: site.role.name().to_string(), amax })
+        });
+        let grid_stats = self.grid_stats.lock();
+        let weights = grid_stats.iter().map(|(id, stats)| (self.sites[*id].layer.clone(), stats.clone()));
+        QuantState { history: history.collect(), weights: weights.collect() }
+    }
+
+    /// Restores the state of a checkpoint.
+    ///
+    /// # Errors
+    /// The checkpoint is of a run with other sites.
+    pub fn restore(&self, state: &SavedQuantState) -> Result<(), Diagnostic> {
+        let misfit =
+            |what: &str| Diagnostic::config(format!("the checkpoint's rounding does not fit: {what}"));
+        for site in &self.sites {
+            let own =
+                |history: &&AmaxHistory| history.layer == site.layer && history.role == site.role.name();
+            match (site.amax_history(), state.history.iter().find(own)) {
+                (None, _) => {}
+                (Some(_), Some(history)) => {
+                    site.set_amax_history(history.amax.iter().map(|&amax| amax as f32))
+                }
+                (Some(_), None) => {
+                    return Err(misfit(&format!("no scales of `{}`, {}", site.layer, site.role.name())));
+                }
+            }
+        }
+        let mut grid_stats = self.grid_stats.lock();
+        if grid_stats.len() != state.weights.len() {
+            return Err(misfit("other weights are rounded where their updates end"));
+        }
+        for ((id, stats), saved) in grid_stats.iter_mut().zip(&state.weights) {
+            self.restore_weight_stats(*id, stats, saved)
+                .ok_or_else(|| misfit(&format!("`{}`", saved.layer)))?;
+        }
+        Ok(())
+    }
+
+    /// `None` if the statistics are those of another weight or another format.
+    fn restore_weight_stats(
+        &self,
+        id: SiteId,
+        stats: &mut PendingStats,
+        saved: &SavedWeightStats,
+    ) -> Option<()> {
+        let device = stats.words.device();
+        let fits = self.sites[id].layer == saved.layer
+            && stats.elements == saved.elements
+            && stats.words.dims() == [saved.words.len()]
+            && stats.sums.dims() == [saved.sums.len()];
+        let values = |bits: &[u32]| bits.iter().copied().map(f32::from_bits).collect();
+        fits.then(|| {
+            stats.words = tensor::flat(values(&saved.words), &device);
+            stats.sums = tensor::flat(values(&saved.sums), &device);
+        })
+    }
+}
+
+impl QuantState {
+    /// Reads the part on the device: one synchronisation.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn read(self) -> Result<SavedQuantState, Diagnostic> {
+        let mut read_back = ReadBack::default();
+        let requested: Vec<_> = self
+            .weights
+            .into_iter()
+            .map(|(layer, stats)| {
+                let (words, sums) = (read_back.ask(stats.words), read_back.ask(stats.sums));
+                (layer, stats.elements, words, sums)
+            })
+            .collect();
+        let values = read_back.read()?;
+        let bits = |slot| -> Result<Vec<u32>, Diagnostic> {
+            Ok(values.get(slot)?.iter().map(|value| value.to_bits()).collect())
+        };
+        let weights = requested.into_iter().map(|(layer, elements, words, sums)| {
+            Ok(SavedWeightStats { layer, elements, words: bits(words)?, sums: bits(sums)? })
+        });
+        Ok(SavedQuantState { history: self.history, weights: weights.collect::<Result<_, Diagnostic>>()? })
+    }
+}

@@ -1,0 +1,128 @@
+//! Building a run: everything is checked against everything, data are opened, parameters made.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::{RunConfig, Source};
+use altgrad_data::{Batches, Corpus, tokenizer::Tokenizer};
+use altgrad_loader::{
+    Registry, SinkPlugin,
+    instance::{KeyedDiagnostic, OptionTable},
+};
+
+use super::{computed, groups, ready_run::ReadyRun, rounding, run_setup::RunSetup, schedule::Schedule};
+
+use crate::{
+    device::ComputeDevice,
+    memory,
+    metrics::{self, Measured, meter::Meter},
+    model::{Gpt, GptShape, Layout, Params, weights},
+    optimizer::OptimizerState,
+    quant::QuantContext,
+    sinks::SinkSetup,
+    state::{TrainModel, TrainState},
+    tensor,
+};
+
+impl ReadyRun {
+    /// Checks a run against everything it needs, but for the folder it will be written to.
+    ///
+    /// # Errors
+    /// The first thing that does not fit, with its position in the run file.
+    pub fn build(mut config: RunConfig, source: &Source) -> Result<Self, Diagnostic> {
+        let device =
+            ComputeDevice::open(config.run.device).map_err(|error| error.at(source.locate("run.device")))?;
+        let registry = Registry::open(&config.plugins)?;
+        for refusal in registry.refused() {
+            tracing::warn!("{}: {}", refusal.place.as_deref().unwrap_or_default(), refusal.message);
+        }
+        let placed = |(key, error): KeyedDiagnostic| place(error, source, &key);
+        let sinks = make_sinks(&registry, &config).map_err(placed)?;
+        let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
+        // The resolved file says the tokenizer, so that weights can be used without the corpus.
+        config.data.tokenizer = corpus.tokenizer.choice().unwrap_or(config.data.tokenizer);
+        if let Tokenizer::Char(characters) = &corpus.tokenizer {
+            config.data.alphabet = Some(characters.iter().collect());
+        }
+        let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
+        memory::check(&config, &shape, &device).map_err(|error| place(error, source, "model"))?;
+        let layout = Layout::new(&shape);
+        let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
+        let quant = rounding::quant(&config, &registry, &device, &layout).map_err(placed)?;
+        let metrics = metrics::names(Measured {
+            layout: &layout,
+            quant: &quant,
+            config: config.metrics,
+            shadow: config.shadow.every > 0,
+        });
+        let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
+        let identities =
+            formats.chain([optimizer.identity()]).chain(sinks.iter().map(|sink| &sink.plugin.identity));
+        let named = identities.map(|plugin| ((plugin.kind.to_string(), plugin.name.clone()), plugin.clone()));
+        let plugins = named.collect::<BTreeMap<_, _>>().into_values().collect();
+        let meter = Meter::new(config.metrics, layout.specs.len());
+        let optimizer = OptimizerState::new(optimizer, &layout)?;
+        #[cfg(feature = "gpu")]
+        let optimizer = optimizer.on_device(&device, &quant, &layout)?;
+        let params =
+            starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
+        let (seed, dropout) = (config.run.seed, config.model.dropout);
+        let model = TrainModel { gpt: Gpt { shape, gelu: config.model.gelu }, dropout, seed };
+        let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
+        let schedule = Schedule::new(&config.train);
+        let state = TrainState::new(params, quant, optimizer, meter);
+        let computed = computed::table(&config, &device, &state);
+        let setup =
+            RunSetup { config, registry, plugins, device, batches, model, schedule, metrics, computed };
+        Ok(Self { setup, state, sinks })
+    }
+}
+
+/// Says where in the run file: beside the place the error brings itself (a library, a file).
+fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
+    let position = source.locate(key);
+    error.place = Some(match error.place.take() {
+        Some(own) if own != position => format!("{position} ({own})"),
+        _ => position,
+    });
+    error
+}
+
+fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkSetup>, KeyedDiagnostic> {
+    let sinks = config.sink.iter().enumerate().map(|(index, sink)| {
+        let key = format!("sink.{index}");
+        let table = OptionTable { key: &key, values: &sink.settings };
+        let mut plugin = SinkPlugin::make(registry, &sink.name, table)?;
+        if config.sink.iter().filter(|other| other.name == sink.name).count() > 1 {
+            // Of several of a kind, messages say which.
+            plugin.identity.name = format!("{} ({key})", sink.name);
+        }
+        Ok(SinkSetup { plugin, queue: sink.queue, deadline: Duration::from_secs_f64(sink.deadline_s) })
+    });
+    sinks.collect()
+}
+
+/// The rounding that a run file asks for, for a use of its weights other than training.
+///
+/// # Errors
+/// A format is unknown or refused, or a pattern matches nothing, with its position in the run file.
+pub fn rounding_of(
+    config: &RunConfig,
+    source: &Source,
+    registry: &Registry,
+    device: &ComputeDevice,
+    layout: &Layout,
+) -> Result<QuantContext, Diagnostic> {
+    rounding::quant(config, registry, device, layout).map_err(|(key, error)| place(error, source, &key))
+}
+
+fn starting_params(config: &RunConfig, layout: Layout, device: &ComputeDevice) -> Result<Params, Diagnostic> {
+    match &config.model.init {
+        None => Ok(Params::init(layout, config.run.seed, &device.tensors)),
+        Some(file) => {
+            let values = weights::read(Path::new(file), &layout)?;
+            let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
+            Ok(Params { layout, values })
+        }
+    }
+}

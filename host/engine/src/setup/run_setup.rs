@@ -1,0 +1,65 @@
+//! What of a run is fixed before its first step.
+
+use std::collections::BTreeSet;
+
+use altgrad_config::RunConfig;
+use altgrad_data::{Batch, Batches};
+use altgrad_loader::{Registry, instance::Identity};
+use serde_json::Value;
+
+use crate::{device::ComputeDevice, metrics::MetricName, state::TrainModel};
+
+use super::schedule::Schedule;
+
+/// A run's setup: nothing of it changes once it is built.
+pub struct RunSetup {
+    /// The resolved run file.
+    pub config: RunConfig,
+    /// The loaded libraries.
+    pub registry: Registry,
+    /// The plugins this run uses: formats, the optimizer, sinks.
+    pub plugins: Vec<Identity>,
+    /// Where tensors are.
+    pub device: ComputeDevice,
+    /// Batches of the corpus.
+    pub batches: Batches,
+    /// The model as it is trained.
+    pub model: TrainModel,
+    /// Learning rates.
+    pub schedule: Schedule,
+    /// Metrics a row may carry.
+    pub metrics: Vec<MetricName>,
+    /// What is computed in which number format: the table of `run.json`.
+    pub computed: Value,
+}
+
+impl RunSetup {
+    /// Training tokens of one step.
+    #[must_use]
+    pub fn tokens_per_step(&self) -> u64 {
+        (self.config.train.grad_accum * self.config.data.batch_size * self.config.data.block_size) as u64
+    }
+
+    /// The run-wide index of a step's first micro-batch.
+    #[must_use]
+    pub fn first_micro_batch(&self, step: u64) -> u64 {
+        step * self.config.train.grad_accum as u64
+    }
+
+    /// The micro-batches of a step.
+    pub fn micro_batches(&self, step: u64) -> impl ExactSizeIterator<Item = Batch> {
+        let first = self.first_micro_batch(step);
+        (0..self.config.train.grad_accum).map(move |index| self.batches.train(first + index as u64))
+    }
+
+    /// The held-out batches of an evaluation.
+    pub fn validation_batches(&self) -> impl Iterator<Item = Batch> {
+        (0..self.config.train.eval_batches as u64).map(|index| self.batches.validation(index))
+    }
+
+    /// Absolute paths of the libraries this run uses.
+    #[must_use]
+    pub fn used_libraries(&self) -> BTreeSet<&str> {
+        self.plugins.iter().map(|plugin| plugin.library.as_str()).collect()
+    }
+}

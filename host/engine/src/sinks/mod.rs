@@ -1,0 +1,101 @@
+//! Sinks: every record and event to every sink, each on its own thread behind a bounded queue.
+//!
+//! The training thread never waits for a sink, slow, hung or dead. A full queue takes nothing more until it has space:
+//! what comes meanwhile is dropped, newest first, so that what was queued stays in order. A failed sink is closed.
+//! Opening and finishing have a deadline. What a sink did not take is counted, and reported when it begins and at
+//! the end; none of it ends the run. The module `worker` is the thread of one sink.
+
+mod setup;
+mod states;
+mod worker;
+
+use std::{sync::Arc, thread, time::Instant};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_plugin_api::RunOutcome;
+use altgrad_run_folder::{events::Event, record::SinkCounts};
+
+use crate::metrics::{MetricName, MetricRecord};
+pub use setup::{RunFacts, SinkFault, SinkSetup};
+pub use states::{SinkResume, SinkState, StateRequest};
+use worker::Worker;
+
+/// The sinks of a run.
+pub struct Sinks {
+    workers: Vec<Worker>,
+}
+
+impl Sinks {
+    /// Starts a thread a sink and opens them all.
+    ///
+    /// # Errors
+    /// The first sink that cannot be opened, or not within its deadline; the others are finished as failed.
+    pub fn open(setups: Vec<SinkSetup>, facts: RunFacts) -> Result<Self, Diagnostic> {
+        let facts = Arc::new(facts);
+        let mut sinks = Self { workers: Vec::new() };
+        for (index, setup) in setups.into_iter().enumerate() {
+            match Worker::open(setup, index, facts.clone()) {
+                Ok(worker) => sinks.workers.push(worker),
+                Err(diagnostic) => {
+                    sinks.finish(&[], RunOutcome::Failed);
+                    return Err(diagnostic);
+                }
+            }
+        }
+        Ok(sinks)
+    }
+
+    /// Hands a row to every sink; never waits.
+    pub fn write(&mut self, record: MetricRecord) {
+        let record = Arc::new(record);
+        for worker in &mut self.workers {
+            worker.write(record.clone());
+        }
+    }
+
+    /// Hands an event to every sink; never waits.
+    pub fn alert(&mut self, event: Event) {
+        let event = Arc::new(event);
+        for worker in &mut self.workers {
+            worker.alert(event.clone());
+        }
+    }
+
+    /// Asks every sink for the state that a checkpoint keeps, behind all rows so far; never waits.
+    #[must_use]
+    pub fn request_states(&self) -> StateRequest {
+        StateRequest { asked: self.workers.iter().map(Worker::request_state).collect() }
+    }
+
+    /// What went wrong in sinks since the last call: of each sink the first fault of a kind.
+    pub fn new_faults(&mut self) -> Vec<SinkFault> {
+        self.workers.iter_mut().flat_map(Worker::new_faults).collect()
+    }
+
+    /// What became of rows and events so far.
+    #[must_use]
+    pub fn counts(&self) -> Vec<SinkCounts> {
+        self.workers.iter().map(Worker::counts).collect()
+    }
+
+    /// Hands over the closing values, ends the sinks and waits for them, each up to its deadline. Returns what became
+    /// of rows and events, and what went wrong over the whole run.
+    pub fn finish(
+        self,
+        summary: &[(MetricName, f64)],
+        outcome: RunOutcome,
+    ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
+        let begun = Instant::now();
+        let finishing: Vec<_> = self
+            .workers
+            .into_iter()
+            .map(|worker| {
+                let summary = summary.to_vec();
+                thread::spawn(move || worker.finish(summary, outcome, begun))
+            })
+            .collect();
+        let finished = finishing.into_iter().filter_map(|thread| thread.join().ok());
+        let (counts, faults): (_, Vec<Vec<Diagnostic>>) = finished.unzip();
+        (counts, faults.into_iter().flatten().collect())
+    }
+}

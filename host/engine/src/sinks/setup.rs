@@ -1,0 +1,43 @@
+//! A sink before it is opened, what it is told then, and what can go wrong in it.
+
+use std::time::Duration;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_loader::SinkPlugin;
+
+use super::states::SinkResume;
+use crate::metrics::MetricName;
+
+/// What a sink is told when it is opened.
+#[derive(Debug, Clone)]
+pub struct RunFacts {
+    /// The run's name.
+    pub name: String,
+    /// The run folder, absolute.
+    pub folder: String,
+    /// The resolved run file.
+    pub config_toml: String,
+    /// Metrics a row may carry.
+    pub metrics: Vec<MetricName>,
+    /// Where a resumed run goes on; `None` for a fresh one.
+    pub resume: Option<SinkResume>,
+}
+
+/// A sink that is not open yet, and what the host allows it.
+pub struct SinkSetup {
+    /// The sink.
+    pub plugin: SinkPlugin,
+    /// Rows and events it may lag behind.
+    pub queue: usize,
+    /// How long it may take to open, and to finish.
+    pub deadline: Duration,
+}
+
+/// What went wrong in a sink.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SinkFault {
+    /// It failed and is closed.
+    Closed(Diagnostic),
+    /// It cannot keep up: some rows are dropped from here on.
+    Full(Diagnostic),
+}

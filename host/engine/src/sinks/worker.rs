@@ -1,0 +1,296 @@
+//! One sink's thread: takes messages off the queue and calls the plugin.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_loader::SinkPlugin;
+use altgrad_plugin_api::{
+    Alert, MetricName as ApiName, RunInfo, RunOutcome,
+    abi::abi_stable::std_types::{ROption, RSlice},
+    sink::{Histogram, Metric},
+};
+use altgrad_run_folder::{events::Event, record::SinkCounts};
+use parking_lot::Mutex;
+
+use super::setup::{RunFacts, SinkFault, SinkSetup};
+use crate::metrics::{MetricName, MetricRecord, Nature};
+
+enum Message {
+    Row(Arc<MetricRecord>),
+    Alert(Arc<Event>),
+    State(mpsc::Sender<Vec<u8>>),
+    Finish(Vec<(MetricName, f64)>, RunOutcome),
+}
+
+/// What the sink's thread says of itself.
+#[derive(Default)]
+struct WorkerState {
+    /// Why it stopped taking rows.
+    fault: Mutex<Option<Diagnostic>>,
+    /// Rows and events it has handed over.
+    rows: AtomicU64,
+    events: AtomicU64,
+}
+
+impl WorkerState {
+    fn fault(&self) -> Option<Diagnostic> {
+        self.fault.lock().clone()
+    }
+}
+
+/// How many messages of a kind there were, and how many were dropped.
+#[derive(Default)]
+struct Sent {
+    all: u64,
+    dropped: u64,
+}
+
+/// The training thread's end of a sink.
+pub(super) struct Worker {
+    name: String,
+    queue: SyncSender<Message>,
+    /// Messages the queue holds.
+    capacity: usize,
+    deadline: Duration,
+    /// Closed when the thread is done.
+    done: Receiver<()>,
+    progress: Arc<WorkerState>,
+    rows: Sent,
+    events: Sent,
+    /// The step of the first message that was dropped.
+    missing_from_step: Option<u64>,
+    /// Whether a drop came while the sink was well, and whether that and its fault were told.
+    full: bool,
+    full_told: bool,
+    fault_told: bool,
+}
+
+impl Worker {
+    /// Starts the thread of the run's sink number `index` and waits until the plugin has opened, up to the deadline.
+    pub(super) fn open(setup: SinkSetup, index: usize, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
+        let SinkSetup { plugin, queue: capacity, deadline } = setup;
+        let name = plugin.identity.name.clone();
+        let (queue, messages) = mpsc::sync_channel(capacity);
+        let (opened, open_result) = mpsc::channel();
+        let (done_sender, done) = mpsc::channel();
+        let progress = Arc::new(WorkerState::default());
+        let thread_progress = progress.clone();
+        thread::Builder::new()
+            .name(format!("sink-{name}"))
+            .spawn(move || {
+                serve(plugin, (index, &facts), &opened, &messages, &thread_progress);
+                drop(done_sender);
+            })
+            .map_err(|error| {
+                Diagnostic::run(format!("cannot start the thread of sink `{name}` ({error})"))
+            })?;
+        open_result.recv_timeout(deadline).unwrap_or_else(|error| {
+            Err(Diagnostic::run(match error {
+                RecvTimeoutError::Disconnected => format!("the thread of sink `{name}` ended while opening"),
+                RecvTimeoutError::Timeout => format!("sink `{name}` did not open within {deadline:?}"),
+            })
+            .hint("give it more time with `deadline_s` in its [[sink]], or leave it out"))
+        })?;
+        Ok(Self {
+            name,
+            queue,
+            capacity,
+            deadline,
+            done,
+            progress,
+            rows: Sent::default(),
+            events: Sent::default(),
+            missing_from_step: None,
+            full: false,
+            full_told: false,
+            fault_told: false,
+        })
+    }
+
+    pub(super) fn write(&mut self, record: Arc<MetricRecord>) {
+        self.rows.all += 1;
+        let step = record.step;
+        self.rows.dropped += u64::from(!self.send(step, Message::Row(record)));
+    }
+
+    pub(super) fn alert(&mut self, event: Arc<Event>) {
+        self.events.all += 1;
+        let step = event.step;
+        self.events.dropped += u64::from(!self.send(step, Message::Alert(event)));
+    }
+
+    /// Asks for its state; nobody answers if the queue is full.
+    pub(super) fn request_state(&self) -> (String, Option<Receiver<Vec<u8>>>) {
+        let (sender, answer) = mpsc::channel();
+        (self.name.clone(), self.queue.try_send(Message::State(sender)).is_ok().then_some(answer))
+    }
+
+    /// Whether the queue took the message. A closed queue means that the sink has failed; its fault says why.
+    fn send(&mut self, step: u64, message: Message) -> bool {
+        let sent = self.queue.try_send(message);
+        if sent.is_err() {
+            self.missing_from_step.get_or_insert(step);
+        }
+        self.full |= matches!(sent, Err(TrySendError::Full(_)));
+        sent.is_ok()
+    }
+
+    pub(super) fn new_faults(&mut self) -> Vec<SinkFault> {
+        let mut faults = Vec::new();
+        if self.full && !self.full_told {
+            self.full_told = true;
+            let (name, capacity) = (&self.name, self.capacity);
+            let message =
+                format!("sink `{name}` cannot keep up: its queue of {capacity} rows and events is full");
+            let hint =
+                "what comes while it is full is missing there; `queue` in its [[sink]] makes it longer";
+            faults.push(SinkFault::Full(Diagnostic::run(message).hint(hint)));
+        }
+        if let Some(fault) = self.progress.fault().filter(|_| !self.fault_told) {
+            self.fault_told = true;
+            faults.push(SinkFault::Closed(fault));
+        }
+        faults
+    }
+
+    pub(super) fn counts(&self) -> SinkCounts {
+        SinkCounts {
+            name: self.name.clone(),
+            rows: self.progress.rows.load(Ordering::Acquire),
+            missing_rows: self.rows.dropped,
+            missing_events: self.events.dropped,
+            missing_from_step: self.missing_from_step,
+        }
+    }
+
+    /// Hands over the closing values, waits for the thread until the deadline, and says what went wrong in this sink.
+    pub(super) fn finish(
+        self,
+        summary: Vec<(MetricName, f64)>,
+        outcome: RunOutcome,
+        begun: Instant,
+    ) -> (SinkCounts, Vec<Diagnostic>) {
+        let deadline = begun + self.deadline;
+        let mut faults = Vec::new();
+        let mut message = Message::Finish(summary, outcome);
+        // A full queue drains, or its sink hangs and the deadline comes; a dead thread has closed it.
+        while let Err(TrySendError::Full(unsent)) = self.queue.try_send(message) {
+            if Instant::now() >= deadline {
+                break;
+            }
+            message = unsent;
+            thread::sleep(Duration::from_millis(5));
+        }
+        let patience = deadline.saturating_duration_since(Instant::now());
+        if matches!(self.done.recv_timeout(patience), Err(RecvTimeoutError::Timeout)) {
+            let message = format!("sink `{}` did not finish within {:?}", self.name, self.deadline);
+            faults.push(Diagnostic::run(message).hint("`deadline_s` in its [[sink]] gives it more time"));
+        }
+        faults.extend(self.progress.fault());
+        // Rows that still wait are lost as well.
+        let taken = |taken: &AtomicU64, sent: &Sent| sent.all - taken.load(Ordering::Acquire);
+        let counts = SinkCounts {
+            missing_rows: taken(&self.progress.rows, &self.rows),
+            missing_events: taken(&self.progress.events, &self.events),
+            ..self.counts()
+        };
+        for (missing, what) in [(counts.missing_rows, "rows"), (counts.missing_events, "events")] {
+            if missing > 0 {
+                let from = counts.missing_from_step.map(|step| format!(", the first dropped at step {step}"));
+                let from = from.unwrap_or_default();
+                faults
+                    .push(Diagnostic::run(format!("sink `{}` is missing {missing} {what}{from}", self.name)));
+            }
+        }
+        (counts, faults)
+    }
+}
+
+/// What the thread does: open, rows and events, finish. Stops at the first fault.
+fn serve(
+    mut plugin: SinkPlugin,
+    facts: (usize, &RunFacts),
+    opened: &mpsc::Sender<Result<(), Diagnostic>>,
+    messages: &Receiver<Message>,
+    progress: &WorkerState,
+) {
+    let open = open(&mut plugin, facts);
+    let failed = open.is_err();
+    let _ = opened.send(open);
+    if failed {
+        return;
+    }
+    for message in messages {
+        let (result, last) = match message {
+            Message::Row(record) => (counted(&progress.rows, write(&mut plugin, &record)), false),
+            Message::Alert(event) => (counted(&progress.events, plugin.alert(&alert(&event))), false),
+            // Who asked may have gone.
+            Message::State(asked) => (plugin.state().map(|state| drop(asked.send(state))), false),
+            Message::Finish(summary, outcome) => {
+                (plugin.summary(&metrics(&summary)).and_then(|()| plugin.finish(outcome)), true)
+            }
+        };
+        if let Err(diagnostic) = result {
+            *progress.fault.lock() = Some(diagnostic);
+            return;
+        }
+        if last {
+            return;
+        }
+    }
+}
+
+/// Counts what the sink took.
+fn counted(count: &AtomicU64, result: Result<(), Diagnostic>) -> Result<(), Diagnostic> {
+    count.fetch_add(u64::from(result.is_ok()), Ordering::Release);
+    result
+}
+
+/// A row, then its distributions.
+fn write(plugin: &mut SinkPlugin, record: &MetricRecord) -> Result<(), Diagnostic> {
+    plugin.log(record.step, &metrics(&record.values))?;
+    record.histograms.iter().try_for_each(|histogram| {
+        plugin.histogram(
+            record.step,
+            &Histogram {
+                name: histogram.name.as_str().into(),
+                edges: RSlice::from_slice(&histogram.edges),
+                counts: RSlice::from_slice(&histogram.counts),
+            },
+        )
+    })
+}
+
+fn open(plugin: &mut SinkPlugin, (index, facts): (usize, &RunFacts)) -> Result<(), Diagnostic> {
+    let resume = facts.resume.as_ref();
+    let state = resume.and_then(|resume| resume.states.get(index)?.as_deref()).unwrap_or_default();
+    let names: Vec<ApiName<'_>> = facts.metrics.iter().map(api_name).collect();
+    plugin.open(&RunInfo {
+        name: facts.name.as_str().into(),
+        folder: facts.folder.as_str().into(),
+        config_toml: facts.config_toml.as_str().into(),
+        metrics: RSlice::from_slice(&names),
+        resume_step: ROption::from(resume.map(|resume| resume.step)),
+        state: state.into(),
+    })
+}
+
+fn alert(event: &Event) -> Alert<'_> {
+    Alert { step: event.step, level: event.level, kind: event.kind.into(), text: event.text.as_str().into() }
+}
+
+fn metrics(values: &[(MetricName, f64)]) -> Vec<Metric<'_>> {
+    values.iter().map(|(name, value)| Metric { name: api_name(name), value: *value }).collect()
+}
+
+fn api_name(name: &MetricName) -> ApiName<'_> {
+    ApiName { name: name.name.as_ref().into(), timing: name.nature == Nature::Timing }
+}

@@ -1,0 +1,139 @@
+//! The passes of training: losses and gradients of micro-batches. They compute; the training loop decides.
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_data::Batch;
+use burn::tensor::Tensor;
+
+use super::train_state::TrainState;
+use crate::{
+    model::{Dropout, Forward, Gpt},
+    quant::QuantContext,
+    tensor,
+    trace::{Phase, TensorPlace, Trace},
+};
+
+/// The model as it is trained: what passes need beside the state.
+#[derive(Debug)]
+pub struct TrainModel {
+    /// The model's shape and forward pass.
+    pub gpt: Gpt,
+    /// Probability of dropout in training.
+    pub dropout: f32,
+    /// Seed of the dropout stream.
+    pub seed: u64,
+}
+
+/// A step's loss and gradients, on the device.
+#[derive(Debug)]
+pub struct Gradients {
+    /// What each micro-batch adds to the mean loss, nats per token: `[1]` each.
+    pub losses: Vec<Tensor<1>>,
+    /// In the layout's order, `[n]` each.
+    pub grads: Vec<Tensor<1>>,
+}
+
+impl TrainModel {
+    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first of
+    /// them. Reads nothing back; what rounding saw waits in the quantizer. A `trace` is shown all tensors and changes
+    /// none.
+    ///
+    /// # Errors
+    /// A parameter got no gradient.
+    pub fn gradients(
+        &self,
+        state: &TrainState,
+        batches: impl ExactSizeIterator<Item = Batch>,
+        first_micro_batch: u64,
+        trace: Option<&Trace>,
+    ) -> Result<Gradients, Diagnostic> {
+        self.backward(state, &state.quant, batches, first_micro_batch, trace)
+    }
+
+    /// The gradients the same step would have without rounding: same parameters, batches and dropout. Touches nothing.
+    ///
+    /// # Errors
+    /// As [`Self::gradients`].
+    pub fn shadow_gradients(
+        &self,
+        state: &TrainState,
+        batches: impl ExactSizeIterator<Item = Batch>,
+        first_micro_batch: u64,
+    ) -> Result<Vec<Tensor<1>>, Diagnostic> {
+        Ok(self.backward(state, &QuantContext::off(), batches, first_micro_batch, None)?.grads)
+    }
+
+    /// Losses and mean gradients of some micro-batches, rounding as `quant` says.
+    fn backward(
+        &self,
+        state: &TrainState,
+        quant: &QuantContext,
+        batches: impl ExactSizeIterator<Item = Batch>,
+        first_micro_batch: u64,
+        trace: Option<&Trace>,
+    ) -> Result<Gradients, Diagnostic> {
+        let share = 1.0 / batches.len() as f32;
+        let mut losses = Vec::with_capacity(batches.len());
+        let mut sums: Vec<Tensor<1>> = Vec::new();
+        for (index, batch) in batches.enumerate() {
+            let dropout = Dropout::train(self.dropout, self.seed, first_micro_batch + index as u64);
+            let values = state.params.values.iter();
+            let weights: Vec<Tensor<1>> =
+                values.map(|value| Tensor::from_inner(value.clone()).require_grad()).collect();
+            let pass = Forward {
+                layout: &state.params.layout,
+                weights: &weights,
+                quant,
+                micro_batch: index as u64,
+                dropout,
+                trace,
+            };
+            // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
+            let scaled =
+                tracing::debug_span!("forward").in_scope(|| self.gpt.loss(&pass, &batch).mul_scalar(share));
+            let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
+            quant.collect_gradient_stats(&tape);
+            if let Some(trace) = trace {
+                trace.collect(&tape, index as u64);
+            }
+            let grads = weights.iter().zip(&state.params.layout.specs).map(|(weight, spec)| {
+                weight.grad(&tape).ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))
+            });
+            let grads = grads.collect::<Result<Vec<_>, _>>()?;
+            sums = if sums.is_empty() {
+                grads
+            } else {
+                sums.into_iter().zip(grads).map(|(a, b)| a + b).collect()
+            };
+            losses.push(scaled.inner());
+        }
+        if let Some(trace) = trace {
+            for (spec, grad) in state.params.layout.specs.iter().zip(&sums) {
+                trace.add(TensorPlace::of_parameter(Phase::Backward, &spec.name, "gradient"), grad.clone());
+            }
+        }
+        Ok(Gradients { losses, grads: sums })
+    }
+
+    /// Mean loss over held-out batches, with the weights as training sees them. Touches no training state.
+    ///
+    /// # Errors
+    /// A plugin or the device failed.
+    pub fn loss(&self, state: &TrainState, batches: impl Iterator<Item = Batch>) -> Result<f64, Diagnostic> {
+        let (mut sum, mut count) = (0.0, 0u32);
+        for batch in batches {
+            let pass = Forward {
+                layout: &state.params.layout,
+                weights: &state.params.values,
+                quant: &state.quant,
+                micro_batch: 0,
+                dropout: Dropout::off(),
+                trace: None,
+            };
+            sum += f64::from(tensor::read_f32(self.gpt.loss(&pass, &batch))?[0]);
+            count += 1;
+        }
+        // Evaluation leaves no trace in scales; a fault of a format is one all the same.
+        state.quant.read_pass_stats()?;
+        Ok(sum / f64::from(count))
+    }
+}

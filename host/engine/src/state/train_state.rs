@@ -1,0 +1,63 @@
+//! What training changes: the only thing a step mutates, and what a checkpoint holds.
+
+use altgrad_base::diagnostic::Diagnostic;
+use burn::tensor::Tensor;
+
+use crate::{
+    metrics::meter::Meter,
+    model::Params,
+    optimizer::{self, OptimizerState},
+    quant::{QuantContext, QuantStats},
+    tensor,
+};
+
+/// A run between two steps.
+pub struct TrainState {
+    /// The parameters.
+    pub params: Params,
+    /// What linear layers round, and the scales they remember.
+    pub quant: QuantContext,
+    /// The optimizer and its states.
+    pub optimizer: OptimizerState,
+    /// Measures parameters, and remembers what outlives a step.
+    pub meter: Meter,
+    /// Whether an update failed half-way: some parameters are updated, others are not.
+    pub half_updated: bool,
+}
+
+impl TrainState {
+    /// The state before the first step. Without master weights, weights are brought onto their formats' grids.
+    #[must_use]
+    pub fn new(params: Params, quant: QuantContext, optimizer: OptimizerState, meter: Meter) -> Self {
+        let Params { layout, values } = params;
+        let values = values.into_iter().zip(&layout.specs).enumerate();
+        let values = values
+            .map(|(id, (value, spec))| optimizer::round_to_grid(&quant, id, &spec.shape, value, 0))
+            .collect();
+        Self { params: Params { layout, values }, quant, optimizer, meter, half_updated: false }
+    }
+
+    /// One optimizer step with gradients from passes in which rounding saw `seen`, which scales of later steps remember.
+    ///
+    /// # Errors
+    /// The optimizer plugin failed.
+    pub fn update(
+        &mut self,
+        grads: Vec<Tensor<1>>,
+        seen: &[Option<QuantStats>],
+        lr: f64,
+    ) -> Result<(), Diagnostic> {
+        self.half_updated = true;
+        self.optimizer.step(&mut self.params, grads, (&self.quant, seen), lr, &mut self.meter)?;
+        self.half_updated = false;
+        Ok(())
+    }
+
+    /// The parameters, in the layout's order. Reads the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn weights(&self) -> Result<Vec<Vec<f32>>, Diagnostic> {
+        self.params.values.iter().map(|value| tensor::read_f32(value.clone())).collect()
+    }
+}

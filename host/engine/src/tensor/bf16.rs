@@ -1,0 +1,175 @@
+//! Rounding to bf16 as a differentiable operation, and matrix products of operands rounded that way.
+
+use altgrad_config::PrecisionChoice;
+use burn::backend::{
+    Autodiff, Backend, Dispatch, Flex, TensorMetadata,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind, unary},
+    },
+    backend_extension,
+    tensor::FloatTensor,
+};
+use burn::tensor::{FloatDType, Tensor};
+use half::bf16;
+
+use super::cpu::{elements, from_elements};
+/// The nearest bf16 value, ties to even. A NaN becomes quiet and keeps its sign and the upper bits of its payload.
+pub(crate) fn nearest_bf16(x: f32) -> f32 {
+    bf16::from_f32(x).to_f32()
+}
+
+/// Rounding to bf16, as burn's backends see it.
+#[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
+pub trait Bf16Ops: Backend {
+    /// Values rounded to bf16, stored as f32. The gradient passes unchanged.
+    #[fusion(default)]
+    fn round_to_bf16(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_cast(Self::float_cast(x, FloatDType::BF16), FloatDType::F32)
+    }
+
+    /// The identity, whose gradient is rounded to bf16.
+    #[fusion(default)]
+    fn round_gradient_to_bf16(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        x
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl Bf16Ops for burn_cubecl::CubeBackend {}
+
+impl Bf16Ops for Flex {
+    fn round_to_bf16(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        let (shape, x) = (x.shape(), x.to_contiguous());
+        from_elements(elements(&x).iter().copied().map(nearest_bf16).collect(), shape)
+    }
+}
+
+/// Passes the gradient on, rounded to bf16 or unchanged.
+#[derive(Debug)]
+struct PassGradient {
+    rounded: bool,
+}
+
+impl<B: Bf16Ops> Backward<B, 1> for PassGradient {
+    type State = ();
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        unary::<B, _>(
+            ops.parents,
+            ops.node,
+            grads,
+            |grad| {
+                if self.rounded { B::round_to_bf16(grad) } else { grad }
+            },
+        );
+    }
+}
+
+/// Puts `y(x)` on the graph with [`PassGradient`] as its backward pass.
+fn pass_gradient<B: Bf16Ops, C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<B, C>>,
+    rounded: bool,
+    y: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
+) -> FloatTensor<Autodiff<B, C>> {
+    let node = x.node();
+    let y = y(x.into_primitive());
+    let backward = PassGradient { rounded };
+    match <PassGradient as Backward<B, 1>>::prepare::<C>(backward, [node]).compute_bound().stateful() {
+        OpsKind::Tracked(prep) => prep.finish((), y),
+        OpsKind::UnTracked(prep) => prep.finish(y),
+    }
+}
+
+impl<B: Bf16Ops, C: CheckpointStrategy> Bf16Ops for Autodiff<B, C> {
+    fn round_to_bf16(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        pass_gradient::<B, C>(x, false, B::round_to_bf16)
+    }
+
+    fn round_gradient_to_bf16(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        pass_gradient::<B, C>(x, true, |x| x)
+    }
+}
+
+/// `x` rounded to bf16, ties to even. The gradient passes unchanged.
+#[must_use]
+pub fn round_to_bf16<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    Tensor::from_dispatch(<Dispatch as Bf16Ops>::round_to_bf16(x.into_dispatch()))
+}
+
+/// `x` itself, whose gradient is rounded to bf16.
+#[must_use]
+pub fn round_gradient_to_bf16<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    Tensor::from_dispatch(<Dispatch as Bf16Ops>::round_gradient_to_bf16(x.into_dispatch()))
+}
+
+/// `a b` at a precision: with [`PrecisionChoice::Bf16`] both operands and the gradient of the product are rounded to bf16.
+#[must_use]
+pub fn matmul(a: Tensor<4>, b: Tensor<4>, precision: PrecisionChoice) -> Tensor<4> {
+    match precision {
+        PrecisionChoice::Fp32 => a.matmul(b),
+        PrecisionChoice::Bf16 => round_gradient_to_bf16(round_to_bf16(a).matmul(round_to_bf16(b))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{
+        device::ComputeDevice,
+        tensor::{flat, read_f32},
+    };
+
+    #[test]
+    fn rounding_to_bf16_is_to_nearest_even() {
+        let cases = [
+            (1.0, 1.0),
+            (-0.0, -0.0),
+            // One and half a step of 2^-7: to even; and a little more: up.
+            (1.0 + 2f32.powi(-8), 1.0),
+            (1.0 + 3.0 * 2f32.powi(-8), 1.0 + 2f32.powi(-6)),
+            (1.0 + 2f32.powi(-8) + 2f32.powi(-20), 1.0 + 2f32.powi(-7)),
+            (f32::MAX, f32::INFINITY),
+            (f32::NEG_INFINITY, f32::NEG_INFINITY),
+            (f32::from_bits(0x0001_8000), f32::from_bits(0x0002_0000)),
+        ];
+        for (x, expected) in cases {
+            assert_eq!(nearest_bf16(x).to_bits(), expected.to_bits(), "{x}");
+        }
+        assert!(nearest_bf16(f32::NAN).is_nan() && nearest_bf16(f32::from_bits(0x7f80_0001)).is_nan());
+    }
+
+    /// The rule in integers, on every upper half of an f32 and the lower halves around the tie: among them all infinities
+    /// and NaNs, quiet and signalling.
+    #[test]
+    fn rounding_to_bf16_gives_the_bits_of_the_integer_rule() {
+        let expected = |bits: u32| {
+            let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+            let rounded = if is_nan { bits | 0x0040_0000 } else { bits + 0x7fff + (bits >> 16 & 1) };
+            rounded & 0xffff_0000
+        };
+        for high in 0..=0xffff_u32 {
+            for low in [0, 1, 0x4000, 0x7fff, 0x8000, 0x8001, 0xc000, 0xffff] {
+                let bits = high << 16 | low;
+                assert_eq!(nearest_bf16(f32::from_bits(bits)).to_bits(), expected(bits), "{bits:08x}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_operation_that_says_so_rounds_the_gradient() {
+        let device = ComputeDevice::cpu().tensors;
+        let (x, rough) = (1.0 + 2f32.powi(-10), 3.0 + 2f32.powi(-9));
+        let gradient = |op: fn(Tensor<1>) -> Tensor<1>| {
+            let leaf = Tensor::from_inner(flat(vec![x], &device)).require_grad();
+            let y = op(leaf.clone());
+            let value = read_f32(y.clone().inner()).unwrap()[0];
+            let tape = y.mul_scalar(rough).backward();
+            (value, read_f32(leaf.grad(&tape).unwrap()).unwrap()[0])
+        };
+        assert_eq!(gradient(round_to_bf16), (1.0, rough));
+        assert_eq!(gradient(round_gradient_to_bf16), (x, 3.0));
+    }
+}

@@ -1,0 +1,185 @@
+//! Tensors of a run's state in a file: held without copying, written as safetensors, read back against what is expected.
+//!
+//! On the CPU a held tensor shares its buffer with the training, which copies what it changes as long as somebody holds it: the
+//! training thread pays for a checkpoint where it next writes. On a GPU it reads the tensors: what the tensor library has enqueued
+//! on one thread is not safe from another's reading and dropping.
+
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+    path::Path,
+    sync::Arc,
+};
+
+use altgrad_base::diagnostic::Diagnostic;
+use burn::tensor::Tensor;
+use safetensors::{
+    Dtype, SafeTensorError, SafeTensors,
+    tensor::{Metadata, TensorInfo},
+};
+
+use crate::{cpu_ops, tensor};
+
+/// What to do about tensors that do not fit.
+pub const OTHER_RUN: &str = "is it of a run with the same model, optimizer and formats?";
+/// Elements that are turned into bytes at once.
+const PART: usize = 1 << 16;
+
+/// Where a tensor's elements are.
+#[derive(Debug, Clone)]
+pub enum Values {
+    /// On the CPU, as a tensor: `[n]` f32.
+    Shared(Box<Tensor<1>>),
+    /// In main memory.
+    F32(Arc<Vec<f32>>),
+    /// The same, small whole numbers.
+    U16(Arc<Vec<u16>>),
+}
+
+impl Values {
+    /// Those of a tensor `[n]`, to be written on any thread.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn of(tensor: Tensor<1>) -> Result<Self, Diagnostic> {
+        if cpu_ops::is_available(&tensor.device()) {
+            return Ok(Self::Shared(Box::new(tensor)));
+        }
+        Ok(Self::F32(Arc::new(tensor::read_f32(tensor)?)))
+    }
+}
+
+/// A tensor with its name and shape.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its key in the file.
+    pub name: String,
+    /// Extents, outermost first.
+    pub shape: Vec<usize>,
+    /// The elements, row-major.
+    pub values: Values,
+}
+
+impl Entry {
+    fn dtype(&self) -> Dtype {
+        match self.values {
+            Values::Shared(_) | Values::F32(_) => Dtype::F32,
+            Values::U16(_) => Dtype::U16,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let width = if self.dtype() == Dtype::U16 { 2 } else { 4 };
+        self.shape.iter().product::<usize>() * width
+    }
+
+    fn write(self, out: &mut impl Write) -> io::Result<()> {
+        match self.values {
+            Values::Shared(tensor) => {
+                let values = tensor::read_f32(*tensor).map_err(|error| io::Error::other(error.message))?;
+                write_values(&values, f32::to_le_bytes, out)
+            }
+            Values::F32(values) => write_values(&values, f32::to_le_bytes, out),
+            Values::U16(values) => write_values(&values, u16::to_le_bytes, out),
+        }
+    }
+}
+
+fn write_values<T: Copy, const N: usize>(
+    values: &[T],
+    to_bytes: impl Fn(T) -> [u8; N],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut buffer = vec![0; PART * N];
+    for part in values.chunks(PART) {
+        let bytes = &mut buffer[..part.len() * N];
+        for (bytes, value) in bytes.as_chunks_mut().0.iter_mut().zip(part) {
+            *bytes = to_bytes(*value);
+        }
+        out.write_all(bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes tensors as a safetensors file; each is let go as soon as it is written.
+///
+/// # Errors
+/// `out` takes no more, or the device failed.
+pub fn write(mut entries: Vec<Entry>, out: &mut impl Write) -> io::Result<()> {
+    // Wide elements first, so that all are aligned; then by name. The library's own order.
+    entries.sort_by(|a, b| b.dtype().cmp(&a.dtype()).then_with(|| a.name.cmp(&b.name)));
+    let mut end = 0;
+    let infos = entries.iter().map(|entry| {
+        let start = end;
+        end += entry.bytes();
+        let info =
+            TensorInfo { dtype: entry.dtype(), shape: entry.shape.clone(), data_offsets: (start, end) };
+        (entry.name.clone(), info)
+    });
+    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
+    let header = Metadata::new(Some(metadata), infos.collect()).map_err(io::Error::other)?;
+    let mut header = serde_json::to_vec(&header)?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    out.write_all(&(header.len() as u64).to_le_bytes())?;
+    out.write_all(&header)?;
+    entries.into_iter().try_for_each(|entry| entry.write(out))
+}
+
+/// A tensor file in memory, its header checked.
+pub struct TensorFile<'a> {
+    path: &'a Path,
+    tensors: SafeTensors<'a>,
+}
+
+impl<'a> TensorFile<'a> {
+    /// Reads the header of the file `bytes` came from.
+    ///
+    /// # Errors
+    /// It is no safetensors file, or cut short.
+    pub fn parse(path: &'a Path, bytes: &'a [u8]) -> Result<Self, SafeTensorError> {
+        Ok(Self { path, tensors: SafeTensors::deserialize(bytes)? })
+    }
+
+    /// The elements of a tensor; `None` if the file lacks it.
+    ///
+    /// # Errors
+    /// It has another type or shape.
+    pub fn f32(&self, name: &str, shape: &[usize]) -> Result<Option<Vec<f32>>, Diagnostic> {
+        let data = self.data(name, Dtype::F32, shape)?;
+        Ok(data.map(|data| data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
+    }
+
+    /// The same of small whole numbers.
+    ///
+    /// # Errors
+    /// As [`Self::f32`].
+    pub fn u16(&self, name: &str, shape: &[usize]) -> Result<Option<Vec<u16>>, Diagnostic> {
+        let data = self.data(name, Dtype::U16, shape)?;
+        Ok(data.map(|data| data.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect()))
+    }
+
+    fn data(&self, name: &str, dtype: Dtype, shape: &[usize]) -> Result<Option<&'a [u8]>, Diagnostic> {
+        let Ok(view) = self.tensors.tensor(name) else { return Ok(None) };
+        if view.dtype() == dtype && view.shape() == shape {
+            return Ok(Some(view.data()));
+        }
+        let message = format!(
+            "`{name}` is {:?} {:?} in the checkpoint, the run has {dtype:?} {shape:?}",
+            view.dtype(),
+            view.shape()
+        );
+        Err(Diagnostic::config(message).at(self.path.display()).hint(OTHER_RUN))
+    }
+
+    /// [`Self::f32`] of a tensor that must be there.
+    ///
+    /// # Errors
+    /// The file lacks it, or it has another type or shape.
+    pub fn required(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Diagnostic> {
+        self.f32(name, shape)?.ok_or_else(|| {
+            Diagnostic::config(format!("the checkpoint lacks `{name}`"))
+                .at(self.path.display())
+                .hint(OTHER_RUN)
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! Steps in a row whose loss or gradients are not finite: where they began, and the state before them.
+
+use altgrad_base::diagnostic::Diagnostic;
+
+use super::step_state::StepState;
+use crate::{
+    checkpoint::StateTensors,
+    debug::provenance::{Origin, Provenance},
+};
+
+/// Follows steps that are not finite.
+#[derive(Debug, Default)]
+pub(super) struct NonFiniteTracker {
+    /// Where they began; `None` if the last step was finite.
+    began: Option<Provenance>,
+    /// The state before the first of them, until it is taken.
+    before: Option<(StepState, StateTensors)>,
+}
+
+impl NonFiniteTracker {
+    /// Whether the last step was not finite.
+    pub fn is_active(&self) -> bool {
+        self.began.is_some()
+    }
+
+    /// The first step that is not finite, and the state before it, if anomalies are kept.
+    pub fn begin(&mut self, began: Provenance, before: Option<(StepState, StateTensors)>) {
+        *self = Self { began: Some(began), before };
+    }
+
+    /// A step was finite.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The state before the first step that is not finite; once.
+    pub fn take_state(&mut self) -> Option<(StepState, StateTensors)> {
+        self.before.take()
+    }
+
+    /// What is not finite first, and its step, if it was found.
+    pub fn first(&self) -> Option<(u64, &Origin)> {
+        let began = self.began.as_ref()?;
+        Some((began.step, began.first()?))
+    }
+
+    /// The error of a run that was not finite for `patience` steps, the last of them `step`.
+    pub fn lost(&self, step: u64, patience: u64) -> Diagnostic {
+        let began = self.began.as_ref().map_or_else(String::new, |began| format!("; {began}"));
+        let message = format!(
+            "loss or gradients were NaN or infinite for {patience} steps, the last one step {step}{began}"
+        );
+        Diagnostic::run(message)
+            .at(format!("step {step}"))
+            .hint("lower train.lr, or compare with an unquantized run; metrics up to here are kept")
+    }
+}

@@ -1,0 +1,18 @@
+//! Who hears of a run while it goes on: a terminal, or another program.
+
+use altgrad_run_folder::record::Progress;
+
+/// Hears of a run's progress.
+pub trait RunObserver {
+    /// A step is done.
+    fn step(&mut self, progress: &Progress);
+
+    /// Something that is always worth showing.
+    fn say(&mut self, text: &str);
+
+    /// Something of lesser weight.
+    fn mention(&mut self, text: &str);
+
+    /// The steps are over.
+    fn finish(&mut self);
+}

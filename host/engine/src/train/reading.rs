@@ -1,0 +1,62 @@
+//! What a step reads back from the device: one synchronisation for everything its decisions and metrics need.
+
+use altgrad_base::diagnostic::Diagnostic;
+use burn::tensor::Tensor;
+
+use crate::{
+    metrics::gradients::{self, Agreement, Moments},
+    quant::{QuantContext, QuantStats, SiteHistogram},
+    read_back::ReadBack,
+    state::Gradients,
+};
+
+/// The numbers of a step, on the host.
+#[derive(Debug)]
+pub struct Reading {
+    /// Mean loss over the micro-batches, nats per token.
+    pub loss: f64,
+    /// Sums of each parameter's gradient, before clipping.
+    pub moments: Vec<Moments>,
+    /// What each site of the quantizer saw; `None` where nothing came by.
+    pub seen: Vec<Option<QuantStats>>,
+    /// How each parameter's gradient agrees with its shadow, on shadow steps.
+    pub agreement: Option<Vec<Agreement>>,
+    /// The distribution of what each site rounded, on steps that collect them.
+    pub distributions: Vec<SiteHistogram>,
+}
+
+impl Reading {
+    /// Reads a step's numbers; `shadow` are the unquantized gradients, if they were computed.
+    ///
+    /// # Errors
+    /// A format's plugin or the device failed.
+    pub fn of(
+        quant: &mut QuantContext,
+        gradients: &Gradients,
+        shadow: Option<&[Tensor<1>]>,
+    ) -> Result<Self, Diagnostic> {
+        let mut read_back = ReadBack::default();
+        let losses: Vec<_> = gradients.losses.iter().map(|loss| read_back.ask(loss.clone())).collect();
+        let moments = gradients::ask_moments(&gradients.grads, &mut read_back);
+        let agreement =
+            shadow.map(|shadow| gradients::ask_agreement(&gradients.grads, shadow, &mut read_back));
+        let seen = quant.request_stats(&mut read_back);
+        let values = read_back.read();
+        let seen = quant.read_stats(&seen, &values)?;
+        let values = values?;
+        let mut loss = 0.0;
+        for slot in losses {
+            loss += f64::from(values.get(slot)?[0]);
+        }
+        let moments = gradients::moments(&moments, &values)?;
+        let agreement = agreement.map(|asked| gradients::agreement(&asked, &values)).transpose()?;
+        let distributions = quant.take_histograms();
+        Ok(Self { loss, moments, seen, agreement, distributions })
+    }
+
+    /// Whether the step's loss and gradients are finite.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        self.loss.is_finite() && self.moments.iter().all(Moments::is_finite)
+    }
+}

@@ -1,0 +1,288 @@
+//! A run, from an accepted setup to a closed run folder; the loop over steps in time order.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use altgrad_base::{diagnostic::Diagnostic, files::Disk, interrupt};
+use altgrad_plugin_api::{AlertLevel, RunOutcome};
+use altgrad_run_folder::{
+    events::Event,
+    folder::{CONFIG, RunFolder, WEIGHTS},
+    record::{AlertKind, Progress, RunStatus},
+};
+
+use super::{
+    non_finite::NonFiniteTracker,
+    observer::RunObserver,
+    run_logger::RunLogger,
+    status::{self, RunReport},
+    step,
+    step_state::StepState,
+};
+use crate::{
+    alerts::Alert,
+    checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Start, StateTensors},
+    debug::provenance,
+    metrics::{self, MetricRecord},
+    model::weights,
+    setup::{ReadyRun, RunSetup},
+    sinks::{RunFacts, SinkSetup, Sinks},
+    state::TrainState,
+};
+
+/// A run that is under way.
+pub(super) struct Run<'a> {
+    setup: RunSetup,
+    pub(super) state: TrainState,
+    folder: RunFolder,
+    pub(super) checkpointer: Checkpointer,
+    pub(super) logger: RunLogger<'a>,
+    pub(super) report: RunReport,
+    /// When this process began, and how long earlier ones ran.
+    clock: (Instant, Duration),
+    /// The state between the last two steps, tensors aside.
+    pub(super) before: StepState,
+    /// Steps in a row, up to the last one, that are not finite.
+    pub(super) non_finite: NonFiniteTracker,
+}
+
+/// Trains a run from `start` on, up to step `stop_after`, into a folder that is empty, not there, or holds the run's beginning.
+///
+/// # Errors
+/// The run folder cannot be made or a sink opened (of a new run nothing is left behind then), or a plugin or the device
+/// failed in a step (the folder says so in `run.json`; the message, where its checkpoint is).
+pub fn run(
+    ready: ReadyRun,
+    folder: &Path,
+    mut start: Start,
+    stop_after: Option<u64>,
+    observer: &mut dyn RunObserver,
+) -> Result<RunReport, Diagnostic> {
+    let ReadyRun { setup, state, sinks } = ready;
+    let identity = start.identity.take().map_or_else(|| RunIdentity::of(&setup), Ok)?;
+    let folder = start.folder.take().map_or_else(|| RunFolder::claim(folder), Ok)?;
+    let report = RunReport::starting(&start, setup.config.alerts);
+    let sinks = match open((&setup, &state), sinks, &folder, &start, &report) {
+        Ok(sinks) => sinks,
+        Err(diagnostic) => {
+            folder.discard();
+            return Err(diagnostic);
+        }
+    };
+    let resumed = start.sinks.is_some().then_some(start.step);
+    let logger = RunLogger::open(sinks, folder.path(), resumed, observer);
+    let from = start.from.clone().map(|path| (start.step, path));
+    let section = setup.config.checkpoint;
+    let checkpointer = Checkpointer::new(folder.path(), section, identity, Disk::default(), from);
+    let clock = (Instant::now(), start.clock());
+    let before = StepState::new(&state, &report, start.clock());
+    let non_finite = NonFiniteTracker::default();
+    let mut run = Run { setup, state, folder, checkpointer, logger, report, clock, before, non_finite };
+    run.logger.log_events(start.event().into_iter().collect());
+    let result = run.steps(stop_after).and_then(|()| run.close());
+    run.end(result)
+}
+
+impl Run<'_> {
+    /// The step loop.
+    fn steps(&mut self, stop_after: Option<u64>) -> Result<(), Diagnostic> {
+        let last = self.setup.config.train.max_steps.min(stop_after.unwrap_or(u64::MAX));
+        for step in self.report.steps..last {
+            let mut record = MetricRecord::new(step);
+            self.state.quant.begin_step(step);
+            self.before = self.step_state();
+            // Evaluation comes before the update: step 0 shows the initial weights.
+            let evaluated = self.evaluate_if_due(step, &mut record)?;
+            self.checkpoint_if_due(step, evaluated);
+
+            let started = Instant::now();
+            let (grads, reading) = step::compute_gradients(&self.setup, &mut self.state, step, None)?;
+            if reading.is_finite() {
+                self.non_finite.clear();
+            } else if !self.non_finite.is_active() {
+                // The update spreads what is not finite over all parameters, so its origin is found before it.
+                let origin = provenance::find(&self.setup, &self.state, step)?;
+                let keeps = self.setup.config.checkpoint.on_anomaly;
+                let tensors = keeps.then(|| StateTensors::of(&self.state)).transpose()?;
+                self.non_finite.begin(origin, tensors.map(|tensors| (self.before.clone(), tensors)));
+            }
+            let update = step::apply_update(&self.setup, &mut self.state, step, grads, &reading)?;
+            let elapsed = started.elapsed();
+            step::record_metrics(&mut record, &self.setup, &self.state, (&reading, &update), elapsed);
+
+            self.report.add_step(reading.loss, self.setup.tokens_per_step(), elapsed);
+            let diverged = self.raise_alerts(&record);
+            self.logger.log_metrics(record);
+            if diverged {
+                self.before = self.step_state();
+                self.checkpoint_now(CheckpointKind::Anomaly, None);
+            }
+            self.show_progress(last);
+            self.logger.log_sink_faults(step);
+            if evaluated.is_some() {
+                self.report.sinks = self.logger.counts();
+                // A fault here shows at the end too, where the file is written for the last time.
+                let _ = self.write_status(RunStatus::Running);
+            }
+            if self.report.alerts.run_is_lost() {
+                return Err(self.non_finite.lost(step, self.setup.config.alerts.nan_patience));
+            }
+            if interrupt::requested() {
+                self.report.interrupted = true;
+                let event = Event::new(step, AlertLevel::Info, "interrupted", "the user stopped the run");
+                self.logger.log_event(event);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The run as it is now, tensors aside.
+    fn step_state(&self) -> StepState {
+        StepState::new(&self.state, &self.report, self.elapsed())
+    }
+
+    /// Time since the run's start, pauses left out.
+    fn elapsed(&self) -> Duration {
+        self.clock.1 + self.clock.0.elapsed()
+    }
+
+    /// Held-out loss with the weights as training sees them.
+    fn evaluate(&mut self, record: &mut MetricRecord) -> Result<f64, Diagnostic> {
+        let loss = self.setup.model.loss(&self.state, self.setup.validation_batches())?;
+        metrics::train::record_validation(record, loss);
+        self.report.last_val_loss = Some(loss);
+        Ok(loss)
+    }
+
+    fn evaluate_if_due(&mut self, step: u64, record: &mut MetricRecord) -> Result<Option<f64>, Diagnostic> {
+        let due = step::is_due(self.setup.config.train.eval_interval, step);
+        due.then(|| self.evaluate(record)).transpose()
+    }
+
+    fn show_progress(&mut self, last: u64) {
+        let report = &self.report;
+        let progress = Progress {
+            status: RunStatus::Running,
+            step: report.steps,
+            steps: last,
+            loss: report.final_loss,
+            validation_loss: report.last_val_loss,
+            tokens_per_s: report.tokens_per_s(),
+            elapsed_s: self.elapsed().as_secs_f64(),
+            training_s: report.training_time.as_secs_f64(),
+            error: None,
+        };
+        self.logger.observer.step(&progress);
+    }
+
+    /// Raises the alerts that a record gives rise to. Whether the run has just been found to diverge.
+    fn raise_alerts(&mut self, record: &MetricRecord) -> bool {
+        let known = self.report.alerts.best();
+        let mut diverged = false;
+        for alert in self.report.alerts.see(record, self.elapsed()) {
+            if alert.kind.is_anomaly() {
+                diverged |= self.raise_anomaly(alert);
+            } else {
+                self.logger.log_alert(alert.into());
+            }
+        }
+        if let Some(best) = self.report.alerts.best().filter(|best| known != Some(*best)) {
+            let text = format!("the best validation loss so far: {:.4} nats/token", best.loss);
+            let event = Event::new(best.step, AlertLevel::Info, "best", text);
+            self.logger.log_event(Event { value: Some(best.loss), ..event });
+        }
+        diverged && !self.non_finite.is_active()
+    }
+
+    /// What happens when the training goes wrong in a way whose state is worth a later look: the alert says where numbers
+    /// stopped being finite, if they did, and the state before that is kept.
+    fn raise_anomaly(&mut self, alert: Alert) -> bool {
+        let not_finite = matches!(alert.kind, AlertKind::NanLoss | AlertKind::NanGrad);
+        let mut event = Event::from(alert);
+        if not_finite && let Some((step, first)) = self.non_finite.first() {
+            event.text = format!("{}; it began at step {step} in {first}", event.text);
+            event.place = Some(first.place.to_string());
+        }
+        self.logger.log_alert(event);
+        if not_finite && let Some((before, tensors)) = self.non_finite.take_state() {
+            self.checkpoint(CheckpointKind::Anomaly, None, before, tensors);
+        }
+        !not_finite
+    }
+
+    /// Evaluates and writes the final weights.
+    fn close(&mut self) -> Result<(), Diagnostic> {
+        // What alerts make of the last evaluation is not part of it: a run that goes on makes it again, if it is due.
+        self.before = self.step_state();
+        // A run resumed at its end has begun no step, and must draw the bits of the last all the same.
+        self.state.quant.begin_step(self.report.steps.saturating_sub(1));
+        let mut record = MetricRecord::new(self.report.steps);
+        let loss = self.evaluate(&mut record)?;
+        self.checkpoint_last(Some(loss));
+        self.report.final_val_loss = Some(loss);
+        self.raise_alerts(&record);
+        let layout = &self.state.params.layout;
+        weights::write(&self.folder.path().join(WEIGHTS), layout, &self.state.weights()?)
+    }
+
+    /// Closes the run folder, whatever the run came to.
+    fn end(mut self, result: Result<(), Diagnostic>) -> Result<RunReport, Diagnostic> {
+        if result.is_err() {
+            self.checkpoint_last(None);
+        }
+        self.logger.log_events(self.checkpointer.wait());
+        self.report.checkpoint = self.checkpointer.last().map(|(_, path)| path.to_path_buf());
+        self.report.checkpoint_failed = self.checkpointer.fault().is_some();
+        let half_updated = self.state.half_updated.then_some(self.report.steps);
+        let result = result.map_err(|error| status::with_checkpoint(error, &self.checkpointer, half_updated));
+        self.logger.observer.finish();
+        let (outcome, status) = match &result {
+            Err(_) => (RunOutcome::Failed, RunStatus::Failed),
+            Ok(()) if self.report.interrupted => (RunOutcome::Interrupted, RunStatus::Interrupted),
+            Ok(()) => (RunOutcome::Completed, RunStatus::Completed),
+        };
+        if let Err(error) = &result {
+            let event = Event::new(self.report.steps, AlertLevel::Error, "failed", &error.message);
+            self.logger.log_event(Event { place: error.place.clone(), ..event });
+        }
+        let Self { setup, state, folder, checkpointer, logger, mut report, .. } = self;
+        (report.sinks, report.faults) = logger.finish(report.steps, &report.summary(), outcome);
+        report.faults.extend(checkpointer.fault().cloned());
+        let written = status::write((&setup, &state), &folder, status, &report, result.as_ref().err());
+        // The first fault is the one to report: a full disk shows in several places.
+        result?;
+        report.faults.extend(written.err());
+        Ok(report)
+    }
+
+    fn write_status(&self, status: RunStatus) -> Result<(), Diagnostic> {
+        status::write((&self.setup, &self.state), &self.folder, status, &self.report, None)
+    }
+}
+
+/// Opens the sinks, and says that the run goes on when they are open: one that cannot go on keeps its status. Going back comes
+/// first, because sinks go back too: rows and checkpoints must end together.
+fn open(
+    (setup, state): (&RunSetup, &TrainState),
+    sinks: Vec<SinkSetup>,
+    folder: &RunFolder,
+    start: &Start,
+    report: &RunReport,
+) -> Result<Sinks, Diagnostic> {
+    start.rewind(&Disk::default(), folder.path())?;
+    let config_toml = setup.config.to_toml()?;
+    let facts = RunFacts {
+        name: setup.config.run.name.clone(),
+        folder: folder.path().display().to_string(),
+        config_toml: config_toml.clone(),
+        metrics: setup.metrics.clone(),
+        resume: start.sinks.clone(),
+    };
+    let sinks = Sinks::open(sinks, facts)?;
+    folder.write(CONFIG, config_toml.as_bytes())?;
+    status::write((setup, state), folder, RunStatus::Running, report, None)?;
+    Ok(sinks)
+}

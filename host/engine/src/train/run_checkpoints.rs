@@ -1,0 +1,62 @@
+//! The checkpoints of a run that is under way: which moments are kept.
+
+use altgrad_plugin_api::AlertLevel;
+use altgrad_run_folder::events::Event;
+
+use super::{run::Run, step_state::StepState};
+use crate::checkpoint::{CheckpointKind, Snapshot, StateTensors};
+
+impl Run<'_> {
+    /// A checkpoint before step `step`, if there should be one. None while numbers are not finite: the last good state is
+    /// worth more.
+    pub(super) fn checkpoint_if_due(&mut self, step: u64, evaluated: Option<f64>) {
+        self.logger.log_events(self.checkpointer.poll());
+        let best = self.report.alerts.best().map(|best| best.loss);
+        let better = evaluated.is_some_and(|loss| best.is_none_or(|best| loss < best));
+        let wanted = self.checkpointer.is_due(step) || better && self.checkpointer.keeps_best();
+        let fresh = step > 0 && self.checkpointer.last().is_none_or(|(last, _)| last != step);
+        if wanted && fresh && !self.non_finite.is_active() {
+            self.checkpoint_now(CheckpointKind::Step, evaluated);
+        }
+    }
+
+    pub(super) fn checkpoint_now(&mut self, kind: CheckpointKind, val_loss: Option<f64>) {
+        match StateTensors::of(&self.state) {
+            Ok(tensors) => self.checkpoint(kind, val_loss, self.before.clone(), tensors),
+            Err(fault) => {
+                let step = self.before.step;
+                let event = Event::new(step, AlertLevel::Error, "checkpoint_failed", fault.message);
+                self.logger.log_alert(event);
+            }
+        }
+    }
+
+    pub(super) fn checkpoint(
+        &mut self,
+        kind: CheckpointKind,
+        val_loss: Option<f64>,
+        before: StepState,
+        tensors: StateTensors,
+    ) {
+        if kind == CheckpointKind::Anomaly && !self.checkpointer.keeps_anomaly() {
+            return;
+        }
+        let StepState { step, carried, alerts, totals } = before;
+        let resumes = self.report.resumes.clone();
+        let snapshot = Snapshot { kind, step, val_loss, tensors, carried, alerts, totals, resumes };
+        let events = self.checkpointer.save(snapshot, self.logger.request_states());
+        self.logger.log_events(events);
+    }
+
+    /// The run's last checkpoint, if there is none of this step yet and its state is worth one.
+    pub(super) fn checkpoint_last(&mut self, val_loss: Option<f64>) {
+        self.logger.log_events(self.checkpointer.wait());
+        let sound = !self.non_finite.is_active() && !self.state.half_updated;
+        let step = self.before.step;
+        let fresh = step > 0 && self.checkpointer.last().is_none_or(|(last, _)| last != step);
+        if sound && fresh {
+            self.checkpoint_now(CheckpointKind::Step, val_loss);
+            self.logger.log_events(self.checkpointer.wait());
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Where a run's rows and events go: its sinks, the file of events, and the terminal. Nothing here is waited for.
+
+use std::path::Path;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_plugin_api::{AlertLevel, RunOutcome};
+use altgrad_run_folder::{
+    events::{EVENTS, Event, EventLog},
+    record::SinkCounts,
+};
+
+use super::observer::RunObserver;
+use crate::{
+    metrics::{MetricName, MetricRecord},
+    sinks::{SinkFault, Sinks, StateRequest},
+};
+
+/// The kind of events about sinks.
+const SINK: &str = "sink";
+
+/// Where a run's rows and events go.
+pub struct RunLogger<'a> {
+    sinks: Sinks,
+    events: EventLog,
+    /// The terminal, or whoever started the run.
+    pub observer: &'a mut dyn RunObserver,
+}
+
+impl<'a> RunLogger<'a> {
+    /// Opens the file of events in the run folder; a run that goes on from a step keeps those before.
+    #[must_use]
+    pub fn open(
+        sinks: Sinks,
+        folder: &Path,
+        resumed: Option<u64>,
+        observer: &'a mut dyn RunObserver,
+    ) -> Self {
+        let path = folder.join(EVENTS);
+        let events =
+            resumed.map_or_else(|| EventLog::open(path.clone()), |step| EventLog::resume(path.clone(), step));
+        Self { sinks, events, observer }
+    }
+
+    /// Asks the sinks for what a checkpoint keeps of them, behind all rows so far.
+    #[must_use]
+    pub fn request_states(&self) -> StateRequest {
+        self.sinks.request_states()
+    }
+
+    /// Records events; what is no good news is shown too.
+    pub fn log_events(&mut self, events: Vec<Event>) {
+        for event in events {
+            if event.level == AlertLevel::Info {
+                self.log_event(event);
+            } else {
+                self.log_alert(event);
+            }
+        }
+    }
+
+    /// Hands a row to the sinks.
+    pub fn log_metrics(&mut self, record: MetricRecord) {
+        self.sinks.write(record);
+    }
+
+    /// Records an event in the file and hands it to the sinks.
+    pub fn log_event(&mut self, event: Event) {
+        self.events.write(&event);
+        self.sinks.alert(event);
+    }
+
+    /// The same, and shows it on the terminal; one that is no error is not shown when quiet.
+    pub fn log_alert(&mut self, event: Event) {
+        let text = format!("alert at step {} ({}): {}", event.step, event.kind, event.text);
+        if event.level == AlertLevel::Error {
+            self.observer.say(&text);
+        } else {
+            self.observer.mention(&text);
+        }
+        self.log_event(event);
+    }
+
+    /// Shows and records what went wrong in sinks since the last call; the other sinks hear of it.
+    pub fn log_sink_faults(&mut self, step: u64) {
+        for fault in self.sinks.new_faults() {
+            let (level, fault, so) = match fault {
+                SinkFault::Closed(fault) => (AlertLevel::Error, fault, "training goes on without this sink"),
+                SinkFault::Full(fault) => (AlertLevel::Warn, fault, "training does not wait for it"),
+            };
+            self.observer.say(&format!("{fault}\n  {so}"));
+            self.log_event(Event::new(step, level, SINK, fault.message));
+        }
+    }
+
+    /// What became of rows and events in each sink so far.
+    #[must_use]
+    pub fn counts(&self) -> Vec<SinkCounts> {
+        self.sinks.counts()
+    }
+
+    /// Hands over the closing values and waits for the sinks, up to their deadlines. Returns what became of rows and
+    /// events in each sink, and what is missing somewhere; `events.jsonl` says so too.
+    pub fn finish(
+        mut self,
+        step: u64,
+        summary: &[(MetricName, f64)],
+        outcome: RunOutcome,
+    ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
+        let (counts, mut faults) = self.sinks.finish(summary, outcome);
+        for fault in &faults {
+            self.events.write(&Event::new(step, AlertLevel::Error, SINK, &fault.message));
+        }
+        faults.extend(self.events.finish());
+        (counts, faults)
+    }
+}

@@ -1,0 +1,201 @@
+//! What a run came to: the report, and `run.json`, which says it to other programs.
+
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::AlertsSection;
+use altgrad_loader::Registry;
+use altgrad_run_folder::{
+    events::unix_s,
+    folder::{RunFolder, STATUS},
+    record::{Environment, Library, Resume, RunRecord, RunStatus, SinkCounts},
+};
+
+use crate::{
+    alerts::Alerts,
+    checkpoint::{Checkpointer, Start, state::RunTotals},
+    metrics::MetricName,
+    setup::RunSetup,
+    state::TrainState,
+};
+
+/// What a run came to.
+#[derive(Debug, Default)]
+pub struct RunReport {
+    /// Steps done, those before it was resumed included.
+    pub steps: u64,
+    /// Loss of the last step's batch before its update; missing if no step was done.
+    pub final_loss: Option<f64>,
+    /// The newest held-out loss of this process; missing if it made no evaluation.
+    pub last_val_loss: Option<f64>,
+    /// Held-out loss of the final weights; missing if the run failed.
+    pub final_val_loss: Option<f64>,
+    /// Alerts, evaluations and what they came to, the final evaluation included.
+    pub alerts: Alerts,
+    /// Training tokens.
+    pub tokens: u64,
+    /// Time in steps, evaluation not counted.
+    pub training_time: Duration,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
+    /// The newest checkpoint, if there is one.
+    pub checkpoint: Option<PathBuf>,
+    /// Whether the last checkpoint that should be there is not.
+    pub checkpoint_failed: bool,
+    /// Times it was resumed.
+    pub resumes: Vec<Resume>,
+    /// What became of rows and events in each sink.
+    pub sinks: Vec<SinkCounts>,
+    /// What went wrong without stopping the run.
+    pub faults: Vec<Diagnostic>,
+}
+
+impl RunReport {
+    /// That of a run that starts there.
+    #[must_use]
+    pub fn starting(start: &Start, alerts: AlertsSection) -> Self {
+        Self {
+            steps: start.step,
+            final_loss: start.totals.final_loss,
+            alerts: Alerts::resumed(alerts, start.alerts.clone()),
+            tokens: start.totals.tokens,
+            training_time: Duration::try_from_secs_f64(start.totals.training_s).unwrap_or_default(),
+            checkpoint: start.from.clone(),
+            resumes: start.resumes.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in that a step of `tokens` tokens is done.
+    pub fn add_step(&mut self, loss: f64, tokens: u64, elapsed: Duration) {
+        self.steps += 1;
+        self.final_loss = Some(loss);
+        self.tokens += tokens;
+        self.training_time += elapsed;
+    }
+
+    /// Sums up to now, `run` after the run's start.
+    #[must_use]
+    pub fn totals(&self, run: Duration) -> RunTotals {
+        RunTotals {
+            tokens: self.tokens,
+            training_s: self.training_time.as_secs_f64(),
+            run_s: run.as_secs_f64(),
+            final_loss: self.final_loss,
+        }
+    }
+
+    /// Training tokens a second; missing if no step was done.
+    #[must_use]
+    pub fn tokens_per_s(&self) -> Option<f64> {
+        (self.steps > 0).then(|| self.tokens as f64 / self.training_time.as_secs_f64())
+    }
+
+    /// What sinks are told at the end.
+    #[must_use]
+    pub fn summary(&self) -> Vec<(MetricName, f64)> {
+        let entries = [
+            (MetricName::value("final/train_loss"), self.final_loss),
+            (MetricName::value("final/val_loss"), self.final_val_loss),
+            (MetricName::value("best/val_loss"), self.alerts.best().map(|best| best.loss)),
+            (MetricName::timing("run/tokens_per_s"), self.tokens_per_s()),
+        ];
+        entries.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// Writes `run.json`.
+///
+/// # Errors
+/// The run folder cannot be written.
+pub fn write(
+    (setup, state): (&RunSetup, &TrainState),
+    folder: &RunFolder,
+    status: RunStatus,
+    report: &RunReport,
+    error: Option<&Diagnostic>,
+) -> Result<(), Diagnostic> {
+    // Through a value, whose keys are sorted.
+    let record = serde_json::to_value(record((setup, state), status, report, error))
+        .map_err(|error| Diagnostic::run(format!("the run's status cannot be written ({error})")))?;
+    folder.write(STATUS, format!("{record:#}\n").as_bytes())
+}
+
+fn record(
+    (setup, state): (&RunSetup, &TrainState),
+    status: RunStatus,
+    report: &RunReport,
+    error: Option<&Diagnostic>,
+) -> RunRecord {
+    let best = report.alerts.best();
+    RunRecord {
+        name: setup.config.run.name.clone(),
+        status,
+        error: error.map(|error| error.message.clone()),
+        faults: report.faults.iter().map(|fault| fault.message.clone()).collect(),
+        sinks: report.sinks.clone(),
+        updated_unix_s: unix_s(),
+        steps: report.steps,
+        final_train_loss: report.final_loss,
+        final_val_loss: report.final_val_loss,
+        best_val_loss: best.map(|best| best.loss),
+        best_val_step: best.map(|best| best.step),
+        diverged: report.alerts.diverged_at().is_some(),
+        diverged_step: report.alerts.diverged_at(),
+        alerts: report.alerts.counts().map(|(kind, count)| (kind.name().to_string(), count)).collect(),
+        tokens: report.tokens,
+        training_s: report.training_time.as_secs_f64(),
+        tokens_per_s: report.tokens_per_s(),
+        parameters: state.params.layout.elements(),
+        checkpoint: report.checkpoint.clone(),
+        resumes: report.resumes.clone(),
+        computed: setup.computed.clone(),
+        environment: environment(&setup.registry, &setup.used_libraries(), &setup.device.label),
+    }
+}
+
+/// The host, and the libraries the run uses (absolute paths).
+fn environment(registry: &Registry, used: &BTreeSet<&str>, device: &str) -> Environment {
+    let libraries = registry.libraries().iter();
+    let libraries = libraries.filter(|library| used.contains(library.path.display().to_string().as_str()));
+    let plugins = libraries.map(|library| Library {
+        path: library.path.clone(),
+        sha256: library.sha256.clone(),
+        provides: library
+            .descriptors
+            .iter()
+            .map(|descriptor| format!("{} {} {}", descriptor.kind, descriptor.id, descriptor.version))
+            .collect(),
+        api_version: library.build.api_version.to_string(),
+        rustc: library.build.rustc.to_string(),
+    });
+    Environment {
+        host_version: env!("CARGO_PKG_VERSION").to_string(),
+        device: device.to_string(),
+        threads: rayon::current_num_threads(),
+        plugins: plugins.collect(),
+    }
+}
+
+/// A failed run's error with where to go on from. `half_updated` is the step whose update failed half-way, if one did.
+#[must_use]
+pub fn with_checkpoint(
+    mut error: Diagnostic,
+    checkpointer: &Checkpointer,
+    half_updated: Option<u64>,
+) -> Diagnostic {
+    let mut hints: Vec<String> = error.hint.take().into_iter().collect();
+    match checkpointer.last() {
+        Some((_, path)) => {
+            hints.push(format!("its last good state is {}: `--resume auto` goes on from it", path.display()));
+            hints.extend(
+                half_updated.map(|step| format!("with `--max-steps {step}` up to the update that failed")),
+            );
+        }
+        None => hints.push("it failed before its first checkpoint".to_string()),
+    }
+    hints.extend(
+        checkpointer.anomaly().map(|path| format!("the state before it went wrong is {}", path.display())),
+    );
+    Diagnostic { hint: Some(hints.join("; ")), ..error }
+}

@@ -1,0 +1,102 @@
+//! One training step in two functions, [`compute_gradients`] and [`apply_update`], and what is recorded of it. Each phase is a
+//! span that `bench` times.
+
+use std::time::Duration;
+
+use altgrad_base::diagnostic::Diagnostic;
+use burn::tensor::Tensor;
+
+use super::{
+    clip::{self, GradNorm},
+    reading::Reading,
+};
+use crate::{
+    metrics::{self, MetricRecord, meter::Due},
+    setup::RunSetup,
+    state::{Gradients, TrainState},
+    trace::Trace,
+};
+
+/// Computes the gradients of step number `step`, and reads back what its update and its metrics need. A `trace` is shown the
+/// tensors of both passes.
+///
+/// # Errors
+/// A plugin or the device failed.
+pub fn compute_gradients(
+    setup: &RunSetup,
+    state: &mut TrainState,
+    step: u64,
+    trace: Option<&Trace>,
+) -> Result<(Vec<Tensor<1>>, Reading), Diagnostic> {
+    let first = setup.first_micro_batch(step);
+    if Due::at(&setup.config.metrics, step).distributions {
+        state.quant.start_histograms();
+    }
+    let gradients = setup.model.gradients(state, setup.micro_batches(step), first, trace)?;
+    let shadow = || {
+        let _span = tracing::debug_span!("shadow").entered();
+        setup.model.shadow_gradients(state, setup.micro_batches(step), first)
+    };
+    let shadow = is_due(setup.config.shadow.every, step).then(shadow).transpose()?;
+    let reading = tracing::debug_span!("reading")
+        .in_scope(|| Reading::of(&mut state.quant, &gradients, shadow.as_deref()))?;
+    let Gradients { grads, .. } = gradients;
+    Ok((grads, reading))
+}
+
+/// What an update was made with.
+#[derive(Debug, Clone, Copy)]
+pub struct AppliedUpdate {
+    /// The gradients' norm before and after clipping.
+    pub norm: GradNorm,
+    /// The learning rate.
+    pub lr: f64,
+}
+
+/// Clips the gradients of step number `step` and updates the state with them.
+///
+/// # Errors
+/// The optimizer plugin or the device failed.
+pub fn apply_update(
+    setup: &RunSetup,
+    state: &mut TrainState,
+    step: u64,
+    mut grads: Vec<Tensor<1>>,
+    reading: &Reading,
+) -> Result<AppliedUpdate, Diagnostic> {
+    let limit = setup.config.train.grad_clip;
+    let norm = tracing::debug_span!("clipping")
+        .in_scope(|| clip::by_global_norm(&mut grads, &reading.moments, limit));
+    let lr = setup.schedule.lr(step);
+    state.meter.begin(step, norm.factor());
+    tracing::debug_span!("update").in_scope(|| state.update(grads, &reading.seen, lr))?;
+    Ok(AppliedUpdate { norm, lr })
+}
+
+/// Records the metrics of a step that took `elapsed`.
+pub fn record_metrics(
+    record: &mut MetricRecord,
+    setup: &RunSetup,
+    state: &TrainState,
+    (reading, update): (&Reading, &AppliedUpdate),
+    elapsed: Duration,
+) {
+    let (layout, quant) = (&state.params.layout, &state.quant);
+    if let Some(agreement) = &reading.agreement {
+        metrics::gradients::record_fidelity(record, layout, agreement);
+    }
+    if Due::at(&setup.config.metrics, record.step).parameters {
+        metrics::gradients::record(record, layout, &reading.moments);
+    }
+    metrics::quant::record(record, quant.sites(), &reading.seen);
+    metrics::codes::record(record, quant.sites(), &reading.distributions);
+    state.meter.record(record, layout, quant);
+    let grad_norm = [update.norm.before, update.norm.after];
+    metrics::train::record_step(record, reading.loss, grad_norm, update.lr);
+    metrics::train::record_speed(record, setup.tokens_per_step(), elapsed);
+}
+
+/// Whether what happens every `every` steps, 0 for never, happens at this one.
+pub(super) fn is_due(every: u64, step: u64) -> bool {
+    every > 0 && step.is_multiple_of(every)
+}

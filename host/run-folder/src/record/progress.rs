@@ -1,0 +1,102 @@
+//! Progress of a run for other programs: one JSON object a line (`run --progress json`).
+//!
+//! Lines come after the first step, after the last one, and between them at most once a second. One more line comes when the
+//! process ends the run: its `status` is no longer `running`. Fields that are not known are `null`; so are numbers that are
+//! not finite.
+
+use altgrad_base::diagnostic::Diagnostic;
+use serde::{Deserialize, Serialize};
+
+use super::record::RunStatus;
+/// One line.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Progress {
+    /// Whether the run goes on, or how it ended.
+    pub status: RunStatus,
+    /// Steps done, those before the run was resumed included.
+    pub step: u64,
+    /// The step at which this process stops; 0 if it failed before its first step.
+    pub steps: u64,
+    /// Loss of the last step's batch before its update, nats per token.
+    pub loss: Option<f64>,
+    /// The newest held-out loss, nats per token.
+    pub validation_loss: Option<f64>,
+    /// Training tokens a second, evaluation not counted.
+    pub tokens_per_s: Option<f64>,
+    /// Seconds since the run's start, pauses left out.
+    pub elapsed_s: f64,
+    /// Seconds in steps, evaluation not counted.
+    pub training_s: f64,
+    /// Why the run failed; of a run that ended otherwise, the last thing that went wrong without stopping it.
+    pub error: Option<Failure>,
+}
+
+/// Why a run failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// One sentence.
+    pub message: String,
+    /// Where: a file, a key with its position, a step.
+    pub place: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl From<&Diagnostic> for Failure {
+    fn from(error: &Diagnostic) -> Self {
+        Self { message: error.message.clone(), place: error.place.clone(), hint: error.hint.clone() }
+    }
+}
+
+/// In one line: what, where, what to do.
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.message)?;
+        self.place.iter().chain(&self.hint).try_for_each(|detail| write!(f, "; {detail}"))
+    }
+}
+
+impl Progress {
+    /// The line, without its end.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        // Strings and numbers: there is nothing that could not be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads a line; `None` if it is something else.
+    #[must_use]
+    pub fn from_line(line: &str) -> Option<Self> {
+        serde_json::from_str(line).ok()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_was_written() {
+        let error = Diagnostic::run("lost").at("step 7").hint("lower it");
+        let lines = [
+            Progress { step: 12, steps: 300, loss: Some(2.5), ..Progress::default() },
+            Progress { status: RunStatus::Failed, error: Some(Failure::from(&error)), ..Progress::default() },
+        ];
+        for progress in lines {
+            let line = progress.to_line();
+            assert!(!line.contains('\n'));
+            assert_eq!(Progress::from_line(&line), Some(progress));
+        }
+        assert_eq!(Failure::from(&error).to_string(), "lost; step 7; lower it");
+    }
+
+    #[test]
+    fn losses_that_are_not_finite_are_null_and_other_lines_are_none() {
+        let progress = Progress { loss: Some(f64::NAN), ..Progress::default() };
+        assert_eq!(Progress::from_line(&progress.to_line()).unwrap().loss, None);
+        for line in ["", "step 12/300  loss 2.3456", "{\"step\": 1}", "{\"status\":\"running\",\"step\":1"] {
+            assert_eq!(Progress::from_line(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What a launcher is given and what it returns: runs to be done, and how a batch of them ended.
+
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
+
+use crate::outcome::Outcome;
+
+/// A run to be done.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Name of the run.
+    pub name: String,
+    /// Its resolved run file.
+    pub config: PathBuf,
+    /// Its run folder, as the run file says it.
+    pub folder: PathBuf,
+    /// What its processes print.
+    pub log: PathBuf,
+    /// The step to stop at.
+    pub until: u64,
+    /// The steps its run file asks for.
+    pub steps: u64,
+}
+
+impl Task {
+    /// What the run folder says.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        Outcome::read(&self.folder)
+    }
+
+    /// Whether nothing is left to do.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.outcome().is_done(self.until)
+    }
+
+    /// Arguments of the process that does it, or goes on with it.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["run".into(), self.config.clone().into()];
+        arguments.extend(["--resume=auto".into(), "--progress=json".into()]);
+        arguments.extend(["--guard".into(), self.log.clone().into()]);
+        if self.until < self.steps {
+            arguments.extend(["--max-steps".into(), self.until.to_string().into()]);
+        }
+        arguments
+    }
+}
+
+/// How a batch ended.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// Why a run is not done, by its name.
+    pub failures: BTreeMap<String, String>,
+    /// Whether the user stopped it.
+    pub stopped: bool,
+    /// The job that does it now, if nobody waits for it.
+    pub submitted: Option<String>,
+}

@@ -1,0 +1,310 @@
+//! Sweeps: a matrix of runs over a base run file, done once each however often the sweep is stopped, killed or started again.
+//!
+//! [`matrix`] reads the file, [`combine`] makes its combinations and their run files, [`folder`] keeps a run to the run file
+//! it began with, [`launch`] runs processes, [`outcome`] reads what came of one, `search` finds rates by trials ([`successive_halving`] the
+//! best, [`bisection`] the largest stable one; [`rates`] says which are tried), and [`result`] is what the sweep came to.
+//! Nothing is written before every combination has been checked.
+//!
+//! The state of a sweep is its run folders (and what `trial_results` were judged by): a run is done if its folder says so, and goes
+//! on from its last checkpoint if it has begun.
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod axes;
+pub mod bisection;
+mod check;
+pub mod combine;
+pub mod folder;
+pub mod launch;
+pub mod matrix;
+mod names;
+pub mod outcome;
+mod progress;
+pub mod rates;
+pub mod result;
+mod search;
+pub mod successive_halving;
+mod trial_results;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+pub use progress::SweepProgress;
+
+use altgrad_base::{diagnostic::Diagnostic, eprintln, files, interrupt};
+use altgrad_config::{RunConfig, Source};
+use bisection::Stable;
+use combine::Combination;
+use folder::{RESULT, SweepFolder};
+use launch::{Ended, Launcher, Local, Slurm, Task};
+use matrix::Matrix;
+use outcome::Outcome;
+use result::{Results, RunResult};
+use successive_halving::Tuned;
+use trial_results::TrialResults;
+
+/// Checks a run file against everything its run needs: plugins, data, device.
+pub type CheckRun<'a> = &'a dyn Fn(RunConfig, &Source) -> Result<(), Diagnostic>;
+
+/// How a sweep is done.
+#[derive(Debug)]
+pub struct Options {
+    /// Folder of the sweep's folder; the matrix's if missing.
+    pub out: Option<PathBuf>,
+    /// Processes at a time; one here, and what there is room for on a cluster, if missing.
+    pub jobs: Option<usize>,
+    /// Threads of each; the cores divided by `jobs` if missing. A sweep keeps those it began with.
+    pub threads: Option<usize>,
+    /// Who runs the processes.
+    pub launcher: LauncherChoice,
+    /// Shows errors and the tables only.
+    pub quiet: bool,
+    /// Checks everything and writes nothing.
+    pub check: bool,
+}
+
+/// Who runs the processes.
+#[derive(Debug, Clone)]
+pub enum LauncherChoice {
+    /// This machine.
+    Local,
+    /// A cluster, through `sbatch`.
+    Slurm {
+        /// Further options of `sbatch`.
+        options: Vec<String>,
+        /// Whether to wait for the job.
+        wait: bool,
+    },
+}
+
+/// A sweep under way.
+#[derive(Debug)]
+pub struct Sweep {
+    matrix: Matrix,
+    path: PathBuf,
+    combinations: Vec<Combination>,
+    folder: SweepFolder,
+    launcher: Launcher,
+    threads: usize,
+    progress: SweepProgress,
+    tuned: Vec<Tuned>,
+    stable: Vec<Stable>,
+    failures: BTreeMap<String, String>,
+    trial_results: TrialResults,
+}
+
+/// Why a sweep goes no further.
+#[derive(Debug)]
+enum Halt {
+    /// The user stopped it.
+    Stopped,
+    /// A job does the batch, and nobody waits for it.
+    Submitted(String),
+    /// Something is wrong.
+    Fault(Diagnostic),
+}
+
+impl From<Diagnostic> for Halt {
+    fn from(fault: Diagnostic) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// Does what is left to do of a matrix, whose combinations `check_run` accepts.
+///
+/// # Errors
+/// The matrix or a combination is refused, before anything is written; or the sweep's folder cannot be written. Runs that fail
+/// are in the results.
+pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<Results, Diagnostic> {
+    let matrix = Matrix::read(path)?;
+    let combinations = matrix.combinations()?;
+    let out = match (&options.out, &matrix.out) {
+        (Some(out), _) => out.clone(),
+        (None, Some(out)) => PathBuf::from(out),
+        (None, None) => PathBuf::from(altgrad_config::load(&matrix.base, &[])?.0.run.out),
+    };
+    let folder = SweepFolder::at(&out.join(&matrix.name))?;
+    let threads = threads(&folder, options);
+    let launcher = launcher(&folder, &matrix.name, threads, options);
+    let mut sweep = Sweep {
+        matrix,
+        path: path.to_path_buf(),
+        combinations,
+        folder,
+        launcher,
+        threads,
+        progress: SweepProgress::new(options.quiet),
+        tuned: Vec::new(),
+        stable: Vec::new(),
+        failures: BTreeMap::new(),
+        trial_results: TrialResults::default(),
+    };
+    sweep.check(check_run)?;
+    if options.check {
+        return Ok(sweep.results());
+    }
+    sweep.folder.claim()?;
+    // Not before: until here nothing is lost by simply stopping.
+    interrupt::install()?;
+    sweep.trial_results = TrialResults::recall(&sweep.folder);
+    let halted = sweep.work();
+    sweep.progress.finish();
+    let mut results = sweep.results();
+    match halted {
+        Ok(()) => {}
+        Err(Halt::Stopped) => results.stopped = true,
+        Err(Halt::Submitted(job)) => results.submitted = Some(job),
+        Err(Halt::Fault(fault)) => return Err(fault),
+    }
+    sweep.record(&results)?;
+    Ok(results)
+}
+
+fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &Options) -> Launcher {
+    match &options.launcher {
+        LauncherChoice::Local => Launcher::Local(Local { jobs: options.jobs.unwrap_or(1), threads }),
+        LauncherChoice::Slurm { options: sbatch, wait } => Launcher::Slurm(Slurm {
+            name: name.to_string(),
+            jobs: options.jobs,
+            threads,
+            options: sbatch.clone(),
+            folder: folder.launcher(),
+            wait: *wait,
+        }),
+    }
+}
+
+/// Threads of each run: those the sweep began with, so that no run's last bits depend on when it was done.
+fn threads(folder: &SweepFolder, options: &Options) -> usize {
+    let began = files::read(&folder.path().join(RESULT)).ok();
+    let began = began.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    let began = began.and_then(|result| usize::try_from(result.get("threads")?.as_u64()?).ok());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted = options.threads.unwrap_or((cores / options.jobs.unwrap_or(1)).max(1));
+    match began.filter(|began| *began > 0) {
+        Some(began) => {
+            if options.threads.is_some_and(|threads| threads != began) {
+                eprintln!("the sweep began with {began} threads a run and goes on with them");
+            }
+            began
+        }
+        None => wanted,
+    }
+}
+
+impl Sweep {
+    /// The run file of a run of the matrix.
+    fn resolve(
+        &self,
+        combination: &Combination,
+        rate: Option<&(String, f64)>,
+    ) -> Result<(RunConfig, Source), Diagnostic> {
+        let sets = match rate {
+            Some((key, value)) => self.matrix.with_rate(combination, key, *value)?,
+            None => Vec::new(),
+        };
+        self.matrix.resolve(combination, &sets, self.folder.path(), &combination.name)
+    }
+
+    /// Trials, then runs.
+    fn work(&mut self) -> Result<(), Halt> {
+        if let Some(tune) = self.matrix.tune.clone() {
+            self.tune(&tune)?;
+        }
+        if let Some(stable) = self.matrix.stable.clone() {
+            self.find_stable(&stable)?;
+        }
+        let configs = self.configs()?;
+        for config in configs.iter().flatten() {
+            self.folder.check(config)?;
+        }
+        let runs: Vec<(RunConfig, u64)> =
+            configs.into_iter().flatten().map(|config| (config.clone(), config.train.max_steps)).collect();
+        self.batch("runs", &runs)?;
+        Ok(())
+    }
+
+    /// The run file of each combination; none where no rate was found for it.
+    fn configs(&self) -> Result<Vec<Option<RunConfig>>, Diagnostic> {
+        let one = |combination: &Combination| {
+            if combination.tune.is_none() {
+                return self.resolve(combination, None).map(|(config, _)| Some(config));
+            }
+            let tuned = self.tuned.iter().find(|tuned| tuned.group == combination.group);
+            let rate = tuned.and_then(|tuned| Some((tuned.key.clone(), tuned.chosen?)));
+            rate.map(|rate| self.resolve(combination, Some(&rate)).map(|(config, _)| config)).transpose()
+        };
+        self.combinations.iter().map(one).collect()
+    }
+
+    /// Does runs up to their steps, and says what came of them.
+    fn batch(&mut self, phase: &str, configs: &[(RunConfig, u64)]) -> Result<Vec<Outcome>, Halt> {
+        let tasks: Vec<Task> =
+            configs.iter().map(|(config, until)| self.folder.task(config, *until)).collect();
+        let left: Vec<Task> =
+            tasks.iter().filter(|task| self.trial_results.get(task).is_none()).cloned().collect();
+        for (config, until) in configs {
+            if left.iter().any(|task| task.name == config.run.name && task.until == *until) {
+                self.folder.check(config)?;
+                self.folder.write(config)?;
+            }
+        }
+        if !left.is_empty() {
+            self.record(&self.results())?;
+            self.progress.begin(phase, &left);
+            let Ended { failures, stopped, submitted } = self.launcher.run(&left, &mut self.progress)?;
+            self.failures.extend(failures);
+            if stopped {
+                return Err(Halt::Stopped);
+            }
+            if let Some(job) = submitted {
+                return Err(Halt::Submitted(job));
+            }
+        }
+        let outcome = |task: &Task| self.trial_results.get(task).cloned().unwrap_or_else(|| task.outcome());
+        let outcomes: Vec<Outcome> = tasks.iter().map(outcome).collect();
+        self.trial_results.keep(&self.folder, &tasks, &outcomes)?;
+        Ok(outcomes)
+    }
+
+    /// What the sweep came to so far.
+    fn results(&self) -> Results {
+        let runs = self.combinations.iter().map(|combination| {
+            let folder = self.folder.path().join(&combination.name);
+            let tuned = self.tuned.iter().find(|tuned| tuned.group == combination.group);
+            let outcome = Outcome::read(&folder);
+            let failure = self.failures.get(&combination.name).cloned();
+            RunResult {
+                name: combination.name.clone(),
+                axes: combination.parts.iter().cloned().collect(),
+                rate: tuned.and_then(|tuned| tuned.chosen),
+                failure,
+                outcome,
+                folder,
+            }
+        });
+        let is_run = |name: &String| self.combinations.iter().any(|combination| combination.name == *name);
+        Results {
+            name: self.matrix.name.clone(),
+            matrix: self.path.clone(),
+            threads: self.threads,
+            runs: runs.collect(),
+            tuned: self.tuned.clone(),
+            stable: self.stable.clone(),
+            trial_failures: self.failures.clone().into_iter().filter(|(name, _)| !is_run(name)).collect(),
+            stopped: false,
+            submitted: None,
+        }
+    }
+
+    fn record(&self, results: &Results) -> Result<(), Diagnostic> {
+        let text = serde_json::to_string_pretty(results)
+            .map_err(|error| Diagnostic::run(format!("the results cannot be written ({error})")))?;
+        self.folder.put(&self.folder.path().join(RESULT), format!("{text}\n").as_bytes())
+    }
+}

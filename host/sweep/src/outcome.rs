@@ -1,0 +1,187 @@
+//! What a run folder says of its run, as far as a sweep must know: `run.json`, and the first evaluation in `events.jsonl`.
+//! Whatever is missing, half-written or not a number is missing here.
+
+use std::{collections::BTreeMap, path::Path};
+
+use altgrad_base::files;
+use altgrad_run_folder::{events::EVENTS, folder::STATUS, record::AlertKind};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How far a run came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Not begun.
+    #[default]
+    Missing,
+    /// Done, as far as it was asked to go.
+    Completed,
+    /// Ended by losses or gradients that were not finite, or with such a loss: going on would end the same way.
+    Diverged,
+    /// Begun and not done: under way, stopped, killed or failed. It can go on.
+    Broken,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How far it came.
+    pub state: State,
+    /// Steps done.
+    pub steps: u64,
+    /// Held-out loss before the first step, nats per token.
+    pub initial_val_loss: Option<f64>,
+    /// Held-out loss of the final weights, nats per token.
+    pub final_val_loss: Option<f64>,
+    /// The lowest one.
+    pub best_val_loss: Option<f64>,
+    /// Whether the run was found to diverge.
+    pub diverged: bool,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What went wrong without stopping it.
+    pub faults: Vec<String>,
+    /// Host, device, threads and libraries (sha256 by path) it was made with.
+    #[serde(skip)]
+    pub made_with: BTreeMap<String, String>,
+}
+
+impl Outcome {
+    /// That of a run folder.
+    #[must_use]
+    pub fn read(folder: &Path) -> Self {
+        let Ok(bytes) = files::read(&folder.join(STATUS)) else { return Self::default() };
+        let begun = Self { state: State::Broken, ..Self::default() };
+        let Ok(run) = serde_json::from_slice::<Value>(&bytes) else { return begun };
+        let number = |key: &str| run.get(key)?.as_f64();
+        let diverged = run.get("diverged").and_then(Value::as_bool).unwrap_or(false);
+        let alerts =
+            |kind: AlertKind| run.get("alerts").is_some_and(|alerts| alerts.get(kind.name()).is_some());
+        let finite = !alerts(AlertKind::NanLoss) && !alerts(AlertKind::NanGrad);
+        let state = match run.get("status").and_then(Value::as_str) {
+            // As JSON says NaN.
+            Some("completed") if run.get("final_val_loss").is_some_and(Value::is_null) => State::Diverged,
+            Some("completed") => State::Completed,
+            Some("failed") if diverged && !finite => State::Diverged,
+            _ => State::Broken,
+        };
+        let faults = run.get("faults").and_then(Value::as_array).into_iter().flatten();
+        Self {
+            state,
+            steps: run.get("steps").and_then(Value::as_u64).unwrap_or_default(),
+            initial_val_loss: initial_loss(folder),
+            final_val_loss: number("final_val_loss"),
+            best_val_loss: number("best_val_loss"),
+            diverged,
+            error: run.get("error").and_then(Value::as_str).map(str::to_string),
+            faults: faults.filter_map(Value::as_str).map(str::to_string).collect(),
+            made_with: made_with(&run),
+        }
+    }
+
+    /// Whether nothing is left to do up to step `until`.
+    #[must_use]
+    pub fn is_done(&self, until: u64) -> bool {
+        match self.state {
+            State::Completed => self.steps >= until,
+            State::Diverged => true,
+            State::Missing | State::Broken => false,
+        }
+    }
+
+    /// Whether it has ended, one way or the other, and not been broken off.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, State::Completed | State::Diverged)
+    }
+
+    /// Whether the training was stable: it came to its end, its held-out loss is finite and below that of the initial
+    /// weights, and it was not found to diverge.
+    #[must_use]
+    pub fn is_stable(&self) -> bool {
+        let learned =
+            self.final_val_loss.zip(self.initial_val_loss).is_some_and(|(last, first)| last < first);
+        self.state == State::Completed && !self.diverged && learned
+    }
+}
+
+fn made_with(run: &Value) -> BTreeMap<String, String> {
+    let Some(environment) = run.get("environment") else { return BTreeMap::new() };
+    let facts = ["host_version", "device", "threads"].into_iter();
+    let facts = facts.filter_map(|key| Some((key.to_string(), environment.get(key)?.to_string())));
+    let libraries = environment.get("plugins").and_then(Value::as_array).into_iter().flatten();
+    let libraries = libraries.filter_map(|library| {
+        Some((library.get("path")?.as_str()?.to_string(), library.get("sha256")?.to_string()))
+    });
+    facts.chain(libraries).collect()
+}
+
+/// The first evaluation: it is the best so far, and events say those.
+fn initial_loss(folder: &Path) -> Option<f64> {
+    #[derive(Deserialize)]
+    struct Line {
+        step: u64,
+        kind: String,
+        value: Option<f64>,
+    }
+    let text = files::read(&folder.join(EVENTS)).ok()?;
+    let lines =
+        text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+    lines.filter(|line| line.step == 0 && line.kind == BEST).find_map(|line| line.value)
+}
+
+/// The kind of the event of a new lowest held-out loss.
+const BEST: &str = "best";
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_says_how_far_its_run_came() {
+        let rows = [
+            ("", State::Broken, false),
+            ("{\"status\": \"comp", State::Broken, false),
+            ("[1]", State::Broken, false),
+            (r#"{"status": "running", "steps": 9}"#, State::Broken, false),
+            (r#"{"status": "interrupted", "steps": 9}"#, State::Broken, false),
+            (r#"{"status": "failed", "steps": 9, "diverged": false, "error": "x"}"#, State::Broken, false),
+            (r#"{"status": "failed", "steps": 2, "diverged": true}"#, State::Broken, false),
+            (r#"{"status": "failed", "diverged": true, "alerts": {"nan_loss": 1}}"#, State::Diverged, true),
+            (r#"{"status": "completed", "steps": 9, "final_val_loss": 2.5}"#, State::Completed, true),
+            (r#"{"status": "completed", "steps": 8}"#, State::Completed, false),
+            (r#"{"status": "completed", "steps": 9, "final_val_loss": null}"#, State::Diverged, true),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Outcome::read(folder.path()), Outcome::default());
+        for (text, state, done) in rows {
+            fs::write(folder.path().join(STATUS), text).unwrap();
+            let outcome = Outcome::read(folder.path());
+            assert_eq!((outcome.state, outcome.is_done(9)), (state, done), "{text}");
+            assert!(!outcome.is_stable());
+        }
+    }
+
+    #[test]
+    fn stable_is_finite_lower_than_before_and_not_diverged() {
+        let folder = tempfile::tempdir().unwrap();
+        let events = "{\"step\":0,\"kind\":\"alert\",\"value\":1}\n{\"step\":0,\"kind\":\"best\",\"value\":5.5}\n\
+            {\"step\":9,\"kind\":\"best\",\"value\":2.5}\nhalf";
+        fs::write(folder.path().join(EVENTS), events).unwrap();
+        for (loss, diverged, stable) in
+            [("2.5", false, true), ("2.5", true, false), ("5.5", false, false), ("null", false, false)]
+        {
+            let text = format!(
+                r#"{{"status": "completed", "steps": 9, "final_val_loss": {loss}, "diverged": {diverged}}}"#
+            );
+            fs::write(folder.path().join(STATUS), text).unwrap();
+            let outcome = Outcome::read(folder.path());
+            assert_eq!(outcome.initial_val_loss, Some(5.5));
+            assert_eq!(outcome.is_stable(), stable, "{loss} {diverged}");
+        }
+    }
+}
