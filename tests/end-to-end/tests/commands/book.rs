@@ -78,7 +78,7 @@ fn every_run_file_of_the_book_is_accepted() {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_and_heading_of_the_book_exists() {
     let pages = pages();
     let contents = &pages.iter().find(|(page, _)| page == "README.md").unwrap().1;
     for (page, text) in &pages {

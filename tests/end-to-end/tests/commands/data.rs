@@ -11,6 +11,7 @@ use std::{
 };
 
 use altgrad_end_to_end::{Bench, TINY, fixture};
+use insta::assert_snapshot;
 
 /// Acts in EURLEX57K's layout, no two alike.
 fn acts(count: usize) -> String {
@@ -32,7 +33,7 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn prepared_bins_are_described_and_train() {
+fn prepared_bins_are_described_and_a_run_trains_on_them() {
     let bench = bench();
     let prepare = ["data", "prepare", "eurlex57k", "--input", "in", "--out", "bins"];
     let outcome = bench.host(&prepare);
@@ -75,23 +76,25 @@ fn text_is_tokenized_by_gpt2_at_the_start_of_a_run() {
 }
 
 #[test]
-fn bad_usage_is_told_before_anything_is_made() {
+fn each_fault_of_prepare_is_named_before_anything_is_written() {
     let bench = bench();
-    let cases: [(&[&str], &str); 6] = [
-        (&["multi_eurlex"], "--lang en"),
-        (&["eurlex57k", "--lang", "en"], "multi_eurlex"),
-        (&["eurlex", "--title"], "eurlex57k"),
-        (&["text"], "--input"),
-        (&["eurlex", "--input", "nowhere"], "cannot be read"),
-        (&["eurlex", "--input", "in", "--val-fraction", "1"], "below 1"),
+    let cases: [&[&str]; 6] = [
+        &["multi_eurlex"],
+        &["eurlex57k", "--lang", "en"],
+        &["eurlex", "--title"],
+        &["text"],
+        &["eurlex", "--input", "nowhere"],
+        &["eurlex", "--input", "in", "--val-fraction", "1"],
     ];
-    for (args, says) in cases {
+    let mut page = String::new();
+    for args in cases {
         let args = [&["data", "prepare"], args, &["--out", "made"]].concat();
         let outcome = bench.host(&args);
         assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(says), "{args:?}: {}", outcome.stderr);
+        page += &format!("=== {}\n{}\n", args.join(" "), bench.redacted(&outcome.stderr));
         assert!(!bench.path("made").exists(), "{args:?}");
     }
+    assert_snapshot!("prepare_faults", page);
     let strict = bench.host(&["data", "prepare", "eurlex", "--input", "in", "--out", "made", "--strict"]);
     assert_eq!(strict.code, 2);
     assert!(strict.stderr.contains("dev.jsonl:1"), "{}", strict.stderr);
@@ -116,7 +119,7 @@ fn proxy() -> (String, mpsc::Receiver<String>) {
 }
 
 #[test]
-fn without_a_connection_the_manual_way_is_told() {
+fn without_a_connection_prepare_names_the_file_to_download_by_hand() {
     let bench = bench();
     let (proxy, asked) = proxy();
     let args = [
@@ -152,7 +155,7 @@ fn without_a_connection_the_manual_way_is_told() {
 
 /// Killed at several moments, then run again: the bins are those of an undisturbed preparation.
 #[test]
-fn a_killed_preparation_is_made_good() {
+fn a_preparation_killed_at_any_moment_is_completed_by_the_next() {
     let bench = Bench::new();
     bench.write("in/train.jsonl", &acts(60_000));
     let prepare =

@@ -3,6 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use altgrad_end_to_end::{Bench, TINY, browser, skipped};
+use insta::assert_snapshot;
 
 /// Runs of two formats and two seeds, one that stopped being finite, and folders that are no runs.
 fn runs() -> Bench {
@@ -110,6 +111,42 @@ fn compare_says_what_the_seeds_support_and_names_what_it_leaves_out() {
     assert_eq!(row("fp32")["verdict"], "baseline");
 }
 
+/// A run of three seeds a configuration with losses that are written here, so that the tables are the same everywhere.
+fn written_runs() -> Bench {
+    let bench = Bench::new();
+    let rows = [
+        ("fp32", "", [3.0, 3.1, 3.05]),
+        ("e4m3", "weight = \"E4M3\"", [3.013, 3.108, 3.064]),
+        ("e5m2", "weight = \"E5M2\"", [3.5, 3.65, 3.57]),
+    ];
+    for (name, quant, losses) in rows {
+        for (seed, loss) in (1..).zip(losses) {
+            let folder = format!("runs/{name}_{seed}");
+            let config = format!(
+                "[run]\nname = \"{name}_{seed}\"\nseed = {seed}\n[train]\nmax_steps = 4\nwarmup_steps = 1\n[quant]\n{quant}\n"
+            );
+            let status = serde_json::json!({
+                "status": "completed", "steps": 4, "final_val_loss": loss, "best_val_loss": loss, "best_val_step": 4,
+                "diverged": false, "tokens": 64, "alerts": {},
+            });
+            bench.write(&format!("{folder}/config.toml"), &config);
+            bench.write(&format!("{folder}/run.json"), &status.to_string());
+            bench.write(&format!("{folder}/metrics.csv"), "step,train/loss,val/loss\n0,5.5,5.6\n2,4.9,5.0\n");
+        }
+    }
+    bench
+}
+
+#[test]
+fn compare_prints_a_row_a_configuration_and_what_the_seeds_tell_apart() {
+    let bench = written_runs();
+    assert_snapshot!("compare", bench.page(&bench.host(&["compare", "runs"])));
+    for form in ["markdown", "latex"] {
+        let outcome = bench.host(&["compare", "runs", &format!("--{form}")]);
+        assert_snapshot!(format!("compare_{form}"), bench.page(&outcome));
+    }
+}
+
 #[test]
 fn one_seed_ranks_nothing_and_tables_come_in_every_form() {
     let bench = runs();
@@ -137,8 +174,8 @@ fn one_seed_ranks_nothing_and_tables_come_in_every_form() {
 }
 
 #[test]
-fn the_page_in_a_browser() {
-    const NAME: &str = "the_page_in_a_browser";
+fn the_page_draws_every_chart_in_a_browser_without_errors_or_requests() {
+    const NAME: &str = "the_page_draws_every_chart_in_a_browser_without_errors_or_requests";
     let Some(chromium) = browser::chromium() else { return skipped(NAME, "no chromium is installed") };
     let bench = runs();
     // Names that would break a page that believes them.
@@ -180,7 +217,7 @@ fn keep(page: &Path) {
 }
 
 #[test]
-fn a_folder_that_cannot_be_read_is_named() {
+fn a_folder_without_permissions_does_not_end_compare() {
     let bench = runs();
     let closed = bench.path("runs/E4M3_1");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();

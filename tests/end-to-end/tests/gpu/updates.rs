@@ -113,8 +113,8 @@ fn every_rule_trains_on_a_device_as_on_the_cpu() {
 
 /// An ordinary step reads twice: its numbers before the update, and what the update did after it.
 #[test]
-fn a_step_reads_its_numbers_and_its_counts_and_nothing_else() {
-    const TEST: &str = "a_step_reads_its_numbers_and_its_counts_and_nothing_else";
+fn a_step_reads_back_its_numbers_and_its_counts_only() {
+    const TEST: &str = "a_step_reads_back_its_numbers_and_its_counts_only";
     let bench = Bench::new();
     for (device, master) in DEVICES.into_iter().flat_map(|device| ["fp32", "none"].map(|kind| (device, kind)))
     {

@@ -83,12 +83,12 @@ fn refused(outcome: &Outcome, message: &str, hint: &str) {
 }
 
 #[test]
-fn the_unchanged_library_is_taken() {
+fn the_unchanged_library_is_loaded() {
     assert_eq!(Library::sound().inspected().code, 0);
 }
 
 #[test]
-fn types_that_differ_from_the_hosts() {
+fn a_library_whose_types_differ_is_refused_with_a_report() {
     let mut library = Library::sound();
     assert!(library.replace("make_format;a", "make_former;a"));
     let outcome = library.inspected();
@@ -100,7 +100,7 @@ fn types_that_differ_from_the_hosts() {
 }
 
 #[test]
-fn a_library_without_type_layout() {
+fn a_library_without_a_type_layout_is_refused() {
     let mut library = Library::sound();
     let place = library.place(library.header() + LAYOUT);
     assert_eq!(library.bytes[place], 0, "the header is laid out otherwise than this test believes");
@@ -109,7 +109,7 @@ fn a_library_without_type_layout() {
 }
 
 #[test]
-fn a_library_for_another_plugin_api() {
+fn a_library_of_another_major_api_version_is_refused() {
     let mut library = Library::sound();
     let place = library.place(library.target(library.header() + VERSION));
     assert_eq!(
@@ -122,13 +122,16 @@ fn a_library_for_another_plugin_api() {
 }
 
 #[test]
-fn cpu_features_this_machine_lacks() {
+fn a_library_that_needs_missing_cpu_features_is_refused() {
     let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let has = |feature: &str| known.split_whitespace().any(|word| word == feature);
     // Only some old processors have the first, only AMD's the second.
     let missing = ["tbm", "sse4a", "avx512f", "avx2"].into_iter().find(|name| !has(name));
     let (Some(missing), "x86_64") = (missing, std::env::consts::ARCH) else {
-        skipped("cpu_features_this_machine_lacks", "it lacks none that a library could need");
+        skipped(
+            "a_library_that_needs_missing_cpu_features_is_refused",
+            "it lacks none that a library could need",
+        );
         return;
     };
     let mut library = Library::sound();
@@ -144,7 +147,7 @@ fn cpu_features_this_machine_lacks() {
 
 /// Without the static check, one in six of these ended the host with a signal or hung it, in the dynamic loader.
 #[test]
-fn damaged_program_headers_are_refused_or_do_no_harm() {
+fn damaged_program_headers_never_end_the_host() {
     let sound = Library::sound();
     let number = |at: usize| u64::from_le_bytes(sound.bytes[at..at + 8].try_into().unwrap());
     let (table, count) = (number(32) as usize, usize::from(sound.bytes[56]));

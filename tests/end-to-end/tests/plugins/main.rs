@@ -7,4 +7,5 @@ mod c_plugin;
 mod check;
 mod foreign;
 mod other_compiler;
+mod panics;
 mod third_party;

@@ -111,7 +111,7 @@ fn a_slow_sink_is_waited_for_at_the_end_and_what_found_no_room_is_counted() {
 }
 
 #[test]
-fn messages_tell_sinks_of_one_kind_apart() {
+fn messages_name_which_of_two_equal_sinks_failed() {
     let bench = bench(&(bad("", "") + &bad("sink.log:error", "")));
     let outcome = run(&bench, &[]);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
@@ -146,7 +146,7 @@ fn messages_tell_sinks_of_one_kind_apart() {
 }
 
 #[test]
-fn limits_of_sinks_have_ranges() {
+fn queue_and_deadline_outside_their_ranges_are_refused() {
     for (more, message) in [
         ("queue = 0", "`sink.1.queue` must be between 1 and 1000000, is 0"),
         ("queue = -1", "sink"),

@@ -81,7 +81,7 @@ fn an_optimizer_that_panics_in_the_middle_of_an_update_costs_what_is_after_the_l
 }
 
 #[test]
-fn a_run_that_is_to_go_on_and_whose_sink_does_not_open_stays_what_it_was() {
+fn a_resumed_run_whose_sink_does_not_open_changes_no_file() {
     let bench = with_fixture(&(run_file("weight = \"E5M2\"") + "[[sink]]\nname = \"bad\"\n"));
     succeeds(&bench, &["--out", "run"]);
     let files = || ["run.json", "config.toml", "metrics.csv"].map(|name| bench.read(&format!("run/{name}")));
@@ -125,7 +125,7 @@ fn numbers_that_turn_nan_keep_the_state_before_and_say_where_it_began() {
 }
 
 #[test]
-fn a_divergence_keeps_its_state() {
+fn a_diverging_run_keeps_a_checkpoint_of_the_anomaly() {
     let bench = Bench::new();
     bench.write(
         "run.toml",

@@ -1,6 +1,7 @@
 //! Parameter groups: options and learning rates by pattern, and what is refused.
 
 use altgrad_end_to_end::{Bench, TINY};
+use insta::assert_snapshot;
 
 /// Runs TINY with these groups; the weights by name.
 fn weights(bench: &Bench, groups: &str, out: &str) -> Vec<(String, Vec<u8>)> {
@@ -39,21 +40,19 @@ fn groups_have_their_own_learning_rate_and_options() {
 }
 
 #[test]
-fn faults_of_groups_are_placed() {
+fn each_fault_of_a_group_is_placed() {
     let bench = Bench::new();
-    for (group, message, place) in [
-        (
-            "match = \"*.foo\"",
-            "the pattern `*.foo` at `optimizer.group.0.match` matches no parameter",
-            ":26:9",
-        ),
-        ("match = \"*\"\nlr_scale = -1.0", "`optimizer.group.0.lr_scale` must be 0 or more", ":27:12"),
-        ("match = \"*\"\nbeta3 = 0.5", "optimizer.group.0.beta3", ":27:9"),
-        ("match = \"*\"\nbeta1 = 1.0", "`beta1` must be below 1", ":2"),
+    let mut page = String::new();
+    for group in [
+        "match = \"*.foo\"",
+        "match = \"*\"\nlr_scale = -1.0",
+        "match = \"*\"\nbeta3 = 0.5",
+        "match = \"*\"\nbeta1 = 1.0",
     ] {
         bench.write("run.toml", &format!("{TINY}[[optimizer.group]]\n{group}\n"));
         let outcome = bench.host(&["check", "run.toml"]);
         assert_eq!(outcome.code, 2, "{group}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(message) && outcome.stderr.contains(place), "{}", outcome.stderr);
+        page += &format!("=== {}\n{}\n", group.replace('\n', "; "), bench.redacted(&outcome.stderr));
     }
+    assert_snapshot!("group_faults", page);
 }

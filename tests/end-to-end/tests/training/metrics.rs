@@ -182,7 +182,7 @@ fn every_metric_comes_at_its_steps_and_nothing_else() {
 }
 
 #[test]
-fn measuring_changes_nothing() {
+fn metrics_change_neither_weights_nor_other_metrics() {
     let bench = bench();
     let off = ["metrics.every=0", "metrics.histograms_every=0", "metrics.dead_neuron_window=0"];
     let plain = run(&bench, "plain", HYBRID, &off);

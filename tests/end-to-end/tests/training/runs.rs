@@ -3,6 +3,7 @@
 use std::{fs, process::Stdio, time::Duration};
 
 use altgrad_end_to_end::{Bench, TINY, built, fixture, plugin, stage};
+use insta::assert_snapshot;
 
 /// A tiny run with the CSV sink.
 fn with_csv(extra: &str) -> String {
@@ -36,6 +37,15 @@ fn a_run_leaves_its_files_and_a_row_a_step() {
     for file in ["config.toml", "timings.csv", "weights.safetensors"] {
         assert!(bench.path("runs/tiny").join(file).is_file(), "{file}");
     }
+}
+
+#[test]
+fn check_says_what_would_run_and_writes_nothing() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv(""));
+    let before = bench.contents();
+    assert_snapshot!("check", bench.page(&bench.host(&["check", "tiny.toml"])));
+    assert_eq!(bench.contents(), before);
 }
 
 #[test]
@@ -149,7 +159,7 @@ fn losses_norms_and_gradients_match_pytorch() {
 }
 
 #[test]
-fn a_library_of_the_folder_is_all_it_takes_to_add_a_format() {
+fn a_library_in_the_plugin_folder_adds_its_format() {
     let bench = Bench::new();
     for name in ["e5m2.so", "adamw.so"] {
         bench.add_plugin(&plugin(name));
@@ -194,7 +204,7 @@ fn max_steps_stops_early_and_keeps_the_schedule() {
 }
 
 #[test]
-fn token_bins_train() {
+fn a_run_trains_on_token_bins() {
     let bench = Bench::new();
     fs::create_dir(bench.path("bins")).unwrap();
     for (name, tokens) in [("train.bin", 300u16), ("val.bin", 50)] {
@@ -224,7 +234,7 @@ fn a_loss_that_stays_nan_ends_the_run_and_is_not_called_a_success() {
 }
 
 #[test]
-fn nobody_reading_the_output_does_not_end_the_run() {
+fn a_run_whose_output_nobody_reads_completes() {
     let bench = Bench::new();
     bench.write("tiny.toml", TINY);
     let mut child =

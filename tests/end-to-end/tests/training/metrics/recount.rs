@@ -58,7 +58,7 @@ impl Slow {
 
 /// One step from known weights to known weights: what is measured on it against a count by search.
 #[test]
-fn one_step_recounted_from_its_weights() {
+fn metrics_of_one_step_equal_a_recount_from_its_weights() {
     let bench = bench();
     run(&bench, "start", "weight = \"E4M3\"", &[]);
     let set = [
@@ -152,7 +152,7 @@ fn largest_square(matrix: &[f32], columns: usize) -> f64 {
 
 /// A static scale far too large saturates, none at all lets small weights vanish: counted by search.
 #[test]
-fn overflow_and_underflow_are_counted() {
+fn overflow_and_underflow_rates_equal_a_recount() {
     let bench = bench();
     run(&bench, "start", "weight = \"E3M4\"", &[]);
     let before = parameters(&fs::read(bench.path("start/weights.safetensors")).unwrap());
