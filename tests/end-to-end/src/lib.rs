@@ -7,6 +7,7 @@
 
 pub mod browser;
 mod moments;
+mod pages;
 mod runs;
 
 use std::{

@@ -1,6 +1,6 @@
 //! The sink through its trait, its files read back by a reader of these tests, with checksums and the purge at starts.
 //!
-//! TensorBoard's own reader is asked in `tests/end-to-end/tests/tensorboard.rs`.
+//! TensorBoard's own reader is asked in `tests/end-to-end/tests/sinks/tensorboard.rs`.
 #![allow(clippy::unwrap_used)]
 
 use std::{fs, io};

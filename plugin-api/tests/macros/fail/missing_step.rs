@@ -1,0 +1,21 @@
+//! An optimizer without its step.
+
+use altgrad_plugin_api::{Config, Descriptor, Optimizer, ParamInfo, PluginError, StateSpec};
+
+struct Nothing;
+
+impl Optimizer for Nothing {
+    fn descriptor() -> Descriptor {
+        Descriptor::optimizer("nothing", "1.0.0", "Leaves parameters as they are")
+    }
+    fn new(_: &Config) -> Result<Self, PluginError> {
+        Ok(Self)
+    }
+    fn states(&self, _: &ParamInfo<'_>) -> Vec<StateSpec> {
+        Vec::new()
+    }
+}
+
+altgrad_plugin_api::export_plugin!(optimizer Nothing);
+
+fn main() {}

@@ -1,0 +1,5 @@
+//! An export of nothing.
+
+altgrad_plugin_api::export_plugin!();
+
+fn main() {}

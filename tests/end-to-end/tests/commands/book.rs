@@ -1,0 +1,210 @@
+//! The book in `docs`: its examples work, its links lead somewhere, and its references are what the program says.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use altgrad_end_to_end::{Bench, built, stage};
+
+fn root() -> PathBuf {
+    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
+}
+
+/// The book's pages: file name and text.
+fn pages() -> Vec<(String, String)> {
+    let mut pages: Vec<(String, String)> = fs::read_dir(root().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    pages.sort();
+    assert!(pages.len() >= 10, "only {} pages", pages.len());
+    pages
+}
+
+/// The code blocks of a page that are marked so.
+fn blocks<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
+    let open = format!("\n```{mark}\n");
+    text.split(&open).skip(1).map(|rest| &rest[..rest.find("```").unwrap()]).collect()
+}
+
+/// What a heading is called in a link, as GitHub does it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn generated_pages_are_what_the_types_say() {
+    for (page, what) in [("run-file.md", "run-file"), ("commands.md", "commands")] {
+        let said = Bench::new().host(&["reference", what]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let committed = fs::read_to_string(root().join("docs").join(page)).unwrap();
+        assert!(committed == said.stdout, "docs/{page} lags behind the types: run `cargo xtask docs`");
+    }
+}
+
+#[test]
+fn the_schema_takes_every_key_of_a_resolved_run_file() {
+    let schema = Bench::new().host(&["reference", "schema"]);
+    let schema: serde_json::Value = serde_json::from_str(&schema.stdout).unwrap();
+    let sections = schema["properties"].as_object().unwrap();
+    for section in ["run", "plugins", "data", "model", "train", "optimizer", "quant", "shadow", "sink"] {
+        assert!(sections.contains_key(section), "{section}");
+    }
+    assert_eq!(schema["properties"]["train"]["properties"]["lr"]["default"], 1e-3);
+}
+
+#[test]
+fn every_run_file_of_the_book_is_accepted() {
+    let bench = Bench::new();
+    let mut checked = 0;
+    for (page, text) in pages() {
+        for block in blocks(&text, "toml") {
+            bench.write("example.toml", block);
+            let outcome = bench.host(&["check", "example.toml", "--device", "cpu"]);
+            assert_eq!(outcome.code, 0, "{page}:\n{block}\n{}", outcome.stderr);
+            checked += 1;
+        }
+    }
+    assert!(checked >= 5, "only {checked} run files in the book");
+}
+
+#[test]
+fn every_link_and_heading_of_the_book_exists() {
+    let pages = pages();
+    let contents = &pages.iter().find(|(page, _)| page == "README.md").unwrap().1;
+    for (page, text) in &pages {
+        assert!(
+            page == "README.md" || contents.contains(&format!("({page})")),
+            "{page} is not in the contents"
+        );
+        for link in text.split("](").skip(1).map(|rest| &rest[..rest.find(')').unwrap()]) {
+            if link.starts_with("http") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() { page } else { file };
+            let path = root().join("docs").join(file);
+            assert!(path.exists(), "{page} links to {link}");
+            if !heading.is_empty() {
+                let target = fs::read_to_string(path).unwrap();
+                let mut headings = target.lines().filter(|line| line.starts_with('#'));
+                assert!(
+                    headings.any(|line| anchor(line.trim_start_matches('#').trim()) == heading),
+                    "{page} links to {link}, and there is no such heading"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_xtask_of_the_book_exists() {
+    let usage = Command::new(built("xtask")).output().unwrap();
+    let usage = String::from_utf8_lossy(&usage.stderr).into_owned();
+    for (page, text) in pages() {
+        for rest in text.split("cargo xtask ").skip(1) {
+            let task = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap();
+            assert!(usage.contains(&format!("\n  {task} ")), "{page}: cargo xtask {task}\n{usage}");
+        }
+    }
+}
+
+/// A run in which everything is measured.
+const EVERYTHING: &str = r#"
+[run]
+name = "all"
+device = "cpu"
+[data]
+dataset = "text:corpus.txt"
+tokenizer = "char"
+block_size = 8
+batch_size = 2
+[model]
+n_layer = 1
+n_head = 2
+n_embd = 8
+[train]
+max_steps = 4
+warmup_steps = 1
+eval_interval = 2
+eval_batches = 1
+[quant]
+weight = "E5M2"
+activation = "E5M2"
+grad = "E5M2"
+[shadow]
+every = 1
+[metrics]
+histograms_every = 1
+rank_every = 1
+dead_neuron_window = 2
+[[sink]]
+name = "csv"
+"#;
+
+/// A metric's name and where it is, with the names of roles, bits and offsets taken out.
+fn general(name: &str, place: &str) -> (String, String) {
+    let mut parts: Vec<&str> = name.split('/').collect();
+    if parts.len() > 2 && parts[0] == "quant" && ["weight", "activation", "grad"].contains(&parts[1]) {
+        parts[1] = "ROLE";
+    }
+    if parts.len() > 1 && parts[parts.len() - 2] == "bit_active" {
+        *parts.last_mut().unwrap() = "BIT";
+    }
+    if parts.len() > 1 && parts[parts.len() - 2] == "sqnr_db_at" {
+        *parts.last_mut().unwrap() = "OFFSET";
+    }
+    (parts.join("/"), place.to_string())
+}
+
+#[test]
+fn the_metrics_page_names_what_runs_write_and_nothing_else() {
+    let bench = Bench::new();
+    bench.write("all.toml", EVERYTHING);
+    let outcome = bench.host(&["run", "all.toml", "--quiet"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let mut written = BTreeSet::new();
+    for (file, place) in [("metrics.csv", "run"), ("layers.csv", "layer"), ("timings.csv", "time")] {
+        let text = bench.read(&format!("runs/all/{file}"));
+        let columns =
+            text.lines().next().unwrap().split(',').filter(|name| !["step", "layer"].contains(name));
+        written.extend(columns.map(|name| general(name, place)));
+    }
+    for line in bench.read("runs/all/histograms.csv").lines().skip(1) {
+        let name = line.split(',').nth(1).unwrap();
+        // The layer stands behind the last slash.
+        written.insert(general(name.rsplit_once('/').unwrap().0, "histogram"));
+    }
+    let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let documented: BTreeSet<(String, String)> = rows
+        .flat_map(|row| {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let places = cells[2].split(", ").map(str::to_string);
+            places.map(|place| (cells[1].trim_matches('`').to_string(), place)).collect::<Vec<_>>()
+        })
+        .collect();
+    let missing: Vec<_> = written.difference(&documented).collect();
+    let invented: Vec<_> = documented.difference(&written).collect();
+    assert!(missing.is_empty() && invented.is_empty(), "missing: {missing:?}, invented: {invented:?}");
+}
+
+#[test]
+fn the_examples_of_each_kind_are_there_and_pass() {
+    for library in ["int8", "posit8", "madam", "jsonl"] {
+        let path = built(&format!("libaltgrad_example_{library}.so"));
+        assert!(path.is_file(), "{} under {}", path.display(), stage().display());
+    }
+    let path = built("libaltgrad_example_posit8.so").display().to_string();
+    let outcome = Bench::new().host(&["plugins", "check", &path]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+}

@@ -1,0 +1,197 @@
+//! Real data as a user prepares it: bins, their description, and a run on them.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    process::Stdio,
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use altgrad_end_to_end::{Bench, TINY, fixture};
+use insta::assert_snapshot;
+
+/// Acts in EURLEX57K's layout, no two alike.
+fn acts(count: usize) -> String {
+    let act = |n: usize| {
+        format!(
+            "{{\"celex_id\": \"3{n}\", \"title\": \"Act {n}\\n\", \"header\": \"Commission Regulation No {n}\", \
+             \"recitals\": \",\\nWhereas it is number {n};\", \"main_body\": [\"Article 1\\nIt’s {n} × {}.\", \"Done at Brussels.\"]}}\n",
+            n * 7
+        )
+    };
+    (0..count).map(act).collect()
+}
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.write("in/train.jsonl", &acts(60));
+    bench.write("in/dev.jsonl", &acts(15));
+    bench
+}
+
+#[test]
+fn prepared_bins_are_described_and_a_run_trains_on_them() {
+    let bench = bench();
+    let prepare = ["data", "prepare", "eurlex57k", "--input", "in", "--out", "bins"];
+    let outcome = bench.host(&prepare);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("bins/train.bin: 60 documents"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("(c) European Union"), "{}", outcome.stdout);
+    let again = bench.host(&prepare);
+    assert!(again.stdout.contains("nothing was changed"), "{}", again.stdout);
+
+    let meta: serde_json::Value = serde_json::from_str(&bench.read("bins/meta.json")).unwrap();
+    assert_eq!(meta["vocab_size"], 50257);
+    assert_eq!(meta["separator"], serde_json::json!([50256]));
+    let info = bench.host(&["data", "info", "bins", "--json"]);
+    let info: serde_json::Value = serde_json::from_str(&info.stdout).unwrap();
+    let train = &info["splits"][0];
+    assert_eq!(train["documents"], 60);
+    let bytes = fs::metadata(bench.path("bins/train.bin")).unwrap().len();
+    assert_eq!(train["tokens"], bytes / 2);
+    assert!(train["bytes_per_token"].as_f64().unwrap() > 2.0);
+    let table = bench.host(&["data", "info", "bins"]).stdout;
+    assert!(table.contains("bytes/token") && table.contains("tokenizer: gpt2"), "{table}");
+
+    let config = TINY.replace("text:corpus.txt", "bins:bins").replace("\"char\"", "\"gpt2\"");
+    bench.write("tiny.toml", &config);
+    let run = bench.host(&["run", "tiny.toml", "--max-steps", "2"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    // A bin that is not what its description says is no data.
+    fs::write(bench.path("bins/val.bin"), [0; 100]).unwrap();
+    let run = bench.host(&["check", "tiny.toml", "--out", "other"]);
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("meta.json says"), "{}", run.stderr);
+}
+
+#[test]
+fn text_is_tokenized_by_gpt2_at_the_start_of_a_run() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &TINY.replace("\"char\"", "\"gpt2\""));
+    let run = bench.host(&["run", "tiny.toml", "--max-steps", "2"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+#[test]
+fn each_fault_of_prepare_is_named_before_anything_is_written() {
+    let bench = bench();
+    let cases: [&[&str]; 6] = [
+        &["multi_eurlex"],
+        &["eurlex57k", "--lang", "en"],
+        &["eurlex", "--title"],
+        &["text"],
+        &["eurlex", "--input", "nowhere"],
+        &["eurlex", "--input", "in", "--val-fraction", "1"],
+    ];
+    let mut page = String::new();
+    for args in cases {
+        let args = [&["data", "prepare"], args, &["--out", "made"]].concat();
+        let outcome = bench.host(&args);
+        assert_eq!(outcome.code, 2, "{args:?}: {}", outcome.stderr);
+        page += &format!("=== {}\n{}\n", args.join(" "), bench.redacted(&outcome.stderr));
+        assert!(!bench.path("made").exists(), "{args:?}");
+    }
+    assert_snapshot!("prepare_faults", page);
+    let strict = bench.host(&["data", "prepare", "eurlex", "--input", "in", "--out", "made", "--strict"]);
+    assert_eq!(strict.code, 2);
+    assert!(strict.stderr.contains("dev.jsonl:1"), "{}", strict.stderr);
+}
+
+/// A proxy that reports what it is asked for and serves nothing.
+fn proxy() -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, asked) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).ok();
+            sender.send(line).ok();
+            (&stream)
+                .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                .ok();
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn without_a_connection_prepare_names_the_file_to_download_by_hand() {
+    let bench = bench();
+    let (proxy, asked) = proxy();
+    let args = [
+        "data",
+        "prepare",
+        "eurlex57k",
+        "--out",
+        "bins",
+        "--mirror",
+        "http://mirror.invalid/data",
+        "--quiet",
+    ];
+    let env = [
+        ("HTTP_PROXY", &*proxy),
+        ("http_proxy", &*proxy),
+        ("HTTPS_PROXY", &*proxy),
+        ("https_proxy", &*proxy),
+        ("NO_PROXY", ""),
+        ("no_proxy", ""),
+    ];
+    let outcome = bench.host_with(&args, &env);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    for part in
+        ["--input dataset.zip", "dc6830ce8ea49aea", "https://archive.org/download/EURLEX57K/dataset.zip"]
+    {
+        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
+    }
+    let asked: Vec<String> = asked.try_iter().collect();
+    assert!(asked[0].starts_with("GET http://mirror.invalid/data/dataset.zip "), "{asked:?}");
+    assert!(asked[1].starts_with("CONNECT archive.org:443 "), "{asked:?}");
+    assert!(!bench.path("bins/train.bin").exists());
+}
+
+/// Killed at several moments, then run again: the bins are those of an undisturbed preparation.
+#[test]
+fn a_preparation_killed_at_any_moment_is_completed_by_the_next() {
+    let bench = Bench::new();
+    bench.write("in/train.jsonl", &acts(60_000));
+    let prepare =
+        |out: &'static str| ["data", "prepare", "eurlex57k", "--input", "in", "--out", out, "--quiet"];
+    let undisturbed = bench.host(&prepare("whole"));
+    assert_eq!(undisturbed.code, 0, "{}", undisturbed.stderr);
+    for milliseconds in [1, 20, 80, 200, 400] {
+        let mut child = bench.command(&prepare("bins")).stdout(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(milliseconds));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let bins = ["train.bin", "val.bin", "meta.json"].map(|name| bench.path("bins").join(name).exists());
+        assert!(bins == [true; 3] || !(bins[0] && bins[1]), "{bins:?} after {milliseconds} ms");
+    }
+    let outcome = bench.host(&prepare("bins"));
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    for name in ["train.bin", "val.bin"] {
+        assert!(
+            fs::read(bench.path("bins").join(name)).unwrap()
+                == fs::read(bench.path("whole").join(name)).unwrap()
+        );
+    }
+    let left = fs::read_dir(bench.path("bins")).unwrap().flatten();
+    assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().ends_with(".part")));
+}
+
+#[test]
+fn run_files_of_prepared_bins_pass_their_check() {
+    let bench = bench();
+    let out = ["data", "prepare", "eurlex57k", "--input", "in", "--out", "data/eurlex57k"];
+    assert_eq!(bench.host(&out).code, 0);
+    let mut checked = 0;
+    for entry in fs::read_dir(fixture("../../../configs/eurlex")).unwrap().flatten() {
+        let outcome = bench.host(&["check", &entry.path().display().to_string()]);
+        assert_eq!(outcome.code, 0, "{}: {}", entry.path().display(), outcome.stderr);
+        checked += 1;
+    }
+    assert_eq!(checked, 3);
+}

@@ -1,0 +1,12 @@
+//! The commands but for training itself: what they print, what they refuse, what they leave behind.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bad_input;
+mod bench;
+mod book;
+mod data;
+mod diff;
+mod formats;
+mod report;
+mod sample;

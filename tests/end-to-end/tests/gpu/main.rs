@@ -1,0 +1,6 @@
+//! GPUs: rounding, kernels, training and updates beside the CPU. `cargo xtask test-gpu` stages a host for these.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rounding;
+mod updates;

@@ -1,0 +1,226 @@
+//! Rounding and training on GPUs: the same numbers as on the CPU, and every CUDA kernel of a step compiled.
+//!
+//! What a build or a machine lacks is a skip by name. `cargo xtask test-gpu` stages a host with GPU support; wgpu is
+//! tested on any Vulkan device, a software one included, CUDA on a GPU, and its compilation without one.
+
+use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
+
+use altgrad_end_to_end::{Bench, Outcome, TINY, built, fixture, skipped};
+
+/// Devices that may be there.
+const DEVICES: [&str; 2] = ["wgpu", "cuda:0"];
+const FORMATS: [&str; 8] = ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0"];
+const MODES: [&str; 4] = ["nearest-even", "nearest-away", "toward-zero", "stochastic"];
+
+/// The devices that answer; the others are reported as skipped.
+fn devices(test: &str) -> Vec<&'static str> {
+    let bench = Bench::new();
+    fs::write(bench.path("in.f32"), 1f32.to_le_bytes()).unwrap();
+    let answers = |device: &&str| {
+        let outcome = quantize(&bench, "E5M2", "nearest-even", "1", device, "out.f32");
+        if outcome.code == 4 {
+            skipped(test, reason(&outcome));
+            return false;
+        }
+        assert_eq!(outcome.code, 0, "{device}: {}", outcome.stderr);
+        true
+    };
+    DEVICES.into_iter().filter(answers).collect()
+}
+
+/// The host's own line about what is not there.
+fn reason(outcome: &Outcome) -> &str {
+    outcome.stderr.lines().find(|line| line.starts_with("error: device")).unwrap_or(&outcome.stderr)
+}
+
+fn quantize(bench: &Bench, format: &str, mode: &str, scale: &str, device: &str, output: &str) -> Outcome {
+    let files = ["--input", "in.f32", "--output", output];
+    let how = ["--rounding", mode, "--scale", scale, "--seed", "7", "--device", device];
+    bench.host(&[&["formats", "quantize", format], how.as_slice(), &files].concat())
+}
+
+/// Every binade with both signs, special values, and bit patterns at random: `len` values.
+fn inputs(len: usize) -> Vec<u8> {
+    let mut bits: Vec<u32> = (0..512).map(|top| top << 23).collect();
+    bits.extend((0..512).map(|top| top << 23 | 0x0040_0000));
+    bits.extend([0x7fc0_0000, 0xffc1_2345, 1, 0x8000_0001, 0x7f7f_ffff]);
+    let mut state = 1u64;
+    while bits.len() < len {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        bits.push((state >> 32) as u32);
+    }
+    // Finite values of ordinary size as well: there rounding has something to decide.
+    let ordinary = |(i, bits): (usize, u32)| {
+        if i % 2 == 1 && i > 1100 { bits & 0xbfff_ffff | 0x3000_0000 } else { bits }
+    };
+    bits.into_iter().take(len).enumerate().map(ordinary).flat_map(u32::to_le_bytes).collect()
+}
+
+/// The report's numbers by name: `N elements, amax A` and the metrics.
+fn numbers(stdout: &str) -> Vec<(String, f64)> {
+    let words: Vec<&str> = stdout.split([' ', ',', '\n']).filter(|word| !word.is_empty()).collect();
+    let mut numbers = vec![("elements".into(), words[0].parse().unwrap())];
+    numbers.extend(words[2..].chunks(2).map(|pair| (pair[0].to_string(), pair[1].parse().unwrap())));
+    numbers
+}
+
+#[test]
+fn devices_round_like_the_cpu() {
+    for device in devices("devices_round_like_the_cpu") {
+        let bench = Bench::new();
+        // Multiples of four take vectors, other lengths do not.
+        for len in [40_000, 30_001] {
+            fs::write(bench.path("in.f32"), inputs(len)).unwrap();
+            for format in FORMATS {
+                for (mode, scale) in MODES.into_iter().zip(["1", "0.75", "100", "0.001"]) {
+                    let what = format!("{format} {mode} scale {scale} of {len} on {device}");
+                    let found = quantize(&bench, format, mode, scale, device, "device.f32");
+                    let expected = quantize(&bench, format, mode, scale, "cpu", "cpu.f32");
+                    assert_eq!((found.code, expected.code), (0, 0), "{what}: {}", found.stderr);
+                    let same = fs::read(bench.path("device.f32")).unwrap()
+                        == fs::read(bench.path("cpu.f32")).unwrap();
+                    assert!(same, "{what}: values differ");
+                    for ((name, found), (_, expected)) in
+                        numbers(&found.stdout).iter().zip(numbers(&expected.stdout))
+                    {
+                        // Counts and amax exactly; only the sums of the signal-to-noise ratio are rounded.
+                        let tolerance = if name == "quant/sqnr_db" { 1e-5 } else { 0.0 };
+                        assert!(
+                            (found - expected).abs() <= tolerance,
+                            "{what}: {name} {found}, expected {expected}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A column of a run's metrics.
+fn column(bench: &Bench, run: &str, name: &str) -> Vec<f64> {
+    let mut reader = csv::Reader::from_path(bench.path(run).join("metrics.csv")).unwrap();
+    let index = reader.headers().unwrap().iter().position(|header| header == name).unwrap();
+    reader.records().map(|row| row.unwrap()[index].parse().unwrap()).collect()
+}
+
+#[test]
+fn training_on_a_device_follows_the_cpu() {
+    for device in devices("training_on_a_device_follows_the_cpu") {
+        let bench = Bench::new();
+        bench.write("run.toml", &format!("{TINY}\n[[sink]]\nname = \"csv\"\n"));
+        for (device, out) in [(device, "device"), ("cpu", "cpu")] {
+            let outcome = bench.host(&["run", "run.toml", "--device", device, "--out", out, "--quiet"]);
+            assert_eq!(outcome.code, 0, "{device}: {}", outcome.stderr);
+        }
+        for name in ["train/loss", "train/grad_norm", "quant/underflow_rate", "quant/sqnr_db"] {
+            let (found, expected) = (column(&bench, "device", name), column(&bench, "cpu", name));
+            assert_eq!(found.len(), 6);
+            for (step, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                // Other orders of summation, grown over six updates.
+                let close = (found - expected).abs() <= 1e-3 * expected.abs().max(1e-3);
+                assert!(close, "{device}, step {step}: {name} {found}, on the CPU {expected}");
+            }
+        }
+    }
+}
+
+/// A text the device's compiler refuses is the plugin's fault, and said before anything is computed with it.
+#[test]
+fn a_kernel_that_does_not_compile_is_refused() {
+    for device in devices("a_kernel_that_does_not_compile_is_refused") {
+        let bench = Bench::new();
+        bench.add_plugin(&built("libaltgrad_fixture_misbehaver.so"));
+        fs::write(bench.path("in.f32"), 1f32.to_le_bytes()).unwrap();
+        let args = ["formats", "quantize", "BAD2", "--plugins", "plugins", "--device", device];
+        let files = ["--input", "in.f32", "--output", "out.f32"];
+        let outcome = bench.host_with(&[&args, files.as_slice()].concat(), &[("ALTGRAD_MISBEHAVE", "text")]);
+        assert_eq!(outcome.code, 3, "{device}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("BAD2") && outcome.stderr.contains("do not run on device"),
+            "{}",
+            outcome.stderr
+        );
+        assert!(!bench.path("out.f32").exists());
+    }
+}
+
+/// Where NVRTC's wheels are, for the Python that `ALTGRAD_PYTHON` names.
+fn nvrtc() -> Result<PathBuf, String> {
+    let python = std::env::var("ALTGRAD_PYTHON").map_err(|_| "ALTGRAD_PYTHON is not set".to_string())?;
+    let find = "import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], 'cu13'))";
+    let output = Command::new(&python).args(["-c", find]).output().map_err(|e| format!("{python}: {e}"))?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    if folder.join("lib").is_dir() { Ok(folder) } else { Err(format!("{python} has no NVRTC 13 wheels")) }
+}
+
+/// A folder with a `libcuda.so.1` that needs no GPU.
+fn driver(bench: &Bench) -> Result<PathBuf, String> {
+    let folder = bench.path("driver");
+    fs::create_dir_all(&folder).unwrap();
+    let library = folder.join("libcuda.so.1");
+    let compiled = Command::new("g++")
+        .args(["-x", "c", "-shared", "-fPIC", "-O1", "-o"])
+        .args([&library, &fixture("no_gpu.c")])
+        .output()
+        .map_err(|error| format!("g++ cannot be started: {error}"))?;
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    std::os::unix::fs::symlink(&library, folder.join("libcuda.so")).unwrap();
+    Ok(folder)
+}
+
+/// A training step on a GPU that is none: launches do nothing, but NVRTC compiles every kernel. `None` with the skip
+/// reported where a tool is missing.
+fn step_without_gpu(test: &str, bench: &Bench, rounding: &str) -> Option<Outcome> {
+    let (toolkit, driver) = match nvrtc().and_then(|toolkit| Ok((toolkit, driver(bench)?))) {
+        Ok(found) => found,
+        Err(why) => {
+            skipped(test, &why);
+            return None;
+        }
+    };
+    bench.write("run.toml", TINY);
+    let libraries = format!("{}:{}", driver.display(), toolkit.join("lib").display());
+    let env = [("LD_LIBRARY_PATH", libraries.as_str()), ("CUDA_PATH", toolkit.to_str().unwrap())];
+    let sets =
+        [&format!("quant.rounding=\"{rounding}\""), "quant.activation=\"E5M2\"", "quant.grad=\"E5M2\""];
+    let mut args = vec!["run", "run.toml", "--device", "cuda:0", "--max-steps", "1", "--out", "run"];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let outcome = bench.host_with(&args, &env);
+    if outcome.code == 4 {
+        skipped(test, reason(&outcome));
+        return None;
+    }
+    Some(outcome)
+}
+
+/// Forward, backward, clipping, the optimizer, rounding in the format's own kernels: all compiled for compute
+/// capability 9.0 as they would be on the GPU.
+#[test]
+fn cuda_kernels_of_a_whole_step_compile() {
+    let bench = Bench::new();
+    let Some(outcome) = step_without_gpu("cuda_kernels_of_a_whole_step_compile", &bench, "nearest-even")
+    else {
+        return;
+    };
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let launched = outcome.stderr.lines().filter_map(|line| line.strip_prefix("no_gpu: launch "));
+    let kernels: BTreeSet<&str> = launched.filter_map(|line| line.split(' ').next()).collect();
+    assert!(kernels.len() >= 20, "{kernels:?}");
+    assert!(kernels.iter().any(|name| name.contains("fake_quant")), "the format's own kernel: {kernels:?}");
+    let bf16 = |name: &&str| name.contains("matmul") && name.contains("lhs_bf16") && name.contains("acc_f32");
+    assert!(kernels.iter().any(bf16), "8-bit operands are multiplied as bf16 and added in f32: {kernels:?}");
+}
+
+/// The driver without a GPU rounds to nearest only, so a format's other kernels give other values than the CPU.
+#[test]
+fn a_device_that_rounds_wrong_is_refused() {
+    let bench = Bench::new();
+    let Some(outcome) = step_without_gpu("a_device_that_rounds_wrong_is_refused", &bench, "toward-zero")
+    else {
+        return;
+    };
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    let said = &outcome.stderr;
+    assert!(said.contains("E5M2") && said.contains("do not run on device cuda:0: TowardZero of"), "{said}");
+    assert!(!bench.path("run").join("metrics.csv").exists());
+}

@@ -1,0 +1,137 @@
+//! Optimizers on GPUs: whole trainings follow the CPU's, metrics of updates too, and no parameter is read back for them.
+//!
+//! What a build or a machine lacks is a skip by name, as in the tests of `gpu`.
+
+use altgrad_end_to_end::{Bench, Outcome, TINY, skipped};
+
+/// Devices that may be there.
+const DEVICES: [&str; 2] = ["wgpu", "cuda:0"];
+/// Every rule there is.
+const OPTIMIZERS: [&str; 8] = [
+    "name = \"adamw\"",
+    "name = \"stiffness-adamw\"",
+    "name = \"stiffness-adamw\"\nplacement = \"power\"",
+    "name = \"stiffness-adamw\"\nplacement = \"pre\"",
+    "name = \"fp8-manifold\"",
+    "name = \"fp8-manifold\"\nretraction = \"linear\"",
+    "name = \"fp8-manifold\"\nchart = \"asinh\"",
+    "name = \"fp8-manifold\"\nchart = \"asinh\"\nretraction = \"linear\"",
+];
+
+/// Trains TINY on a device; `None`, and a skip, if it does not answer.
+fn train(bench: &Bench, test: &str, file: &str, device: &str, log: &str) -> Option<Outcome> {
+    bench.write("run.toml", file);
+    let _ = std::fs::remove_dir_all(bench.path(device));
+    let args = ["run", "run.toml", "--device", device, "--out", device, "--quiet"];
+    let outcome = bench.host_with(&args, &[("ALTGRAD_LOG", log)]);
+    if outcome.code == 4 {
+        let said = outcome.stderr.lines().find(|line| line.starts_with("error: device"));
+        skipped(test, said.unwrap_or(&outcome.stderr));
+        return None;
+    }
+    assert_eq!(outcome.code, 0, "{device}: {file}{}", outcome.stderr);
+    Some(outcome)
+}
+
+/// A row of metrics by name, `None` where a value is missing.
+type Row = Vec<(String, Option<f64>)>;
+
+/// The rows of a run's metrics, those of the layers behind the others; a layer's name stands behind its metrics'.
+fn rows(bench: &Bench, run: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for file in ["metrics.csv", "layers.csv"] {
+        let mut reader = csv::Reader::from_path(bench.path(run).join(file)).unwrap();
+        let names: Vec<String> = reader.headers().unwrap().iter().map(String::from).collect();
+        rows.extend(reader.records().map(|record| -> Row {
+            let record = record.unwrap();
+            let layer = names.iter().position(|name| name == "layer");
+            let suffix = layer.map(|at| format!("/{}", &record[at])).unwrap_or_default();
+            let names = names.iter().map(|name| format!("{name}{suffix}"));
+            names.zip(record.iter().map(|value| value.parse().ok())).collect()
+        }));
+    }
+    rows
+}
+
+/// How far a metric may be off: sums are made in another order, and what is near an edge may fall on its other side.
+fn tolerance(name: &str, expected: f64) -> Option<f64> {
+    let is = |prefix: &str| name.starts_with(prefix);
+    if is("train/loss") || is("train/grad_norm") || is("val/loss") {
+        Some(1e-3 * expected.abs().max(1e-3))
+    } else if is("update/ulp_abs_mean") {
+        Some(1e-2 * expected.abs())
+    } else if ["update/ulp_abs_p50", "update/ulp_abs_p99"].contains(&name) {
+        // Percentiles come from bins that are an eighth wide.
+        Some(0.15 * expected.abs())
+    } else if (is("update/") || is("dead_")) && !name.contains("ulp") {
+        // Shares of 64 elements and more: one of them.
+        Some(1.0 / 64.0 + 1e-9)
+    } else {
+        None
+    }
+}
+
+#[test]
+fn every_rule_trains_on_a_device_as_on_the_cpu() {
+    const TEST: &str = "every_rule_trains_on_a_device_as_on_the_cpu";
+    let bench = Bench::new();
+    let kinds = ["", "\nmaster_weights = \"none\"\nrounding = \"stochastic\""];
+    for device in DEVICES {
+        for (optimizer, kind) in OPTIMIZERS.iter().flat_map(|optimizer| kinds.map(|kind| (optimizer, kind))) {
+            let what = format!("{device}: {optimizer}{kind}");
+            let file = TINY
+                .replace("name = \"adamw\"", &format!("{optimizer}\neps = 1e-6"))
+                .replace("weight = \"E5M2\"", &format!("weight = \"E4M3\"{kind}"));
+            let file = format!("{file}\n[metrics]\ndead_neuron_window = 2\n[[sink]]\nname = \"csv\"\n");
+            if train(&bench, TEST, &file, device, "warn,wgpu_hal=off").is_none() {
+                break;
+            }
+            train(&bench, TEST, &file, "cpu", "warn").unwrap();
+            let (found, expected) = (rows(&bench, device), rows(&bench, "cpu"));
+            assert_eq!(found.len(), expected.len(), "{what}: rows");
+            assert!(found.len() > 6, "{what}: {} rows", found.len());
+            let mut compared = 0;
+            for (row, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                assert_eq!(found.len(), expected.len(), "{what}: metrics");
+                // Without master weights what fell on an edge's other side stays there, and later steps feel it.
+                if !kind.is_empty() && expected[0].1.is_none_or(|step| step > 2.0) {
+                    continue;
+                }
+                for ((name, found), (_, expected)) in found.iter().zip(expected) {
+                    assert_eq!(found.is_some(), expected.is_some(), "{what}, row {row}: {name}");
+                    let (Some(found), Some(expected)) = (found, expected) else { continue };
+                    let Some(allowed) = tolerance(name, *expected) else { continue };
+                    let close = (found - expected).abs() <= allowed;
+                    assert!(close, "{what}, row {row}: {name} {found}, on the CPU {expected}");
+                    compared += 1;
+                }
+            }
+            assert!(compared > 150, "{what}: {compared} values");
+        }
+    }
+}
+
+/// An ordinary step reads twice: its numbers before the update, and what the update did after it.
+#[test]
+fn a_step_reads_back_its_numbers_and_its_counts_only() {
+    const TEST: &str = "a_step_reads_back_its_numbers_and_its_counts_only";
+    let bench = Bench::new();
+    for (device, master) in DEVICES.into_iter().flat_map(|device| ["fp32", "none"].map(|kind| (device, kind)))
+    {
+        let mut reads = Vec::new();
+        for steps in [3, 6] {
+            let file = TINY
+                .replace("max_steps = 6", &format!("max_steps = {steps}"))
+                .replace("eval_interval = 2", "eval_interval = 0")
+                .replace("weight = \"E5M2\"", &format!("weight = \"E5M2\"\nmaster_weights = \"{master}\""));
+            let file = format!("{file}\n[metrics]\nhistograms_every = 0\n");
+            let Some(outcome) = train(&bench, TEST, &file, device, "altgrad_host=debug,wgpu_hal=off") else {
+                break;
+            };
+            reads.push(outcome.stderr.lines().filter(|line| line.contains("read back: ")).count());
+        }
+        if let [three, six] = reads[..] {
+            assert_eq!(six - three, 3 * 2, "{device}, master weights {master}: {three} and {six} readings");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! `plugins check`: sound libraries pass, and each kind of misbehaviour is named, by check, and survived.
+
+use std::fs;
+
+use altgrad_end_to_end::{Bench, Outcome, built, plugin};
+use insta::assert_snapshot;
+
+/// `plugins check` of a library, with what the misbehaving fixture is asked to do.
+fn check(library: &std::path::Path, options: &[&str], misbehave: &str) -> Outcome {
+    let path = library.display().to_string();
+    let args = [&["plugins", "check", path.as_str()], options].concat();
+    Bench::new().host_with(&args, &[("ALTGRAD_MISBEHAVE", misbehave)])
+}
+
+/// The closing line's counts: passed, failed, skipped.
+#[track_caller]
+fn counts(outcome: &Outcome) -> [usize; 3] {
+    let last = outcome.stdout.lines().last().unwrap_or_default();
+    let numbers: Vec<usize> =
+        last.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
+    assert_eq!(numbers.len(), 4, "{last}\n{}", outcome.stderr);
+    assert_eq!(numbers[0], numbers[1..].iter().sum::<usize>(), "{last}");
+    [numbers[1], numbers[2], numbers[3]]
+}
+
+#[test]
+fn a_sound_minifloat_passes_in_every_variant() {
+    let outcome = check(&plugin("e5m2.so"), &[], "");
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    let [passed, failed, _] = counts(&outcome);
+    assert!(passed > 4 * 30 && failed == 0, "{}", outcome.stdout);
+    for variant in ["E5M2 ", "E5M2:ieee ", "E5M2:fn ", "E5M2:fin "] {
+        assert!(outcome.stdout.lines().any(|line| line.starts_with(variant)), "{variant}");
+    }
+    assert!(outcome.stdout.contains("E5M2:fn      sqnr_law                 skipped: "), "{}", outcome.stdout);
+}
+
+#[test]
+fn each_check_has_a_line_and_modes_a_format_lacks_are_skipped_by_name() {
+    let outcome = check(&built("libaltgrad_example_int8.so"), &[], "");
+    assert_snapshot!("check_int8", Bench::new().page(&outcome));
+}
+
+#[test]
+fn optimizers_pass_their_suite() {
+    let staged = ["adamw.so", "stiffness-adamw.so", "fp8-manifold.so"].map(plugin);
+    let examples = ["sgd", "madam", "muon"].map(|name| built(&format!("libaltgrad_example_{name}.so")));
+    for library in staged.iter().chain(&examples) {
+        let outcome = check(library, &[], "");
+        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+        let [passed, failed, _] = counts(&outcome);
+        assert!(passed >= 10 && failed == 0, "{}", outcome.stdout);
+    }
+}
+
+#[test]
+fn the_projects_sinks_and_the_example_pass() {
+    let libraries = [plugin("csv.so"), plugin("tensorboard.so"), built("libaltgrad_example_jsonl.so")];
+    for library in libraries {
+        let outcome = check(&library, &["--seed", "1000"], "");
+        assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+        let [passed, failed, skipped] = counts(&outcome);
+        assert!(passed >= 17 && failed == 0 && skipped == 0, "{}", outcome.stdout);
+    }
+    let options = ["--only", "life", "--set", "histograms=false", "--set", "path=other.csv"];
+    let outcome = check(&plugin("csv.so"), &options, "");
+    assert_eq!((outcome.code, counts(&outcome)), (0, [2, 0, 0]), "{}", outcome.stdout);
+    let outcome = check(&plugin("csv.so"), &["--only", "life", "--set", "path=../other.csv"], "");
+    assert_eq!(outcome.code, 3, "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("`path` must stay inside the run folder"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_sink_that_misbehaves_is_named() {
+    let fixture = built("libaltgrad_fixture_panicker.so");
+    let rows = [
+        ("sink.log", "many_rows", "step 0: `log` failed: panicked in `log`"),
+        ("sink.log:error", "odd_names", "`log` failed: asked to fail in sink.log"),
+        ("sink.open:hang", "many_rows", "hung: not done after 2 s"),
+        ("sink.state", "resume_again", "`state` failed: panicked in `state`"),
+        ("sink.finish", "wrong_order", "`finish` failed: panicked in `finish`"),
+        ("sink.log:abort", "many_rows", "crashed, aborted (SIGABRT), before the check was done"),
+        ("sink.log:print", "life", "wrote to standard output: \"look at me"),
+        ("sink.open:leak", "leaks", "bytes of memory each time it is made, used and dropped"),
+        (
+            "sink.state:locale",
+            "locale",
+            "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8",
+        ),
+    ];
+    for (misbehave, name, message) in rows {
+        let set = format!("misbehave={misbehave}");
+        let outcome = check(&fixture, &["--timeout-s", "2", "--only", name, "--set", &set], "");
+        assert_eq!(outcome.code, 3, "{misbehave}: {}{}", outcome.stdout, outcome.stderr);
+        let line = outcome
+            .stdout
+            .lines()
+            .find(|line| line.starts_with("sink bad") && line.contains(name))
+            .unwrap_or_default();
+        assert!(line.contains("FAILED: ") && line.contains(message), "{misbehave}: {line}");
+    }
+}
+
+#[test]
+fn an_optimizer_that_misbehaves_is_named() {
+    let path = built("libaltgrad_fixture_panicker.so").display().to_string();
+    let rows = [
+        ("optimizer.step", "finite", "panicked in `step`"),
+        ("optimizer.step", "random_steps", "seed 0: `"),
+        ("optimizer.step:hang", "finite", "hung: not done after 2 s"),
+        ("optimizer.step:abort", "finite", "crashed, aborted (SIGABRT)"),
+        ("optimizer.step:print", "repeatable", "wrote to standard output"),
+        ("optimizer.new:leak", "leaks", "leaks 1"),
+        (
+            "optimizer.step:locale",
+            "locale",
+            "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8",
+        ),
+    ];
+    for (misbehave, name, message) in rows {
+        let args = ["plugins", "check", path.as_str(), "--timeout-s", "2", "--only", name];
+        let outcome = Bench::new().host_with(&args, &[("ALTGRAD_PANIC_IN", misbehave)]);
+        assert_eq!(outcome.code, 3, "{misbehave}: {}{}", outcome.stdout, outcome.stderr);
+        let line = outcome.stdout.lines().find(|line| line.starts_with("optimizer bad")).unwrap_or_default();
+        assert!(line.contains("FAILED: ") && line.contains(message), "{misbehave}: {line}");
+    }
+}
+
+/// A failure at random comes again, at once, by the command that the report gives.
+#[test]
+fn a_random_failure_is_replayed_from_its_seed() {
+    let fixture = built("libaltgrad_fixture_misbehaver.so");
+    let options = ["--json", "--only", "random_calls", "--seed", "40"];
+    let outcome = check(&fixture, &options, "ties");
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let (why, replay) =
+        (json["checks"][1]["why"].as_str().unwrap(), json["checks"][1]["replay"].as_str().unwrap());
+    let seed: u64 = why.strip_prefix("seed ").unwrap().split(':').next().unwrap().parse().unwrap();
+    assert!(seed >= 40 && replay.ends_with(&format!(" --only random_calls --seed {seed}")), "{replay}");
+    let words: Vec<&str> = replay.split(' ').skip(1).collect();
+    let again = Bench::new().host_with(&words, &[("ALTGRAD_MISBEHAVE", "ties")]);
+    assert_eq!(again.code, 3, "{}", again.stdout);
+    assert!(again.stdout.contains(why), "{why}:\n{}", again.stdout);
+}
+
+#[test]
+fn misbehaviour_is_named_and_survived() {
+    let fixture = built("libaltgrad_fixture_misbehaver.so");
+    let sound = check(&fixture, &[], "");
+    assert_eq!(sound.code, 0, "{}{}", sound.stdout, sound.stderr);
+    let rows = [
+        ("hang", "kernels", "hung: not done after 2 s"),
+        ("abort", "kernels", "crashed, aborted (SIGABRT), before the check was done"),
+        ("exit", "kernels", "ended the process with exit code 0, before the check was done"),
+        ("print", "kernels", "wrote to standard output: \"look at me\\n"),
+        ("exit-later", "spec", "ended the process with exit code 5, before the check was done"),
+        ("lie", "decode_codes", "code 0x3 decodes to 3e0 (0x40400000), expected 4e0"),
+        ("waver", "spec", ""),
+        ("leak", "leaks", "bytes of memory each time it is made, used and dropped"),
+        ("locale", "locale", "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8"),
+        ("ties", "nearest_even_edges", "nearest-even: 1e0 (0x3f800000), expected 0e0 (0x00000000)"),
+    ];
+    for (misbehave, name, message) in rows {
+        let only = if misbehave == "ties" { "nearest_even" } else { name };
+        let outcome = check(&fixture, &["--timeout-s", "2", "--only", only], misbehave);
+        assert_eq!(outcome.code, 3, "{misbehave}: {}{}", outcome.stdout, outcome.stderr);
+        let line = outcome.stdout.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert!(line.contains("FAILED: ") && line.contains(message), "{misbehave}: {line}");
+        assert!(counts(&outcome)[1] >= 1);
+    }
+}
+
+#[test]
+fn libraries_that_do_not_load_fail_that_check() {
+    let fixture = built("libaltgrad_fixture_misbehaver.so");
+    let exits = check(&fixture, &[], "exit-at-load");
+    assert_eq!((exits.code, counts(&exits)), (3, [0, 1, 0]), "{}", exits.stdout);
+    assert!(exits.stdout.contains("ended the process with exit code 0"), "{}", exits.stdout);
+
+    let bench = Bench::new();
+    let bytes = fs::read(plugin("e5m2.so")).unwrap();
+    fs::write(bench.path("cut.so"), &bytes[..bytes.len() / 2]).unwrap();
+    let cut = bench.host(&["plugins", "check", "cut.so"]);
+    assert_eq!((cut.code, counts(&cut)), (3, [0, 1, 0]), "{}", cut.stdout);
+    assert!(
+        cut.stdout.contains("FAILED: plugin library refused: the library is cut short"),
+        "{}",
+        cut.stdout
+    );
+}
+
+#[test]
+fn json_holds_each_check_and_its_verdict() {
+    let fixture = built("libaltgrad_fixture_misbehaver.so");
+    let outcome = check(&fixture, &["--json", "--only", "nearest_even_edges"], "ties");
+    assert_eq!(outcome.code, 3);
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((&json["passed"], &json["failed"], &json["skipped"]), (&1.into(), &1.into(), &0.into()));
+    assert_eq!(json["sha256"].as_str().unwrap().len(), 64);
+    let check = &json["checks"][1];
+    assert_eq!((&check["plugin"], &check["check"]), (&"BAD2".into(), &"nearest_even_edges".into()));
+    assert_eq!(check["verdict"], "failed");
+    assert!(check["why"].as_str().unwrap().contains("expected 0e0"), "{check}");
+    assert_eq!(json["checks"][0]["verdict"], "ok");
+}

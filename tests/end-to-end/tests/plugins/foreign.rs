@@ -1,0 +1,169 @@
+//! Libraries that were built for another host: each is a sound one with a few bytes changed, and is refused in a sentence
+//! before anything in it runs.
+
+use std::fs;
+
+use altgrad_end_to_end::{Bench, Outcome, plugin, skipped};
+use object::{Object, ObjectSegment, ObjectSymbol, RelocationTarget, read::elf::ElfFile64};
+
+/// abi_stable's name for what a library exports.
+const HEADER: &[u8] = b"_1as_0lib_1header_0root_bmodule_bloader";
+/// Where in it the version stands (a text), and whether a type layout comes with it (0: yes, 1: no).
+const VERSION: u64 = 72;
+const LAYOUT: u64 = 88;
+
+/// A library's bytes, to be changed.
+struct Library {
+    bytes: Vec<u8>,
+}
+
+impl Library {
+    fn sound() -> Self {
+        Self { bytes: fs::read(plugin("e5m2.so")).unwrap() }
+    }
+
+    fn elf(&self) -> ElfFile64<'_> {
+        ElfFile64::parse(self.bytes.as_slice()).unwrap()
+    }
+
+    /// Place in the file of an address in memory.
+    fn place(&self, address: u64) -> usize {
+        let elf = self.elf();
+        let holds = |start: u64, size: u64| (start..start + size).contains(&address);
+        let segment =
+            elf.segments().find(|segment| holds(segment.address(), segment.file_range().1)).unwrap();
+        (address - segment.address() + segment.file_range().0) as usize
+    }
+
+    fn header(&self) -> u64 {
+        let elf = self.elf();
+        elf.dynamic_symbols().find(|symbol| symbol.name_bytes() == Ok(HEADER)).unwrap().address()
+    }
+
+    /// What the pointer at an address will point to.
+    fn target(&self, address: u64) -> u64 {
+        let elf = self.elf();
+        let mut all = elf.dynamic_relocations().unwrap();
+        let (_, found) = all.find(|(at, _)| *at == address).unwrap();
+        assert_eq!(found.target(), RelocationTarget::Absolute);
+        found.addend() as u64
+    }
+
+    /// Replaces a text by one of the same length, everywhere; says whether it was there.
+    fn replace(&mut self, from: &str, to: &str) -> bool {
+        assert_eq!(from.len(), to.len());
+        let places: Vec<usize> = (0..self.bytes.len().saturating_sub(from.len()))
+            .filter(|at| self.bytes[*at..].starts_with(from.as_bytes()))
+            .collect();
+        for at in &places {
+            self.bytes[*at..at + to.len()].copy_from_slice(to.as_bytes());
+        }
+        !places.is_empty()
+    }
+
+    /// What the host says of it.
+    fn inspected(&self) -> Outcome {
+        let bench = Bench::new();
+        fs::write(bench.path("foreign.so"), &self.bytes).unwrap();
+        bench.host(&["plugins", "inspect", "foreign.so"])
+    }
+}
+
+#[track_caller]
+fn refused(outcome: &Outcome, message: &str, hint: &str) {
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    let first = outcome.stderr.lines().next().unwrap_or_default();
+    assert!(
+        first.starts_with("error: plugin library refused: ") && first.contains(message),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.stderr.contains("foreign.so") && outcome.stderr.contains(hint), "{}", outcome.stderr);
+    assert!(outcome.stderr.lines().count() < 6, "one sentence, not a report:\n{}", outcome.stderr);
+}
+
+#[test]
+fn the_unchanged_library_is_loaded() {
+    assert_eq!(Library::sound().inspected().code, 0);
+}
+
+#[test]
+fn a_library_whose_types_differ_is_refused_with_a_report() {
+    let mut library = Library::sound();
+    assert!(library.replace("make_format;a", "make_former;a"));
+    let outcome = library.inspected();
+    refused(&outcome, "its types differ from the host's", "rebuild it against plugin-api");
+    // The checker's own report is kept in a file that the hint names.
+    let report = outcome.stderr.split("full report in ").nth(1).unwrap().trim();
+    assert!(fs::read_to_string(report).unwrap().contains("make_former"));
+    fs::remove_file(report).unwrap();
+}
+
+#[test]
+fn a_library_without_a_type_layout_is_refused() {
+    let mut library = Library::sound();
+    let place = library.place(library.header() + LAYOUT);
+    assert_eq!(library.bytes[place], 0, "the header is laid out otherwise than this test believes");
+    library.bytes[place] = 1;
+    refused(&library.inspected(), "it carries no type layout", "export_plugin!");
+}
+
+#[test]
+fn a_library_of_another_major_api_version_is_refused() {
+    let mut library = Library::sound();
+    let place = library.place(library.target(library.header() + VERSION));
+    assert_eq!(
+        &library.bytes[place..place + 2],
+        b"1.",
+        "the version stands elsewhere than this test believes"
+    );
+    library.bytes[place] = b'2';
+    refused(&library.inspected(), "it was built against plugin-api 2.", "rebuild it against plugin-api 1.");
+}
+
+#[test]
+fn a_library_that_needs_missing_cpu_features_is_refused() {
+    let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let has = |feature: &str| known.split_whitespace().any(|word| word == feature);
+    // Only some old processors have the first, only AMD's the second.
+    let missing = ["tbm", "sse4a", "avx512f", "avx2"].into_iter().find(|name| !has(name));
+    let (Some(missing), "x86_64") = (missing, std::env::consts::ARCH) else {
+        skipped(
+            "a_library_that_needs_missing_cpu_features_is_refused",
+            "it lacks none that a library could need",
+        );
+        return;
+    };
+    let mut library = Library::sound();
+    let built = "fxsr,sse,sse2";
+    // Empty names between commas count for nothing.
+    assert!(library.replace(built, &format!("{missing:,<width$}", width = built.len())));
+    refused(
+        &library.inspected(),
+        &format!("it needs CPU features this machine lacks: {missing}"),
+        "target-cpu",
+    );
+}
+
+/// Without the static check, one in six of these ended the host with a signal or hung it, in the dynamic loader.
+#[test]
+fn damaged_program_headers_never_end_the_host() {
+    let sound = Library::sound();
+    let number = |at: usize| u64::from_le_bytes(sound.bytes[at..at + 8].try_into().unwrap());
+    let (table, count) = (number(32) as usize, usize::from(sound.bytes[56]));
+    let mut refusals = 0;
+    for header in 0..count {
+        // Type and flags, offset, address, size in the file, size in memory, alignment.
+        for field in [0, 8, 16, 32, 40, 48] {
+            for change in [|old: u64| old ^ 1 << 1, |old: u64| old.wrapping_add(0x1000)] {
+                let at = table + 56 * header + field;
+                let mut library = Library { bytes: sound.bytes.clone() };
+                library.bytes[at..at + 8].copy_from_slice(&change(number(at)).to_le_bytes());
+                let outcome = library.inspected();
+                assert!([0, 3].contains(&outcome.code), "header {header}, field {field}: {}", outcome.stderr);
+                refusals += usize::from(outcome.code == 3);
+            }
+        }
+    }
+    assert!(refusals > count, "{refusals} refused");
+}

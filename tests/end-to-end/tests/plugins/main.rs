@@ -1,0 +1,11 @@
+//! Plugins of others: other compilers, other versions of the API, C, and the suite that checks them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod api_versions;
+mod c_plugin;
+mod check;
+mod foreign;
+mod other_compiler;
+mod panics;
+mod third_party;

@@ -1,0 +1,181 @@
+//! The dependency graph of the workspace: each crate depends on the layers below it and on nothing else.
+//!
+//! The tables below are the law. A crate that no row names is refused, so a new crate comes with its row.
+
+use std::{env, process::Command};
+
+use serde_json::{Value, json};
+
+/// What a crate of the workspace may depend on.
+struct Rule {
+    /// The crate's name; a `*` at its end stands for any end.
+    package: &'static str,
+    /// Crates of the workspace that it may be built with.
+    uses: &'static [&'static str],
+    /// Further crates that its tests may use.
+    tests_use: &'static [&'static str],
+}
+
+const fn rule(package: &'static str, uses: &'static [&'static str]) -> Rule {
+    Rule { package, uses, tests_use: &[] }
+}
+
+impl Rule {
+    const fn tests(mut self, tests_use: &'static [&'static str]) -> Self {
+        self.tests_use = tests_use;
+        self
+    }
+
+    fn is_of(&self, package: &str) -> bool {
+        match self.package.strip_suffix('*') {
+            Some(begin) => package.starts_with(begin),
+            None => package == self.package,
+        }
+    }
+}
+
+const API: &str = "altgrad-plugin-api";
+const BASE: &str = "altgrad-base";
+const CONFIG: &str = "altgrad-config";
+const CONFORMANCE: &str = "altgrad-conformance";
+const DATA: &str = "altgrad-data";
+const END_TO_END: &str = "altgrad-end-to-end";
+const ENGINE: &str = "altgrad-engine";
+const FORMAT_KIT: &str = "altgrad-format-kit";
+const HOST: &str = "altgrad-host";
+const KERNEL_KIT: &str = "altgrad-kernel-kit";
+const LAWGEN: &str = "altgrad-lawgen";
+const LOADER: &str = "altgrad-loader";
+const METRICS: &str = "altgrad-metrics";
+const OPTIMIZER_KIT: &str = "altgrad-optimizer-kit";
+const REPORT: &str = "altgrad-report";
+const RUN_FOLDER: &str = "altgrad-run-folder";
+const SWEEP: &str = "altgrad-sweep";
+
+/// From the lowest layer to the highest.
+const RULES: [Rule; 25] = [
+    rule(API, &[]),
+    rule(BASE, &[]),
+    rule(LAWGEN, &[BASE]),
+    rule(CONFIG, &[API, BASE]),
+    rule(LOADER, &[API, BASE, CONFIG]).tests(&[END_TO_END]),
+    rule(DATA, &[BASE, CONFIG, LAWGEN]),
+    rule(METRICS, &[API, BASE, CONFIG]),
+    rule(RUN_FOLDER, &[API, BASE, CONFIG]),
+    rule(ENGINE, &[API, BASE, CONFIG, DATA, LAWGEN, LOADER, METRICS, RUN_FOLDER]).tests(&[END_TO_END]),
+    rule(REPORT, &[API, BASE, CONFIG, METRICS, RUN_FOLDER]),
+    rule(SWEEP, &[API, BASE, CONFIG, DATA, LOADER, METRICS, RUN_FOLDER]),
+    rule(CONFORMANCE, &[API]).tests(&[FORMAT_KIT]),
+    rule(
+        HOST,
+        &[API, BASE, CONFIG, CONFORMANCE, DATA, ENGINE, LAWGEN, LOADER, METRICS, REPORT, RUN_FOLDER, SWEEP],
+    )
+    .tests(&[END_TO_END]),
+    // Plugins know the API and the kits.
+    rule(FORMAT_KIT, &[API]).tests(&[CONFORMANCE]),
+    rule(OPTIMIZER_KIT, &[API]).tests(&[CONFORMANCE]),
+    rule(KERNEL_KIT, &[API]),
+    rule("altgrad-format-*", &[API, FORMAT_KIT, KERNEL_KIT]).tests(&[CONFORMANCE]),
+    rule("altgrad-optimizer-*", &[API, OPTIMIZER_KIT, KERNEL_KIT]).tests(&[CONFORMANCE, FORMAT_KIT]),
+    rule("altgrad-sink-*", &[API]).tests(&[CONFORMANCE]),
+    rule("altgrad-example-*", &[API]).tests(&[CONFORMANCE]),
+    rule("altgrad-fixture-*", &[API]),
+    // Tests.
+    rule(END_TO_END, &[]),
+    rule("altgrad-fuzz", &[])
+        .tests(&[API, BASE, CONFIG, DATA, ENGINE, LOADER, METRICS, REPORT, RUN_FOLDER, SWEEP]),
+    rule("altgrad-test-kernels", &[API, CONFORMANCE, FORMAT_KIT, KERNEL_KIT, OPTIMIZER_KIT])
+        .tests(&[BASE, CONFIG, END_TO_END, ENGINE, LOADER]),
+    rule("xtask", &[]),
+];
+
+/// Crates of the tensor library, by the beginning of their names, and who may depend on them.
+const TENSORS: [(&str, &[&str]); 2] = [("burn", &[ENGINE]), ("cubecl", &[ENGINE, KERNEL_KIT])];
+
+/// The first rule for a crate.
+fn rule_of(package: &str) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| rule.is_of(package))
+}
+
+/// Every edge of `cargo metadata`'s packages that the tables do not allow, and every crate they do not name.
+fn wrong_edges(packages: &[Value]) -> Vec<String> {
+    let name = |value: &Value| value["name"].as_str().unwrap_or_default().to_string();
+    let ours: Vec<String> = packages.iter().map(name).collect();
+    let mut wrong = Vec::new();
+    for package in packages {
+        let from = name(package);
+        let Some(rule) = rule_of(&from) else {
+            wrong.push(format!("{from} has no rule in {}", file!()));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let to = name(dependency);
+            let of_tests = dependency["kind"] == "dev";
+            let allowed = match TENSORS.iter().find(|(library, _)| to.starts_with(library)) {
+                Some((_, users)) => users.contains(&from.as_str()),
+                None if ours.contains(&to) => {
+                    let to = to.as_str();
+                    rule.uses.contains(&to) || (of_tests && rule.tests_use.contains(&to))
+                }
+                None => true,
+            };
+            if !allowed {
+                let tests = if of_tests { "the tests of " } else { "" };
+                wrong.push(format!("{tests}{from} must not depend on {to}"));
+            }
+        }
+    }
+    wrong
+}
+
+/// Whether the rules let a crate depend on another, by any way.
+fn reaches(from: &str, to: &str) -> bool {
+    let uses = rule_of(from).map_or(&[][..], |rule| rule.uses);
+    uses.iter().any(|next| *next == to || reaches(next, to))
+}
+
+#[test]
+fn crates_depend_only_on_the_layers_below_them() {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(super::root());
+    let output = cargo.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert!(packages.len() > 20, "only {} packages", packages.len());
+    let wrong = wrong_edges(packages);
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn no_rule_lets_a_lower_layer_reach_a_higher_one() {
+    for low in [REPORT, SWEEP, DATA, LOADER, METRICS, CONFIG, CONFORMANCE, API] {
+        assert!(!reaches(low, ENGINE), "{low} may reach {ENGINE}");
+    }
+    for rule in &RULES {
+        assert!(!reaches(rule.package, HOST), "{} may reach {HOST}", rule.package);
+        assert!(!rule.tests_use.contains(&HOST), "the tests of {} may use {HOST}", rule.package);
+        assert!(!reaches(rule.package, rule.package), "{} may reach itself", rule.package);
+    }
+}
+
+#[test]
+fn a_wrong_edge_and_an_unknown_crate_are_named() {
+    let package = |name: &str, dependencies: &[(&str, &str)]| {
+        let dependency = |(name, kind): &(&str, &str)| json!({ "name": name, "kind": kind });
+        json!({ "name": name, "dependencies": dependencies.iter().map(dependency).collect::<Vec<_>>() })
+    };
+    let packages = [
+        package(REPORT, &[(ENGINE, "normal"), (METRICS, "normal"), ("serde", "normal")]),
+        package(ENGINE, &[("burn", "normal"), ("burn-cubecl", "normal"), (END_TO_END, "dev")]),
+        package(METRICS, &[("burn-tensor", "normal"), (ENGINE, "dev")]),
+        package(END_TO_END, &[]),
+        package("altgrad-new", &[]),
+    ];
+    insta::assert_snapshot!(wrong_edges(&packages).join("\n"), @r"
+    altgrad-report must not depend on altgrad-engine
+    altgrad-metrics must not depend on burn-tensor
+    the tests of altgrad-metrics must not depend on altgrad-engine
+    altgrad-new has no rule in tests/end-to-end/tests/project/layers.rs
+    ");
+}

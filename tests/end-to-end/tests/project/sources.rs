@@ -1,0 +1,93 @@
+//! Rules of all sources: how a file opens, how long it may be, where `unsafe` is allowed, what must not be depended on.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::root;
+
+/// The only files with `unsafe`, from the root; each uses it.
+const UNSAFE: [&str; 4] =
+    ["host/src/raw.rs", "host/src/raw/c_table.rs", "plugin-api/src/export.rs", "plugin-api/src/tensor.rs"];
+/// A frozen copy of plugin-api, with its two.
+const FROZEN: &str = "tests/fixtures/api-1.0.0/";
+/// No source file is longer, tests included.
+const MOST_LINES: usize = 500;
+
+/// Every Rust source of the project, path from the root and text.
+fn sources() -> Vec<(String, String)> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                walk(&path, found);
+            } else if name.ends_with(".rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut paths = Vec::new();
+    walk(&root(), &mut paths);
+    assert!(paths.len() > 50, "only {} sources found", paths.len());
+    paths
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(root()).unwrap().display().to_string();
+            (name, fs::read_to_string(path).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn every_source_opens_with_its_documentation_and_has_at_most_500_lines() {
+    for (path, text) in sources() {
+        assert!(text.starts_with("//! "), "{path} does not open with `//!`");
+        let lines = text.lines().count();
+        assert!(lines <= MOST_LINES, "{path} has {lines} lines");
+    }
+}
+
+/// How many lines of code use `unsafe`.
+fn unsafe_lines(text: &str) -> usize {
+    // Split, so that this file does not find itself.
+    let keyword = ["un", "safe"].concat();
+    let kinds = [" {", " fn", " impl", " extern", " trait"].map(|what| format!("{keyword}{what}"));
+    let attribute = format!("#[{keyword}(");
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let uses =
+        |line: &&str| line.contains(&attribute) || kinds.iter().any(|kind| line.contains(kind.as_str()));
+    code.filter(uses).count()
+}
+
+#[test]
+fn unsafe_code_is_only_in_the_files_that_may_have_it() {
+    let mut found = BTreeSet::new();
+    for (path, text) in sources() {
+        let original = path.strip_prefix(FROZEN).unwrap_or(&path);
+        let count = unsafe_lines(&text);
+        assert!(count == 0 || UNSAFE.contains(&original), "{path} has {count} uses of `unsafe`");
+        if count > 0 {
+            found.insert(original.to_string());
+        }
+    }
+    let unused: Vec<_> = UNSAFE.iter().filter(|path| !found.contains(**path)).collect();
+    assert!(unused.is_empty(), "files without `unsafe` are listed: {unused:?}");
+}
+
+#[test]
+fn plugin_api_depends_on_no_tensor_library_and_the_build_on_no_llvm() {
+    let manifest = fs::read_to_string(root().join("plugin-api/Cargo.toml")).unwrap();
+    for library in ["burn", "cubecl", "ndarray", "tch"] {
+        assert!(!manifest.contains(library), "plugin-api names {library}");
+    }
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    // `windows_*_gnullvm` are import libraries of Windows, not LLVM.
+    let names = lock.lines().filter(|line| line.starts_with("name = ") && !line.contains("windows_"));
+    let llvm = names.filter(|line| line.contains("llvm") || line.contains("mlir"));
+    assert_eq!(llvm.collect::<Vec<_>>(), ["name = \"cubecl-llvm\""], "only the stand-in may be there");
+    let entry = lock.split("[[package]]").find(|entry| entry.contains("name = \"cubecl-llvm\"")).unwrap();
+    assert!(!entry.contains("source = "), "cubecl-llvm must be the stand-in of host/vendor");
+}

@@ -1,0 +1,188 @@
+//! Sinks that hang, fail or run out of disk: the run goes on, its results are the same, and what is lost is counted in
+//! `run.json` and `events.jsonl` and said at the end.
+
+use std::{fs, process::Command};
+
+use altgrad_end_to_end::{Bench, Outcome, TINY, built, plugin, stage};
+use serde_json::Value;
+
+/// A run with the CSV sink and these further sinks.
+fn bench(sinks: &str) -> Bench {
+    let bench = Bench::new();
+    for library in ["adamw.so", "e5m2.so", "csv.so"] {
+        bench.add_plugin(&plugin(library));
+    }
+    bench.add_plugin(&built("libaltgrad_fixture_panicker.so"));
+    let csv = "[plugins]\ndir = \"plugins\"\n[[sink]]\nname = \"csv\"\n";
+    bench.write("run.toml", &format!("{TINY}\n{csv}{sinks}"));
+    bench
+}
+
+/// The fixture as a sink that does this where it is told.
+fn bad(misbehave: &str, more: &str) -> String {
+    format!("[[sink]]\nname = \"bad\"\nmisbehave = \"{misbehave}\"\n{more}\n")
+}
+
+fn run(bench: &Bench, more: &[&str]) -> Outcome {
+    bench.host(&[&["run", "run.toml", "--out", "run"], more].concat())
+}
+
+fn status(bench: &Bench) -> Value {
+    serde_json::from_str(&bench.read("run/run.json")).unwrap()
+}
+
+/// Events about sinks: level and text.
+fn events(bench: &Bench) -> Vec<(String, String)> {
+    let lines = bench.read("run/events.jsonl");
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let said = |event: &Value, key: &str| event[key].as_str().unwrap().to_string();
+    lines
+        .filter(|event| event["kind"] == "sink")
+        .map(|event| (said(&event, "level"), said(&event, "text")))
+        .collect()
+}
+
+#[test]
+fn a_hung_sink_costs_its_rows_and_nothing_else() {
+    let sound = bench("");
+    assert_eq!(run(&sound, &[]).code, 0);
+    assert_eq!(status(&sound)["sinks"][0]["rows"], 6);
+    assert_eq!(status(&sound)["sinks"][0]["missing_rows"], 0);
+
+    let bench = bench(&bad("sink.log:hang", "queue = 2\ndeadline_s = 0.5"));
+    let outcome = run(&bench, &[]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    for file in ["metrics.csv", "layers.csv", "histograms.csv", "weights.safetensors"] {
+        let bytes = |bench: &Bench| fs::read(bench.path("run").join(file)).unwrap();
+        assert!(bytes(&bench) == bytes(&sound), "{file}");
+    }
+    let status = status(&bench);
+    assert_eq!((&status["status"], &status["steps"]), (&"completed".into(), &6.into()));
+    assert_eq!((&status["sinks"][0]["name"], &status["sinks"][0]["rows"]), (&"csv".into(), &6.into()));
+    let hung = &status["sinks"][1];
+    assert_eq!((&hung["name"], &hung["rows"], &hung["missing_rows"]), (&"bad".into(), &0.into(), &6.into()));
+    assert!(hung["missing_from_step"].is_u64() && hung["missing_events"].as_u64().unwrap() > 0, "{hung}");
+    assert!(outcome.stdout.contains("0 rows, 6 rows missing"), "{}", outcome.stdout);
+    let events = events(&bench);
+    let expected = [
+        ("warn", "sink `bad` cannot keep up: its queue of 2 rows and events is full"),
+        ("error", "sink `bad` did not finish within 500ms"),
+        ("error", "sink `bad` is missing 6 rows, the first dropped at step "),
+        ("error", "sink `bad` is missing "),
+    ];
+    assert_eq!(events.len(), expected.len(), "{events:?}");
+    for ((level, text), (due, begin)) in events.iter().zip(expected) {
+        assert!(level == due && text.starts_with(begin), "{level} {text}");
+        assert!(outcome.stderr.contains(begin), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_sink_that_does_not_open_in_time_is_said_before_anything_is_trained() {
+    let bench = bench(&bad("sink.open:hang", "deadline_s = 0.3"));
+    let outcome = run(&bench, &[]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("sink `bad` did not open within 300ms"), "{}", outcome.stderr);
+    assert!(!bench.path("run").exists());
+}
+
+#[test]
+fn a_sink_that_does_not_finish_in_time_is_left_behind() {
+    let bench = bench(&bad("sink.finish:hang", "deadline_s = 0.3"));
+    let outcome = run(&bench, &[]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("sink `bad` did not finish within 300ms"), "{}", outcome.stderr);
+    assert_eq!(
+        (&status(&bench)["sinks"][1]["rows"], &status(&bench)["status"]),
+        (&6.into(), &"completed".into())
+    );
+}
+
+#[test]
+fn a_slow_sink_is_waited_for_at_the_end_and_what_found_no_room_is_counted() {
+    let bench = bench(&bad("sink.log:slow", "queue = 4"));
+    let outcome = run(&bench, &["--set", "train.max_steps=60", "--set", "train.eval_interval=0"]);
+    let slow = &status(&bench)["sinks"][1];
+    let (rows, missing) = (slow["rows"].as_u64().unwrap(), slow["missing_rows"].as_u64().unwrap());
+    assert_eq!(rows + missing, 60);
+    assert!(rows >= 5, "what was queued is written: {slow}");
+    let lost = missing + slow["missing_events"].as_u64().unwrap();
+    assert_eq!(outcome.code, i32::from(lost > 0), "{}", outcome.stderr);
+}
+
+#[test]
+fn messages_name_which_of_two_equal_sinks_failed() {
+    let bench = bench(&(bad("", "") + &bad("sink.log:error", "")));
+    let outcome = run(&bench, &[]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("sink plugin `bad (sink.2)`: asked to fail in sink.log"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!outcome.stderr.contains("sink.1"), "{}", outcome.stderr);
+    assert!(events(&bench).iter().any(|(level, text)| level == "error" && text.contains("bad (sink.2)")));
+    let rows: Vec<u64> = status(&bench)["sinks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|sink| sink["rows"].as_u64().unwrap())
+        .collect();
+    assert_eq!(rows, [6, 6, 0]);
+
+    let bench = self::bench("[[sink]]\nname = \"csv\"\n");
+    let outcome = run(&bench, &[]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("the same sink stands twice with the same settings"),
+        "{}",
+        outcome.stderr
+    );
+    // Other settings, but the same file.
+    let bench = self::bench("[[sink]]\nname = \"csv\"\nhistograms = false\n");
+    let outcome = run(&bench, &[]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("metrics.csv`: in use by another sink or run"), "{}", outcome.stderr);
+}
+
+#[test]
+fn queue_and_deadline_outside_their_ranges_are_refused() {
+    for (more, message) in [
+        ("queue = 0", "`sink.1.queue` must be between 1 and 1000000, is 0"),
+        ("queue = -1", "sink"),
+        ("deadline_s = 0.0", "`sink.1.deadline_s` must be above 0"),
+        ("deadline_s = inf", "`sink.1.deadline_s` must be finite"),
+    ] {
+        let outcome = run(&bench(&bad("", more)), &[]);
+        assert_eq!(outcome.code, 2, "{more}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{more}: {}", outcome.stderr);
+    }
+}
+
+/// Files may not grow beyond 64 KiB: the disk is full for the sink's files, and there is room for the weights.
+#[test]
+fn a_full_disk_costs_rows_and_not_the_run() {
+    let bench = bench("");
+    let host = stage().join("altgrad-host").display().to_string();
+    let command = format!("trap '' XFSZ; ulimit -f 64; exec {host} run run.toml --out run");
+    let sets = " --set train.max_steps=200 --set train.eval_interval=0 --set metrics.histograms_every=0";
+    let mut bash = Command::new("bash");
+    bash.current_dir(bench.path("")).args(["-c", &(command + sets)]);
+    let outcome = Outcome::from(bash.output().unwrap());
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("layers.csv`: ") && outcome.stderr.contains("training goes on without"),
+        "{}",
+        outcome.stderr
+    );
+    let (status, csv) = (status(&bench), &status(&bench)["sinks"][0]);
+    assert_eq!((&status["status"], &status["steps"]), (&"completed".into(), &200.into()));
+    let (rows, missing) = (csv["rows"].as_u64().unwrap(), csv["missing_rows"].as_u64().unwrap());
+    assert!(rows + missing == 200 && rows > 10 && missing > 10, "{csv}");
+    assert!(outcome.stderr.contains(&format!("sink `csv` is missing {missing} rows")), "{}", outcome.stderr);
+    assert!(bench.path("run/weights.safetensors").is_file());
+    // The row that found no room has left nothing behind.
+    let layers = bench.read("run/layers.csv");
+    assert!(layers.ends_with('\n') && layers.len() <= 65536, "{}", layers.len());
+    assert_eq!(bench.metrics("run")["step"].len() as u64, rows + 1, "metrics.csv had room for one more");
+}

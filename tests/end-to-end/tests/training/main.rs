@@ -1,0 +1,13 @@
+//! Runs from their first step to their last: what they compute, write and survive.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod alerts;
+mod faults;
+mod groups;
+mod kills;
+mod metrics;
+mod optimizers;
+mod quantized;
+mod resume;
+mod runs;

@@ -1,0 +1,235 @@
+//! Quantized training as a user sees it: which metrics appear, what rules do, and what measuring must not change.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use altgrad_end_to_end::{Bench, TINY};
+use insta::assert_snapshot;
+
+const ROLES: &str = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"";
+
+/// A tiny run with the CSV sink and this quantization.
+fn run_file(quant: &str) -> String {
+    let quant = TINY.replace("weight = \"E5M2\"", quant);
+    format!("{quant}\n[[sink]]\nname = \"csv\"\n")
+}
+
+/// Runs it; the metrics by name, one value a step, empty where missing.
+fn run(bench: &Bench, quant: &str, out: &str) -> BTreeMap<String, Vec<String>> {
+    run_text(bench, &run_file(quant), out)
+}
+
+/// The same with a whole run file.
+fn run_text(bench: &Bench, file: &str, out: &str) -> BTreeMap<String, Vec<String>> {
+    bench.write("run.toml", file);
+    let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", out]);
+    assert_eq!(outcome.code, 0, "{file}: {}", outcome.stderr);
+    bench.metrics(out)
+}
+
+fn numbers(values: &[String]) -> Vec<f64> {
+    values.iter().filter(|value| !value.is_empty()).map(|value| value.parse().unwrap()).collect()
+}
+
+#[test]
+fn every_role_is_measured_by_layer() {
+    let metrics = run(&Bench::new(), ROLES, "run");
+    for role in ["weight", "activation", "grad"] {
+        for layer in ["h.0.attn.c_attn", "h.0.attn.c_proj", "h.0.mlp.c_fc", "h.0.mlp.c_proj", "wte"] {
+            let sqnr = numbers(&metrics[&format!("quant/{role}/sqnr_db/{layer}.weight")]);
+            assert_eq!(sqnr.len(), 6, "{role} {layer}");
+            // Three significand bits give some 31 dB, two some 25 (NUMERICS section 8); these tensors are tiny.
+            assert!(sqnr.iter().all(|db| (20.0..40.0).contains(db)), "{role} {layer}: {sqnr:?}");
+        }
+    }
+    assert_eq!(numbers(&metrics["grad_norm_l2/wte.weight"]).len(), 6);
+}
+
+/// NUMERICS section 5: a separate graph, no effect on the training step or its randomness.
+#[test]
+fn shadow_steps_change_nothing() {
+    let bench = Bench::new();
+    let stochastic = format!("{ROLES}\nrounding = \"stochastic\"");
+    let plain = run(&bench, &stochastic, "plain");
+    let shadowed = run(&bench, &format!("{stochastic}\n[shadow]\nevery = 2"), "shadowed");
+    for (name, values) in &plain {
+        assert_eq!(Some(values), shadowed.get(name), "{name}");
+    }
+    let weights = |out: &str| fs::read(bench.path(out).join("weights.safetensors")).unwrap();
+    assert_eq!(weights("plain"), weights("shadowed"));
+    let cosines = &shadowed["grad_cos_sim"];
+    let missing: Vec<bool> = cosines.iter().map(String::is_empty).collect();
+    assert_eq!(missing, [false, true, false, true, false, true]);
+    assert!(numbers(cosines).iter().all(|cosine| (0.9..1.0).contains(cosine)), "{cosines:?}");
+}
+
+/// Excluding every layer leaves the unquantized run, to the bit.
+#[test]
+fn excluding_every_layer_is_the_unquantized_run() {
+    let bench = Bench::new();
+    let plain = run(&bench, "", "plain");
+    let off = run(&bench, &format!("{ROLES}\nexclude = [\"*\"]"), "off");
+    assert_eq!(plain, off);
+    let weights = |out: &str| fs::read(bench.path(out).join("weights.safetensors")).unwrap();
+    assert_eq!(weights("plain"), weights("off"));
+    // bf16 operands are another run, a little.
+    let file = run_file("").replace("[train]", "[train]\nprecision = \"bf16\"");
+    let bf16 = run_text(&bench, &file, "bf16");
+    let (plain, bf16) = (numbers(&plain["train/loss"]), numbers(&bf16["train/loss"]));
+    for (plain, bf16) in plain.iter().zip(&bf16) {
+        assert!(plain != bf16 && (plain - bf16).abs() < 1e-3, "{plain}, {bf16}");
+    }
+}
+
+#[test]
+fn without_rounding_shadow_gradients_are_the_gradients() {
+    let metrics = run(&Bench::new(), "[shadow]\nevery = 1", "run");
+    for name in ["grad_cos_sim", "grad_norm_ratio", "grad_sign_agree"] {
+        assert!(numbers(&metrics[name]).iter().all(|value| (value - 1.0).abs() < 1e-6), "{name}");
+    }
+}
+
+#[test]
+fn rules_choose_formats_by_layer() {
+    let rules = "weight = \"E4M3\"\nexclude = [\"wte*\"]\n\
+        [[quant.layer]]\nmatch = \"*.mlp.*\"\nweight = \"E3M4\"\ngrad = \"E5M2\"\n\
+        [[quant.layer]]\nmatch = \"*.c_proj.*\"\nweight = \"none\"";
+    let metrics = run(&Bench::new(), rules, "run");
+    let rounded: Vec<&str> =
+        metrics.keys().filter_map(|name| name.strip_prefix("quant/weight/sqnr_db/")).collect();
+    assert_eq!(rounded, ["h.0.attn.c_attn.weight", "h.0.mlp.c_fc.weight"]);
+    let grads: Vec<&str> =
+        metrics.keys().filter_map(|name| name.strip_prefix("quant/grad/sqnr_db/")).collect();
+    assert_eq!(grads, ["h.0.mlp.c_fc.weight", "h.0.mlp.c_proj.weight"]);
+    let mean = |name: &str| numbers(&metrics[name]).iter().sum::<f64>() / 6.0;
+    let (coarse, fine) = (
+        mean("quant/weight/sqnr_db/h.0.attn.c_attn.weight"),
+        mean("quant/weight/sqnr_db/h.0.mlp.c_fc.weight"),
+    );
+    assert!(fine > coarse + 3.0, "one more significand bit is worth 6 dB: {coarse}, {fine}");
+}
+
+#[test]
+fn skipped_blocks_stay_unquantized() {
+    let metrics = run(&Bench::new(), "weight = \"E4M3\"\nskip_last = 1", "run");
+    let rounded: Vec<&String> =
+        metrics.keys().filter(|name| name.starts_with("quant/weight/sqnr_db/")).collect();
+    assert_eq!(rounded, ["quant/weight/sqnr_db/wte.weight"]);
+}
+
+/// Scaled by the tensor's, row's or block's own largest value, E3M4 keeps its 37 dB; unscaled, small weights drown.
+#[test]
+fn every_scaling_rule_keeps_the_sqnr_of_small_weights() {
+    let bench = Bench::new();
+    let sqnr = |scaling: &str| {
+        let metrics = run(&bench, &format!("weight = \"E3M4\"\nscaling = {scaling}"), scaling);
+        numbers(&metrics["quant/weight/sqnr_db"])[0]
+    };
+    let unscaled = sqnr("{ granularity = \"none\" }");
+    assert!(unscaled < 20.0, "{unscaled}");
+    for scaling in [
+        "{ granularity = \"tensor\" }",
+        "{ granularity = \"channel\" }",
+        "{ granularity = \"block\", block = 4 }",
+        "{ granularity = \"block\", block = 3 }",
+        "{ amax = \"delayed\", window = 2 }",
+        "{ amax = \"static\" }",
+        "{ pow2 = true }",
+    ] {
+        let scaled = sqnr(scaling);
+        assert!(scaled > 33.0, "{scaling}: {scaled}");
+    }
+}
+
+/// Steps too small for fp32 move nothing; steps too small for the grid move values, but no code.
+#[test]
+fn stalled_updates_and_flipped_codes_are_counted() {
+    let bench = Bench::new();
+    let rate = |lr: &str, name: &str, out: &str| {
+        let file = run_file("weight = \"E4M3\"")
+            .replace("lr = 0.01\nmin_lr = 0.001", &format!("lr = {lr}\nmin_lr = {lr}"));
+        bench.write("run.toml", &file);
+        let outcome =
+            bench.host(&["run", "run.toml", "--quiet", "--out", out, "--set", "optimizer.weight_decay=0.0"]);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        let values = numbers(&bench.metrics(out)[name]);
+        assert_eq!(values.len(), 6);
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    assert_eq!(rate("1e-30", "update/bit_stall_rate", "a"), 1.0);
+    assert_eq!(rate("1e-30", "update/flip_rate", "b"), 0.0);
+    assert!(rate("1e-30", "update/zero_update_frac", "c") > 0.5);
+    // Adam's steps are about lr: a hundredth of the weights' 0.02 is less than half of E4M3's spacing there, mostly.
+    let (stalled, unchanged) =
+        (rate("1e-4", "update/bit_stall_rate", "d"), rate("1e-4", "update/zero_update_frac", "e"));
+    assert!((0.5..1.0).contains(&stalled) && unchanged < 0.01, "{stalled}, {unchanged}");
+    let moved = rate("0.05", "update/flip_rate/h.0.mlp.c_fc.weight", "f");
+    assert!(moved > 0.3, "{moved}");
+}
+
+/// NUMERICS section 8: steps far below the spacing move nothing by rounding to nearest, and do by stochastic rounding.
+#[test]
+fn without_master_weights_small_steps_need_stochastic_rounding() {
+    let bench = Bench::new();
+    for format in ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0"] {
+        let flips = |rounding: &str| {
+            let quant =
+                format!("weight = \"{format}\"\nmaster_weights = \"none\"\nweight_rounding = \"{rounding}\"");
+            // Adam's steps are about lr, a small part of any format's spacing at the weights' 0.02.
+            let file =
+                run_file(&quant).replace("lr = 0.01\nmin_lr = 0.001", "lr = 0.00001\nmin_lr = 0.00001");
+            let out = format!("{format}-{rounding}");
+            let metrics = run_text(&bench, &file.replace("warmup_steps = 2", "warmup_steps = 0"), &out);
+            let rates = numbers(&metrics["update/flip_rate"]);
+            assert_eq!(rates.len(), 6);
+            rates.iter().sum::<f64>() / 6.0
+        };
+        let (nearest, stochastic) = (flips("nearest-even"), flips("stochastic"));
+        assert!(nearest < 0.01, "{format}: {nearest}");
+        assert!(stochastic > 0.002 && stochastic > 3.0 * nearest, "{format}: {stochastic}, {nearest}");
+    }
+}
+
+/// The saved weights of quantized layers are values of their formats, others are not rounded; the loss is that of a
+/// run with master weights until the first update.
+#[test]
+fn without_master_weights_the_weights_lie_on_the_grid() {
+    let bench = Bench::new();
+    let none = run(&bench, "weight = \"E3M4\"\nmaster_weights = \"none\"", "none");
+    let fp32 = run(&bench, "weight = \"E3M4\"\nexclude = [\"wte*\"]", "fp32");
+    let without_head =
+        run(&bench, "weight = \"E3M4\"\nexclude = [\"wte*\"]\nmaster_weights = \"none\"", "without");
+    assert_eq!(fp32["train/loss"][0], without_head["train/loss"][0]);
+    assert_ne!(fp32["train/loss"][1], without_head["train/loss"][1]);
+    assert_eq!(none["quant/weight/sqnr_db"].len(), 6);
+    for (run, on_grid) in [("none", true), ("fp32", false)] {
+        let bytes = fs::read(bench.path(run).join("weights.safetensors")).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        // An 8-bit format has at most 128 magnitudes: tensors with more elements tell.
+        for (name, tensor) in tensors.tensors().into_iter().filter(|(_, tensor)| tensor.data().len() > 512) {
+            let (values, _) = tensor.data().as_chunks::<4>();
+            let magnitudes: BTreeSet<u32> =
+                values.iter().map(|bytes| u32::from_le_bytes(*bytes) & 0x7fff_ffff).collect();
+            assert_eq!(magnitudes.len() <= 128, on_grid, "{run} {name}: {}", magnitudes.len());
+        }
+    }
+}
+
+#[test]
+fn each_fault_of_a_quantization_rule_is_placed() {
+    let bench = Bench::new();
+    let mut page = String::new();
+    for quant in [
+        "grad = \"E9M9\"",
+        "weight = \"E4M3\"\n[[quant.layer]]\nmatch = \"*.mpl.*\"",
+        "grad = \"E4M3\"\nmaster_weights = \"none\"",
+    ] {
+        bench.write("run.toml", &run_file(quant));
+        let outcome = bench.host(&["check", "run.toml"]);
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        page += &format!("=== {}\n{}\n", quant.replace('\n', "; "), bench.redacted(&outcome.stderr));
+    }
+    assert_snapshot!("quantization_faults", page);
+}

@@ -1,0 +1,247 @@
+//! Going on from a checkpoint: as if nothing had happened, and not if it is another run's.
+
+use std::fs;
+
+use altgrad_end_to_end::{Bench, Outcome, TINY, assert_same_run, built, plugin};
+
+/// Steps of a whole run; half of them before the checkpoint. `ALTGRAD_RESUME_STEPS=200` for the long version.
+fn steps() -> u64 {
+    std::env::var("ALTGRAD_RESUME_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(20)
+}
+
+/// A run that measures all it can, and whose alerts do not depend on the clock.
+fn measured() -> String {
+    let steps = steps();
+    TINY.replace("max_steps = 6", &format!("max_steps = {steps}"))
+        + "\n[metrics]\nhistograms_every = 3\nrank_every = 4\ndead_neuron_window = 5\n\
+           [shadow]\nevery = 3\n[alerts]\npatience = 2\ncooldown_s = 0\nnan_cooldown_s = 0\n\
+           [[sink]]\nname = \"csv\"\n"
+}
+
+fn host(bench: &Bench, args: &[&str]) -> Outcome {
+    bench.host(&[&["run", "run.toml", "--quiet"], args].concat())
+}
+
+fn succeeds(bench: &Bench, args: &[&str]) {
+    let outcome = host(bench, args);
+    assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
+}
+
+/// A run in one piece, and the same with a stop in the middle.
+fn halves(set: &[&str]) -> Bench {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    succeeds(&bench, &[&["--out", "whole"], set.as_slice()].concat());
+    let half = (steps() / 2).to_string();
+    succeeds(&bench, &[&["--out", "parts", "--max-steps", &half], set.as_slice()].concat());
+    succeeds(&bench, &[&["--out", "parts", "--resume"], set.as_slice()].concat());
+    assert_same_run(&bench, "whole", "parts");
+    // Once more, with nothing to do but the last evaluation.
+    succeeds(&bench, &[&["--out", "parts", "--resume"], set.as_slice()].concat());
+    assert_same_run(&bench, "whole", "parts");
+    bench
+}
+
+#[test]
+fn two_halves_are_the_whole_for_every_way_of_rounding() {
+    let rows: [&[&str]; 8] = [
+        &["quant.weight=none"],
+        &["train.precision=bf16", "quant.weight=none", "train.grad_accum=2", "model.dropout=0.1"],
+        &["quant.activation=E4M3", "quant.grad=E5M2", "quant.rounding=stochastic"],
+        &["quant.activation=E4M3", "quant.grad=E5M2", "quant.scaling={amax=\"delayed\", window=3}"],
+        &["quant.activation=E3M4", "quant.scaling={amax=\"static\"}"],
+        &["quant.master_weights=none", "quant.weight_rounding=stochastic"],
+        &["quant.master_weights=none", "quant.weight=E7M0", "quant.scaling={amax=\"delayed\", window=4}"],
+        &["quant.weight=E1M6", "quant.scaling={granularity=\"block\", block=4}", "quant.master_weights=none"],
+    ];
+    for set in rows {
+        halves(set);
+    }
+}
+
+#[test]
+fn two_halves_are_the_whole_for_every_optimizer() {
+    let rows: [&[&str]; 6] = [
+        &["optimizer.name=adamw", "optimizer.decay_1d=true"],
+        &["optimizer.name=stiffness-adamw"],
+        &["optimizer.name=stiffness-adamw", "optimizer.placement=power"],
+        &["optimizer.name=fp8-manifold"],
+        &["optimizer.name=fp8-manifold", "quant.master_weights=none"],
+        &["optimizer.name=stiffness-adamw", "quant.master_weights=none", "train.schedule=trapezoidal"],
+    ];
+    for set in rows {
+        halves(set);
+    }
+}
+
+#[test]
+fn a_finished_run_goes_on_with_more_steps_and_keeps_its_schedule() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    // Without `decay_steps` the cosine ends where the run did.
+    succeeds(&bench, &["--out", "parts", "--set", "train.max_steps=8"]);
+    succeeds(&bench, &["--out", "parts", "--set", "train.max_steps=12", "--resume"]);
+    succeeds(&bench, &["--out", "whole", "--set", "train.max_steps=12", "--set", "train.decay_steps=8"]);
+    assert_same_run(&bench, "whole", "parts");
+}
+
+#[test]
+fn auto_starts_a_fresh_run_and_one_without_a_checkpoint_anew() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    succeeds(&bench, &["--out", "whole"]);
+    succeeds(&bench, &["--out", "fresh", "--resume"]);
+    assert_same_run(&bench, "whole", "fresh");
+    fs::remove_dir_all(bench.path("fresh/checkpoints")).unwrap();
+    succeeds(&bench, &["--out", "fresh", "--resume", "auto"]);
+    assert_same_run(&bench, "whole", "fresh");
+    bench.write("other/file", "x");
+    let outcome = host(&bench, &["--out", "other", "--resume"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the run folder is not empty"), "{}", outcome.stderr);
+}
+
+#[test]
+fn another_run_is_refused_by_key_and_goes_on_anyway_with_a_record() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    succeeds(&bench, &["--out", "run", "--max-steps", "6"]);
+    bench.write("other.txt", &"another text altogether, as long as the other one\n".repeat(20));
+    let rows: [(&[&str], &[&str]); 8] = [
+        (&["train.lr=0.02"], &["`train.lr` is 0.02, was 0.01"]),
+        (&["run.seed=7", "quant.grad=E5M2"], &["`run.seed` is 7", "`quant.grad` is \"E5M2\", was not set"]),
+        (&["model.n_layer=2"], &["`model.n_layer` is 2, was 1"]),
+        (&["data.dataset=text:other.txt"], &["`data.dataset` is other.txt with the fingerprint "]),
+        (&["optimizer.beta1=0.5"], &["`optimizer.beta1` is 0.5"]),
+        (&["optimizer.name=fp8-manifold"], &["`optimizer.name` is \"fp8-manifold\""]),
+        (&["train.decay_steps=10"], &["`train.decay_steps` is 10"]),
+        (&["metrics.every=2"], &["`metrics.every` is 2, was 1"]),
+    ];
+    for (set, expected) in rows {
+        let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+        let outcome = host(&bench, &[&["--out", "run", "--resume"], set.as_slice()].concat());
+        assert_eq!(outcome.code, 2, "{set:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("the checkpoint is of another run"), "{}", outcome.stderr);
+        for said in expected {
+            assert!(outcome.stderr.contains(said), "{said}: {}", outcome.stderr);
+        }
+        assert_eq!(bench.read("run/metrics.csv").lines().count(), 7, "nothing was touched");
+    }
+    // What another run may change freely.
+    let free = [
+        "run.name=other",
+        "alerts.patience=9",
+        "checkpoint.every=2",
+        "sink.0.path=m.csv",
+        "train.max_steps=8",
+    ];
+    let set: Vec<&str> = free.iter().flat_map(|set| ["--set", set]).collect();
+    succeeds(&bench, &[&["--out", "run", "--resume"], set.as_slice()].concat());
+
+    succeeds(&bench, &["--out", "run", "--resume", "--resume-anyway", "--set", "train.lr=0.02"]);
+    let status: serde_json::Value = serde_json::from_str(&bench.read("run/run.json")).unwrap();
+    let difference = &status["resumes"].as_array().unwrap().last().unwrap()["differences"][0];
+    assert_eq!(
+        (difference["key"].as_str(), difference["was"].as_str(), difference["is"].as_str()),
+        (Some("train.lr"), Some("0.01"), Some("0.02"))
+    );
+    assert!(bench.read("run/events.jsonl").contains("`train.lr` is 0.02, was 0.01"));
+    // A model of another shape cannot go on at all.
+    let outcome = host(&bench, &["--out", "run", "--resume", "--resume-anyway", "--set", "model.n_embd=16"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("[27, 8]") || outcome.stderr.contains(" 8]"), "{}", outcome.stderr);
+}
+
+#[test]
+fn another_build_of_a_plugin_is_another_run() {
+    let bench = Bench::new();
+    for library in [plugin("adamw.so"), plugin("csv.so"), built("libaltgrad_fixture_panicker.so")] {
+        bench.add_plugin(&library);
+    }
+    let text = measured().replace("E5M2", "BAD8");
+    bench.write("run.toml", &format!("{text}\n[plugins]\ndir = \"plugins\"\n"));
+    succeeds(&bench, &["--out", "run", "--max-steps", "3"]);
+    let library = bench.path("plugins/libaltgrad_fixture_panicker.so");
+    // Bytes behind the end of a library are nobody's, but its sha256 changes.
+    let mut bytes = fs::read(&library).unwrap();
+    bytes.extend([0; 16]);
+    fs::remove_file(&library).unwrap();
+    fs::write(&library, bytes).unwrap();
+    let outcome = host(&bench, &["--out", "run", "--resume"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("`format plugin BAD8` is version 0.1.0, sha256 "), "{}", outcome.stderr);
+    succeeds(&bench, &["--out", "run", "--resume", "--resume-anyway"]);
+}
+
+#[test]
+fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    succeeds(&bench, &["--out", "whole"]);
+    succeeds(&bench, &["--out", "parts", "--set", "checkpoint.every=3", "--max-steps", "8"]);
+    let newest = bench.path("parts/checkpoints/step-000008");
+    let model = newest.join("model.safetensors");
+    let whole = fs::read(&model).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for (bytes, what) in [
+        (&whole[..whole.len() / 2], "has 2576 bytes, 5152 were written"),
+        (&flipped[..], "is not what was written: its checksum differs"),
+    ] {
+        fs::write(&model, bytes).unwrap();
+        let outcome = host(&bench, &["--out", "parts", "--resume", newest.to_str().unwrap()]);
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        let said = format!("step-000008/model.safetensors {what}");
+        assert!(outcome.stderr.contains(&said), "{}", outcome.stderr);
+    }
+    let outcome = bench.host(&["run", "run.toml", "--out", "parts", "--resume"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("passed over step-000008/model.safetensors"), "{}", outcome.stderr);
+    assert_same_run(&bench, "whole", "parts");
+    assert!(bench.path("parts/checkpoints/set-aside-step-000008").is_dir());
+}
+
+#[test]
+fn foreign_and_missing_checkpoints_are_named() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    succeeds(&bench, &["--out", "run", "--max-steps", "2"]);
+    let state = bench.path("run/checkpoints/step-000002/state.toml");
+    let text = fs::read_to_string(&state).unwrap();
+    let rows = [
+        (text.replace("version = 1", "version = 2"), "state.toml has layout version 2, this host reads 1"),
+        (text.replace("altgrad checkpoint", "other checkpoint"), "state.toml is of another program"),
+        ("hello".to_string(), "state.toml cannot be understood"),
+    ];
+    for (text, expected) in rows {
+        fs::write(&state, text).unwrap();
+        let outcome = host(&bench, &["--out", "run", "--resume"]);
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("no checkpoint of the run can be used"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(expected), "{expected}: {}", outcome.stderr);
+    }
+    let outcome = host(&bench, &["--out", "run", "--resume", "nowhere"]);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("nowhere is missing"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_checkpoint_begins_a_run_of_its_own_in_another_folder() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    succeeds(&bench, &["--out", "whole"]);
+    succeeds(&bench, &["--out", "part", "--max-steps", "6"]);
+    succeeds(&bench, &["--out", "branch", "--resume", "part/checkpoints/last"]);
+    // A run folder is its last checkpoint.
+    succeeds(&bench, &["--out", "again", "--resume", "part"]);
+    assert_same_run(&bench, "branch", "again");
+    let (whole, branch) = (bench.read("whole/metrics.csv"), bench.read("branch/metrics.csv"));
+    let rows = |text: &str, skip: usize| text.lines().skip(skip).map(str::to_string).collect::<Vec<_>>();
+    assert_eq!(rows(&whole, 7), rows(&branch, 1), "rows from step 6 on");
+    let bytes = |run: &str| fs::read(bench.path(run).join("weights.safetensors")).unwrap();
+    assert_eq!(bytes("whole"), bytes("branch"));
+    let outcome = host(&bench, &["--out", "whole", "--resume", "part/checkpoints/last"]);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("the checkpoint is of another run folder"), "{}", outcome.stderr);
+}
