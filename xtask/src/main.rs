@@ -1,7 +1,7 @@
 //! `cargo xtask`: the project's own commands, so that one line does what takes several.
 //!
 //! `run` builds host and plugins in release, stages them side by side and starts the host; `test` does the same in
-//! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs, `lane` packs them; `stage`
+//! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs, `gpu-bundle` packs them; `stage`
 //! only builds and stages, `dist` packs that for others, `docs` writes the book's generated pages. Plugins are found by convention: the folder
 //! `plugins/formats/e5m2` holds the package `altgrad-format-e5m2`, staged as `plugins/e5m2.so`.
 
@@ -25,7 +25,7 @@ usage: cargo xtask COMMAND
   docs [--check]              write the pages of docs/ that are made from the types; --check only says whether they are so
   test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...
   test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests
-  lane [--features F]         the GPU tests as an archive, target/altgrad-lane.tgz, for a machine without Rust: build
+  gpu-bundle [--features F]   the GPU tests as an archive, target/altgrad-gpu-bundle.tgz, for a machine without Rust: build
                               (release, CUDA unless F says otherwise) and pack; unpack there and run: sh run.sh";
 
 /// Folder of a kind's plugins, and the kind in package names.
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "docs" => docs::run(rest),
         Some((command, rest)) if command == "test" => test(rest),
         Some((command, rest)) if command == "test-gpu" => test_gpu(rest),
-        Some((command, rest)) if command == "lane" => lane(rest),
+        Some((command, rest)) if command == "gpu-bundle" => gpu_bundle(rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -78,29 +78,34 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
     let folder = stage(&GPU, &with)?;
     let mut command = cargo();
     // The packages of the build before, or their dependencies would be built anew with other features.
-    command.arg("test").args(packages(&plugins()?)).args(with).args(["-p", "altgrad-end-to-end"]);
+    command.arg("test").args(packages(&plugins()?)).args(with).args([
+        "-p",
+        "altgrad-engine",
+        "-p",
+        "altgrad-end-to-end",
+    ]);
     command.args(GPU_TESTS.iter().flat_map(|test| ["--test", test])).args(args).env("ALTGRAD_STAGE", folder);
     Ok(code(command.status()?))
 }
 
-/// The test binaries of GPUs: one of the host, one of `tests/end-to-end`. The lane's script names them too.
+/// The test binaries of GPUs: one of the engine, one of `tests/end-to-end`. The bundle's script names them too.
 const GPU_TESTS: [&str; 2] = ["linear", "gpu"];
 
 /// What the archive's script does on the GPU's machine.
-const LANE: &str = r#"#!/bin/sh
+const BUNDLE_SCRIPT: &str = r#"#!/bin/sh
 # The GPU tests of altgrad, as built elsewhere. CUDA_PATH: the toolkit's folder; libnvrtc must be found by the loader.
 # COMPARE_WITH: another trainer to be timed in turn, as `altgrad-host bench --help` says. Logs, and what steps cost as JSON, go to
 # $OUT, or here.
 cd "$(dirname "$0")" || exit 1
-out=${OUT:-.}; export ALTGRAD_STAGE=$PWD/altgrad-lane; status=0
+out=${OUT:-.}; export ALTGRAD_STAGE=$PWD/altgrad-gpu-bundle; status=0
 echo "CUDA_PATH=$CUDA_PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
 for test in gpu linear; do
-    ./altgrad-lane/$test --nocapture --test-threads 1 >"$out/$test.log" 2>&1 || status=1
+    ./altgrad-gpu-bundle/$test --nocapture --test-threads 1 >"$out/$test.log" 2>&1 || status=1
     grep -E '^(test |SKIPPED)' "$out/$test.log"
 done
 if nvidia-smi -L; then
     for size in tiny seed gpt2; do
-        ./altgrad-lane/altgrad-host bench --device cuda:0 --size $size --json ${COMPARE_WITH:+--compare-with "$COMPARE_WITH"} \
+        ./altgrad-gpu-bundle/altgrad-host bench --device cuda:0 --size $size --json ${COMPARE_WITH:+--compare-with "$COMPARE_WITH"} \
             >"$out/bench-$size.json" 2>"$out/bench-$size.log" || status=1
         cat "$out/bench-$size.json"
     done
@@ -108,7 +113,7 @@ fi
 exit $status
 "#;
 
-fn lane(args: &[String]) -> Result<u8, io::Error> {
+fn gpu_bundle(args: &[String]) -> Result<u8, io::Error> {
     let features: Vec<String> =
         if args.is_empty() { ["--features", "cuda"].map(String::from).to_vec() } else { args.to_vec() };
     let fixture = ["-p", "altgrad-fixture-misbehaver"].map(String::from);
@@ -117,7 +122,9 @@ fn lane(args: &[String]) -> Result<u8, io::Error> {
     copy(&target_dir().join(PACKED.built).join(library), &folder.join(library))?;
     let mut build = cargo();
     build.args(["test", "--no-run", "--profile", PACKED.profile]).args(packages(&plugins()?)).args(fixture);
-    build.args(["-p", "altgrad-end-to-end"]).args(GPU_TESTS.iter().flat_map(|test| ["--test", test]));
+    build
+        .args(["-p", "altgrad-engine", "-p", "altgrad-end-to-end"])
+        .args(GPU_TESTS.iter().flat_map(|test| ["--test", test]));
     build.args(&features);
     let output = build.output()?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -132,10 +139,10 @@ fn lane(args: &[String]) -> Result<u8, io::Error> {
         let path = path.ok_or_else(|| io::Error::other(format!("cargo built no test `{test}`: {said}")))?;
         copy(&root().join(path), &folder.join(test))?;
     }
-    fs::write(target_dir().join("run.sh"), LANE)?;
-    let archive = target_dir().join("altgrad-lane.tgz");
+    fs::write(target_dir().join("run.sh"), BUNDLE_SCRIPT)?;
+    let archive = target_dir().join("altgrad-gpu-bundle.tgz");
     let mut tar = Command::new("tar");
-    tar.arg("-C").arg(target_dir()).arg("-czf").arg(&archive).args(["altgrad-lane", "run.sh"]);
+    tar.arg("-C").arg(target_dir()).arg("-czf").arg(&archive).args(["altgrad-gpu-bundle", "run.sh"]);
     let status = tar.status()?;
     println!("{}", archive.display());
     Ok(code(status))
@@ -170,8 +177,13 @@ const RELEASE: Build =
     Build { profile: "release", built: "release", staged: "altgrad", workspace: false, commit: None };
 const DEV: Build =
     Build { profile: "dev", built: "debug", staged: "altgrad-dev", workspace: true, commit: None };
-const PACKED: Build =
-    Build { profile: "release", built: "release", staged: "altgrad-lane", workspace: false, commit: None };
+const PACKED: Build = Build {
+    profile: "release",
+    built: "release",
+    staged: "altgrad-gpu-bundle",
+    workspace: false,
+    commit: None,
+};
 const GPU: Build =
     Build { profile: "dev", built: "debug", staged: "altgrad-gpu", workspace: false, commit: None };
 

@@ -20,7 +20,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The process exit code of DESIGN's command line.
+    /// The process exit code; docs/troubleshooting.md lists them.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {

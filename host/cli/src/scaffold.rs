@@ -1,6 +1,6 @@
 //! `plugins new`: a plugin crate to begin with, in a folder of its own.
 //!
-//! The files are in `host/templates`, filled in by a name and by where `altgrad-plugin-api` comes from. What is made builds outside
+//! The files are in `host/cli/templates`, filled in by a name and by where `altgrad-plugin-api` comes from. What is made builds outside
 //! this workspace, passes `plugins check`, and knows nothing of the host. A folder that exists is refused.
 
 use std::{

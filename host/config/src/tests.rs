@@ -246,14 +246,14 @@ fn every_run_file_of_the_repository_loads_under_its_own_name() {
     let configs = repository_configs();
     let names: BTreeSet<&str> = configs.iter().map(|(_, config)| config.run.name.as_str()).collect();
     assert_eq!(names.len(), configs.len(), "two run files would share a run folder: {names:?}");
-    assert!(names.contains("exp") && names.contains("baseline_fp32"), "{names:?}");
+    assert!(names.contains("exp") && names.contains("exp_fp32"), "{names:?}");
 }
 
 #[test]
 fn the_baseline_differs_from_exp_in_name_and_quant_only() {
     let configs = repository_configs();
     let find = |name: &str| configs.iter().find(|(stem, _)| stem == name).unwrap().1.clone();
-    let (exp, mut baseline) = (find("exp"), find("baseline_fp32"));
+    let (exp, mut baseline) = (find("exp"), find("exp_fp32"));
     assert_eq!((exp.quant.weight.as_deref(), baseline.quant.weight.as_deref()), (Some("E5M2"), None));
     baseline.run.name.clone_from(&exp.run.name);
     baseline.quant = exp.quant.clone();

@@ -170,7 +170,7 @@ fn points(by_code: &[f32]) -> Vec<Point> {
     points
 }
 
-/// The value of every code of a minifloat: NUMERICS section 1, written out.
+/// The value of every code of a minifloat: docs/numerics.md, sections 1.1 and 1.2, written out.
 fn minifloat_values(spec: Minifloat) -> Result<Vec<f32>, String> {
     let Minifloat { exponent_bits: e, significand_bits: m, bias, domain } = spec;
     if e > 8 || m > 10 || !(1..=15).contains(&(e + m)) || bias.unsigned_abs() > 1000 {
@@ -217,7 +217,7 @@ mod tests {
             .unwrap()
     }
 
-    /// The table of NUMERICS section 1: largest value, smallest positive one.
+    /// The table of docs/numerics.md, section 1.3: largest value, smallest positive one.
     #[test]
     fn ranges_of_the_family() {
         use Domain::{Fin, Fn, Ieee};

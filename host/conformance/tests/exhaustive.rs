@@ -2,7 +2,7 @@
 //!
 //! `cargo test --release -p altgrad-conformance --test exhaustive -- --ignored --nocapture`
 //!
-//! What is right comes from NUMERICS section 1 written out once more: the values of a format in order, found by walking up
+//! What is right comes from docs/numerics.md, sections 1 and 2, written out once more: the values of a format in order, found by walking up
 //! all magnitudes, and comparisons with the middle of two neighbours. f64 holds each of these numbers exactly. The
 //! result of the last run is in EXHAUSTIVE.md.
 #![allow(clippy::unwrap_used)]

@@ -1,7 +1,7 @@
 //! What an optimizer's launches count: the metrics of an update, made where it happens.
 //!
 //! Every launch of an update begins its scalars with [`Counting::words`], and has the statistics words [`STATISTICS`] and one partial
-//! sum, `ulp_sum`. Definitions: NUMERICS section 6. "Stored" is the f32 product of a value and the grid's scale.
+//! sum, `ulp_sum`. Definitions: docs/numerics.md, sections 7.2, 7.7 and 7.8. "Stored" is the f32 product of a value and the grid's scale.
 
 use crate::{ErrorKind, KernelText, MergeRule, PluginError, grid::MinifloatGrid};
 

@@ -1,4 +1,4 @@
-//! Signal to noise and shrinkage that are known for some formats (NUMERICS section 8).
+//! Signal to noise and shrinkage that are known for some formats (docs/numerics.md, section 10.1).
 //!
 //! Measured once with independent code on Gaussian tensors scaled by their largest magnitude.
 

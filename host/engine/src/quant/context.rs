@@ -2,7 +2,7 @@
 //!
 //! Forward `y = Q_a(x) Q_w(W)^T`; backward, with `g = Q_g(dL/dy)` rounded once, `dL/dx = g Q_w(W)` and
 //! `dL/dW = g^T Q_a(x)`. The backward pass uses the rounded operands, because rounding and product are separate operations
-//! (NUMERICS section 4).
+//! (docs/numerics.md, section 5.2).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,7 +1,7 @@
 //! Scales: factors that bring the values of a tensor into the range of a format.
 //!
 //! `scale = max_finite / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse
-//! are normal numbers; 1 where there is no finite value but zero. Definitions: NUMERICS section 3.
+//! are normal numbers; 1 where there is no finite value but zero. Definitions: docs/numerics.md, section 4.1.
 
 /// Largest scale; its inverse is the smallest.
 const LARGEST: f32 = f32::from_bits((127 + 126) << 23);

@@ -5,7 +5,7 @@ use std::fs;
 use altgrad_end_to_end::Bench;
 use insta::assert_snapshot;
 
-/// (name, largest value) of the canonical domains: NUMERICS' table.
+/// (name, largest value) of the canonical domains: the table of docs/numerics.md, section 1.3.
 const CANONICAL: [(&str, f64); 8] = [
     ("E0M7", 1.984375),
     ("E1M6", 3.96875),
@@ -39,7 +39,7 @@ fn all_eight_formats_are_listed_with_their_range() {
 #[test]
 fn variants_differ_where_the_domain_says() {
     let bits = |name: &str, code: usize| table(name)[code]["f32_bits"].as_u64().unwrap();
-    // NUMERICS section 1: E4M3 decodes 0x7F to NaN and 0x7E to 448; E5M2 0x7B is 57344 and 0x7C infinity.
+    // docs/numerics.md, section 1.4: E4M3 decodes 0x7F to NaN and 0x7E to 448; E5M2 0x7B is 57344 and 0x7C infinity.
     assert!(f32::from_bits(bits("E4M3", 0x7f) as u32).is_nan());
     assert_eq!(f32::from_bits(bits("E4M3", 0x7e) as u32), 448.0);
     assert_eq!(f32::from_bits(bits("E4M3:fin", 0x7f) as u32), 480.0);
@@ -64,7 +64,7 @@ fn show_draws_text_and_svg() {
 #[test]
 fn quantize_rounds_raw_values() {
     let bench = Bench::new();
-    // NUMERICS section 1: ties of E7M0 go to the even code; beyond max saturates; NaN stays NaN; -0 stays -0.
+    // docs/numerics.md, sections 2.2 and 2.3: ties of E7M0 go to the even code; beyond max saturates; NaN stays NaN; -0 stays -0.
     let rows = [
         (1.5, 2.0),
         (3.0, 2.0),
