@@ -15,7 +15,7 @@ use std::{
 use altgrad_end_to_end::{built, plugin};
 use altgrad_host::{
     config::PluginsSection,
-    metrics::{MetricName, MetricRecord},
+    metrics::{MetricId, MetricRecord},
     plugins::{Registry, SinkPlugin, instance::OptionTable},
     sinks::{RunFacts, SinkFault, SinkSetup, Sinks},
 };
@@ -60,7 +60,7 @@ fn record(step: u64, metrics: usize) -> MetricRecord {
     let mut record = MetricRecord::new(step);
     for index in 0..metrics {
         let name = format!("quant/weight/sqnr_db/h.{index}.mlp.c_fc.weight");
-        record.push(MetricName::value(name), step as f64 + index as f64);
+        record.push(name.parse::<MetricId>().unwrap(), step as f64 + index as f64);
     }
     record
 }

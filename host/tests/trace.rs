@@ -73,9 +73,10 @@ fn take(plan: &mut Plan, number: u64, trace: Option<&Trace>) -> (Vec<(String, u6
     plan.trainer.quant.begin_step(number);
     step::step(plan, number, &mut record, &mut origin, trace).unwrap();
     let timing = |name: &str| name.contains("step_ms") || name.contains("tokens_per_s");
-    let values = record.values.into_iter().filter(|(metric, _)| !timing(&metric.name));
+    let values = record.values.into_iter().map(|(id, value)| (id.to_string(), value));
+    let values = values.filter(|(name, _)| !timing(name));
     (
-        values.map(|(metric, value)| (metric.name.to_string(), value.to_bits())).collect(),
+        values.map(|(name, value)| (name, value.to_bits())).collect(),
         origin.map(|not_finite| not_finite.origin),
     )
 }

@@ -66,7 +66,7 @@ pub struct AlertDefinition {
 #[must_use]
 pub fn thresholds() -> Vec<(&'static MetricDefinition, &'static AlertDefinition)> {
     let mut all: Vec<_> = families::definitions()
-        .flat_map(|definition| definition.alerts.iter().map(move |alert| (definition, alert)))
+        .flat_map(|definition| definition.alerts.iter().map(move |alert| (definition, *alert)))
         .collect();
     all.sort_by_key(|(_, alert)| alert.kind);
     all

@@ -29,7 +29,7 @@ pub struct MetricDefinition {
     /// At which steps it is recorded.
     pub due: Due,
     /// Alerts about values that are too large.
-    pub alerts: &'static [AlertDefinition],
+    pub alerts: &'static [&'static AlertDefinition],
     /// What the report shows of it.
     pub report: ReportUse,
 }

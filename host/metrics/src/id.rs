@@ -131,7 +131,9 @@ impl Statistic {
             Some((Some(role), named(rest)?))
         };
         let (role, rest) = named(rest).map(|rest| (None, rest)).or_else(of_role)?;
-        let Some(index) = definition.index else { return Some((Self { definition, role, index: None }, rest)) };
+        let Some(index) = definition.index else {
+            return Some((Self { definition, role, index: None }, rest));
+        };
         let rest = rest.strip_prefix('/')?;
         let (number, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let number: i8 = number.parse().ok().filter(|number| index.range().contains(number))?;

@@ -53,12 +53,19 @@ fn rows(definition: &MetricDefinition) -> Vec<String> {
     let row = |(pattern, places, suffix): (String, Vec<&str>, &'static str)| {
         let MetricDefinition { due, unit, range, .. } = definition;
         let meaning = match Some(suffix) == first {
-            true => definition.meaning().replace('|', "\\|"),
+            true => definition.meaning().replace('|', "\\|") + &alerts(definition),
             false => format!("The same, {suffix}."),
         };
         format!("| `{pattern}` | {} | {due} | {unit} | {range} | {meaning} |", places.join(", "))
     };
     patterns.into_iter().map(row).collect()
+}
+
+/// The keys of its alerts' thresholds, as a sentence.
+fn alerts(definition: &MetricDefinition) -> String {
+    let keys = definition.alerts.iter().map(|alert| format!("`alerts.{}_threshold`", alert.kind.name()));
+    let keys: Vec<String> = keys.collect();
+    if keys.is_empty() { String::new() } else { format!(" Alerts: {}.", keys.join(", ")) }
 }
 
 /// The name of a metric of a scope, without its layer and with placeholders.
@@ -98,7 +105,6 @@ fn suffix(scope: Scope) -> &'static str {
         Scope::Role | Scope::RoleAndLayer => "by role",
     }
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use crate::{
     device::ComputeDevice,
     diagnostic::Diagnostic,
     memory,
-    metrics::{self, Measured, MetricName, meter::Meter},
+    metrics::{self, MetricId, MetricSetup, update_metrics::UpdateMetrics},
     model::{Gpt, GptShape, Layout, Params, params, weights},
     plugins::{
         Registry, SinkPlugin,
@@ -44,9 +44,9 @@ pub struct Plan {
     /// Sinks, not opened.
     pub sinks: Vec<SinkSetup>,
     /// Metrics a row may carry.
-    pub metrics: Vec<MetricName>,
+    pub metrics: Vec<MetricId>,
     /// Measures parameters.
-    pub meter: Meter,
+    pub meter: UpdateMetrics,
 }
 
 impl Plan {
@@ -74,17 +74,13 @@ impl Plan {
         let layout = Layout::new(&shape);
         let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
         let quant = quant::quant(&config, &registry, &device, &layout).map_err(placed)?;
-        let metrics = metrics::names(Measured {
-            layout: &layout,
-            quant: &quant,
-            config: config.metrics,
-            shadow: config.shadow.every > 0,
-        });
+        let metrics =
+            metrics::names(&MetricSetup::new(&layout, &quant, config.metrics, config.shadow.every > 0));
         let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
         let identities =
             sinks.iter().map(|sink| &sink.plugin.identity).chain(formats).chain([optimizer.identity()]);
         let used = identities.map(|identity| identity.library.clone()).collect();
-        let meter = Meter::new(config.metrics, layout.specs.len());
+        let meter = UpdateMetrics::new(config.metrics, layout.specs.len());
         let optimizer = OptimizerRun::new(optimizer, &layout)?;
         #[cfg(feature = "gpu")]
         let optimizer = optimizer.on_device(&device, &quant, &layout)?;

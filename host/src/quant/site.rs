@@ -5,35 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+pub use altgrad_metrics::Role;
 use altgrad_plugin_api::{RandomKey, Rounding};
 
 use super::{Call, DeviceFormat, ScaleRule, ScaleSource, Seen, Ste};
-
-/// What a linear layer rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Its weight, `[out, in]`.
-    Weight,
-    /// Its input, `[tokens, in]`.
-    Activation,
-    /// The gradient of its output, `[tokens, out]`.
-    Grad,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Self; 3] = [Self::Weight, Self::Activation, Self::Grad];
-
-    /// The name in run files and metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Weight => "weight",
-            Self::Activation => "activation",
-            Self::Grad => "grad",
-        }
-    }
-}
 
 /// How scales are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]

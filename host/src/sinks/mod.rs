@@ -20,11 +20,11 @@ use serde::Serialize;
 use crate::{
     diagnostic::Diagnostic,
     events::Event,
-    metrics::{MetricName, MetricRecord},
+    metrics::{MetricId, MetricRecord},
     plugins::SinkPlugin,
 };
 pub use states::{SinkResume, SinkState, StateRequest};
-use worker::Worker;
+use worker::{Row, Worker};
 
 /// What a sink is told when it is opened.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub struct RunFacts {
     /// The resolved run file.
     pub config_toml: String,
     /// Metrics a row may carry.
-    pub metrics: Vec<MetricName>,
+    pub metrics: Vec<MetricId>,
     /// Where a resumed run goes on; `None` for a fresh one.
     pub resume: Option<SinkResume>,
 }
@@ -103,9 +103,9 @@ impl Sinks {
 
     /// Hands a row to every sink; never waits.
     pub fn write(&mut self, record: MetricRecord) {
-        let record = Arc::new(record);
+        let row = Arc::new(Row::new(record));
         for worker in &mut self.workers {
-            worker.write(record.clone());
+            worker.write(row.clone());
         }
     }
 
@@ -138,7 +138,7 @@ impl Sinks {
     /// of rows and events, and what went wrong over the whole run.
     pub fn finish(
         self,
-        summary: &[(MetricName, f64)],
+        summary: &[(MetricId, f64)],
         outcome: RunOutcome,
     ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
         let begun = Instant::now();

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{alerts::Kind, events::EVENTS, files, run_folder::STATUS};
+use crate::{alerts::AlertKind, events::EVENTS, files, run_folder::STATUS};
 
 /// How far a run came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -56,8 +56,9 @@ impl Outcome {
         let Ok(run) = serde_json::from_slice::<Value>(&bytes) else { return begun };
         let number = |key: &str| run.get(key)?.as_f64();
         let diverged = run.get("diverged").and_then(Value::as_bool).unwrap_or(false);
-        let alerts = |kind: Kind| run.get("alerts").is_some_and(|alerts| alerts.get(kind.name()).is_some());
-        let finite = !alerts(Kind::NanLoss) && !alerts(Kind::NanGrad);
+        let alerts =
+            |kind: AlertKind| run.get("alerts").is_some_and(|alerts| alerts.get(kind.name()).is_some());
+        let finite = !alerts(AlertKind::NanLoss) && !alerts(AlertKind::NanGrad);
         let state = match run.get("status").and_then(Value::as_str) {
             // As JSON says NaN.
             Some("completed") if run.get("final_val_loss").is_some_and(Value::is_null) => State::Diverged,

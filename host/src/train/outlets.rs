@@ -8,7 +8,7 @@ use crate::{
     cli::progress::Progress,
     diagnostic::Diagnostic,
     events::{EVENTS, Event, EventLog},
-    metrics::{MetricName, MetricRecord},
+    metrics::{MetricId, MetricRecord},
     sinks::{SinkCounts, SinkFault, Sinks, StateRequest},
 };
 
@@ -95,7 +95,7 @@ impl<'a> Outlets<'a> {
     pub fn finish(
         mut self,
         step: u64,
-        summary: &[(MetricName, f64)],
+        summary: &[(MetricId, f64)],
         outcome: RunOutcome,
     ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
         let (counts, mut faults) = self.sinks.finish(summary, outcome);

@@ -5,7 +5,10 @@ use burn::tensor::Tensor;
 use super::trainer::Gradients;
 use crate::{
     diagnostic::Diagnostic,
-    metrics::gradients::{self, Agreement, Moments},
+    metrics::{
+        fidelity::{self, Agreement},
+        gradients::{self, Moments},
+    },
     quant::{Quant, Seen},
     read_back::ReadBack,
 };
@@ -37,7 +40,7 @@ impl Reading {
         let losses: Vec<_> = gradients.losses.iter().map(|loss| read_back.ask(loss.clone())).collect();
         let moments = gradients::ask_moments(&gradients.grads, &mut read_back);
         let agreement =
-            shadow.map(|shadow| gradients::ask_agreement(&gradients.grads, shadow, &mut read_back));
+            shadow.map(|shadow| fidelity::ask_agreement(&gradients.grads, shadow, &mut read_back));
         let seen = quant.ask(&mut read_back);
         let values = read_back.read();
         let seen = quant.seen(&seen, &values)?;
@@ -47,7 +50,7 @@ impl Reading {
             loss += f64::from(values.get(slot)?[0]);
         }
         let moments = gradients::moments(&moments, &values)?;
-        let agreement = agreement.map(|asked| gradients::agreement(&asked, &values)).transpose()?;
+        let agreement = agreement.map(|asked| fidelity::agreement(&asked, &values)).transpose()?;
         Ok(Self { loss, moments, seen, agreement })
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     data::Batches,
     diagnostic::Diagnostic,
     files,
-    metrics::meter::Meter,
+    metrics::update_metrics::UpdateMetrics,
     model::{params, weights},
 };
 
@@ -185,7 +185,7 @@ impl Recording {
                 clip::by_global_norm(&mut step_gradients.grads, &reading.moments, self.config.grad_clip);
             let lr = schedule.lr(step as u64);
             let loss = reading.loss;
-            trainer.update(step_gradients.grads, &reading.seen, lr, &mut Meter::off())?;
+            trainer.update(step_gradients.grads, &reading.seen, lr, &mut UpdateMetrics::off())?;
             replayed.push(ReplayedStep {
                 loss,
                 loss_error: (loss - recorded.loss).abs(),

@@ -15,7 +15,7 @@ use super::{
     step,
 };
 use crate::{
-    alerts::{Alert, Kind as AlertKind},
+    alerts::{Alert, AlertKind},
     checkpoint::{Identity, Keeper, Kind, Snapshot, Start, Tensors},
     cli::progress::Progress,
     diagnostic::Diagnostic,
@@ -93,7 +93,7 @@ impl Run<'_> {
             let due = step::due(self.plan.config.train.eval_interval, step);
             let evaluated = due.then(|| validate(&self.plan)).transpose()?;
             if let Some(loss) = evaluated {
-                metrics::train::record_validation(&mut record, loss);
+                metrics::training::record_evaluation(&mut record, loss);
             }
             self.keep_if_due(step, evaluated);
             let (loss, elapsed) = step::step(&mut self.plan, step, &mut record, &mut self.wrong.now, None)?;
@@ -229,7 +229,7 @@ impl Run<'_> {
         self.keep_last(Some(loss));
         self.report.final_val_loss = Some(loss);
         let mut record = MetricRecord::new(self.report.steps);
-        metrics::train::record_validation(&mut record, loss);
+        metrics::training::record_evaluation(&mut record, loss);
         self.watch(&record);
         let layout = &self.plan.trainer.params.layout;
         weights::write(&self.folder.path().join(WEIGHTS), layout, &self.plan.trainer.weights()?)

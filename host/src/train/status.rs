@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use altgrad_metrics::{MetricId, families::closing};
 use serde_json::{Value, json};
 
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
     config::AlertsSection,
     diagnostic::Diagnostic,
     events::unix_s,
-    metrics::MetricName,
     plan::Plan,
     run_folder::{self, RunFolder, STATUS},
     sinks::SinkCounts,
@@ -83,14 +83,14 @@ impl Report {
 
     /// What sinks are told at the end.
     #[must_use]
-    pub fn summary(&self) -> Vec<(MetricName, f64)> {
+    pub fn summary(&self) -> Vec<(MetricId, f64)> {
         let entries = [
-            (MetricName::value("final/train_loss"), self.final_loss),
-            (MetricName::value("final/val_loss"), self.final_val_loss),
-            (MetricName::value("best/val_loss"), self.alerts.best().map(|best| best.loss)),
-            (MetricName::timing("run/tokens_per_s"), self.tokens_per_s()),
+            (&closing::FINAL_TRAIN_LOSS, self.final_loss),
+            (&closing::FINAL_VAL_LOSS, self.final_val_loss),
+            (&closing::BEST_VAL_LOSS, self.alerts.best().map(|best| best.loss)),
+            (&closing::TOKENS_PER_S, self.tokens_per_s()),
         ];
-        entries.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        entries.into_iter().filter_map(|(metric, value)| Some((metric.into(), value?))).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     checkpoint::Tensors,
     diagnostic::Diagnostic,
-    metrics::{self, MetricRecord, meter::Due},
+    metrics::{self, MetricRecord, MetricSetup, StepInputs, update_metrics::DueMetrics},
     plan::Plan,
     trace::Trace,
 };
@@ -43,7 +43,7 @@ pub fn step(
     let accum = config.train.grad_accum;
     let first = step * accum as u64;
     let batches = || (0..accum).map(|index| plan.batches.train(first + index as u64));
-    let (shadowed, measured) = (due(config.shadow.every, step), Due::at(&config.metrics, step));
+    let (shadowed, measured) = (due(config.shadow.every, step), DueMetrics::at(&config.metrics, step));
 
     if measured.distributions {
         plan.trainer.quant.watch();
@@ -73,17 +73,20 @@ pub fn step(
     let elapsed = started.elapsed();
 
     let (layout, quant) = (&plan.trainer.params.layout, &plan.trainer.quant);
-    if let Some(agreement) = &reading.agreement {
-        metrics::gradients::record_fidelity(record, layout, agreement);
-    }
-    if measured.parameters {
-        metrics::gradients::record(record, layout, &reading.moments);
-    }
-    metrics::quant::record(record, quant.sites(), &reading.seen);
-    metrics::codes::record(record, quant.sites(), &watched);
-    plan.meter.record(record, layout, quant);
-    metrics::train::record_step(record, reading.loss, norm, lr);
-    metrics::train::record_speed(record, plan.tokens_per_step(), elapsed);
+    let inputs = StepInputs {
+        setup: MetricSetup::new(layout, quant, config.metrics, config.shadow.every > 0),
+        loss: reading.loss,
+        grad_norm: [norm.before, norm.after],
+        lr,
+        moments: &reading.moments,
+        agreement: reading.agreement.as_deref(),
+        seen: &reading.seen,
+        distributions: &watched,
+        updates: &plan.meter,
+        tokens: plan.tokens_per_step(),
+        elapsed,
+    };
+    metrics::record_step(&inputs, record);
     Ok((reading.loss, elapsed))
 }
 

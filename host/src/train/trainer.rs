@@ -6,7 +6,7 @@ use super::update::{self, OptimizerRun};
 use crate::{
     data::Batch,
     diagnostic::Diagnostic,
-    metrics::meter::Meter,
+    metrics::update_metrics::UpdateMetrics,
     model::{Dropout, Forward, Gpt, Params, params},
     quant::{Quant, Seen},
     trace::{Phase, Place, Trace},
@@ -154,7 +154,7 @@ impl Trainer {
         grads: Vec<Tensor<1>>,
         seen: &[Option<Seen>],
         lr: f64,
-        meter: &mut Meter,
+        meter: &mut UpdateMetrics,
     ) -> Result<(), Diagnostic> {
         self.torn = true;
         self.optimizer.step(&mut self.params, grads, (&self.quant, seen), lr, meter)?;

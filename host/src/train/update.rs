@@ -12,7 +12,7 @@ use super::services::{self, DeviceStates};
 use crate::{
     checkpoint::tensors::Values,
     diagnostic::Diagnostic,
-    metrics::{meter::Meter, updates::Step},
+    metrics::{update_metrics::UpdateMetrics, updates::Step},
     model::{Layout, Params, layout::ParamId, params},
     plugins::{FormatPlugin, OptimizerPlugin, instance::Identity, optimizer::ParamUpdate},
     quant::{Quant, Seen},
@@ -216,7 +216,7 @@ impl OptimizerRun {
         grads: Vec<Tensor<1>>,
         (quant, seen): (&Quant, &[Option<Seen>]),
         lr: f64,
-        meter: &mut Meter,
+        meter: &mut UpdateMetrics,
     ) -> Result<(), Diagnostic> {
         #[cfg(feature = "gpu")]
         if let Some(mut device) = self.device.take() {
@@ -242,7 +242,7 @@ impl OptimizerRun {
         grad: Tensor<1>,
         (quant, stored): (&Quant, Option<(&FormatPlugin, f32)>),
         lr: f64,
-        meter: &mut Meter,
+        meter: &mut UpdateMetrics,
     ) -> Result<(), Diagnostic> {
         let spec = &params.layout.specs[id];
         let (_, plugin, lr_scale) = self.groups.of(id);

@@ -24,7 +24,7 @@ use crate::{
     device::ComputeDevice,
     diagnostic::{Diagnostic, Fault},
     kernel_text::{PluginKernel, target},
-    metrics::meter::Meter,
+    metrics::update_metrics::UpdateMetrics,
     model::{Layout, Params, layout::ParamId, params},
     plugins::{FormatPlugin, OptimizerPlugin, optimizer::ParamUpdate},
     quant::{Quant, Seen},
@@ -172,7 +172,7 @@ impl OptimizerRun {
         grads: Vec<Tensor<1>>,
         (quant, seen): (&Quant, &[Option<Seen>]),
         lr: f64,
-        meter: &mut Meter,
+        meter: &mut UpdateMetrics,
     ) -> Result<(), Diagnostic> {
         self.updates += 1;
         run.check()?;

@@ -28,12 +28,7 @@ metrics! {
         name: "quant/kurtosis",
         range: Range::AtLeast(1),
         scopes: &[Scope::RoleAndLayer],
-        alerts: &[AlertDefinition {
-            kind: AlertKind::Kurtosis,
-            default: 10.0,
-            key_text: "Fourth moment over squared variance of what is rounded; 3 for a Gaussian.",
-            finding: "is the kurtosis",
-        }],
+        alerts: &[&KURTOSIS_ALERT],
         ..CODES
     };
     /// Entropy of the codes.
@@ -71,3 +66,11 @@ metrics! {
         ..CODES
     };
 }
+
+/// Heavy tails.
+pub static KURTOSIS_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::Kurtosis,
+    default: 10.0,
+    key_text: "Fourth moment over squared variance of what is rounded; 3 for a Gaussian.",
+    finding: "is the kurtosis",
+};

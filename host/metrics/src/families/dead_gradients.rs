@@ -11,8 +11,11 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
     metrics: METRICS,
 };
 
-const DEAD: MetricDefinition =
-    MetricDefinition { scopes: &[Scope::Layer], due: Due::Parameters, ..MetricDefinition::new(Family::DeadGradients) };
+const DEAD: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Layer],
+    due: Due::Parameters,
+    ..MetricDefinition::new(Family::DeadGradients)
+};
 
 metrics! {
     /// Share of elements with |g| < 1e-8 in each step of the window.

@@ -12,8 +12,8 @@ pub mod rounding;
 pub mod scale_regret;
 pub mod speed;
 pub mod training;
-pub mod ulp_distances;
 pub mod ulp_from_init;
+pub mod update_distances;
 pub mod updates;
 pub mod weights;
 
@@ -42,7 +42,7 @@ pub enum Family {
     /// Values and codes that an update changed.
     Updates,
     /// Distances of updates.
-    UlpDistances,
+    UpdateDistances,
     /// Elements without a gradient for many steps.
     DeadGradients,
     /// Weights beside the grid.
@@ -70,7 +70,7 @@ impl Family {
         Self::Fidelity,
         Self::Rounding,
         Self::Updates,
-        Self::UlpDistances,
+        Self::UpdateDistances,
         Self::DeadGradients,
         Self::Weights,
         Self::ScaleRegret,
@@ -90,7 +90,7 @@ impl Family {
             Self::Fidelity => &fidelity::FAMILY,
             Self::Rounding => &rounding::FAMILY,
             Self::Updates => &updates::FAMILY,
-            Self::UlpDistances => &ulp_distances::FAMILY,
+            Self::UpdateDistances => &update_distances::FAMILY,
             Self::DeadGradients => &dead_gradients::FAMILY,
             Self::Weights => &weights::FAMILY,
             Self::ScaleRegret => &scale_regret::FAMILY,

@@ -27,21 +27,7 @@ metrics! {
         name: "quant/overflow_rate",
         unit: Unit::Share,
         range: Range::Between(0, 1),
-        alerts: &[
-            AlertDefinition {
-                kind: AlertKind::Overflow,
-                default: 0.01,
-                key_text: "Share of elements beyond the format's largest value, 0..1.",
-                finding: "of the elements are beyond the format's largest value",
-            },
-            AlertDefinition {
-                kind: AlertKind::CodeSaturation,
-                default: 0.5,
-                key_text: "Share of a tensor's elements that lie beyond the format's largest value and so share one \
-                           code, 0..1: the overflow rate again, where it means that most of a tensor is lost.",
-                finding: "of the elements share the largest code",
-            },
-        ],
+        alerts: &[&OVERFLOW_ALERT, &CODE_SATURATION_ALERT],
         report: ReportUse {
             curves: &[None],
             layers: &[Some(Role::Weight), Some(Role::Activation), Some(Role::Grad)],
@@ -59,12 +45,7 @@ metrics! {
         name: "quant/underflow_rate",
         unit: Unit::Share,
         range: Range::Between(0, 1),
-        alerts: &[AlertDefinition {
-            kind: AlertKind::Underflow,
-            default: 0.01,
-            key_text: "Share of non-zero elements that become zero, 0..1.",
-            finding: "of the non-zero elements become zero",
-        }],
+        alerts: &[&UNDERFLOW_ALERT],
         report: ReportUse { curves: &[None, Some(Role::Grad)], layers: &[Some(Role::Grad)], column: None },
         ..ROUNDING
     };
@@ -80,3 +61,28 @@ metrics! {
     /// sum(x x_hat) / sum(x^2) - 1: the relative change of length along the tensor.
     SHRINKAGE = { name: "quant/shrinkage", ..ROUNDING };
 }
+
+/// Elements beyond the largest value.
+pub static OVERFLOW_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::Overflow,
+    default: 0.01,
+    key_text: "Share of elements beyond the format's largest value, 0..1.",
+    finding: "of the elements are beyond the format's largest value",
+};
+
+/// Most of a tensor beyond the largest value.
+pub static CODE_SATURATION_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::CodeSaturation,
+    default: 0.5,
+    key_text: "Share of a tensor's elements that lie beyond the format's largest value and so share one \
+    code, 0..1: the overflow rate again, where it means that most of a tensor is lost.",
+    finding: "of the elements share the largest code",
+};
+
+/// Elements that become zero.
+pub static UNDERFLOW_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::Underflow,
+    default: 0.01,
+    key_text: "Share of non-zero elements that become zero, 0..1.",
+    finding: "of the non-zero elements become zero",
+};

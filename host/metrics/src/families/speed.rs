@@ -14,8 +14,11 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
     metrics: METRICS,
 };
 
-const SPEED: MetricDefinition =
-    MetricDefinition { kind: MetricKind::Timing, range: Range::AtLeast(0), ..MetricDefinition::new(Family::Speed) };
+const SPEED: MetricDefinition = MetricDefinition {
+    kind: MetricKind::Timing,
+    range: Range::AtLeast(0),
+    ..MetricDefinition::new(Family::Speed)
+};
 
 metrics! {
     /// Training tokens a second, evaluation not counted.

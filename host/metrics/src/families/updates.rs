@@ -29,12 +29,7 @@ metrics! {
     /// Among elements with a gradient, the share whose code did not change.
     BIT_STALL_RATE = {
         name: "update/bit_stall_rate",
-        alerts: &[AlertDefinition {
-            kind: AlertKind::BitStall,
-            default: 0.5,
-            key_text: "Share of a weight's elements whose code an update leaves as it is, 0..1.",
-            finding: "of the elements with a gradient keep their code",
-        }],
+        alerts: &[&BIT_STALL_ALERT],
         report: ReportUse {
             layers: &[None],
             column: Some(Column {
@@ -55,3 +50,11 @@ metrics! {
     /// step's scale. Needs `metrics.every = 1`; missing in the first two steps.
     OSCILLATION = { name: "update/oscillation", ..UPDATES };
 }
+
+/// Codes that an update leaves as they are.
+pub static BIT_STALL_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::BitStall,
+    default: 0.5,
+    key_text: "Share of a weight's elements whose code an update leaves as it is, 0..1.",
+    finding: "of the elements with a gradient keep their code",
+};

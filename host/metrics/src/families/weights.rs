@@ -20,8 +20,12 @@ const WEIGHTS: MetricDefinition = MetricDefinition {
     ..MetricDefinition::new(Family::Weights)
 };
 
-const HISTOGRAM: MetricDefinition =
-    MetricDefinition { unit: Unit::Elements, range: Range::AtLeast(0), shape: Shape::Distribution, ..WEIGHTS };
+const HISTOGRAM: MetricDefinition = MetricDefinition {
+    unit: Unit::Elements,
+    range: Range::AtLeast(0),
+    shape: Shape::Distribution,
+    ..WEIGHTS
+};
 
 metrics! {
     /// Mean of |w - nearest value| / S(w); 0 on the grid, 1/4 for weights that are independent of it.

@@ -1,8 +1,8 @@
-//! What a [`Meter`] remembers from step to step, for checkpoints: dead counters, past codes, initial weights.
+//! What a [`UpdateMetrics`] remembers from step to step, for checkpoints: dead counters, past codes, initial weights.
 
 use std::sync::Arc;
 
-use super::meter::Meter;
+use super::update_metrics::UpdateMetrics;
 use crate::{
     checkpoint::tensors::{Entry, TensorFile, Values},
     diagnostic::Diagnostic,
@@ -26,7 +26,7 @@ fn key(what: &str, spec: &ParamSpec) -> String {
     format!("{what}/{}", spec.name)
 }
 
-impl Meter {
+impl UpdateMetrics {
     /// What it remembers by element, without a copy; of parameters in the layout's order.
     #[must_use]
     pub fn remembered(&self, layout: &Layout) -> Vec<Entry> {

@@ -20,7 +20,7 @@ const DISTANCES: MetricDefinition = MetricDefinition {
     unit: Unit::Ulp,
     range: Range::AtLeast(0),
     due: Due::Parameters,
-    ..MetricDefinition::new(Family::UlpDistances)
+    ..MetricDefinition::new(Family::UpdateDistances)
 };
 
 metrics! {
