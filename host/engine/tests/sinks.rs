@@ -17,7 +17,7 @@ use altgrad_end_to_end::{built, plugin};
 use altgrad_loader::{Registry, SinkPlugin, instance::OptionTable};
 
 use altgrad_engine::{
-    metrics::{MetricName, MetricRecord},
+    metrics::{MetricId, MetricRecord},
     sinks::{RunFacts, SinkFault, SinkSetup, Sinks},
 };
 use altgrad_plugin_api::RunOutcome;
@@ -61,7 +61,7 @@ fn record(step: u64, metrics: usize) -> MetricRecord {
     let mut record = MetricRecord::new(step);
     for index in 0..metrics {
         let name = format!("quant/weight/sqnr_db/h.{index}.mlp.c_fc.weight");
-        record.push(MetricName::value(name), step as f64 + index as f64);
+        record.push(name.parse::<MetricId>().unwrap(), step as f64 + index as f64);
     }
     record
 }

@@ -11,7 +11,7 @@ use altgrad_run_folder::{
 
 use super::observer::RunObserver;
 use crate::{
-    metrics::{MetricName, MetricRecord},
+    metrics::{MetricId, MetricRecord},
     sinks::{SinkFault, Sinks, StateRequest},
 };
 
@@ -103,7 +103,7 @@ impl<'a> RunLogger<'a> {
     pub fn finish(
         mut self,
         step: u64,
-        summary: &[(MetricName, f64)],
+        summary: &[(MetricId, f64)],
         outcome: RunOutcome,
     ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
         let (counts, mut faults) = self.sinks.finish(summary, outcome);
