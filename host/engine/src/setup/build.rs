@@ -9,6 +9,7 @@ use altgrad_loader::{
     Registry, SinkPlugin,
     instance::{KeyedDiagnostic, OptionTable},
 };
+use altgrad_sinks::SinkSetup;
 
 use super::{computed, groups, ready_run::ReadyRun, rounding, run_setup::RunSetup, schedule::Schedule};
 
@@ -19,7 +20,6 @@ use crate::{
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
     quant::QuantContext,
-    sinks::SinkSetup,
     state::{TrainModel, TrainState},
     tensor,
 };

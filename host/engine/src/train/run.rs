@@ -12,6 +12,7 @@ use altgrad_run_folder::{
     folder::{CONFIG, RunFolder, WEIGHTS},
     record::{Progress, RunStatus},
 };
+use altgrad_sinks::{RunFacts, SinkSetup, Sinks};
 
 use super::{
     non_finite::NonFiniteTracker,
@@ -28,7 +29,6 @@ use crate::{
     metrics::{self, MetricRecord},
     model::weights,
     setup::{ReadyRun, RunSetup},
-    sinks::{RunFacts, SinkSetup, Sinks},
     state::TrainState,
 };
 

@@ -8,12 +8,10 @@ use altgrad_run_folder::{
     events::{EVENTS, Event, EventLog},
     record::SinkCounts,
 };
+use altgrad_sinks::{SinkFault, Sinks, StateRequest};
 
 use super::observer::RunObserver;
-use crate::{
-    metrics::{MetricId, MetricRecord},
-    sinks::{SinkFault, Sinks, StateRequest},
-};
+use crate::metrics::{MetricId, MetricRecord};
 
 /// The kind of events about sinks.
 const SINK: &str = "sink";

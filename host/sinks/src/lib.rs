@@ -5,6 +5,9 @@
 //! Opening and finishing have a deadline. What a sink did not take is counted, and reported when it begins and at
 //! the end; none of it ends the run. The module `worker` is the thread of one sink.
 
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
 mod setup;
 mod states;
 mod worker;
@@ -12,10 +15,10 @@ mod worker;
 use std::{sync::Arc, thread, time::Instant};
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_metrics::{MetricId, MetricRecord};
 use altgrad_plugin_api::RunOutcome;
 use altgrad_run_folder::{events::Event, record::SinkCounts};
 
-use crate::metrics::{MetricId, MetricRecord};
 pub use setup::{RunFacts, SinkFault, SinkSetup};
 pub use states::{SinkResume, SinkState, StateRequest};
 use worker::{Row, Worker};

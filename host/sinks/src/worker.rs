@@ -12,6 +12,7 @@ use std::{
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::SinkPlugin;
+use altgrad_metrics::{MetricId, MetricKind, MetricRecord};
 use altgrad_plugin_api::{
     Alert, MetricName as ApiName, RunInfo, RunOutcome,
     abi::abi_stable::std_types::{ROption, RSlice},
@@ -20,8 +21,7 @@ use altgrad_plugin_api::{
 use altgrad_run_folder::{events::Event, record::SinkCounts};
 use parking_lot::Mutex;
 
-use super::setup::{RunFacts, SinkFault, SinkSetup};
-use crate::metrics::{MetricId, MetricKind, MetricRecord};
+use crate::setup::{RunFacts, SinkFault, SinkSetup};
 
 /// A record and the names of its metrics, which the first sink that needs them makes for all.
 pub(super) struct Row {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::SinkPlugin;
+use altgrad_metrics::MetricId;
 
-use super::states::SinkResume;
-use crate::metrics::MetricId;
+use crate::states::SinkResume;
 
 /// What a sink is told when it is opened.
 #[derive(Debug, Clone)]

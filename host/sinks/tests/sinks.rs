@@ -1,6 +1,6 @@
 //! Sinks as a run drives them: a log call never waits, whatever a sink does, and every loss is counted and said.
 //!
-//! `cargo xtask test -p altgrad-host --test sinks -- --nocapture` prints how long the calls took. Needs the staged plugins
+//! `cargo xtask test -p altgrad-sinks --test sinks -- --nocapture` prints how long the calls took. Needs the staged plugins
 //! and fixtures: `cargo xtask test` says where they are.
 
 #![allow(clippy::unwrap_used)]
@@ -15,12 +15,9 @@ use std::{
 use altgrad_config::PluginsSection;
 use altgrad_end_to_end::{built, plugin};
 use altgrad_loader::{Registry, SinkPlugin, instance::OptionTable};
-
-use altgrad_engine::{
-    metrics::{MetricId, MetricRecord},
-    sinks::{RunFacts, SinkFault, SinkSetup, Sinks},
-};
+use altgrad_metrics::{MetricId, MetricRecord};
 use altgrad_plugin_api::RunOutcome;
+use altgrad_sinks::{RunFacts, SinkFault, SinkSetup, Sinks};
 use tempfile::TempDir;
 
 /// A sink by name with an option, and what the host allows it.
