@@ -1,11 +1,13 @@
-//! `cargo xtask docs`: the pages of the book that are made from the host's types, so that they cannot lag behind.
+//! `cargo xtask docs`: the pages of the book that are made from the host's types and definitions, so that they cannot lag
+//! behind.
 
 use std::{fs, io, process::Command};
 
 use crate::{DEV, root, stage};
 
 /// Pages, and the host's argument that prints each.
-const PAGES: [(&str, &str); 2] = [("run-file.md", "run-file"), ("commands.md", "commands")];
+const PAGES: [(&str, &str); 3] =
+    [("run-file.md", "run-file"), ("commands.md", "commands"), ("metrics.md", "metrics")];
 
 pub fn run(args: &[String]) -> Result<u8, io::Error> {
     let check = args.iter().any(|arg| arg == "--check");

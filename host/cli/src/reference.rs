@@ -1,4 +1,4 @@
-//! `reference`: pages about the run file and the command line, made from what reads them.
+//! `reference`: pages about the run file, the metrics and the command line, made from what defines them.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -22,6 +22,8 @@ enum Page {
     Schema,
     /// Every command, as Markdown.
     Commands,
+    /// Every metric, as Markdown.
+    Metrics,
 }
 
 /// Columns of the help texts: the same on every terminal.
@@ -32,6 +34,7 @@ pub(super) fn run(args: &ReferenceArgs) -> Result<ExitCode, Diagnostic> {
         Page::RunFile => reference::markdown(),
         Page::Schema => format!("{:#}\n", reference::schema()),
         Page::Commands => commands(),
+        Page::Metrics => altgrad_metrics::reference::markdown(),
     };
     // One line break is the macro's.
     println!("{}", page.trim_end());

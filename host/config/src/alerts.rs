@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use altgrad_metrics::{
+    AlertKind,
+    families::{codes, rounding, updates},
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
@@ -12,16 +16,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlertsSection {
-    /// Share of a weight's elements whose code an update leaves as it is, 0..1.
+    /// [`updates::BIT_STALL_ALERT`].
+    #[schemars(description = updates::BIT_STALL_ALERT.key_text)]
     pub bit_stall_threshold: Threshold,
-    /// Share of elements beyond the format's largest value, 0..1.
+    /// [`rounding::OVERFLOW_ALERT`].
+    #[schemars(description = rounding::OVERFLOW_ALERT.key_text)]
     pub overflow_threshold: Threshold,
-    /// Share of non-zero elements that become zero, 0..1.
+    /// [`rounding::UNDERFLOW_ALERT`].
+    #[schemars(description = rounding::UNDERFLOW_ALERT.key_text)]
     pub underflow_threshold: Threshold,
-    /// Share of a tensor's elements that lie beyond the format's largest value and so share one code, 0..1: the overflow
-    /// rate again, where it means that most of a tensor is lost.
+    /// [`rounding::CODE_SATURATION_ALERT`].
+    #[schemars(description = rounding::CODE_SATURATION_ALERT.key_text)]
     pub code_saturation_threshold: Threshold,
-    /// Fourth moment over squared variance of what is rounded; 3 for a Gaussian.
+    /// [`codes::KURTOSIS_ALERT`].
+    #[schemars(description = codes::KURTOSIS_ALERT.key_text)]
     pub kurtosis_threshold: Threshold,
     /// Measurements in a row above a threshold before there is an alert, so that one odd batch makes none.
     pub patience: u64,
@@ -38,16 +46,31 @@ pub struct AlertsSection {
 impl Default for AlertsSection {
     fn default() -> Self {
         Self {
-            bit_stall_threshold: Threshold::Above(0.5),
-            overflow_threshold: Threshold::Above(0.01),
-            underflow_threshold: Threshold::Above(0.01),
-            code_saturation_threshold: Threshold::Above(0.5),
-            kurtosis_threshold: Threshold::Above(10.0),
+            bit_stall_threshold: Threshold::Above(updates::BIT_STALL_ALERT.default),
+            overflow_threshold: Threshold::Above(rounding::OVERFLOW_ALERT.default),
+            underflow_threshold: Threshold::Above(rounding::UNDERFLOW_ALERT.default),
+            code_saturation_threshold: Threshold::Above(rounding::CODE_SATURATION_ALERT.default),
+            kurtosis_threshold: Threshold::Above(codes::KURTOSIS_ALERT.default),
             patience: 3,
             divergence_patience: 5,
             nan_patience: 10,
             cooldown_s: 300.0,
             nan_cooldown_s: 60.0,
+        }
+    }
+}
+
+impl AlertsSection {
+    /// The threshold of a kind of alert; off for kinds that have none.
+    #[must_use]
+    pub fn threshold(&self, kind: AlertKind) -> Threshold {
+        match kind {
+            AlertKind::BitStall => self.bit_stall_threshold,
+            AlertKind::Overflow => self.overflow_threshold,
+            AlertKind::Underflow => self.underflow_threshold,
+            AlertKind::CodeSaturation => self.code_saturation_threshold,
+            AlertKind::Kurtosis => self.kurtosis_threshold,
+            AlertKind::NanLoss | AlertKind::NanGrad | AlertKind::Divergence => Threshold::Off,
         }
     }
 }

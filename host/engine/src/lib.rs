@@ -30,7 +30,6 @@ pub mod quant;
 pub mod read_back;
 pub mod sample;
 pub mod setup;
-pub mod sinks;
 pub mod state;
 pub mod tensor;
 pub mod tensor_file;

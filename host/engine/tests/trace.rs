@@ -76,8 +76,9 @@ fn take(run: &mut ReadyRun, number: u64, trace: Option<&Trace>) -> (Vec<(String,
     let update = step::apply_update(setup, state, number, grads, &reading).unwrap();
     step::record_metrics(&mut record, setup, state, (&reading, &update), Duration::from_secs(1));
     let timing = |name: &str| name.contains("step_ms") || name.contains("tokens_per_s");
-    let values = record.values.into_iter().filter(|(metric, _)| !timing(&metric.name));
-    (values.map(|(metric, value)| (metric.name.to_string(), value.to_bits())).collect(), origin)
+    let values = record.values.into_iter().map(|(id, value)| (id.to_string(), value));
+    let values = values.filter(|(name, _)| !timing(name));
+    (values.map(|(name, value)| (name, value.to_bits())).collect(), origin)
 }
 
 fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {

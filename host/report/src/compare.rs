@@ -4,10 +4,10 @@
 //! both runs evaluated, if it is not the first: untrained models are equal. Pairs of configurations are told apart only where
 //! the paired t-test, Holm-corrected over all pairs, says so; with one seed nothing is.
 
-use serde::Serialize;
+use altgrad_metrics::{MetricDefinition, families::speed::TOKENS_PER_S, report::columns};
+use serde::{Serialize, Serializer};
 
 use super::{
-    curves::{COSINE, OVERFLOW, STALL},
     group::Group,
     run::Run,
     stats::{CONFIDENCE, Sample, holm},
@@ -79,14 +79,19 @@ pub struct Row {
     pub ratio_interval: Option<[f64; 2]>,
     /// Within 10 % or not.
     pub verdict: Verdict,
-    /// Means over steps and runs.
-    pub cosine: Option<f64>,
-    /// The same.
-    pub stall: Option<f64>,
-    /// The same.
-    pub overflow: Option<f64>,
-    /// Mean over runs.
-    pub tokens_per_s: Option<f64>,
+    /// Means over steps and runs of the metrics that have a column.
+    #[serde(flatten)]
+    pub metrics: MetricColumns,
+}
+
+/// A value for each of the metrics' [`columns`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricColumns(pub Vec<Option<f64>>);
+
+impl Serialize for MetricColumns {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(columns().iter().map(|(_, column)| column.key).zip(&self.0))
+    }
 }
 
 /// Two configurations that the seeds tell apart.
@@ -195,11 +200,15 @@ fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Op
         ratio,
         ratio_interval: ratio_interval.filter(|_| compared(verdict)),
         verdict,
-        cosine: over(&|run| run.mean(COSINE)),
-        stall: over(&|run| run.mean(STALL)),
-        overflow: over(&|run| run.mean(OVERFLOW)),
-        tokens_per_s: over(&Run::tokens_per_s),
+        metrics: MetricColumns(
+            columns().iter().map(|(metric, _)| over(&|run| of_run(run, metric))).collect(),
+        ),
     }
+}
+
+/// A metric's mean over a run. `run.json` knows the rate better than its rows.
+fn of_run(run: &Run, metric: &'static MetricDefinition) -> Option<f64> {
+    if *metric == TOKENS_PER_S { run.tokens_per_s() } else { run.mean(metric) }
 }
 
 /// The least and the most of some numbers.

@@ -1,17 +1,26 @@
 //! What went wrong in a run, by class, each with its evidence; and what cannot be said because it was not measured.
 
-use super::{
-    curves::{GRAD_NORM, GRAD_UNDERFLOW, LOSS, OVERFLOW, STALL},
-    run::{Run, State},
+use altgrad_metrics::{
+    Role, Statistic,
+    families::{
+        rounding::{OVERFLOW_ALERT, OVERFLOW_RATE, UNDERFLOW_RATE},
+        training, updates,
+    },
 };
+
+use super::run::{Run, State};
+
+const LOSS: Statistic = Statistic::new(&training::LOSS);
+const GRAD_NORM: Statistic = Statistic::new(&training::GRAD_NORM);
+const STALL: Statistic = Statistic::new(&updates::BIT_STALL_RATE);
+const OVERFLOW: Statistic = Statistic::new(&OVERFLOW_RATE);
+const GRAD_UNDERFLOW: Statistic = Statistic::new(&UNDERFLOW_RATE).of_role(Role::Grad);
 
 /// An underflow of gradients that starves training: over half of the elements.
 const STARVED: f64 = 0.5;
 /// A stall of weights without master weights: nothing moves. Healthy runs with stochastic rounding move a few codes in a
 /// hundred a step; beside fp32 master weights, which add small steps up, a code that stays is no stall at all.
 const STALLED: f64 = 0.995;
-/// Overflow that is worth a look, as the alert's default.
-const OVERFLOWING: f64 = 0.01;
 /// A gradient's norm beside its largest, below which it has vanished.
 const VANISHED: f64 = 1e-4;
 /// The end of a run, over which stalls and gradients are judged.
@@ -74,9 +83,9 @@ fn diverged(run: &Run) -> Option<Failure> {
 }
 
 /// Over the end of the run, with the layer where it is worst.
-fn at_the_end(run: &Run, metric: &str, layer_metric: &str, above: f64) -> Option<String> {
+fn at_the_end(run: &Run, metric: Statistic, layer_metric: Statistic, above: f64) -> Option<String> {
     let share = run.curve(metric)?.tail_mean(END).filter(|share| *share > above)?;
-    let layers = run.layers.get(layer_metric).into_iter().flatten();
+    let layers = run.layers.get(&layer_metric).into_iter().flatten();
     let worst = layers
         .filter_map(|(layer, curve)| Some((layer, curve.tail_mean(END)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1));
@@ -94,8 +103,8 @@ fn stalled(run: &Run) -> Option<Failure> {
 }
 
 fn overflowing(run: &Run) -> Option<Failure> {
-    let roles = ["weight", "activation", "grad"].map(|role| format!("quant/{role}/overflow_rate"));
-    let role = |role: &String| {
+    let roles = Role::ALL.map(|role| OVERFLOW.of_role(role));
+    let role = |role: &Statistic| {
         Some((
             run.layers
                 .get(role)?
@@ -103,12 +112,12 @@ fn overflowing(run: &Run) -> Option<Failure> {
                 .filter_map(|curve| curve.largest())
                 .map(|most| most.1)
                 .reduce(f64::max)?,
-            role.clone(),
+            *role,
         ))
     };
     let worst = roles.iter().filter_map(role).max_by(|a, b| a.0.total_cmp(&b.0));
-    let metric = worst.map_or(OVERFLOW.to_string(), |(_, metric)| metric);
-    let measured = at_the_end(run, OVERFLOW, &metric, OVERFLOWING);
+    let metric = worst.map_or(OVERFLOW, |(_, metric)| metric);
+    let measured = at_the_end(run, OVERFLOW, metric, OVERFLOW_ALERT.default);
     let evidence = measured.map(|measured| format!("elements beyond the largest value: {measured}"));
     let evidence = evidence.or_else(|| told(run, &["overflow", "code_saturation"]));
     evidence.and_then(|evidence| failure("overflow", evidence))

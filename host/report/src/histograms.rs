@@ -5,6 +5,11 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use altgrad_metrics::{
+    MetricId, Role,
+    families::{codes::CODE_HIST, update_distances::ULP_HIST, weights::SPACING_HIST},
+};
+
 use super::{
     rows::{Rows, number},
     series::Timeline,
@@ -21,7 +26,7 @@ const MOST_LAYERS: usize = 8192;
 #[derive(Debug, Clone, Default)]
 pub struct Histograms {
     /// Share of elements by code, over steps, by role.
-    pub codes: BTreeMap<String, Timeline>,
+    pub codes: BTreeMap<Role, Timeline>,
     /// Share of elements by octave of how far an update moved them, over steps.
     pub ulps: Option<Timeline>,
     /// Centres of those octaves, log2 ULP; the first also holds everything below, zero included.
@@ -68,16 +73,18 @@ pub(super) fn read(path: &Path) -> Result<(Histograms, u64), String> {
     let [Some(name), Some(edges), Some(counts)] = columns else {
         return Err("it has no columns `name`, `edges` and `counts`".into());
     };
-    let mut codes: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut codes: BTreeMap<Role, Sum> = BTreeMap::new();
     let mut ulps = Sum::default();
     while let Some((step, cells)) = rows.next()? {
-        let Ok(name) = std::str::from_utf8(&cells[name]) else { continue };
-        if let Some((role, _)) = name.strip_prefix("quant/").and_then(|rest| rest.split_once("/code_hist/")) {
-            let sum = codes.entry(role.to_string()).or_default();
+        let name = std::str::from_utf8(&cells[name]).ok();
+        let Some(id) = name.and_then(|name| name.parse::<MetricId>().ok()) else { continue };
+        let (definition, role) = (id.definition(), id.statistic.role);
+        if let Some(role) = role.filter(|_| *definition == CODE_HIST) {
+            let sum = codes.entry(role).or_default();
             if let Some((step, shares)) = numbers(&cells[counts]).and_then(|counts| sum.add(step, counts)) {
                 timeline(&mut found.codes, role).add(step, shares);
             }
-        } else if name.starts_with("update/ulp_hist/") {
+        } else if *definition == ULP_HIST {
             if found.octaves.is_empty() {
                 found.octaves = numbers(&cells[edges]).map(|edges| octaves(&edges)).unwrap_or_default();
             }
@@ -85,10 +92,10 @@ pub(super) fn read(path: &Path) -> Result<(Histograms, u64), String> {
             if let Some((step, shares)) = spectrum.and_then(|spectrum| ulps.add(step, spectrum)) {
                 found.ulps.get_or_insert_with(|| Timeline::new(COLUMNS)).add(step, shares);
             }
-        } else if let Some(layer) = name.strip_prefix("weights/spacing_hist/") {
+        } else if let Some(layer) = id.layer().filter(|_| *definition == SPACING_HIST) {
             let both = numbers(&cells[edges]).zip(numbers(&cells[counts]));
             if let Some((edges, counts)) = both.filter(|(edges, counts)| edges.len() == counts.len() + 1) {
-                let known = found.spacings.contains_key(layer) || found.spacings.len() < MOST_LAYERS;
+                let known = found.spacings.contains_key(layer.as_str()) || found.spacings.len() < MOST_LAYERS;
                 if known {
                     let centres = edges.windows(2).map(|edge| (edge[0] + edge[1]) / 2.0).collect();
                     found.spacings.insert(layer.to_string(), (step, centres, counts));
@@ -98,7 +105,7 @@ pub(super) fn read(path: &Path) -> Result<(Histograms, u64), String> {
     }
     for (role, mut sum) in codes {
         if let Some((step, shares)) = sum.take() {
-            timeline(&mut found.codes, &role).add(step, shares);
+            timeline(&mut found.codes, role).add(step, shares);
         }
     }
     if let Some((step, shares)) = ulps.take() {
@@ -107,8 +114,8 @@ pub(super) fn read(path: &Path) -> Result<(Histograms, u64), String> {
     Ok((found, rows.damaged))
 }
 
-fn timeline<'a>(codes: &'a mut BTreeMap<String, Timeline>, role: &str) -> &'a mut Timeline {
-    codes.entry(role.to_string()).or_insert_with(|| Timeline::new(COLUMNS))
+fn timeline(codes: &mut BTreeMap<Role, Timeline>, role: Role) -> &mut Timeline {
+    codes.entry(role).or_insert_with(|| Timeline::new(COLUMNS))
 }
 
 /// Numbers between spaces; `None` if one is none, or there are too many.

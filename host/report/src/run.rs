@@ -7,10 +7,11 @@ use std::{
     time::SystemTime,
 };
 
+use altgrad_metrics::{Statistic, families::speed::TOKENS_PER_S};
 use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 
 use super::{
-    curves::{Curves, TOKENS_PER_S},
+    curves::Curves,
     events::{self, Seen},
     facts::{Config, Status},
     histograms::{self, Histograms},
@@ -68,7 +69,7 @@ pub struct Run {
     /// Steps done, from `run.json` or the last row.
     pub steps: Option<u64>,
     /// Curves by metric.
-    pub curves: BTreeMap<String, Series>,
+    pub curves: BTreeMap<Statistic, Series>,
     /// Held-out losses by step, the final one included.
     pub evaluations: Vec<(u64, f64)>,
     /// Curves by statistic and layer.
@@ -124,7 +125,7 @@ impl Run {
         let (mut layers, mut histograms, mut events) = Default::default();
         if !alone {
             let timings = Curves::read(&csv("timings_path", "timings.csv"), false);
-            curves.by_name.extend(notes.take("timings.csv", timings).by_name);
+            curves.by_statistic.extend(notes.take("timings.csv", timings).by_statistic);
             layers = notes.take("layers.csv", layers::read(&csv("layers_path", "layers.csv")));
             let path_of_histograms = csv("histograms_path", "histograms.csv");
             histograms = notes.take("histograms.csv", histograms::read(&path_of_histograms));
@@ -139,7 +140,7 @@ impl Run {
         {
             evaluations.push((steps, loss));
         }
-        let curves = curves.by_name;
+        let curves = curves.by_statistic;
         let name = name(path, &status);
         let notes = notes.0;
         let path = path.to_path_buf();
@@ -161,14 +162,14 @@ impl Run {
 
     /// A curve.
     #[must_use]
-    pub fn curve(&self, name: &str) -> Option<&Series> {
-        self.curves.get(name)
+    pub fn curve(&self, statistic: impl Into<Statistic>) -> Option<&Series> {
+        self.curves.get(&statistic.into())
     }
 
     /// The mean of a metric over the run.
     #[must_use]
-    pub fn mean(&self, name: &str) -> Option<f64> {
-        self.curve(name)?.mean()
+    pub fn mean(&self, statistic: impl Into<Statistic>) -> Option<f64> {
+        self.curve(statistic)?.mean()
     }
 
     /// Whether its training came to nothing that can be compared: it failed, or ended with a loss that is no number.
@@ -199,7 +200,7 @@ impl Run {
     /// Training tokens a second, over the run.
     #[must_use]
     pub fn tokens_per_s(&self) -> Option<f64> {
-        self.status.tokens_per_s.or_else(|| self.mean(TOKENS_PER_S))
+        self.status.tokens_per_s.or_else(|| self.mean(&TOKENS_PER_S))
     }
 
     /// The run's seed.

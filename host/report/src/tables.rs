@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use altgrad_metrics::report::{self, ColumnFormat};
+
 use super::{
     compare::{Comparison, Row},
     failures,
@@ -17,7 +19,7 @@ const MOST_KEYS: usize = 24;
 /// One row a configuration.
 #[must_use]
 pub fn comparison(comparison: &Comparison) -> Table {
-    let columns = [
+    let mut columns = vec![
         "configuration",
         "seeds",
         "steps",
@@ -27,11 +29,8 @@ pub fn comparison(comparison: &Comparison) -> Table {
         "ratio",
         "minus baseline ± 95 %",
         "verdict",
-        "gradient cosine",
-        "bit stall",
-        "overflow",
-        "tokens/s",
     ];
+    columns.extend(report::columns().iter().map(|(_, column)| column.head));
     let mut table = Table::new("comparison", "Held-out loss in nats per token, by configuration", &columns);
     table.rows = comparison.rows.iter().map(comparison_row).collect();
     table
@@ -50,7 +49,7 @@ fn comparison_row(row: &Row) -> Vec<Cell> {
         _ => row.verdict.name().to_string(),
     };
     let difference = row.difference;
-    vec![
+    let mut cells = vec![
         Cell::text(&row.label),
         Cell::text(seeds),
         steps.map_or(Cell::Missing, Cell::Text),
@@ -64,11 +63,17 @@ fn comparison_row(row: &Row) -> Vec<Cell> {
             Digits::Fixed(4),
         ),
         Cell::text(verdict),
-        Cell::number(row.cosine, Digits::Fixed(4)),
-        Cell::number(row.stall, Digits::Percent),
-        Cell::number(row.overflow, Digits::Percent),
-        Cell::number(row.tokens_per_s, Digits::Fixed(0)),
-    ]
+    ];
+    let metrics = report::columns().into_iter().zip(&row.metrics.0);
+    cells.extend(metrics.map(|((_, column), value)| Cell::number(*value, digits(column.format))));
+    cells
+}
+
+fn digits(format: ColumnFormat) -> Digits {
+    match format {
+        ColumnFormat::Fixed(digits) => Digits::Fixed(digits),
+        ColumnFormat::Percent => Digits::Percent,
+    }
 }
 
 /// One row a run: what it came to, and what it ran on.

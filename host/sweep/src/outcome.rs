@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use altgrad_base::files;
-use altgrad_run_folder::{events::EVENTS, folder::STATUS, record::AlertKind};
+use altgrad_metrics::AlertKind;
+use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

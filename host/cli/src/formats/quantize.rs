@@ -76,8 +76,8 @@ pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
         Diagnostic::run(format!("cannot write the output ({error})")).at(args.output.display())
     })?;
     println!("{} elements, amax {}", seen.elements, seen.stats.amax);
-    for (name, value) in metrics::quant::values(&seen) {
-        println!("quant/{name} {value}");
+    for (definition, value) in metrics::rounding::values(&seen) {
+        println!("{} {value}", definition.name);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,12 +11,12 @@ mod tests;
 use std::{collections::BTreeMap, time::Duration};
 
 use altgrad_config::AlertsSection;
+pub use altgrad_metrics::AlertKind;
+use altgrad_metrics::MetricRecord;
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::events::Event;
-pub use altgrad_run_folder::record::AlertKind as Kind;
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::MetricRecord;
 use findings::{Finding, Verdict};
 
 /// One alert.
@@ -25,7 +25,7 @@ pub struct Alert {
     /// The step of the record that gave rise to it.
     pub step: u64,
     /// What it is about.
-    pub kind: Kind,
+    pub kind: AlertKind,
     /// Where it is worst: a metric's name, which ends in the layer where one is to blame.
     pub place: Option<String>,
     /// What was measured there.
@@ -61,7 +61,7 @@ pub struct Alerts {
 /// All that is remembered from record to record: what checkpoints keep.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AlertState {
-    kinds: BTreeMap<Kind, KindState>,
+    kinds: BTreeMap<AlertKind, KindState>,
     /// The last evaluation's loss, if it was finite.
     previous: Option<f64>,
     best: Option<Evaluation>,
@@ -105,7 +105,7 @@ impl Alerts {
         let config = self.config;
         let not_finite = findings::not_finite(record);
         self.count_nan(not_finite.each_ref().map(|(_, verdict)| verdict));
-        let findings = not_finite.into_iter().chain([(Kind::Divergence, self.evaluation(record))]);
+        let findings = not_finite.into_iter().chain([(AlertKind::Divergence, self.evaluation(record))]);
         let findings = findings.chain(findings::above_thresholds(record, &config));
         let fired = findings.filter_map(|(kind, verdict)| {
             let Finding { place, value, text } = self.weigh(kind, verdict, now)?;
@@ -137,14 +137,15 @@ impl Alerts {
     }
 
     /// How often which kind fired; those that never did are left out.
-    pub fn counts(&self) -> impl Iterator<Item = (Kind, u64)> {
+    pub fn counts(&self) -> impl Iterator<Item = (AlertKind, u64)> {
         let counts = self.state.kinds.iter().map(|(kind, state)| (*kind, state.fired));
         counts.filter(|(_, fired)| *fired > 0)
     }
 
     fn loss_keeps_rising(&self) -> bool {
         let patience = self.config.divergence_patience;
-        patience > 0 && self.state.kinds.get(&Kind::Divergence).is_some_and(|kind| kind.streak >= patience)
+        patience > 0
+            && self.state.kinds.get(&AlertKind::Divergence).is_some_and(|kind| kind.streak >= patience)
     }
 
     /// Counts steps in a row without a finite loss or gradient.
@@ -168,10 +169,10 @@ impl Alerts {
     }
 
     /// The finding, if it lasted long enough and its kind has not fired lately.
-    fn weigh(&mut self, kind: Kind, verdict: Verdict, now: Duration) -> Option<Finding> {
+    fn weigh(&mut self, kind: AlertKind, verdict: Verdict, now: Duration) -> Option<Finding> {
         let (patience, cooldown_s) = match kind {
-            Kind::NanLoss | Kind::NanGrad => (1, self.config.nan_cooldown_s),
-            Kind::Divergence => (self.config.divergence_patience, self.config.cooldown_s),
+            AlertKind::NanLoss | AlertKind::NanGrad => (1, self.config.nan_cooldown_s),
+            AlertKind::Divergence => (self.config.divergence_patience, self.config.cooldown_s),
             _ => (self.config.patience, self.config.cooldown_s),
         };
         let state = self.state.kinds.entry(kind).or_default();

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use altgrad_config::{AlertsSection, Threshold};
+use altgrad_metrics::{MetricId, MetricRecord};
 
-use super::{Alerts, Evaluation, Kind};
-use crate::metrics::{MetricName, MetricRecord};
+use super::{AlertKind, Alerts, Evaluation};
 
 /// Alerts under test, a second a record.
 struct Bench {
@@ -35,10 +35,10 @@ impl Bench {
     }
 
     /// The kinds and places that the next step's record fires.
-    fn see(&mut self, values: &[(&'static str, f64)]) -> Vec<(Kind, Option<String>)> {
+    fn see(&mut self, values: &[(&'static str, f64)]) -> Vec<(AlertKind, Option<String>)> {
         let mut record = MetricRecord::new(self.step);
         for (name, value) in values {
-            record.push(MetricName::constant(name), *value);
+            record.push(name.parse::<MetricId>().unwrap(), *value);
         }
         let alerts = self.alerts.see(&record, Duration::from_secs(self.step));
         assert!(alerts.iter().all(|alert| alert.step == self.step));
@@ -46,11 +46,11 @@ impl Bench {
         alerts.into_iter().map(|alert| (alert.kind, alert.place)).collect()
     }
 
-    fn kinds(&mut self, values: &[(&'static str, f64)]) -> Vec<Kind> {
+    fn kinds(&mut self, values: &[(&'static str, f64)]) -> Vec<AlertKind> {
         self.see(values).into_iter().map(|(kind, _)| kind).collect()
     }
 
-    fn counts(&self) -> Vec<(Kind, u64)> {
+    fn counts(&self) -> Vec<(AlertKind, u64)> {
         self.alerts.counts().collect()
     }
 }
@@ -58,10 +58,10 @@ impl Bench {
 #[test]
 fn thresholds_are_exclusive_and_each_kind_has_its_own() {
     for (name, limit, kind) in [
-        ("update/bit_stall_rate", 0.5, Kind::BitStall),
-        ("quant/overflow_rate", 0.01, Kind::Overflow),
-        ("quant/underflow_rate", 0.01, Kind::Underflow),
-        ("quant/grad/kurtosis/wte.weight", 10.0, Kind::Kurtosis),
+        ("update/bit_stall_rate", 0.5, AlertKind::BitStall),
+        ("quant/overflow_rate", 0.01, AlertKind::Overflow),
+        ("quant/underflow_rate", 0.01, AlertKind::Underflow),
+        ("quant/grad/kurtosis/wte.weight", 10.0, AlertKind::Kurtosis),
     ] {
         let mut bench = Bench::new(QUICK);
         assert_eq!(bench.kinds(&[(name, limit)]), []);
@@ -70,8 +70,8 @@ fn thresholds_are_exclusive_and_each_kind_has_its_own() {
     }
     let mut bench = Bench::new(QUICK);
     let half = ("quant/weight/overflow_rate/wte.weight", 0.5);
-    assert_eq!(bench.kinds(&[half]), [Kind::Overflow]);
-    assert_eq!(bench.kinds(&[(half.0, 0.51)]), [Kind::CodeSaturation], "overflow is in its cooldown");
+    assert_eq!(bench.kinds(&[half]), [AlertKind::Overflow]);
+    assert_eq!(bench.kinds(&[(half.0, 0.51)]), [AlertKind::CodeSaturation], "overflow is in its cooldown");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn the_worst_layer_is_named() {
         ("quant/weight/sqnr_db/h.0.mlp.c_fc.weight", 40.0),
     ];
     let worst = "quant/weight/overflow_rate/h.1.mlp.c_fc.weight".to_string();
-    assert_eq!(bench.see(&layers), [(Kind::Overflow, Some(worst))]);
+    assert_eq!(bench.see(&layers), [(AlertKind::Overflow, Some(worst))]);
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn patience_counts_measurements_in_a_row() {
 fn a_cooldown_is_a_kinds_own_and_outlives_a_recovery() {
     let mut bench = Bench::new(QUICK);
     let (overflow, underflow) = (("quant/overflow_rate", 0.2), ("quant/underflow_rate", 0.2));
-    assert_eq!(bench.kinds(&[overflow]), [Kind::Overflow]);
-    assert_eq!(bench.kinds(&[("quant/overflow_rate", 0.0), underflow]), [Kind::Underflow]);
-    assert_eq!(bench.kinds(&[overflow, underflow]), [Kind::Overflow]);
-    assert_eq!(bench.kinds(&[overflow, underflow]), [Kind::Underflow]);
-    assert_eq!(bench.counts(), [(Kind::Overflow, 2), (Kind::Underflow, 2)]);
+    assert_eq!(bench.kinds(&[overflow]), [AlertKind::Overflow]);
+    assert_eq!(bench.kinds(&[("quant/overflow_rate", 0.0), underflow]), [AlertKind::Underflow]);
+    assert_eq!(bench.kinds(&[overflow, underflow]), [AlertKind::Overflow]);
+    assert_eq!(bench.kinds(&[overflow, underflow]), [AlertKind::Underflow]);
+    assert_eq!(bench.counts(), [(AlertKind::Overflow, 2), (AlertKind::Underflow, 2)]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_threshold_that_is_off_is_never_exceeded() {
     let off = Threshold::Off;
     let mut bench = Bench::new(AlertsSection { overflow_threshold: off, kurtosis_threshold: off, ..QUICK });
     let values = [("quant/overflow_rate", 1.0), ("quant/weight/kurtosis/wte.weight", 1e9)];
-    assert_eq!(bench.kinds(&values), [Kind::CodeSaturation]);
+    assert_eq!(bench.kinds(&values), [AlertKind::CodeSaturation]);
 }
 
 #[test]
@@ -131,15 +131,18 @@ fn nan_in_loss_and_gradients_are_told_apart_and_need_no_patience() {
     let mut bench = Bench::new(AlertsSection { patience: 9, nan_patience: 9, ..QUICK });
     let (loss, norm) = ("train/loss", "train/grad_norm");
     assert_eq!(bench.kinds(&[(loss, 2.0), (norm, 1.0)]), []);
-    assert_eq!(bench.kinds(&[(loss, f64::NAN), (norm, 1.0)]), [Kind::NanLoss]);
+    assert_eq!(bench.kinds(&[(loss, f64::NAN), (norm, 1.0)]), [AlertKind::NanLoss]);
     let gradients = [
         (loss, 2.0),
         (norm, f64::INFINITY),
         ("grad_norm_l2/wpe.weight", 1.0),
         ("grad_norm_l2/wte.weight", f64::INFINITY),
     ];
-    assert_eq!(bench.see(&gradients), [(Kind::NanGrad, Some("grad_norm_l2/wte.weight".into()))]);
-    assert_eq!(bench.kinds(&[(loss, f64::INFINITY), (norm, f64::NAN)]), [Kind::NanLoss, Kind::NanGrad]);
+    assert_eq!(bench.see(&gradients), [(AlertKind::NanGrad, Some("grad_norm_l2/wte.weight".into()))]);
+    assert_eq!(
+        bench.kinds(&[(loss, f64::INFINITY), (norm, f64::NAN)]),
+        [AlertKind::NanLoss, AlertKind::NanGrad]
+    );
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn a_loss_that_keeps_rising_is_divergence() {
     assert_eq!(see(2.4), (0, Some(5)), "cooldown");
     assert_eq!(see(1.0), (0, Some(5)), "it is not forgotten");
     assert_eq!(bench.alerts.best(), Some(Evaluation { step: 7, loss: 1.0 }));
-    assert_eq!(bench.counts(), [(Kind::Divergence, 1)]);
+    assert_eq!(bench.counts(), [(AlertKind::Divergence, 1)]);
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn an_evaluation_without_a_number_is_a_rise_and_never_the_best() {
     let mut bench = Bench::new(QUICK);
     assert!(bench.kinds(&[("val/loss", f64::NAN)]).is_empty());
     assert_eq!(bench.alerts.best(), None);
-    assert_eq!(bench.kinds(&[("val/loss", f64::NAN)]), [Kind::Divergence]);
+    assert_eq!(bench.kinds(&[("val/loss", f64::NAN)]), [AlertKind::Divergence]);
     assert_eq!(bench.kinds(&[("val/loss", 9.0)]), []);
     assert_eq!(bench.alerts.best(), Some(Evaluation { step: 2, loss: 9.0 }));
     let mut bench = Bench::new(AlertsSection { divergence_patience: 0, ..QUICK });

@@ -6,6 +6,7 @@ use std::{path::Path, time::Instant};
 
 use altgrad_base::{diagnostic::Diagnostic, files::Disk};
 use altgrad_config::CheckpointSection;
+use altgrad_sinks::StateRequest;
 use serde::Serialize;
 
 use super::{
@@ -16,7 +17,6 @@ use crate::{
     alerts::AlertState,
     checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Snapshot, StateTensors, state::RunTotals},
     setup::ReadyRun,
-    sinks::StateRequest,
     state::TrainState,
     train::step,
 };

@@ -14,6 +14,7 @@ use altgrad_base::{diagnostic::Diagnostic, files::Disk};
 use altgrad_config::CheckpointSection;
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::events::Event;
+use altgrad_sinks::StateRequest;
 
 use super::{
     identity::RunIdentity,
@@ -22,7 +23,6 @@ use super::{
     snapshot::Snapshot,
     write,
 };
-use crate::sinks::StateRequest;
 
 /// Anomalies a run keeps: the first ones say most.
 const MOST_ANOMALIES: usize = 3;

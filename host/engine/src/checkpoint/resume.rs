@@ -14,6 +14,7 @@ use altgrad_run_folder::{
     folder::RunFolder,
     record::{Difference, Resume},
 };
+use altgrad_sinks::SinkResume;
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::{
@@ -25,8 +26,7 @@ use super::{
     state::{RunTotals, SinkRecord},
 };
 use crate::{
-    alerts::AlertState, model::weights, setup::RunSetup, sinks::SinkResume, state::TrainState, tensor,
-    tensor_file::OTHER_RUN,
+    alerts::AlertState, model::weights, setup::RunSetup, state::TrainState, tensor, tensor_file::OTHER_RUN,
 };
 
 /// What `--resume` says for "the newest sound one of the run folder".

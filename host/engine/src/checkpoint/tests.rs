@@ -15,6 +15,7 @@ use altgrad_base::{
 };
 use altgrad_config::CheckpointSection;
 use altgrad_run_folder::folder::CONFIG;
+use altgrad_sinks::StateRequest;
 use rand::RngExt;
 use sha2::{Digest, Sha256};
 
@@ -28,7 +29,6 @@ use crate::{
     alerts::AlertState,
     device::ComputeDevice,
     quant::{QuantContext, SavedQuantState},
-    sinks::StateRequest,
     tensor,
     tensor_file::{Entry, TensorFile, Values},
 };

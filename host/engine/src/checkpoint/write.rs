@@ -13,6 +13,7 @@ use altgrad_base::{
     files::{Disk, DiskFile, hex},
 };
 use altgrad_run_folder::folder::CONFIG;
+use altgrad_sinks::{SinkState, StateRequest};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
@@ -22,10 +23,7 @@ use super::{
     snapshot::Snapshot,
     state::{self, CheckpointState, Cursors},
 };
-use crate::{
-    sinks::{SinkState, StateRequest},
-    tensor_file,
-};
+use crate::tensor_file;
 
 /// How long sinks may take to say their state.
 const SINKS_DEADLINE: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use altgrad_loader::{OptimizerPlugin, Registry, instance::OptionTable};
 use super::recording::{RecordedConfig, RecordedStep, Recording};
 use crate::{
     device::ComputeDevice,
-    metrics::meter::Meter,
+    metrics::update_metrics::UpdateMetrics,
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::{OptimizerGroups, OptimizerState},
     quant::QuantContext,
@@ -102,7 +102,7 @@ impl<'a> Replay<'a> {
         let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
         let params = Params { layout, values };
         let model = TrainModel { gpt: Gpt { shape, gelu: GeluChoice::Erf }, dropout: 0.0, seed: 0 };
-        let state = TrainState::new(params, QuantContext::off(), optimizer, Meter::off());
+        let state = TrainState::new(params, QuantContext::off(), optimizer, UpdateMetrics::off());
         let batches = Batches::new(corpus, 0, config.batch_size, config.block_size);
         Ok(Self { recording, model, state, batches })
     }

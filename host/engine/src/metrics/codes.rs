@@ -1,32 +1,130 @@
-//! How a format's codes are used, and how what is rounded to them is spread: by site and, where all sites of a role
-//! share a format, by role.
+//! How a format's codes are used, and how what is rounded to them is distributed: by site and, where all sites of a
+//! role share a format, by role.
 //!
-//! `quant/weight/code_entropy/h.0.attn.c_attn.weight` is one site's, `quant/weight/code_entropy` that of all weights' codes
-//! together. Kurtosis is by site only: tensors of different spread have none in common. There is no value over all
-//! roles: codes of different formats mean different things. A NaN has no code and is left out; `quant/nan_count` has it.
-//! Definitions: NUMERICS section 6.
+//! Kurtosis is by site only: tensors of different spread have none in common. There is no value over all roles: codes of
+//! different formats mean different things. A NaN has no code and is left out; the metrics of rounding count it.
 
+use altgrad_metrics::{
+    Histogram, Layer, MetricId, MetricRecord, Over, Role, Statistic,
+    families::codes::{BIT_ACTIVE, CODE_ENTROPY, CODE_HIST, DEAD_CODES, DYNAMIC_RANGE_USED, KURTOSIS},
+};
 use altgrad_plugin_api::ValueGrid;
 
-use super::{Histogram, MetricName, MetricRecord};
-use crate::quant::{Role, Site, SiteHistogram};
+use super::family::{MetricFamily, MetricSetup};
+use crate::quant::{Site, SiteHistogram};
 
-const KURTOSIS: &str = "kurtosis";
-/// The histogram that goes to sinks: bin c counts code c.
-const HISTOGRAM: &str = "code_hist";
-/// What is said of codes, before the bits: entropy in bits; share of finite codes unused; binades between the smallest
-/// and the largest magnitude used, zero left out, as a share of the format's own.
-const STATISTICS: [&str; 3] = ["code_entropy", "dead_codes", "dynamic_range_used"];
+/// Codes of the widest format whose codes are counted.
+const MOST_CODES: usize = 256;
 
-/// Used codes of a format.
-struct Used<'a> {
+/// The family.
+pub struct CodesFamily;
+
+impl MetricFamily for CodesFamily {
+    /// The distributions of a step that measures them, one a site; else none.
+    type Inputs<'a> = &'a [SiteHistogram];
+
+    fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+        let sites = setup.quant.sites();
+        let mut ids: Vec<MetricId> =
+            setup.sites.iter().map(|site| of_site(Statistic::new(&KURTOSIS), site)).collect();
+        for group in groups(setup) {
+            let bits = bits(sites[group.sites[0]].format.values());
+            ids.extend(statistics(bits).map(|statistic| group.id(statistic)));
+            if group.is_site() {
+                ids.push(group.id(Statistic::new(&CODE_HIST)));
+            }
+        }
+        ids
+    }
+
+    /// Histograms are of sites.
+    fn record(setup: &MetricSetup<'_>, distributions: &[SiteHistogram], record: &mut MetricRecord) {
+        if distributions.is_empty() {
+            return;
+        }
+        for (site, distribution) in setup.sites.iter().zip(distributions) {
+            record.push_some(of_site(Statistic::new(&KURTOSIS), site), distribution.powers.kurtosis());
+        }
+        for group in groups(setup) {
+            let grid = setup.quant.sites()[group.sites[0]].format.values();
+            let mut counts = vec![0; grid.codes()];
+            for id in &group.sites {
+                counts.iter_mut().zip(&distributions[*id].codes).for_each(|(sum, count)| *sum += count);
+            }
+            let used = UsedCodes::new(grid, counts);
+            for (statistic, value) in used.values() {
+                record.push_some(group.id(statistic), value);
+            }
+            if group.is_site() && used.total > 0 {
+                let edges = (0..=grid.codes()).map(|code| code as f64).collect();
+                let id = group.id(Statistic::new(&CODE_HIST));
+                record.histograms.push(Histogram { id, edges, counts: used.counts });
+            }
+        }
+    }
+}
+
+fn of_site(statistic: Statistic, (role, layer): &(Role, Layer)) -> MetricId {
+    statistic.of_role(*role).of_layer(layer)
+}
+
+/// Sites whose codes are counted together: all of a role, or one.
+struct Group {
+    role: Role,
+    over: Over,
+    sites: Vec<usize>,
+}
+
+impl Group {
+    fn id(&self, statistic: Statistic) -> MetricId {
+        statistic.of_role(self.role).over(self.over.clone())
+    }
+
+    fn is_site(&self) -> bool {
+        self.over != Over::All
+    }
+}
+
+/// Roles of one format, and sites.
+fn groups(setup: &MetricSetup<'_>) -> Vec<Group> {
+    let sites: &[Site] = setup.quant.sites();
+    let mut groups = Vec::new();
+    for role in Role::ALL {
+        let of_role: Vec<usize> = (0..sites.len()).filter(|&id| sites[id].role == role).collect();
+        let format = |id: usize| &sites[id].format.plugin().identity.name;
+        if of_role.len() > 1 && of_role.iter().all(|&id| format(id) == format(of_role[0])) {
+            groups.push(Group { role, over: Over::All, sites: of_role });
+        }
+    }
+    groups.extend(setup.sites.iter().enumerate().map(|(id, (role, layer))| Group {
+        role: *role,
+        over: Over::Layer(layer.clone()),
+        sites: vec![id],
+    }));
+    groups.retain(|group| sites[group.sites[0]].format.values().codes() <= MOST_CODES);
+    groups
+}
+
+/// The statistics of codes of so many bits.
+fn statistics(bits: i8) -> impl Iterator<Item = Statistic> {
+    let whole = [&CODE_ENTROPY, &DEAD_CODES, &DYNAMIC_RANGE_USED].map(Statistic::new);
+    whole.into_iter().chain((0..bits).map(|bit| Statistic::new(&BIT_ACTIVE).at(bit)))
+}
+
+/// Bits of a code.
+fn bits(grid: &ValueGrid) -> i8 {
+    grid.codes().trailing_zeros() as i8
+}
+
+/// The codes of a format that occur.
+struct UsedCodes<'a> {
     grid: &'a ValueGrid,
     /// Elements by code, codes without a number left out.
     counts: Vec<u64>,
     total: u64,
 }
 
-impl<'a> Used<'a> {
+impl<'a> UsedCodes<'a> {
     fn new(grid: &'a ValueGrid, mut counts: Vec<u64>) -> Self {
         for (code, count) in counts.iter_mut().enumerate() {
             if grid.decode(code as u16).is_nan() {
@@ -43,20 +141,20 @@ impl<'a> Used<'a> {
         used.map(|(code, &count)| (code as u16, count as f64 / self.total as f64))
     }
 
-    /// Every statistic by name; all missing without elements.
-    fn values(&self) -> Vec<(String, Option<f64>)> {
+    /// Every statistic; all missing without elements.
+    fn values(&self) -> Vec<(Statistic, Option<f64>)> {
         let some = |value: f64| (self.total > 0).then_some(value);
         let entropy = self.shares().map(|(_, share)| -share * share.log2()).sum();
         let finite = |code: usize| self.grid.decode(code as u16).is_finite();
         let unused = self.counts.iter().enumerate().filter(|(code, count)| finite(*code) && **count == 0);
         let dead = unused.count() as f64 / (0..self.counts.len()).filter(|code| finite(*code)).count() as f64;
-        let values = [some(entropy), some(dead), self.dynamic_range()];
-        let mut values: Vec<_> = STATISTICS.map(String::from).into_iter().zip(values).collect();
-        values.extend((0..bits(self.grid)).map(|bit| {
+        let bits = bits(self.grid);
+        let active = (0..bits).map(|bit| {
             let active = self.shares().filter(|(code, _)| code >> bit & 1 == 1).map(|(_, share)| share);
-            (bit_active(bit), some(active.sum()))
-        }));
-        values
+            some(active.sum())
+        });
+        let values = [some(entropy), some(dead), self.dynamic_range()];
+        statistics(bits).zip(values.into_iter().chain(active)).collect()
     }
 
     /// Missing without a non-zero number, and for a format of one magnitude.
@@ -78,89 +176,6 @@ fn binades(values: impl Iterator<Item = f32>) -> Option<f64> {
     range.map(|(low, high)| high - low)
 }
 
-/// Bits of a code.
-fn bits(grid: &ValueGrid) -> u32 {
-    grid.codes().trailing_zeros()
-}
-
-/// Share of codes with a bit set, the lowest first.
-fn bit_active(bit: u32) -> String {
-    format!("bit_active/{bit}")
-}
-
-/// What is counted together: its names' ends (none, or the layer), its sites.
-struct Group {
-    role: Role,
-    suffix: String,
-    sites: Vec<usize>,
-}
-
-/// Roles of one format, and sites.
-fn groups(sites: &[Site]) -> Vec<Group> {
-    let mut groups = Vec::new();
-    for role in Role::ALL {
-        let of_role: Vec<usize> = (0..sites.len()).filter(|&id| sites[id].role == role).collect();
-        let format = |id: usize| &sites[id].format.plugin().identity.name;
-        if of_role.len() > 1 && of_role.iter().all(|&id| format(id) == format(of_role[0])) {
-            groups.push(Group { role, suffix: String::new(), sites: of_role });
-        }
-    }
-    groups.extend(sites.iter().enumerate().map(|(id, site)| Group {
-        role: site.role,
-        suffix: format!("/{}", site.layer),
-        sites: vec![id],
-    }));
-    // Codes of more than eight bits are not counted.
-    groups.retain(|group| sites[group.sites[0]].format.values().codes() <= 256);
-    groups
-}
-
-fn name(role: Role, statistic: &str, suffix: &str) -> String {
-    format!("quant/{}/{statistic}{suffix}", role.name())
-}
-
-/// Every metric of the family.
-#[must_use]
-pub fn names(sites: &[Site]) -> Vec<MetricName> {
-    let kurtosis = sites.iter().map(|site| name(site.role, KURTOSIS, &format!("/{}", site.layer)));
-    let codes = groups(sites).into_iter().flat_map(|group| {
-        let bits = bits(sites[group.sites[0]].format.values());
-        let statistics = STATISTICS.into_iter().map(String::from).chain((0..bits).map(bit_active));
-        statistics.map(move |statistic| name(group.role, &statistic, &group.suffix)).collect::<Vec<_>>()
-    });
-    kurtosis.chain(codes).map(MetricName::value).collect()
-}
-
-/// Records the distributions of a watched step, one a site; nothing if there are none. Histograms are of sites.
-pub fn record(record: &mut MetricRecord, sites: &[Site], watched: &[SiteHistogram]) {
-    if watched.is_empty() {
-        return;
-    }
-    for (site, distribution) in sites.iter().zip(watched) {
-        let kurtosis = name(site.role, KURTOSIS, &format!("/{}", site.layer));
-        record.push_some(MetricName::value(kurtosis), distribution.powers.kurtosis());
-    }
-    for Group { role, suffix, sites: of_group } in groups(sites) {
-        let grid = sites[of_group[0]].format.values();
-        let mut counts = vec![0; grid.codes()];
-        for id in of_group {
-            counts.iter_mut().zip(&watched[id].codes).for_each(|(sum, count)| *sum += count);
-        }
-        let used = Used::new(grid, counts);
-        for (statistic, value) in used.values() {
-            record.push_some(MetricName::value(name(role, &statistic, &suffix)), value);
-        }
-        if !suffix.is_empty() && used.total > 0 {
-            let edges = (0..=grid.codes()).map(|code| code as f64).collect();
-            record.histograms.push(Histogram {
-                name: name(role, HISTOGRAM, &suffix),
-                edges,
-                counts: used.counts,
-            });
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -169,7 +184,8 @@ mod tests {
     use super::*;
 
     fn values(grid: &ValueGrid, counts: Vec<u64>) -> Vec<(String, Option<f64>)> {
-        Used::new(grid, counts).values()
+        let values = UsedCodes::new(grid, counts).values();
+        values.into_iter().map(|(statistic, value)| (statistic.to_string(), value)).collect()
     }
 
     /// Codes 0, 1, 2, 4 and NaN, NaN, infinity, -2.
@@ -183,15 +199,15 @@ mod tests {
         // Four of 1, two of 2, two of -2; a hundred NaN, which do not count.
         let found = values(&table(), vec![0, 4, 2, 0, 100, 0, 0, 2]);
         let expected = [
-            ("code_entropy", 1.5),
+            ("quant/code_entropy", 1.5),
             // 0 and 4, of 0, 1, 2, 4, -2.
-            ("dead_codes", 0.4),
+            ("quant/dead_codes", 0.4),
             // From 1 to 2, of 1 to 4.
-            ("dynamic_range_used", 0.5),
+            ("quant/dynamic_range_used", 0.5),
             // 001 and 111; 010 and 111; 111.
-            ("bit_active/0", 0.75),
-            ("bit_active/1", 0.5),
-            ("bit_active/2", 0.25),
+            ("quant/bit_active/0", 0.75),
+            ("quant/bit_active/1", 0.5),
+            ("quant/bit_active/2", 0.25),
         ];
         let expected: Vec<_> = expected.map(|(name, value)| (name.to_string(), Some(value))).into();
         assert_eq!(found, expected);
@@ -202,7 +218,7 @@ mod tests {
         assert!(values(&table(), vec![0; 8]).iter().all(|(_, value)| value.is_none()));
         let zeros = values(&table(), vec![3, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(zeros[0].1, Some(0.0));
-        assert_eq!(zeros[2], ("dynamic_range_used".into(), None), "zero has no magnitude");
+        assert_eq!(zeros[2], ("quant/dynamic_range_used".into(), None), "zero has no magnitude");
     }
 
     #[test]

@@ -1,134 +1,110 @@
-//! Metrics: one record a step, names with `/`, missing values absent.
+//! Metrics: the computation of what `altgrad-metrics` defines.
 //!
-//! A family's names and values are made in one file: [`train`], [`gradients`], [`dead`], [`quant`], [`codes`],
-//! [`updates`], [`ulps`], [`weights`], [`regret`], [`ranks`]. The [`meter`] measures those of parameters at the optimizer's step.
-//! Names and definitions follow the project's numerics page.
+//! Each family has one file with its inputs and formulas, behind the trait [`MetricFamily`]. [`update_metrics`] measures
+//! parameters at the optimizer's step. [`names`] announces the metrics of a run, [`record_step`] records those of a step.
 
 pub mod codes;
-pub mod dead;
+pub mod dead_gradients;
+pub mod family;
+pub mod fidelity;
 pub mod gradients;
-pub mod memory;
-pub mod meter;
 pub mod ops;
-pub mod quant;
 pub mod ranks;
-pub mod regret;
-pub mod ruler;
+pub mod rounding;
+pub mod scale_regret;
 pub mod singular;
 pub mod spacings;
 pub mod spectrum;
-pub mod train;
-pub mod ulps;
+pub mod speed;
+pub mod training;
+pub mod ulp_distance;
+pub mod ulp_from_init;
+pub mod update_distances;
+pub mod update_metrics;
+pub mod update_state;
 pub mod updates;
 pub mod weights;
 
-use std::borrow::Cow;
+use std::time::Duration;
 
-use altgrad_config::MetricsSection;
+use altgrad_metrics::Shape;
+pub use altgrad_metrics::{Histogram, MetricId, MetricKind, MetricRecord};
+pub use family::{MetricFamily, MetricSetup};
 
-use crate::{model::Layout, quant::QuantContext};
+use crate::quant::{QuantStats, SiteHistogram};
 
-/// Whether a metric measures the run or the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nature {
-    /// Equal in equal runs, to the bit on one machine.
-    Reproducible,
-    /// Time, rate, memory: differs between equal runs.
-    Timing,
+/// What a step's metrics are computed from.
+#[derive(Debug)]
+pub struct StepInputs<'a> {
+    /// The run.
+    pub setup: MetricSetup<'a>,
+    /// Loss of the step's batch before its update, nats per token.
+    pub loss: f64,
+    /// L2 norm of all gradients, before and after clipping.
+    pub grad_norm: [f64; 2],
+    /// Learning rate.
+    pub lr: f64,
+    /// Sums of each parameter's gradient.
+    pub moments: &'a [gradients::Moments],
+    /// How each parameter's gradient agrees with its shadow, on shadow steps.
+    pub agreement: Option<&'a [fidelity::Agreement]>,
+    /// Statistics of each place where values are rounded.
+    pub seen: &'a [Option<QuantStats>],
+    /// Distributions of each such place, on the steps that measure them; else empty.
+    pub distributions: &'a [SiteHistogram],
+    /// What was measured at the optimizer's step.
+    pub updates: &'a update_metrics::UpdateMetrics,
+    /// Training tokens of the step.
+    pub tokens: u64,
+    /// From drawing the batch to the end of the update.
+    pub elapsed: Duration,
 }
 
-/// A metric's name and nature.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MetricName {
-    /// `train/loss`.
-    pub name: Cow<'static, str>,
-    /// What it measures.
-    pub nature: Nature,
-}
-
-impl MetricName {
-    /// A metric that is equal in equal runs.
-    #[must_use]
-    pub fn value(name: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), nature: Nature::Reproducible }
-    }
-
-    /// The same, for constants.
-    #[must_use]
-    pub const fn constant(name: &'static str) -> Self {
-        Self { name: Cow::Borrowed(name), nature: Nature::Reproducible }
-    }
-
-    /// A metric that measures this machine.
-    #[must_use]
-    pub const fn timing(name: &'static str) -> Self {
-        Self { name: Cow::Borrowed(name), nature: Nature::Timing }
-    }
-}
-
-/// The metrics of one step. What could not be computed is not in it.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct MetricRecord {
-    /// The step, from 0.
-    pub step: u64,
-    /// Values in the order they were recorded.
-    pub values: Vec<(MetricName, f64)>,
-    /// Distributions, on the steps that measure some.
-    pub histograms: Vec<Histogram>,
-}
-
-/// A distribution, as sinks get it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Histogram {
-    /// `weights/hist/h.0.attn.c_attn.weight`.
-    pub name: String,
-    /// Edges of the bins, ascending, one more than `counts`.
-    pub edges: Vec<f64>,
-    /// Elements a bin.
-    pub counts: Vec<u64>,
-}
-
-impl MetricRecord {
-    /// An empty record.
-    #[must_use]
-    pub fn new(step: u64) -> Self {
-        Self { step, ..Self::default() }
-    }
-
-    /// Records a value.
-    pub fn push(&mut self, name: MetricName, value: f64) {
-        self.values.push((name, value));
-    }
-
-    /// Records a value if there is one.
-    pub fn push_some(&mut self, name: MetricName, value: Option<f64>) {
-        if let Some(value) = value {
-            self.push(name, value);
+/// The families in the order in which a step's values are recorded, each with its inputs.
+macro_rules! families {
+    (|$step:ident| $($family:ty: $inputs:expr,)+) => {
+        /// Every number and distribution that the families may record.
+        fn all_ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+            [$(<$family>::ids(setup)),+].concat()
         }
-    }
+
+        /// Records a step. What could not be computed is left out.
+        pub fn record_step($step: &StepInputs<'_>, record: &mut MetricRecord) {
+            $(<$family>::record(&$step.setup, $inputs, record);)+
+        }
+    };
 }
 
-/// What a run measures, besides loss and speed.
-#[derive(Debug, Clone, Copy)]
-pub struct Measured<'a> {
-    /// The parameters.
-    pub layout: &'a Layout,
-    /// Places where values are rounded.
-    pub quant: &'a QuantContext,
-    /// How often what is measured.
-    pub config: MetricsSection,
-    /// Whether there are shadow steps.
-    pub shadow: bool,
+families! {
+    |step|
+    fidelity::FidelityFamily: step.agreement,
+    gradients::GradientsFamily: step.updates.due().parameters.then_some(step.moments),
+    rounding::RoundingFamily: step.seen,
+    codes::CodesFamily: step.distributions,
+    updates::UpdatesFamily: step.updates.updates(),
+    update_distances::UpdateDistancesFamily: step.updates.distances(),
+    dead_gradients::DeadGradientsFamily: step.updates.dead_gradients(),
+    weights::WeightsFamily: step.updates.weights(),
+    scale_regret::ScaleRegretFamily: step.updates.regret(),
+    ulp_from_init::UlpFromInitFamily: step.updates.from_init(),
+    ranks::RanksFamily: step.updates.ranks(),
+    training::TrainingFamily: training::Step { loss: step.loss, grad_norm: step.grad_norm, lr: step.lr },
+    speed::SpeedFamily: (step.tokens, step.elapsed),
 }
 
-/// Every metric a run's rows may carry, in the order to show them.
+/// Every metric a run's rows may carry, in the order to show them: that of the families' definitions.
 #[must_use]
-pub fn names(measured: Measured<'_>) -> Vec<MetricName> {
-    let Measured { layout, quant, config, shadow } = measured;
-    let gradients = if config.every > 0 { gradients::names(layout) } else { Vec::new() };
-    let fidelity = if shadow { gradients::fidelity_names(layout) } else { Vec::new() };
-    let codes = if config.histograms_every > 0 { codes::names(quant.sites()) } else { Vec::new() };
-    let meter = meter::names(&config, layout, quant);
-    let families = [fidelity, quant::names(quant.sites()), meter, gradients, codes];
-    train::NAMES.into_iter().chain(families.into_iter().flatten()).chain(train::TIMINGS).collect()
+pub fn names(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+    let mut ids = recorded_ids(setup);
+    ids.retain(|id| id.definition().shape == Shape::Number);
+    ids
+}
+
+/// Every number and distribution that the run file asks for.
+fn recorded_ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+    let mut ids = all_ids(setup);
+    ids.retain(|id| setup.records(id.definition().due));
+    // Stable: within a family the order is the family's.
+    ids.sort_by_key(|id| id.definition().family);
+    ids
 }

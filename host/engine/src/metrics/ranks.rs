@@ -4,10 +4,41 @@
 //! Vetterli, "The effective rank", 2007). Between 1 and the smaller extent. Missing for a zero matrix, for NaN, and where
 //! the decomposition fails.
 
-use super::{MetricName, MetricRecord, singular::singular_values};
-use crate::model::Layout;
+use altgrad_metrics::{
+    MetricDefinition, MetricId, MetricRecord, Statistic,
+    families::ranks::{EFFECTIVE_RANK, STABLE_RANK},
+};
 
-const STATISTICS: [&str; 2] = ["weights/stable_rank", "weights/effective_rank"];
+use super::{
+    family::{self, MetricFamily, MetricSetup},
+    singular::singular_values,
+};
+
+/// What [`ranks`] returns.
+static STATISTICS: [&MetricDefinition; 2] = [&STABLE_RANK, &EFFECTIVE_RANK];
+
+/// The family: of each parameter of rank 2.
+pub struct RanksFamily;
+
+impl MetricFamily for RanksFamily {
+    /// The ranks, one entry a parameter.
+    type Inputs<'a> = &'a [Option<[f64; 2]>];
+
+    fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+        let specs = || setup.parameters.iter().zip(&setup.layout.specs);
+        let matrices = || specs().filter(|(_, spec)| spec.shape.len() == 2).map(|(layer, _)| layer);
+        STATISTICS.into_iter().flat_map(|definition| family::ids_of(definition, matrices())).collect()
+    }
+
+    fn record(setup: &MetricSetup<'_>, ranks: &[Option<[f64; 2]>], record: &mut MetricRecord) {
+        for (column, definition) in STATISTICS.into_iter().enumerate() {
+            for (layer, ranks) in setup.parameters.iter().zip(ranks) {
+                let id = Statistic::new(definition).of_layer(layer);
+                record.push_some(id, ranks.map(|ranks| ranks[column]));
+            }
+        }
+    }
+}
 
 /// The two ranks of a matrix given row by row; `None` where they are missing.
 #[must_use]
@@ -21,26 +52,6 @@ pub fn ranks(matrix: &[f32], rows: usize, columns: usize) -> Option<[f64; 2]> {
     let shares = values.iter().map(|value| value / sum).filter(|share| *share > 0.0);
     let entropy: f64 = shares.map(|share| -share * share.ln()).sum();
     Some([values.iter().map(|value| (value / largest).powi(2)).sum(), entropy.exp()])
-}
-
-/// Every metric of the family: of each parameter of rank 2.
-#[must_use]
-pub fn names(layout: &Layout) -> Vec<MetricName> {
-    let matrices = || layout.specs.iter().filter(|spec| spec.shape.len() == 2);
-    let of = |statistic: &'static str| {
-        matrices().map(move |spec| MetricName::value(format!("{statistic}/{}", spec.name)))
-    };
-    STATISTICS.into_iter().flat_map(of).collect()
-}
-
-/// Records the ranks, one entry a parameter.
-pub fn record(record: &mut MetricRecord, layout: &Layout, ranks: &[Option<[f64; 2]>]) {
-    for (column, statistic) in STATISTICS.into_iter().enumerate() {
-        for (spec, ranks) in layout.specs.iter().zip(ranks) {
-            let name = MetricName::value(format!("{statistic}/{}", spec.name));
-            record.push_some(name, ranks.map(|ranks| ranks[column]));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,27 +1,73 @@
 //! What an optimizer step did to the parameters: to their values, and to the codes they are stored as.
 //!
 //! Measured on the step itself, before and after. Codes are those of the step's own scale, to nearest-even, so that a
-//! scale that moves is not taken for a weight that moves. Definitions: NUMERICS section 6.
+//! scale that moves is not taken for a weight that moves.
 
 use std::{ops::Range, sync::Arc};
 
 use altgrad_loader::FormatPlugin;
+use altgrad_metrics::{
+    MetricDefinition, MetricId, MetricRecord, Statistic,
+    families::updates::{BIT_STALL_RATE, FLIP_RATE, OSCILLATION, SIGN_FLIP_RATE, ZERO_UPDATE_FRAC},
+};
 use altgrad_plugin_api::{QuantParams, kernel::update::UpdateCounts};
 use rayon::prelude::*;
 
-use super::{MetricName, MetricRecord, ruler::Ruler, ulps::Ulps};
-use crate::{model::Layout, quant::QuantContext};
+use super::{
+    family::{self, MetricFamily, MetricSetup},
+    ulp_distance::UlpDistance,
+    update_distances::UpdateDistances,
+};
 
 /// Elements a thread takes at once.
 const PART: usize = 1 << 16;
-/// Share of all elements whose value did not change although their gradient is not zero.
-const ZERO_UPDATES: MetricName = MetricName::constant("update/zero_update_frac");
-/// What is said of codes, in all and by parameter: among elements whose gradient is not zero, the share whose code did
-/// not change; shares whose code, and whose sign, changed.
-const CODES: [&str; 3] = ["update/bit_stall_rate", "update/flip_rate", "update/sign_flip_rate"];
-/// Share of elements whose code, before the update, is the one of two steps ago and was another in between; each step's
-/// code at its own scale, as its forward pass used it. Only where every step is measured; missing in the first two.
-const OSCILLATION: &str = "update/oscillation";
+
+/// What is recorded of codes, in all and by parameter.
+static CODES: &[(&MetricDefinition, fn(&Codes) -> Option<f64>)] = &[
+    (&BIT_STALL_RATE, |codes| share(codes.stalled, codes.with_gradient)),
+    (&FLIP_RATE, |codes| share(codes.flipped, codes.elements)),
+    (&SIGN_FLIP_RATE, |codes| share(codes.sign_flipped, codes.elements)),
+    (&OSCILLATION, |codes| share(codes.returned?, codes.elements)),
+];
+
+fn share(count: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| count as f64 / of as f64)
+}
+
+/// The family; metrics of codes are of parameters that are rounded with one scale.
+pub struct UpdatesFamily;
+
+impl MetricFamily for UpdatesFamily {
+    /// What was counted of each parameter's step, on the steps that record it.
+    type Inputs<'a> = Option<&'a [Update]>;
+
+    fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+        let mut ids = vec![MetricId::from(&ZERO_UPDATE_FRAC)];
+        // A code that comes back is seen only where every step is measured.
+        let shown =
+            CODES.iter().filter(|(definition, _)| **definition != OSCILLATION || setup.config.every == 1);
+        if setup.rounded().next().is_some() {
+            ids.extend(shown.flat_map(|(definition, _)| family::ids_of(definition, setup.rounded_layers())));
+        }
+        ids
+    }
+
+    fn record(setup: &MetricSetup<'_>, updates: Option<&[Update]>, record: &mut MetricRecord) {
+        let Some(updates) = updates else { return };
+        let elements: u64 = updates.iter().map(|update| update.elements).sum();
+        let unchanged: u64 = updates.iter().map(|update| update.unchanged).sum();
+        record.push_some(&ZERO_UPDATE_FRAC, share(unchanged, elements));
+        let total = updates.iter().filter_map(|update| update.codes).reduce(Codes::add);
+        for (definition, value) in CODES {
+            let statistic = Statistic::new(definition);
+            let value = |codes: Option<Codes>| codes.and_then(|codes| value(&codes));
+            record.push_some(statistic, value(total));
+            for (param, layer) in setup.rounded() {
+                record.push_some(statistic.of_layer(layer), value(updates[param].codes));
+            }
+        }
+    }
+}
 
 /// One parameter before and after its step; `[n]` each.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +95,7 @@ pub struct Update {
     /// Elements whose gradient is not zero and whose value stayed.
     unchanged: u64,
     codes: Option<Codes>,
-    ulps: Option<Ulps>,
+    distances: Option<UpdateDistances>,
 }
 
 /// What became of the codes.
@@ -76,17 +122,6 @@ impl Codes {
             returned: self.returned.zip(other.returned).map(|(a, b)| a + b),
         }
     }
-
-    /// The values of [`CODES`] and [`OSCILLATION`].
-    fn values(&self) -> [Option<f64>; 4] {
-        let share = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
-        [
-            share(self.stalled, self.with_gradient),
-            share(self.flipped, self.elements),
-            share(self.sign_flipped, self.elements),
-            self.returned.and_then(|returned| share(returned, self.elements)),
-        ]
-    }
 }
 
 /// The format a parameter is rounded to, and the scale of a step.
@@ -95,7 +130,7 @@ pub struct Stored<'a> {
     /// Gives codes.
     pub format: &'a FormatPlugin,
     /// Gives distances, at the same scale.
-    pub ruler: &'a Ruler,
+    pub distance: &'a UlpDistance,
     /// Of the step.
     pub scale: f32,
 }
@@ -164,7 +199,7 @@ impl Update {
             sign_flipped: counts.get("sign_flipped"),
             returned: known.then(|| counts.get("returned")),
         });
-        Self { elements, unchanged, codes, ulps: Some(Ulps::counted(elements, counts)) }
+        Self { elements, unchanged, codes, distances: Some(UpdateDistances::counted(elements, counts)) }
     }
 
     /// A part, on one thread; fills in the codes before the update. `past` are those of the step before the last, and
@@ -177,8 +212,8 @@ impl Update {
         let codes = encoded.and_then(|()| stored.format.encode(after, &params)).ok();
         let codes = codes
             .map(|new| Codes { returned: past.map(|past| returned(past, old)), ..codes_of(step, old, &new) });
-        let ulps = Some(Ulps::of_part(before, after, stored.ruler));
-        Self { elements: grad.len() as u64, unchanged: unchanged(step), codes, ulps }
+        let distances = Some(UpdateDistances::of_part(before, after, stored.distance));
+        Self { elements: grad.len() as u64, unchanged: unchanged(step), codes, distances }
     }
 
     /// Adds another part; without the codes of one the codes of the whole are missing.
@@ -186,15 +221,15 @@ impl Update {
         self.elements += other.elements;
         self.unchanged += other.unchanged;
         self.codes = self.codes.zip(other.codes).map(|(a, b)| a.add(b));
-        if let (Some(own), Some(other)) = (&mut self.ulps, &other.ulps) {
+        if let (Some(own), Some(other)) = (&mut self.distances, &other.distances) {
             own.add(other);
         }
     }
 
     /// How far the step went in codes, if it was measured.
     #[must_use]
-    pub fn ulps(&self) -> Option<&Ulps> {
-        self.ulps.as_ref()
+    pub fn distances(&self) -> Option<&UpdateDistances> {
+        self.distances.as_ref()
     }
 }
 
@@ -227,47 +262,13 @@ fn codes_of(Step { before, after, grad }: Step<'_>, old: &[u16], new: &[u16]) ->
     Codes { elements: grad.len() as u64, with_gradient, stalled, flipped, sign_flipped, returned: None }
 }
 
-/// Every metric of the family; those of codes for weights that are rounded with one scale. Oscillation needs `every_step`.
-#[must_use]
-pub fn names(layout: &Layout, quant: &QuantContext, every_step: bool) -> Vec<MetricName> {
-    let stored: Vec<&str> = rounded(layout, quant).map(|(_, name)| name).collect();
-    let mut names = vec![ZERO_UPDATES];
-    if !stored.is_empty() {
-        for statistic in CODES.into_iter().chain(every_step.then_some(OSCILLATION)) {
-            names.push(MetricName::constant(statistic));
-            names.extend(stored.iter().map(|name| MetricName::value(format!("{statistic}/{name}"))));
-        }
-    }
-    names
-}
-
-/// Numbers and names of the parameters that are rounded with one scale.
-pub(super) fn rounded<'a>(
-    layout: &'a Layout,
-    quant: &'a QuantContext,
-) -> impl Iterator<Item = (usize, &'a str)> {
-    let specs = layout.specs.iter().enumerate();
-    specs.filter(|(id, _)| quant.has_one_scale(*id)).map(|(id, spec)| (id, spec.name.as_str()))
-}
-
-/// Records a step of all parameters.
-pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &QuantContext, updates: &[Update]) {
-    let elements: u64 = updates.iter().map(|update| update.elements).sum();
-    let unchanged: u64 = updates.iter().map(|update| update.unchanged).sum();
-    record.push_some(ZERO_UPDATES, (elements > 0).then(|| unchanged as f64 / elements as f64));
-    let total = updates.iter().filter_map(|update| update.codes).reduce(Codes::add);
-    for (column, statistic) in CODES.into_iter().chain([OSCILLATION]).enumerate() {
-        let value = |codes: Option<Codes>| codes.and_then(|codes| codes.values()[column]);
-        record.push_some(MetricName::constant(statistic), value(total));
-        for (id, name) in rounded(layout, quant) {
-            record.push_some(MetricName::value(format!("{statistic}/{name}")), value(updates[id].codes));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn values(codes: &Codes) -> Vec<Option<f64>> {
+        CODES.iter().map(|(_, value)| value(codes)).collect()
+    }
 
     const STEP: Step<'_> = Step {
         before: &[1.0, 1.0, 1.0, -0.1, 0.0],
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn values_that_stay_although_pushed() {
         let update = Update::unstored(STEP);
-        assert_eq!(update, Update { elements: 5, unchanged: 1, codes: None, ulps: None });
+        assert_eq!(update, Update { elements: 5, unchanged: 1, codes: None, distances: None });
     }
 
     #[test]
@@ -288,11 +289,11 @@ mod tests {
         let expected =
             Codes { elements: 5, with_gradient: 4, stalled: 2, flipped: 2, sign_flipped: 1, returned: None };
         assert_eq!(codes, expected);
-        assert_eq!(codes.values(), [Some(0.5), Some(0.4), Some(0.2), None]);
-        assert_eq!(Codes::default().values(), [None; 4]);
+        assert_eq!(values(&codes), [Some(0.5), Some(0.4), Some(0.2), None]);
+        assert_eq!(values(&Codes::default()), [None; 4]);
         let two = Codes { returned: Some(2), ..codes };
-        assert_eq!(two.add(codes).values()[3], None, "unknown for one parameter");
-        assert_eq!(two.add(two).values()[3], Some(0.4));
+        assert_eq!(values(&two.add(codes))[3], None, "unknown for one parameter");
+        assert_eq!(values(&two.add(two))[3], Some(0.4));
     }
 
     #[test]

@@ -1,29 +1,64 @@
-//! Weights beside the grid they are rounded to, before a step's update; and how their values are spread.
+//! Weights beside the grid they are rounded to, before a step's update; and the distribution of their values.
 //!
 //! Grid alignment is the mean of |w - nearest grid value| / S(w): 0 on the grid, 1/4 for weights that know nothing of it.
 //! Stiffness is log2 S, S the spacing in weight units; its correlation is Pearson's with log2 |gradient|, over elements
 //! whose gradient is not zero. Missing for a parameter that is not rounded with one scale, and where a value is not
 //! finite. Definitions: NUMERICS sections 2 and 6.
 
+use altgrad_metrics::{
+    Histogram, MetricDefinition, MetricId, MetricRecord, Statistic,
+    families::weights::{GRID_ALIGNMENT, HIST, SPACING_HIST, STIFFNESS_GRAD_CORR, STIFFNESS_MEAN},
+};
 use altgrad_plugin_api::ValueGrid;
 use rayon::prelude::*;
 
-use super::{Histogram, MetricName, MetricRecord, ruler::Ruler, spacings::Spacings, updates::rounded};
-use crate::{model::Layout, quant::QuantContext};
+use super::{
+    family::{self, MetricFamily, MetricSetup},
+    spacings::Spacings,
+    ulp_distance::UlpDistance,
+};
 
-const STATISTICS: [&str; 3] =
-    ["weights/grid_alignment", "weights/stiffness_mean", "weights/stiffness_grad_corr"];
-const HISTOGRAM: &str = "weights/hist";
-/// How many weights lie at which spacing.
-const SPACINGS: &str = "weights/spacing_hist";
+/// What is recorded of the grid, in the order of [`Sums::values`].
+static STATISTICS: [&MetricDefinition; 3] = [&GRID_ALIGNMENT, &STIFFNESS_MEAN, &STIFFNESS_GRAD_CORR];
 /// Bins of the histogram.
 const BINS: usize = 64;
 /// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 
-/// A parameter's weights, looked at.
+/// The family: of parameters that are rounded with one scale, histograms of all.
+pub struct WeightsFamily;
+
+impl MetricFamily for WeightsFamily {
+    /// What was measured, one entry a parameter, or none.
+    type Inputs<'a> = &'a [WeightStatistics];
+
+    fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+        let of_grids = STATISTICS.into_iter().chain([&SPACING_HIST]);
+        let of_grids = of_grids.flat_map(|definition| family::ids_of(definition, setup.rounded_layers()));
+        of_grids.chain(family::ids_of(&HIST, setup.parameters.iter())).collect()
+    }
+
+    fn record(setup: &MetricSetup<'_>, weights: &[WeightStatistics], record: &mut MetricRecord) {
+        for (column, definition) in STATISTICS.into_iter().enumerate() {
+            for (param, layer) in setup.rounded() {
+                let value = weights.get(param).and_then(|weights| weights.statistics[column]);
+                record.push_some(Statistic::new(definition).of_layer(layer), value);
+            }
+        }
+        for (layer, weights) in setup.parameters.iter().zip(weights) {
+            for (definition, histogram) in [(&HIST, &weights.histogram), (&SPACING_HIST, &weights.spacings)] {
+                if let Some((edges, counts)) = histogram.clone() {
+                    let id = Statistic::new(definition).of_layer(layer);
+                    record.histograms.push(Histogram { id, edges, counts });
+                }
+            }
+        }
+    }
+}
+
+/// What was measured of a parameter's weights.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Weights {
+pub struct WeightStatistics {
     histogram: Option<(Vec<f64>, Vec<u64>)>,
     spacings: Option<(Vec<f64>, Vec<u64>)>,
     /// The values of [`STATISTICS`].
@@ -73,30 +108,34 @@ fn bounds(grid: &ValueGrid) -> [f64; 2] {
         .fold([f64::MAX, f64::MIN], |[low, high], value| [low.min(value), high.max(value)])
 }
 
-impl Weights {
+impl WeightStatistics {
     /// Looks at a parameter before its step; `grad` is the step's, clipped or not. Both `[n]`.
     #[must_use]
-    pub fn of(weights: &[f32], grad: &[f32], ruler: Option<&Ruler>) -> Self {
+    pub fn of(weights: &[f32], grad: &[f32], distance: Option<&UlpDistance>) -> Self {
         let histogram = histogram(weights);
-        let Some(ruler) = ruler else { return Self { histogram, ..Self::default() } };
-        let sums = sums(weights, grad, ruler);
-        Self { histogram, spacings: sums.spacings.histogram(ruler.log2_scale()), statistics: sums.values() }
+        let Some(distance) = distance else { return Self { histogram, ..Self::default() } };
+        let sums = sums(weights, grad, distance);
+        Self {
+            histogram,
+            spacings: sums.spacings.histogram(distance.log2_scale()),
+            statistics: sums.values(),
+        }
     }
 }
 
-fn sums(weights: &[f32], grad: &[f32], ruler: &Ruler) -> Sums {
-    let bounds = bounds(ruler.grid());
-    let logs = |w: f32, g: f32| (g != 0.0).then(|| [ruler.log2_spacing(w), f64::from(g.abs()).log2()]);
+fn sums(weights: &[f32], grad: &[f32], distance: &UlpDistance) -> Sums {
+    let bounds = bounds(distance.grid());
+    let logs = |w: f32, g: f32| (g != 0.0).then(|| [distance.log2_spacing(w), f64::from(g.abs()).log2()]);
     // Counted from the first pair: values that are all equal then have exactly no variance.
     let origin = weights.iter().zip(grad).find_map(|(&w, &g)| logs(w, g)).unwrap_or_default();
     let of_part = |(weights, grad): (&[f32], &[f32])| {
         let mut sums = Sums::default();
         for (&w, &g) in weights.iter().zip(grad) {
             sums.count += 1.0;
-            sums.alignment += off_grid(ruler.grid(), bounds, ruler.stored(w));
-            let spacing = ruler.log2_spacing(w);
+            sums.alignment += off_grid(distance.grid(), bounds, distance.stored(w));
+            let spacing = distance.log2_spacing(w);
             sums.stiffness += spacing;
-            sums.spacings.add(spacing + ruler.log2_scale());
+            sums.spacings.add(spacing + distance.log2_scale());
             if let Some([x, y]) = logs(w, g) {
                 let [x, y] = [x - origin[0], y - origin[1]];
                 sums.pairs
@@ -131,32 +170,6 @@ fn histogram(values: &[f32]) -> Option<(Vec<f64>, Vec<u64>)> {
     Some(((0..=BINS).map(|bin| low + bin as f64 * width).collect(), counts))
 }
 
-/// Every metric of the family; those of grids for weights that are rounded with one scale.
-#[must_use]
-pub fn names(layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
-    let of = |statistic: &'static str| {
-        rounded(layout, quant).map(move |(_, name)| MetricName::value(format!("{statistic}/{name}")))
-    };
-    STATISTICS.into_iter().flat_map(of).collect()
-}
-
-/// Records what was seen, one entry a parameter; histograms of all, of spacings where there is a grid.
-pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &QuantContext, weights: &[Weights]) {
-    for (column, statistic) in STATISTICS.into_iter().enumerate() {
-        for (id, name) in rounded(layout, quant) {
-            let value = weights.get(id).and_then(|weights| weights.statistics[column]);
-            record.push_some(MetricName::value(format!("{statistic}/{name}")), value);
-        }
-    }
-    for (spec, weights) in layout.specs.iter().zip(weights) {
-        for (name, histogram) in [(HISTOGRAM, &weights.histogram), (SPACINGS, &weights.spacings)] {
-            if let Some((edges, counts)) = histogram.clone() {
-                record.histograms.push(Histogram { name: format!("{name}/{}", spec.name), edges, counts });
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -169,7 +182,7 @@ mod tests {
     }
 
     fn statistics(weights: &[f32], grad: &[f32], scale: f32) -> [Option<f64>; 3] {
-        Weights::of(weights, grad, Some(&Ruler::new(e4m3(), scale))).statistics
+        WeightStatistics::of(weights, grad, Some(&UlpDistance::new(e4m3(), scale))).statistics
     }
 
     #[test]
@@ -231,7 +244,9 @@ mod tests {
         let weights: Vec<f32> = (0..9000).map(|i| (i as f32 * 0.37).sin() * 2f32.powi(i % 19 - 12)).collect();
         let scale = 3.0f32;
         let (edges, counts) =
-            Weights::of(&weights, &vec![0.0; 9000], Some(&Ruler::new(grid, scale))).spacings.unwrap();
+            WeightStatistics::of(&weights, &vec![0.0; 9000], Some(&UlpDistance::new(grid, scale)))
+                .spacings
+                .unwrap();
         let mut expected = vec![0; counts.len()];
         for w in weights {
             let above = values.iter().position(|value| *value > f64::from((w * scale).abs())).unwrap();
@@ -242,7 +257,7 @@ mod tests {
         assert_eq!(counts, expected);
         // From 2^-9 below 2^-5 to 2^4 at 192, the largest that is stored.
         assert_eq!((counts.len(), counts.iter().sum::<u64>()), (14, 9000));
-        assert!(Weights::of(&[1.0], &[0.0], None).spacings.is_none(), "no grid, no spacing");
+        assert!(WeightStatistics::of(&[1.0], &[0.0], None).spacings.is_none(), "no grid, no spacing");
     }
 
     #[test]

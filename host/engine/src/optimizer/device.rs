@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     device::ComputeDevice,
-    metrics::meter::Meter,
+    metrics::update_metrics::UpdateMetrics,
     model::{Layout, Params, layout::ParamId},
     quant::{QuantContext, QuantStats},
     read_back::{ReadBack, Slot},
@@ -82,7 +82,7 @@ impl OptimizerState {
         grads: Vec<Tensor<1>>,
         (quant, seen): (&QuantContext, &[Option<QuantStats>]),
         lr: f64,
-        meter: &mut Meter,
+        meter: &mut UpdateMetrics,
     ) -> Result<(), Diagnostic> {
         self.updates += 1;
         run.check()?;

@@ -15,7 +15,7 @@ use super::{
     services::{self, DeviceStates},
 };
 use crate::{
-    metrics::{meter::Meter, updates::Step},
+    metrics::{update_metrics::UpdateMetrics, updates::Step},
     model::{Layout, Params, layout::ParamId},
     quant::{QuantContext, QuantStats},
     tensor,
@@ -190,7 +190,7 @@ impl OptimizerState {
         grads: Vec<Tensor<1>>,
         (quant, seen): (&QuantContext, &[Option<QuantStats>]),
         lr: f64,
-        meter: &mut Meter,
+        meter: &mut UpdateMetrics,
     ) -> Result<(), Diagnostic> {
         #[cfg(feature = "gpu")]
         if let Some(mut device) = self.device.take() {
@@ -216,7 +216,7 @@ impl OptimizerState {
         grad: Tensor<1>,
         (quant, stored): (&QuantContext, Option<(&FormatPlugin, f32)>),
         lr: f64,
-        meter: &mut Meter,
+        meter: &mut UpdateMetrics,
     ) -> Result<(), Diagnostic> {
         let spec = &params.layout.specs[id];
         let (_, plugin, lr_scale) = self.groups.of(id);

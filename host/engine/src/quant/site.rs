@@ -3,38 +3,13 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use altgrad_config::SteChoice;
+pub use altgrad_metrics::Role;
 use altgrad_plugin_api::{RandomKey, Rounding};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{DeviceFormat, FakeQuantParams, QuantStats, ScaleRule, ScaleSource};
 /// A linear layer, by the index of its weight in the model's table of parameters.
 pub type LayerId = usize;
-
-/// A tensor of a linear layer that can be rounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Its weight, `[out, in]`.
-    Weight,
-    /// Its input, `[tokens, in]`.
-    Activation,
-    /// The gradient of its output, `[tokens, out]`.
-    Grad,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Self; 3] = [Self::Weight, Self::Activation, Self::Grad];
-
-    /// The name in run files and metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Weight => "weight",
-            Self::Activation => "activation",
-            Self::Grad => "grad",
-        }
-    }
-}
 
 /// How scales are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -9,17 +9,17 @@ use altgrad_loader::{
     Registry, SinkPlugin,
     instance::{KeyedDiagnostic, OptionTable},
 };
+use altgrad_sinks::SinkSetup;
 
 use super::{computed, groups, ready_run::ReadyRun, rounding, run_setup::RunSetup, schedule::Schedule};
 
 use crate::{
     device::ComputeDevice,
     memory,
-    metrics::{self, Measured, meter::Meter},
+    metrics::{self, MetricSetup, update_metrics::UpdateMetrics},
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
     quant::QuantContext,
-    sinks::SinkSetup,
     state::{TrainModel, TrainState},
     tensor,
 };
@@ -49,18 +49,14 @@ impl ReadyRun {
         let layout = Layout::new(&shape);
         let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
         let quant = rounding::quant(&config, &registry, &device, &layout).map_err(placed)?;
-        let metrics = metrics::names(Measured {
-            layout: &layout,
-            quant: &quant,
-            config: config.metrics,
-            shadow: config.shadow.every > 0,
-        });
+        let metrics =
+            metrics::names(&MetricSetup::new(&layout, &quant, config.metrics, config.shadow.every > 0));
         let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
         let identities =
             formats.chain([optimizer.identity()]).chain(sinks.iter().map(|sink| &sink.plugin.identity));
         let named = identities.map(|plugin| ((plugin.kind.to_string(), plugin.name.clone()), plugin.clone()));
         let plugins = named.collect::<BTreeMap<_, _>>().into_values().collect();
-        let meter = Meter::new(config.metrics, layout.specs.len());
+        let meter = UpdateMetrics::new(config.metrics, layout.specs.len());
         let optimizer = OptimizerState::new(optimizer, &layout)?;
         #[cfg(feature = "gpu")]
         let optimizer = optimizer.on_device(&device, &quant, &layout)?;

@@ -1,7 +1,9 @@
 //! A run that can start.
 
+use altgrad_sinks::SinkSetup;
+
 use super::run_setup::RunSetup;
-use crate::{sinks::SinkSetup, state::TrainState};
+use crate::state::TrainState;
 
 /// A run, ready to start.
 pub struct ReadyRun {

@@ -7,7 +7,7 @@ use altgrad_data::{Batch, Batches};
 use altgrad_loader::{Registry, instance::Identity};
 use serde_json::Value;
 
-use crate::{device::ComputeDevice, metrics::MetricName, state::TrainModel};
+use crate::{device::ComputeDevice, metrics::MetricId, state::TrainModel};
 
 use super::schedule::Schedule;
 
@@ -28,7 +28,7 @@ pub struct RunSetup {
     /// Learning rates.
     pub schedule: Schedule,
     /// Metrics a row may carry.
-    pub metrics: Vec<MetricName>,
+    pub metrics: Vec<MetricId>,
     /// What is computed in which number format: the table of `run.json`.
     pub computed: Value,
 }

@@ -4,7 +4,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
 
 use crate::{
-    metrics::meter::Meter,
+    metrics::update_metrics::UpdateMetrics,
     model::Params,
     optimizer::{self, OptimizerState},
     quant::{QuantContext, QuantStats},
@@ -20,7 +20,7 @@ pub struct TrainState {
     /// The optimizer and its states.
     pub optimizer: OptimizerState,
     /// Measures parameters, and remembers what outlives a step.
-    pub meter: Meter,
+    pub meter: UpdateMetrics,
     /// Whether an update failed half-way: some parameters are updated, others are not.
     pub half_updated: bool,
 }
@@ -28,7 +28,7 @@ pub struct TrainState {
 impl TrainState {
     /// The state before the first step. Without master weights, weights are brought onto their formats' grids.
     #[must_use]
-    pub fn new(params: Params, quant: QuantContext, optimizer: OptimizerState, meter: Meter) -> Self {
+    pub fn new(params: Params, quant: QuantContext, optimizer: OptimizerState, meter: UpdateMetrics) -> Self {
         let Params { layout, values } = params;
         let values = values.into_iter().zip(&layout.specs).enumerate();
         let values = values

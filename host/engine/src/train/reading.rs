@@ -4,7 +4,10 @@ use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
 
 use crate::{
-    metrics::gradients::{self, Agreement, Moments},
+    metrics::{
+        fidelity::{self, Agreement},
+        gradients::{self, Moments},
+    },
     quant::{QuantContext, QuantStats, SiteHistogram},
     read_back::ReadBack,
     state::Gradients,
@@ -39,7 +42,7 @@ impl Reading {
         let losses: Vec<_> = gradients.losses.iter().map(|loss| read_back.ask(loss.clone())).collect();
         let moments = gradients::ask_moments(&gradients.grads, &mut read_back);
         let agreement =
-            shadow.map(|shadow| gradients::ask_agreement(&gradients.grads, shadow, &mut read_back));
+            shadow.map(|shadow| fidelity::ask_agreement(&gradients.grads, shadow, &mut read_back));
         let seen = quant.request_stats(&mut read_back);
         let values = read_back.read();
         let seen = quant.read_stats(&seen, &values)?;
@@ -49,7 +52,7 @@ impl Reading {
             loss += f64::from(values.get(slot)?[0]);
         }
         let moments = gradients::moments(&moments, &values)?;
-        let agreement = agreement.map(|asked| gradients::agreement(&asked, &values)).transpose()?;
+        let agreement = agreement.map(|asked| fidelity::agreement(&asked, &values)).transpose()?;
         let distributions = quant.take_histograms();
         Ok(Self { loss, moments, seen, agreement, distributions })
     }

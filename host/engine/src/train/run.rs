@@ -10,8 +10,9 @@ use altgrad_plugin_api::{AlertLevel, RunOutcome};
 use altgrad_run_folder::{
     events::Event,
     folder::{CONFIG, RunFolder, WEIGHTS},
-    record::{AlertKind, Progress, RunStatus},
+    record::{Progress, RunStatus},
 };
+use altgrad_sinks::{RunFacts, SinkSetup, Sinks};
 
 use super::{
     non_finite::NonFiniteTracker,
@@ -22,13 +23,12 @@ use super::{
     step_state::StepState,
 };
 use crate::{
-    alerts::Alert,
+    alerts::{Alert, AlertKind},
     checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Start, StateTensors},
     debug::provenance,
     metrics::{self, MetricRecord},
     model::weights,
     setup::{ReadyRun, RunSetup},
-    sinks::{RunFacts, SinkSetup, Sinks},
     state::TrainState,
 };
 
@@ -152,7 +152,7 @@ impl Run<'_> {
     /// Held-out loss with the weights as training sees them.
     fn evaluate(&mut self, record: &mut MetricRecord) -> Result<f64, Diagnostic> {
         let loss = self.setup.model.loss(&self.state, self.setup.validation_batches())?;
-        metrics::train::record_validation(record, loss);
+        metrics::training::record_evaluation(record, loss);
         self.report.last_val_loss = Some(loss);
         Ok(loss)
     }

@@ -8,12 +8,10 @@ use altgrad_run_folder::{
     events::{EVENTS, Event, EventLog},
     record::SinkCounts,
 };
+use altgrad_sinks::{SinkFault, Sinks, StateRequest};
 
 use super::observer::RunObserver;
-use crate::{
-    metrics::{MetricName, MetricRecord},
-    sinks::{SinkFault, Sinks, StateRequest},
-};
+use crate::metrics::{MetricId, MetricRecord};
 
 /// The kind of events about sinks.
 const SINK: &str = "sink";
@@ -103,7 +101,7 @@ impl<'a> RunLogger<'a> {
     pub fn finish(
         mut self,
         step: u64,
-        summary: &[(MetricName, f64)],
+        summary: &[(MetricId, f64)],
         outcome: RunOutcome,
     ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
         let (counts, mut faults) = self.sinks.finish(summary, outcome);

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::AlertsSection;
 use altgrad_loader::Registry;
+use altgrad_metrics::{MetricId, families::closing};
 use altgrad_run_folder::{
     events::unix_s,
     folder::{RunFolder, STATUS},
@@ -14,7 +15,6 @@ use altgrad_run_folder::{
 use crate::{
     alerts::Alerts,
     checkpoint::{Checkpointer, Start, state::RunTotals},
-    metrics::MetricName,
     setup::RunSetup,
     state::TrainState,
 };
@@ -93,14 +93,14 @@ impl RunReport {
 
     /// What sinks are told at the end.
     #[must_use]
-    pub fn summary(&self) -> Vec<(MetricName, f64)> {
+    pub fn summary(&self) -> Vec<(MetricId, f64)> {
         let entries = [
-            (MetricName::value("final/train_loss"), self.final_loss),
-            (MetricName::value("final/val_loss"), self.final_val_loss),
-            (MetricName::value("best/val_loss"), self.alerts.best().map(|best| best.loss)),
-            (MetricName::timing("run/tokens_per_s"), self.tokens_per_s()),
+            (&closing::FINAL_TRAIN_LOSS, self.final_loss),
+            (&closing::FINAL_VAL_LOSS, self.final_val_loss),
+            (&closing::BEST_VAL_LOSS, self.alerts.best().map(|best| best.loss)),
+            (&closing::TOKENS_PER_S, self.tokens_per_s()),
         ];
-        entries.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        entries.into_iter().filter_map(|(metric, value)| Some((metric.into(), value?))).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     reading::Reading,
 };
 use crate::{
-    metrics::{self, MetricRecord, meter::Due},
+    metrics::{self, MetricRecord, MetricSetup, StepInputs, update_metrics::DueMetrics},
     setup::RunSetup,
     state::{Gradients, TrainState},
     trace::Trace,
@@ -29,7 +29,7 @@ pub fn compute_gradients(
     trace: Option<&Trace>,
 ) -> Result<(Vec<Tensor<1>>, Reading), Diagnostic> {
     let first = setup.first_micro_batch(step);
-    if Due::at(&setup.config.metrics, step).distributions {
+    if DueMetrics::at(&setup.config.metrics, step).distributions {
         state.quant.start_histograms();
     }
     let gradients = setup.model.gradients(state, setup.micro_batches(step), first, trace)?;
@@ -81,19 +81,21 @@ pub fn record_metrics(
     (reading, update): (&Reading, &AppliedUpdate),
     elapsed: Duration,
 ) {
-    let (layout, quant) = (&state.params.layout, &state.quant);
-    if let Some(agreement) = &reading.agreement {
-        metrics::gradients::record_fidelity(record, layout, agreement);
-    }
-    if Due::at(&setup.config.metrics, record.step).parameters {
-        metrics::gradients::record(record, layout, &reading.moments);
-    }
-    metrics::quant::record(record, quant.sites(), &reading.seen);
-    metrics::codes::record(record, quant.sites(), &reading.distributions);
-    state.meter.record(record, layout, quant);
-    let grad_norm = [update.norm.before, update.norm.after];
-    metrics::train::record_step(record, reading.loss, grad_norm, update.lr);
-    metrics::train::record_speed(record, setup.tokens_per_step(), elapsed);
+    let (config, layout) = (&setup.config, &state.params.layout);
+    let inputs = StepInputs {
+        setup: MetricSetup::new(layout, &state.quant, config.metrics, config.shadow.every > 0),
+        loss: reading.loss,
+        grad_norm: [update.norm.before, update.norm.after],
+        lr: update.lr,
+        moments: &reading.moments,
+        agreement: reading.agreement.as_deref(),
+        seen: &reading.seen,
+        distributions: &reading.distributions,
+        updates: &state.meter,
+        tokens: setup.tokens_per_step(),
+        elapsed,
+    };
+    metrics::record_step(&inputs, record);
 }
 
 /// Whether what happens every `every` steps, 0 for never, happens at this one.

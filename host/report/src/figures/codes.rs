@@ -1,5 +1,6 @@
 //! Pictures of distributions over time: codes, update spectra; and spacings by layer.
 
+use altgrad_metrics::Role;
 use serde_json::{Value, json};
 
 use super::{Chart, Context, in_model_order, layer_name, shorts};
@@ -36,12 +37,17 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
                 figures: context.by_run(|run| spectrum(&context.runs[run])),
             },
         ),
-        ("codes", occupancy(context, "weight", "codes_weight", "Code occupancy of one run: weights")),
+        ("codes", occupancy(context, Role::Weight, "codes_weight", "Code occupancy of one run: weights")),
         (
             "codes",
-            occupancy(context, "activation", "codes_activation", "Code occupancy of one run: activations"),
+            occupancy(
+                context,
+                Role::Activation,
+                "codes_activation",
+                "Code occupancy of one run: activations",
+            ),
         ),
-        ("codes", occupancy(context, "grad", "codes_grad", "Code occupancy of one run: gradients")),
+        ("codes", occupancy(context, Role::Grad, "codes_grad", "Code occupancy of one run: gradients")),
         (
             "stiffness",
             Chart {
@@ -58,13 +64,14 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     ]
 }
 
-fn occupancy(context: &Context<'_>, role: &'static str, id: &'static str, title: &'static str) -> Chart {
+fn occupancy(context: &Context<'_>, role: Role, id: &'static str, title: &'static str) -> Chart {
     let figure = |run: usize| {
         let run = &context.runs[run];
         // Codes of several formats cannot be added up.
-        let by_rule = run.config.rules().any(|rule| run.config.get(&format!("{rule}.{role}")).is_some());
-        let codes = run.histograms.codes.get(role).filter(|_| !by_rule)?;
-        Some(codes_over_time(codes, run.config.get(&format!("quant.{role}"))))
+        let by_rule =
+            run.config.rules().any(|rule| run.config.get(&format!("{rule}.{}", role.name())).is_some());
+        let codes = run.histograms.codes.get(&role).filter(|_| !by_rule)?;
+        Some(codes_over_time(codes, run.config.get(&format!("quant.{}", role.name()))))
     };
     Chart {
         id,

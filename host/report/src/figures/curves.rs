@@ -1,13 +1,19 @@
 //! Curves over steps, one a run.
 
+use altgrad_metrics::{
+    MetricDefinition,
+    families::{
+        fidelity::GRAD_COS_SIM,
+        rounding::{OVERFLOW_RATE, SQNR_DB},
+        training::{LOSS, VAL_LOSS},
+        update_distances::ULP_ABS_P50,
+        updates::BIT_STALL_RATE,
+    },
+};
 use serde_json::{Value, json};
 
 use super::{Chart, Context, MOST_POINTS, plain, short, shorts};
-use crate::{
-    curves::{COSINE, LOSS, OVERFLOW, SQNR, STALL, ULP_P50, VAL_LOSS},
-    run::Run,
-    series::Series,
-};
+use crate::{run::Run, series::Series};
 
 /// Curves of more points than this are lines without marks.
 const MARKED: usize = 40;
@@ -19,7 +25,7 @@ struct Curve {
     title: &'static str,
     caption: &'static str,
     needs: &'static str,
-    metric: &'static str,
+    metric: &'static MetricDefinition,
     axis: &'static str,
     kind: Kind,
 }
@@ -31,14 +37,14 @@ enum Kind {
     Share,
 }
 
-const CURVES: [Curve; 7] = [
+static CURVES: [Curve; 7] = [
     Curve {
         section: "loss",
         id: "val_loss",
         title: "Held-out loss",
         caption: "Mean cross-entropy over the same held-out batches in every run, before the step's update. Lower is better.",
         needs: "`[train] eval_interval`",
-        metric: VAL_LOSS,
+        metric: &VAL_LOSS,
         axis: "nats per token",
         kind: Kind::Linear,
     },
@@ -48,7 +54,7 @@ const CURVES: [Curve; 7] = [
         title: "Training loss",
         caption: "Loss of each step's batch. Of long runs every bucket of steps keeps its least and largest value, so peaks survive.",
         needs: "a sink: `[[sink]] name = \"csv\"`",
-        metric: LOSS,
+        metric: &LOSS,
         axis: "nats per token",
         kind: Kind::Linear,
     },
@@ -58,7 +64,7 @@ const CURVES: [Curve; 7] = [
         title: "Gradient cosine over time",
         caption: "Cosine between the quantized gradient and the one in fp32 on the same batch and weights, all parameters together. 1 is the same direction.",
         needs: "`[shadow] every`",
-        metric: COSINE,
+        metric: &GRAD_COS_SIM,
         axis: "cosine",
         kind: Kind::Linear,
     },
@@ -68,7 +74,7 @@ const CURVES: [Curve; 7] = [
         title: "Signal to rounding noise",
         caption: "Over everything that was rounded in the step, in dB; a significand bit is worth 6.02 dB.",
         needs: "a format in `[quant]`",
-        metric: SQNR,
+        metric: &SQNR_DB,
         axis: "dB",
         kind: Kind::Linear,
     },
@@ -78,7 +84,7 @@ const CURVES: [Curve; 7] = [
         title: "Bit stall",
         caption: "Of the elements with a gradient, the share whose 8-bit code did not change in the step. With fp32 master weights a high share is normal: small steps add up there. Without, it is training that does not happen.",
         needs: "`[metrics] every` and `[quant] weight`",
-        metric: STALL,
+        metric: &BIT_STALL_RATE,
         axis: "share of elements",
         kind: Kind::Share,
     },
@@ -88,7 +94,7 @@ const CURVES: [Curve; 7] = [
         title: "Median update in ULP",
         caption: "How far half of the elements move at least, in codes of their format. Below half a code, rounding to nearest undoes a step where there are no master weights.",
         needs: "`[metrics] every` and `[quant] weight`",
-        metric: ULP_P50,
+        metric: &ULP_ABS_P50,
         axis: "ULP",
         kind: Kind::Log,
     },
@@ -98,7 +104,7 @@ const CURVES: [Curve; 7] = [
         title: "Overflow",
         caption: "Share of the rounded elements beyond their format's largest value; they saturate.",
         needs: "a format in `[quant]`",
-        metric: OVERFLOW,
+        metric: &OVERFLOW_RATE,
         axis: "share of elements",
         kind: Kind::Share,
     },
@@ -132,7 +138,16 @@ fn chart(context: &Context<'_>, curve: &Curve) -> Chart {
         figures.insert("all".to_string(), json!({ "data": traces, "layout": layout }));
     }
     let (id, title, caption, needs) = (curve.id, curve.title, curve.caption, curve.needs);
-    Chart { id, title, caption, needs, names: ["step", curve.metric, ""], height: 340, wide: false, figures }
+    Chart {
+        id,
+        title,
+        caption,
+        needs,
+        names: ["step", curve.metric.name, ""],
+        height: 340,
+        wide: false,
+        figures,
+    }
 }
 
 /// Decades up to which 2 and 5 have marks too.
@@ -154,7 +169,7 @@ fn marks(context: &Context<'_>, curve: &Curve) -> Option<Value> {
 
 /// Losses that explode leave nothing to see of the others: the axis then ends above where the runs began, and says so.
 fn clipped(context: &Context<'_>, curve: &Curve) -> Option<(Value, Value)> {
-    if ![LOSS, VAL_LOSS].contains(&curve.metric) {
+    if ![&LOSS, &VAL_LOSS].contains(&curve.metric) {
         return None;
     }
     let of = |value: fn(&Series) -> Option<(u64, f64)>| {
@@ -169,9 +184,9 @@ fn clipped(context: &Context<'_>, curve: &Curve) -> Option<(Value, Value)> {
     (high > 1.5 * begun).then(|| (json!([low - 0.05 * (begun - low), begun]), note))
 }
 
-fn points(run: &Run, metric: &str, most: usize) -> Vec<(u64, f64)> {
+fn points(run: &Run, metric: &'static MetricDefinition, most: usize) -> Vec<(u64, f64)> {
     // The final evaluation is in no row, and evaluations are few.
-    if metric == VAL_LOSS && run.evaluations.len() <= most.max(600) {
+    if *metric == VAL_LOSS && run.evaluations.len() <= most.max(600) {
         return run.evaluations.clone();
     }
     run.curve(metric).map(|curve| curve.points(most)).unwrap_or_default()

@@ -2,10 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use altgrad_metrics::{
+    Statistic,
+    families::{
+        fidelity::GRAD_COS_SIM, ranks::EFFECTIVE_RANK, scale_regret::SQNR_DB_AT, weights::STIFFNESS_GRAD_CORR,
+    },
+};
 use serde_json::{Value, json};
 
 use super::{Chart, Context, in_model_order, layer_name, plain, shorts};
-use crate::{curves::COSINE, layers::REGRET, run::Run, series::Series, stats::Sample};
+use crate::{run::Run, series::Series, stats::Sample};
 
 /// Pixels of a layer's row.
 const ROW: usize = 19;
@@ -13,7 +19,8 @@ const ROW: usize = 19;
 const FRAME: usize = 110;
 /// Columns of a picture.
 const COLUMNS: usize = 24;
-const RANK: &str = "weights/effective_rank";
+const COSINE: Statistic = Statistic::new(&GRAD_COS_SIM);
+const RANK: Statistic = Statistic::new(&EFFECTIVE_RANK);
 
 pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     vec![
@@ -55,7 +62,7 @@ fn cosine_of_a_run(context: &Context<'_>) -> Chart {
 }
 
 fn stiffness_correlation(context: &Context<'_>) -> Chart {
-    const METRIC: &str = "weights/stiffness_grad_corr";
+    const METRIC: Statistic = Statistic::new(&STIFFNESS_GRAD_CORR);
     Chart {
         id: "stiffness_corr",
         title: "Stiffness against gradient",
@@ -97,22 +104,22 @@ fn rank_of_a_run(context: &Context<'_>) -> Chart {
 }
 
 /// Layers of any run with a statistic, in the model's order.
-fn layers<'a>(context: &'a Context<'_>, statistic: &str) -> Vec<&'a String> {
-    let of_run = |run: &'a Run| run.layers.get(statistic).into_iter().flat_map(|layers| layers.keys());
+fn layers<'a>(context: &'a Context<'_>, statistic: Statistic) -> Vec<&'a String> {
+    let of_run = |run: &'a Run| run.layers.get(&statistic).into_iter().flat_map(|layers| layers.keys());
     let names: BTreeSet<&String> = context.runs.iter().flat_map(of_run).collect();
     let mut names: Vec<&String> = names.into_iter().collect();
     in_model_order(&mut names);
     names
 }
 
-fn height(context: &Context<'_>, statistic: &str) -> usize {
+fn height(context: &Context<'_>, statistic: Statistic) -> usize {
     (layers(context, statistic).len() * ROW + FRAME).clamp(340, 2400)
 }
 
 /// A trace a configuration: the mean over its seeds of a number of each layer's curve.
 fn dots(
     context: &Context<'_>,
-    statistic: &str,
+    statistic: Statistic,
     axis: &str,
     value: impl Fn(&Series) -> Option<f64>,
 ) -> BTreeMap<String, Value> {
@@ -121,7 +128,7 @@ fn dots(
     for (index, group) in context.groups.iter().enumerate() {
         let of_layer = |layer: &&String| {
             let curves =
-                group.runs.iter().filter_map(|run| context.runs[*run].layers.get(statistic)?.get(*layer));
+                group.runs.iter().filter_map(|run| context.runs[*run].layers.get(&statistic)?.get(*layer));
             let values: Vec<f64> = curves.filter_map(&value).collect();
             Some((layer_name(layer), Sample::of(&values)?.mean))
         };
@@ -153,12 +160,12 @@ fn dots(
 /// A picture of a run: layers over steps. Colours reach from `lowest` to 1, or over what there is.
 fn picture(
     run: &Run,
-    statistic: &str,
+    statistic: Statistic,
     name: &str,
     lowest: Option<f64>,
     value: impl Fn(&Series, f64) -> Option<f64>,
 ) -> Option<Value> {
-    let curves = run.layers.get(statistic)?;
+    let curves = run.layers.get(&statistic)?;
     let mut layers: Vec<&String> = curves.keys().collect();
     in_model_order(&mut layers);
     let points: Vec<BTreeMap<u64, f64>> =
@@ -194,17 +201,17 @@ fn picture(
 pub(super) fn regret(context: &Context<'_>) -> Chart {
     let mut traces = Vec::new();
     for (index, group) in context.groups.iter().enumerate() {
-        let mut by_offset: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+        let mut by_offset: BTreeMap<i8, Vec<f64>> = BTreeMap::new();
         for run in &group.runs {
             for (statistic, layers) in &context.runs[*run].layers {
-                let offset = statistic.strip_prefix(REGRET).and_then(|offset| offset.parse().ok());
+                let offset = statistic.index.filter(|_| *statistic.definition == SQNR_DB_AT);
                 let Some(offset) = offset else { continue };
                 let values = layers.values().filter_map(|curve| Some(curve.last()?.1));
                 by_offset.entry(offset).or_default().extend(values);
             }
         }
         let means = by_offset.iter().filter_map(|(offset, values)| Some((*offset, Sample::of(values)?.mean)));
-        let means: Vec<(i64, f64)> = means.collect();
+        let means: Vec<(i8, f64)> = means.collect();
         if !means.is_empty() {
             traces.push(json!({
                 "type": "scatter",

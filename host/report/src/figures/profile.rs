@@ -5,26 +5,41 @@
 
 use std::collections::BTreeMap;
 
+use altgrad_metrics::report::{self, ColumnFormat};
 use serde_json::{Value, json};
 
 use super::{Chart, Context, plain, short};
 use crate::compare::Row;
 
-/// An axis: its name, its value, and whether it is a share.
-type Axis = (&'static str, fn(&Row) -> Option<f64>, bool);
+/// A measure of configurations.
+struct Axis {
+    name: &'static str,
+    /// Its number among the columns of metrics; `None` for the held-out loss.
+    column: Option<usize>,
+    is_share: bool,
+}
 
-const AXES: [Axis; 5] = [
-    ("held-out loss", |row| row.loss.map(|loss| loss.mean), false),
-    ("gradient cosine", |row| row.cosine, false),
-    ("bit stall", |row| row.stall, true),
-    ("overflow", |row| row.overflow, true),
-    ("tokens/s", |row| row.tokens_per_s, false),
-];
+impl Axis {
+    fn value(&self, row: &Row) -> Option<f64> {
+        self.column.map_or(row.loss.map(|loss| loss.mean), |column| row.metrics.0[column])
+    }
+}
+
+/// The held-out loss and the metrics that have a column.
+fn axes() -> Vec<Axis> {
+    let loss = Axis { name: "held-out loss", column: None, is_share: false };
+    let metrics = report::columns().into_iter().enumerate().map(|(index, (_, column))| Axis {
+        name: column.head,
+        column: Some(index),
+        is_share: column.format == ColumnFormat::Percent,
+    });
+    std::iter::once(loss).chain(metrics).collect()
+}
 
 pub(super) fn chart(context: &Context<'_>) -> Chart {
     let rows = &context.comparison.rows;
-    let measured = |(_, value, _): &&Axis| rows.iter().filter(|row| value(row).is_some()).count() > 1;
-    let axes: Vec<&Axis> = AXES.iter().filter(measured).collect();
+    let measured = |axis: &Axis| rows.iter().filter(|row| axis.value(row).is_some()).count() > 1;
+    let axes: Vec<Axis> = axes().into_iter().filter(measured).collect();
     let mut figures = BTreeMap::new();
     if axes.len() > 1 && rows.len() > 1 {
         figures.insert("all".to_string(), figure(context, &axes));
@@ -41,13 +56,13 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     }
 }
 
-fn figure(context: &Context<'_>, axes: &[&Axis]) -> Value {
+fn figure(context: &Context<'_>, axes: &[Axis]) -> Value {
     let rows = &context.comparison.rows;
     let ranges: Vec<(f64, f64)> =
-        axes.iter().map(|(_, value, _)| range(rows.iter().filter_map(value))).collect();
+        axes.iter().map(|axis| range(rows.iter().filter_map(|row| axis.value(row)))).collect();
     let traces: Vec<Value> = rows.iter().map(|row| trace(context, row, axes, &ranges)).collect();
     let mut annotations = Vec::new();
-    for (index, ((name, _, share), (low, high))) in axes.iter().zip(&ranges).enumerate() {
+    for (index, (Axis { name, is_share, .. }, (low, high))) in axes.iter().zip(&ranges).enumerate() {
         let note = |text: String, x: f64, anchor: &str| {
             json!({
                 "x": x, "y": index, "yshift": 14, "text": text, "showarrow": false, "xanchor": anchor,
@@ -55,8 +70,8 @@ fn figure(context: &Context<'_>, axes: &[&Axis]) -> Value {
             })
         };
         annotations.push(note(format!("<b>{name}</b>"), 0.5, "center"));
-        annotations.push(note(said(*low, *share), 0.0, "left"));
-        annotations.push(note(said(*high, *share), 1.0, "right"));
+        annotations.push(note(said(*low, *is_share), 0.0, "left"));
+        annotations.push(note(said(*high, *is_share), 1.0, "right"));
     }
     json!({
         "data": traces,
@@ -73,15 +88,15 @@ fn figure(context: &Context<'_>, axes: &[&Axis]) -> Value {
     })
 }
 
-fn trace(context: &Context<'_>, row: &Row, axes: &[&Axis], ranges: &[(f64, f64)]) -> Value {
+fn trace(context: &Context<'_>, row: &Row, axes: &[Axis], ranges: &[(f64, f64)]) -> Value {
     let group = context.groups.iter().position(|group| group.label == row.label).unwrap_or(0);
-    let place = |((_, value, _), (low, high)): (&&Axis, &(f64, f64))| {
-        value(row).map_or(Value::Null, |value| {
+    let place = |(axis, (low, high)): (&Axis, &(f64, f64))| {
+        axis.value(row).map_or(Value::Null, |value| {
             if high > low { short((value - low) / (high - low)) } else { json!(0.5) }
         })
     };
-    let told = |(name, value, share): &&Axis| {
-        value(row).map_or(String::new(), |value| format!("{name} {}", said(value, *share)))
+    let told = |axis: &Axis| {
+        axis.value(row).map_or(String::new(), |value| format!("{} {}", axis.name, said(value, axis.is_share)))
     };
     json!({
         "type": "scatter",

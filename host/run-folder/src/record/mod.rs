@@ -2,13 +2,11 @@
 //!
 //! The engine writes them; sweeps and reports read them. Nothing here knows tensors.
 
-mod alert_kind;
 mod differences;
 mod progress;
 mod record;
 mod sinks;
 
-pub use alert_kind::AlertKind;
 pub use differences::{Difference, differences, dotted_values};
 pub use progress::{Failure, Progress};
 pub use record::{Environment, Library, Resume, RunRecord, RunStatus};

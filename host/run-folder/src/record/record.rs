@@ -52,7 +52,7 @@ pub struct RunRecord {
     pub diverged: bool,
     /// The step at which it was.
     pub diverged_step: Option<u64>,
-    /// How often each kind of alert fired, by [`AlertKind::name`](super::AlertKind::name); kinds that never did are left out.
+    /// How often each kind of alert fired, by the name of the kind; kinds that never did are left out.
     pub alerts: BTreeMap<String, u64>,
     /// Training tokens.
     pub tokens: u64,

@@ -5,6 +5,9 @@
 //! Opening and finishing have a deadline. What a sink did not take is counted, and reported when it begins and at
 //! the end; none of it ends the run. The module `worker` is the thread of one sink.
 
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
 mod setup;
 mod states;
 mod worker;
@@ -12,13 +15,13 @@ mod worker;
 use std::{sync::Arc, thread, time::Instant};
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_metrics::{MetricId, MetricRecord};
 use altgrad_plugin_api::RunOutcome;
 use altgrad_run_folder::{events::Event, record::SinkCounts};
 
-use crate::metrics::{MetricName, MetricRecord};
 pub use setup::{RunFacts, SinkFault, SinkSetup};
 pub use states::{SinkResume, SinkState, StateRequest};
-use worker::Worker;
+use worker::{Row, Worker};
 
 /// The sinks of a run.
 pub struct Sinks {
@@ -47,9 +50,9 @@ impl Sinks {
 
     /// Hands a row to every sink; never waits.
     pub fn write(&mut self, record: MetricRecord) {
-        let record = Arc::new(record);
+        let row = Arc::new(Row::new(record));
         for worker in &mut self.workers {
-            worker.write(record.clone());
+            worker.write(row.clone());
         }
     }
 
@@ -82,7 +85,7 @@ impl Sinks {
     /// of rows and events, and what went wrong over the whole run.
     pub fn finish(
         self,
-        summary: &[(MetricName, f64)],
+        summary: &[(MetricId, f64)],
         outcome: RunOutcome,
     ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
         let begun = Instant::now();

@@ -1,9 +1,9 @@
-//! Measures parameters where the optimizer steps: their gradients, what the step did to them, and now and then what
-//! they look like.
+//! Measures parameters where the optimizer steps: their gradients, what the step did to them, and at times the
+//! distribution of their weights.
 //!
-//! The optimizer's loop shows every parameter to the [`Meter`] before and after its step, in main memory, where it has
-//! them anyway. What outlives a step is here: how long elements have been dead, the last codes, the initial weights; `memory` hands it
-//! to checkpoints.
+//! The optimizer's loop shows every parameter to the [`UpdateMetrics`] before and after its step, in main memory, where it has
+//! them anyway. What outlives a step is here: how long elements have been dead, the last codes, the initial weights; `update_state`
+//! hands it to checkpoints.
 
 use std::sync::Arc;
 
@@ -15,23 +15,19 @@ use altgrad_plugin_api::{
 };
 
 use super::{
-    MetricName, MetricRecord,
-    dead::{self, Dead},
+    dead_gradients::DeadGradients,
     ranks,
-    regret::{self, Regret},
-    ruler::Ruler,
-    ulps,
-    updates::{self, PastCodes, Step, Stored, Update},
-    weights::{self, Weights},
+    scale_regret::{self, Regret},
+    ulp_distance::UlpDistance,
+    ulp_from_init, update_distances,
+    updates::{PastCodes, Step, Stored, Update},
+    weights::WeightStatistics,
 };
-use crate::{
-    model::{Layout, layout::ParamSpec},
-    quant::QuantContext,
-};
+use crate::model::layout::ParamSpec;
 
 /// What is measured at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Due {
+pub struct DueMetrics {
     /// Gradients and updates by parameter.
     pub parameters: bool,
     /// Distributions: codes, weights, spectra.
@@ -40,7 +36,7 @@ pub struct Due {
     pub ranks: bool,
 }
 
-impl Due {
+impl DueMetrics {
     /// What a run file asks for at a step.
     #[must_use]
     pub fn at(config: &MetricsSection, step: u64) -> Self {
@@ -59,31 +55,31 @@ impl Due {
 
 /// Measures the parameters of a run.
 #[derive(Debug)]
-pub struct Meter {
+pub struct UpdateMetrics {
     config: MetricsSection,
     step: u64,
-    due: Due,
+    due: DueMetrics,
     /// What clipping multiplied the step's gradients by.
     clipped: f32,
-    pub(super) dead: Dead,
+    pub(super) dead: DeadGradients,
     pub(super) past: Vec<PastCodes>,
     /// Weights before the first step; kept for distributions only.
     pub(super) initial: Vec<Arc<Vec<f32>>>,
-    seen: SeenParams,
+    measured: StepMeasurements,
 }
 
 /// What was measured at a step, one entry a parameter, or none if it was not due.
 #[derive(Debug, Default)]
-struct SeenParams {
+struct StepMeasurements {
     updates: Vec<Update>,
-    weights: Vec<Weights>,
+    weights: Vec<WeightStatistics>,
     regret: Vec<Regret>,
     from_init: Vec<Option<f64>>,
     ranks: Vec<Option<[f64; 2]>>,
 }
 
-impl Meter {
-    /// A meter that has seen nothing.
+impl UpdateMetrics {
+    /// Nothing measured yet.
     #[must_use]
     pub fn new(config: MetricsSection, params: usize) -> Self {
         // The run file's range is a u16's.
@@ -91,16 +87,16 @@ impl Meter {
         Self {
             config,
             step: 0,
-            due: Due::default(),
+            due: DueMetrics::default(),
             clipped: 1.0,
-            dead: Dead::new(window, params),
+            dead: DeadGradients::new(window, params),
             past: (0..params).map(|_| PastCodes::default()).collect(),
             initial: Vec::new(),
-            seen: SeenParams::default(),
+            measured: StepMeasurements::default(),
         }
     }
 
-    /// A meter that never measures.
+    /// Never measures.
     #[must_use]
     pub fn off() -> Self {
         let never = MetricsSection { every: 0, histograms_every: 0, rank_every: 0, dead_neuron_window: 0 };
@@ -110,9 +106,9 @@ impl Meter {
     /// Begins a step whose gradients clipping multiplied by `clipped`.
     pub fn begin(&mut self, step: u64, clipped: f64) {
         self.step = step;
-        self.due = Due::at(&self.config, step);
+        self.due = DueMetrics::at(&self.config, step);
         self.clipped = clipped as f32;
-        self.seen = SeenParams::default();
+        self.measured = StepMeasurements::default();
     }
 
     /// Whether the step's weights are wanted.
@@ -141,11 +137,12 @@ impl Meter {
         step: Step<'_>,
         stored: Option<(&FormatPlugin, f32)>,
     ) {
-        let ruler = stored.and_then(|(format, scale)| {
+        let distance = stored.and_then(|(format, scale)| {
             let grid: ValueGrid = format.values().ok()?;
-            Some((format, scale, Ruler::new(grid, scale)))
+            Some((format, scale, UlpDistance::new(grid, scale)))
         });
-        let stored = ruler.as_ref().map(|(format, scale, ruler)| Stored { format, ruler, scale: *scale });
+        let stored =
+            distance.as_ref().map(|(format, scale, distance)| Stored { format, distance, scale: *scale });
         if self.due.parameters {
             // What came back over three steps can be said only of steps in a row.
             let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
@@ -153,7 +150,7 @@ impl Meter {
                 Some(stored) => Update::stored(step, stored, past),
                 None => Update::unstored(step),
             };
-            put(&mut self.seen.updates, param, update);
+            put(&mut self.measured.updates, param, update);
         }
         self.look(param, spec, (step.before, step.grad), stored);
     }
@@ -166,24 +163,25 @@ impl Meter {
         (before, grad): (&[f32], &[f32]),
         stored: Option<Stored<'_>>,
     ) {
-        let ruler = stored.map(|stored| stored.ruler);
+        let distance = stored.map(|stored| stored.distance);
         if self.due.distributions {
             if self.step == 0 {
                 put(&mut self.initial, param, Arc::new(before.to_vec()));
             }
-            put(&mut self.seen.weights, param, Weights::of(before, grad, ruler));
-            let regret = stored.map(|stored| regret::of(before, stored.format, stored.scale));
-            put(&mut self.seen.regret, param, regret.unwrap_or_default());
-            let initial = self.initial.get(param).filter(|w_0| w_0.len() == before.len()).zip(ruler);
-            let from_init = initial.and_then(|(w_0, ruler)| ulps::mean_distance(before, w_0, ruler));
-            put(&mut self.seen.from_init, param, from_init);
+            put(&mut self.measured.weights, param, WeightStatistics::of(before, grad, distance));
+            let regret = stored.map(|stored| scale_regret::of(before, stored.format, stored.scale));
+            put(&mut self.measured.regret, param, regret.unwrap_or_default());
+            let initial = self.initial.get(param).filter(|w_0| w_0.len() == before.len()).zip(distance);
+            let from_init =
+                initial.and_then(|(w_0, distance)| ulp_from_init::mean_distance(before, w_0, distance));
+            put(&mut self.measured.from_init, param, from_init);
         }
         if self.due.ranks {
             let ranks = match spec.shape[..] {
                 [rows, columns] => ranks::ranks(before, rows, columns),
                 _ => None,
             };
-            put(&mut self.seen.ranks, param, ranks);
+            put(&mut self.measured.ranks, param, ranks);
         }
     }
 
@@ -221,9 +219,11 @@ impl Meter {
         (before, grad): (&[f32], &[f32]),
         stored: Option<(&FormatPlugin, f32)>,
     ) {
-        let ruler = stored
-            .and_then(|(format, scale)| Some((format, scale, Ruler::new(format.values().ok()?, scale))));
-        let stored = ruler.as_ref().map(|(format, scale, ruler)| Stored { format, ruler, scale: *scale });
+        let distance = stored.and_then(|(format, scale)| {
+            Some((format, scale, UlpDistance::new(format.values().ok()?, scale)))
+        });
+        let stored =
+            distance.as_ref().map(|(format, scale, distance)| Stored { format, distance, scale: *scale });
         self.look(param, spec, (before, grad), stored);
     }
 
@@ -236,23 +236,51 @@ impl Meter {
     pub fn counted(&mut self, param: usize, spec: &ParamSpec, counts: &UpdateCounts, stored: bool) {
         let elements = spec.len() as u64;
         let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
-        put(&mut self.seen.updates, param, Update::counted(elements, counts, stored, past));
+        put(&mut self.measured.updates, param, Update::counted(elements, counts, stored, past));
         self.dead.counted(param, counts.get("dead"), elements);
     }
 
-    /// Records what was seen in the step.
-    pub fn record(&self, record: &mut MetricRecord, layout: &Layout, quant: &QuantContext) {
-        let SeenParams { updates, weights, regret, from_init, ranks } = &self.seen;
-        if self.due.parameters {
-            updates::record(record, layout, quant, updates);
-            let ulps: Vec<_> = updates.iter().map(Update::ulps).collect();
-            ulps::record(record, layout, quant, &ulps, self.due.distributions);
-            self.dead.record(record, layout);
-        }
-        weights::record(record, layout, quant, weights);
-        regret::record(record, layout, quant, regret);
-        ulps::record_from_init(record, layout, quant, from_init);
-        ranks::record(record, layout, ranks);
+    /// What is measured at the step.
+    #[must_use]
+    pub fn due(&self) -> DueMetrics {
+        self.due
+    }
+
+    /// What was counted of each parameter's step, if that is due.
+    pub(super) fn updates(&self) -> Option<&[Update]> {
+        self.due.parameters.then_some(self.measured.updates.as_slice())
+    }
+
+    /// How far each parameter's step went, if that is due.
+    pub(super) fn distances(&self) -> Option<update_distances::Measured<'_>> {
+        let distances = || self.measured.updates.iter().map(Update::distances).collect();
+        let histograms = self.due.distributions;
+        self.due.parameters.then(|| update_distances::Measured { distances: distances(), histograms })
+    }
+
+    /// How long elements have been without a gradient, if that is due.
+    pub(super) fn dead_gradients(&self) -> Option<&DeadGradients> {
+        self.due.parameters.then_some(&self.dead)
+    }
+
+    /// The weights, by parameter; empty if that is not due.
+    pub(super) fn weights(&self) -> &[WeightStatistics] {
+        &self.measured.weights
+    }
+
+    /// Signal to noise at other scales, by parameter; empty if that is not due.
+    pub(super) fn regret(&self) -> &[Regret] {
+        &self.measured.regret
+    }
+
+    /// Distances from the initial weights, by parameter; empty if that is not due.
+    pub(super) fn from_init(&self) -> &[Option<f64>] {
+        &self.measured.from_init
+    }
+
+    /// Ranks, by parameter; empty if that is not due.
+    pub(super) fn ranks(&self) -> &[Option<[f64; 2]>] {
+        &self.measured.ranks
     }
 }
 
@@ -262,26 +290,4 @@ pub(super) fn put<T: Default>(list: &mut Vec<T>, at: usize, value: T) {
         list.resize_with(at + 1, T::default);
     }
     list[at] = value;
-}
-
-/// Every metric a meter may record.
-#[must_use]
-pub fn names(config: &MetricsSection, layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
-    let mut names = Vec::new();
-    if config.every > 0 {
-        names.extend(updates::names(layout, quant, config.every == 1));
-        names.extend(ulps::names(layout, quant));
-        if config.dead_neuron_window > 0 {
-            names.extend(dead::names(layout));
-        }
-    }
-    if config.histograms_every > 0 {
-        names.extend(weights::names(layout, quant));
-        names.extend(regret::names(layout, quant));
-        names.extend(ulps::from_init_names(layout, quant));
-    }
-    if config.rank_every > 0 {
-        names.extend(ranks::names(layout));
-    }
-    names
 }

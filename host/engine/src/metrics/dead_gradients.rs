@@ -3,19 +3,21 @@
 
 use std::sync::Arc;
 
+use altgrad_metrics::{MetricId, MetricRecord, Statistic, families::dead_gradients::DEAD_PERSISTENT};
 use altgrad_plugin_api::kernel::update::Counting;
 use rayon::prelude::*;
 
-use super::{MetricName, MetricRecord, ops::DEAD_BELOW};
-use crate::model::Layout;
+use super::{
+    family::{self, MetricFamily, MetricSetup},
+    ops::DEAD_BELOW,
+};
 
-const PERSISTENT: &str = "dead_persistent";
 /// Elements a thread takes at once.
 const PART: usize = 1 << 16;
 
 /// How long each element has been dead; 2 bytes an element.
 #[derive(Debug)]
-pub struct Dead {
+pub struct DeadGradients {
     window: u16,
     /// Of each parameter: steps seen, and steps dead in a row by element.
     params: Vec<(u64, Arc<Vec<u16>>)>,
@@ -23,7 +25,7 @@ pub struct Dead {
     counted: Vec<Option<f64>>,
 }
 
-impl Dead {
+impl DeadGradients {
     /// Nothing seen; a `window` of 0 never counts.
     #[must_use]
     pub fn new(window: u16, params: usize) -> Self {
@@ -96,23 +98,26 @@ impl Dead {
         (full && !runs.is_empty())
             .then(|| runs.iter().filter(|run| **run >= self.window).count() as f64 / runs.len() as f64)
     }
+}
 
-    /// Records the shares.
-    pub fn record(&self, record: &mut MetricRecord, layout: &Layout) {
-        for (param, spec) in layout.specs.iter().enumerate() {
-            record.push_some(name(&spec.name), self.share(param));
+/// The family.
+pub struct DeadGradientsFamily;
+
+impl MetricFamily for DeadGradientsFamily {
+    /// The counts, on the steps that record them.
+    type Inputs<'a> = Option<&'a DeadGradients>;
+
+    fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+        let window = setup.config.dead_neuron_window;
+        if window > 0 { family::ids_of(&DEAD_PERSISTENT, setup.parameters.iter()) } else { Vec::new() }
+    }
+
+    fn record(setup: &MetricSetup<'_>, dead: Option<&DeadGradients>, record: &mut MetricRecord) {
+        let Some(dead) = dead else { return };
+        for (param, layer) in setup.parameters.iter().enumerate() {
+            record.push_some(Statistic::new(&DEAD_PERSISTENT).of_layer(layer), dead.share(param));
         }
     }
-}
-
-fn name(param: &str) -> MetricName {
-    MetricName::value(format!("{PERSISTENT}/{param}"))
-}
-
-/// The family's metrics.
-#[must_use]
-pub fn names(layout: &Layout) -> Vec<MetricName> {
-    layout.specs.iter().map(|spec| name(&spec.name)).collect()
 }
 
 #[cfg(test)]
@@ -121,7 +126,7 @@ mod tests {
 
     #[test]
     fn dead_is_who_stays_dead() {
-        let mut dead = Dead::new(3, 1);
+        let mut dead = DeadGradients::new(3, 1);
         let steps: [[f32; 4]; 5] = [
             [0.0, 1e-9, 1.0, 0.0],
             [0.0, -1e-9, 0.0, 0.0],
@@ -142,11 +147,11 @@ mod tests {
 
     #[test]
     fn clipping_kills_nobody() {
-        let mut dead = Dead::new(1, 1);
+        let mut dead = DeadGradients::new(1, 1);
         // 1e-7 and 5e-9 before clipping by a hundred.
         dead.see(0, &[1e-9, 5e-11], 0.01);
         assert_eq!(dead.share(0), Some(0.5));
-        let mut never = Dead::new(0, 1);
+        let mut never = DeadGradients::new(0, 1);
         never.see(0, &[0.0], 1.0);
         assert_eq!(never.share(0), None);
     }

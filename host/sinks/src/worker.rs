@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
     },
@@ -12,6 +12,7 @@ use std::{
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::SinkPlugin;
+use altgrad_metrics::{MetricId, MetricKind, MetricRecord};
 use altgrad_plugin_api::{
     Alert, MetricName as ApiName, RunInfo, RunOutcome,
     abi::abi_stable::std_types::{ROption, RSlice},
@@ -20,14 +21,38 @@ use altgrad_plugin_api::{
 use altgrad_run_folder::{events::Event, record::SinkCounts};
 use parking_lot::Mutex;
 
-use super::setup::{RunFacts, SinkFault, SinkSetup};
-use crate::metrics::{MetricName, MetricRecord, Nature};
+use crate::setup::{RunFacts, SinkFault, SinkSetup};
+
+/// A record and the names of its metrics, which the first sink that needs them makes for all.
+pub(super) struct Row {
+    record: MetricRecord,
+    names: OnceLock<RowNames>,
+}
+
+/// Names of a record's values and histograms.
+struct RowNames {
+    values: Vec<String>,
+    histograms: Vec<String>,
+}
+
+impl Row {
+    pub(super) fn new(record: MetricRecord) -> Self {
+        Self { record, names: OnceLock::new() }
+    }
+
+    fn names(&self) -> &RowNames {
+        self.names.get_or_init(|| RowNames {
+            values: self.record.values.iter().map(|(id, _)| id.to_string()).collect(),
+            histograms: self.record.histograms.iter().map(|histogram| histogram.id.to_string()).collect(),
+        })
+    }
+}
 
 enum Message {
-    Row(Arc<MetricRecord>),
+    Row(Arc<Row>),
     Alert(Arc<Event>),
     State(mpsc::Sender<Vec<u8>>),
-    Finish(Vec<(MetricName, f64)>, RunOutcome),
+    Finish(Vec<(MetricId, f64)>, RunOutcome),
 }
 
 /// What the sink's thread says of itself.
@@ -115,10 +140,10 @@ impl Worker {
         })
     }
 
-    pub(super) fn write(&mut self, record: Arc<MetricRecord>) {
+    pub(super) fn write(&mut self, row: Arc<Row>) {
         self.rows.all += 1;
-        let step = record.step;
-        self.rows.dropped += u64::from(!self.send(step, Message::Row(record)));
+        let step = row.record.step;
+        self.rows.dropped += u64::from(!self.send(step, Message::Row(row)));
     }
 
     pub(super) fn alert(&mut self, event: Arc<Event>) {
@@ -174,7 +199,7 @@ impl Worker {
     /// Hands over the closing values, waits for the thread until the deadline, and says what went wrong in this sink.
     pub(super) fn finish(
         self,
-        summary: Vec<(MetricName, f64)>,
+        summary: Vec<(MetricId, f64)>,
         outcome: RunOutcome,
         begun: Instant,
     ) -> (SinkCounts, Vec<Diagnostic>) {
@@ -230,12 +255,14 @@ fn serve(
     }
     for message in messages {
         let (result, last) = match message {
-            Message::Row(record) => (counted(&progress.rows, write(&mut plugin, &record)), false),
+            Message::Row(row) => (counted(&progress.rows, write(&mut plugin, &row)), false),
             Message::Alert(event) => (counted(&progress.events, plugin.alert(&alert(&event))), false),
             // Who asked may have gone.
             Message::State(asked) => (plugin.state().map(|state| drop(asked.send(state))), false),
             Message::Finish(summary, outcome) => {
-                (plugin.summary(&metrics(&summary)).and_then(|()| plugin.finish(outcome)), true)
+                let names: Vec<String> = summary.iter().map(|(id, _)| id.to_string()).collect();
+                let told = plugin.summary(&metrics(&summary, &names));
+                (told.and_then(|()| plugin.finish(outcome)), true)
             }
         };
         if let Err(diagnostic) = result {
@@ -255,13 +282,14 @@ fn counted(count: &AtomicU64, result: Result<(), Diagnostic>) -> Result<(), Diag
 }
 
 /// A row, then its distributions.
-fn write(plugin: &mut SinkPlugin, record: &MetricRecord) -> Result<(), Diagnostic> {
-    plugin.log(record.step, &metrics(&record.values))?;
-    record.histograms.iter().try_for_each(|histogram| {
+fn write(plugin: &mut SinkPlugin, row: &Row) -> Result<(), Diagnostic> {
+    let (record, names) = (&row.record, row.names());
+    plugin.log(record.step, &metrics(&record.values, &names.values))?;
+    record.histograms.iter().zip(&names.histograms).try_for_each(|(histogram, name)| {
         plugin.histogram(
             record.step,
             &Histogram {
-                name: histogram.name.as_str().into(),
+                name: name.as_str().into(),
                 edges: RSlice::from_slice(&histogram.edges),
                 counts: RSlice::from_slice(&histogram.counts),
             },
@@ -272,7 +300,9 @@ fn write(plugin: &mut SinkPlugin, record: &MetricRecord) -> Result<(), Diagnosti
 fn open(plugin: &mut SinkPlugin, (index, facts): (usize, &RunFacts)) -> Result<(), Diagnostic> {
     let resume = facts.resume.as_ref();
     let state = resume.and_then(|resume| resume.states.get(index)?.as_deref()).unwrap_or_default();
-    let names: Vec<ApiName<'_>> = facts.metrics.iter().map(api_name).collect();
+    let names: Vec<String> = facts.metrics.iter().map(ToString::to_string).collect();
+    let names: Vec<ApiName<'_>> =
+        facts.metrics.iter().zip(&names).map(|(id, name)| api_name(id, name)).collect();
     plugin.open(&RunInfo {
         name: facts.name.as_str().into(),
         folder: facts.folder.as_str().into(),
@@ -287,10 +317,11 @@ fn alert(event: &Event) -> Alert<'_> {
     Alert { step: event.step, level: event.level, kind: event.kind.into(), text: event.text.as_str().into() }
 }
 
-fn metrics(values: &[(MetricName, f64)]) -> Vec<Metric<'_>> {
-    values.iter().map(|(name, value)| Metric { name: api_name(name), value: *value }).collect()
+fn metrics<'a>(values: &[(MetricId, f64)], names: &'a [String]) -> Vec<Metric<'a>> {
+    let named = values.iter().zip(names);
+    named.map(|((id, value), name)| Metric { name: api_name(id, name), value: *value }).collect()
 }
 
-fn api_name(name: &MetricName) -> ApiName<'_> {
-    ApiName { name: name.name.as_ref().into(), timing: name.nature == Nature::Timing }
+fn api_name<'a>(id: &MetricId, name: &'a str) -> ApiName<'a> {
+    ApiName { name: name.into(), timing: id.definition().kind == MetricKind::Timing }
 }

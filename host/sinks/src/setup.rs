@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::SinkPlugin;
+use altgrad_metrics::MetricId;
 
-use super::states::SinkResume;
-use crate::metrics::MetricName;
+use crate::states::SinkResume;
 
 /// What a sink is told when it is opened.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct RunFacts {
     /// The resolved run file.
     pub config_toml: String,
     /// Metrics a row may carry.
-    pub metrics: Vec<MetricName>,
+    pub metrics: Vec<MetricId>,
     /// Where a resumed run goes on; `None` for a fresh one.
     pub resume: Option<SinkResume>,
 }

@@ -1,6 +1,6 @@
 //! Sinks as a run drives them: a log call never waits, whatever a sink does, and every loss is counted and said.
 //!
-//! `cargo xtask test -p altgrad-host --test sinks -- --nocapture` prints how long the calls took. Needs the staged plugins
+//! `cargo xtask test -p altgrad-sinks --test sinks -- --nocapture` prints how long the calls took. Needs the staged plugins
 //! and fixtures: `cargo xtask test` says where they are.
 
 #![allow(clippy::unwrap_used)]
@@ -15,12 +15,9 @@ use std::{
 use altgrad_config::PluginsSection;
 use altgrad_end_to_end::{built, plugin};
 use altgrad_loader::{Registry, SinkPlugin, instance::OptionTable};
-
-use altgrad_engine::{
-    metrics::{MetricName, MetricRecord},
-    sinks::{RunFacts, SinkFault, SinkSetup, Sinks},
-};
+use altgrad_metrics::{MetricId, MetricRecord};
 use altgrad_plugin_api::RunOutcome;
+use altgrad_sinks::{RunFacts, SinkFault, SinkSetup, Sinks};
 use tempfile::TempDir;
 
 /// A sink by name with an option, and what the host allows it.
@@ -61,7 +58,7 @@ fn record(step: u64, metrics: usize) -> MetricRecord {
     let mut record = MetricRecord::new(step);
     for index in 0..metrics {
         let name = format!("quant/weight/sqnr_db/h.{index}.mlp.c_fc.weight");
-        record.push(MetricName::value(name), step as f64 + index as f64);
+        record.push(name.parse::<MetricId>().unwrap(), step as f64 + index as f64);
     }
     record
 }

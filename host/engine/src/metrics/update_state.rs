@@ -1,10 +1,10 @@
-//! What a [`Meter`] remembers from step to step, for checkpoints: dead counters, past codes, initial weights.
+//! What a [`UpdateMetrics`] remembers from step to step, for checkpoints: dead counters, past codes, initial weights.
 
 use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::meter::Meter;
+use super::update_metrics::UpdateMetrics;
 use crate::{
     model::{Layout, layout::ParamSpec},
     tensor_file::{Entry, TensorFile, Values},
@@ -27,7 +27,7 @@ fn key(what: &str, spec: &ParamSpec) -> String {
     format!("{what}/{}", spec.name)
 }
 
-impl Meter {
+impl UpdateMetrics {
     /// What it remembers by element, without a copy; of parameters in the layout's order.
     #[must_use]
     pub fn remembered(&self, layout: &Layout) -> Vec<Entry> {

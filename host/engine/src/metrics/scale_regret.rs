@@ -6,14 +6,14 @@
 //! without master weights the scale has done its work before.
 
 use altgrad_loader::FormatPlugin;
+use altgrad_metrics::{Layer, MetricId, MetricRecord, Role, Statistic, families::scale_regret::SQNR_DB_AT};
 use altgrad_plugin_api::QuantParams;
 use rayon::prelude::*;
 
-use super::{MetricName, MetricRecord, updates::rounded};
-use crate::{model::Layout, quant::QuantContext};
+use super::family::{MetricFamily, MetricSetup};
 
 /// Binades that the scale is moved by.
-const OFFSETS: [i32; 7] = [-3, -2, -1, 0, 1, 2, 3];
+const OFFSETS: [i8; 7] = [-3, -2, -1, 0, 1, 2, 3];
 /// Where nothing is moved.
 const HERE: usize = 3;
 /// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
@@ -30,7 +30,11 @@ pub fn of(weights: &[f32], format: &FormatPlugin, scale: f32) -> Regret {
         return Regret::default();
     }
     OFFSETS.map(|offset| {
-        if offset == OFFSETS[HERE] { here } else { sqnr_db(weights, format, scale * 2f32.powi(offset)) }
+        if offset == OFFSETS[HERE] {
+            here
+        } else {
+            sqnr_db(weights, format, scale * 2f32.powi(offset.into()))
+        }
     })
 }
 
@@ -52,24 +56,27 @@ fn sqnr_db(weights: &[f32], format: &FormatPlugin, scale: f32) -> Option<f64> {
     (signal > 0.0 && noise > 0.0 && ratio.is_finite()).then(|| 10.0 * ratio.log10())
 }
 
-fn name(offset: i32, parameter: &str) -> MetricName {
-    MetricName::value(format!("quant/weight/sqnr_db_at/{offset}/{parameter}"))
+/// The family: of the parameters that are rounded with one scale.
+pub struct ScaleRegretFamily;
+
+fn id(offset: i8, layer: &Layer) -> MetricId {
+    Statistic::new(&SQNR_DB_AT).of_role(Role::Weight).at(offset).of_layer(layer)
 }
 
-/// Every metric of the family.
-#[must_use]
-pub fn names(layout: &Layout, quant: &QuantContext) -> Vec<MetricName> {
-    OFFSETS
-        .into_iter()
-        .flat_map(|offset| rounded(layout, quant).map(move |(_, parameter)| name(offset, parameter)))
-        .collect()
-}
+impl MetricFamily for ScaleRegretFamily {
+    /// What was found, one entry a parameter, or none.
+    type Inputs<'a> = &'a [Regret];
 
-/// Records what was found, one entry a parameter.
-pub fn record(record: &mut MetricRecord, layout: &Layout, quant: &QuantContext, regret: &[Regret]) {
-    for (column, offset) in OFFSETS.into_iter().enumerate() {
-        for (id, parameter) in rounded(layout, quant) {
-            record.push_some(name(offset, parameter), regret.get(id).and_then(|regret| regret[column]));
+    fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+        let of = |offset| setup.rounded_layers().map(move |layer| id(offset, layer));
+        OFFSETS.into_iter().flat_map(of).collect()
+    }
+
+    fn record(setup: &MetricSetup<'_>, regret: &[Regret], record: &mut MetricRecord) {
+        for (column, offset) in OFFSETS.into_iter().enumerate() {
+            for (param, layer) in setup.rounded() {
+                record.push_some(id(offset, layer), regret.get(param).and_then(|regret| regret[column]));
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ const CLOSED: std::ops::RangeInclusive<i32> = -100..=100;
 
 /// Measures in codes of one format at one scale.
 #[derive(Debug, Clone)]
-pub struct Ruler {
+pub struct UlpDistance {
     grid: ValueGrid,
     scale: f32,
     closed: Option<Closed>,
@@ -36,8 +36,8 @@ struct Closed {
     fine: f32,
 }
 
-impl Ruler {
-    /// A ruler for weights stored as `round(scale * w)` on `grid`.
+impl UlpDistance {
+    /// The measure of weights stored as `round(scale * w)` on `grid`.
     #[must_use]
     pub fn new(grid: ValueGrid, scale: f32) -> Self {
         let closed = Closed::of(&grid, scale);
@@ -205,11 +205,11 @@ mod tests {
     #[test]
     fn codes_by_hand() {
         // E4M3: code 56 is 1, 64 is 2, 8 is 2^-6; below, steps of 2^-9.
-        let ruler = Ruler::new(grid(4, 3, Domain::Fn), 1.0);
+        let distance = UlpDistance::new(grid(4, 3, Domain::Fn), 1.0);
         let a = [1.0, 1.0, 1.0, -1.0, 0.0, 0.015625, 1.0, f32::NAN, 1.0];
         let b = [2.0, 1.0625, -1.0, -4.0, 0.001, 0.013671875, 1.0, 1.0, f32::INFINITY];
         let mut codes = [0.0; 9];
-        let crossings = ruler.distances(&a, &b, &mut codes);
+        let crossings = distance.distances(&a, &b, &mut codes);
         assert_eq!(codes[..4], [8.0, 0.5, 112.0, 16.0]);
         assert_eq!((codes[4], codes[5], codes[6]), (0.512, 1.0, 0.0));
         assert!(codes[7].is_nan() && codes[8].is_nan());
@@ -224,9 +224,9 @@ mod tests {
             let (values, scale) = (values(&grid), 0.37f32);
             let (a, b) = pairs(f64::from(grid.max_finite()) / f64::from(scale) * 0.9);
             let mut found = vec![0.0; a.len()];
-            let ruler = Ruler::new(grid, scale);
-            assert!(ruler.closed.is_some());
-            ruler.distances(&a, &b, &mut found);
+            let distance = UlpDistance::new(grid, scale);
+            assert!(distance.closed.is_some());
+            distance.distances(&a, &b, &mut found);
             for ((&a, &b), &found) in a.iter().zip(&b).zip(&found) {
                 let phi = |w: f32| counted(&values, f64::from(w * scale));
                 let exact = (phi(a) - phi(b)).abs();
@@ -242,14 +242,14 @@ mod tests {
         for (e, m, domain) in FORMATS {
             let grid = grid(e, m, domain);
             let (a, b) = pairs(f64::from(grid.max_finite()) * 0.9);
-            let ruler = Ruler::new(grid.clone(), 1.0);
+            let distance = UlpDistance::new(grid.clone(), 1.0);
             let mut found = [vec![0.0; a.len()], vec![0.0; a.len()], vec![0.0; a.len()]];
-            let crossings = ruler.distances(&a, &b, &mut found[0]);
-            assert_eq!(crossings, ruler.searched_distances(&a, &b, &mut found[1]), "E{e}M{m}");
+            let crossings = distance.distances(&a, &b, &mut found[0]);
+            assert_eq!(crossings, distance.searched_distances(&a, &b, &mut found[1]), "E{e}M{m}");
             // A linear grid has one binade, as all that is below 2^emin.
             assert_eq!(crossings == 0, e <= 1, "E{e}M{m}: {crossings}");
             let table = (0..256).map(|code| grid.decode(code)).collect();
-            let table = Ruler::new(ValueGrid::new(&FormatSpec::Table(table)).unwrap(), 1.0);
+            let table = UlpDistance::new(ValueGrid::new(&FormatSpec::Table(table)).unwrap(), 1.0);
             assert!(table.closed.is_none());
             table.distances(&a, &b, &mut found[2]);
             for i in 0..a.len() {

@@ -1,6 +1,8 @@
-//! Kinds of alerts, by the names that events, sinks and `run.json` use.
+//! What alerts are about, and the thresholds of those about one metric.
 
 use serde::{Deserialize, Serialize};
+
+use crate::{definition::MetricDefinition, families};
 
 /// What an alert is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,4 +47,27 @@ impl AlertKind {
     pub fn is_anomaly(self) -> bool {
         matches!(self, Self::NanLoss | Self::NanGrad | Self::Divergence)
     }
+}
+
+/// An alert about a metric above a threshold, wherever the metric is measured.
+#[derive(Debug)]
+pub struct AlertDefinition {
+    /// What it is about.
+    pub kind: AlertKind,
+    /// The threshold of a run file that says nothing.
+    pub default: f64,
+    /// What the threshold's key in `[alerts]` means.
+    pub key_text: &'static str,
+    /// What there is too much of; the value stands before it, the metric's name behind it.
+    pub finding: &'static str,
+}
+
+/// Every alert that has a threshold, with its metric, in the order of the kinds.
+#[must_use]
+pub fn thresholds() -> Vec<(&'static MetricDefinition, &'static AlertDefinition)> {
+    let mut all: Vec<_> = families::definitions()
+        .flat_map(|definition| definition.alerts.iter().map(move |alert| (definition, *alert)))
+        .collect();
+    all.sort_by_key(|(_, alert)| alert.kind);
+    all
 }

@@ -1,0 +1,92 @@
+//! What a family of metrics gives: its identifiers in a run, and its values of a step.
+
+use altgrad_config::MetricsSection;
+use altgrad_metrics::{Due, Layer, MetricDefinition, MetricId, MetricRecord, Over, Role, Scope, Statistic};
+
+use crate::{model::Layout, quant::QuantContext};
+
+/// The file that computes a family of metrics.
+pub trait MetricFamily {
+    /// What a step's values are computed from.
+    type Inputs<'a>;
+
+    /// Every metric that it may record in a run, in the order to show them. What the run file switches off by the
+    /// definitions' schedules is left out by the caller.
+    fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId>;
+
+    /// Records a step. What could not be computed is left out.
+    fn record(setup: &MetricSetup<'_>, inputs: Self::Inputs<'_>, record: &mut MetricRecord);
+}
+
+/// What metrics need to know of a run.
+#[derive(Debug, Clone)]
+pub struct MetricSetup<'a> {
+    /// The parameters.
+    pub layout: &'a Layout,
+    /// Places where values are rounded.
+    pub quant: &'a QuantContext,
+    /// How often what is measured.
+    pub config: MetricsSection,
+    /// Whether there are shadow steps.
+    pub shadow: bool,
+    /// Names of the parameters.
+    pub parameters: Vec<Layer>,
+    /// Role and layer of each place.
+    pub sites: Vec<(Role, Layer)>,
+}
+
+impl<'a> MetricSetup<'a> {
+    /// That of a run.
+    #[must_use]
+    pub fn new(layout: &'a Layout, quant: &'a QuantContext, config: MetricsSection, shadow: bool) -> Self {
+        let parameters = layout.specs.iter().map(|spec| Layer::from(spec.name.as_str())).collect();
+        let sites = quant.sites().iter().map(|site| (site.role, Layer::from(site.layer.as_str()))).collect();
+        Self { layout, quant, config, shadow, parameters, sites }
+    }
+
+    /// Whether the run records metrics of that schedule.
+    #[must_use]
+    pub fn records(&self, due: Due) -> bool {
+        match due {
+            Due::EveryStep | Due::Evaluations => true,
+            Due::ShadowSteps => self.shadow,
+            Due::Parameters => self.config.every > 0,
+            Due::Distributions => self.config.histograms_every > 0,
+            Due::Ranks => self.config.rank_every > 0,
+            Due::End => false,
+        }
+    }
+
+    /// Numbers and names of the parameters that are rounded with one scale.
+    pub fn rounded(&self) -> impl Iterator<Item = (usize, &Layer)> {
+        self.parameters.iter().enumerate().filter(|(id, _)| self.quant.has_one_scale(*id))
+    }
+
+    /// Names of the parameters that are rounded with one scale.
+    pub fn rounded_layers(&self) -> impl Iterator<Item = &Layer> {
+        self.rounded().map(|(_, layer)| layer)
+    }
+}
+
+/// The identifiers of a definition in the order of its scopes, with those of layers for each of `layers`. Roles are the
+/// family's own matter.
+pub(super) fn ids_of<'a>(
+    definition: &'static MetricDefinition,
+    layers: impl Iterator<Item = &'a Layer>,
+) -> Vec<MetricId> {
+    let statistic = Statistic::new(definition);
+    let mut layers = Some(layers);
+    let mut ids = Vec::new();
+    for scope in definition.scopes {
+        match scope {
+            Scope::Run => ids.push(statistic.over(Over::All)),
+            Scope::MeanOfLayers => ids.push(statistic.over(Over::MeanOfLayers)),
+            Scope::LeastOfLayers => ids.push(statistic.over(Over::LeastOfLayers)),
+            Scope::Layer => {
+                ids.extend(layers.take().into_iter().flatten().map(|layer| statistic.of_layer(layer)))
+            }
+            Scope::Role | Scope::RoleAndLayer => {}
+        }
+    }
+    ids
+}

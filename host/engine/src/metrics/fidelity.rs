@@ -1,0 +1,161 @@
+//! How close each gradient is to the unquantized gradient of the same batch and weights.
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_metrics::{
+    MetricDefinition, MetricId, MetricRecord, Over, Statistic,
+    families::fidelity::{GRAD_COS_SIM, GRAD_NORM_RATIO, GRAD_SIGN_AGREE},
+};
+use burn::tensor::Tensor;
+
+use super::{
+    family::{self, MetricFamily, MetricSetup},
+    gradients::{Asked, elements},
+    ops,
+};
+use crate::read_back::{ReadBack, Values};
+
+/// A statistic of the sums over a gradient and its shadow, and of their L2 norms, own and shadow.
+type Formula = fn(&Agreement, f64, f64) -> f64;
+
+/// What is recorded of all parameters together, as mean and least over parameters, and of each.
+static STATISTICS: &[(&MetricDefinition, Formula)] = &[
+    (&GRAD_COS_SIM, |sums, own, shadow| sums.product / (own * shadow)),
+    (&GRAD_NORM_RATIO, |_, own, shadow| own / shadow),
+    (&GRAD_SIGN_AGREE, |sums, _, _| sums.equal_signs / sums.elements),
+];
+
+/// The family.
+pub struct FidelityFamily;
+
+impl MetricFamily for FidelityFamily {
+    /// The agreement of each parameter's gradient with its shadow, on shadow steps.
+    type Inputs<'a> = Option<&'a [Agreement]>;
+
+    fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+        let of = |definition| family::ids_of(definition, setup.parameters.iter());
+        STATISTICS.iter().flat_map(|(definition, _)| of(definition)).collect()
+    }
+
+    /// No value where a gradient or its shadow is zero.
+    fn record(setup: &MetricSetup<'_>, agreement: Option<&[Agreement]>, record: &mut MetricRecord) {
+        let Some(agreement) = agreement else { return };
+        let all = agreement.iter().fold(Agreement::default(), Agreement::add);
+        for &(definition, formula) in STATISTICS {
+            let statistic = Statistic::new(definition);
+            let each: Vec<Option<f64>> = agreement.iter().map(|sums| sums.value(formula)).collect();
+            let values: Vec<f64> = each.iter().flatten().copied().collect();
+            let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+            let least = values.iter().copied().reduce(|a, b| if a.is_nan() || a <= b { a } else { b });
+            record.push_some(statistic, all.value(formula));
+            record.push_some(statistic.over(Over::MeanOfLayers), mean);
+            record.push_some(statistic.over(Over::LeastOfLayers), least);
+            for (layer, value) in setup.parameters.iter().zip(each) {
+                record.push_some(statistic.of_layer(layer), value);
+            }
+        }
+    }
+}
+
+/// Sums over a gradient and its shadow.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Agreement {
+    product: f64,
+    own_square: f64,
+    shadow_square: f64,
+    equal_signs: f64,
+    elements: f64,
+}
+
+impl Agreement {
+    fn add(self, other: &Self) -> Self {
+        Self {
+            product: self.product + other.product,
+            own_square: self.own_square + other.own_square,
+            shadow_square: self.shadow_square + other.shadow_square,
+            equal_signs: self.equal_signs + other.equal_signs,
+            elements: self.elements + other.elements,
+        }
+    }
+
+    /// The value of a statistic, which is given the two norms; `None` if one is zero.
+    fn value(&self, statistic: Formula) -> Option<f64> {
+        let (own, shadow) = (self.own_square.sqrt(), self.shadow_square.sqrt());
+        (own != 0.0 && shadow != 0.0).then(|| statistic(self, own, shadow))
+    }
+}
+
+/// Asks how every gradient agrees with its shadow, `[n]` each.
+#[must_use]
+pub fn ask_agreement(grads: &[Tensor<1>], shadow: &[Tensor<1>], read_back: &mut ReadBack) -> Asked {
+    let pairs = grads.iter().zip(shadow);
+    pairs.map(|(grad, shadow)| (elements(grad), read_back.ask(ops::agreement(grad, shadow)))).collect()
+}
+
+/// The agreement that was asked for.
+///
+/// # Errors
+/// The device returned something else.
+pub fn agreement(asked: &Asked, values: &Values) -> Result<Vec<Agreement>, Diagnostic> {
+    let agreement = asked.iter().map(|&(elements, slot)| {
+        let means: [f64; 4] = values.array(slot)?;
+        let [product, own_square, shadow_square, equal_signs] = means.map(|mean| mean * elements);
+        Ok(Agreement { product, own_square, shadow_square, equal_signs, elements })
+    });
+    agreement.collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use altgrad_config::{MetricsSection, ModelSection};
+
+    use super::*;
+    use crate::{
+        device::ComputeDevice,
+        model::{GptShape, Layout},
+        quant::QuantContext,
+        tensor,
+    };
+
+    fn layout() -> Layout {
+        let mut layout = Layout::new(&GptShape::new(&ModelSection::default(), 8, 10));
+        layout.specs.truncate(2);
+        layout
+    }
+
+    fn flat(values: &[f32]) -> Tensor<1> {
+        tensor::flat(values.to_vec(), &ComputeDevice::cpu().tensors)
+    }
+
+    fn value(row: &MetricRecord, name: &str) -> Option<f64> {
+        row.values.iter().find(|(id, _)| id.to_string() == name).map(|(_, value)| *value)
+    }
+
+    #[test]
+    fn fidelity_by_hand() {
+        let mut row = MetricRecord::new(0);
+        let (grads, shadow) = ([flat(&[1.0, 1.0]), flat(&[0.0])], [flat(&[2.0, 0.0]), flat(&[5.0])]);
+        let mut read_back = ReadBack::default();
+        let asked = ask_agreement(&grads, &shadow, &mut read_back);
+        let (layout, quant) = (layout(), QuantContext::off());
+        let setup = MetricSetup::new(&layout, &quant, MetricsSection::default(), true);
+        let sums = agreement(&asked, &read_back.read().unwrap()).unwrap();
+        FidelityFamily::record(&setup, Some(&sums), &mut row);
+        let cosine = 0.5f64.sqrt();
+        let expected = [
+            ("grad_cos_sim/wte.weight", Some(cosine)),
+            ("grad_norm_ratio/wte.weight", Some(cosine)),
+            ("grad_sign_agree/wte.weight", Some(0.5)),
+            // The other gradient is zero: it has no direction.
+            ("grad_cos_sim/wpe.weight", None),
+            ("grad_cos_sim/mean", Some(cosine)),
+            ("grad_cos_sim/min", Some(cosine)),
+            ("grad_cos_sim", Some(2.0 / (2f64 * 29.0).sqrt())),
+        ];
+        for (name, expected) in expected {
+            let found = value(&row, name);
+            assert_eq!(found.is_some(), expected.is_some(), "{name}");
+            assert!((found.unwrap_or(0.0) - expected.unwrap_or(0.0)).abs() < 1e-6, "{name}: {found:?}");
+        }
+    }
+}

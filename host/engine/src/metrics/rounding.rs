@@ -1,0 +1,128 @@
+//! What rounding did to the tensors of a step: by site, by role, and over all.
+
+use altgrad_metrics::{
+    Layer, MetricDefinition, MetricId, MetricRecord, Over, Role, Statistic,
+    families::rounding::{NAN_COUNT, OVERFLOW_RATE, SHRINKAGE, SQNR_DB, UNDERFLOW_RATE},
+};
+
+use super::family::{MetricFamily, MetricSetup};
+use crate::quant::QuantStats;
+
+/// A statistic's value, if it has one.
+type Formula = fn(&QuantStats) -> Option<f64>;
+
+/// What is recorded of every site, of every role and of the whole.
+static STATISTICS: &[(&MetricDefinition, Formula)] = &[
+    (&OVERFLOW_RATE, |seen| share(seen.stats.overflow, seen.elements)),
+    // Missing if every element is zero.
+    (&UNDERFLOW_RATE, |seen| share(seen.stats.underflow, seen.stats.nonzero)),
+    (&NAN_COUNT, |seen| Some(seen.stats.nan as f64)),
+    // Missing if rounding changed nothing.
+    (&SQNR_DB, |seen| {
+        let stats = &seen.stats;
+        let both = stats.sum_x2 > 0.0 && stats.sum_err2 > 0.0;
+        both.then(|| 10.0 * (stats.sum_x2 / stats.sum_err2).log10())
+    }),
+    (&SHRINKAGE, |seen| (seen.stats.sum_x2 > 0.0).then(|| seen.stats.sum_x_xhat / seen.stats.sum_x2 - 1.0)),
+];
+
+fn share(count: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| count as f64 / of as f64)
+}
+
+/// The statistics of some calls that have a value.
+pub fn values(seen: &QuantStats) -> impl Iterator<Item = (&'static MetricDefinition, f64)> {
+    STATISTICS.iter().filter_map(|(definition, value)| Some((*definition, value(seen)?)))
+}
+
+/// The family.
+pub struct RoundingFamily;
+
+impl MetricFamily for RoundingFamily {
+    /// The statistics of each site.
+    type Inputs<'a> = &'a [Option<QuantStats>];
+
+    fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
+        let groups = groups(&setup.sites, &vec![None; setup.sites.len()]);
+        let of = |group: Group| STATISTICS.iter().map(move |(definition, _)| group.id(definition));
+        groups.into_iter().flat_map(of).collect()
+    }
+
+    fn record(setup: &MetricSetup<'_>, seen: &[Option<QuantStats>], record: &mut MetricRecord) {
+        for group in groups(&setup.sites, seen) {
+            for (definition, value) in group.seen.iter().flat_map(values) {
+                record.push(group.id(definition), value);
+            }
+        }
+    }
+}
+
+/// Sites whose statistics are added.
+struct Group {
+    role: Option<Role>,
+    over: Over,
+    seen: Option<QuantStats>,
+}
+
+impl Group {
+    fn id(&self, definition: &'static MetricDefinition) -> MetricId {
+        Statistic { role: self.role, ..Statistic::new(definition) }.over(self.over.clone())
+    }
+}
+
+/// The whole, each role that occurs, each site; none without sites.
+fn groups(sites: &[(Role, Layer)], seen: &[Option<QuantStats>]) -> Vec<Group> {
+    let total = |of: &dyn Fn(Role) -> bool| {
+        let seen =
+            sites.iter().zip(seen).filter(|((role, _), _)| of(*role)).filter_map(|(_, seen)| seen.as_ref());
+        seen.copied().reduce(|mut total, seen| {
+            total.merge(&seen);
+            total
+        })
+    };
+    if sites.is_empty() {
+        return Vec::new();
+    }
+    let mut groups = vec![Group { role: None, over: Over::All, seen: total(&|_| true) }];
+    for role in Role::ALL {
+        if sites.iter().any(|(of, _)| *of == role) {
+            groups.push(Group { role: Some(role), over: Over::All, seen: total(&|of| of == role) });
+        }
+    }
+    groups.extend(sites.iter().zip(seen).map(|((role, layer), seen)| Group {
+        role: Some(*role),
+        over: Over::Layer(layer.clone()),
+        seen: *seen,
+    }));
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use altgrad_plugin_api::QuantStats as FormatStats;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_computed_is_missing() {
+        let values = |stats| values(&QuantStats { elements: 4, stats }).collect::<Vec<_>>();
+        assert_eq!(values(FormatStats::default()), [(&OVERFLOW_RATE, 0.0), (&NAN_COUNT, 0.0)]);
+        let stats = FormatStats {
+            overflow: 1,
+            underflow: 1,
+            nonzero: 2,
+            sum_x2: 100.0,
+            sum_err2: 1.0,
+            sum_x_xhat: 99.0,
+            ..FormatStats::default()
+        };
+        let expected: [(&'static MetricDefinition, f64); 5] = [
+            (&OVERFLOW_RATE, 0.25),
+            (&UNDERFLOW_RATE, 0.5),
+            (&NAN_COUNT, 0.0),
+            (&SQNR_DB, 20.0),
+            (&SHRINKAGE, 0.99 - 1.0),
+        ];
+        assert_eq!(values(stats), expected);
+    }
+}

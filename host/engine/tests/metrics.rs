@@ -1,0 +1,112 @@
+//! The metrics of a run with everything on: announced, recorded, defined and in the reference.
+//!
+//! Needs the staged plugins: `cargo xtask test` says where they are.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{collections::BTreeSet, fs, path::PathBuf, time::Duration};
+
+use altgrad_engine::{metrics::MetricRecord, setup::ReadyRun, train::step};
+use altgrad_metrics::{Due, MetricId, Shape, families, reference};
+use tempfile::TempDir;
+
+const EVERYTHING: &str = r#"
+[run]
+name = "everything"
+device = "cpu"
+[data]
+dataset = "text:CORPUS"
+tokenizer = "char"
+block_size = 8
+batch_size = 2
+[model]
+n_layer = 1
+n_head = 2
+n_embd = 8
+[train]
+max_steps = 4
+warmup_steps = 1
+[quant]
+weight = "E5M2"
+activation = "E5M2"
+grad = "E5M2"
+[shadow]
+every = 1
+[metrics]
+every = 1
+histograms_every = 1
+rank_every = 1
+dead_neuron_window = 2
+"#;
+
+fn ready() -> ReadyRun {
+    let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
+    let plugins = PathBuf::from(stage).join("plugins");
+    let folder = TempDir::new().unwrap();
+    let corpus = folder.path().join("corpus.txt");
+    fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();
+    let path = folder.path().join("run.toml");
+    let text = EVERYTHING.replace("CORPUS", corpus.to_str().unwrap());
+    fs::write(&path, format!("{text}\n[plugins]\ndir = {plugins:?}\n")).unwrap();
+    let (config, source) = altgrad_config::load(&path, &[]).unwrap();
+    ReadyRun::build(config, &source).unwrap()
+}
+
+/// The records of the first steps.
+fn records(run: &mut ReadyRun) -> Vec<MetricRecord> {
+    let ReadyRun { setup, state, .. } = run;
+    let record = |number| {
+        let mut record = MetricRecord::new(number);
+        state.quant.begin_step(number);
+        let (grads, reading) = step::compute_gradients(setup, state, number, None).unwrap();
+        let update = step::apply_update(setup, state, number, grads, &reading).unwrap();
+        step::record_metrics(&mut record, setup, state, (&reading, &update), Duration::from_secs(1));
+        record
+    };
+    (0..4).map(record).collect()
+}
+
+#[test]
+fn announced_names_are_parsed_to_the_identifiers_they_were_made_from() {
+    for id in ready().setup.metrics {
+        assert_eq!(id.to_string().parse::<MetricId>(), Ok(id));
+    }
+}
+
+#[test]
+fn what_is_announced_is_recorded_and_nothing_else() {
+    let mut run = ready();
+    let announced: BTreeSet<MetricId> = run.setup.metrics.iter().cloned().collect();
+    assert_eq!(announced.len(), run.setup.metrics.len(), "a metric is announced twice");
+    let recorded: BTreeSet<MetricId> =
+        records(&mut run).into_iter().flat_map(|record| record.values).map(|(id, _)| id).collect();
+    let unannounced: Vec<String> = recorded.difference(&announced).map(ToString::to_string).collect();
+    assert!(unannounced.is_empty(), "{unannounced:?}");
+    // The step alone makes no evaluation.
+    let evaluations = |id: &&MetricId| id.definition().due != Due::Evaluations;
+    let names = |ids: &BTreeSet<MetricId>| -> BTreeSet<&str> {
+        ids.iter().filter(evaluations).map(|id| id.definition().name).collect()
+    };
+    let silent: Vec<&str> = names(&announced).difference(&names(&recorded)).copied().collect();
+    assert!(silent.is_empty(), "{silent:?}");
+}
+
+#[test]
+fn every_definition_is_used_and_in_the_reference() {
+    let mut run = ready();
+    let mut used: BTreeSet<&str> = run.setup.metrics.iter().map(|id| id.definition().name).collect();
+    for record in records(&mut run) {
+        used.extend(record.histograms.iter().map(|histogram| histogram.id.definition().name));
+        assert!(
+            record.histograms.iter().all(|histogram| histogram.id.definition().shape == Shape::Distribution)
+        );
+    }
+    let page = reference::markdown();
+    for definition in families::definitions() {
+        let of_the_end = definition.due == Due::End;
+        assert!(of_the_end || used.contains(definition.name), "{} is not computed", definition.name);
+        let (prefix, own) = definition.parts();
+        let names = [definition.name.to_string(), format!("{}/ROLE/{own}", prefix.unwrap_or_default())];
+        assert!(names.iter().any(|name| page.contains(&format!("| `{name}"))), "{}", definition.name);
+    }
+}

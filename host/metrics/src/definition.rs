@@ -1,0 +1,253 @@
+//! What is written down of a metric.
+
+use std::fmt;
+
+use crate::{alert::AlertDefinition, families::Family, report::ReportUse};
+
+/// The definition of one metric. Definitions are statics of [`crate::families`] and are compared by identity.
+#[derive(Debug)]
+pub struct MetricDefinition {
+    /// The family it belongs to.
+    pub family: Family,
+    /// Its name over the whole run: `train/loss`, `quant/overflow_rate`, `grad_norm_l2`. A role stands behind the first
+    /// `/`, an index and a layer stand at the end.
+    pub name: &'static str,
+    /// What it is, for the reference.
+    pub meaning: &'static str,
+    /// Unit of its values.
+    pub unit: Unit,
+    /// Range of its values.
+    pub range: Range,
+    /// What its values are taken over.
+    pub scopes: &'static [Scope],
+    /// The number that distinguishes metrics of one definition, if there is one.
+    pub index: Option<Index>,
+    /// Whether equal runs give equal values.
+    pub kind: MetricKind,
+    /// Whether it is a number or a distribution.
+    pub shape: Shape,
+    /// At which steps it is recorded.
+    pub due: Due,
+    /// Alerts about values that are too large.
+    pub alerts: &'static [&'static AlertDefinition],
+    /// What the report shows of it.
+    pub report: ReportUse,
+}
+
+impl MetricDefinition {
+    /// A dimensionless, reproducible number of the whole run, recorded at every step: what definitions start from.
+    #[must_use]
+    pub const fn new(family: Family) -> Self {
+        Self {
+            family,
+            name: "",
+            meaning: "",
+            unit: Unit::Number,
+            range: Range::Any,
+            scopes: &[Scope::Run],
+            index: None,
+            kind: MetricKind::Reproducible,
+            shape: Shape::Number,
+            due: Due::EveryStep,
+            alerts: &[],
+            report: ReportUse::NONE,
+        }
+    }
+
+    /// Whether it has values of that scope.
+    #[must_use]
+    pub fn has(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+
+    /// The part of the name before the role, if there is one, and the part behind it.
+    #[must_use]
+    pub fn parts(&self) -> (Option<&'static str>, &'static str) {
+        self.name.split_once('/').map_or((None, self.name), |(prefix, rest)| (Some(prefix), rest))
+    }
+
+    /// The meaning on one line.
+    #[must_use]
+    pub fn meaning(&self) -> String {
+        self.meaning.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl PartialEq for MetricDefinition {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for MetricDefinition {}
+
+/// Whether a metric measures the run or the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Equal in equal runs, to the bit on one machine.
+    Reproducible,
+    /// Time, rate, memory: differs between equal runs.
+    Timing,
+}
+
+/// Whether a metric is a number or a distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A number.
+    Number,
+    /// Counts by bin.
+    Distribution,
+}
+
+/// What a value is taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The whole run.
+    Run,
+    /// The mean of the layers' values.
+    MeanOfLayers,
+    /// The least of the layers' values.
+    LeastOfLayers,
+    /// All tensors of a role.
+    Role,
+    /// One layer, named by its parameter.
+    Layer,
+    /// One role of one layer.
+    RoleAndLayer,
+}
+
+/// A number in a metric's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Index {
+    /// A bit of a code, the lowest first.
+    Bit,
+    /// Binades by which a scale is moved.
+    Offset,
+}
+
+impl Index {
+    /// The placeholder in name patterns.
+    #[must_use]
+    pub fn placeholder(self) -> &'static str {
+        match self {
+            Self::Bit => "BIT",
+            Self::Offset => "OFFSET",
+        }
+    }
+
+    /// The values that it takes.
+    #[must_use]
+    pub fn range(self) -> std::ops::RangeInclusive<i8> {
+        match self {
+            Self::Bit => 0..=7,
+            Self::Offset => -3..=3,
+        }
+    }
+}
+
+/// At which steps a metric is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// Every step.
+    EveryStep,
+    /// Steps with an evaluation.
+    Evaluations,
+    /// Steps with a shadow pass.
+    ShadowSteps,
+    /// Steps that measure gradients and updates by parameter.
+    Parameters,
+    /// Steps that measure distributions.
+    Distributions,
+    /// Steps that find the singular values of the weights.
+    Ranks,
+    /// The end of the run.
+    End,
+}
+
+impl fmt::Display for Due {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EveryStep => "every step",
+            Self::Evaluations => "`train.eval_interval`",
+            Self::ShadowSteps => "`shadow.every`",
+            Self::Parameters => "`metrics.every`",
+            Self::Distributions => "`metrics.histograms_every`",
+            Self::Ranks => "`metrics.rank_every`",
+            Self::End => "end of the run",
+        })
+    }
+}
+
+/// The unit of a metric's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// None.
+    Number,
+    /// A share of a whole.
+    Share,
+    /// A number of elements.
+    Elements,
+    /// Information, natural logarithm.
+    NatsPerToken,
+    /// Information, logarithm to base 2.
+    Bits,
+    /// Ten times the decimal logarithm of a ratio.
+    Decibels,
+    /// Codes of a format: units in the last place.
+    Ulp,
+    /// Logarithm to base 2.
+    Binades,
+    /// Tokens a second.
+    TokensPerSecond,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+impl Unit {
+    /// A value for a sentence: shares in percent, three digits behind the point.
+    #[must_use]
+    pub fn format(self, value: f64) -> String {
+        match self {
+            Self::Share => format!("{} %", (value * 1e5).round() / 1e3),
+            _ => format!("{}", (value * 1e3).round() / 1e3),
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Number => "1",
+            Self::Share => "share",
+            Self::Elements => "elements",
+            Self::NatsPerToken => "nats/token",
+            Self::Bits => "bits",
+            Self::Decibels => "dB",
+            Self::Ulp => "ULP",
+            Self::Binades => "binades",
+            Self::TokensPerSecond => "tokens/s",
+            Self::Milliseconds => "ms",
+        })
+    }
+}
+
+/// The range of a metric's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Range {
+    /// Any number.
+    Any,
+    /// Not below.
+    AtLeast(i8),
+    /// From the first to the second, both included.
+    Between(i8, i8),
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::AtLeast(least) => write!(f, "≥ {least}"),
+            Self::Between(least, most) => write!(f, "{least}..{most}"),
+        }
+    }
+}

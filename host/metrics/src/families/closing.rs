@@ -1,0 +1,29 @@
+//! What a run came to, handed to sinks at its end.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::definition::{Due, MetricDefinition, MetricKind, Range, Unit};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Closing values",
+    text: "Handed to sinks at the end of a run; `run.json` has them under other names.",
+    metrics: METRICS,
+};
+
+const CLOSING: MetricDefinition = MetricDefinition {
+    unit: Unit::NatsPerToken,
+    range: Range::AtLeast(0),
+    due: Due::End,
+    ..MetricDefinition::new(Family::Closing)
+};
+
+metrics! {
+    /// Training loss of the last step.
+    FINAL_TRAIN_LOSS = { name: "final/train_loss", ..CLOSING };
+    /// Held-out loss of the final weights.
+    FINAL_VAL_LOSS = { name: "final/val_loss", ..CLOSING };
+    /// Lowest held-out loss of the run.
+    BEST_VAL_LOSS = { name: "best/val_loss", ..CLOSING };
+    /// Training tokens a second over the run, evaluation not counted.
+    TOKENS_PER_S = { name: "run/tokens_per_s", unit: Unit::TokensPerSecond, kind: MetricKind::Timing, ..CLOSING };
+}

@@ -1,0 +1,76 @@
+//! How a format's codes are used, and how what is rounded is distributed.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::{
+    alert::{AlertDefinition, AlertKind},
+    definition::{Due, Index, MetricDefinition, Range, Scope, Shape, Unit},
+    id::Role,
+    report::ReportUse,
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Codes",
+    text: "The codes that rounding produced. Values of a role exist where all layers of the role have one format. \
+           A NaN has no code and is not counted.",
+    metrics: METRICS,
+};
+
+const CODES: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Role, Scope::RoleAndLayer],
+    due: Due::Distributions,
+    ..MetricDefinition::new(Family::Codes)
+};
+
+metrics! {
+    /// Fourth moment over squared variance of what is rounded; 3 for a Gaussian.
+    KURTOSIS = {
+        name: "quant/kurtosis",
+        range: Range::AtLeast(1),
+        scopes: &[Scope::RoleAndLayer],
+        alerts: &[&KURTOSIS_ALERT],
+        ..CODES
+    };
+    /// Entropy of the codes.
+    CODE_ENTROPY = {
+        name: "quant/code_entropy",
+        unit: Unit::Bits,
+        range: Range::Between(0, 8),
+        report: ReportUse { curves: &[Some(Role::Weight)], ..ReportUse::NONE },
+        ..CODES
+    };
+    /// Share of the finite codes that no element has.
+    DEAD_CODES = { name: "quant/dead_codes", unit: Unit::Share, range: Range::Between(0, 1), ..CODES };
+    /// Binades from the smallest to the largest non-zero magnitude used, over the format's own.
+    DYNAMIC_RANGE_USED = {
+        name: "quant/dynamic_range_used",
+        unit: Unit::Share,
+        range: Range::Between(0, 1),
+        ..CODES
+    };
+    /// Share of the codes in which that bit is set.
+    BIT_ACTIVE = {
+        name: "quant/bit_active",
+        unit: Unit::Share,
+        range: Range::Between(0, 1),
+        index: Some(Index::Bit),
+        ..CODES
+    };
+    /// Elements by code.
+    CODE_HIST = {
+        name: "quant/code_hist",
+        unit: Unit::Elements,
+        range: Range::AtLeast(0),
+        scopes: &[Scope::RoleAndLayer],
+        shape: Shape::Distribution,
+        ..CODES
+    };
+}
+
+/// Heavy tails.
+pub static KURTOSIS_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::Kurtosis,
+    default: 10.0,
+    key_text: "Fourth moment over squared variance of what is rounded; 3 for a Gaussian.",
+    finding: "is the kurtosis",
+};

@@ -1,0 +1,23 @@
+//! Elements whose gradient is nearly zero for many steps in a row.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::definition::{Due, MetricDefinition, Range, Scope, Unit};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Dead gradients",
+    text: "Elements whose gradient before clipping stays below 1e-8 for `metrics.dead_neuron_window` steps in a row. \
+           Values are missing until so many steps were measured.",
+    metrics: METRICS,
+};
+
+const DEAD: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Layer],
+    due: Due::Parameters,
+    ..MetricDefinition::new(Family::DeadGradients)
+};
+
+metrics! {
+    /// Share of elements with |g| < 1e-8 in each step of the window.
+    DEAD_PERSISTENT = { name: "dead_persistent", unit: Unit::Share, range: Range::Between(0, 1), ..DEAD };
+}

@@ -1,0 +1,49 @@
+//! How close gradients are to the unquantized ones.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::{
+    definition::{Due, MetricDefinition, Range, Scope, Unit},
+    report::{Column, ColumnFormat, ReportUse},
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Gradient fidelity",
+    text: "The step's gradient beside the unquantized fp32 gradient of the same batch and weights. A value of the run \
+           takes all parameters as one vector. Values are missing where either gradient is zero.",
+    metrics: METRICS,
+};
+
+const FIDELITY: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Run, Scope::MeanOfLayers, Scope::LeastOfLayers, Scope::Layer],
+    due: Due::ShadowSteps,
+    ..MetricDefinition::new(Family::Fidelity)
+};
+
+metrics! {
+    /// Cosine of the angle between the two gradients.
+    GRAD_COS_SIM = {
+        name: "grad_cos_sim",
+        range: Range::Between(-1, 1),
+        report: ReportUse {
+            layers: &[None],
+            column: Some(Column {
+                position: 0,
+                key: "cosine",
+                head: "gradient cosine",
+                format: ColumnFormat::Fixed(4),
+            }),
+            ..ReportUse::CURVE
+        },
+        ..FIDELITY
+    };
+    /// Quotient of the L2 norms, quantized over fp32.
+    GRAD_NORM_RATIO = {
+        name: "grad_norm_ratio",
+        range: Range::AtLeast(0),
+        report: ReportUse::LAYERS,
+        ..FIDELITY
+    };
+    /// Share of elements with the same sign.
+    GRAD_SIGN_AGREE = { name: "grad_sign_agree", unit: Unit::Share, range: Range::Between(0, 1), ..FIDELITY };
+}

@@ -1,0 +1,32 @@
+//! Gradients by parameter.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::{
+    definition::{Due, MetricDefinition, Range, Scope, Unit},
+    report::ReportUse,
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Gradients",
+    text: "The gradient of each parameter before clipping.",
+    metrics: METRICS,
+};
+
+const GRADIENTS: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Layer],
+    range: Range::AtLeast(0),
+    due: Due::Parameters,
+    ..MetricDefinition::new(Family::Gradients)
+};
+
+metrics! {
+    /// L2 norm.
+    GRAD_NORM_L2 = { name: "grad_norm_l2", report: ReportUse::LAYERS, ..GRADIENTS };
+    /// Largest magnitude.
+    GRAD_NORM_LINF = { name: "grad_norm_linf", ..GRADIENTS };
+    /// |mean| / (standard deviation + 1e-10).
+    GRAD_SNR = { name: "grad_snr", ..GRADIENTS };
+    /// Share of elements with |g| < 1e-8 in this step.
+    DEAD_FRAC = { name: "dead_frac", unit: Unit::Share, range: Range::Between(0, 1), ..GRADIENTS };
+}

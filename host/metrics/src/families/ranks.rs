@@ -1,0 +1,31 @@
+//! How many directions a weight matrix uses.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::{
+    definition::{Due, MetricDefinition, Range, Scope},
+    report::ReportUse,
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Ranks",
+    text: "Of each weight matrix before the step's update, from its singular values; between 1 and the smaller extent. \
+           Missing for a zero matrix and where a weight is not finite. The effective rank is that of Roy and Vetterli, \
+           \"The effective rank: a measure of effective dimensionality\" (2007).",
+    metrics: METRICS,
+};
+
+const RANKS: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Layer],
+    range: Range::AtLeast(1),
+    due: Due::Ranks,
+    report: ReportUse::LAYERS,
+    ..MetricDefinition::new(Family::Ranks)
+};
+
+metrics! {
+    /// Squared Frobenius norm over squared largest singular value.
+    STABLE_RANK = { name: "weights/stable_rank", ..RANKS };
+    /// `exp` of the entropy of the singular values divided by their sum.
+    EFFECTIVE_RANK = { name: "weights/effective_rank", ..RANKS };
+}

@@ -1,0 +1,88 @@
+//! What rounding did to the tensors of a step.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::{
+    alert::{AlertDefinition, AlertKind},
+    definition::{MetricDefinition, Range, Scope, Unit},
+    id::Role,
+    report::{Column, ColumnFormat, ReportUse},
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Rounding",
+    text: "Over everything that the step rounded, by role, and by layer. x is a scaled element, x_hat the element after \
+           rounding.",
+    metrics: METRICS,
+};
+
+const ROUNDING: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Run, Scope::Role, Scope::RoleAndLayer],
+    ..MetricDefinition::new(Family::Rounding)
+};
+
+metrics! {
+    /// Share of elements beyond the format's largest value after scaling: they saturate.
+    OVERFLOW_RATE = {
+        name: "quant/overflow_rate",
+        unit: Unit::Share,
+        range: Range::Between(0, 1),
+        alerts: &[&OVERFLOW_ALERT, &CODE_SATURATION_ALERT],
+        report: ReportUse {
+            curves: &[None],
+            layers: &[Some(Role::Weight), Some(Role::Activation), Some(Role::Grad)],
+            column: Some(Column {
+                position: 2,
+                key: "overflow",
+                head: "overflow",
+                format: ColumnFormat::Percent,
+            }),
+        },
+        ..ROUNDING
+    };
+    /// Share of non-zero elements that become zero.
+    UNDERFLOW_RATE = {
+        name: "quant/underflow_rate",
+        unit: Unit::Share,
+        range: Range::Between(0, 1),
+        alerts: &[&UNDERFLOW_ALERT],
+        report: ReportUse { curves: &[None, Some(Role::Grad)], layers: &[Some(Role::Grad)], column: None },
+        ..ROUNDING
+    };
+    /// NaN elements that the rounding was given.
+    NAN_COUNT = { name: "quant/nan_count", unit: Unit::Elements, range: Range::AtLeast(0), ..ROUNDING };
+    /// Signal to noise, 10 log10(sum x^2 / sum (x_hat - x)^2). Missing where rounding changed nothing.
+    SQNR_DB = {
+        name: "quant/sqnr_db",
+        unit: Unit::Decibels,
+        report: ReportUse { curves: &[None], layers: &[Some(Role::Weight)], column: None },
+        ..ROUNDING
+    };
+    /// sum(x x_hat) / sum(x^2) - 1: the relative change of length along the tensor.
+    SHRINKAGE = { name: "quant/shrinkage", ..ROUNDING };
+}
+
+/// Elements beyond the largest value.
+pub static OVERFLOW_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::Overflow,
+    default: 0.01,
+    key_text: "Share of elements beyond the format's largest value, 0..1.",
+    finding: "of the elements are beyond the format's largest value",
+};
+
+/// Most of a tensor beyond the largest value.
+pub static CODE_SATURATION_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::CodeSaturation,
+    default: 0.5,
+    key_text: "Share of a tensor's elements that lie beyond the format's largest value and so share one \
+    code, 0..1: the overflow rate again, where it means that most of a tensor is lost.",
+    finding: "of the elements share the largest code",
+};
+
+/// Elements that become zero.
+pub static UNDERFLOW_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::Underflow,
+    default: 0.01,
+    key_text: "Share of non-zero elements that become zero, 0..1.",
+    finding: "of the non-zero elements become zero",
+};

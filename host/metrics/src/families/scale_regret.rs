@@ -1,0 +1,33 @@
+//! Signal to noise of weights at other scales.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::{
+    definition::{Due, Index, MetricDefinition, Scope, Unit},
+    id::Role,
+    report::ReportUse,
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Scale regret",
+    text: "What the scaling rule gives away: the highest value over all offsets minus the value at offset 0. Of weights that \
+           are rounded with one scale; missing where the weights lie on the grid.",
+    metrics: METRICS,
+};
+
+const REGRET: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::RoleAndLayer],
+    unit: Unit::Decibels,
+    due: Due::Distributions,
+    ..MetricDefinition::new(Family::ScaleRegret)
+};
+
+metrics! {
+    /// Signal to noise of the weight before the step, rounded to nearest-even at the step's scale times `2^OFFSET`.
+    SQNR_DB_AT = {
+        name: "quant/sqnr_db_at",
+        index: Some(Index::Offset),
+        report: ReportUse { layers: &[Some(Role::Weight)], ..ReportUse::NONE },
+        ..REGRET
+    };
+}

@@ -1,0 +1,46 @@
+//! Loss, gradient norm and learning rate.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::{
+    definition::{Due, MetricDefinition, Range, Unit},
+    report::ReportUse,
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Training",
+    text: "Loss and gradient norm of each step, and the evaluations.",
+    metrics: METRICS,
+};
+
+const TRAINING: MetricDefinition = MetricDefinition::new(Family::Training);
+
+metrics! {
+    /// Mean cross-entropy of the step's batch before its update.
+    LOSS = {
+        name: "train/loss",
+        unit: Unit::NatsPerToken,
+        range: Range::AtLeast(0),
+        report: ReportUse::CURVE,
+        ..TRAINING
+    };
+    /// `exp` of the loss.
+    PERPLEXITY = { name: "train/perplexity", range: Range::AtLeast(1), ..TRAINING };
+    /// Mean cross-entropy of the held-out batches before the step's update.
+    VAL_LOSS = {
+        name: "val/loss",
+        unit: Unit::NatsPerToken,
+        range: Range::AtLeast(0),
+        due: Due::Evaluations,
+        report: ReportUse::CURVE,
+        ..TRAINING
+    };
+    /// `exp` of the held-out loss.
+    VAL_PERPLEXITY = { name: "val/perplexity", range: Range::AtLeast(1), due: Due::Evaluations, ..TRAINING };
+    /// L2 norm of all gradients before clipping.
+    GRAD_NORM = { name: "train/grad_norm", range: Range::AtLeast(0), report: ReportUse::CURVE, ..TRAINING };
+    /// L2 norm of all gradients after clipping.
+    GRAD_NORM_CLIPPED = { name: "train/grad_norm_clipped", range: Range::AtLeast(0), ..TRAINING };
+    /// Learning rate of the step.
+    LR = { name: "train/lr", range: Range::AtLeast(0), ..TRAINING };
+}

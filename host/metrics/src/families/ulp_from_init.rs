@@ -1,0 +1,22 @@
+//! Distances from the initial weights, in codes.
+
+use super::{Family, FamilyDefinition, metrics};
+use crate::definition::{Due, MetricDefinition, Range, Scope, Unit};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Distance from the initial weights",
+    text: "In the code coordinate at the step's scale; of weights that are rounded with one scale.",
+    metrics: METRICS,
+};
+
+const FROM_INIT: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Layer],
+    due: Due::Distributions,
+    ..MetricDefinition::new(Family::UlpFromInit)
+};
+
+metrics! {
+    /// Mean distance from the initial weights.
+    ULP_FROM_INIT = { name: "update/ulp_from_init", unit: Unit::Ulp, range: Range::AtLeast(0), ..FROM_INIT };
+}

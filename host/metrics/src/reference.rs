@@ -1,0 +1,124 @@
+//! The page `docs/metrics.md`, made from the definitions.
+
+use std::fmt::Write as _;
+
+use crate::{
+    definition::{Due, MetricDefinition, MetricKind, Scope, Shape},
+    families::Family,
+};
+
+/// The page: a section a family, a row a name pattern.
+#[must_use]
+pub fn markdown() -> String {
+    let mut page = String::from(
+        "# Metrics\n\n\
+         <!-- Made from the metrics' definitions by `cargo xtask docs`: do not edit. -->\n\n\
+         A run records one row of metrics a step. What could not be computed is missing, not zero: an empty cell. NaN means \
+         that NaN was computed.\n\n\
+         Where a metric is: *run*, a column of `metrics.csv`; *layer*, a column of `layers.csv`, with a row a layer (other \
+         sinks append the layer's name: `grad_norm_l2/h.0.attn.c_attn.weight`); *time*, a column of `timings.csv`; \
+         *histogram*, a row of `histograms.csv`; *end*, the closing values of a run.\n\n\
+         When a metric is recorded: a key of the run file gives the number of steps between two recordings, 0 for never.\n\n\
+         In names, `ROLE` is `weight`, `activation` or `grad`; `BIT` is 0 to 7, the lowest first; `OFFSET` is a number of \
+         binades, -3 to 3. The unit 1 marks dimensionless numbers.\n",
+    );
+    for family in Family::ALL {
+        let family = family.definition();
+        let _ = write!(
+            page,
+            "\n## {}\n\n{}\n\n| metric | where | when | unit | range | definition |\n|---|---|---|---|---|---|\n",
+            family.title, family.text
+        );
+        for definition in family.metrics {
+            for row in rows(definition) {
+                let _ = writeln!(page, "{row}");
+            }
+        }
+    }
+    page
+}
+
+/// The rows of a definition: one for each way its name is built.
+fn rows(definition: &MetricDefinition) -> Vec<String> {
+    let mut patterns: Vec<(String, Vec<&str>, &str)> = Vec::new();
+    for scope in definition.scopes {
+        let pattern = pattern(definition, *scope);
+        let place = place(definition, *scope);
+        match patterns.iter_mut().find(|(known, ..)| *known == pattern) {
+            Some((_, places, _)) => places.push(place),
+            None => patterns.push((pattern, vec![place], suffix(*scope))),
+        }
+    }
+    let first = patterns.first().map(|(_, _, suffix)| *suffix);
+    let row = |(pattern, places, suffix): (String, Vec<&str>, &'static str)| {
+        let MetricDefinition { due, unit, range, .. } = definition;
+        let meaning = match Some(suffix) == first {
+            true => definition.meaning().replace('|', "\\|") + &alerts(definition),
+            false => format!("The same, {suffix}."),
+        };
+        format!("| `{pattern}` | {} | {due} | {unit} | {range} | {meaning} |", places.join(", "))
+    };
+    patterns.into_iter().map(row).collect()
+}
+
+/// The keys of its alerts' thresholds, as a sentence.
+fn alerts(definition: &MetricDefinition) -> String {
+    let keys = definition.alerts.iter().map(|alert| format!("`alerts.{}_threshold`", alert.kind.name()));
+    let keys: Vec<String> = keys.collect();
+    if keys.is_empty() { String::new() } else { format!(" Alerts: {}.", keys.join(", ")) }
+}
+
+/// The name of a metric of a scope, without its layer and with placeholders.
+fn pattern(definition: &MetricDefinition, scope: Scope) -> String {
+    let mut pattern = match (scope, definition.parts()) {
+        (Scope::Role | Scope::RoleAndLayer, (Some(prefix), own)) => format!("{prefix}/ROLE/{own}"),
+        _ => definition.name.to_string(),
+    };
+    if let Some(index) = definition.index {
+        let _ = write!(pattern, "/{}", index.placeholder());
+    }
+    match scope {
+        Scope::MeanOfLayers => pattern.push_str("/mean"),
+        Scope::LeastOfLayers => pattern.push_str("/min"),
+        _ => {}
+    }
+    pattern
+}
+
+/// Where metrics of a scope are.
+fn place(definition: &MetricDefinition, scope: Scope) -> &'static str {
+    match (definition.shape, definition.due, definition.kind, scope) {
+        (Shape::Distribution, ..) => "histogram",
+        (_, Due::End, ..) => "end",
+        (_, _, MetricKind::Timing, _) => "time",
+        (.., Scope::Layer | Scope::RoleAndLayer) => "layer",
+        _ => "run",
+    }
+}
+
+/// What a scope adds to the meaning.
+fn suffix(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Run | Scope::Layer => "over the run",
+        Scope::MeanOfLayers => "mean over parameters",
+        Scope::LeastOfLayers => "least over parameters",
+        Scope::Role | Scope::RoleAndLayer => "by role",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families;
+
+    #[test]
+    fn the_page_has_every_definition() {
+        let page = markdown();
+        for definition in families::definitions() {
+            for scope in definition.scopes {
+                let pattern = pattern(definition, *scope);
+                assert!(page.contains(&format!("| `{pattern}` |")), "{pattern}");
+            }
+        }
+    }
+}
