@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn names_mean_what_the_table_of_formats_says() {
-        // Largest values: NUMERICS.md section 1, and IEEE 754's.
+        // Largest values: docs/numerics.md, section 1.3, and IEEE 754's.
         for (name, max) in [
             ("E1M6", 3.96875),
             ("E4M3", 448.0),

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use crate::tensor::cpu::{elements, from_elements};
 
-/// Gradients smaller than this are dead (NUMERICS section 6).
+/// Gradients smaller than this are dead (docs/numerics.md, section 7.2).
 pub(super) const DEAD_BELOW: f32 = 1e-8;
 /// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;

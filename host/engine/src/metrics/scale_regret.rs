@@ -1,6 +1,6 @@
 //! Scale regret: how well the weights would be rounded, had their scale been moved by whole binades.
 //!
-//! `quant/weight/sqnr_db_at/-1/h.0.attn.c_attn.weight` is the SQNR (NUMERICS section 6) of a weight before the step, to
+//! `quant/weight/sqnr_db_at/-1/h.0.attn.c_attn.weight` is the SQNR (docs/numerics.md, section 7.6) of a weight before the step, to
 //! nearest-even, at half of the step's scale. What the curve has at its peak above what it has at 0 is what the scaling rule
 //! gives away. Missing for a parameter that is not rounded with one scale, and where its weights lie on the grid already:
 //! without master weights the scale has done its work before.

@@ -1,6 +1,6 @@
 //! The spacing histogram: how many weights lie where the grid has which spacing.
 //!
-//! A bin a power of two, around `log2 S` of NUMERICS section 2: in a minifloat every weight of a binade lies in the middle of its bin,
+//! A bin a power of two, around `log2 S` of docs/numerics.md, section 3.1: in a minifloat every weight of a binade lies in the middle of its bin,
 //! and everything below `2^emin` in that of the subnormal spacing. Edges are log2 of weight units; from the narrowest spacing
 //! that occurs to the widest.
 

@@ -1,6 +1,6 @@
 //! Distances between weights, counted in codes of the format they are stored in (ULP).
 //!
-//! `|phi(k a) - phi(k b)|` with the code coordinate phi of NUMERICS section 2 and the scale k; `k a` is the f32 product
+//! `|phi(k a) - phi(k b)|` with the code coordinate phi of docs/numerics.md, section 3.2 and the scale k; `k a` is the f32 product
 //! that the format itself rounds. For a minifloat phi needs no logarithm: above `2^emin` it is the f32's own bit
 //! pattern, shifted, because both count significand steps within binades; below, it is linear. That form costs a few
 //! integer operations and vectorises. Other formats ask their grid element by element.
