@@ -7,6 +7,7 @@
 
 mod dist;
 mod docs;
+mod kernels;
 
 use std::{
     env, fs, io,
@@ -23,6 +24,9 @@ usage: cargo xtask COMMAND
                               build (release), stage, and pack for others: target/altgrad-VERSION-x86_64-linux.tar.gz;
                               --staged packs the host and plugins of that folder instead
   docs [--check]              write the pages of docs/ that are made from the types; --check only says whether they are so
+  kernels [--check | --texts DIR]
+                              write the plugins' kernel texts (dev; builds cubecl, minutes); --check only says whether they are
+                              so, --texts writes all texts for reading
   test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...
   test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests
   gpu-bundle [--features F]   the GPU tests as an archive, target/altgrad-gpu-bundle.tgz, for a machine without Rust: build
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "stage" => stage(&RELEASE, rest).map(|_| 0),
         Some((command, rest)) if command == "dist" => dist::run(rest),
         Some((command, rest)) if command == "docs" => docs::run(rest),
+        Some((command, rest)) if command == "kernels" => kernels::run(rest),
         Some((command, rest)) if command == "test" => test(rest),
         Some((command, rest)) if command == "test-gpu" => test_gpu(rest),
         Some((command, rest)) if command == "gpu-bundle" => gpu_bundle(rest),

@@ -1,4 +1,4 @@
-//! The rules of the project's own update kernels: what build scripts (`plugins/kernel-kit`) and optimizers (`plugins/optimizer-kit`)
+//! The rules of the project's own update kernels: what makes their texts (`plugins/kernel-kit`) and optimizers (`plugins/optimizer-kit`)
 //! both have to know of them. Nothing here crosses; other plugins have variants of their own.
 
 use crate::KernelOp;

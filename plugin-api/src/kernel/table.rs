@@ -1,6 +1,6 @@
 //! A plugin's kernel texts as a table, and the choice among them.
 //!
-//! A build script writes the table (the project's own is `plugins/kernel-kit`), the plugin includes it and hands over
+//! A program writes the table (the project's own is `plugins/kernel-kit`), the plugin includes it and hands over
 //! what [`find`] gives. Texts are kept deflated: dozens of them would be larger than the rest of a plugin. Nothing
 //! here crosses.
 
@@ -12,7 +12,7 @@ use crate::{
 /// What NVRTC 13 still compiles for.
 const OLDEST_CUDA_ARCHITECTURE: u32 = 75;
 
-/// A text made when the plugin was built.
+/// One text, and how to launch it.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
     /// What it computes, with its rounding mode.

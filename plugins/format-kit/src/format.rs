@@ -25,7 +25,7 @@ pub trait MinifloatName: Send + Sync + 'static {
     const CANONICAL: Domain;
     /// All domains that make sense, the canonical one included.
     const DOMAINS: &'static [Domain];
-    /// Device kernels, one table for all domains: what the crate's build script made with `altgrad-kernel-kit`. Without
+    /// Device kernels, one table for all domains: those that `altgrad-kernel-kit` made. Without
     /// any, the host runs the CPU functions on main memory.
     const KERNELS: &'static [Text] = &[];
 }

@@ -44,7 +44,7 @@ pub struct Expanded {
 /// Compiles the definition of a kernel.
 ///
 /// # Panics
-/// If cubecl refuses it: this runs while a plugin is built, where that is the message wanted.
+/// If cubecl refuses it: no plugin runs this, and the message is what its author needs.
 #[must_use]
 pub fn expand(recipe: &Recipe, definition: KernelDefinition, language: KernelLanguage) -> Expanded {
     let name = &recipe.name;

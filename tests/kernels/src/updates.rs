@@ -4,7 +4,7 @@
 //! (whichever is larger, for a step may end near zero), of a moment likewise. What is counted is counted exactly, from the values
 //! that the device has made.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use altgrad_optimizer_kit::{
     Adam, Buffers,
@@ -30,7 +30,19 @@ use crate::{
     formats::Subject,
 };
 
-static TEXTS: &[Text] = include!(concat!(env!("OUT_DIR"), "/updates.rs"));
+#[rustfmt::skip]
+#[path = "../../../plugins/optimizers/adamw/src/kernel_texts.rs"]
+mod adamw;
+#[rustfmt::skip]
+#[path = "../../../plugins/optimizers/fp8-manifold/src/kernel_texts.rs"]
+mod fp8_manifold;
+#[rustfmt::skip]
+#[path = "../../../plugins/optimizers/stiffness-adamw/src/kernel_texts.rs"]
+mod stiffness_adamw;
+
+/// The committed texts of all optimizers; what several have is in each.
+static TEXTS: LazyLock<Vec<Text>> =
+    LazyLock::new(|| [adamw::TEXTS, fp8_manifold::TEXTS, stiffness_adamw::TEXTS].concat());
 
 /// What agrees to a millionth.
 const TOLERANCE: f64 = 1e-6;
@@ -46,7 +58,7 @@ pub fn texts(language: KernelLanguage) -> Vec<KernelText> {
 }
 
 fn text(op: KernelOp, language: KernelLanguage, vector: u32) -> KernelText {
-    let text = device::kernel(TEXTS, op, &target(language, vector)).unwrap().expect("a text");
+    let text = device::kernel(&TEXTS, op, &target(language, vector)).unwrap().expect("a text");
     text.check_update().unwrap();
     assert_eq!(text.vector, vector);
     text

@@ -1,4 +1,4 @@
-//! How E0M7 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//! How E0M7 rounds on a device. No part of the library: `kernel_texts.rs` is made from it.
 //!
 //! Code c is c/64 everywhere: one shift rounds, and there are no binades to tell apart.
 

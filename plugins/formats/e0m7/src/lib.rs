@@ -7,6 +7,9 @@
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::{Domain, kernel::table::Text};
 
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
+
 /// The name of this crate's format.
 #[derive(Debug)]
 pub struct E0M7;
@@ -17,7 +20,7 @@ impl MinifloatName for E0M7 {
     const SUMMARY: &'static str = "Linear 8-bit grid: steps of 1/64 up to 1.984375";
     const CANONICAL: Domain = Domain::Fin;
     const DOMAINS: &'static [Domain] = &[Domain::Fin];
-    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+    const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E0M7, 0, 7>);

@@ -1,4 +1,4 @@
-//! How E1M6 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//! How E1M6 rounds on a device. No part of the library: `kernel_texts.rs` is made from it.
 //!
 //! Code c is c/32 everywhere: its one binade of normal numbers continues the subnormals, so one shift rounds. `ieee` and
 //! `fn` end earlier, which is the kernel's business.

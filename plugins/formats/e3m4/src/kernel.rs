@@ -1,4 +1,4 @@
-//! How E3M4 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//! How E3M4 rounds on a device. No part of the library: `kernel_texts.rs` is made from it.
 //!
 //! Nothing but what every minifloat has: binades above 2^-2, gradual underflow in steps of 2^-6 below. The variants differ
 //! in their largest value only, which is the kernel's business.

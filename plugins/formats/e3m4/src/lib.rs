@@ -6,6 +6,9 @@
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::{Domain, kernel::table::Text};
 
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
+
 /// The name of this crate's format.
 #[derive(Debug)]
 pub struct E3M4;
@@ -16,7 +19,7 @@ impl MinifloatName for E3M4 {
     const SUMMARY: &'static str = "8-bit float, 3 exponent and 4 significand bits";
     const CANONICAL: Domain = Domain::Fin;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
-    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+    const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E3M4, 3, 4>);

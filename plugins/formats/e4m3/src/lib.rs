@@ -7,6 +7,9 @@
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::{Domain, kernel::table::Text};
 
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
+
 /// The name of this crate's format.
 #[derive(Debug)]
 pub struct E4M3;
@@ -18,7 +21,7 @@ impl MinifloatName for E4M3 {
         "8-bit float, 4 exponent and 3 significand bits (OCP OFP8): for weights and activations";
     const CANONICAL: Domain = Domain::Fn;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
-    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+    const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E4M3, 4, 3>);

@@ -1,4 +1,4 @@
-//! How E5M2 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//! How E5M2 rounds on a device. No part of the library: `kernel_texts.rs` is made from it.
 //!
 //! Two significand bits and gradual underflow below 2^-14: nothing a format could use but what every minifloat
 //! has. The variants `fn` and `fin` differ in their largest value only, which is the kernel's business.

@@ -6,6 +6,9 @@
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::{Domain, kernel::table::Text};
 
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
+
 /// The name of this crate's format.
 #[derive(Debug)]
 pub struct E5M2;
@@ -17,7 +20,7 @@ impl MinifloatName for E5M2 {
         "8-bit float, 5 exponent and 2 significand bits (OCP OFP8): wide range, for gradients";
     const CANONICAL: Domain = Domain::Ieee;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
-    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+    const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E5M2, 5, 2>);

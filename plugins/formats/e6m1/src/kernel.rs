@@ -1,4 +1,4 @@
-//! How E6M1 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//! How E6M1 rounds on a device. No part of the library: `kernel_texts.rs` is made from it.
 //!
 //! One significand bit, subnormals in steps of 2^-31: still what every minifloat has. The variants differ in their
 //! largest value only, which is the kernel's business.

@@ -1,4 +1,4 @@
-//! How E7M0 rounds on a device. Part of the build script, not of the library: see `build.rs`.
+//! How E7M0 rounds on a device. No part of the library: `kernel_texts.rs` is made from it.
 //!
 //! Without significand bits rounding is of the f32's exponent field alone, and code and value differ by a shift. The cell
 //! between zero and 2^-62 is as wide as the one above it, and ties go to the even code: both need a word of their own.

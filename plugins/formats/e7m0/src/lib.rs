@@ -6,6 +6,9 @@
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::{Domain, kernel::table::Text};
 
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
+
 /// The name of this crate's format.
 #[derive(Debug)]
 pub struct E7M0;
@@ -16,7 +19,7 @@ impl MinifloatName for E7M0 {
     const SUMMARY: &'static str = "Powers of two, 2^-62 to 2^64, and zero";
     const CANONICAL: Domain = Domain::Fin;
     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
-    const KERNELS: &'static [Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+    const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E7M0, 7, 0>);

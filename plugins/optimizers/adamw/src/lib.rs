@@ -6,14 +6,15 @@
 use altgrad_optimizer_kit::{Adam, Buffers, device};
 use altgrad_plugin_api::{
     Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, ParamInfo, PluginError,
-    Scope, StateSpec, Step, StepScalars, kernel::table::Text,
+    Scope, StateSpec, Step, StepScalars,
 };
 
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
 #[cfg(test)]
 mod tests;
 
-/// The update on devices.
-static TEXTS: &[Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+use kernel_texts::TEXTS;
 
 /// The optimizer.
 #[derive(Debug)]

@@ -17,16 +17,15 @@ use altgrad_optimizer_kit::{
 };
 use altgrad_plugin_api::{
     Config, Descriptor, FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec,
-    ParamInfo, PluginError, Scope, StateSpec, Step, StepScalars,
-    grid::MinifloatGrid,
-    kernel::{rules::Rule, table::Text},
+    ParamInfo, PluginError, Scope, StateSpec, Step, StepScalars, grid::MinifloatGrid, kernel::rules::Rule,
 };
 
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
 #[cfg(test)]
 mod tests;
 
-/// The update on devices.
-static TEXTS: &[Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+use kernel_texts::TEXTS;
 
 /// The optimizer.
 #[derive(Debug)]

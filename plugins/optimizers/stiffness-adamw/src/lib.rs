@@ -15,18 +15,17 @@ use altgrad_optimizer_kit::{
 };
 use altgrad_plugin_api::{
     Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec, ParamInfo,
-    PluginError, Scope, StateSpec, Step, StepScalars,
-    kernel::{rules::Rule, table::Text},
+    PluginError, Scope, StateSpec, Step, StepScalars, kernel::rules::Rule,
 };
 
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
 mod schedule;
 #[cfg(test)]
 mod tests;
 
+use kernel_texts::TEXTS;
 use schedule::Schedule;
-
-/// The update on devices.
-static TEXTS: &[Text] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// Where the spacing comes in.
 #[derive(Debug, Clone, Copy)]

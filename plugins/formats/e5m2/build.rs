@@ -1,8 +1,0 @@
-//! Compiles the kernels around `src/kernel.rs` to text.
-
-#[path = "src/kernel.rs"]
-mod kernel;
-
-fn main() {
-    altgrad_kernel_kit::build::<kernel::E5M2>();
-}

@@ -1,0 +1,118 @@
+//! The committed kernel texts: which there are, and what they should be.
+//!
+//! The one list of plugins with kernels. Each says in its own `src/kernel.rs` how it rounds, or by which rules it updates; that file is
+//! compiled here and not in the plugin. A test holds the committed files to what is made here, as far as cubecl is reproducible
+//! ([`canonical`]).
+
+#[path = "../../optimizers/adamw/src/kernel.rs"]
+mod adamw;
+mod canonical;
+#[path = "../../formats/e0m7/src/kernel.rs"]
+mod e0m7;
+#[path = "../../formats/e1m6/src/kernel.rs"]
+mod e1m6;
+#[path = "../../formats/e2m5/src/kernel.rs"]
+mod e2m5;
+#[path = "../../formats/e3m4/src/kernel.rs"]
+mod e3m4;
+#[path = "../../formats/e4m3/src/kernel.rs"]
+mod e4m3;
+#[path = "../../formats/e5m2/src/kernel.rs"]
+mod e5m2;
+#[path = "../../formats/e6m1/src/kernel.rs"]
+mod e6m1;
+#[path = "../../formats/e7m0/src/kernel.rs"]
+mod e7m0;
+#[path = "../../optimizers/fp8-manifold/src/kernel.rs"]
+mod fp8_manifold;
+#[path = "../../optimizers/stiffness-adamw/src/kernel.rs"]
+mod stiffness_adamw;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use altgrad_kernel_kit::{Minifloat, Texts};
+pub use canonical::canonical;
+
+/// The command that writes the committed files.
+pub const COMMAND: &str = "cargo xtask kernels";
+
+/// A crate that carries kernel texts.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner {
+    /// Its two files from the root of the repository, without extension.
+    pub file: &'static str,
+    make: fn() -> Texts,
+}
+
+/// All of them. The last has texts for tests of what no plugin's format has: codes of 16 bits.
+pub const OWNERS: [Owner; 12] = [
+    Owner { file: "plugins/formats/e0m7/src/kernel_texts", make: Texts::of_format::<e0m7::E0M7> },
+    Owner { file: "plugins/formats/e1m6/src/kernel_texts", make: Texts::of_format::<e1m6::E1M6> },
+    Owner { file: "plugins/formats/e2m5/src/kernel_texts", make: Texts::of_format::<e2m5::E2M5> },
+    Owner { file: "plugins/formats/e3m4/src/kernel_texts", make: Texts::of_format::<e3m4::E3M4> },
+    Owner { file: "plugins/formats/e4m3/src/kernel_texts", make: Texts::of_format::<e4m3::E4M3> },
+    Owner { file: "plugins/formats/e5m2/src/kernel_texts", make: Texts::of_format::<e5m2::E5M2> },
+    Owner { file: "plugins/formats/e6m1/src/kernel_texts", make: Texts::of_format::<e6m1::E6M1> },
+    Owner { file: "plugins/formats/e7m0/src/kernel_texts", make: Texts::of_format::<e7m0::E7M0> },
+    Owner { file: "plugins/optimizers/adamw/src/kernel_texts", make: || Texts::of_updates(&adamw::RULES) },
+    Owner {
+        file: "plugins/optimizers/fp8-manifold/src/kernel_texts",
+        make: || Texts::of_updates(&fp8_manifold::RULES),
+    },
+    Owner {
+        file: "plugins/optimizers/stiffness-adamw/src/kernel_texts",
+        make: || Texts::of_updates(&stiffness_adamw::RULES),
+    },
+    Owner { file: "tests/kernels/src/bf16", make: Texts::of_format::<Minifloat<8, 7>> },
+];
+
+impl Owner {
+    /// Makes its texts.
+    #[must_use]
+    pub fn texts(&self) -> Texts {
+        (self.make)()
+    }
+
+    /// Its table and the texts it points into.
+    #[must_use]
+    pub fn paths(&self, root: &Path) -> [PathBuf; 2] {
+        ["rs", "deflate"].map(|extension| root.join(self.file).with_extension(extension))
+    }
+
+    /// What its two files should be, in the order of [`Owner::paths`].
+    #[must_use]
+    pub fn made(&self) -> (String, Vec<u8>) {
+        let texts = self.texts();
+        let name = Path::new(self.file).with_extension("deflate");
+        let name = name.file_name().unwrap_or_default().to_string_lossy();
+        let head = format!(
+            "//! Kernel texts, deflated, and how to launch them. Made by `{COMMAND}`: not to be edited.\n\n"
+        );
+        (head + &texts.table(&name), texts.deflated().to_vec())
+    }
+
+    /// Whether the committed files differ from what was [`made`](Owner::made), or one is missing.
+    ///
+    /// # Errors
+    /// A file is there and cannot be read.
+    pub fn is_behind(&self, root: &Path, (table, deflated): &(String, Vec<u8>)) -> io::Result<bool> {
+        let [Some(found_table), Some(found_deflated)] = self.paths(root).map(|path| read(&path).transpose())
+        else {
+            return Ok(true);
+        };
+        let found = canonical(&String::from_utf8_lossy(&found_table?), &found_deflated?);
+        Ok(found.is_none() || found != canonical(table, deflated))
+    }
+}
+
+/// A file's content, if it exists.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(io::Error::new(e.kind(), format!("{}: {e}", path.display()))),
+    }
+}

@@ -1,0 +1,41 @@
+//! The committed kernel texts are what their sources generate, and every plugin with a `src/kernel.rs` has them.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread,
+};
+
+use altgrad_kernel_generator::{COMMAND, OWNERS, Owner};
+
+fn root() -> PathBuf {
+    fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
+}
+
+#[test]
+fn committed_texts_are_what_their_sources_generate() {
+    let root = &root();
+    let behind: Vec<&str> = thread::scope(|scope| {
+        let check = |owner: Owner| owner.is_behind(root, &owner.made()).unwrap().then_some(owner.file);
+        let threads = OWNERS.map(|owner| scope.spawn(move || check(owner)));
+        threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(behind.is_empty(), "not what their sources generate: {behind:?}; run `{COMMAND}`");
+}
+
+#[test]
+fn every_plugin_with_kernels_is_generated() {
+    for kind in ["plugins/formats", "plugins/optimizers"] {
+        for entry in fs::read_dir(root().join(kind)).unwrap() {
+            let plugin = format!("{kind}/{}", entry.unwrap().file_name().display());
+            let listed = OWNERS.iter().any(|owner| owner.file.starts_with(&format!("{plugin}/")));
+            let source = root().join(&plugin).join("src/kernel.rs").exists();
+            assert_eq!(
+                listed, source,
+                "{plugin}: its `src/kernel.rs`, and the list of altgrad-kernel-generator"
+            );
+        }
+    }
+}
