@@ -125,7 +125,8 @@ fn a_step_reads_back_its_numbers_and_its_counts_only() {
                 .replace("eval_interval = 2", "eval_interval = 0")
                 .replace("weight = \"E5M2\"", &format!("weight = \"E5M2\"\nmaster_weights = \"{master}\""));
             let file = format!("{file}\n[metrics]\nhistograms_every = 0\n");
-            let Some(outcome) = train(&bench, TEST, &file, device, "altgrad_engine=debug,wgpu_hal=off") else {
+            let Some(outcome) = train(&bench, TEST, &file, device, "altgrad_engine=debug,wgpu_hal=off")
+            else {
                 break;
             };
             reads.push(outcome.stderr.lines().filter(|line| line.contains("read back: ")).count());

@@ -87,8 +87,11 @@ const RULES: &[Rule] = &[
     rule(END_TO_END, &[]),
     rule("altgrad-fuzz", &[])
         .tests(&[API, BASE, CONFIG, DATA, ENGINE, LOADER, METRICS, REPORT, RUN_FOLDER, SWEEP]),
-    rule("altgrad-test-kernels", &[API, CONFORMANCE, FORMAT_KIT, KERNEL_KIT, OPTIMIZER_KIT])
-        .tests(&[END_TO_END, KERNEL_GENERATOR, LOADER]),
+    rule("altgrad-test-kernels", &[API, CONFORMANCE, FORMAT_KIT, KERNEL_KIT, OPTIMIZER_KIT]).tests(&[
+        END_TO_END,
+        KERNEL_GENERATOR,
+        LOADER,
+    ]),
     rule("xtask", &[]),
 ];
 

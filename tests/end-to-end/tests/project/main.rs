@@ -4,6 +4,7 @@
 
 mod layers;
 mod sources;
+mod walkthroughs;
 
 use std::{
     fs,

@@ -1,0 +1,63 @@
+//! The walkthroughs of CONTRIBUTING.md: their diffs apply to a copy of the repository, and the copy builds.
+
+use std::{
+    env, fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use super::root;
+
+/// The diffs of a Markdown page, in order.
+fn diffs(page: &str) -> Vec<String> {
+    let blocks = page.split("```diff\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap().to_string()).collect()
+}
+
+/// Cargo's target folder, which the copy shares: crates of the registry are checked once.
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// A copy of the files that git knows or would add. It stays where it is, so that a later run builds little.
+fn copy_of_the_repository() -> PathBuf {
+    let copy = target().join("tests/walkthroughs");
+    let _ = fs::remove_dir_all(&copy);
+    let list = ["ls-files", "--cached", "--others", "--exclude-standard"];
+    let files = Command::new("git").args(list).current_dir(root()).output().unwrap();
+    assert!(files.status.success(), "{}", String::from_utf8_lossy(&files.stderr));
+    for file in String::from_utf8(files.stdout).unwrap().lines() {
+        let (from, to) = (root().join(file), copy.join(file));
+        if from.is_file() {
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::copy(from, to).unwrap();
+        }
+    }
+    copy
+}
+
+fn apply(diff: &str, folder: &Path) {
+    let mut git = Command::new("git");
+    git.args(["apply", "--recount", "-"]).current_dir(folder).env("GIT_CEILING_DIRECTORIES", target());
+    let mut child = git.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(diff.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "a diff of CONTRIBUTING.md no longer applies: {said}\n{diff}");
+}
+
+#[test]
+#[ignore = "checks the whole workspace once more: minutes; .ci/run does it"]
+fn walkthroughs_of_contributing_apply_and_build() {
+    let diffs = diffs(&fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap());
+    assert_eq!(diffs.len(), 8, "a metric, a scaling rule, a model option and a sink: two files each");
+    let copy = copy_of_the_repository();
+    for diff in &diffs {
+        apply(diff, &copy);
+    }
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["check", "--offline", "--workspace", "--lib", "--bins", "--examples"]).current_dir(&copy);
+    let output = cargo.env("CARGO_TARGET_DIR", target()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
