@@ -2,10 +2,10 @@
 //!
 //! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins (of
 //! formats, of each variant) are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught
-//! and named. The checks are those of `altgrad-conformance`, and two more ([`lives`]).
+//! and named. The checks are those of `altgrad-conformance`, and two more ([`leaks_and_locale`]).
 
 mod child;
-mod lives;
+mod leaks_and_locale;
 mod report;
 
 use std::{
@@ -78,7 +78,7 @@ impl Contents {
     fn suites(&self) -> [Suite<'_>; 3] {
         fn said<S>(checks: &'static [Check<S>]) -> Vec<(&'static str, &'static str)> {
             let named = checks.iter().map(|check| (check.name, check.what));
-            named.chain([lives::LEAKS, lives::LOCALE]).collect()
+            named.chain([leaks_and_locale::LEAKS, leaks_and_locale::LOCALE]).collect()
         }
         [
             (PluginKind::Format, &self.formats, said(checks())),
@@ -162,8 +162,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
             for plugin in plugins {
                 for (check, what) in checks.iter().copied().filter(|(check, _)| args.runs(check)) {
                     let asked = Asked { kind, plugin, check, set: &args.set, seed: args.seed, locale: &[] };
-                    let (verdict, seconds) = if check == lives::LOCALE.0 {
-                        lives::locale(&args.path, &asked, timeout)?
+                    let (verdict, seconds) = if check == leaks_and_locale::LOCALE.0 {
+                        leaks_and_locale::locale(&args.path, &asked, timeout)?
                     } else {
                         child::spawn(&args.path, Some(asked), timeout)?.verdict()
                     };

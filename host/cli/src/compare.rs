@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use altgrad_base::{diagnostic::Diagnostic, eprintln, print, println};
 use altgrad_report::{
     compare::{self, Comparison},
-    find::{self, Found},
+    find::{self, FoundRuns},
     group::{self, Group},
     tables,
 };
@@ -52,7 +52,7 @@ struct Style {
 }
 
 /// The runs, read, grouped and compared.
-pub(super) fn read(args: &RunsArgs) -> Result<(Found, Vec<Group>, Comparison), Diagnostic> {
+pub(super) fn read(args: &RunsArgs) -> Result<(FoundRuns, Vec<Group>, Comparison), Diagnostic> {
     let found = find::find(&args.runs);
     for left in &found.left_out {
         eprintln!("left out: {}: {}", left.path.display(), left.reason);

@@ -118,7 +118,7 @@ pub(super) fn run(command: DataCommand) -> Result<ExitCode, Diagnostic> {
 }
 
 fn prepare(args: PrepareArgs) -> Result<(), Diagnostic> {
-    let shown = Shown::new(args.quiet);
+    let shown = PreparationProgress::new(args.quiet);
     let request = Request {
         dataset: args.dataset.0,
         input: args.input,
@@ -230,13 +230,13 @@ fn right_aligned(table: &mut Table) {
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Progress: a bar on a terminal, a line now and then elsewhere.
-struct Shown {
+struct PreparationProgress {
     quiet: bool,
     bar: Option<ProgressBar>,
     last: Mutex<Instant>,
 }
 
-impl Shown {
+impl PreparationProgress {
     fn new(quiet: bool) -> Self {
         let bar = (!quiet && stderr().is_terminal()).then(|| {
             let bar = ProgressBar::no_length();
@@ -256,7 +256,7 @@ impl Shown {
     }
 }
 
-impl Progress for Shown {
+impl Progress for PreparationProgress {
     fn at(&self, doing: &str, done: u64, total: Option<u64>) {
         if let Some(bar) = &self.bar {
             if bar.message() != doing {

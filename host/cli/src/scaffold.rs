@@ -18,7 +18,7 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 pub(super) struct NewArgs {
     /// What the plugin is.
     #[arg(long)]
-    kind: Kind,
+    kind: TemplateKind,
     /// Its name: lower-case letters, digits and single hyphens, from a letter on. A format is called so in capitals.
     name: String,
     /// The folder to make; by default the name.
@@ -31,7 +31,7 @@ pub(super) struct NewArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Kind {
+enum TemplateKind {
     /// A number format.
     Format,
     /// An optimizer.
@@ -40,7 +40,7 @@ enum Kind {
     Sink,
 }
 
-impl Kind {
+impl TemplateKind {
     fn name(self) -> &'static str {
         match self {
             Self::Format => "format",
@@ -75,7 +75,7 @@ pub(super) fn run(args: &NewArgs) -> Result<ExitCode, Diagnostic> {
     let folder = args.path.clone().unwrap_or_else(|| name.into());
     let kind = args.kind.name();
     let package = format!("altgrad-{kind}-{name}");
-    let id = if matches!(args.kind, Kind::Format) { name.to_uppercase() } else { name.into() };
+    let id = if matches!(args.kind, TemplateKind::Format) { name.to_uppercase() } else { name.into() };
     // The file name of what cargo builds.
     let library = format!("lib{}.so", package.replace('-', "_"));
     let answers = context! {
@@ -162,7 +162,7 @@ fn beside_the_executable() -> PathBuf {
     executable.with_file_name("plugin-api")
 }
 
-fn filled_in(kind: Kind, answers: &Value) -> Result<Vec<(&'static str, String)>, Diagnostic> {
+fn filled_in(kind: TemplateKind, answers: &Value) -> Result<Vec<(&'static str, String)>, Diagnostic> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     let fill = |(path, template): (&'static str, &str)| {

@@ -38,7 +38,7 @@
 mod checks;
 mod compare;
 mod inputs;
-pub mod life;
+pub mod lifecycle;
 pub mod optimizers;
 mod oracle;
 pub mod sinks;

@@ -3,7 +3,7 @@
 use super::articles::{self, Wording};
 use super::context::Context;
 use super::expand::{capitalised, expand, expanded};
-use super::identity::Kind;
+use super::identity::ActKind;
 use super::lexicon::SIGNATORIES;
 use super::plan::Role;
 
@@ -84,7 +84,7 @@ fn fresh(context: &mut Context, table: &[&'static str], used: &mut Vec<&'static 
 
 /// Appends the final formula, place and date, and the signature.
 fn closing(context: &mut Context, out: &mut String) {
-    if context.kind == Kind::Regulation {
+    if context.kind == ActKind::Regulation {
         expand(
             context,
             "{This} shall be binding in its entirety and directly applicable in all Member States.\n",

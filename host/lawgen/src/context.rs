@@ -3,7 +3,7 @@
 //! Keeping these fixed makes an act coherent and lets a reader predict a later passage from an
 //! earlier one, which is what a language model with a long window should learn to do.
 
-use super::identity::{self, Date, Kind};
+use super::identity::{self, ActKind, Date};
 use super::lexicon::{COUNTRIES, MEMBER_STATES};
 use super::plan::{self, Planned};
 use super::sampler::Sampler;
@@ -31,7 +31,7 @@ pub(super) struct Context {
     /// End of the title, with placeholders.
     pub(super) title: &'static str,
     /// Kind of the act.
-    pub(super) kind: Kind,
+    pub(super) kind: ActKind,
     /// True for an act of the Commission, false for one of the Council.
     pub(super) by_commission: bool,
     /// Number within the year.
@@ -149,14 +149,14 @@ fn draw_base(sampler: &mut Sampler, subject: &'static Subject, year: u32) -> &'s
 }
 
 /// Kind of the act and whether the Commission adopts it.
-fn draw_kind(sampler: &mut Sampler, form: Form, base: &Base) -> (Kind, bool) {
+fn draw_kind(sampler: &mut Sampler, form: Form, base: &Base) -> (ActKind, bool) {
     match form {
-        Form::Fix | Form::Stop => (Kind::Regulation, true),
-        Form::Quota => (Kind::Regulation, sampler.chance(50)),
+        Form::Fix | Form::Stop => (ActKind::Regulation, true),
+        Form::Quota => (ActKind::Regulation, sampler.chance(50)),
         Form::Amend => (base.kind, sampler.chance(70)),
-        Form::Rules => (Kind::Regulation, sampler.chance(60)),
-        Form::Approximate => (Kind::Directive, sampler.chance(25)),
-        Form::Grant => (Kind::Decision, true),
+        Form::Rules => (ActKind::Regulation, sampler.chance(60)),
+        Form::Approximate => (ActKind::Directive, sampler.chance(25)),
+        Form::Grant => (ActKind::Decision, true),
     }
 }
 
@@ -169,9 +169,9 @@ fn draw_cited(sampler: &mut Sampler, base: &Base, year: u32) -> Vec<Cited> {
         let other_year = if place == 0 { (year - age).max(base.year).min(year - 1) } else { year - age };
         let kind = match sampler.below(10) {
             _ if place == 0 => base.kind,
-            0 => Kind::Decision,
-            1 | 2 => Kind::Directive,
-            _ => Kind::Regulation,
+            0 => ActKind::Decision,
+            1 | 2 => ActKind::Directive,
+            _ => ActKind::Regulation,
         };
         let number = u64::from(sampler.between(1, 3000));
         let name = identity::short_name(kind, number, other_year);

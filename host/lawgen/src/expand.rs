@@ -6,7 +6,7 @@
 //! placeholders in turn. An unknown name is left as it stands, which a test looks for.
 
 use super::context::Context;
-use super::identity::{self, Kind};
+use super::identity::{self, ActKind};
 use super::lexicon;
 use super::plan::Role;
 use super::values;
@@ -90,7 +90,7 @@ fn fact(context: &Context, name: &str) -> Option<String> {
         "basekind" => context.base.kind.word().to_owned(),
         "basetitle" => base_title(context),
         "basearticle" => format!("Article {}", context.base_article),
-        "addressee" if context.kind == Kind::Decision => context.member_state.to_owned(),
+        "addressee" if context.kind == ActKind::Decision => context.member_state.to_owned(),
         "addressee" => "the Member States".to_owned(),
         "measure" if context.subject.goods => "tonnes".to_owned(),
         "measure" => values::currency(context.year()).to_owned(),
@@ -232,7 +232,7 @@ fn points(context: &mut Context, name: &str, out: &mut String) -> bool {
 fn base_title(context: &Context) -> String {
     let base = context.base;
     let date = identity::Date::of_act(base.number, base.year).words();
-    let institution = if base.kind == Kind::Decision { "Commission" } else { "Council" };
+    let institution = if base.kind == ActKind::Decision { "Commission" } else { "Council" };
     format!("{institution} {} of {date} {}", context.base_name(), base.matter)
 }
 

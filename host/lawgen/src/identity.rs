@@ -31,19 +31,19 @@ const MONTHS: [(&str, u32); 12] = [
 
 /// The three kinds of act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ActKind {
     Regulation,
     Directive,
     Decision,
 }
 
-impl Kind {
+impl ActKind {
     /// The kind as written in running text.
     pub(super) fn word(self) -> &'static str {
         match self {
-            Kind::Regulation => "Regulation",
-            Kind::Directive => "Directive",
-            Kind::Decision => "Decision",
+            ActKind::Regulation => "Regulation",
+            ActKind::Directive => "Directive",
+            ActKind::Decision => "Decision",
         }
     }
 }
@@ -127,10 +127,10 @@ pub(super) fn community(year: u32) -> &'static str {
 }
 
 /// The short name of an act, as in `Regulation (EC) No 12/1998` or `Directive 1998/12/EC`.
-pub(super) fn short_name(kind: Kind, number: u64, year: u32) -> String {
+pub(super) fn short_name(kind: ActKind, number: u64, year: u32) -> String {
     let community = community(year);
     match kind {
-        Kind::Regulation => format!("Regulation ({community}) No {number}/{year}"),
-        Kind::Directive | Kind::Decision => format!("{} {year}/{number}/{community}", kind.word()),
+        ActKind::Regulation => format!("Regulation ({community}) No {number}/{year}"),
+        ActKind::Directive | ActKind::Decision => format!("{} {year}/{number}/{community}", kind.word()),
     }
 }

@@ -3,7 +3,7 @@
 //! Guarantees that a cross-reference can be checked when it is written, because every article and
 //! paragraph is known in advance. Article `i` of the act is entry `i - 1` of the plan.
 
-use super::identity::Kind;
+use super::identity::ActKind;
 use super::sampler::Sampler;
 use super::subject::Form;
 
@@ -79,7 +79,13 @@ pub(super) fn annexes(sampler: &mut Sampler, form: Form, size: u32) -> usize {
 }
 
 /// Draws the articles of an act.
-pub(super) fn draw(sampler: &mut Sampler, form: Form, kind: Kind, size: u32, annexes: usize) -> Vec<Planned> {
+pub(super) fn draw(
+    sampler: &mut Sampler,
+    form: Form,
+    kind: ActKind,
+    size: u32,
+    annexes: usize,
+) -> Vec<Planned> {
     let mut roles = Vec::new();
     opening(sampler, form, size, &mut roles);
     middle(sampler, form, size, &mut roles);
@@ -139,7 +145,7 @@ fn middle(sampler: &mut Sampler, form: Form, size: u32, roles: &mut Vec<Role>) {
 }
 
 /// The articles that end the act.
-fn closing(sampler: &mut Sampler, form: Form, kind: Kind, size: u32, roles: &mut Vec<Role>) {
+fn closing(sampler: &mut Sampler, form: Form, kind: ActKind, size: u32, roles: &mut Vec<Role>) {
     let rules = matches!(form, Form::Rules | Form::Approximate);
     if rules && (size > 1 || sampler.chance(30)) {
         roles.push(Role::Committee);
@@ -150,13 +156,13 @@ fn closing(sampler: &mut Sampler, form: Form, kind: Kind, size: u32, roles: &mut
     if rules && sampler.chance(25) {
         roles.push(Role::Repeal);
     }
-    if kind == Kind::Directive {
+    if kind == ActKind::Directive {
         roles.push(Role::Transposition);
     }
-    if kind != Kind::Decision {
+    if kind != ActKind::Decision {
         roles.push(Role::Entry);
     }
-    if kind != Kind::Regulation {
+    if kind != ActKind::Regulation {
         roles.push(Role::Addressees);
     }
 }

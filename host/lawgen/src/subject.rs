@@ -2,7 +2,7 @@
 //!
 //! Phrases may hold placeholders in braces, which `expand` replaces. A subject is plain data.
 
-use super::identity::Kind;
+use super::identity::ActKind;
 
 /// The plot of an act, which decides its title, its kind and its opening articles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) enum Form {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Base {
     /// Kind of the act.
-    pub(super) kind: Kind,
+    pub(super) kind: ActKind,
     /// Number within its year.
     pub(super) number: u64,
     /// Calendar year of adoption.
@@ -38,12 +38,12 @@ pub(super) struct Base {
 
 /// A Regulation of the Council as basic act.
 pub(super) const fn regulation(number: u64, year: u32, matter: &'static str) -> Base {
-    Base { kind: Kind::Regulation, number, year, matter }
+    Base { kind: ActKind::Regulation, number, year, matter }
 }
 
 /// A Directive of the Council as basic act.
 pub(super) const fn directive(number: u64, year: u32, matter: &'static str) -> Base {
-    Base { kind: Kind::Directive, number, year, matter }
+    Base { kind: ActKind::Directive, number, year, matter }
 }
 
 /// The phrase tables of one subject.

@@ -15,7 +15,7 @@ const LONGEST_LINE: u64 = 1 << 20;
 
 /// One event, as the host writes it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Seen {
+pub struct RecordedEvent {
     /// The step it belongs to.
     pub step: u64,
     /// `info`, `warn` or `error`.
@@ -32,7 +32,7 @@ pub struct Seen {
     pub value: Option<f64>,
 }
 
-impl Seen {
+impl RecordedEvent {
     /// Whether a person should look.
     #[must_use]
     pub fn is_alert(&self) -> bool {
@@ -44,7 +44,7 @@ impl Seen {
 ///
 /// # Errors
 /// One sentence: the file cannot be read.
-pub(super) fn read(path: &Path) -> Result<(Vec<Seen>, u64), String> {
+pub(super) fn read(path: &Path) -> Result<(Vec<RecordedEvent>, u64), String> {
     match fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(error) => return Err(error.to_string()),
@@ -60,7 +60,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Seen>, u64), String> {
             return Ok((events, damaged));
         }
         // Without its line break it is still being written.
-        match serde_json::from_slice::<Seen>(&line) {
+        match serde_json::from_slice::<RecordedEvent>(&line) {
             Ok(event) if events.len() < MOST => events.push(event),
             Ok(_) => {}
             Err(_) if line.ends_with(b"\n") => damaged += 1,

@@ -8,7 +8,7 @@ use altgrad_metrics::{
     },
 };
 
-use super::run::{Run, State};
+use super::run::{Run, RunState};
 
 const LOSS: Statistic = Statistic::new(&training::LOSS);
 const GRAD_NORM: Statistic = Statistic::new(&training::GRAD_NORM);
@@ -141,15 +141,17 @@ fn stopped(run: &Run) -> Option<Failure> {
     let due = run.config.get("train.max_steps").and_then(|steps| steps.parse::<u64>().ok());
     let of = due.map_or(String::new(), |due| format!(" of {due}"));
     let evidence = match run.state {
-        State::Failed => {
+        RunState::Failed => {
             let error = run.status.error.clone().unwrap_or_else(|| "no reason is recorded".into());
             format!("after {done}{of} steps: {error}")
         }
-        State::Interrupted => format!("the user stopped it after {done}{of} steps"),
-        State::Silent => {
+        RunState::Interrupted => format!("the user stopped it after {done}{of} steps"),
+        RunState::Silent => {
             format!("it says that it runs, and has written nothing for a while; {done}{of} steps so far")
         }
-        State::Completed if due.is_some_and(|due| done < due) => format!("it ended after {done}{of} steps"),
+        RunState::Completed if due.is_some_and(|due| done < due) => {
+            format!("it ended after {done}{of} steps")
+        }
         _ => return None,
     };
     failure("early stop", evidence)

@@ -29,7 +29,7 @@ pub struct LeftOut {
 
 /// Runs, in the order of their names, and what was left out.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundRuns {
     /// The runs.
     pub runs: Vec<Run>,
     /// Everything else that was named.
@@ -38,7 +38,7 @@ pub struct Found {
 
 /// Reads every run that is named, on all threads.
 #[must_use]
-pub fn find(named: &[PathBuf]) -> Found {
+pub fn find(named: &[PathBuf]) -> FoundRuns {
     let (mut places, mut left_out) = (Vec::new(), Vec::new());
     for path in named {
         search(path, LEVELS, &mut places, &mut left_out);
@@ -54,7 +54,7 @@ pub fn find(named: &[PathBuf]) -> Found {
         }
     }
     runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
-    Found { runs, left_out }
+    FoundRuns { runs, left_out }
 }
 
 /// Collects the runs at and below a path.

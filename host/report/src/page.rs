@@ -19,7 +19,7 @@ use serde_json::json;
 use super::{
     compare::Comparison,
     figures::{self, Chart, Context},
-    find::Found,
+    find::FoundRuns,
     group::Group,
     table::{Cell, Table},
     tables,
@@ -97,7 +97,7 @@ struct CellView {
 /// The template does not render: a fault of this program.
 pub fn render(
     title: &str,
-    found: &Found,
+    found: &FoundRuns,
     groups: &[Group],
     comparison: &Comparison,
 ) -> Result<String, Diagnostic> {
@@ -147,7 +147,7 @@ pub fn render(
 
 /// Every table of the report, those without rows too.
 #[must_use]
-pub fn every_table(found: &Found, groups: &[Group], comparison: &Comparison) -> Vec<Table> {
+pub fn every_table(found: &FoundRuns, groups: &[Group], comparison: &Comparison) -> Vec<Table> {
     vec![
         tables::comparison(comparison),
         tables::failures(&found.runs),

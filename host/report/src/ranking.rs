@@ -3,7 +3,7 @@
 use super::{
     compare::{Separated, comparable, pairs, span},
     group::{Group, differing},
-    run::{Run, State},
+    run::{Run, RunState},
 };
 
 /// Pairs that are listed.
@@ -114,7 +114,7 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> 
             confounds.join(", ")
         ));
     }
-    if runs.iter().any(|run| matches!(run.state, State::Running | State::Silent)) {
+    if runs.iter().any(|run| matches!(run.state, RunState::Running | RunState::Silent)) {
         notes.push("Some runs are still going.".into());
     }
     let mut devices: Vec<&str> = runs.iter().filter_map(|run| run.status.device.as_deref()).collect();

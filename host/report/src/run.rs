@@ -12,7 +12,7 @@ use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 
 use super::{
     curves::Curves,
-    events::{self, Seen},
+    events::{self, RecordedEvent},
     facts::{Config, Status},
     histograms::{self, Histograms},
     layers::{self, Layers},
@@ -23,7 +23,7 @@ const SILENT_S: u64 = 900;
 
 /// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum RunState {
     /// Done.
     Completed,
     /// Still going, as far as can be seen.
@@ -38,7 +38,7 @@ pub enum State {
     Unknown,
 }
 
-impl State {
+impl RunState {
     /// In a table.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -61,7 +61,7 @@ pub struct Run {
     /// Its folder, or its file.
     pub path: PathBuf,
     /// How it stands.
-    pub state: State,
+    pub state: RunState,
     /// The run file; empty if there is none.
     pub config: Config,
     /// What `run.json` says; empty if there is none.
@@ -77,7 +77,7 @@ pub struct Run {
     /// Distributions.
     pub histograms: Histograms,
     /// What happened.
-    pub events: Vec<Seen>,
+    pub events: Vec<RecordedEvent>,
     /// What is odd about its files, a sentence each.
     pub notes: Vec<String>,
 }
@@ -175,8 +175,8 @@ impl Run {
     /// Whether its training came to nothing that can be compared: it failed, or ended with a loss that is no number.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        let no_number = self.state == State::Completed && self.status.final_val_loss.is_none();
-        self.state == State::Failed || no_number || self.evaluations.is_empty()
+        let no_number = self.state == RunState::Completed && self.status.final_val_loss.is_none();
+        self.state == RunState::Failed || no_number || self.evaluations.is_empty()
     }
 
     /// The last held-out loss and its step; none of a failed run, whose last good one would flatter it.
@@ -188,7 +188,7 @@ impl Run {
     /// How far it came: whether to a final loss, of which step, and whether it was done then.
     #[must_use]
     pub fn reached(&self) -> (Option<u64>, bool) {
-        (self.final_loss().map(|(step, _)| step), self.state == State::Completed)
+        (self.final_loss().map(|(step, _)| step), self.state == RunState::Completed)
     }
 
     /// The lowest held-out loss and its step.
@@ -241,15 +241,17 @@ fn refuse_if_nothing_is_there(
 }
 
 /// How a run stands: as it says, unless it says that it runs and nobody has heard of it for a while.
-fn state(status: Option<&Status>, metrics: &Path) -> State {
-    let Some(status) = status else { return State::Unknown };
+fn state(status: Option<&Status>, metrics: &Path) -> RunState {
+    let Some(status) = status else { return RunState::Unknown };
     match status.status.as_deref() {
-        Some("completed") => State::Completed,
-        Some("interrupted") => State::Interrupted,
-        Some("failed") => State::Failed,
-        Some("running") if silent_s(status, metrics).is_some_and(|silent| silent > SILENT_S) => State::Silent,
-        Some("running") => State::Running,
-        _ => State::Unknown,
+        Some("completed") => RunState::Completed,
+        Some("interrupted") => RunState::Interrupted,
+        Some("failed") => RunState::Failed,
+        Some("running") if silent_s(status, metrics).is_some_and(|silent| silent > SILENT_S) => {
+            RunState::Silent
+        }
+        Some("running") => RunState::Running,
+        _ => RunState::Unknown,
     }
 }
 

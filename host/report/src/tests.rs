@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::{
     compare::{self, Comparison, Verdict},
-    find::{Found, find},
+    find::{FoundRuns, find},
     group::{Group, groups},
     page,
 };
@@ -38,7 +38,7 @@ fn run(folder: &Path, name: &str, format: &str, seed: u64, loss: f64) -> PathBuf
     path
 }
 
-fn compared(folder: &Path) -> (Found, Vec<Group>, Comparison) {
+fn compared(folder: &Path) -> (FoundRuns, Vec<Group>, Comparison) {
     let found = find(&[folder.to_path_buf()]);
     let groups = groups(&found.runs);
     let baseline = compare::baseline(&found.runs, &groups, None);

@@ -96,10 +96,10 @@ impl Bisection {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::outcome::State, *};
+    use super::{super::outcome::OutcomeState, *};
 
     fn ended(loss: Option<f64>) -> Outcome {
-        let state = if loss.is_some() { State::Completed } else { State::Diverged };
+        let state = if loss.is_some() { OutcomeState::Completed } else { OutcomeState::Diverged };
         Outcome { state, initial_val_loss: Some(5.0), final_val_loss: loss, ..Outcome::default() }
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 /// How far a run came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum OutcomeState {
     /// Not begun.
     #[default]
     Missing,
@@ -28,7 +28,7 @@ pub enum State {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// How far it came.
-    pub state: State,
+    pub state: OutcomeState,
     /// Steps done.
     pub steps: u64,
     /// Held-out loss before the first step, nats per token.
@@ -53,7 +53,7 @@ impl Outcome {
     #[must_use]
     pub fn read(folder: &Path) -> Self {
         let Ok(bytes) = files::read(&folder.join(STATUS)) else { return Self::default() };
-        let begun = Self { state: State::Broken, ..Self::default() };
+        let begun = Self { state: OutcomeState::Broken, ..Self::default() };
         let Ok(run) = serde_json::from_slice::<Value>(&bytes) else { return begun };
         let number = |key: &str| run.get(key)?.as_f64();
         let diverged = run.get("diverged").and_then(Value::as_bool).unwrap_or(false);
@@ -62,10 +62,12 @@ impl Outcome {
         let finite = !alerts(AlertKind::NanLoss) && !alerts(AlertKind::NanGrad);
         let state = match run.get("status").and_then(Value::as_str) {
             // As JSON says NaN.
-            Some("completed") if run.get("final_val_loss").is_some_and(Value::is_null) => State::Diverged,
-            Some("completed") => State::Completed,
-            Some("failed") if diverged && !finite => State::Diverged,
-            _ => State::Broken,
+            Some("completed") if run.get("final_val_loss").is_some_and(Value::is_null) => {
+                OutcomeState::Diverged
+            }
+            Some("completed") => OutcomeState::Completed,
+            Some("failed") if diverged && !finite => OutcomeState::Diverged,
+            _ => OutcomeState::Broken,
         };
         let faults = run.get("faults").and_then(Value::as_array).into_iter().flatten();
         Self {
@@ -85,16 +87,16 @@ impl Outcome {
     #[must_use]
     pub fn is_done(&self, until: u64) -> bool {
         match self.state {
-            State::Completed => self.steps >= until,
-            State::Diverged => true,
-            State::Missing | State::Broken => false,
+            OutcomeState::Completed => self.steps >= until,
+            OutcomeState::Diverged => true,
+            OutcomeState::Missing | OutcomeState::Broken => false,
         }
     }
 
     /// Whether it has ended, one way or the other, and not been broken off.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        matches!(self.state, State::Completed | State::Diverged)
+        matches!(self.state, OutcomeState::Completed | OutcomeState::Diverged)
     }
 
     /// Whether the training was stable: it came to its end, its held-out loss is finite and below that of the initial
@@ -103,7 +105,7 @@ impl Outcome {
     pub fn is_stable(&self) -> bool {
         let learned =
             self.final_val_loss.zip(self.initial_val_loss).is_some_and(|(last, first)| last < first);
-        self.state == State::Completed && !self.diverged && learned
+        self.state == OutcomeState::Completed && !self.diverged && learned
     }
 }
 
@@ -145,17 +147,25 @@ mod tests {
     #[test]
     fn a_folder_says_how_far_its_run_came() {
         let rows = [
-            ("", State::Broken, false),
-            ("{\"status\": \"comp", State::Broken, false),
-            ("[1]", State::Broken, false),
-            (r#"{"status": "running", "steps": 9}"#, State::Broken, false),
-            (r#"{"status": "interrupted", "steps": 9}"#, State::Broken, false),
-            (r#"{"status": "failed", "steps": 9, "diverged": false, "error": "x"}"#, State::Broken, false),
-            (r#"{"status": "failed", "steps": 2, "diverged": true}"#, State::Broken, false),
-            (r#"{"status": "failed", "diverged": true, "alerts": {"nan_loss": 1}}"#, State::Diverged, true),
-            (r#"{"status": "completed", "steps": 9, "final_val_loss": 2.5}"#, State::Completed, true),
-            (r#"{"status": "completed", "steps": 8}"#, State::Completed, false),
-            (r#"{"status": "completed", "steps": 9, "final_val_loss": null}"#, State::Diverged, true),
+            ("", OutcomeState::Broken, false),
+            ("{\"status\": \"comp", OutcomeState::Broken, false),
+            ("[1]", OutcomeState::Broken, false),
+            (r#"{"status": "running", "steps": 9}"#, OutcomeState::Broken, false),
+            (r#"{"status": "interrupted", "steps": 9}"#, OutcomeState::Broken, false),
+            (
+                r#"{"status": "failed", "steps": 9, "diverged": false, "error": "x"}"#,
+                OutcomeState::Broken,
+                false,
+            ),
+            (r#"{"status": "failed", "steps": 2, "diverged": true}"#, OutcomeState::Broken, false),
+            (
+                r#"{"status": "failed", "diverged": true, "alerts": {"nan_loss": 1}}"#,
+                OutcomeState::Diverged,
+                true,
+            ),
+            (r#"{"status": "completed", "steps": 9, "final_val_loss": 2.5}"#, OutcomeState::Completed, true),
+            (r#"{"status": "completed", "steps": 8}"#, OutcomeState::Completed, false),
+            (r#"{"status": "completed", "steps": 9, "final_val_loss": null}"#, OutcomeState::Diverged, true),
         ];
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Outcome::read(folder.path()), Outcome::default());

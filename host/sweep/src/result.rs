@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     bisection::Stable,
-    outcome::{Outcome, State},
+    outcome::{Outcome, OutcomeState},
     progress::loss,
     successive_halving::Tuned,
 };
@@ -65,7 +65,8 @@ impl Results {
     /// Whether every run is done, and nothing is missing from any.
     #[must_use]
     pub fn all_well(&self) -> bool {
-        let well = |run: &RunResult| run.outcome.state == State::Completed && run.outcome.faults.is_empty();
+        let well =
+            |run: &RunResult| run.outcome.state == OutcomeState::Completed && run.outcome.faults.is_empty();
         self.runs.iter().all(|run| well(run) && run.failure.is_none())
             && self.stable.iter().all(|stable| !stable.broken)
     }
@@ -74,7 +75,7 @@ impl Results {
     #[must_use]
     pub fn what_is_left(&self) -> &'static str {
         let undone = |run: &RunResult| {
-            run.failure.is_some() || matches!(run.outcome.state, State::Missing | State::Broken)
+            run.failure.is_some() || matches!(run.outcome.state, OutcomeState::Missing | OutcomeState::Broken)
         };
         if self.runs.iter().any(undone) || self.stable.iter().any(|stable| stable.broken) {
             "some runs or trials are not done; the same command tries those again."
@@ -132,13 +133,13 @@ impl Results {
         let mut table = table(["run", "status", "steps", "held-out loss, nats/token"]);
         for run in &self.runs {
             let state = match run.outcome.state {
-                State::Missing => "not begun",
-                State::Completed if run.outcome.diverged => "completed, diverged",
-                State::Completed if !run.outcome.faults.is_empty() => "completed, with faults",
-                State::Completed => "completed",
-                State::Diverged => "failed: not finite",
-                State::Broken if run.failure.is_some() => "failed",
-                State::Broken => "not done",
+                OutcomeState::Missing => "not begun",
+                OutcomeState::Completed if run.outcome.diverged => "completed, diverged",
+                OutcomeState::Completed if !run.outcome.faults.is_empty() => "completed, with faults",
+                OutcomeState::Completed => "completed",
+                OutcomeState::Diverged => "failed: not finite",
+                OutcomeState::Broken if run.failure.is_some() => "failed",
+                OutcomeState::Broken => "not done",
             };
             let name = match run.rate {
                 Some(rate) => format!("{} (rate {})", run.name, super::names::number(rate)),
@@ -196,7 +197,7 @@ mod tests {
 
     fn run(name: &str, hash: &str) -> RunResult {
         let made_with = [("a.so".to_string(), hash.to_string())].into();
-        let outcome = Outcome { state: State::Completed, made_with, ..Outcome::default() };
+        let outcome = Outcome { state: OutcomeState::Completed, made_with, ..Outcome::default() };
         let (folder, axes) = (PathBuf::from(name), BTreeMap::new());
         RunResult { name: name.into(), folder, axes, rate: None, outcome, failure: None }
     }

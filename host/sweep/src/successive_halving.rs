@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::outcome::{Outcome, State};
+use super::outcome::{Outcome, OutcomeState};
 
 /// One trial.
 #[derive(Debug, Clone, Serialize)]
@@ -38,7 +38,7 @@ impl Trial {
     /// What a run with this value came to.
     #[must_use]
     pub fn of(value: f64, outcome: &Outcome) -> Self {
-        let val_loss = outcome.final_val_loss.filter(|_| outcome.state == State::Completed);
+        let val_loss = outcome.final_val_loss.filter(|_| outcome.state == OutcomeState::Completed);
         Self { value, steps: outcome.steps, val_loss, stable: outcome.is_stable() }
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn ended(loss: Option<f64>) -> Outcome {
-        let state = if loss.is_some() { State::Completed } else { State::Diverged };
+        let state = if loss.is_some() { OutcomeState::Completed } else { OutcomeState::Diverged };
         Outcome { state, initial_val_loss: Some(5.0), final_val_loss: loss, ..Outcome::default() }
     }
 

@@ -17,7 +17,7 @@ use crate::ffi;
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_conformance::{
     Check, Outcome, Subject,
-    life::{self, Life},
+    lifecycle::{self, Lifecycle},
     optimizers::{self, OptimizerSubject},
     sinks::{self, SinkSubject},
     subject_names,
@@ -26,7 +26,7 @@ use altgrad_loader::{LoadedLibrary, instance::config_value};
 use altgrad_plugin_api::{Config, ConfigValue, PluginKind};
 use clap::Args;
 
-use super::{Asked, Contents, Verdict, lives};
+use super::{Asked, Contents, Verdict, leaks_and_locale};
 /// Between two looks at a child.
 const POLL: Duration = Duration::from_millis(5);
 /// Bytes of output after which a child is stopped.
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
     let answer = match args.check.as_slice() {
         [kind, plugin, check] => match put_through(library, [kind, plugin, check], args) {
             Ok(Answer::Outcome(outcome)) => serde_json::to_string(&verdict(outcome)),
-            Ok(Answer::Life(life)) => serde_json::to_string(&lives::fingerprint(life)),
+            Ok(Answer::Lifecycle(life)) => serde_json::to_string(&leaks_and_locale::fingerprint(life)),
             Err(fault) => serde_json::to_string(&Verdict::Failed(fault)),
         },
         _ => serde_json::to_string(&contents(&library)),
@@ -89,7 +89,7 @@ fn contents(library: &LoadedLibrary) -> Contents {
 /// What a subject was asked for.
 enum Answer {
     Outcome(Outcome),
-    Life(Life),
+    Lifecycle(Lifecycle),
 }
 
 fn verdict(outcome: Outcome) -> Verdict {
@@ -112,18 +112,18 @@ fn put_through(
         PluginKind::Format => {
             let make = move |config: &Config| library.format_object(&id, config);
             let subject = Subject::new(descriptor, plugin, make)?.with_seed(args.seed);
-            answer(altgrad_conformance::check(check), check, &subject, life::of_format)
+            answer(altgrad_conformance::check(check), check, &subject, lifecycle::of_format)
         }
         PluginKind::Optimizer => {
             let make = move |config: &Config| library.optimizer_object(&id, config);
             let subject = OptimizerSubject::new(descriptor, make)?.with_seed(args.seed);
-            answer(optimizers::check(check), check, &subject, life::of_optimizer)
+            answer(optimizers::check(check), check, &subject, lifecycle::of_optimizer)
         }
         PluginKind::Sink => {
             let options = args.set.iter().map(|set| option(set)).collect::<Result<Vec<_>, String>>()?;
             let make = move |config: &Config| library.sink_object(&id, config);
             let subject = SinkSubject::new(descriptor, options, args.seed, make)?;
-            answer(sinks::check(check), check, &subject, life::of_sink)
+            answer(sinks::check(check), check, &subject, lifecycle::of_sink)
         }
     }
 }
@@ -132,12 +132,14 @@ fn answer<S>(
     check: Option<&Check<S>>,
     name: &str,
     subject: &S,
-    life: fn(&S) -> Life,
+    life: fn(&S) -> Lifecycle,
 ) -> Result<Answer, String> {
     Ok(match check {
         Some(check) => Answer::Outcome((check.run)(subject)),
-        None if name == lives::LIFE => Answer::Life(life(subject)),
-        None if name == lives::LEAKS.0 => Answer::Outcome(lives::leaks(|| life(subject))),
+        None if name == leaks_and_locale::LIFE => Answer::Lifecycle(life(subject)),
+        None if name == leaks_and_locale::LEAKS.0 => {
+            Answer::Outcome(leaks_and_locale::leaks(|| life(subject)))
+        }
         None => return Err(format!("there is no check `{name}`")),
     })
 }
@@ -179,11 +181,11 @@ pub(super) fn spawn(path: &Path, asked: Option<Asked<'_>>, timeout: Duration) ->
         if let Some(Asked { kind, plugin, check, set, seed, locale }) = asked {
             command.args([kind.to_string().as_str(), plugin, check, "--seed", seed.to_string().as_str()]);
             command.args(set.iter().map(|set| format!("--set={set}")));
-            if check == lives::LEAKS.0 {
-                command.env(lives::EXACT_HEAP.0, lives::EXACT_HEAP.1);
+            if check == leaks_and_locale::LEAKS.0 {
+                command.env(leaks_and_locale::EXACT_HEAP.0, leaks_and_locale::EXACT_HEAP.1);
             }
             if !locale.is_empty() {
-                command.arg("--adopt-locale").envs(lives::environment(scratch.path(), locale)?);
+                command.arg("--adopt-locale").envs(leaks_and_locale::environment(scratch.path(), locale)?);
             }
         }
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);

@@ -11,7 +11,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use flate2::read::MultiGzDecoder;
 
 use super::{
-    input::Kind,
+    input::InputKind,
     reader::{Content, Ends, Item, Reader, Stop, damaged, place},
     skip::Reason,
 };
@@ -76,7 +76,7 @@ fn take(reader: &mut Reader<'_>, name: &str, plain: bool, entry: impl Read) -> R
     let safe = !name.starts_with('/')
         && name.split('/').all(|part| part != "..")
         && !name.contains(['\\', '\0', ':']);
-    let kind = Kind::of(name.trim_start_matches("./"), reader.dataset).filter(|kind| kind.nests());
+    let kind = InputKind::of(name.trim_start_matches("./"), reader.dataset).filter(|kind| kind.nests());
     match kind {
         _ if !safe => refuse(reader, name, Reason::UnsafeName),
         None => Ok(()),

@@ -14,7 +14,7 @@ use crate::meta::Source;
 
 /// How a file, or an entry of an archive, is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum InputKind {
     /// A JSON record a line.
     Lines,
     /// The same, gzipped.
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     Zip,
 }
 
-impl Kind {
+impl InputKind {
     /// By the name's end; `None` for what is not read: other types, hidden files, and the lists of labels that come
     /// with the data sets.
     pub(super) fn of(name: &str, dataset: Dataset) -> Option<Self> {
@@ -63,7 +63,7 @@ pub(super) struct InputFile {
     pub(super) path: PathBuf,
     /// Its path below the input folder, with `/`; or its name.
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: InputKind,
     pub(super) bytes: u64,
 }
 
@@ -93,7 +93,7 @@ impl Input {
             return Err(unreadable(io::Error::other("it is neither a regular file nor a folder")));
         } else {
             let name = name_of(root);
-            let kind = Kind::of(&name, dataset);
+            let kind = InputKind::of(&name, dataset);
             files.extend(kind.map(|kind| InputFile { path: root.into(), name, kind, bytes: found.len() }));
         }
         if files.is_empty() {
@@ -186,7 +186,7 @@ fn walk(
             if !name.rsplit('/').next().is_some_and(|part| part.starts_with('.')) {
                 walk(&path, &format!("{name}/"), dataset, out, files)?;
             }
-        } else if let Some(kind) = Kind::of(&name, dataset).filter(|kind| kind.nests()) {
+        } else if let Some(kind) = InputKind::of(&name, dataset).filter(|kind| kind.nests()) {
             let found = fs::metadata(&path)?;
             if found.is_file() {
                 files.push(InputFile { path, name, kind, bytes: found.len() });

@@ -14,7 +14,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::{
     Progress, archive,
-    input::{Input, InputFile, Kind},
+    input::{Input, InputFile, InputKind},
     layout::Split,
     lines::{self, Line},
     skip::{Place, Reason},
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         progress: &dyn Progress,
     ) -> Result<(), Stop> {
         let mut reader = Self { dataset, sender, group: Vec::new(), bytes: 0 };
-        let meter = Meter { progress, total: input.bytes() };
+        let meter = ByteProgress { progress, total: input.bytes() };
         let alone = input.files.len() == 1 && input.files[0].path == input.root;
         let mut done = 0;
         for file in &input.files {
@@ -105,31 +105,39 @@ impl<'a> Reader<'a> {
         reader.send()
     }
 
-    fn file(&mut self, file: &InputFile, alone: bool, meter: &Meter<'_>, done: &mut u64) -> Result<(), Stop> {
+    fn file(
+        &mut self,
+        file: &InputFile,
+        alone: bool,
+        meter: &ByteProgress<'_>,
+        done: &mut u64,
+    ) -> Result<(), Stop> {
         let opened = File::open(&file.path).map_err(damaged)?;
         let counted = Counted { inner: opened, meter, done };
         match file.kind {
-            Kind::TarGz => archive::tar_gz(self, counted),
-            Kind::Zip => archive::zip(self, counted),
-            Kind::Text if alone => text::cut_in_two(self, &file.name, file.bytes, BufReader::new(counted)),
+            InputKind::TarGz => archive::tar_gz(self, counted),
+            InputKind::Zip => archive::zip(self, counted),
+            InputKind::Text if alone => {
+                text::cut_in_two(self, &file.name, file.bytes, BufReader::new(counted))
+            }
             kind => self.plain(&file.name, kind, counted),
         }
     }
 
     /// A file or an entry that is no archive.
-    pub(super) fn plain(&mut self, name: &str, kind: Kind, reader: impl Read) -> Result<(), Stop> {
+    pub(super) fn plain(&mut self, name: &str, kind: InputKind, reader: impl Read) -> Result<(), Stop> {
         // Large buffers: gzip and counting cost by the call.
         let buffered = |reader| BufReader::with_capacity(1 << 16, reader);
         match kind {
-            Kind::Lines => self.lines(name, buffered(reader)),
-            Kind::LinesGz => {
+            InputKind::Lines => self.lines(name, buffered(reader)),
+            InputKind::LinesGz => {
                 let unpacked = MultiGzDecoder::new(buffered(reader));
                 self.lines(name, BufReader::with_capacity(1 << 16, unpacked))
             }
-            Kind::Record => self.record(name, reader),
-            Kind::Text => text::whole(self, name, BufReader::new(reader)),
+            InputKind::Record => self.record(name, reader),
+            InputKind::Text => text::whole(self, name, BufReader::new(reader)),
             // Not reached: archives are opened by `file`, and nested ones are not listed.
-            Kind::TarGz | Kind::Zip => Ok(()),
+            InputKind::TarGz | InputKind::Zip => Ok(()),
         }
     }
 
@@ -199,7 +207,7 @@ pub(super) fn damaged(error: impl Into<io::Error>) -> Stop {
 }
 
 /// Where bytes read are shown.
-pub(super) struct Meter<'a> {
+pub(super) struct ByteProgress<'a> {
     progress: &'a dyn Progress,
     total: u64,
 }
@@ -207,7 +215,7 @@ pub(super) struct Meter<'a> {
 /// A reader that shows how far it is.
 pub(super) struct Counted<'a, R> {
     inner: R,
-    meter: &'a Meter<'a>,
+    meter: &'a ByteProgress<'a>,
     done: &'a mut u64,
 }
 

@@ -27,11 +27,11 @@ struct Curve {
     needs: &'static str,
     metric: &'static MetricDefinition,
     axis: &'static str,
-    kind: Kind,
+    kind: AxisKind,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum AxisKind {
     Linear,
     Log,
     Share,
@@ -46,7 +46,7 @@ static CURVES: [Curve; 7] = [
         needs: "`[train] eval_interval`",
         metric: &VAL_LOSS,
         axis: "nats per token",
-        kind: Kind::Linear,
+        kind: AxisKind::Linear,
     },
     Curve {
         section: "loss",
@@ -56,7 +56,7 @@ static CURVES: [Curve; 7] = [
         needs: "a sink: `[[sink]] name = \"csv\"`",
         metric: &LOSS,
         axis: "nats per token",
-        kind: Kind::Linear,
+        kind: AxisKind::Linear,
     },
     Curve {
         section: "fidelity",
@@ -66,7 +66,7 @@ static CURVES: [Curve; 7] = [
         needs: "`[shadow] every`",
         metric: &GRAD_COS_SIM,
         axis: "cosine",
-        kind: Kind::Linear,
+        kind: AxisKind::Linear,
     },
     Curve {
         section: "fidelity",
@@ -76,7 +76,7 @@ static CURVES: [Curve; 7] = [
         needs: "a format in `[quant]`",
         metric: &SQNR_DB,
         axis: "dB",
-        kind: Kind::Linear,
+        kind: AxisKind::Linear,
     },
     Curve {
         section: "updates",
@@ -86,7 +86,7 @@ static CURVES: [Curve; 7] = [
         needs: "`[metrics] every` and `[quant] weight`",
         metric: &BIT_STALL_RATE,
         axis: "share of elements",
-        kind: Kind::Share,
+        kind: AxisKind::Share,
     },
     Curve {
         section: "updates",
@@ -96,7 +96,7 @@ static CURVES: [Curve; 7] = [
         needs: "`[metrics] every` and `[quant] weight`",
         metric: &ULP_ABS_P50,
         axis: "ULP",
-        kind: Kind::Log,
+        kind: AxisKind::Log,
     },
     Curve {
         section: "codes",
@@ -106,7 +106,7 @@ static CURVES: [Curve; 7] = [
         needs: "a format in `[quant]`",
         metric: &OVERFLOW_RATE,
         axis: "share of elements",
-        kind: Kind::Share,
+        kind: AxisKind::Share,
     },
 ];
 
@@ -121,8 +121,8 @@ fn chart(context: &Context<'_>, curve: &Curve) -> Chart {
         (0..context.runs.len()).filter_map(|run| trace(context, curve, run, budget)).collect();
     let mut figures = std::collections::BTreeMap::new();
     if !traces.is_empty() {
-        let kind = if curve.kind == Kind::Log { "log" } else { "linear" };
-        let format = if curve.kind == Kind::Share { ".2~p" } else { "" };
+        let kind = if curve.kind == AxisKind::Log { "log" } else { "linear" };
+        let format = if curve.kind == AxisKind::Share { ".2~p" } else { "" };
         let mut layout = json!({
             "xaxis": { "title": { "text": "step" } },
             "yaxis": { "title": { "text": curve.axis }, "type": kind, "tickformat": format },
@@ -159,7 +159,7 @@ fn marks(context: &Context<'_>, curve: &Curve) -> Option<Value> {
         let values = context.runs.iter().filter_map(move |run| Some(value(run.curve(curve.metric)?)?.1));
         values.filter(|value| *value > 0.0)
     };
-    let high = of(Series::largest).reduce(f64::max).filter(|_| curve.kind == Kind::Log)?;
+    let high = of(Series::largest).reduce(f64::max).filter(|_| curve.kind == AxisKind::Log)?;
     let low = of(Series::least).reduce(f64::min).unwrap_or(high);
     let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let steps: &[f64] =
@@ -200,7 +200,7 @@ fn trace(context: &Context<'_>, curve: &Curve, run: usize, budget: usize) -> Opt
     }
     let (label, group) = (&context.labels[run], context.group_of[run]);
     let format = match curve.kind {
-        Kind::Share => ".3~p",
+        AxisKind::Share => ".3~p",
         _ => ".5~g",
     };
     Some(json!({

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Chart, Context, plain};
-use crate::events::Seen;
+use crate::events::RecordedEvent;
 
 /// Runs with a row; of more, those with the most alerts.
 const MOST_ROWS: usize = 60;
@@ -32,7 +32,7 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     rows.truncate(MOST_ROWS);
     rows.sort_unstable();
     rows.sort_by_key(|run| context.group_of[*run]);
-    let mut by_kind: BTreeMap<&str, Vec<(usize, &Seen)>> = BTreeMap::new();
+    let mut by_kind: BTreeMap<&str, Vec<(usize, &RecordedEvent)>> = BTreeMap::new();
     for run in &rows {
         for event in alerts(*run).take(MOST_MARKS) {
             by_kind.entry(&event.kind).or_default().push((*run, event));
@@ -63,10 +63,10 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     }
 }
 
-fn trace(context: &Context<'_>, kind: &str, marks: &[(usize, &Seen)]) -> Value {
+fn trace(context: &Context<'_>, kind: &str, marks: &[(usize, &RecordedEvent)]) -> Value {
     let symbol = KINDS.iter().find(|(known, _)| *known == kind).map_or(OTHER, |(_, symbol)| symbol);
     let serious = marks.iter().any(|(_, event)| event.level == "error");
-    let text = |(_, event): &(usize, &Seen)| wrap(&plain(&event.text));
+    let text = |(_, event): &(usize, &RecordedEvent)| wrap(&plain(&event.text));
     json!({
         "type": "scatter",
         "mode": "markers",

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::colours::formats;
-use crate::{failures, figures, find::Found, group::Group, run::State};
+use crate::{failures, figures, find::FoundRuns, group::Group, run::RunState};
 
 /// What the page is about, in numbers.
-pub(super) fn facts(found: &Found, groups: &[Group]) -> Vec<(String, String)> {
+pub(super) fn facts(found: &FoundRuns, groups: &[Group]) -> Vec<(String, String)> {
     let runs = &found.runs;
-    let count = |state: State| runs.iter().filter(|run| run.state == state).count();
+    let count = |state: RunState| runs.iter().filter(|run| run.state == state).count();
     let states = [
-        (State::Completed, "completed"),
-        (State::Running, "running"),
-        (State::Silent, "silent"),
-        (State::Interrupted, "interrupted"),
-        (State::Failed, "failed"),
-        (State::Unknown, "CSV alone"),
+        (RunState::Completed, "completed"),
+        (RunState::Running, "running"),
+        (RunState::Silent, "silent"),
+        (RunState::Interrupted, "interrupted"),
+        (RunState::Failed, "failed"),
+        (RunState::Unknown, "CSV alone"),
     ];
     let states = states.iter().filter(|(state, _)| count(*state) > 0);
     let states: Vec<String> = states.map(|(state, name)| format!("{} {name}", count(*state))).collect();
@@ -41,7 +41,7 @@ pub(super) fn facts(found: &Found, groups: &[Group]) -> Vec<(String, String)> {
 }
 
 /// How many runs are sound, and what of the others cannot be said.
-pub(super) fn failure_notes(found: &Found) -> Vec<String> {
+pub(super) fn failure_notes(found: &FoundRuns) -> Vec<String> {
     let sound = found.runs.iter().filter(|run| failures::of(run).is_empty()).count();
     let mut notes = vec![format!("{sound} of {} runs show none of these.", found.runs.len())];
     let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();

@@ -18,7 +18,7 @@ use altgrad_base::{diagnostic::Diagnostic, interrupt};
 
 use super::task::{Ended, Task};
 use crate::{
-    outcome::State,
+    outcome::OutcomeState,
     progress::{SweepProgress, log},
 };
 
@@ -104,7 +104,7 @@ impl Running<'_> {
     /// Takes note of how it ended.
     fn close(self, status: ExitStatus, ended: &mut Ended, progress: &mut SweepProgress) {
         let outcome = self.task.outcome();
-        if outcome.is_done(self.task.until) && outcome.state == State::Completed {
+        if outcome.is_done(self.task.until) && outcome.state == OutcomeState::Completed {
             progress.ended(self.task, &outcome, None);
         } else if !ended.stopped {
             let reason = outcome.error.clone().filter(|_| status.code() == Some(1));

@@ -16,7 +16,7 @@ use altgrad_base::{diagnostic::Diagnostic, files, interrupt};
 
 use super::task::{Ended, Task};
 use crate::{
-    outcome::State,
+    outcome::OutcomeState,
     progress::{SweepProgress, log},
 };
 
@@ -75,7 +75,7 @@ impl Slurm {
         let mut ended = Ended { stopped, ..Ended::default() };
         for (task, from) in begun {
             let outcome = task.outcome();
-            if outcome.is_done(task.until) && outcome.state == State::Completed {
+            if outcome.is_done(task.until) && outcome.state == OutcomeState::Completed {
                 progress.ended(task, &outcome, None);
             } else if !stopped {
                 let reason = outcome.error.clone().or_else(|| log::error(&task.log, from));

@@ -17,13 +17,13 @@ use crate::{
 };
 
 /// What a life came to.
-pub type Life = Result<Vec<u8>, String>;
+pub type Lifecycle = Result<Vec<u8>, String>;
 
 /// Of a format: description, values, rounded values and codes in every mode it has, kernel texts.
 ///
 /// # Errors
 /// A call failed.
-pub fn of_format(subject: &Subject) -> Life {
+pub fn of_format(subject: &Subject) -> Lifecycle {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let mut life = Vec::new();
     let codes: Vec<u16> = (0..oracle.by_code().len()).map(|code| code as u16).collect();
@@ -48,7 +48,7 @@ pub fn of_format(subject: &Subject) -> Life {
 ///
 /// # Errors
 /// A call failed.
-pub fn of_optimizer(subject: &OptimizerSubject) -> Life {
+pub fn of_optimizer(subject: &OptimizerSubject) -> Lifecycle {
     Ok(all_steps(subject)?.iter().flat_map(|bits| bits.to_le_bytes()).collect())
 }
 
@@ -57,7 +57,7 @@ pub fn of_optimizer(subject: &OptimizerSubject) -> Life {
 ///
 /// # Errors
 /// A call failed.
-pub fn of_sink(subject: &SinkSubject) -> Life {
+pub fn of_sink(subject: &SinkSubject) -> Lifecycle {
     let scratch = subject.scratch()?;
     let mut sink = subject.opened(&scratch)?;
     for step in 0..8u32 {
