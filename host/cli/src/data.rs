@@ -4,7 +4,6 @@ use std::{
     io::{IsTerminal, stderr},
     path::PathBuf,
     process::ExitCode,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -17,6 +16,7 @@ use altgrad_data::{
 use clap::{Args, Subcommand, ValueEnum, builder::PossibleValue};
 use comfy_table::{CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 
 /// `altgrad-host data`.
 #[derive(Debug, Subcommand)]
@@ -268,7 +268,7 @@ impl Progress for PreparationProgress {
             }
             bar.set_position(done);
         } else if !self.quiet {
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = self.last.lock();
             if last.elapsed() >= LINE_INTERVAL {
                 *last = Instant::now();
                 let mib = |bytes: u64| bytes >> 20;

@@ -19,7 +19,9 @@ mod layout;
 pub mod library;
 pub mod optimizer;
 pub mod registry;
+mod rounding;
 
 pub use instance::{FormatPlugin, OptimizerPlugin, SinkPlugin};
 pub use library::LoadedLibrary;
 pub use registry::Registry;
+pub use rounding::{rounding_mode, rounding_name};

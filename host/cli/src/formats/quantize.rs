@@ -3,14 +3,17 @@
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use altgrad_base::{diagnostic::Diagnostic, println};
-use altgrad_config::DeviceChoice;
+use altgrad_config::{DeviceChoice, RoundingChoice};
 use altgrad_engine::{
     debug::quantize::{QuantizeOptions, quantize},
     device::ComputeDevice,
     metrics,
 };
-use altgrad_plugin_api::Rounding;
-use clap::{Args, ValueEnum};
+use altgrad_loader::rounding_mode;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 
 use super::FolderArgs;
 /// `altgrad-host formats quantize`.
@@ -19,8 +22,9 @@ pub(crate) struct QuantizeArgs {
     /// `E5M2`, or with a variant `E3M4:ieee`.
     name: String,
     /// Rounding mode.
-    #[arg(long, value_enum, default_value_t = RoundingArg::NearestEven)]
-    rounding: RoundingArg,
+    #[arg(long, default_value_t = RoundingChoice::NearestEven,
+        value_parser = PossibleValuesParser::new(RoundingChoice::NAMES).try_map(|name| name.parse::<RoundingChoice>()))]
+    rounding: RoundingChoice,
     /// Multiplied in before rounding; its inverse after.
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     scale: f32,
@@ -40,26 +44,6 @@ pub(crate) struct QuantizeArgs {
     folder: FolderArgs,
 }
 
-/// A rounding mode by its run-file name.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum RoundingArg {
-    NearestEven,
-    NearestAway,
-    TowardZero,
-    Stochastic,
-}
-
-impl From<RoundingArg> for Rounding {
-    fn from(rounding: RoundingArg) -> Self {
-        match rounding {
-            RoundingArg::NearestEven => Self::NearestEven,
-            RoundingArg::NearestAway => Self::NearestAway,
-            RoundingArg::TowardZero => Self::TowardZero,
-            RoundingArg::Stochastic => Self::Stochastic,
-        }
-    }
-}
-
 pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
     if !(args.scale.is_finite() && args.scale > 0.0 && (1.0 / args.scale).is_finite()) {
         let message =
@@ -69,7 +53,8 @@ pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
     let (format, _) = args.folder.format(&args.name)?;
     let source = read(args)?;
     let device = ComputeDevice::open(args.device)?;
-    let options = QuantizeOptions { rounding: args.rounding.into(), scale: args.scale, seed: args.seed };
+    let options =
+        QuantizeOptions { rounding: rounding_mode(args.rounding), scale: args.scale, seed: args.seed };
     let (rounded, seen) = quantize(format, source, options, &device)?;
     let bytes: Vec<u8> = rounded.iter().flat_map(|value| value.to_le_bytes()).collect();
     fs::write(&args.output, bytes).map_err(|error| {

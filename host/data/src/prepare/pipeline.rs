@@ -2,13 +2,10 @@
 //!
 //! Memory is bounded by a few groups of records, whatever the input's size: one is read, one waits, one is encoded.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError, mpsc},
-    thread,
-};
+use std::{collections::BTreeSet, sync::mpsc, thread};
 
 use altgrad_base::diagnostic::Diagnostic;
+use parking_lot::Mutex;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -177,7 +174,7 @@ impl<'a> Borrowed<'a, '_> {
     fn get(&mut self, tokenizer: &'a Tokenizer) -> Result<&mut Encoder<'a>, Diagnostic> {
         let encoder = match self.encoder.take() {
             Some(encoder) => encoder,
-            None => match self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            None => match self.idle.lock().pop() {
                 Some(encoder) => encoder,
                 None => tokenizer.encoder()?,
             },
@@ -189,7 +186,7 @@ impl<'a> Borrowed<'a, '_> {
 impl Drop for Borrowed<'_, '_> {
     fn drop(&mut self) {
         if let Some(encoder) = self.encoder.take() {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(encoder);
+            self.idle.lock().push(encoder);
         }
     }
 }

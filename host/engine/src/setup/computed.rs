@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use altgrad_config::{MasterWeightsChoice, PrecisionChoice, RunConfig};
-use altgrad_plugin_api::Rounding;
+use altgrad_loader::rounding_name;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -112,7 +112,7 @@ impl Table<'_> {
         let row = if role == Role::Grad { shape[0] } else { shape[1] };
         let mut said = json!({
             "format": site.format.plugin().identity.name,
-            "rounding": rounding(site.rounding),
+            "rounding": rounding_name(site.rounding),
             "scaling": scaling(&site.scaling, row),
             "rounded_by": rounded_by(&site.format, self.device),
         });
@@ -120,15 +120,6 @@ impl Table<'_> {
             said["ste"] = json!(site.ste.name());
         }
         said
-    }
-}
-
-fn rounding(rounding: Rounding) -> &'static str {
-    match rounding {
-        Rounding::NearestEven => "nearest-even",
-        Rounding::NearestAway => "nearest-away",
-        Rounding::TowardZero => "toward-zero",
-        Rounding::Stochastic => "stochastic",
     }
 }
 

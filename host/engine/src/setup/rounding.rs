@@ -4,10 +4,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{
-    AmaxChoice, GranularityChoice, LayerRule, PrecisionChoice, QuantSection, RoundingChoice, RunConfig,
-    ScalingSection,
+    AmaxChoice, GranularityChoice, LayerRule, PrecisionChoice, QuantSection, RunConfig, ScalingSection,
 };
-use altgrad_loader::{FormatPlugin, Registry, instance::KeyedDiagnostic};
+use altgrad_loader::{FormatPlugin, Registry, instance::KeyedDiagnostic, rounding_mode};
 use altgrad_plugin_api::Rounding;
 use wildmatch::WildMatch;
 
@@ -133,12 +132,7 @@ impl Builder<'_> {
             Role::Activation => self.config.activation_rounding,
             Role::Grad => self.config.grad_rounding,
         };
-        match own.unwrap_or(self.config.rounding) {
-            RoundingChoice::NearestEven => Rounding::NearestEven,
-            RoundingChoice::NearestAway => Rounding::NearestAway,
-            RoundingChoice::TowardZero => Rounding::TowardZero,
-            RoundingChoice::Stochastic => Rounding::Stochastic,
-        }
+        rounding_mode(own.unwrap_or(self.config.rounding))
     }
 
     fn scaling(&self, width: usize, max_finite: f32) -> Scaling {

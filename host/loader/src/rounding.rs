@@ -1,0 +1,34 @@
+//! Rounding modes: the run file's names and the plugins' values, in one table.
+
+use altgrad_config::RoundingChoice;
+use altgrad_plugin_api::Rounding;
+
+const MODES: [(RoundingChoice, Rounding); 4] = [
+    (RoundingChoice::NearestEven, Rounding::NearestEven),
+    (RoundingChoice::NearestAway, Rounding::NearestAway),
+    (RoundingChoice::TowardZero, Rounding::TowardZero),
+    (RoundingChoice::Stochastic, Rounding::Stochastic),
+];
+
+/// The mode that a plugin is asked for.
+#[must_use]
+pub fn rounding_mode(choice: RoundingChoice) -> Rounding {
+    MODES.iter().find(|(name, _)| *name == choice).map_or(Rounding::NearestEven, |(_, mode)| *mode)
+}
+
+/// The name of a mode in run files.
+#[must_use]
+pub fn rounding_name(mode: Rounding) -> &'static str {
+    MODES.iter().find(|(_, other)| *other == mode).map_or("unknown", |(name, _)| name.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_the_run_file_has_a_mode_of_its_own() {
+        let modes = RoundingChoice::NAMES.iter().map(|name| rounding_mode(name.parse().unwrap()));
+        assert!(modes.map(rounding_name).eq(RoundingChoice::NAMES.iter().copied()));
+    }
+}
