@@ -6,6 +6,8 @@
 
 mod child;
 mod leaks_and_locale;
+mod locale;
+mod protocol;
 mod report;
 
 use std::{
@@ -19,9 +21,10 @@ use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_conformance::{Check, checks, optimizers, sinks};
 use altgrad_plugin_api::PluginKind;
 use clap::Args;
-use serde::{Deserialize, Serialize};
 
 pub(super) use child::{OneArgs, run as run_one};
+use protocol::{Asked, Contents, Verdict};
+use report::{Line, Report};
 
 /// The check that every library goes through first.
 const LOAD: &str = "load";
@@ -48,29 +51,6 @@ pub(super) struct CheckArgs {
     seed: u64,
 }
 
-/// What a child found, or how it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
-enum Verdict {
-    Ok,
-    Skipped(String),
-    Failed(String),
-}
-
-/// What a library holds, as the child that loads it says.
-#[derive(Debug, Serialize, Deserialize)]
-struct Contents {
-    /// Absolute path.
-    library: String,
-    sha256: String,
-    /// Names of its formats, variants included.
-    formats: Vec<String>,
-    /// Names of its optimizers.
-    optimizers: Vec<String>,
-    /// Names of its sinks.
-    sinks: Vec<String>,
-}
-
 /// A kind, its plugins, and the name and sense of each check they are put through.
 type Suite<'a> = (PluginKind, &'a [String], Vec<(&'static str, &'static str)>);
 
@@ -86,22 +66,6 @@ impl Contents {
             (PluginKind::Sink, &self.sinks, said(sinks::checks())),
         ]
     }
-}
-
-/// One line of the report.
-#[derive(Debug, Serialize)]
-struct Line {
-    /// The format as a run file names it, `optimizer NAME` or `sink NAME`; none for the library as a whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plugin: Option<String>,
-    check: &'static str,
-    what: &'static str,
-    #[serde(flatten)]
-    verdict: Verdict,
-    seconds: f64,
-    /// The command that runs a failed check again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replay: Option<String>,
 }
 
 impl CheckArgs {
@@ -140,21 +104,9 @@ impl CheckArgs {
     }
 }
 
-/// What a child is asked for.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    kind: PluginKind,
-    plugin: &'a str,
-    check: &'a str,
-    set: &'a [String],
-    seed: u64,
-    /// The variables that ask for another locale.
-    locale: &'static [&'static str],
-}
-
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
     let timeout = Duration::from_secs(args.timeout_s);
-    let mut report = report::Report::new(args.json);
+    let mut report = Report::new(args.json);
     if let Some(contents) = load(&args.path, timeout, &mut report)? {
         args.is_known(&contents)?;
         report.opens(&contents);
@@ -163,7 +115,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
                 for (check, what) in checks.iter().copied().filter(|(check, _)| args.runs(check)) {
                     let asked = Asked { kind, plugin, check, set: &args.set, seed: args.seed, locale: &[] };
                     let (verdict, seconds) = if check == leaks_and_locale::LOCALE.0 {
-                        leaks_and_locale::locale(&args.path, &asked, timeout)?
+                        locale::locale(&args.path, &asked, timeout)?
                     } else {
                         child::spawn(&args.path, Some(asked), timeout)?.verdict()
                     };
@@ -182,7 +134,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
 }
 
 /// Loads the library in a child; nothing if that already fails.
-fn load(path: &Path, timeout: Duration, report: &mut report::Report) -> Result<Option<Contents>, Diagnostic> {
+fn load(path: &Path, timeout: Duration, report: &mut Report) -> Result<Option<Contents>, Diagnostic> {
     let ended = child::spawn(path, None, timeout)?;
     let contents = ended.answer.as_ref().and_then(|answer| serde_json::from_str::<Contents>(answer).ok());
     let verdict = match ended.fault() {

@@ -6,10 +6,12 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{DataSection, TokenizerChoice};
 
 use super::{
-    Corpus, Tokens,
+    corpus::Corpus,
     meta::{self, Meta},
     tokenizer::Tokenizer,
+    tokens::Tokens,
 };
+
 /// Maps the bins of a folder.
 ///
 /// # Errors

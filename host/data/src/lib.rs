@@ -1,6 +1,6 @@
 //! Data: a corpus as two token sequences, and batches drawn from them.
 //!
-//! [`corpus`] opens what `[data]` names, [`tokenizer`] turns text into ids, [`batches`] cuts windows at
+//! [`Corpus::open`] opens what `[data]` names, [`tokenizer`] turns text into ids, [`batches`] cuts windows at
 //! positions that depend on seed and step alone. Token ids are `u16`, as in nanoGPT's bins. [`prepare`] makes bins of real
 //! data, [`meta`] is the description beside them, [`info`] says what bins hold.
 
@@ -15,6 +15,7 @@ pub mod info;
 pub mod meta;
 #[allow(unsafe_code)]
 mod mmap;
+mod open;
 pub mod prepare;
 pub mod tokenizer;
 mod tokens;

@@ -3,19 +3,7 @@
 //! A phrase is a whole paragraph with its final stop. References written `{oart}` belong to another
 //! act and must go on with `of` and its name; references written `{art}` belong to this act.
 
-use super::plan::Role;
-use super::{endings, procedures};
-
-/// The phrases of one role.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Wording {
-    /// Titles an article of the role may have.
-    pub(super) titles: &'static [&'static str],
-    /// Phrases for the first paragraph.
-    pub(super) first: &'static [&'static str],
-    /// Phrases for the paragraphs after it; they may refer to an earlier paragraph as `{par}`.
-    pub(super) later: &'static [&'static str],
-}
+use super::{endings, plan::Role, procedures, wording::Wording};
 
 /// Returns the phrases of `role`.
 pub(super) fn wording(role: Role) -> Wording {

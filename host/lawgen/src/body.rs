@@ -1,11 +1,11 @@
 //! The articles of an act, its closing formula, place, date and signature.
 
-use super::articles::{self, Wording};
 use super::context::Context;
 use super::expand::{capitalised, expand, expanded};
 use super::identity::ActKind;
 use super::lexicon::SIGNATORIES;
 use super::plan::Role;
+use super::{articles, wording::Wording};
 
 /// Appends the articles and everything up to the signature.
 pub(super) fn write(context: &mut Context, out: &mut String) {

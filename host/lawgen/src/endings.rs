@@ -1,6 +1,6 @@
 //! The wording of the articles that end an act: committee, review, repeal, entry into force.
 
-use super::articles::Wording;
+use super::wording::Wording;
 
 pub(super) const ANNEXES: Wording = Wording {
     titles: &["Annexes", "Technical provisions"],

@@ -30,6 +30,7 @@ mod sampler;
 mod subject;
 mod subjects;
 mod values;
+mod wording;
 
 #[cfg(test)]
 mod tests;

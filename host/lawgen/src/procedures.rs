@@ -1,6 +1,6 @@
 //! The wording of articles in the middle of an act: duties, applications, checks, money, penalties.
 
-use super::articles::Wording;
+use super::wording::Wording;
 
 pub(super) const SUBSTANCE: Wording = Wording {
     titles: &[

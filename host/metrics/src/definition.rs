@@ -1,8 +1,8 @@
-//! What is written down of a metric.
+//! What is written down of a metric, and of a family of them.
 
 use std::fmt;
 
-use crate::{alert::AlertDefinition, families::Family, report::ReportUse};
+use crate::{alert_definition::AlertDefinition, family::Family, report_use::ReportUse};
 
 /// The definition of one metric. Definitions are statics of [`crate::families`] and are compared by identity.
 #[derive(Debug)]
@@ -80,6 +80,17 @@ impl PartialEq for MetricDefinition {
 }
 
 impl Eq for MetricDefinition {}
+
+/// A family: metrics that one file of the engine computes.
+#[derive(Debug)]
+pub struct FamilyDefinition {
+    /// Heading in the reference.
+    pub title: &'static str,
+    /// What its metrics have in common, for the reference.
+    pub text: &'static str,
+    /// Its definitions, in the order of the reference.
+    pub metrics: &'static [&'static MetricDefinition],
+}
 
 /// Whether a metric measures the run or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

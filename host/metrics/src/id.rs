@@ -8,36 +8,11 @@ use std::{
     sync::Arc,
 };
 
+pub use crate::role::Role;
 use crate::{
     definition::{MetricDefinition, Scope},
     families,
 };
-
-/// What a linear layer rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// Its weight, `[out, in]`.
-    Weight,
-    /// Its input, `[tokens, in]`.
-    Activation,
-    /// The gradient of its output, `[tokens, out]`.
-    Grad,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Self; 3] = [Self::Weight, Self::Activation, Self::Grad];
-
-    /// The name in run files and metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Weight => "weight",
-            Self::Activation => "activation",
-            Self::Grad => "grad",
-        }
-    }
-}
 
 /// A layer, named by its parameter: `h.0.attn.c_attn.weight`. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,12 +6,16 @@
 //! taken over. The values are computed by the engine; this crate contains no tensor code.
 
 pub mod alert;
+mod alert_definition;
 pub mod definition;
 pub mod families;
+mod family;
 pub mod id;
 pub mod record;
 pub mod reference;
 pub mod report;
+mod report_use;
+mod role;
 #[cfg(test)]
 mod tests;
 

@@ -7,10 +7,13 @@
 use altgrad_metrics::{MetricDefinition, families::speed::TOKENS_PER_S, report::columns};
 use serde::{Serialize, Serializer};
 
+pub use super::pairs::Separated;
 use super::{
     group::Group,
+    pairs::{Pair, comparable, pairs, separated, span},
+    ranking,
     run::Run,
-    stats::{CONFIDENCE, Sample, holm},
+    stats::Sample,
 };
 
 /// How far from the baseline's loss is still within it, as a share.
@@ -94,19 +97,6 @@ impl Serialize for MetricColumns {
     }
 }
 
-/// Two configurations that the seeds tell apart.
-#[derive(Debug, Clone, Serialize)]
-pub struct Separated {
-    /// The one with the lower loss.
-    pub lower: String,
-    /// The other.
-    pub higher: String,
-    /// Paired differences, lower minus higher.
-    pub difference: Sample,
-    /// Corrected for the number of pairs.
-    pub p_holm: f64,
-}
-
 /// The answer.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
@@ -134,14 +124,14 @@ impl Comparison {
             .map(|(index, group)| row(runs, groups, group, index, baseline))
             .collect();
         let (pairs_tested, separated) = separated(runs, groups);
-        let ranking = super::ranking::sentences(groups, pairs_tested, &separated);
-        if super::ranking::is_total(groups, &separated) {
+        let sentences = ranking::sentences(groups, pairs_tested, &separated);
+        if ranking::is_total(groups, &separated) {
             let loss = |row: &Row| row.loss.map_or(f64::INFINITY, |loss| loss.mean);
             rows.sort_by(|a, b| loss(a).total_cmp(&loss(b)));
         }
-        let notes = super::ranking::notes(runs, groups, baseline);
+        let notes = ranking::notes(runs, groups, baseline);
         let baseline = baseline.map(|index| groups[index].label.clone());
-        Self { rows, baseline, pairs_tested, separated, ranking, notes }
+        Self { rows, baseline, pairs_tested, separated, ranking: sentences, notes }
     }
 }
 
@@ -211,11 +201,6 @@ fn of_run(run: &Run, metric: &'static MetricDefinition) -> Option<f64> {
     if *metric == TOKENS_PER_S { run.tokens_per_s() } else { run.mean(metric) }
 }
 
-/// The least and the most of some numbers.
-pub(super) fn span(steps: impl Iterator<Item = u64> + Clone) -> Option<[u64; 2]> {
-    Some([steps.clone().min()?, steps.max()?])
-}
-
 fn verdict([low, high]: [f64; 2]) -> Verdict {
     let (least, most) = (1.0 - TOLERANCE, 1.0 + TOLERANCE);
     match () {
@@ -224,69 +209,4 @@ fn verdict([low, high]: [f64; 2]) -> Verdict {
         () if low >= least && high <= most => Verdict::Within,
         () => Verdict::Open,
     }
-}
-
-/// Whether losses of two groups are in the same unit: the same text in the same tokens.
-pub(super) fn comparable(runs: &[Run], a: &Group, b: &Group) -> bool {
-    let [a, b] = [a, b].map(|group| &runs[group.runs[0]].config);
-    ["data.dataset", "data.tokenizer", "data.alphabet", "data.block_size"]
-        .iter()
-        .all(|key| a.get(key) == b.get(key))
-}
-
-/// Held-out losses of two runs of one seed.
-pub(super) struct Pair {
-    /// The last step that both evaluated.
-    pub step: u64,
-    /// Whether a run went on after it.
-    pub is_early: bool,
-    own: f64,
-    other: f64,
-}
-
-impl Pair {
-    fn difference(&self) -> f64 {
-        self.own - self.other
-    }
-}
-
-/// The pairs of two groups, one a common seed. Models that were not trained yet are none.
-pub(super) fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<Pair> {
-    let pair = |own: &usize| {
-        let own = &runs[*own];
-        let other = b.runs.iter().map(|other| &runs[*other]).find(|other| other.seed() == own.seed())?;
-        let ends = [own.final_loss()?.0, other.final_loss()?.0];
-        let at = |step: u64| other.evaluations.binary_search_by_key(&step, |(step, _)| *step).ok();
-        own.evaluations.iter().rev().filter(|(step, _)| *step > 0).find_map(|&(step, loss)| {
-            let other = other.evaluations[at(step)?].1;
-            Some(Pair { step, is_early: ends != [step; 2], own: loss, other })
-        })
-    };
-    a.runs.iter().filter_map(pair).collect()
-}
-
-/// Every pair of groups with at least two common seeds: how many, and those that differ beyond the seeds' noise.
-fn separated(runs: &[Run], groups: &[Group]) -> (usize, Vec<Separated>) {
-    let mut tested = Vec::new();
-    for (index, a) in groups.iter().enumerate() {
-        for b in groups[index + 1..].iter().filter(|b| comparable(runs, a, b)) {
-            let differences: Vec<f64> = pairs(runs, a, b).iter().map(Pair::difference).collect();
-            let sample = Sample::of(&differences);
-            if let Some((sample, p)) = sample.and_then(|sample| Some((sample, sample.p_value()?))) {
-                tested.push((a, b, sample, p));
-            }
-        }
-    }
-    let corrected = holm(&tested.iter().map(|(.., p)| *p).collect::<Vec<_>>());
-    let count = tested.len();
-    let apart = tested.into_iter().zip(corrected).filter(|(_, p)| *p < 1.0 - CONFIDENCE);
-    let mut apart: Vec<Separated> = apart
-        .map(|((a, b, difference, _), p_holm)| {
-            let (lower, higher) = if difference.mean < 0.0 { (a, b) } else { (b, a) };
-            let difference = Sample { mean: -difference.mean.abs(), ..difference };
-            Separated { lower: lower.label.clone(), higher: higher.label.clone(), difference, p_holm }
-        })
-        .collect();
-    apart.sort_by(|a, b| a.p_holm.total_cmp(&b.p_holm));
-    (count, apart)
 }

@@ -18,6 +18,7 @@ pub mod group;
 pub mod histograms;
 pub mod layers;
 pub mod page;
+mod pairs;
 mod ranking;
 mod rows;
 pub mod run;

@@ -1,8 +1,8 @@
 //! What may be said of an order, in sentences; and what to know before reading the numbers.
 
 use super::{
-    compare::{Separated, comparable, pairs, span},
     group::{Group, differing},
+    pairs::{Separated, comparable, pairs, span},
     run::{Run, RunState},
 };
 

@@ -26,7 +26,11 @@ use altgrad_loader::{LoadedLibrary, instance::config_value};
 use altgrad_plugin_api::{Config, ConfigValue, PluginKind};
 use clap::Args;
 
-use super::{Asked, Contents, Verdict, leaks_and_locale};
+use super::{
+    leaks_and_locale,
+    protocol::{Asked, Contents, Verdict},
+};
+
 /// Between two looks at a child.
 const POLL: Duration = Duration::from_millis(5);
 /// Bytes of output after which a child is stopped.

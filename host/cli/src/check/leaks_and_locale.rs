@@ -1,16 +1,16 @@
 //! Two checks that compare whole lives of a plugin: `leaks`, a hundred in one process, and `locale`, one here and one where decimals have
 //! commas.
 //!
-//! The second needs a machine with such a locale, so it brings one: glibc reads it from where `LOCPATH` says.
+//! The second needs a machine with such a locale, so it brings one: glibc reads it from where `LOCPATH` says. Its parent's side
+//! is the module `locale`.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{fs, io, path::Path};
 
 use crate::ffi;
-use altgrad_base::{diagnostic::Diagnostic, files};
+use altgrad_base::files;
 use altgrad_conformance::{Outcome, Verdict as Passed};
 use sha2::{Digest, Sha256};
 
-use super::{Asked, Verdict, child};
 /// The checks, as reports name them, with what they hold a plugin to.
 pub(super) const LEAKS: (&str, &str) =
     ("leaks", "made, used and dropped a hundred times, it leaves no memory, file or thread behind");
@@ -20,9 +20,7 @@ pub(super) const LOCALE: (&str, &str) =
 pub(super) const LIFE: &str = "fingerprint";
 
 /// The locale with commas, called as people's are.
-const NAME: &str = "de_DE.UTF-8";
-/// The variables that say so: for programs that set all categories, or read the environment themselves, and for numbers alone.
-const SETTINGS: [&[&str]; 2] = [&["LC_ALL", "LANG", "LC_NUMERIC"], &["LC_NUMERIC"]];
+pub(super) const NAME: &str = "de_DE.UTF-8";
 
 /// Lives before anything is counted: what is made once is made then.
 const FIRST: usize = 10;
@@ -99,46 +97,6 @@ fn leak(held: &[Held]) -> Option<(u64, &'static str)> {
 /// The child's side of `locale`: a life in few letters.
 pub(super) fn fingerprint(life: Result<Vec<u8>, String>) -> Result<String, String> {
     life.map(|bytes| files::hex(&Sha256::digest(&bytes)))
-}
-
-/// The parent's side: lives under other locales against one under none.
-pub(super) fn locale(
-    path: &Path,
-    asked: &Asked<'_>,
-    timeout: Duration,
-) -> Result<(Verdict, f64), Diagnostic> {
-    let mut seconds = 0.0;
-    let mut life = |locale: &'static [&'static str]| -> Result<Result<String, String>, Diagnostic> {
-        let ended = child::spawn(path, Some(Asked { check: LIFE, locale, ..*asked }), timeout)?;
-        seconds += ended.seconds;
-        let answer = ended.answer.as_ref().and_then(|answer| serde_json::from_str(answer).ok());
-        Ok(match (ended.fault(), answer) {
-            (Some(fault), _) => Err(fault),
-            (None, answer) => answer.unwrap_or_else(|| Err("it gave no answer".into())),
-        })
-    };
-    let plain = life(&[])?;
-    let mut verdict = plain.clone().map_or_else(Verdict::Failed, |_| Verdict::Ok);
-    for variables in SETTINGS {
-        let other = life(variables)?;
-        if verdict != Verdict::Ok || other == plain {
-            continue;
-        }
-        let settings: Vec<String> = variables.iter().map(|name| format!("{name}={NAME}")).collect();
-        let what = match &other {
-            Ok(_) => "it gives something else".to_string(),
-            Err(fault) => fault.clone(),
-        };
-        verdict = if life(&[])? == plain {
-            Verdict::Failed(format!(
-                "depends on the locale: {what} with {}, where decimals have commas",
-                settings.join(" ")
-            ))
-        } else {
-            Verdict::Skipped("what it gives differs from one life to the next".into())
-        };
-    }
-    Ok((verdict, seconds))
 }
 
 /// Puts the locale into a folder; the environment in which it is found and, by those variables, asked for.

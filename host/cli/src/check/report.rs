@@ -3,7 +3,24 @@
 use altgrad_base::{diagnostic::Diagnostic, println};
 use serde::Serialize;
 
-use super::{Contents, Line, Verdict};
+use super::protocol::{Contents, Verdict};
+
+/// One line of the report.
+#[derive(Debug, Serialize)]
+pub(super) struct Line {
+    /// The format as a run file names it, `optimizer NAME` or `sink NAME`; none for the library as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) plugin: Option<String>,
+    pub(super) check: &'static str,
+    pub(super) what: &'static str,
+    #[serde(flatten)]
+    pub(super) verdict: Verdict,
+    pub(super) seconds: f64,
+    /// The command that runs a failed check again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) replay: Option<String>,
+}
+
 /// The lines so far.
 #[derive(Debug)]
 pub(super) struct Report {

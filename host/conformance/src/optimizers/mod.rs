@@ -6,55 +6,14 @@
 
 mod call;
 mod steps;
+mod subject;
 
-use altgrad_plugin_api::{Config, DType, Descriptor, PluginError, PluginKind, Scope, abi::OptimizerObject};
+use altgrad_plugin_api::{DType, PluginKind, Scope};
 
-use crate::{Check, Outcome, Verdict, checks::identity, subject::said};
+use crate::{Check, Outcome, Verdict, checks::identity};
 use call::{CASES, states_of};
 pub(crate) use steps::all_steps;
-
-/// The constructor of an optimizer, as the host has it.
-type Make = dyn Fn(&Config) -> Result<OptimizerObject, PluginError> + Send + Sync;
-
-/// What is checked: an optimizer with its default options.
-pub struct OptimizerSubject {
-    descriptor: Descriptor,
-    config: Config,
-    make: Box<Make>,
-    seed: u64,
-}
-
-/// By hand: a constructor has none.
-impl std::fmt::Debug for OptimizerSubject {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OptimizerSubject").field("descriptor", &self.descriptor).finish_non_exhaustive()
-    }
-}
-
-impl OptimizerSubject {
-    /// The optimizer that describes itself so, made by `make`.
-    ///
-    /// # Errors
-    /// A default of its options is not allowed.
-    pub fn new(
-        descriptor: Descriptor,
-        make: impl Fn(&Config) -> Result<OptimizerObject, PluginError> + Send + Sync + 'static,
-    ) -> Result<Self, String> {
-        let config = Config::resolve(&descriptor.options, [])
-            .map_err(|fault| format!("the default of `{}` {}", fault.key, fault.message))?;
-        Ok(Self { descriptor, config, make: Box::new(make), seed: 0 })
-    }
-
-    /// The same; random checks begin with `seed`.
-    #[must_use]
-    pub fn with_seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
-    }
-
-    fn instance(&self) -> Result<OptimizerObject, String> {
-        (self.make)(&self.config).map_err(|error| said("new", &error))
-    }
-}
+pub use subject::OptimizerSubject;
 
 macro_rules! table {
     ($([$name:ident, $run:path, $what:literal])*) => {
@@ -92,7 +51,7 @@ fn descriptor(subject: &OptimizerSubject) -> Outcome {
 }
 
 fn options(subject: &OptimizerSubject) -> Outcome {
-    identity::constructed(&subject.descriptor, |config| (subject.make)(config).map(drop))
+    identity::constructed(&subject.descriptor, |config| subject.construct(config).map(drop))
 }
 
 fn states(subject: &OptimizerSubject) -> Outcome {

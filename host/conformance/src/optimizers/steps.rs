@@ -3,8 +3,8 @@
 use altgrad_plugin_api::{ErrorKind, FormatSpec, PluginError, Scope, abi::OptimizerObject};
 
 use super::{
-    OptimizerSubject,
     call::{CASES, Param, grids, numbers},
+    subject::OptimizerSubject,
 };
 use crate::{Outcome, Verdict, inputs::Random, subject::said};
 

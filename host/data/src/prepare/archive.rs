@@ -12,14 +12,17 @@ use flate2::read::MultiGzDecoder;
 
 use super::{
     input::InputKind,
-    reader::{Content, Ends, Item, Reader, Stop, damaged, place},
+    items::{Content, Ends, Item, Items, Stop, damaged, place},
+    plain,
     skip::Reason,
+    sources::Dataset,
 };
+
 /// Bytes of a tar entry's headers, long names included, that are read into memory at most.
 const LONGEST_HEADERS: u64 = 1 << 20;
 
 /// A gzipped tar archive.
-pub(super) fn tar_gz(reader: &mut Reader<'_>, file: impl Read) -> Result<(), Stop> {
+pub(super) fn tar_gz(items: &mut Items<'_>, dataset: Dataset, file: impl Read) -> Result<(), Stop> {
     let budget = Cell::new(None);
     let unpacked =
         Budgeted { inner: MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file)), left: &budget };
@@ -37,7 +40,7 @@ pub(super) fn tar_gz(reader: &mut Reader<'_>, file: impl Read) -> Result<(), Sto
         let mut read = 0;
         let counted = Entry { inner: &mut entry, read: &mut read };
         if !kind.is_dir() && !kind.is_pax_global_extensions() {
-            take(reader, &name, kind.is_file() || kind.is_contiguous(), counted)?;
+            take(items, dataset, &name, kind.is_file() || kind.is_contiguous(), counted)?;
         }
         let rest = io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
         if read + rest < size {
@@ -51,7 +54,7 @@ pub(super) fn tar_gz(reader: &mut Reader<'_>, file: impl Read) -> Result<(), Sto
 }
 
 /// A zip archive.
-pub(super) fn zip(reader: &mut Reader<'_>, file: impl Read + Seek) -> Result<(), Stop> {
+pub(super) fn zip(items: &mut Items<'_>, dataset: Dataset, file: impl Read + Seek) -> Result<(), Stop> {
     let broken = |error: zip::result::ZipError| match error {
         zip::result::ZipError::Io(error) => damaged(error),
         error => {
@@ -65,33 +68,34 @@ pub(super) fn zip(reader: &mut Reader<'_>, file: impl Read + Seek) -> Result<(),
         let entry = archive.by_index(index).map_err(broken)?;
         let name = entry.name().map_err(broken)?.into_owned();
         if !entry.is_dir() {
-            take(reader, &name, entry.is_file(), entry)?;
+            take(items, dataset, &name, entry.is_file(), entry)?;
         }
     }
     Ok(())
 }
 
 /// Reads an entry, if it is one to be read.
-fn take(reader: &mut Reader<'_>, name: &str, plain: bool, entry: impl Read) -> Result<(), Stop> {
+fn take(
+    items: &mut Items<'_>,
+    dataset: Dataset,
+    name: &str,
+    is_plain: bool,
+    entry: impl Read,
+) -> Result<(), Stop> {
     let safe = !name.starts_with('/')
         && name.split('/').all(|part| part != "..")
         && !name.contains(['\\', '\0', ':']);
-    let kind = InputKind::of(name.trim_start_matches("./"), reader.dataset).filter(|kind| kind.nests());
+    let kind = InputKind::of(name.trim_start_matches("./"), dataset).filter(|kind| kind.nests());
     match kind {
-        _ if !safe => refuse(reader, name, Reason::UnsafeName),
+        _ if !safe => refuse(items, name, Reason::UnsafeName),
         None => Ok(()),
-        Some(_) if !plain => refuse(reader, name, Reason::NotAFile),
-        Some(kind) => reader.plain(name, kind, entry),
+        Some(_) if !is_plain => refuse(items, name, Reason::NotAFile),
+        Some(kind) => plain::read(items, name, kind, entry),
     }
 }
 
-fn refuse(reader: &mut Reader<'_>, name: &str, reason: Reason) -> Result<(), Stop> {
-    reader.push(Item {
-        place: place(name),
-        split: None,
-        ends: Ends::WHOLE,
-        content: Content::Refused(reason),
-    })
+fn refuse(items: &mut Items<'_>, name: &str, reason: Reason) -> Result<(), Stop> {
+    items.push(Item { place: place(name), split: None, ends: Ends::WHOLE, content: Content::Refused(reason) })
 }
 
 /// A reader that fails once a budget, where there is one, is used up.

@@ -19,7 +19,7 @@ use reqwest::{
     header::{ACCEPT_ENCODING, CONTENT_RANGE, RANGE, RETRY_AFTER},
 };
 
-use super::{Progress, input, sources::Archive};
+use super::{input, progress::Progress, sources::Archive};
 /// How long to try.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {

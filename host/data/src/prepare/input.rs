@@ -9,7 +9,7 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, files::hex};
 use sha2::{Digest, Sha256};
 
-use super::{Progress, sources::Dataset};
+use super::{progress::Progress, sources::Dataset};
 use crate::meta::Source;
 
 /// How a file, or an entry of an archive, is read.

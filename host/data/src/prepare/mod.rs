@@ -1,15 +1,18 @@
 //! `data prepare`: a data set to token bins.
 //!
-//! [`sources`] knows the data sets, [`download`] fetches one. `input` finds the files, `reader` (with `archive`, `lines`,
-//! `text`) streams their records, `layout` makes text of a record, `pipeline` encodes in parallel, `writer` makes the
+//! [`sources`] knows the data sets, [`download`] fetches one. `input` finds the files, `reader` (with `archive`, `plain`,
+//! `lines`, `text`) streams their records as `items`, `layout` makes text of a record, `pipeline` encodes in parallel, `writer` makes the
 //! bins. What cannot be used is counted (`skip`) or, with `--strict`, refused.
 
 mod archive;
 pub mod download;
 mod input;
+mod items;
 mod layout;
 mod lines;
 mod pipeline;
+mod plain;
+mod progress;
 mod reader;
 pub mod skip;
 pub mod sources;
@@ -22,6 +25,7 @@ use std::{
     path::PathBuf,
 };
 
+pub use self::progress::Progress;
 use self::{
     input::Input,
     layout::Layout,
@@ -66,14 +70,6 @@ pub struct Request {
     pub force: bool,
     /// A folder's URL to try first for the archive.
     pub mirror: Option<String>,
-}
-
-/// Hears how far a preparation is.
-pub trait Progress: Sync {
-    /// `done` bytes of `total`, if that is known, of what `doing` says.
-    fn at(&self, doing: &str, done: u64, total: Option<u64>);
-    /// Something that people should know, past the bar.
-    fn say(&self, text: &str);
 }
 
 /// What a preparation came to.

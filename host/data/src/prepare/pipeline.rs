@@ -10,10 +10,11 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Progress,
     input::Input,
+    items::{Content, Ends, Group, Item, Stop},
     layout::{Layout, Split},
-    reader::{Content, Ends, Group, Item, Reader, Stop},
+    progress::Progress,
+    reader,
     skip::{Place, Reason},
 };
 use crate::tokenizer::{Encoder, Tokenizer};
@@ -101,7 +102,7 @@ impl Pipeline<'_> {
         let (sender, receiver) = mpsc::sync_channel(1);
         thread::scope(|scope| {
             let reading =
-                scope.spawn(move || Reader::read(self.input, self.layout.dataset, &sender, self.progress));
+                scope.spawn(move || reader::read(self.input, self.layout.dataset, &sender, self.progress));
             let worked = receiver.iter().try_for_each(&mut work);
             // Without a receiver the reader stops.
             drop(receiver);

@@ -41,7 +41,7 @@ const GOOD: &str = r#"{"text": "good", "data_type": "train"}"#;
 /// Each is one unusable record beside a good one: counted by default, refused with `--strict`.
 #[test]
 fn what_cannot_be_used_is_counted_or_refused() {
-    let long = format!("{{\"text\": \"{}\"}}", "x".repeat(reader::LONGEST));
+    let long = format!("{{\"text\": \"{}\"}}", "x".repeat(items::LONGEST));
     let deep = format!("{{\"text\": {}", "[".repeat(10_000));
     let cases: [(&str, &[u8]); 11] = [
         ("malformed", b"{\"text\": \"cut"),
@@ -400,7 +400,7 @@ fn a_text_that_breaks_late_is_taken_out_whole() {
     bench.write("texts/train/a.txt", "first");
     bench.write("texts/train/b.txt", [good.as_bytes(), b"\xff\n", good.as_bytes()].concat());
     bench.write("texts/train/c.txt", " \n".repeat(1_000_000));
-    bench.write("texts/train/d.txt", "x".repeat(reader::LONGEST + (2 << 20)));
+    bench.write("texts/train/d.txt", "x".repeat(items::LONGEST + (2 << 20)));
     bench.write("texts/train/e.txt", "last");
     let input = bench.0.path().join("in/texts");
     let prepared = run(&bench.request(Dataset::Text, &input)).unwrap();

@@ -6,8 +6,8 @@
 use std::io::BufRead;
 
 use super::{
+    items::{Content, Ends, Item, Items, LONGEST, Stop, damaged, place},
     layout::Split,
-    reader::{Content, Ends, Item, LONGEST, Reader, Stop, damaged, place},
     skip::Reason,
 };
 
@@ -15,14 +15,14 @@ use super::{
 const PART: usize = 1 << 20;
 
 /// One document; its split as its path names it.
-pub(super) fn whole(reader: &mut Reader<'_>, name: &str, mut text: impl BufRead) -> Result<(), Stop> {
-    parts(reader, name, Split::of_path(name), true, &mut text)
+pub(super) fn whole(items: &mut Items<'_>, name: &str, mut text: impl BufRead) -> Result<(), Stop> {
+    parts(items, name, Split::of_path(name), true, &mut text)
 }
 
 /// A text that is all there is: its first nine tenths to train on, without separators, as nanoGPT cuts; counted in bytes,
 /// to the end of a character.
 pub(super) fn cut_in_two(
-    reader: &mut Reader<'_>,
+    items: &mut Items<'_>,
     name: &str,
     bytes: u64,
     mut text: impl BufRead,
@@ -30,12 +30,12 @@ pub(super) fn cut_in_two(
     // bytes * 9 / 10 without overflow.
     let at = bytes / 10 * 9 + bytes % 10 * 9 / 10;
     let mut head = Head { text: &mut text, left: at };
-    parts(reader, name, Some(Split::Train), false, &mut head)?;
-    parts(reader, name, Some(Split::Val), false, &mut text)
+    parts(items, name, Some(Split::Train), false, &mut head)?;
+    parts(items, name, Some(Split::Val), false, &mut text)
 }
 
 fn parts(
-    reader: &mut Reader<'_>,
+    items: &mut Items<'_>,
     name: &str,
     split: Option<Split>,
     separated: bool,
@@ -52,7 +52,7 @@ fn parts(
         bytes.extend_from_slice(buffer);
         text.consume(taken);
         if taken == 0 {
-            return reader.push(item(first, true, Content::Text(bytes)));
+            return items.push(item(first, true, Content::Text(bytes)));
         }
         if bytes.len() < PART {
             continue;
@@ -62,10 +62,10 @@ fn parts(
         if let Some(cut) = last_cut(&bytes[from..]).map(|cut| from + cut) {
             let rest = bytes.split_off(cut);
             let part = std::mem::replace(&mut bytes, rest);
-            reader.push(item(first, false, Content::Text(part)))?;
+            items.push(item(first, false, Content::Text(part)))?;
             first = false;
         } else if bytes.len() > LONGEST {
-            reader.push(item(first, true, Content::Refused(Reason::TooLong(LONGEST))))?;
+            items.push(item(first, true, Content::Refused(Reason::TooLong(LONGEST))))?;
             return drain(text);
         }
     }

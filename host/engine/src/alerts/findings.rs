@@ -6,7 +6,7 @@ use altgrad_metrics::{
     families::{gradients::GRAD_NORM_L2, training},
 };
 
-use super::Evaluation;
+use super::evaluation::Evaluation;
 
 /// What a record says of one kind of alert.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,6 +4,7 @@
 //! fires when its condition held for enough measurements in a row, and not again before its cooldown is over. What is
 //! missing from a record neither fires nor counts. The conditions are in the module `findings`.
 
+mod evaluation;
 mod findings;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::events::Event;
 use serde::{Deserialize, Serialize};
 
+pub use evaluation::Evaluation;
 use findings::{Finding, Verdict};
 
 /// One alert.
@@ -40,15 +42,6 @@ impl From<Alert> for Event {
         let level = if kind.is_anomaly() { AlertLevel::Error } else { AlertLevel::Warn };
         Self { step, level, kind: kind.name(), text, place, value }
     }
-}
-
-/// A held-out loss and the step before whose update it was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Evaluation {
-    /// The step; after the last one, the number of steps done.
-    pub step: u64,
-    /// Nats per token.
-    pub loss: f64,
 }
 
 /// The alerts of a run.

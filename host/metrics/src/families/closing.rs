@@ -1,7 +1,10 @@
 //! What a run came to, handed to sinks at its end.
 
-use super::{Family, FamilyDefinition, metrics};
-use crate::definition::{Due, MetricDefinition, MetricKind, Range, Unit};
+use super::macros::metrics;
+use crate::{
+    definition::{Due, FamilyDefinition, MetricDefinition, MetricKind, Range, Unit},
+    family::Family,
+};
 
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {

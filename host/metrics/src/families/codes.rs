@@ -1,11 +1,12 @@
 //! How a format's codes are used, and how what is rounded is distributed.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    alert::{AlertDefinition, AlertKind},
-    definition::{Due, Index, MetricDefinition, Range, Scope, Shape, Unit},
-    id::Role,
-    report::ReportUse,
+    alert_definition::{AlertDefinition, AlertKind},
+    definition::{Due, FamilyDefinition, Index, MetricDefinition, Range, Scope, Shape, Unit},
+    family::Family,
+    report_use::ReportUse,
+    role::Role,
 };
 
 /// The family.

@@ -1,7 +1,10 @@
 //! Elements whose gradient is nearly zero for many steps in a row.
 
-use super::{Family, FamilyDefinition, metrics};
-use crate::definition::{Due, MetricDefinition, Range, Scope, Unit};
+use super::macros::metrics;
+use crate::{
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    family::Family,
+};
 
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {

@@ -1,9 +1,10 @@
 //! How close gradients are to the unquantized ones.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    definition::{Due, MetricDefinition, Range, Scope, Unit},
-    report::{Column, ColumnFormat, ReportUse},
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    family::Family,
+    report_use::{Column, ColumnFormat, ReportUse},
 };
 
 /// The family.

@@ -1,9 +1,10 @@
 //! Gradients by parameter.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    definition::{Due, MetricDefinition, Range, Scope, Unit},
-    report::ReportUse,
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    family::Family,
+    report_use::ReportUse,
 };
 
 /// The family.

@@ -7,6 +7,7 @@ pub mod codes;
 pub mod dead_gradients;
 pub mod fidelity;
 pub mod gradients;
+mod macros;
 pub mod ranks;
 pub mod rounding;
 pub mod scale_regret;
@@ -18,70 +19,9 @@ pub mod updates;
 pub mod weights;
 
 use crate::definition::MetricDefinition;
-
-/// A family: metrics that one file of the engine computes.
-#[derive(Debug)]
-pub struct FamilyDefinition {
-    /// Heading in the reference.
-    pub title: &'static str,
-    /// What its metrics have in common, for the reference.
-    pub text: &'static str,
-    /// Its definitions, in the order of the reference.
-    pub metrics: &'static [&'static MetricDefinition],
-}
-
-/// The families, in the order in which a run announces their metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
-    /// Loss, gradient norm, learning rate.
-    Training,
-    /// Gradients beside unquantized ones.
-    Fidelity,
-    /// What rounding did to the tensors of a step.
-    Rounding,
-    /// Values and codes that an update changed.
-    Updates,
-    /// Distances of updates.
-    UpdateDistances,
-    /// Elements without a gradient for many steps.
-    DeadGradients,
-    /// Weights beside the grid.
-    Weights,
-    /// Signal to noise at other scales.
-    ScaleRegret,
-    /// Distances from the initial weights.
-    UlpFromInit,
-    /// Directions that matrices use.
-    Ranks,
-    /// Gradients by parameter.
-    Gradients,
-    /// How codes are used.
-    Codes,
-    /// Times and rates.
-    Speed,
-    /// What a run came to.
-    Closing,
-}
+pub use crate::{definition::FamilyDefinition, family::Family};
 
 impl Family {
-    /// All families, in their order.
-    pub const ALL: [Self; 14] = [
-        Self::Training,
-        Self::Fidelity,
-        Self::Rounding,
-        Self::Updates,
-        Self::UpdateDistances,
-        Self::DeadGradients,
-        Self::Weights,
-        Self::ScaleRegret,
-        Self::UlpFromInit,
-        Self::Ranks,
-        Self::Gradients,
-        Self::Codes,
-        Self::Speed,
-        Self::Closing,
-    ];
-
     /// Its definitions.
     #[must_use]
     pub fn definition(self) -> &'static FamilyDefinition {
@@ -108,22 +48,3 @@ impl Family {
 pub fn definitions() -> impl Iterator<Item = &'static MetricDefinition> {
     Family::ALL.into_iter().flat_map(|family| family.definition().metrics.iter().copied())
 }
-
-/// Defines the metrics of a family as statics, and `METRICS`, the list of all of them. A metric's comment is its
-/// meaning in the reference.
-macro_rules! metrics {
-    ($($(#[doc = $line:literal])+ $name:ident = { $($field:ident: $value:expr,)* ..$base:expr };)+) => {
-        $(
-            $(#[doc = $line])+
-            pub static $name: $crate::definition::MetricDefinition = $crate::definition::MetricDefinition {
-                meaning: concat!($($line),+),
-                $($field: $value,)*
-                ..$base
-            };
-        )+
-
-        /// The definitions, in the order of the reference.
-        static METRICS: &[&$crate::definition::MetricDefinition] = &[$(&$name),+];
-    };
-}
-use metrics;

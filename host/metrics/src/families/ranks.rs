@@ -1,9 +1,10 @@
 //! How many directions a weight matrix uses.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    definition::{Due, MetricDefinition, Range, Scope},
-    report::ReportUse,
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope},
+    family::Family,
+    report_use::ReportUse,
 };
 
 /// The family.

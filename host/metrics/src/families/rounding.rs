@@ -1,11 +1,12 @@
 //! What rounding did to the tensors of a step.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    alert::{AlertDefinition, AlertKind},
-    definition::{MetricDefinition, Range, Scope, Unit},
-    id::Role,
-    report::{Column, ColumnFormat, ReportUse},
+    alert_definition::{AlertDefinition, AlertKind},
+    definition::{FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    family::Family,
+    report_use::{Column, ColumnFormat, ReportUse},
+    role::Role,
 };
 
 /// The family.

@@ -1,10 +1,11 @@
 //! Signal to noise of weights at other scales.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    definition::{Due, Index, MetricDefinition, Scope, Unit},
-    id::Role,
-    report::ReportUse,
+    definition::{Due, FamilyDefinition, Index, MetricDefinition, Scope, Unit},
+    family::Family,
+    report_use::ReportUse,
+    role::Role,
 };
 
 /// The family.

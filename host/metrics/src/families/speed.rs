@@ -1,9 +1,10 @@
 //! Times and rates: the metrics that differ between equal runs.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    definition::{MetricDefinition, MetricKind, Range, Unit},
-    report::{Column, ColumnFormat, ReportUse},
+    definition::{FamilyDefinition, MetricDefinition, MetricKind, Range, Unit},
+    family::Family,
+    report_use::{Column, ColumnFormat, ReportUse},
 };
 
 /// The family.

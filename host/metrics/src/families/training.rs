@@ -1,9 +1,10 @@
 //! Loss, gradient norm and learning rate.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    definition::{Due, MetricDefinition, Range, Unit},
-    report::ReportUse,
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Unit},
+    family::Family,
+    report_use::ReportUse,
 };
 
 /// The family.

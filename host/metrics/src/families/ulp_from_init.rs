@@ -1,7 +1,10 @@
 //! Distances from the initial weights, in codes.
 
-use super::{Family, FamilyDefinition, metrics};
-use crate::definition::{Due, MetricDefinition, Range, Scope, Unit};
+use super::macros::metrics;
+use crate::{
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    family::Family,
+};
 
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {

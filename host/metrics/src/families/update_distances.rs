@@ -1,9 +1,10 @@
 //! Distances of optimizer steps, in codes.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    definition::{Due, MetricDefinition, Range, Scope, Shape, Unit},
-    report::ReportUse,
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Shape, Unit},
+    family::Family,
+    report_use::ReportUse,
 };
 
 /// The family.

@@ -1,10 +1,11 @@
 //! Values and codes that an optimizer step changed.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    alert::{AlertDefinition, AlertKind},
-    definition::{Due, MetricDefinition, Range, Scope, Unit},
-    report::{Column, ColumnFormat, ReportUse},
+    alert_definition::{AlertDefinition, AlertKind},
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    family::Family,
+    report_use::{Column, ColumnFormat, ReportUse},
 };
 
 /// The family.

@@ -1,9 +1,10 @@
 //! Weights beside the grid that they are rounded to.
 
-use super::{Family, FamilyDefinition, metrics};
+use super::macros::metrics;
 use crate::{
-    definition::{Due, MetricDefinition, Range, Scope, Shape, Unit},
-    report::ReportUse,
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Shape, Unit},
+    family::Family,
+    report_use::ReportUse,
 };
 
 /// The family.

@@ -1,0 +1,54 @@
+//! The parent's side of the check `locale`: lives under other locales against one under none.
+
+use std::{path::Path, time::Duration};
+
+use altgrad_base::diagnostic::Diagnostic;
+
+use super::{
+    child,
+    leaks_and_locale::{LIFE, NAME},
+    protocol::{Asked, Verdict},
+};
+
+/// The variables that ask for the locale: for programs that set all categories, or read the environment themselves, and for numbers alone.
+const SETTINGS: [&[&str]; 2] = [&["LC_ALL", "LANG", "LC_NUMERIC"], &["LC_NUMERIC"]];
+
+/// Whether the plugin gives the same under other locales, and the seconds that took.
+pub(super) fn locale(
+    path: &Path,
+    asked: &Asked<'_>,
+    timeout: Duration,
+) -> Result<(Verdict, f64), Diagnostic> {
+    let mut seconds = 0.0;
+    let mut life = |locale: &'static [&'static str]| -> Result<Result<String, String>, Diagnostic> {
+        let ended = child::spawn(path, Some(Asked { check: LIFE, locale, ..*asked }), timeout)?;
+        seconds += ended.seconds;
+        let answer = ended.answer.as_ref().and_then(|answer| serde_json::from_str(answer).ok());
+        Ok(match (ended.fault(), answer) {
+            (Some(fault), _) => Err(fault),
+            (None, answer) => answer.unwrap_or_else(|| Err("it gave no answer".into())),
+        })
+    };
+    let plain = life(&[])?;
+    let mut verdict = plain.clone().map_or_else(Verdict::Failed, |_| Verdict::Ok);
+    for variables in SETTINGS {
+        let other = life(variables)?;
+        if verdict != Verdict::Ok || other == plain {
+            continue;
+        }
+        let settings: Vec<String> = variables.iter().map(|name| format!("{name}={NAME}")).collect();
+        let what = match &other {
+            Ok(_) => "it gives something else".to_string(),
+            Err(fault) => fault.clone(),
+        };
+        verdict = if life(&[])? == plain {
+            Verdict::Failed(format!(
+                "depends on the locale: {what} with {}, where decimals have commas",
+                settings.join(" ")
+            ))
+        } else {
+            Verdict::Skipped("what it gives differs from one life to the next".into())
+        };
+    }
+    Ok((verdict, seconds))
+}

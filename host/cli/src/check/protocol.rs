@@ -1,0 +1,39 @@
+//! What the parent and its children say to each other.
+
+use altgrad_plugin_api::PluginKind;
+use serde::{Deserialize, Serialize};
+
+/// What a child is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) kind: PluginKind,
+    pub(super) plugin: &'a str,
+    pub(super) check: &'a str,
+    pub(super) set: &'a [String],
+    pub(super) seed: u64,
+    /// The variables that ask for another locale.
+    pub(super) locale: &'static [&'static str],
+}
+
+/// What a library holds, as the child that loads it says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Contents {
+    /// Absolute path.
+    pub(super) library: String,
+    pub(super) sha256: String,
+    /// Names of its formats, variants included.
+    pub(super) formats: Vec<String>,
+    /// Names of its optimizers.
+    pub(super) optimizers: Vec<String>,
+    /// Names of its sinks.
+    pub(super) sinks: Vec<String>,
+}
+
+/// What a child found, or how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
+pub(super) enum Verdict {
+    Ok,
+    Skipped(String),
+    Failed(String),
+}

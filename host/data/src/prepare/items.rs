@@ -1,0 +1,123 @@
+//! What is read: records and parts of texts, and the groups in which they travel.
+
+use std::{io, sync::mpsc::SyncSender};
+
+use altgrad_base::diagnostic::Diagnostic;
+
+use super::{
+    layout::Split,
+    skip::{Place, Reason},
+};
+
+/// Bytes of a record, or of a stretch of text without a line end between words, that are read at most.
+pub(super) const LONGEST: usize = 32 << 20;
+/// Bytes of records that travel together.
+const GROUP: usize = 4 << 20;
+
+/// A record, or a part of a text.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) place: Place,
+    /// The split that its file's name, or its place in the file, says.
+    pub(super) split: Option<Split>,
+    /// Whether a document begins, and ends, with it.
+    pub(super) ends: Ends,
+    pub(super) content: Content,
+}
+
+/// Which ends of a document a part of it holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) first: bool,
+    pub(super) last: bool,
+    /// Whether a separator follows: not where a text goes on in another split.
+    pub(super) separated: bool,
+}
+
+impl Ends {
+    /// A whole document.
+    pub(super) const WHOLE: Self = Self { first: true, last: true, separated: true };
+}
+
+/// What an item holds.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// A JSON record.
+    Record(Vec<u8>),
+    /// A text or, in order, a part of one, cut where tokens cannot cross.
+    Text(Vec<u8>),
+    /// Nothing that can be used.
+    Refused(Reason),
+}
+
+/// Items that travel together.
+pub(super) type Group = Vec<Item>;
+
+/// Why reading ended early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Nobody wants more.
+    Unwanted,
+    /// The input cannot be read.
+    Failed(Diagnostic),
+}
+
+/// Items on their way, in groups.
+pub(super) struct Items<'a> {
+    sender: &'a SyncSender<Group>,
+    items: Group,
+    bytes: usize,
+}
+
+impl<'a> Items<'a> {
+    /// Nothing yet; groups go to `sender`.
+    pub(super) fn new(sender: &'a SyncSender<Group>) -> Self {
+        Self { sender, items: Vec::new(), bytes: 0 }
+    }
+
+    /// Hands an item on, with others.
+    ///
+    /// # Errors
+    /// Nobody wants more.
+    pub(super) fn push(&mut self, item: Item) -> Result<(), Stop> {
+        self.bytes += match &item.content {
+            Content::Record(bytes) | Content::Text(bytes) => bytes.len(),
+            Content::Refused(_) => 0,
+        };
+        self.items.push(item);
+        if self.bytes >= GROUP || self.items.len() >= GROUP / 64 { self.send() } else { Ok(()) }
+    }
+
+    /// Hands on what has not been.
+    ///
+    /// # Errors
+    /// Nobody wants more.
+    pub(super) fn send(&mut self) -> Result<(), Stop> {
+        self.bytes = 0;
+        self.sender.send(std::mem::take(&mut self.items)).map_err(|_| Stop::Unwanted)
+    }
+}
+
+impl Stop {
+    pub(super) fn at(self, place: &str) -> Self {
+        match self {
+            Self::Failed(error) => Self::Failed(error.at(place)),
+            Self::Unwanted => self,
+        }
+    }
+}
+
+/// A whole file, or entry, as a place.
+pub(super) fn place(name: &str) -> Place {
+    Place { file: name.into(), line: None }
+}
+
+/// The error of an input that cannot be read on.
+pub(super) fn damaged(error: impl Into<io::Error>) -> Stop {
+    let error = error.into();
+    let message = match error.kind() {
+        io::ErrorKind::UnexpectedEof => "the input ends in the middle: it was cut short".to_string(),
+        _ => format!("the input cannot be read ({error})"),
+    };
+    Stop::Failed(Diagnostic::config(message).hint("fetch or copy it again; nothing was written"))
+}

@@ -1,0 +1,61 @@
+//! What alerts are about, and what is written down of one about a metric.
+
+use serde::{Deserialize, Serialize};
+
+/// What an alert is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlertKind {
+    /// A NaN or infinite training loss.
+    NanLoss,
+    /// A NaN or infinite gradient.
+    NanGrad,
+    /// The held-out loss rose from evaluation to evaluation.
+    Divergence,
+    /// Updates that leave the codes of a weight as they are.
+    BitStall,
+    /// Elements beyond a format's largest value.
+    Overflow,
+    /// Elements that become zero.
+    Underflow,
+    /// Most elements of a tensor beyond the format's largest value: they share its code.
+    CodeSaturation,
+    /// A distribution with heavy tails.
+    Kurtosis,
+}
+
+impl AlertKind {
+    /// The name in events, sinks and `run.json`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NanLoss => "nan_loss",
+            Self::NanGrad => "nan_grad",
+            Self::Divergence => "divergence",
+            Self::BitStall => "bit_stall",
+            Self::Overflow => "overflow",
+            Self::Underflow => "underflow",
+            Self::CodeSaturation => "code_saturation",
+            Self::Kurtosis => "kurtosis",
+        }
+    }
+
+    /// Whether the run is in danger, and its state worth keeping.
+    #[must_use]
+    pub fn is_anomaly(self) -> bool {
+        matches!(self, Self::NanLoss | Self::NanGrad | Self::Divergence)
+    }
+}
+
+/// An alert about a metric above a threshold, wherever the metric is measured.
+#[derive(Debug)]
+pub struct AlertDefinition {
+    /// What it is about.
+    pub kind: AlertKind,
+    /// The threshold of a run file that says nothing.
+    pub default: f64,
+    /// What the threshold's key in `[alerts]` means.
+    pub key_text: &'static str,
+    /// What there is too much of; the value stands before it, the metric's name behind it.
+    pub finding: &'static str,
+}

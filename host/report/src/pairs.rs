@@ -1,0 +1,94 @@
+//! Pairs of configurations, seed by seed: whether they are comparable, their losses, and which of them are told apart.
+
+use serde::Serialize;
+
+use super::{
+    group::Group,
+    run::Run,
+    stats::{CONFIDENCE, Sample, holm},
+};
+
+/// Two configurations that the seeds tell apart.
+#[derive(Debug, Clone, Serialize)]
+pub struct Separated {
+    /// The one with the lower loss.
+    pub lower: String,
+    /// The other.
+    pub higher: String,
+    /// Paired differences, lower minus higher.
+    pub difference: Sample,
+    /// Corrected for the number of pairs.
+    pub p_holm: f64,
+}
+
+/// Whether losses of two groups are in the same unit: the same text in the same tokens.
+pub(super) fn comparable(runs: &[Run], a: &Group, b: &Group) -> bool {
+    let [a, b] = [a, b].map(|group| &runs[group.runs[0]].config);
+    ["data.dataset", "data.tokenizer", "data.alphabet", "data.block_size"]
+        .iter()
+        .all(|key| a.get(key) == b.get(key))
+}
+
+/// Held-out losses of two runs of one seed.
+pub(super) struct Pair {
+    /// The last step that both evaluated.
+    pub step: u64,
+    /// Whether a run went on after it.
+    pub is_early: bool,
+    own: f64,
+    /// The other run's loss.
+    pub other: f64,
+}
+
+impl Pair {
+    /// The own loss minus the other.
+    pub fn difference(&self) -> f64 {
+        self.own - self.other
+    }
+}
+
+/// The pairs of two groups, one a common seed. Models that were not trained yet are none.
+pub(super) fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<Pair> {
+    let pair = |own: &usize| {
+        let own = &runs[*own];
+        let other = b.runs.iter().map(|other| &runs[*other]).find(|other| other.seed() == own.seed())?;
+        let ends = [own.final_loss()?.0, other.final_loss()?.0];
+        let at = |step: u64| other.evaluations.binary_search_by_key(&step, |(step, _)| *step).ok();
+        own.evaluations.iter().rev().filter(|(step, _)| *step > 0).find_map(|&(step, loss)| {
+            let other = other.evaluations[at(step)?].1;
+            Some(Pair { step, is_early: ends != [step; 2], own: loss, other })
+        })
+    };
+    a.runs.iter().filter_map(pair).collect()
+}
+
+/// Every pair of groups with at least two common seeds: how many, and those that differ beyond the seeds' noise.
+pub(super) fn separated(runs: &[Run], groups: &[Group]) -> (usize, Vec<Separated>) {
+    let mut tested = Vec::new();
+    for (index, a) in groups.iter().enumerate() {
+        for b in groups[index + 1..].iter().filter(|b| comparable(runs, a, b)) {
+            let differences: Vec<f64> = pairs(runs, a, b).iter().map(Pair::difference).collect();
+            let sample = Sample::of(&differences);
+            if let Some((sample, p)) = sample.and_then(|sample| Some((sample, sample.p_value()?))) {
+                tested.push((a, b, sample, p));
+            }
+        }
+    }
+    let corrected = holm(&tested.iter().map(|(.., p)| *p).collect::<Vec<_>>());
+    let count = tested.len();
+    let apart = tested.into_iter().zip(corrected).filter(|(_, p)| *p < 1.0 - CONFIDENCE);
+    let mut apart: Vec<Separated> = apart
+        .map(|((a, b, difference, _), p_holm)| {
+            let (lower, higher) = if difference.mean < 0.0 { (a, b) } else { (b, a) };
+            let difference = Sample { mean: -difference.mean.abs(), ..difference };
+            Separated { lower: lower.label.clone(), higher: higher.label.clone(), difference, p_holm }
+        })
+        .collect();
+    apart.sort_by(|a, b| a.p_holm.total_cmp(&b.p_holm));
+    (count, apart)
+}
+
+/// The least and the most of some numbers.
+pub(super) fn span(steps: impl Iterator<Item = u64> + Clone) -> Option<[u64; 2]> {
+    Some([steps.clone().min()?, steps.max()?])
+}
