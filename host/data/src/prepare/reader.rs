@@ -59,13 +59,13 @@ fn read_file(
 }
 
 /// Where bytes read are shown.
-pub(super) struct ByteProgress<'a> {
+struct ByteProgress<'a> {
     progress: &'a dyn Progress,
     total: u64,
 }
 
 /// A reader that shows how far it is.
-pub(super) struct Counted<'a, R> {
+struct Counted<'a, R> {
     inner: R,
     meter: &'a ByteProgress<'a>,
     done: &'a mut u64,
