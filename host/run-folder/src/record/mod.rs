@@ -4,10 +4,10 @@
 
 mod differences;
 mod progress;
-mod record;
+mod run;
 mod sinks;
 
 pub use differences::{Difference, differences, dotted_values};
 pub use progress::{Failure, Progress};
-pub use record::{Environment, Library, Resume, RunRecord, RunStatus};
+pub use run::{Environment, Library, Resume, RunRecord, RunStatus};
 pub use sinks::SinkCounts;
