@@ -7,7 +7,7 @@
 use altgrad_base::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 
-use super::record::RunStatus;
+use super::run::RunStatus;
 /// One line.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Progress {
