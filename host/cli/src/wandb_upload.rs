@@ -6,7 +6,6 @@
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use altgrad_base::{diagnostic::Diagnostic, println};
-use altgrad_config;
 use altgrad_loader::{Registry, SinkPlugin, instance::OptionTable};
 use altgrad_plugin_api::{
     RunInfo, RunOutcome,

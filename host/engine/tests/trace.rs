@@ -7,8 +7,6 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use altgrad_config;
-
 use altgrad_engine::{
     debug::provenance::{self, Provenance},
     metrics::MetricRecord,

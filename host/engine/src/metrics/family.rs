@@ -5,6 +5,9 @@ use altgrad_metrics::{Due, Layer, MetricDefinition, MetricId, MetricRecord, Over
 
 use crate::{model::Layout, quant::QuantContext};
 
+/// A metric and its value from what the family computes, `T`.
+pub(super) type Formula<T, V> = (&'static MetricDefinition, fn(&T) -> V);
+
 /// The file that computes a family of metrics.
 pub trait MetricFamily {
     /// What a step's values are computed from.

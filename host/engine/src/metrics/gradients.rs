@@ -1,17 +1,17 @@
 //! Gradients by parameter. They are summed on the device that has them; a step reads a few numbers a parameter.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_metrics::{MetricDefinition, MetricId, MetricRecord, Statistic, families};
+use altgrad_metrics::{MetricId, MetricRecord, Statistic, families};
 use burn::tensor::Tensor;
 
 use super::{
-    family::{self, MetricFamily, MetricSetup},
+    family::{self, Formula, MetricFamily, MetricSetup},
     ops,
 };
 use crate::read_back::{ReadBack, Slot, Values};
 
 /// What is recorded of each parameter's gradient before clipping.
-static STATISTICS: &[(&MetricDefinition, fn(&Moments) -> f64)] = &[
+static STATISTICS: &[Formula<Moments, f64>] = &[
     (&families::gradients::GRAD_NORM_L2, |moments| moments.square().sqrt()),
     (&families::gradients::GRAD_NORM_LINF, |moments| moments.largest),
     (&families::gradients::GRAD_SNR, Moments::signal_to_noise),

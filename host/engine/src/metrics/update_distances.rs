@@ -5,13 +5,13 @@
 //! exact they are: [`super::spectrum`]. Missing where a value is not finite.
 
 use altgrad_metrics::{
-    Histogram, MetricDefinition, MetricId, MetricRecord, Statistic,
+    Histogram, MetricId, MetricRecord, Statistic,
     families::update_distances::{BINADE_CROSSINGS, ULP_ABS_MEAN, ULP_ABS_P50, ULP_ABS_P99, ULP_HIST},
 };
 use altgrad_plugin_api::kernel::update::UpdateCounts;
 
 use super::{
-    family::{self, MetricFamily, MetricSetup},
+    family::{self, Formula, MetricFamily, MetricSetup},
     spectrum::Spectrum,
     ulp_distance::UlpDistance,
 };
@@ -20,7 +20,7 @@ use super::{
 pub(super) const PIECE: usize = 2048;
 
 /// What is recorded over all parameters and by parameter.
-static STATISTICS: &[(&MetricDefinition, fn(&UpdateDistances) -> Option<f64>)] = &[
+static STATISTICS: &[Formula<UpdateDistances, Option<f64>>] = &[
     (&ULP_ABS_MEAN, |distances| Some(distances.sum / distances.elements as f64)),
     (&ULP_ABS_P50, |distances| distances.spectrum.percentile(0.5)),
     (&ULP_ABS_P99, |distances| distances.spectrum.percentile(0.99)),

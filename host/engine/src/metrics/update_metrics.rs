@@ -274,7 +274,7 @@ impl UpdateMetrics {
     }
 
     /// Distances from the initial weights, by parameter; empty if that is not due.
-    pub(super) fn from_init(&self) -> &[Option<f64>] {
+    pub(super) fn ulp_from_init(&self) -> &[Option<f64>] {
         &self.measured.from_init
     }
 

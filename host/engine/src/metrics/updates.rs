@@ -7,14 +7,14 @@ use std::{ops::Range, sync::Arc};
 
 use altgrad_loader::FormatPlugin;
 use altgrad_metrics::{
-    MetricDefinition, MetricId, MetricRecord, Statistic,
+    MetricId, MetricRecord, Statistic,
     families::updates::{BIT_STALL_RATE, FLIP_RATE, OSCILLATION, SIGN_FLIP_RATE, ZERO_UPDATE_FRAC},
 };
 use altgrad_plugin_api::{QuantParams, kernel::update::UpdateCounts};
 use rayon::prelude::*;
 
 use super::{
-    family::{self, MetricFamily, MetricSetup},
+    family::{self, Formula, MetricFamily, MetricSetup},
     ulp_distance::UlpDistance,
     update_distances::UpdateDistances,
 };
@@ -23,7 +23,7 @@ use super::{
 const PART: usize = 1 << 16;
 
 /// What is recorded of codes, in all and by parameter.
-static CODES: &[(&MetricDefinition, fn(&Codes) -> Option<f64>)] = &[
+static CODES: &[Formula<Codes, Option<f64>>] = &[
     (&BIT_STALL_RATE, |codes| share(codes.stalled, codes.with_gradient)),
     (&FLIP_RATE, |codes| share(codes.flipped, codes.elements)),
     (&SIGN_FLIP_RATE, |codes| share(codes.sign_flipped, codes.elements)),
