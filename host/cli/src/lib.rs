@@ -27,7 +27,11 @@ mod sweep;
 mod wandb_upload;
 mod weights;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{IsTerminal, stderr},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln};
 use altgrad_config::DeviceChoice;
@@ -105,9 +109,12 @@ struct ConfigArgs {
 #[must_use]
 pub fn main() -> ExitCode {
     ffi::keep_freed_pages();
-    let filter = tracing_subscriber::EnvFilter::try_from_env("ALTGRAD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,wgpu_hal=off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    // Module paths help whoever asks for a log; a warning to a user is about the run.
+    let asked = tracing_subscriber::EnvFilter::try_from_env("ALTGRAD_LOG");
+    let with_target = asked.is_ok();
+    let filter = asked.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,wgpu_hal=off"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(with_target);
+    log.with_ansi(stderr().is_terminal()).with_writer(stderr).without_time().init();
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::run(&args),

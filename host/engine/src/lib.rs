@@ -3,7 +3,7 @@
 //! A run file becomes a [`setup::ReadyRun`] ([`setup`]): an immutable setup and a mutable [`state`]. [`train`] runs the
 //! step loop: gradients of the [`model`] under [`quant`], the update by [`optimizer`], one record of [`metrics`] per step,
 //! [`alerts`] on that record, and [`checkpoint`]s of the state. [`debug`] holds the tools that compare runs and find the
-//! first value that is not finite, [`bench`] times steps.
+//! first value that is not finite, [`mod@bench`] times steps.
 //!
 //! This is the only crate that depends on burn. It knows neither the command line nor sweeps or reports. Nothing is
 //! written before [`setup`] has accepted the run; all `unsafe` is in [`matrix`].

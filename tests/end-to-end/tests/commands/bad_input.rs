@@ -209,7 +209,7 @@ fn a_broken_library_in_the_folder_counts_only_when_it_is_needed() {
     let bench = bench_without("e5m2.so", &own_folder());
     bench.write("plugins/e5m2.so", "not a library");
     assert_snapshot!(refusal(&bench, &bench.host(&["run", "tiny.toml"]), 3), @"
-    [33m WARN[0m [2maltgrad_host::plan[0m[2m:[0m [scratch]/plugins/e5m2.so: plugin library refused: the file is not a shared library (no ELF header)
+     WARN [scratch]/plugins/e5m2.so: plugin library refused: the file is not a shared library (no ELF header)
     error: unknown format `E5M2` at `quant.weight`
       --> tiny.toml:24:10
     hint: no format is loaded; looked in [scratch]/plugins (it holds adamw.so, csv.so, e5m2.so); [scratch]/plugins/e5m2.so: plugin library refused: the file is not a shared library (no ELF header)
