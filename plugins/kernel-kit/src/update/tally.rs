@@ -1,6 +1,6 @@
 //! What an update did to codes: counted by each unit, combined within a cube, and left for the host.
 //!
-//! The words and their meaning are `plugin-api`'s `kernel::update`, the definitions NUMERICS section 6. Counts are integers. How
+//! The words and their meaning are `plugin-api`'s `kernel::update`, the definitions docs/numerics.md, sections 7.2, 7.7 and 7.8. Counts are integers. How
 //! far weights moved is added up in f32, a slot a cube, in one fixed order, so that equal launches give equal bits.
 
 use altgrad_plugin_api::kernel::update::{CODES, COUNT, DEAD, PAST, SPECTRUM_BINS, STATISTICS, word};
