@@ -40,29 +40,12 @@ use abi_stable::{
     std_types::{RString, RVec},
 };
 
-use crate::{DType, RandomKey, Rounding};
+use crate::{DType, RandomKey, Rounding, number::numbered};
 
 mod launch;
 pub mod rules;
 pub mod table;
 pub mod update;
-
-macro_rules! numbered {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        ///
-        /// A number, so that later versions can add to it; a reader refuses what it does not know.
-        #[repr(transparent)]
-        #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub struct $name(
-            /// The number that crosses.
-            pub u32,
-        );
-        impl $name {
-            $($(#[$variant_doc])* pub const $variant: Self = Self($number);)+
-        }
-    };
-}
 
 numbered! {
     /// What a kernel computes.

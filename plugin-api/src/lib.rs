@@ -53,6 +53,7 @@ mod export;
 pub mod format;
 pub mod grid;
 pub mod kernel;
+mod number;
 pub mod optimizer;
 mod options;
 pub mod random;

@@ -10,6 +10,7 @@ use abi_stable::{
 
 use crate::{
     Config, DType, Descriptor, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, ServiceStep,
+    number::numbered,
 };
 
 /// What a parameter is.
@@ -79,24 +80,17 @@ pub struct Grid<'a> {
     pub scale: f32,
 }
 
-/// What an update of a parameter has to see of it.
-///
-/// A number, so that later versions can add to it; a host refuses what it does not know.
-#[repr(transparent)]
-#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scope(
-    /// The number that crosses.
-    pub u32,
-);
-
-impl Scope {
-    /// All of it at once.
-    pub const WHOLE: Self = Self(0);
-    /// An element at a time: a step of any consecutive elements gives them the bits that a step of all gives. The host calls with
-    /// parts, several at once.
-    pub const ELEMENTS: Self = Self(1);
-    /// Norms, products of matrices: [`Optimizer::step_with_services`] is called.
-    pub const SERVICES: Self = Self(2);
+numbered! {
+    /// What an update of a parameter has to see of it.
+    Scope {
+        /// All of it at once.
+        WHOLE = 0,
+        /// An element at a time: a step of any consecutive elements gives them the bits that a step of all gives. The host calls with
+        /// parts, several at once.
+        ELEMENTS = 1,
+        /// Norms, products of matrices: [`Optimizer::step_with_services`] is called.
+        SERVICES = 2,
+    }
 }
 
 /// One parameter's update, or that of some of its elements: everything the pass reads and writes.

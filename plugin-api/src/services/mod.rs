@@ -7,11 +7,10 @@
 //! An optimizer says [`Scope::SERVICES`](crate::Scope::SERVICES) of a parameter and gets a [`ServiceStep`]. [`plain`] computes the same in main
 //! memory by plain loops, for tests.
 
-use abi_stable::StableAbi;
-
 use crate::{
     Grid, ParamInfo, PluginError, StepScalars,
     abi::{ServicesObject, abi_stable::std_types::RResult},
+    number::numbered,
 };
 
 pub mod plain;
@@ -19,24 +18,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-macro_rules! operations {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        ///
-        /// A number, so that later versions can add to it; a host refuses what it does not know.
-        #[repr(transparent)]
-        #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
-        pub struct $name(
-            /// The number that crosses.
-            pub u32,
-        );
-        impl $name {
-            $($(#[$variant_doc])* pub const $variant: Self = Self($number);)+
-        }
-    };
-}
-
-operations! {
+numbered! {
     /// A function of each element.
     MapOp {
         /// Its magnitude.
@@ -54,7 +36,7 @@ operations! {
     }
 }
 
-operations! {
+numbered! {
     /// A function of two elements.
     ZipOp {
         /// `x + y`.
@@ -72,7 +54,7 @@ operations! {
     }
 }
 
-operations! {
+numbered! {
     /// What becomes of several elements.
     ReduceOp {
         /// Their sum.
@@ -84,7 +66,7 @@ operations! {
     }
 }
 
-operations! {
+numbered! {
     /// Which elements are reduced together.
     Axes {
         /// All: `[1, 1]`.
