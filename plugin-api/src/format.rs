@@ -6,18 +6,34 @@
 
 use abi_stable::{StableAbi, std_types::RVec};
 
-use crate::{Config, Descriptor, KernelOp, KernelTarget, KernelText, PluginError};
+use crate::{Config, Descriptor, KernelOp, KernelTarget, KernelText, PluginError, Scales, number::numbered};
 
-/// What a minifloat does with its top exponent.
-#[repr(u8)]
-#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Domain {
-    /// Reserved for infinities and NaN, as in IEEE 754.
-    Ieee,
-    /// Used for numbers; the all-ones code is NaN (OCP OFP8 E4M3).
-    Fn,
-    /// Used for numbers; every code is finite.
-    Fin,
+numbered! {
+    /// What a minifloat does with its top exponent.
+    Domain {
+        /// Reserved for infinities and NaN, as in IEEE 754.
+        IEEE = 0,
+        /// Used for numbers; the all-ones code is NaN (OCP OFP8 E4M3).
+        FN = 1,
+        /// Used for numbers; every code is finite.
+        FIN = 2,
+    }
+}
+
+impl Domain {
+    /// All domains, by their numbers.
+    pub const ALL: [Self; 3] = [Self::IEEE, Self::FN, Self::FIN];
+
+    /// The domain as run files spell it: `ieee`, `fn`, `fin`; `None` for one that this version does not know.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::IEEE => "ieee",
+            Self::FN => "fn",
+            Self::FIN => "fin",
+            _ => return None,
+        })
+    }
 }
 
 /// A sign-magnitude binary float with gradual underflow: 1 + `exponent_bits` + `significand_bits` bits.
@@ -44,18 +60,44 @@ pub enum FormatSpec {
     Table(RVec<f32>),
 }
 
-/// How a value between two grid points is rounded.
-#[repr(u8)]
-#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rounding {
-    /// To the nearest; ties to the even code.
-    NearestEven,
-    /// To the nearest; ties away from zero.
-    NearestAway,
-    /// Toward zero.
-    TowardZero,
-    /// Up with probability (x-a)/(b-a); random bits keyed by [`RandomKey`].
-    Stochastic,
+numbered! {
+    /// How a value between two grid points is rounded.
+    Rounding {
+        /// To the nearest; ties to the even code.
+        NEAREST_EVEN = 0,
+        /// To the nearest; ties away from zero.
+        NEAREST_AWAY = 1,
+        /// Toward zero.
+        TOWARD_ZERO = 2,
+        /// Up with probability (x-a)/(b-a); random bits keyed by [`RandomKey`].
+        STOCHASTIC = 3,
+    }
+}
+
+impl Rounding {
+    /// All modes, by their numbers.
+    pub const ALL: [Self; 4] = [Self::NEAREST_EVEN, Self::NEAREST_AWAY, Self::TOWARD_ZERO, Self::STOCHASTIC];
+
+    /// The mode in words; `None` for one that this version does not know.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NEAREST_EVEN => "to nearest, ties to even",
+            Self::NEAREST_AWAY => "to nearest, ties away from zero",
+            Self::TOWARD_ZERO => "toward zero",
+            Self::STOCHASTIC => "stochastically",
+            _ => return None,
+        })
+    }
+
+    /// The error of a format that lacks this mode.
+    #[must_use]
+    pub fn unsupported(self) -> PluginError {
+        PluginError::unsupported(match self.name() {
+            Some(name) => format!("it does not round {name}"),
+            None => format!("it does not know rounding mode {}", self.0),
+        })
+    }
 }
 
 /// Names the random bits of one tensor at one step: the same key gives the same bits on every device,
@@ -73,28 +115,37 @@ pub struct RandomKey {
     pub offset: u64,
 }
 
-/// Scale and rounding of one call.
+/// Scales and rounding of one call.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
-pub struct QuantParams {
-    /// Multiplied into the value before rounding. Finite, positive.
-    pub scale: f32,
-    /// Multiplied into the rounded value: `1/scale` rounded once to f32 by the host.
-    pub inv_scale: f32,
+pub struct QuantParams<'a> {
+    /// What values are multiplied by before rounding and afterwards, by block.
+    pub scales: Scales<'a>,
     /// The rounding mode.
     pub rounding: Rounding,
     /// Where stochastic rounding takes its bits; ignored by the other modes.
     pub key: RandomKey,
 }
 
-impl QuantParams {
+impl QuantParams<'static> {
     /// Scale 1, nearest-even.
-    pub const IDENTITY: Self = Self {
-        scale: 1.0,
-        inv_scale: 1.0,
-        rounding: Rounding::NearestEven,
-        key: RandomKey { seed: 0, step: 0, tensor: 0, offset: 0 },
-    };
+    pub const IDENTITY: Self = QuantParams::nearest(Scales::ONE);
+}
+
+impl<'a> QuantParams<'a> {
+    /// These scales, nearest-even.
+    #[must_use]
+    pub const fn nearest(scales: Scales<'a>) -> Self {
+        let key = RandomKey { seed: 0, step: 0, tensor: 0, offset: 0 };
+        Self { scales, rounding: Rounding::NEAREST_EVEN, key }
+    }
+
+    /// The parameters of a call that begins `elements` later.
+    #[must_use]
+    pub const fn skip(self, elements: u64) -> Self {
+        let key = RandomKey { offset: self.key.offset.wrapping_add(elements), ..self.key };
+        Self { scales: self.scales.skip(elements), key, ..self }
+    }
 }
 
 /// What one quantization call saw. Counts add up over parts, `amax` takes the larger.
@@ -120,6 +171,21 @@ pub struct QuantStats {
 }
 
 impl QuantStats {
+    /// Adds what became of one element: `x_hat` of `x`, which `overflowed` or did not.
+    pub fn add(&mut self, x: f32, x_hat: f32, overflowed: bool) {
+        self.overflow += u64::from(overflowed);
+        self.underflow += u64::from(x != 0.0 && x_hat == 0.0);
+        self.nan += u64::from(x.is_nan());
+        self.nonzero += u64::from(x != 0.0);
+        if x.is_finite() {
+            let (wide, x_hat) = (f64::from(x), f64::from(x_hat));
+            self.amax = self.amax.max(x.abs());
+            self.sum_x2 += wide * wide;
+            self.sum_err2 += (x_hat - wide) * (x_hat - wide);
+            self.sum_x_xhat += wide * x_hat;
+        }
+    }
+
     /// Adds what another part saw.
     pub fn merge(&mut self, other: &Self) {
         self.amax = self.amax.max(other.amax);
@@ -154,7 +220,7 @@ pub trait Format: Send + Sync + Sized + 'static {
     fn spec(&self) -> FormatSpec;
 
     /// Rounds `src` to the format's grid and writes real values (not codes) to `dst`:
-    /// `dst[i] = round(src[i] * scale) * inv_scale`, two f32 multiplications.
+    /// `dst[i] = round(src[i] * scale) * inverse`, two f32 multiplications by the scale of the element's block and its inverse.
     ///
     /// NaN stays NaN and is counted. ±Inf and values beyond the largest finite code saturate and count
     /// as overflow. -0 stays -0. `histogram`, if not empty, has one counter a code (2^bits of them) and is
@@ -162,30 +228,30 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// Shapes: `src`, `dst` `[n]` f32, disjoint; borrowed for the call. `[any-thread]`
     ///
     /// # Errors
-    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED) for a rounding mode it lacks.
+    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED) for a rounding mode it lacks or does not know.
     fn fake_quant(
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError>;
 
-    /// Rounds `src` and writes codes: `dst[i] = code(round(src[i] * scale))`.
+    /// Rounds `src` and writes codes: `dst[i] = code(round(src[i] * scale))`, the scale that of the element's block.
     ///
     /// Shapes: `src` `[n]` f32, `dst` `[n]`; borrowed for the call. `[any-thread]`
     ///
     /// # Errors
     /// [`ErrorKind::VALUE`](crate::ErrorKind::VALUE) for NaN in a format without NaN.
-    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError>;
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError>;
 
-    /// Writes the values of codes, unscaled.
+    /// Writes the values of codes: `dst[i] = value(codes[i]) * inverse`, the inverse scale that of the element's block.
     ///
     /// Shapes: `codes`, `dst` `[n]`; borrowed for the call. `[any-thread]`
     ///
     /// # Errors
     /// [`ErrorKind::VALUE`](crate::ErrorKind::VALUE) for a code beyond 2^bits.
-    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError>;
+    fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError>;
 
     /// The text of a device kernel, or `None` if there is none for this operation and target; the
     /// host then moves the tensor to main memory and uses the functions above. `[main-thread]`

@@ -61,7 +61,10 @@ impl MinifloatGrid {
         if e > 8 || m > 10 || e + m > 15 {
             return fault("at most 8 exponent, 10 significand and 16 bits in all");
         }
-        if e == 0 && domain != Domain::Fin {
+        if domain.name().is_none() {
+            return fault(&format!("domain {} is unknown", domain.0));
+        }
+        if e == 0 && domain != Domain::FIN {
             return fault("without exponent bits every code is finite");
         }
         let grid = Self { spec };
@@ -111,18 +114,19 @@ impl MinifloatGrid {
         let Minifloat { exponent_bits: e, significand_bits: m, domain, .. } = self.spec;
         let all_ones = ((1u32 << (e + m)) - 1) as u16;
         match domain {
-            Domain::Fin => all_ones,
             // arXiv:2209.05433 table 1: only S.1111.111 is NaN, so 0x7E = 448 is E4M3's max.
-            Domain::Fn => all_ones - 1,
+            Domain::FN => all_ones - 1,
             // The all-ones exponent with significand 0 is infinity; the code before it is the largest.
-            Domain::Ieee => (((1u32 << e) - 1) << m) as u16 - 1,
+            Domain::IEEE => (((1u32 << e) - 1) << m) as u16 - 1,
+            // `fin`: `new` refuses others.
+            _ => all_ones,
         }
     }
 
     /// Whether it has infinities.
     #[must_use]
     pub fn has_inf(&self) -> bool {
-        self.spec.domain == Domain::Ieee
+        self.spec.domain == Domain::IEEE
     }
 
     /// Whether it has a NaN. An `ieee` format without significand bits has none.
@@ -135,12 +139,12 @@ impl MinifloatGrid {
     #[must_use]
     pub fn nan_code(&self) -> Option<u16> {
         match self.spec.domain {
-            Domain::Fin => None,
-            Domain::Fn => Some(self.max_code() + 1),
-            Domain::Ieee => {
+            Domain::FN => Some(self.max_code() + 1),
+            Domain::IEEE => {
                 let quiet = 1u16.checked_shl(self.spec.significand_bits.checked_sub(1)?)?;
                 Some((self.max_code() + 1) | quiet)
             }
+            _ => None,
         }
     }
 

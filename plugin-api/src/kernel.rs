@@ -76,7 +76,7 @@ impl KernelOp {
     /// The same operation with a rounding mode; a bare operation rounds to nearest-even.
     #[must_use]
     pub const fn with_rounding(self, rounding: Rounding) -> Self {
-        Self(self.kind().0 | (rounding as u32) << Self::ROUNDING_SHIFT)
+        Self(self.kind().0 | rounding.0 << Self::ROUNDING_SHIFT)
     }
 
     /// Where the variant is.

@@ -57,6 +57,7 @@ mod number;
 pub mod optimizer;
 mod options;
 pub mod random;
+mod scales;
 pub mod services;
 pub mod sink;
 pub mod tabulated;
@@ -70,8 +71,9 @@ pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
     MergeRule, PartialSum, StatisticsWord, launch_scalars,
 };
-pub use optimizer::{Grid, Launch, Optimizer, ParamInfo, Scope, StateSpec, Step, StepScalars};
+pub use optimizer::{Grid, Launch, Optimizer, ParamInfo, Scope, StateRole, StateSpec, Step, StepScalars};
 pub use options::{Config, ConfigEntry, ConfigValue, OptionFault, OptionSpec};
+pub use scales::{Blocks, Runs, Scales};
 pub use services::{Axes, MapOp, Matrix, ReduceOp, ServiceStep, Services, ZipOp};
 pub use sink::{Alert, AlertLevel, Histogram, Metric, MetricName, RunInfo, RunOutcome, Sink};
 pub use tabulated::Tabulated;

@@ -9,8 +9,8 @@ use abi_stable::{
 };
 
 use crate::{
-    Config, DType, Descriptor, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, ServiceStep,
-    number::numbered,
+    Config, DType, Descriptor, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, Scales,
+    ServiceStep, number::numbered,
 };
 
 /// What a parameter is.
@@ -21,9 +21,17 @@ pub struct ParamInfo<'a> {
     pub name: RStr<'a>,
     /// Extents in elements, outermost first; rank >= 2 usually means "decayed".
     pub shape: RSlice<'a, u64>,
+    /// Whether it is stored in its format, without a master copy: the host rounds it at the end of each update.
+    pub rounded: bool,
 }
 
-impl ParamInfo<'_> {
+impl<'a> ParamInfo<'a> {
+    /// A parameter that no update ends with a rounding of.
+    #[must_use]
+    pub fn new(name: &'a str, shape: &'a [u64]) -> Self {
+        Self { name: name.into(), shape: shape.into(), rounded: false }
+    }
+
     /// Number of axes.
     #[must_use]
     pub fn rank(&self) -> usize {
@@ -31,23 +39,46 @@ impl ParamInfo<'_> {
     }
 }
 
+numbered! {
+    /// Who writes a state.
+    StateRole {
+        /// The optimizer, in each update.
+        OPTIMIZER = 0,
+        /// The host, after each update of a [rounded](ParamInfo::rounded) parameter: the value that the optimizer left, less
+        /// the value it was rounded to. The optimizer reads it (error feedback). Where nothing is rounded it stays as it
+        /// was at first.
+        ROUNDING_RESIDUAL = 1,
+    }
+}
+
 /// A state buffer the plugin wants for a parameter: same shape, host-owned, checkpointed by name.
+///
+/// The optimizer always sees f32. The run file may have the host store the state in another type, as codes of a format
+/// with block scales, say; the host converts before and after each update.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq)]
 pub struct StateSpec {
     /// Name, unique within the parameter: `exp_avg`.
     pub name: RString,
-    /// Element type; [`DType::F32`] is the one every host knows.
+    /// The element type it is stored in, unless the run file names another: [`DType::F32`] or [`DType::BF16`].
     pub dtype: DType,
     /// Every element's value before the first step.
     pub initial: f64,
+    /// Who writes it.
+    pub role: StateRole,
 }
 
 impl StateSpec {
-    /// An f32 buffer of zeros.
+    /// An f32 buffer of zeros that the optimizer writes.
     #[must_use]
     pub fn zeros(name: &str) -> Self {
-        Self { name: name.into(), dtype: DType::F32, initial: 0.0 }
+        Self { name: name.into(), dtype: DType::F32, initial: 0.0, role: StateRole::OPTIMIZER }
+    }
+
+    /// The rounding residual, f32: see [`StateRole::ROUNDING_RESIDUAL`].
+    #[must_use]
+    pub fn rounding_residual(name: &str) -> Self {
+        Self { role: StateRole::ROUNDING_RESIDUAL, ..Self::zeros(name) }
     }
 }
 
@@ -71,13 +102,23 @@ pub struct Launch {
     pub scalars: RVec<u32>,
 }
 
-/// The grid a parameter's forward copy is rounded to.
-#[derive(Debug, Clone, Copy)]
+/// The grid a parameter's forward copy is rounded to: the values of its format, divided by the scale of each block.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Grid<'a> {
     /// The format.
     pub spec: &'a FormatSpec,
-    /// stored = scale * value.
-    pub scale: f32,
+    /// Of each block: stored = scale * value. Before the first step, in [`Optimizer::rule`], no scale is known: the list is
+    /// empty.
+    pub scales: Scales<'a>,
+}
+
+impl Grid<'_> {
+    /// The same for elements that begin `elements` later.
+    #[must_use]
+    pub const fn skip(self, elements: u64) -> Self {
+        Self { scales: self.scales.skip(elements), ..self }
+    }
 }
 
 numbered! {
@@ -102,7 +143,7 @@ pub struct Step<'a> {
     pub param: &'a mut [f32],
     /// `[n]` f32, already accumulated and clipped.
     pub grad: &'a [f32],
-    /// `[n]` f32 each, in the order of [`Optimizer::states`], updated in place.
+    /// `[n]` f32 each, in the order of [`Optimizer::states`], updated in place, whatever they are stored in.
     pub states: &'a mut [&'a mut [f32]],
     /// Learning rate and update count.
     pub scalars: StepScalars,
@@ -131,6 +172,17 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     fn scope(&self, param: &ParamInfo<'_>) -> Scope {
         let _ = param;
         Scope::WHOLE
+    }
+
+    /// Which rule updates a parameter, in a few words for the run's record: `adamw: not quantized`. `grid` is that of the
+    /// updates to come, without scales. Empty: the optimizer has one rule only. `[main-thread]`
+    ///
+    /// # Errors
+    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED): it cannot update such a parameter; the host refuses the run and
+    /// shows the reason.
+    fn rule(&self, param: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, PluginError> {
+        let _ = (param, grid);
+        Ok(String::new())
     }
 
     /// Updates one parameter and its states in place. `[any-thread]`

@@ -4,7 +4,7 @@
 //! for any table, and some ten times slower than a format's own arithmetic. A format hands its calls on:
 //!
 //! ```
-//! use altgrad_plugin_api::{Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Tabulated};
+//! use altgrad_plugin_api::{Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales, Tabulated};
 //!
 //! /// Sixteen codes: 0, 1, .. 7 and their negatives; -0 is NaN.
 //! struct Int4(Tabulated);
@@ -21,15 +21,15 @@
 //!         self.0.spec()
 //!     }
 //!     fn fake_quant(
-//!         &self, src: &[f32], dst: &mut [f32], params: &QuantParams, histogram: &mut [u64],
+//!         &self, src: &[f32], dst: &mut [f32], params: &QuantParams<'_>, histogram: &mut [u64],
 //!     ) -> Result<QuantStats, PluginError> {
 //!         self.0.fake_quant(src, dst, params, histogram)
 //!     }
-//!     fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+//!     fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
 //!         self.0.encode(src, dst, params)
 //!     }
-//!     fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
-//!         self.0.decode(codes, dst)
+//!     fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
+//!         self.0.decode(codes, dst, scales)
 //!     }
 //! }
 //! ```
@@ -37,7 +37,7 @@
 use std::cmp::Ordering;
 
 use crate::{
-    ErrorKind, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, ValueGrid, random::Words,
+    ErrorKind, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales, ValueGrid, random::Words,
 };
 
 /// A format given by its decode table; see the [module](self).
@@ -90,35 +90,27 @@ impl Tabulated {
     /// [`Format::fake_quant`](crate::Format::fake_quant), in every rounding mode.
     ///
     /// # Errors
-    /// None.
+    /// [`ErrorKind::UNSUPPORTED`] for a rounding mode that this version does not know.
     pub fn fake_quant(
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
         let (least, most) = (self.points[0].value, self.points[self.points.len() - 1].value);
-        let mut words = words(params);
+        let mut words = words(params)?;
         let mut stats = QuantStats::default();
-        for (&x, y) in src.iter().zip(dst) {
-            let scaled = x * params.scale;
-            let rounded = self.round(scaled, params.rounding, words());
-            *y = rounded.map_or(f32::NAN, |point| signed(point.value, scaled)) * params.inv_scale;
-            stats.overflow += u64::from(scaled > most || scaled < least);
-            stats.underflow += u64::from(x != 0.0 && *y == 0.0);
-            stats.nan += u64::from(x.is_nan());
-            stats.nonzero += u64::from(x != 0.0);
-            if x.is_finite() {
-                let (x, y) = (f64::from(x), f64::from(*y));
-                stats.amax = stats.amax.max(x.abs() as f32);
-                stats.sum_x2 += x * x;
-                stats.sum_err2 += (y - x) * (y - x);
-                stats.sum_x_xhat += x * y;
-            }
-            let code = self.code(rounded, scaled);
-            if let Some(counter) = code.and_then(|code| histogram.get_mut(usize::from(code))) {
-                *counter += 1;
+        for (range, [scale, inverse]) in params.scales.runs(src.len()) {
+            for (&x, y) in src[range.clone()].iter().zip(&mut dst[range]) {
+                let scaled = x * scale;
+                let rounded = self.round(scaled, params.rounding, words());
+                *y = rounded.map_or(f32::NAN, |point| signed(point.value, scaled)) * inverse;
+                stats.add(x, *y, scaled > most || scaled < least);
+                let code = self.code(rounded, scaled);
+                if let Some(counter) = code.and_then(|code| histogram.get_mut(usize::from(code))) {
+                    *counter += 1;
+                }
             }
         }
         Ok(stats)
@@ -127,14 +119,16 @@ impl Tabulated {
     /// [`Format::encode`](crate::Format::encode), in every rounding mode.
     ///
     /// # Errors
-    /// [`ErrorKind::VALUE`] for NaN, if no code means that.
-    pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
-        let mut words = words(params);
-        for (&x, code) in src.iter().zip(dst) {
-            let scaled = x * params.scale;
-            *code = self
-                .code(self.round(scaled, params.rounding, words()), scaled)
-                .ok_or_else(|| PluginError::new(ErrorKind::VALUE, "the format has no code for NaN"))?;
+    /// [`ErrorKind::VALUE`] for NaN, if no code means that; [`ErrorKind::UNSUPPORTED`] for an unknown rounding mode.
+    pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
+        let mut words = words(params)?;
+        for (range, [scale, _]) in params.scales.runs(src.len()) {
+            for (&x, code) in src[range.clone()].iter().zip(&mut dst[range]) {
+                let scaled = x * scale;
+                *code = self
+                    .code(self.round(scaled, params.rounding, words()), scaled)
+                    .ok_or_else(|| PluginError::new(ErrorKind::VALUE, "the format has no code for NaN"))?;
+            }
         }
         Ok(())
     }
@@ -143,12 +137,15 @@ impl Tabulated {
     ///
     /// # Errors
     /// [`ErrorKind::VALUE`] for a code beyond the last.
-    pub fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
-        for (&code, y) in codes.iter().zip(dst) {
-            *y = *self.by_code.get(usize::from(code)).ok_or_else(|| {
-                let last = self.by_code.len() - 1;
-                PluginError::new(ErrorKind::VALUE, format!("code {code} is beyond the last, {last}"))
-            })?;
+    pub fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
+        for (range, [_, inverse]) in scales.runs(codes.len()) {
+            for (&code, y) in codes[range.clone()].iter().zip(&mut dst[range]) {
+                let value = self.by_code.get(usize::from(code)).ok_or_else(|| {
+                    let last = self.by_code.len() - 1;
+                    PluginError::new(ErrorKind::VALUE, format!("code {code} is beyond the last, {last}"))
+                })?;
+                *y = value * inverse;
+            }
         }
         Ok(())
     }
@@ -182,11 +179,11 @@ fn between(x: f32, low: Point, high: Point, rounding: Rounding, word: u32) -> Po
     // Where zero lies strictly between them, nothing is nearer to it: the nearer one is taken.
     let outer = (a >= 0.0).then_some(true).or((b <= 0.0).then_some(false));
     let up = match (rounding, side(wide, a, b), outer) {
-        (Rounding::Stochastic, _, _) => f64::from(word) < (wide - a) / (b - a) * 2f64.powi(32),
-        (Rounding::TowardZero, _, Some(outer)) => !outer,
+        (Rounding::STOCHASTIC, _, _) => f64::from(word) < (wide - a) / (b - a) * 2f64.powi(32),
+        (Rounding::TOWARD_ZERO, _, Some(outer)) => !outer,
         (_, Ordering::Less, _) => false,
         (_, Ordering::Greater, _) => true,
-        (Rounding::NearestAway, Ordering::Equal, outer) => outer.unwrap_or(true),
+        (Rounding::NEAREST_AWAY, Ordering::Equal, outer) => outer.unwrap_or(true),
         (_, Ordering::Equal, outer) => match (low.code % 2, high.code % 2) {
             (0, 1) => false,
             (1, 0) => true,
@@ -213,9 +210,13 @@ fn signed(value: f32, from: f32) -> f32 {
 }
 
 /// An element's random word, element after element; 0 in modes that use none.
-fn words(params: &QuantParams) -> impl FnMut() -> u32 {
-    let mut words = (params.rounding == Rounding::Stochastic).then(|| Words::new(&params.key));
-    move || words.as_mut().and_then(Iterator::next).unwrap_or(0)
+///
+/// # Errors
+/// `UNSUPPORTED`: the mode is unknown.
+fn words(params: &QuantParams<'_>) -> Result<impl FnMut() -> u32 + use<>, PluginError> {
+    params.rounding.name().ok_or_else(|| params.rounding.unsupported())?;
+    let mut words = (params.rounding == Rounding::STOCHASTIC).then(|| Words::new(&params.key));
+    Ok(move || words.as_mut().and_then(Iterator::next).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -237,7 +238,6 @@ mod tests {
 
     #[test]
     fn each_mode_takes_the_neighbour_it_should() {
-        use Rounding::{NearestAway, NearestEven, TowardZero};
         for (x, even, away, zero) in [
             (0.5, 0.0, 1.0, 0.0),
             (2.5, 4.0, 4.0, 1.0),
@@ -247,17 +247,18 @@ mod tests {
             (9.0, 4.0, 4.0, 4.0),
             (f32::NEG_INFINITY, -2.0, -2.0, -2.0),
         ] {
-            let got = [NearestEven, NearestAway, TowardZero].map(|mode| rounded(x, mode));
+            let got = [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO]
+                .map(|mode| rounded(x, mode));
             assert_eq!(got, [even, away, zero], "{x}");
         }
-        assert!(rounded(f32::NAN, NearestEven).is_nan());
+        assert!(rounded(f32::NAN, Rounding::NEAREST_EVEN).is_nan());
     }
 
     #[test]
     fn stochastic_rounding_follows_the_distance() {
         let src = [1.75; 40_000];
         let mut dst = [0.0; 40_000];
-        let params = QuantParams { rounding: Rounding::Stochastic, ..QuantParams::IDENTITY };
+        let params = QuantParams { rounding: Rounding::STOCHASTIC, ..QuantParams::IDENTITY };
         table().fake_quant(&src, &mut dst, &params, &mut []).unwrap();
         let up = dst.iter().filter(|y| **y == 4.0).count();
         // A quarter of the way from 1 to 4; four standard errors are 346.
@@ -273,7 +274,7 @@ mod tests {
         let with = Tabulated::new([0.0, 1.0, f32::NAN, -1.0]).unwrap();
         with.encode(&[f32::NAN], &mut code, &QuantParams::IDENTITY).unwrap();
         assert_eq!(code, [2]);
-        assert!(with.decode(&[4], &mut [0.0]).is_err());
+        assert!(with.decode(&[4], &mut [0.0], &Scales::ONE).is_err());
         let signed = Tabulated::new([0.0, 1.0, -0.0, -1.0]).unwrap();
         let (mut codes, mut histogram) = ([9; 3], [0; 4]);
         signed.encode(&[-0.1, 0.1, -0.0], &mut codes, &QuantParams::IDENTITY).unwrap();

@@ -180,7 +180,7 @@ mod tests {
 
     /// E4M3 as a minifloat and as its own decode table.
     fn twins() -> [ValueGrid; 2] {
-        let spec = minifloat(4, 3, Domain::Fn).unwrap();
+        let spec = minifloat(4, 3, Domain::FN).unwrap();
         let grid = ValueGrid::new(&FormatSpec::Minifloat(spec)).unwrap();
         let table = (0..256).map(|code| grid.decode(code)).collect();
         [grid, ValueGrid::new(&FormatSpec::Table(table)).unwrap()]

@@ -18,8 +18,8 @@ const NAN_CODE: u16 = 0x80;
 /// What each of the two modes does with a scaled value. A tie to the even integer is a tie to the even code.
 fn round_for(rounding: Rounding) -> Result<fn(f32) -> f32, PluginError> {
     match rounding {
-        Rounding::NearestEven => Ok(f32::round_ties_even),
-        Rounding::TowardZero => Ok(f32::trunc),
+        Rounding::NEAREST_EVEN => Ok(f32::round_ties_even),
+        Rounding::TOWARD_ZERO => Ok(f32::trunc),
         other => Err(PluginError::unsupported(format!("INT8 does not round {other:?}"))
             .with_hint("use nearest-even or toward-zero")),
     }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn other_modes_are_refused() {
-        let params = QuantParams { rounding: Rounding::Stochastic, ..QuantParams::IDENTITY };
+        let params = QuantParams { rounding: Rounding::STOCHASTIC, ..QuantParams::IDENTITY };
         let error = Int8.encode(&[1.0], &mut [0], &params).unwrap_err();
         assert_eq!(error.message, "INT8 does not round Stochastic");
     }

@@ -91,7 +91,7 @@ mod tests {
         let madam = Madam::new(&Config::resolve(&Madam::descriptor().options, []).unwrap()).unwrap();
         let (mut param, mut square) = ([from], [0.0]);
         for (update, g) in (1..).zip(grads) {
-            let info = ParamInfo { name: "w".into(), shape: shape.into() };
+            let info = ParamInfo::new("w", shape);
             let (states, scalars) = (&mut [square.as_mut_slice()], StepScalars { lr: 0.1, update });
             madam.step(Step { info, param: &mut param, grad: &[g], states, scalars, grid: None }).unwrap();
         }

@@ -170,13 +170,13 @@ fn vectors_and_embeddings_are_adamws() {
     ];
     for (name, shape, by_muon) in cases {
         let shape: Vec<u64> = shape;
-        let info = ParamInfo { name: name.into(), shape: shape.as_slice().into() };
+        let info = ParamInfo::new(name, &shape);
         assert_eq!(muon.scope(&info), if by_muon { Scope::SERVICES } else { Scope::ELEMENTS });
         assert_eq!(muon.states(&info).len(), if by_muon { 1 } else { 2 });
     }
     // A first step has the length of the learning rate.
     let (mut param, mut mean, mut square) = ([1.0f32, 1.0], [0.0; 2], [0.0; 2]);
-    let info = ParamInfo { name: "b".into(), shape: [2u64].as_slice().into() };
+    let info = ParamInfo::new("b", &[2u64]);
     let states: &mut [&mut [f32]] = &mut [&mut mean, &mut square];
     let scalars = StepScalars { lr: 0.1, update: 1 };
     muon.step(Step { info, param: &mut param, grad: &[3.0, -1e-3], states, scalars, grid: None }).unwrap();

@@ -60,7 +60,7 @@ mod tests {
 
     fn after_two_steps(momentum: f32) -> f32 {
         let sgd = Sgd { momentum };
-        let info = ParamInfo { name: "w".into(), shape: [1u64].as_slice().into() };
+        let info = ParamInfo::new("w", &[1u64]);
         let (mut param, mut velocity) = ([1.0], [0.0]);
         for update in 1..=2 {
             let buffers = &mut [velocity.as_mut_slice()];

@@ -15,10 +15,10 @@ pub(crate) const KEY: RandomKey = RandomKey { seed: 0x5eed_0123_4567, step: 3, t
 /// A mode as messages spell it.
 pub(crate) fn mode_name(rounding: Rounding) -> &'static str {
     match rounding {
-        Rounding::NearestEven => "nearest-even",
-        Rounding::NearestAway => "nearest-away",
-        Rounding::TowardZero => "toward-zero",
-        Rounding::Stochastic => "stochastic",
+        Rounding::NEAREST_EVEN => "nearest-even",
+        Rounding::NEAREST_AWAY => "nearest-away",
+        Rounding::TOWARD_ZERO => "toward-zero",
+        Rounding::STOCHASTIC => "stochastic",
     }
 }
 

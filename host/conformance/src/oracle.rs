@@ -111,12 +111,12 @@ impl Oracle {
         let both = [a.value, b.value];
         let toward = |up: bool| if up { [b.value; 2] } else { [a.value; 2] };
         let chosen = match (rounding, side(wide, a.value, b.value)) {
-            (Rounding::Stochastic, _) => both,
-            (Rounding::TowardZero, _) => away(a, b).map_or(both, |up| toward(!up)),
+            (Rounding::STOCHASTIC, _) => both,
+            (Rounding::TOWARD_ZERO, _) => away(a, b).map_or(both, |up| toward(!up)),
             (_, Ordering::Less) => toward(false),
             (_, Ordering::Greater) => toward(true),
-            (Rounding::NearestAway, Ordering::Equal) => away(a, b).map_or(both, toward),
-            (Rounding::NearestEven, Ordering::Equal) => match (a.even, b.even) {
+            (Rounding::NEAREST_AWAY, Ordering::Equal) => away(a, b).map_or(both, toward),
+            (Rounding::NEAREST_EVEN, Ordering::Equal) => match (a.even, b.even) {
                 (Some(true), Some(false)) => toward(false),
                 (Some(false), Some(true)) => toward(true),
                 _ => both,
@@ -178,7 +178,7 @@ fn minifloat_values(spec: Minifloat) -> Result<Vec<f32>, String> {
             "there is no minifloat with {e} exponent and {m} significand bits and bias {bias}"
         ));
     }
-    if e == 0 && domain != Domain::Fin {
+    if e == 0 && domain != Domain::FIN {
         return Err(format!("a format without exponent bits is `fin`, not {domain:?}"));
     }
     let magnitudes = 1u32 << (e + m);
@@ -197,9 +197,9 @@ fn minifloat_value(spec: Minifloat, code: u32) -> f64 {
     let (field, stored) = (code >> m, code & ((1 << m) - 1));
     let top = field == (1 << e) - 1;
     match domain {
-        Domain::Ieee if top && stored == 0 => return f64::INFINITY,
-        Domain::Ieee if top => return f64::NAN,
-        Domain::Fn if code == (1 << (e + m)) - 1 => return f64::NAN,
+        Domain::IEEE if top && stored == 0 => return f64::INFINITY,
+        Domain::IEEE if top => return f64::NAN,
+        Domain::FN if code == (1 << (e + m)) - 1 => return f64::NAN,
         _ => {}
     }
     let (significand, exponent) =
@@ -245,17 +245,17 @@ mod tests {
 
     #[test]
     fn ties_and_saturation() {
-        let e7m0 = oracle(7, 0, 63, Domain::Fin);
+        let e7m0 = oracle(7, 0, 63, Domain::FIN);
         for (x, even, away, zero) in
             [(1.5, 2.0, 2.0, 1.0), (3.0, 2.0, 4.0, 2.0), (6.0, 8.0, 8.0, 4.0), (-3.0, -2.0, -4.0, -2.0)]
         {
-            assert_eq!(e7m0.round(x, Rounding::NearestEven), [even; 2], "{x}");
-            assert_eq!(e7m0.round(x, Rounding::NearestAway), [away; 2], "{x}");
-            assert_eq!(e7m0.round(x, Rounding::TowardZero), [zero; 2], "{x}");
+            assert_eq!(e7m0.round(x, Rounding::NEAREST_EVEN), [even; 2], "{x}");
+            assert_eq!(e7m0.round(x, Rounding::NEAREST_AWAY), [away; 2], "{x}");
+            assert_eq!(e7m0.round(x, Rounding::TOWARD_ZERO), [zero; 2], "{x}");
         }
-        assert_eq!(e7m0.round(f32::NEG_INFINITY, Rounding::Stochastic), [-(2f32.powi(64)); 2]);
-        assert_eq!(e7m0.round(-1e-30, Rounding::NearestEven)[0].to_bits(), (-0f32).to_bits());
-        assert_eq!(e7m0.round(1.25, Rounding::Stochastic), [1.0, 2.0]);
+        assert_eq!(e7m0.round(f32::NEG_INFINITY, Rounding::STOCHASTIC), [-(2f32.powi(64)); 2]);
+        assert_eq!(e7m0.round(-1e-30, Rounding::NEAREST_EVEN)[0].to_bits(), (-0f32).to_bits());
+        assert_eq!(e7m0.round(1.25, Rounding::STOCHASTIC), [1.0, 2.0]);
     }
 
     #[test]

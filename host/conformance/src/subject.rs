@@ -234,7 +234,7 @@ impl Instance {
         let params = QuantParams { rounding, ..QuantParams::IDENTITY };
         match self.fake_quant(&[1.0], &mut [UNWRITTEN], &params, &mut []) {
             Ok(_) => Ok(true),
-            Err(error) if error.kind == ErrorKind::UNSUPPORTED && rounding != Rounding::NearestEven => {
+            Err(error) if error.kind == ErrorKind::UNSUPPORTED && rounding != Rounding::NEAREST_EVEN => {
                 Ok(false)
             }
             Err(error) => Err(said("fake_quant", &error)),
@@ -245,7 +245,7 @@ impl Instance {
     pub(crate) fn modes(&self) -> Result<Vec<Rounding>, String> {
         let mut modes = Vec::new();
         for rounding in
-            [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Stochastic]
+            [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC]
         {
             if self.supports(rounding)? {
                 modes.push(rounding);
@@ -256,7 +256,7 @@ impl Instance {
 
     /// The modes of the format that use no randomness.
     pub(crate) fn deterministic_modes(&self) -> Result<Vec<Rounding>, String> {
-        Ok(self.modes()?.into_iter().filter(|&mode| mode != Rounding::Stochastic).collect())
+        Ok(self.modes()?.into_iter().filter(|&mode| mode != Rounding::STOCHASTIC).collect())
     }
 }
 

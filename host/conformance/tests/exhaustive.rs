@@ -21,21 +21,21 @@ use altgrad_plugin_api::{
 };
 use common::named;
 
-named!(E0M7, Domain::Fin, &[Domain::Fin]);
-named!(E1M6, Domain::Fin, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
-named!(E2M5, Domain::Fin, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
-named!(E3M4, Domain::Fin, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
-named!(E4M3, Domain::Fn, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
-named!(E5M2, Domain::Ieee, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
-named!(E6M1, Domain::Fin, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
-named!(E7M0, Domain::Fin, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
+named!(E0M7, Domain::FIN, &[Domain::FIN]);
+named!(E1M6, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E2M5, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E3M4, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E4M3, Domain::FN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E5M2, Domain::IEEE, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E6M1, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E7M0, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 
 /// Patterns a call.
 const BLOCK: u32 = 1 << 16;
 /// Patterns of a magnitude.
 const MAGNITUDES: u32 = 1 << 31;
 const SIGN: u32 = 1 << 31;
-const MODES: [Rounding; 3] = [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero];
+const MODES: [Rounding; 3] = [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO];
 
 /// What a format can do, from its description alone.
 struct Definition {
@@ -52,9 +52,9 @@ impl Definition {
         let magnitudes = 1u16 << (e + m);
         let top = ((1 << e) - 1) << m;
         let (finite, nan) = match domain {
-            Domain::Ieee => (top, (top + 1..magnitudes).collect()),
-            Domain::Fn => (magnitudes - 1, vec![magnitudes - 1]),
-            Domain::Fin => (magnitudes, vec![]),
+            Domain::IEEE => (top, (top + 1..magnitudes).collect()),
+            Domain::FN => (magnitudes - 1, vec![magnitudes - 1]),
+            Domain::FIN => (magnitudes, vec![]),
         };
         let value = |code: u16| {
             let (field, stored) =
@@ -224,13 +224,13 @@ fn a_wrong_value_is_found() {
         &Config::resolve(&MinifloatFormat::<E4M3, 4, 3>::descriptor().options, []).unwrap(),
     )
     .unwrap();
-    let spec = Minifloat { exponent_bits: 4, significand_bits: 3, bias: 7, domain: Domain::Fn };
+    let spec = Minifloat { exponent_bits: 4, significand_bits: 3, bias: 7, domain: Domain::FN };
     let wrong = |domain: Domain| {
         check_blocks(&format, &Definition::new(Minifloat { domain, ..spec }), 0x4370..0x4400)[0]
     };
-    let Wrong { values, codes, calls } = wrong(Domain::Fn);
+    let Wrong { values, codes, calls } = wrong(Domain::FN);
     assert_eq!((values, codes, calls), (0, 0, 0));
-    let Wrong { values, codes, calls } = wrong(Domain::Ieee);
+    let Wrong { values, codes, calls } = wrong(Domain::IEEE);
     assert!(values > 0 && codes > 0 && calls > 0);
 }
 

@@ -6,12 +6,12 @@ use altgrad_format_kit::MinifloatFormat;
 use altgrad_plugin_api::Domain;
 use common::{Table, named};
 
-named!(E5M2, Domain::Ieee, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
-named!(E4M3, Domain::Fn, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
-named!(E1M6, Domain::Fin, &[Domain::Ieee, Domain::Fin]);
-named!(E7M0, Domain::Fin, &[Domain::Ieee, Domain::Fn, Domain::Fin]);
-named!(E0M7, Domain::Fin, &[Domain::Fin]);
-named!(E8M7, Domain::Ieee, &[Domain::Ieee]);
+named!(E5M2, Domain::IEEE, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E4M3, Domain::FN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E1M6, Domain::FIN, &[Domain::IEEE, Domain::FIN]);
+named!(E7M0, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E0M7, Domain::FIN, &[Domain::FIN]);
+named!(E8M7, Domain::IEEE, &[Domain::IEEE]);
 
 /// OCP, with infinities and NaN.
 mod e5m2 {

@@ -16,7 +16,7 @@ use altgrad_plugin_api::{
 };
 use common::named;
 
-named!(E4M3, Domain::Fn, &[Domain::Fn]);
+named!(E4M3, Domain::FN, &[Domain::FN]);
 type Base = MinifloatFormat<E4M3, 4, 3>;
 
 /// The faults, as numbers: a type parameter cannot be a text.
@@ -92,12 +92,12 @@ impl<const F: u32> Mutant<F> {
         let scaled = x * params.scale;
         match F {
             // 17 lies between 16 and 18, and its even neighbour is 16.
-            TieUp if params.rounding == Rounding::NearestEven && scaled.abs() == 17.0 => x * 1.01,
+            TieUp if params.rounding == Rounding::NEAREST_EVEN && scaled.abs() == 17.0 => x * 1.01,
             // The carry from 1.11|1 to 10.00 does not reach the exponent.
             LostCarry if (15.5..16.0).contains(&scaled) => 15.0 / params.scale,
             Flushes if x.abs() < f32::MIN_POSITIVE => 0.0,
             Overwide if scaled.abs() > 448.0 => x * 0.5,
-            Biased if params.rounding == Rounding::Stochastic => x * 1.002,
+            Biased if params.rounding == Rounding::STOCHASTIC => x * 1.002,
             _ => x,
         }
     }
@@ -152,12 +152,12 @@ impl<const F: u32> Format for Mutant<F> {
             }
             Shared if CALLS.fetch_add(1, Ordering::Relaxed) % 3 == 2 => stats.nonzero += 1,
             Forgetful
-                if self.calls.load(Ordering::Relaxed) > 12 && params.rounding == Rounding::TowardZero =>
+                if self.calls.load(Ordering::Relaxed) > 12 && params.rounding == Rounding::TOWARD_ZERO =>
             {
                 dst.iter_mut().for_each(|y| *y = -*y);
             }
             Panics if !params.scale.is_normal() => panic!("what a scale"),
-            Clustered if asked.rounding == Rounding::Stochastic => {
+            Clustered if asked.rounding == Rounding::STOCHASTIC => {
                 // Each pair of elements is rounded alike.
                 let pairs =
                     dst.chunks_mut(2).zip(src.chunks(2)).filter(|(_, x)| x.len() == 2 && x[0] == x[1]);

@@ -67,9 +67,9 @@ impl Bench {
 
     fn site(&self, role: Role, rule: &Rule) -> Site {
         let format =
-            DeviceFormat::new(Arc::new(self.plugin(rule.format)), &self.device, &[Rounding::NearestEven])
+            DeviceFormat::new(Arc::new(self.plugin(rule.format)), &self.device, &[Rounding::NEAREST_EVEN])
                 .unwrap();
-        Site::new("layer", role, format, Rounding::NearestEven, rule.scaling, rule.ste)
+        Site::new("layer", role, format, Rounding::NEAREST_EVEN, rule.scaling, rule.ste)
     }
 
     /// The finite values of a format with their codes, ascending.

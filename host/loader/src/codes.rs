@@ -2,7 +2,8 @@
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_plugin_api::{
-    KernelOp, KernelTarget, KernelText, PluginError, QuantParams, TensorView, TensorViewMut, ValueGrid,
+    KernelOp, KernelTarget, KernelText, PluginError, QuantParams, Scales, TensorView, TensorViewMut,
+    ValueGrid,
 };
 
 use super::FormatPlugin;
@@ -22,21 +23,28 @@ impl FormatPlugin {
     pub fn decode_all(&self, values: &ValueGrid) -> Result<Vec<f32>, Diagnostic> {
         let codes: Vec<u16> = (0..values.codes()).map(|code| code as u16).collect();
         let mut decoded = vec![0.0; codes.len()];
+        self.decode(&codes, &mut decoded, &Scales::ONE)?;
+        Ok(decoded)
+    }
+
+    /// The value of every code, times the inverse of its block's scale; `dst` is as long as `codes`.
+    ///
+    /// # Errors
+    /// [`Fault::Run`]: a code beyond the last, or the plugin failed.
+    pub fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), Diagnostic> {
         let shape = [codes.len() as u64];
         let mut call = || -> Result<(), PluginError> {
-            let (codes, decoded) =
-                (TensorView::new(&codes, &shape)?, TensorViewMut::new(&mut decoded, &shape)?);
-            self.object.decode(codes, decoded).into_result()
+            let (codes, dst) = (TensorView::new(codes, &shape)?, TensorViewMut::new(dst, &shape)?);
+            self.object.decode(codes, dst, scales).into_result()
         };
-        call().map_err(|error| self.identity.failure(Fault::Run, &error))?;
-        Ok(decoded)
+        call().map_err(|error| self.identity.failure(Fault::Run, &error))
     }
 
     /// The code of every element of `src`, rounded as `params` says.
     ///
     /// # Errors
     /// [`Fault::Run`]: NaN in a format without NaN, or the plugin failed.
-    pub fn encode(&self, src: &[f32], params: &QuantParams) -> Result<Vec<u16>, Diagnostic> {
+    pub fn encode(&self, src: &[f32], params: &QuantParams<'_>) -> Result<Vec<u16>, Diagnostic> {
         let mut codes = vec![0; src.len()];
         self.encode_into(src, &mut codes, params)?;
         Ok(codes)
@@ -50,7 +58,7 @@ impl FormatPlugin {
         &self,
         src: &[f32],
         codes: &mut [u16],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
     ) -> Result<(), Diagnostic> {
         let shape = [src.len() as u64];
         let mut call = || -> Result<(), PluginError> {

@@ -183,7 +183,7 @@ impl FormatPlugin {
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, Diagnostic> {
         let (src_shape, dst_shape) = ([src.len() as u64], [dst.len() as u64]);
@@ -223,9 +223,8 @@ impl OptimizerPlugin {
     ///
     /// # Errors
     /// The plugin failed.
-    pub fn states(&self, name: &str, shape: &[u64]) -> Result<Vec<StateSpec>, Diagnostic> {
-        let info = ParamInfo { name: name.into(), shape: RSlice::from_slice(shape) };
-        Ok(self.identity.start_failure(self.object.states(&info))?.into_vec())
+    pub fn states(&self, param: &ParamInfo<'_>) -> Result<Vec<StateSpec>, Diagnostic> {
+        Ok(self.identity.start_failure(self.object.states(param))?.into_vec())
     }
 }
 

@@ -2,8 +2,7 @@
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::{
-    FormatSpec, KernelOp, KernelTarget, KernelText, Launch, ParamInfo, PluginError, StepScalars,
-    abi::abi_stable::std_types::{ROption, RSlice},
+    Grid, KernelOp, KernelTarget, KernelText, Launch, ParamInfo, PluginError, StepScalars,
 };
 
 use super::OptimizerPlugin;
@@ -22,14 +21,11 @@ impl OptimizerPlugin {
     /// [`Fault::Run`]: the plugin failed.
     pub fn launches(
         &self,
-        name: &str,
-        shape: &[u64],
+        param: &ParamInfo<'_>,
         scalars: StepScalars,
-        grid: Option<(&FormatSpec, f32)>,
+        grid: Option<Grid<'_>>,
     ) -> Result<Option<Vec<Launch>>, Diagnostic> {
-        let info = ParamInfo { name: name.into(), shape: RSlice::from_slice(shape) };
-        let (spec, scale) = (ROption::from(grid.map(|(spec, _)| spec)), grid.map_or(1.0, |(_, scale)| scale));
-        let launches = self.identity.run_failure(self.object.launches(&info, scalars, spec, scale))?;
-        Ok(launches.into_option().map(Into::into))
+        let launches = self.object.launches(param, scalars, grid.into());
+        Ok(self.identity.run_failure(launches)?.into_option().map(Into::into))
     }
 }

@@ -2,7 +2,7 @@
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_plugin_api::{
-    ErrorKind, FormatSpec, ParamInfo, PluginError, Scope, StepScalars, TensorView, TensorViewMut,
+    ErrorKind, Grid, ParamInfo, PluginError, Scope, StepScalars, TensorView, TensorViewMut,
     abi::{
         ServiceCall, ServicesObject, StepCall,
         abi_stable::std_types::{ROption, RSlice, RSliceMut},
@@ -17,10 +17,8 @@ const PART: usize = 1 << 16;
 /// One parameter's update, in plain slices. Shapes: all `[n]`.
 #[derive(Debug)]
 pub struct ParamUpdate<'a> {
-    /// Name of the parameter.
-    pub name: &'a str,
-    /// Its extents, outermost first.
-    pub shape: &'a [u64],
+    /// Which parameter.
+    pub info: ParamInfo<'a>,
     /// Updated in place.
     pub param: &'a mut [f32],
     /// Accumulated and clipped.
@@ -29,20 +27,22 @@ pub struct ParamUpdate<'a> {
     pub states: Vec<&'a mut [f32]>,
     /// Learning rate and update count.
     pub scalars: StepScalars,
-    /// The parameter's grid and scale, if it is quantized.
-    pub grid: Option<(&'a FormatSpec, f32)>,
+    /// The parameter's grid, if it is quantized.
+    pub grid: Option<Grid<'a>>,
 }
 
 impl<'a> ParamUpdate<'a> {
     /// The same update of consecutive elements each, `PART` of them or what is left.
     fn parts(self) -> Vec<Self> {
-        let Self { name, shape, param, grad, states, scalars, grid } = self;
+        let Self { info, param, grad, states, scalars, grid } = self;
         let mut states: Vec<_> = states.into_iter().map(|state| state.chunks_mut(PART)).collect();
         let parts = param.chunks_mut(PART).zip(grad.chunks(PART));
         parts
-            .map(|(param, grad)| {
+            .enumerate()
+            .map(|(index, (param, grad))| {
                 let states = states.iter_mut().filter_map(Iterator::next).collect();
-                Self { name, shape, param, grad, states, scalars, grid }
+                let grid = grid.map(|grid| grid.skip((index * PART) as u64));
+                Self { info, param, grad, states, scalars, grid }
             })
             .collect()
     }
@@ -50,10 +50,8 @@ impl<'a> ParamUpdate<'a> {
 
 /// One parameter's update with services: handles of what `services` serves.
 pub struct ServiceUpdate<'a> {
-    /// Name of the parameter.
-    pub name: &'a str,
-    /// Its extents, outermost first.
-    pub shape: &'a [u64],
+    /// Which parameter.
+    pub info: ParamInfo<'a>,
     /// What computes.
     pub services: &'a ServicesObject,
     /// The parameter's handle and its gradient's.
@@ -62,8 +60,8 @@ pub struct ServiceUpdate<'a> {
     pub states: &'a [u64],
     /// Learning rate and update count.
     pub scalars: StepScalars,
-    /// The parameter's grid and scale, if it is quantized.
-    pub grid: Option<(&'a FormatSpec, f32)>,
+    /// The parameter's grid, if it is quantized.
+    pub grid: Option<Grid<'a>>,
 }
 
 impl OptimizerPlugin {
@@ -71,14 +69,28 @@ impl OptimizerPlugin {
     ///
     /// # Errors
     /// The plugin failed, or wants what this host does not have.
-    pub fn scope(&self, name: &str, shape: &[u64]) -> Result<Scope, Diagnostic> {
-        let info = ParamInfo { name: name.into(), shape: RSlice::from_slice(shape) };
-        let scope = self.identity.start_failure(self.object.scope(&info))?;
+    pub fn scope(&self, param: &ParamInfo<'_>) -> Result<Scope, Diagnostic> {
+        let scope = self.identity.start_failure(self.object.scope(param))?;
         if [Scope::WHOLE, Scope::ELEMENTS, Scope::SERVICES].contains(&scope) {
             return Ok(scope);
         }
-        let message = format!("optimizer `{}` wants scope {} of `{name}`", self.identity.name, scope.0);
+        let message =
+            format!("optimizer `{}` wants scope {} of `{}`", self.identity.name, scope.0, param.name);
         Err(Diagnostic::plugin(message).at(&self.identity.library).hint("it was built for a newer host"))
+    }
+
+    /// Which rule updates a parameter, in words, on a grid whose scales are not known yet; empty if there is only one rule.
+    ///
+    /// # Errors
+    /// The plugin cannot update such a parameter, or failed.
+    pub fn rule(&self, param: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, Diagnostic> {
+        match self.object.rule(param, grid.into()).into_result() {
+            Ok(rule) => Ok(rule.into()),
+            Err(error) if error.kind == ErrorKind::UNSUPPORTED => {
+                Err(self.identity.failure(Fault::Config, &error))
+            }
+            Err(error) => Err(self.identity.failure(Fault::Plugin, &error)),
+        }
     }
 
     /// Updates one parameter and its states: with [`Scope::ELEMENTS`] in parts, on all threads, which gives the same bits.
@@ -108,13 +120,12 @@ impl OptimizerPlugin {
             states.push(TensorViewMut::new(state, &elements)?);
         }
         let call = StepCall {
-            info: ParamInfo { name: update.name.into(), shape: RSlice::from_slice(update.shape) },
+            info: update.info,
             param: TensorViewMut::new(update.param, &elements)?,
             grad: TensorView::new(update.grad, &elements)?,
             states: RSliceMut::from_mut_slice(&mut states),
             scalars: update.scalars,
-            grid: ROption::from(update.grid.map(|(spec, _)| spec)),
-            grid_scale: update.grid.map_or(1.0, |(_, scale)| scale),
+            grid: ROption::from(update.grid),
         };
         self.object.step(call).into_result()
     }
@@ -126,14 +137,13 @@ impl OptimizerPlugin {
     pub fn step_with_services(&self, update: &ServiceUpdate<'_>) -> Result<(), Diagnostic> {
         let [param, grad] = update.param_and_grad;
         let call = ServiceCall {
-            info: ParamInfo { name: update.name.into(), shape: RSlice::from_slice(update.shape) },
+            info: update.info,
             services: update.services,
             param,
             grad,
             states: RSlice::from_slice(update.states),
             scalars: update.scalars,
-            grid: ROption::from(update.grid.map(|(spec, _)| spec)),
-            grid_scale: update.grid.map_or(1.0, |(_, scale)| scale),
+            grid: ROption::from(update.grid),
         };
         self.identity.run_failure(self.object.step_with_services(call))
     }
@@ -188,8 +198,7 @@ mod tests {
         let result = plugin().step(
             scope,
             ParamUpdate {
-                name: "w",
-                shape: &[1, grad.len() as u64],
+                info: ParamInfo::new("w", &[1, grad.len() as u64]),
                 param: &mut param,
                 grad,
                 states: vec![&mut state],

@@ -4,16 +4,16 @@ use altgrad_config::RoundingChoice;
 use altgrad_plugin_api::Rounding;
 
 const MODES: [(RoundingChoice, Rounding); 4] = [
-    (RoundingChoice::NearestEven, Rounding::NearestEven),
-    (RoundingChoice::NearestAway, Rounding::NearestAway),
-    (RoundingChoice::TowardZero, Rounding::TowardZero),
-    (RoundingChoice::Stochastic, Rounding::Stochastic),
+    (RoundingChoice::NearestEven, Rounding::NEAREST_EVEN),
+    (RoundingChoice::NearestAway, Rounding::NEAREST_AWAY),
+    (RoundingChoice::TowardZero, Rounding::TOWARD_ZERO),
+    (RoundingChoice::Stochastic, Rounding::STOCHASTIC),
 ];
 
 /// The mode that a plugin is asked for.
 #[must_use]
 pub fn rounding_mode(choice: RoundingChoice) -> Rounding {
-    MODES.iter().find(|(name, _)| *name == choice).map_or(Rounding::NearestEven, |(_, mode)| *mode)
+    MODES.iter().find(|(name, _)| *name == choice).map_or(Rounding::NEAREST_EVEN, |(_, mode)| *mode)
 }
 
 /// The name of a mode in run files.

@@ -5,7 +5,7 @@
 
 use abi_stable::{
     erased_types::TD_Opaque,
-    std_types::{ROption, RResult, RSlice, RSliceMut, RVec},
+    std_types::{ROption, RResult, RSlice, RSliceMut, RString, RVec},
 };
 
 use super::{
@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Launch, Metric,
-    Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Scope, ServiceStep,
-    Services, Sink, StateSpec, Step, StepScalars, TensorView, TensorViewMut,
+    Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Scales, Scope,
+    ServiceStep, Services, Sink, StateSpec, Step, StepScalars, TensorView, TensorViewMut,
 };
 
 /// Makes a format instance behind its guard.
@@ -70,12 +70,13 @@ impl<T: Format> FormatAbi for Guarded<T> {
         &self,
         src: TensorView<'_>,
         mut dst: TensorViewMut<'_>,
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         mut histogram: RSliceMut<'_, u64>,
     ) -> RResult<QuantStats, PluginError> {
         self.call("fake_quant", |format| {
             let (src, dst) = (src.as_slice::<f32>()?, dst.as_mut_slice::<f32>()?);
             same_len("fake_quant", src.len(), dst.len())?;
+            params.scales.check(src.len())?;
             format.fake_quant(src, dst, params, histogram.as_mut_slice())
         })
         .into()
@@ -85,21 +86,28 @@ impl<T: Format> FormatAbi for Guarded<T> {
         &self,
         src: TensorView<'_>,
         mut dst: TensorViewMut<'_>,
-        params: &QuantParams,
+        params: &QuantParams<'_>,
     ) -> RResult<(), PluginError> {
         self.call("encode", |format| {
             let (src, dst) = (src.as_slice::<f32>()?, dst.as_mut_slice::<u16>()?);
             same_len("encode", src.len(), dst.len())?;
+            params.scales.check(src.len())?;
             format.encode(src, dst, params)
         })
         .into()
     }
 
-    fn decode(&self, codes: TensorView<'_>, mut dst: TensorViewMut<'_>) -> RResult<(), PluginError> {
+    fn decode(
+        &self,
+        codes: TensorView<'_>,
+        mut dst: TensorViewMut<'_>,
+        scales: &Scales<'_>,
+    ) -> RResult<(), PluginError> {
         self.call("decode", |format| {
             let (codes, dst) = (codes.as_slice::<u16>()?, dst.as_mut_slice::<f32>()?);
             same_len("decode", codes.len(), dst.len())?;
-            format.decode(codes, dst)
+            scales.check(codes.len())?;
+            format.decode(codes, dst, scales)
         })
         .into()
     }
@@ -124,8 +132,10 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
                 same_len("step", state.len(), param.len())?;
                 states.push(state);
             }
-            let grid = call.grid.into_option().map(|spec| Grid { spec, scale: call.grid_scale });
-            let (info, scalars) = (call.info, call.scalars);
+            let (info, scalars, grid) = (call.info, call.scalars, call.grid.into_option());
+            if let Some(grid) = &grid {
+                grid.scales.check(param.len())?;
+            }
             optimizer.step(Step { info, param, grad, states: &mut states, scalars, grid })
         })
         .into()
@@ -139,6 +149,10 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
         self.call("scope", |optimizer| Ok(optimizer.scope(param))).into()
     }
 
+    fn rule(&self, param: &ParamInfo<'_>, grid: ROption<Grid<'_>>) -> RResult<RString, PluginError> {
+        self.call("rule", |optimizer| Ok(optimizer.rule(param, grid.into_option())?.into())).into()
+    }
+
     fn step_with_services(&self, call: ServiceCall<'_>) -> RResult<(), PluginError> {
         self.call("step_with_services", |optimizer| {
             let services = Services::new(call.services);
@@ -150,7 +164,7 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
                 grad: given(call.grad)?,
                 states: call.states.iter().map(|&state| given(state)).collect::<Result<_, _>>()?,
                 scalars: call.scalars,
-                grid: call.grid.into_option().map(|spec| Grid { spec, scale: call.grid_scale }),
+                grid: call.grid.into_option(),
             })
         })
         .into()
@@ -160,12 +174,10 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
         &self,
         param: &ParamInfo<'_>,
         scalars: StepScalars,
-        grid: ROption<&FormatSpec>,
-        grid_scale: f32,
+        grid: ROption<Grid<'_>>,
     ) -> RResult<ROption<RVec<Launch>>, PluginError> {
         self.call("launches", |optimizer| {
-            let grid = grid.into_option().map(|spec| Grid { spec, scale: grid_scale });
-            Ok(optimizer.launches(param, scalars, grid)?.map(RVec::from).into())
+            Ok(optimizer.launches(param, scalars, grid.into_option())?.map(RVec::from).into())
         })
         .into()
     }

@@ -8,13 +8,13 @@
 
 use abi_stable::{
     StableAbi, sabi_trait,
-    std_types::{RBox, ROption, RResult, RSlice, RSliceMut, RVec},
+    std_types::{RBox, ROption, RResult, RSlice, RSliceMut, RString, RVec},
 };
 
 use crate::{
-    Alert, Axes, FormatSpec, Histogram, KernelOp, KernelTarget, KernelText, Launch, MapOp, Metric, ParamInfo,
-    PluginError, QuantParams, QuantStats, ReduceOp, RunInfo, RunOutcome, Scope, StateSpec, StepScalars,
-    TensorView, TensorViewMut, ZipOp,
+    Alert, Axes, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Launch, MapOp, Metric,
+    ParamInfo, PluginError, QuantParams, QuantStats, ReduceOp, RunInfo, RunOutcome, Scales, Scope, StateSpec,
+    StepScalars, TensorView, TensorViewMut, ZipOp,
 };
 
 /// One parameter's update as it crosses.
@@ -32,9 +32,7 @@ pub struct StepCall<'a> {
     /// Learning rate and update count.
     pub scalars: StepScalars,
     /// The parameter's grid, if it is quantized.
-    pub grid: ROption<&'a FormatSpec>,
-    /// stored = grid_scale * value; 1 without a grid.
-    pub grid_scale: f32,
+    pub grid: ROption<Grid<'a>>,
 }
 
 /// One parameter's update by services as it crosses.
@@ -54,9 +52,7 @@ pub struct ServiceCall<'a> {
     /// Learning rate and update count.
     pub scalars: StepScalars,
     /// The parameter's grid, if it is quantized.
-    pub grid: ROption<&'a FormatSpec>,
-    /// stored = grid_scale * value; 1 without a grid.
-    pub grid_scale: f32,
+    pub grid: ROption<Grid<'a>>,
 }
 
 #[sabi_trait]
@@ -66,16 +62,21 @@ pub trait FormatAbi: Send + Sync {
         &self,
         src: TensorView<'_>,
         dst: TensorViewMut<'_>,
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: RSliceMut<'_, u64>,
     ) -> RResult<QuantStats, PluginError>;
     fn encode(
         &self,
         src: TensorView<'_>,
         dst: TensorViewMut<'_>,
-        params: &QuantParams,
+        params: &QuantParams<'_>,
     ) -> RResult<(), PluginError>;
-    fn decode(&self, codes: TensorView<'_>, dst: TensorViewMut<'_>) -> RResult<(), PluginError>;
+    fn decode(
+        &self,
+        codes: TensorView<'_>,
+        dst: TensorViewMut<'_>,
+        scales: &Scales<'_>,
+    ) -> RResult<(), PluginError>;
     #[sabi(last_prefix_field)]
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError>;
 }
@@ -83,30 +84,18 @@ pub trait FormatAbi: Send + Sync {
 #[sabi_trait]
 pub trait OptimizerAbi: Send + Sync {
     fn states(&self, param: &ParamInfo<'_>) -> RResult<RVec<StateSpec>, PluginError>;
+    fn scope(&self, param: &ParamInfo<'_>) -> RResult<Scope, PluginError>;
+    fn rule(&self, param: &ParamInfo<'_>, grid: ROption<Grid<'_>>) -> RResult<RString, PluginError>;
     fn step(&self, call: StepCall<'_>) -> RResult<(), PluginError>;
-    #[sabi(last_prefix_field)]
-    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError>;
-    /// Libraries built before there was this method want whole parameters.
-    fn scope(&self, param: &ParamInfo<'_>) -> RResult<Scope, PluginError> {
-        let _ = param;
-        RResult::ROk(Scope::WHOLE)
-    }
-    /// Not called of libraries built before there was this method.
-    fn step_with_services(&self, call: ServiceCall<'_>) -> RResult<(), PluginError> {
-        let _ = call;
-        RResult::RErr(PluginError::unsupported("the optimizer knows no services"))
-    }
-    /// None in libraries built before there was this method.
+    fn step_with_services(&self, call: ServiceCall<'_>) -> RResult<(), PluginError>;
     fn launches(
         &self,
         param: &ParamInfo<'_>,
         scalars: StepScalars,
-        grid: ROption<&FormatSpec>,
-        grid_scale: f32,
-    ) -> RResult<ROption<RVec<Launch>>, PluginError> {
-        let _ = (param, scalars, grid, grid_scale);
-        RResult::ROk(ROption::RNone)
-    }
+        grid: ROption<Grid<'_>>,
+    ) -> RResult<ROption<RVec<Launch>>, PluginError>;
+    #[sabi(last_prefix_field)]
+    fn kernel(&self, op: KernelOp, target: &KernelTarget) -> RResult<ROption<KernelText>, PluginError>;
 }
 
 /// Tensors the plugin computes with: handles, `[rows, columns]` f32 each. No handle is ever used twice; one that is unknown, freed

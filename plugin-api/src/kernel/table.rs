@@ -217,20 +217,20 @@ mod tests {
             (KernelTarget { architecture: 0, ..target(KernelLanguage::WGSL, 4) }, Some(1)),
         ];
         for (target, vector) in rows {
-            let found = find(&TEXTS, KernelOp::ENCODE, &target, &limits(Domain::Ieee)).unwrap();
+            let found = find(&TEXTS, KernelOp::ENCODE, &target, &limits(Domain::IEEE)).unwrap();
             assert_eq!(found.map(|text| text.vector), vector, "{target:?}");
         }
-        let other = KernelOp::ENCODE.with_rounding(crate::Rounding::Stochastic);
-        assert_eq!(find(&TEXTS, other, &cuda, &limits(Domain::Ieee)).unwrap(), None);
+        let other = KernelOp::ENCODE.with_rounding(crate::Rounding::STOCHASTIC);
+        assert_eq!(find(&TEXTS, other, &cuda, &limits(Domain::IEEE)).unwrap(), None);
     }
 
     #[test]
     fn domains_share_a_text_and_differ_in_constants() {
         let cuda = target(KernelLanguage::CUDA, 1);
         for (domain, max, inf) in [
-            (Domain::Ieee, 57344f32, 0x7c),
-            (Domain::Fn, 98304.0, u32::MAX),
-            (Domain::Fin, 114_688.0, u32::MAX),
+            (Domain::IEEE, 57344f32, 0x7c),
+            (Domain::FN, 98304.0, u32::MAX),
+            (Domain::FIN, 114_688.0, u32::MAX),
         ] {
             let found = find(&TEXTS, KernelOp::ENCODE, &cuda, &limits(domain)).unwrap().unwrap();
             assert_eq!((found.source.as_str(), found.cube_dim), ("text", [64, 1, 1]));
@@ -243,7 +243,7 @@ mod tests {
     fn a_damaged_text_is_an_error() {
         let damaged = [Text { deflated: &STORED[..6], ..TEXTS[0] }];
         let target = target(KernelLanguage::CUDA, 1);
-        let error = find(&damaged, KernelOp::ENCODE, &target, &limits(Domain::Fin)).unwrap_err();
+        let error = find(&damaged, KernelOp::ENCODE, &target, &limits(Domain::FIN)).unwrap_err();
         assert!(error.message.starts_with("the text of kernel `encode` is damaged"), "{}", error.message);
     }
 }

@@ -210,12 +210,12 @@ mod tests {
     fn what_is_counted_is_said() {
         let values = Counting::values();
         assert_eq!(values.past(), values, "no codes, none that come back");
-        let codes = values.codes(&grid(4, 3, Domain::Fn), 2.0).unwrap().past().dead(1e-8, 100);
+        let codes = values.codes(&grid(4, 3, Domain::FN), 2.0).unwrap().past().dead(1e-8, 100);
         let edge = 2f32.powi(-6).to_bits();
         let words = [15, 2f32.to_bits(), edge, 3, 0x7e, 0x7f, 1e-8f32.to_bits(), 100];
         assert_eq!(codes.words(), words);
-        assert_eq!(values.codes(&grid(7, 0, Domain::Fin), 1.0).unwrap().words()[5], u32::MAX);
-        assert_eq!(values.codes(&grid(5, 10, Domain::Ieee), 1.0), None, "16 bits");
+        assert_eq!(values.codes(&grid(7, 0, Domain::FIN), 1.0).unwrap().words()[5], u32::MAX);
+        assert_eq!(values.codes(&grid(5, 10, Domain::IEEE), 1.0), None, "16 bits");
         assert!(!Counting::default().is_due() && Counting::default().dead(1.0, 1).remembers());
     }
 

@@ -124,7 +124,7 @@ pub fn step<O: Optimizer>(
     let [param_handle, grad_handle] =
         [served.give(param.clone(), shape, true), served.give(grad.clone(), shape, false)];
     let result = optimizer.step_with_services(ServiceStep {
-        info: ParamInfo { name: name.into(), shape: shape.as_slice().into() },
+        info: ParamInfo::new(name, &shape),
         services,
         param: services.given(param_handle)?,
         grad: services.given(grad_handle)?,

@@ -21,9 +21,9 @@ const ELEMENTS: usize = 16 << 20;
 const PART: usize = 1 << 16;
 /// What is measured: name, mode, whether codes are counted, and the ratio that is aimed at.
 const WORK: [(&str, Rounding, bool, f64); 3] = [
-    ("nearest-even", Rounding::NearestEven, false, 1.5),
-    ("with histogram", Rounding::NearestEven, true, 2.5),
-    ("stochastic", Rounding::Stochastic, false, 3.0),
+    ("nearest-even", Rounding::NEAREST_EVEN, false, 1.5),
+    ("with histogram", Rounding::NEAREST_EVEN, true, 2.5),
+    ("stochastic", Rounding::STOCHASTIC, false, 3.0),
 ];
 
 type Failed = Box<dyn std::error::Error>;
@@ -94,11 +94,11 @@ fn main() -> Result<(), Failed> {
     let src = inputs();
     let amax = src.iter().fold(0f32, |amax, x| amax.max(x.abs()));
     let formats = [
-        ("E5M2", quantizer::<5, 2>(Domain::Ieee, amax)?),
-        ("E4M3", quantizer::<4, 3>(Domain::Fn, amax)?),
-        ("E1M6", quantizer::<1, 6>(Domain::Fin, amax)?),
-        ("E7M0", quantizer::<7, 0>(Domain::Fin, amax)?),
-        ("E8M7", quantizer::<8, 7>(Domain::Ieee, amax)?),
+        ("E5M2", quantizer::<5, 2>(Domain::IEEE, amax)?),
+        ("E4M3", quantizer::<4, 3>(Domain::FN, amax)?),
+        ("E1M6", quantizer::<1, 6>(Domain::FIN, amax)?),
+        ("E7M0", quantizer::<7, 0>(Domain::FIN, amax)?),
+        ("E8M7", quantizer::<8, 7>(Domain::IEEE, amax)?),
     ];
     let mut dst = vec![1.0; ELEMENTS];
     let mut criterion = Criterion::default()

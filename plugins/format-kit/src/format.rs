@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use altgrad_plugin_api::{
     Config, Descriptor, Domain, Format, FormatSpec, KernelOp, KernelTarget, KernelText, OptionSpec,
-    PluginError, QuantParams, QuantStats,
+    PluginError, QuantParams, QuantStats, Scales,
     kernel::table::{self, Limits, Text},
 };
 
@@ -41,11 +41,7 @@ pub struct MinifloatFormat<N, const E: u32, const M: u32> {
 
 /// A domain as run files spell it.
 fn domain_name(domain: Domain) -> &'static str {
-    match domain {
-        Domain::Ieee => "ieee",
-        Domain::Fn => "fn",
-        Domain::Fin => "fin",
-    }
+    domain.name().unwrap_or("unknown")
 }
 
 impl<N: MinifloatName, const E: u32, const M: u32> Format for MinifloatFormat<N, E, M> {
@@ -81,18 +77,18 @@ impl<N: MinifloatName, const E: u32, const M: u32> Format for MinifloatFormat<N,
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
         cpu::fake_quant(&self.rounder, src, dst, params, histogram)
     }
 
-    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
         cpu::encode(&self.rounder, src, dst, params)
     }
 
-    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
-        cpu::decode(&self.values, codes, dst)
+    fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
+        cpu::decode(&self.values, codes, dst, scales)
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {

@@ -15,8 +15,8 @@
 //!     const ID: &'static str = "E4M3";
 //!     const VERSION: &'static str = "1.0.0";
 //!     const SUMMARY: &'static str = "OCP E4M3";
-//!     const CANONICAL: Domain = Domain::Fn;
-//!     const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+//!     const CANONICAL: Domain = Domain::FN;
+//!     const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
 //! }
 //!
 //! type Plugin = MinifloatFormat<E4M3, 4, 3>;
@@ -36,6 +36,7 @@ mod histogram;
 mod piece;
 pub mod random;
 pub mod round;
+mod scales;
 mod simd;
 
 pub use altgrad_plugin_api::grid::{self, MinifloatGrid, minifloat};

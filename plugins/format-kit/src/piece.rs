@@ -59,15 +59,21 @@ impl Seen {
     }
 }
 
-/// `dst[i] = round(src[i] * scale) * inv_scale`; with `CODES` their codes go to `histogram`, zero for a NaN without a code.
+/// The scales of a piece.
+pub(crate) trait LaneScales: Copy {
+    /// Scales and inverses of the elements of a group.
+    fn of(&self, group: usize) -> [Group<f32>; 2];
+}
+
+/// `dst[i] = round(src[i] * scale) * inverse`; with `CODES` their codes go to `histogram`, zero for a NaN without a code.
 ///
 /// Less than 2^32 elements. `words` are for modes that use them: a group for each of `src`.
 #[inline(always)]
-pub(crate) fn quantize<R: Mode, const CODES: bool, const E: u32, const M: u32>(
+pub(crate) fn quantize<R: Mode, const CODES: bool, const E: u32, const M: u32, S: LaneScales>(
     rounder: &Rounder<E, M>,
     src: &[Group<f32>],
     dst: &mut [Group<f32>],
-    [scale, inv_scale]: [f32; 2],
+    scales: S,
     words: &[Group<u32>],
     histogram: &mut Histogram<'_>,
 ) -> Seen {
@@ -78,12 +84,13 @@ pub(crate) fn quantize<R: Mode, const CODES: bool, const E: u32, const M: u32>(
         let (mut row_x2, mut row_err2, mut row_x_xhat) = ([0f32; LANES], [0f32; LANES], [0f32; LANES]);
         for (place, (src, dst)) in src.iter().zip(dst).enumerate() {
             let words = if R::RANDOM { words[row * ROW + place] } else { [0; LANES] };
+            let [scales, inverses] = scales.of(row * ROW + place);
             let mut codes = [0; LANES];
             for i in 0..LANES {
                 let x = src[i];
-                let scaled = x * scale;
+                let scaled = x * scales[i];
                 let rounded = rounder.value::<R>(scaled, words[i]);
-                let y = rounded * inv_scale;
+                let y = rounded * inverses[i];
                 dst[i] = y;
                 if CODES {
                     codes[i] = rounder.code_of(rounded);
@@ -123,15 +130,18 @@ pub(crate) fn quantize<R: Mode, const CODES: bool, const E: u32, const M: u32>(
 
 /// `codes[i] = code(round(src[i] * scale))`, zero for a NaN without a code. `words` as in [`quantize`].
 #[inline(always)]
-pub(crate) fn encode<R: Mode, const E: u32, const M: u32>(
+pub(crate) fn encode<R: Mode, const E: u32, const M: u32, S: LaneScales>(
     rounder: &Rounder<E, M>,
-    src: &[f32],
-    codes: &mut [u16],
-    scale: f32,
-    words: &[u32],
+    src: &[Group<f32>],
+    codes: &mut [Group<u16>],
+    scales: S,
+    words: &[Group<u32>],
 ) {
-    for (i, (&x, code)) in src.iter().zip(codes).enumerate() {
-        let word = if R::RANDOM { words[i] } else { 0 };
-        *code = rounder.code_of(rounder.value::<R>(x * scale, word));
+    for (group, (src, codes)) in src.iter().zip(codes).enumerate() {
+        let words = if R::RANDOM { words[group] } else { [0; LANES] };
+        let [scales, _] = scales.of(group);
+        for i in 0..LANES {
+            codes[i] = rounder.code_of(rounder.value::<R>(src[i] * scales[i], words[i]));
+        }
     }
 }

@@ -8,7 +8,7 @@ use multiversion::multiversion;
 
 use crate::{
     histogram::Histogram,
-    piece::{self, Group, Seen},
+    piece::{self, Group, LaneScales, Seen},
     random,
     round::{Mode, Rounder},
 };
@@ -18,15 +18,15 @@ use crate::{
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-pub(crate) fn quantize<R: Mode, const CODES: bool, const E: u32, const M: u32>(
+pub(crate) fn quantize<R: Mode, const CODES: bool, const E: u32, const M: u32, S: LaneScales>(
     rounder: &Rounder<E, M>,
     src: &[Group<f32>],
     dst: &mut [Group<f32>],
-    scales: [f32; 2],
+    scales: S,
     words: &[Group<u32>],
     histogram: &mut Histogram<'_>,
 ) -> Seen {
-    piece::quantize::<R, CODES, E, M>(rounder, src, dst, scales, words, histogram)
+    piece::quantize::<R, CODES, E, M, S>(rounder, src, dst, scales, words, histogram)
 }
 
 /// [`piece::encode`].
@@ -34,14 +34,14 @@ pub(crate) fn quantize<R: Mode, const CODES: bool, const E: u32, const M: u32>(
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"
 ))]
-pub(crate) fn encode<R: Mode, const E: u32, const M: u32>(
+pub(crate) fn encode<R: Mode, const E: u32, const M: u32, S: LaneScales>(
     rounder: &Rounder<E, M>,
-    src: &[f32],
-    codes: &mut [u16],
-    scale: f32,
-    words: &[u32],
+    src: &[Group<f32>],
+    codes: &mut [Group<u16>],
+    scales: S,
+    words: &[Group<u32>],
 ) {
-    piece::encode::<R, E, M>(rounder, src, codes, scale, words);
+    piece::encode::<R, E, M, S>(rounder, src, codes, scales, words);
 }
 
 /// [`random::fill`].
@@ -73,7 +73,7 @@ mod tests {
         words: &[Group<u32>],
         histogram: &mut Histogram<'_>,
     ) -> Seen {
-        piece::quantize::<R, true, E, M>(rounder, src, dst, SCALES, words, histogram)
+        piece::quantize::<R, true, E, M, _>(rounder, src, dst, SCALES, words, histogram)
     }
 
     /// As [`fill`], on AVX2 at most.
@@ -82,8 +82,8 @@ mod tests {
         random::fill_inline(key, first, words);
     }
 
-    const SCALES: [f32; 2] = [3.7, 1.0 / 3.7];
     const GROUPS: usize = 130;
+    const SCALES: &[[f32; 2]] = &[[3.7, 1.0 / 3.7]; GROUPS];
 
     fn words(fill: impl Fn(&RandomKey, u64, &mut [u32])) -> [Group<u32>; GROUPS] {
         let mut words = [[0; LANES]; GROUPS];
@@ -114,15 +114,15 @@ mod tests {
     }
 
     fn check<R: Mode, const E: u32, const M: u32>() {
-        let (rounder, words) = (Rounder::<E, M>::new(Domain::Ieee).unwrap(), words(fill));
+        let (rounder, words) = (Rounder::<E, M>::new(Domain::IEEE).unwrap(), words(fill));
         let here = made(&rounder, |src, dst, histogram| {
-            quantize::<R, true, E, M>(&rounder, src, dst, SCALES, &words, histogram)
+            quantize::<R, true, E, M, _>(&rounder, src, dst, SCALES, &words, histogram)
         });
         let narrow = made(&rounder, |src, dst, histogram| {
             quantize_narrow::<R, E, M>(&rounder, src, dst, &words, histogram)
         });
         let narrowest = made(&rounder, |src, dst, histogram| {
-            piece::quantize::<R, true, E, M>(&rounder, src, dst, SCALES, &words, histogram)
+            piece::quantize::<R, true, E, M, _>(&rounder, src, dst, SCALES, &words, histogram)
         });
         assert!(here == narrow && narrow == narrowest, "E{E}M{M}");
     }

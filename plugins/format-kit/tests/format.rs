@@ -14,8 +14,8 @@ impl MinifloatName for E4M3 {
     const ID: &'static str = "E4M3";
     const VERSION: &'static str = "1.0.0";
     const SUMMARY: &'static str = "test";
-    const CANONICAL: Domain = Domain::Fn;
-    const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const CANONICAL: Domain = Domain::FN;
+    const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
 }
 
 type Plugin = MinifloatFormat<E4M3, 4, 3>;
@@ -28,7 +28,7 @@ fn plugin(variant: &str) -> Plugin {
 #[test]
 fn the_variant_selects_the_domain() {
     for (variant, domain) in
-        [("", Domain::Fn), ("ieee", Domain::Ieee), ("fn", Domain::Fn), ("fin", Domain::Fin)]
+        [("", Domain::FN), ("ieee", Domain::IEEE), ("fn", Domain::FN), ("fin", Domain::FIN)]
     {
         let FormatSpec::Minifloat(spec) = plugin(variant).spec() else { unreachable!() };
         assert_eq!((spec.exponent_bits, spec.significand_bits, spec.bias), (4, 3, 7));
@@ -97,7 +97,8 @@ fn the_histogram_is_that_of_encode() {
     let mut random = common::Random(2);
     let src: Vec<f32> = (0..5000).map(|_| f32::from_bits(random.bits())).collect();
     let format = plugin("");
-    for rounding in [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Stochastic]
+    for rounding in
+        [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC]
     {
         let params = QuantParams { rounding, ..QuantParams::IDENTITY };
         let (mut values, mut decoded, mut codes) = (vec![0.0; 5000], vec![0.0; 5000], vec![0; 5000]);

@@ -60,9 +60,9 @@ fn check_mode<R: Mode, const E: u32, const M: u32>(domain: Domain, rounding: Rou
 
 fn check<const E: u32, const M: u32>() {
     for domain in DOMAINS {
-        check_mode::<NearestEven, E, M>(domain, Rounding::NearestEven);
-        check_mode::<NearestAway, E, M>(domain, Rounding::NearestAway);
-        check_mode::<TowardZero, E, M>(domain, Rounding::TowardZero);
+        check_mode::<NearestEven, E, M>(domain, Rounding::NEAREST_EVEN);
+        check_mode::<NearestAway, E, M>(domain, Rounding::NEAREST_AWAY);
+        check_mode::<TowardZero, E, M>(domain, Rounding::TOWARD_ZERO);
     }
 }
 
@@ -106,7 +106,7 @@ fn encoding_a_decoded_code_gives_the_code() {
 
 #[test]
 fn ties_go_to_the_even_code_without_significand_bits() {
-    let e7m0 = Rounder::<7, 0>::new(Domain::Fin).unwrap();
+    let e7m0 = Rounder::<7, 0>::new(Domain::FIN).unwrap();
     let half = 2f32.powi(-63);
     let rows = [
         (1.0, 1.0),
@@ -130,7 +130,7 @@ fn ties_go_to_the_even_code_without_significand_bits() {
 /// The usual trick for f32 to bf16: add half and the last kept bit, then cut. It overflows to infinity.
 #[test]
 fn bf16_is_the_usual_bit_trick() {
-    let bf16 = Rounder::<8, 7>::new(Domain::Ieee).unwrap();
+    let bf16 = Rounder::<8, 7>::new(Domain::IEEE).unwrap();
     let mut random = Random(3);
     for _ in 0..1_000_000 {
         let x = f32::from_bits(random.bits());

@@ -23,7 +23,7 @@ fn check_thresholds<const E: u32, const M: u32>() {
             let x = if i % 2 == 0 { near } else { f32::from_bits(random.bits()) };
             let word = random.bits() >> (random.bits() % 32);
             let (got, expected) =
-                (rounder.value::<Stochastic>(x, word), reference.value_bits(x, Rounding::Stochastic, word));
+                (rounder.value::<Stochastic>(x, word), reference.value_bits(x, Rounding::STOCHASTIC, word));
             assert_eq!(got.to_bits(), expected, "E{E}M{M} {domain:?}: {x:e} with {word:#x}");
             if !x.is_nan() {
                 let code = rounder.code::<Stochastic>(x, word).unwrap();
@@ -48,13 +48,13 @@ fn the_threshold_is_the_distance_to_the_lower_neighbour() {
 }
 
 fn stochastic(key: RandomKey) -> QuantParams {
-    QuantParams { rounding: Rounding::Stochastic, key, ..QuantParams::IDENTITY }
+    QuantParams { rounding: Rounding::STOCHASTIC, key, ..QuantParams::IDENTITY }
 }
 
 /// The mean of n roundings of x lies within 4 standard errors of x.
 fn check_unbiased<const E: u32, const M: u32>() {
     const N: usize = 1 << 16;
-    let rounder = Rounder::<E, M>::new(if E == 8 { Domain::Ieee } else { Domain::Fin }).unwrap();
+    let rounder = Rounder::<E, M>::new(if E == 8 { Domain::IEEE } else { Domain::FIN }).unwrap();
     let reference = Reference::new(&rounder.grid());
     let smallest = reference.values[1];
     let mut inputs = vec![0.3, 1.1, -0.77, 1.97];
@@ -66,7 +66,7 @@ fn check_unbiased<const E: u32, const M: u32>() {
         cpu::fake_quant(&rounder, &vec![x; N], &mut out, &params, &mut []).unwrap();
         let mean = out.iter().map(|&y| f64::from(y)).sum::<f64>() / N as f64;
         let x = f64::from(x);
-        let lower = reference.values[reference.code(x as f32, Rounding::TowardZero, 0)];
+        let lower = reference.values[reference.code(x as f32, Rounding::TOWARD_ZERO, 0)];
         let step = rounder.grid().spacing(x);
         let p = (x.abs() - lower) / step;
         let standard_error = step * (p * (1.0 - p) / N as f64).sqrt();
@@ -81,7 +81,7 @@ fn the_mean_is_unbiased() {
 
 #[test]
 fn probabilities_far_below_the_grid() {
-    let rounder = Rounder::<7, 0>::new(Domain::Fin).unwrap();
+    let rounder = Rounder::<7, 0>::new(Domain::FIN).unwrap();
     let step = 2f32.powi(-62);
     // 2^-20 of the step goes up for 2^12 of the 2^32 words, exactly; 2^-40 of it for none.
     for (share, words_up) in [(2f32.powi(-20), 1 << 12), (2f32.powi(-32), 1), (2f32.powi(-40), 0)] {
@@ -93,7 +93,7 @@ fn probabilities_far_below_the_grid() {
 
 #[test]
 fn any_split_of_a_tensor_gives_the_same_result() {
-    let rounder = Rounder::<5, 2>::new(Domain::Ieee).unwrap();
+    let rounder = Rounder::<5, 2>::new(Domain::IEEE).unwrap();
     let mut random = Random(5);
     let src: Vec<f32> = (0..3001).map(|_| (random.bits() as f32 / 2f32.powi(31)) - 1.0).collect();
     let (mut whole, mut codes) = (vec![0.0; src.len()], vec![0; src.len()]);

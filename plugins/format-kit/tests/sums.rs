@@ -8,7 +8,7 @@ use altgrad_plugin_api::{Domain, QuantParams, QuantStats, RandomKey, Rounding};
 use common::Random;
 
 const MODES: [Rounding; 4] =
-    [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Stochastic];
+    [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC];
 
 /// Each term is exact or off by 2^-53, and none is negative.
 fn expected(src: &[f32], dst: &[f32]) -> [f64; 3] {
@@ -19,7 +19,7 @@ fn expected(src: &[f32], dst: &[f32]) -> [f64; 3] {
 }
 
 fn check<const E: u32, const M: u32>(what: &str, src: &[f32], scale: f32) {
-    let rounder = Rounder::<E, M>::new(Domain::Ieee).or_else(|_| Rounder::new(Domain::Fin)).unwrap();
+    let rounder = Rounder::<E, M>::new(Domain::IEEE).or_else(|_| Rounder::new(Domain::FIN)).unwrap();
     for rounding in MODES {
         let key = RandomKey { seed: 1, step: 2, tensor: 3, offset: 1 };
         let params = QuantParams { scale, inv_scale: 1.0 / scale, rounding, key };

@@ -37,10 +37,10 @@ impl Mode {
     #[must_use]
     pub fn rounding(self) -> Rounding {
         match self {
-            Self::NearestEven => Rounding::NearestEven,
-            Self::NearestAway => Rounding::NearestAway,
-            Self::TowardZero => Rounding::TowardZero,
-            Self::Stochastic => Rounding::Stochastic,
+            Self::NearestEven => Rounding::NEAREST_EVEN,
+            Self::NearestAway => Rounding::NEAREST_AWAY,
+            Self::TowardZero => Rounding::TOWARD_ZERO,
+            Self::Stochastic => Rounding::STOCHASTIC,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A parameter, its gradient and Adam's two states, checked to fit together.
 
-use altgrad_plugin_api::{PluginError, Step};
+use altgrad_plugin_api::{PluginError, Scales, Step};
 
 use crate::{rule::Rule, simd};
 
@@ -44,5 +44,19 @@ impl<'a> Buffers<'a> {
     /// Updates every element.
     pub fn update<R: Rule>(self, rule: &R) {
         simd::update(rule, self);
+    }
+
+    /// Updates every element by the rule of its block's scale and inverse.
+    pub fn update_blocks<R: Rule>(self, scales: &Scales<'_>, rule: impl Fn([f32; 2]) -> R) {
+        let Self { param, grad, exp_avg, exp_avg_sq } = self;
+        for (range, pair) in scales.runs(param.len()) {
+            let block = Buffers {
+                param: &mut param[range.clone()],
+                grad: &grad[range.clone()],
+                exp_avg: &mut exp_avg[range.clone()],
+                exp_avg_sq: &mut exp_avg_sq[range],
+            };
+            block.update(&rule(pair));
+        }
     }
 }

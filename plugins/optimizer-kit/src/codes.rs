@@ -160,9 +160,9 @@ mod tests {
 
     /// The eight formats, two of 16 bits, and a bias of its own.
     fn grids() -> Vec<MinifloatGrid> {
-        let eight = (0..=7).map(|e| minifloat(e, 7 - e, Domain::Fin).unwrap());
-        let wide = [(5, 10), (8, 7)].map(|(e, m)| minifloat(e, m, Domain::Ieee).unwrap());
-        let moved = Minifloat { exponent_bits: 4, significand_bits: 3, bias: 20, domain: Domain::Fn };
+        let eight = (0..=7).map(|e| minifloat(e, 7 - e, Domain::FIN).unwrap());
+        let wide = [(5, 10), (8, 7)].map(|(e, m)| minifloat(e, m, Domain::IEEE).unwrap());
+        let moved = Minifloat { exponent_bits: 4, significand_bits: 3, bias: 20, domain: Domain::FN };
         eight.chain(wide).chain([moved]).map(|spec| MinifloatGrid::new(spec).unwrap()).collect()
     }
 
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn grids_below_f32s_normal_numbers_are_left_to_others() {
-        let spec = Minifloat { exponent_bits: 4, significand_bits: 3, bias: 130, domain: Domain::Fin };
+        let spec = Minifloat { exponent_bits: 4, significand_bits: 3, bias: 130, domain: Domain::FIN };
         assert!(Codes::new(&MinifloatGrid::new(spec).unwrap()).is_none());
     }
 }

@@ -53,12 +53,15 @@ impl Plain {
     }
 }
 
-/// The codes of a grid: `unit` is what spacings are multiplied by. `None` for tables, and where f32 has no normal numbers for it.
+/// The codes of a grid with one scale: `unit` of it is what spacings are multiplied by. `None` for tables, for more scales, and where
+/// f32 has no normal numbers for it.
 ///
 /// # Errors
 /// The format is none.
-pub fn codes(grid: Grid<'_>, unit: f32) -> Result<Option<Description>, PluginError> {
-    let FormatSpec::Minifloat(spec) = grid.spec else { return Ok(None) };
+pub fn codes(grid: Grid<'_>, unit: impl Fn(f32) -> f32) -> Result<Option<Description>, PluginError> {
+    let (FormatSpec::Minifloat(spec), Some([scale, _])) = (grid.spec, grid.scales.single()) else {
+        return Ok(None);
+    };
     let minifloat = MinifloatGrid::new(*spec)?;
     let (emin, m) = (minifloat.emin(), spec.significand_bits as i32);
     if !(-103..=126).contains(&emin) {
@@ -66,7 +69,7 @@ pub fn codes(grid: Grid<'_>, unit: f32) -> Result<Option<Description>, PluginErr
     }
     let numbers = [exp2i(emin), minifloat.max_finite(), exp2i(emin - m), exp2i(emin - 23)];
     let [power, max, quantum, fine] = numbers.map(f32::to_bits);
-    Ok(Some([grid.scale.to_bits(), unit.to_bits(), power, spec.significand_bits, max, quantum, fine]))
+    Ok(Some([scale.to_bits(), unit(scale).to_bits(), power, spec.significand_bits, max, quantum, fine]))
 }
 
 /// The asinh chart of a minifloat, in weight units.
@@ -74,11 +77,13 @@ pub fn codes(grid: Grid<'_>, unit: f32) -> Result<Option<Description>, PluginErr
 /// # Errors
 /// The format is none.
 pub fn chart(grid: Grid<'_>) -> Result<Option<Description>, PluginError> {
-    let FormatSpec::Minifloat(spec) = grid.spec else { return Ok(None) };
+    let (FormatSpec::Minifloat(spec), Some([scale, inverse])) = (grid.spec, grid.scales.single()) else {
+        return Ok(None);
+    };
     let chart = Smooth::new(&MinifloatGrid::new(*spec)?);
     let numbers = |words: [f32; 5]| {
         let [shift, unshift, b, share, max] = words;
-        [grid.scale, 1.0 / grid.scale, shift, unshift, b, share, max].map(f32::to_bits)
+        [scale, inverse, shift, unshift, b, share, max].map(f32::to_bits)
     };
     Ok(chart.as_ref().map(smooth::Smooth::words).map(numbers))
 }
@@ -98,7 +103,7 @@ pub fn power(
         return Ok(None);
     }
     let [high, low] = in_two(p).map(f32::to_bits);
-    Ok(codes(grid, amount as f32)?.map(|[scale, amount, power, m, ..]| {
+    Ok(codes(grid, |_| amount as f32)?.map(|[scale, amount, power, m, ..]| {
         let prepare = Launch { op: KernelOp::PREPARE_UPDATE, scalars: vec![scale, power].into() };
         let description = [scale, amount, power, m, high, low, 0];
         vec![prepare, step(Rule::Power, keep, moments, description)]

@@ -3,7 +3,12 @@
 //! A parameter without a format (a bias, a norm's gain, an excluded layer) is updated by plain AdamW, or as if it were
 //! stored in a named minifloat with scale 1. Decode tables have no names here.
 
-use altgrad_plugin_api::{Config, Domain, FormatSpec, Grid, OptionSpec, PluginError, grid::minifloat};
+use altgrad_plugin_api::{
+    Config, Domain, FormatSpec, Grid, OptionSpec, PluginError, Scales, grid::minifloat,
+};
+
+/// The rule of a parameter without a grid, in words.
+pub const NOT_QUANTIZED: &str = "AdamW: not quantized";
 
 /// The option's name.
 const NAME: &str = "unquantized";
@@ -42,7 +47,7 @@ impl Unquantized {
     pub fn grid<'a>(&'a self, given: Option<Grid<'a>>) -> Option<Grid<'a>> {
         given.or(match self {
             Self::AdamW => None,
-            Self::As(spec) => Some(Grid { spec, scale: 1.0 }),
+            Self::As(spec) => Some(Grid { spec, scales: Scales::ONE }),
         })
     }
 }
@@ -58,9 +63,9 @@ fn named(text: &str) -> Result<FormatSpec, PluginError> {
     let (e, m) = (e.parse().map_err(|_| unknown())?, m.parse().map_err(|_| unknown())?);
     let domain = match domain {
         None => canonical(e, m),
-        Some("ieee") => Domain::Ieee,
-        Some("fn") => Domain::Fn,
-        Some("fin") => Domain::Fin,
+        Some("ieee") => Domain::IEEE,
+        Some("fn") => Domain::FN,
+        Some("fin") => Domain::FIN,
         Some(_) => return Err(unknown()),
     };
     minifloat(e, m, domain).map(FormatSpec::Minifloat)
@@ -69,9 +74,9 @@ fn named(text: &str) -> Result<FormatSpec, PluginError> {
 /// What a bare name means: OCP's two, IEEE 754's half and bfloat16, and all codes finite for the rest.
 fn canonical(e: u32, m: u32) -> Domain {
     match (e, m) {
-        (4, 3) => Domain::Fn,
-        (5, 2) | (5, 10) | (8, 7) => Domain::Ieee,
-        _ => Domain::Fin,
+        (4, 3) => Domain::FN,
+        (5, 2) | (5, 10) | (8, 7) => Domain::IEEE,
+        _ => Domain::FIN,
     }
 }
 
@@ -117,11 +122,11 @@ mod tests {
     #[test]
     fn the_hosts_grid_comes_first() {
         let spec = named("E3M4").unwrap();
-        let given = Some(Grid { spec: &spec, scale: 2.0 });
+        let given = Some(Grid { spec: &spec, scales: Scales::whole(&[2.0, 0.5]) });
         let (plain, other) = (read("adamw").unwrap(), read("E4M3").unwrap());
         assert!(plain.grid(None).is_none());
-        assert_eq!(plain.grid(given).unwrap().scale, 2.0);
+        assert_eq!(plain.grid(given).unwrap().scales.single(), Some([2.0, 0.5]));
         assert_eq!(other.grid(given).unwrap().spec, &spec);
-        assert_eq!(other.grid(None).unwrap().scale, 1.0);
+        assert_eq!(other.grid(None).unwrap().scales, Scales::ONE);
     }
 }

@@ -3,7 +3,9 @@
 //! Weights and gradients are in the parameter's own units; geometries and charts speak of stored units, `x = scale * w`, whose
 //! product must be finite.
 
-use std::f32::consts::LN_2;
+use std::{f32::consts::LN_2, ops::Range};
+
+use altgrad_plugin_api::Scales;
 
 use crate::{Moments, exp::exp, simd, whole::round};
 
@@ -81,7 +83,7 @@ impl<G: Geometry> Factor for Spacing<G> {
     }
 }
 
-/// `amount * (S / S_bar)^p`, S_bar the parameter's geometric mean; exactly `amount` for p = 0.
+/// `amount * (S / S_bar)^p`, S_bar the parameter's geometric mean in weight units; exactly `amount` for p = 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Power<G> {
     geometry: G,
@@ -89,18 +91,39 @@ pub struct Power<G> {
     amount: f32,
     /// p: 12 bits, whose products with whole numbers of binades are exact, and the rest.
     p: [f32; 2],
-    /// Mean of `log2 S`: a whole number and the rest, because their sum in f32 would lose bits.
+    /// Mean of `log2 S` in stored units: a whole number and the rest, because their sum in f32 would lose bits.
     mean: [f32; 2],
 }
 
-impl<G: Geometry> Power<G> {
-    /// The factor for a parameter as it is now: one reading of it.
+/// What [`Power`] has to know of a whole parameter.
+#[derive(Debug, Clone, Copy)]
+pub struct MeanSpacing<G> {
+    geometry: G,
+    /// Mean of `log2 S`: in weight units, or in stored ones if there is only one scale.
+    mean: f64,
+    one_scale: bool,
+}
+
+impl<G: Geometry + Copy> MeanSpacing<G> {
+    /// Of a parameter as it is now: one reading of it.
     #[must_use]
-    pub fn new(geometry: G, scale: f32, param: &[f32], p: f64, amount: f64) -> Self {
-        let mean = simd::sum_log2_spacing(&geometry, scale, param) / param.len().max(1) as f64;
+    pub fn new(geometry: G, scales: &Scales<'_>, param: &[f32]) -> Self {
+        let one_scale = scales.single().is_some();
+        let of_run = |(range, [scale, _]): (Range<usize>, [f32; 2])| {
+            let shift = if one_scale { 0.0 } else { range.len() as f64 * f64::from(scale).log2() };
+            simd::sum_log2_spacing(&geometry, scale, &param[range]) - shift
+        };
+        let sum: f64 = scales.runs(param.len()).map(of_run).sum();
+        Self { geometry, mean: sum / param.len().max(1) as f64, one_scale }
+    }
+
+    /// The factor for elements of this scale.
+    #[must_use]
+    pub fn power(&self, scale: f32, p: f64, amount: f64) -> Power<G> {
+        let mean = if self.one_scale { self.mean } else { self.mean + f64::from(scale).log2() };
         let whole = mean.floor();
         let mean = [whole as f32, (mean - whole) as f32];
-        Self { geometry, scale, amount: amount as f32, p: in_two(p), mean }
+        Power { geometry: self.geometry, scale, amount: amount as f32, p: in_two(p), mean }
     }
 }
 

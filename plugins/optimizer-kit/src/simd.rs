@@ -132,7 +132,7 @@ mod tests {
         let options = Adam::options(Descriptor::optimizer("test", "0", ""), 1e-16).options;
         let adam = Adam::new(&Config::resolve(&options, []).unwrap()).unwrap();
         for (e, m) in [(1, 6), (4, 3), (7, 0)] {
-            let grid = MinifloatGrid::new(minifloat(e, m, Domain::Fin).unwrap()).unwrap();
+            let grid = MinifloatGrid::new(minifloat(e, m, Domain::FIN).unwrap()).unwrap();
             let (codes, smooth) = (Codes::new(&grid).unwrap(), Smooth::new(&grid).unwrap());
             let (keep, moments, scale) = (0.99, adam.moments(0.6, 3), grid.max_finite() * 0.9);
             let inv_scale = 1.0 / scale;
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_mean_spacing_is_that_of_exponents() {
-        let grid = MinifloatGrid::new(minifloat(4, 3, Domain::Fn).unwrap()).unwrap();
+        let grid = MinifloatGrid::new(minifloat(4, 3, Domain::FN).unwrap()).unwrap();
         let param = numbers(9, 100_001);
         let expected: f64 = param.iter().map(|&w| grid.spacing(f64::from(w * 7.3)).log2()).sum();
         assert_eq!(sum_log2_spacing(&Codes::new(&grid).unwrap(), 7.3, &param), expected);

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn ways_along_the_chart_are_those_of_asinh_in_f64() {
         for (e, m) in [(1, 6), (3, 4), (4, 3), (5, 2), (7, 0)] {
-            let grid = MinifloatGrid::new(minifloat(e, m, Domain::Fin).unwrap()).unwrap();
+            let grid = MinifloatGrid::new(minifloat(e, m, Domain::FIN).unwrap()).unwrap();
             let chart = Smooth::new(&grid).unwrap();
             let b = 2f64.powi(grid.emin()) / std::f64::consts::LN_2;
             let per_unit = 2f64.powi(m as i32) / std::f64::consts::LN_2;
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn the_short_way_gives_the_same_bits() {
         for (e, m) in [(1, 6), (4, 3), (7, 0)] {
-            let grid = MinifloatGrid::new(minifloat(e, m, Domain::Fin).unwrap()).unwrap();
+            let grid = MinifloatGrid::new(minifloat(e, m, Domain::FIN).unwrap()).unwrap();
             let chart = Smooth::new(&grid).unwrap();
             assert!((0.33..0.35).contains(&(chart.near() * chart.share)));
             crate::rule::assert_short_ways(&chart, grid.max_finite());
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn squares_that_f32_cannot_hold_are_refused() {
-        let bf16 = MinifloatGrid::new(minifloat(8, 7, Domain::Ieee).unwrap()).unwrap();
+        let bf16 = MinifloatGrid::new(minifloat(8, 7, Domain::IEEE).unwrap()).unwrap();
         assert!(Smooth::new(&bf16).is_none());
     }
 }

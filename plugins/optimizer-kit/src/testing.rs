@@ -1,7 +1,8 @@
 //! What tests of an optimizer need: an instance from options, and a parameter with its states between steps.
 
 use altgrad_plugin_api::{
-    Config, ConfigValue, FormatSpec, Grid, Optimizer, ParamInfo, PluginError, StateSpec, Step, StepScalars,
+    Blocks, Config, ConfigValue, FormatSpec, Grid, Optimizer, ParamInfo, PluginError, Scales, StateSpec,
+    Step, StepScalars,
 };
 
 /// An optimizer with these options, and defaults for the rest.
@@ -24,8 +25,8 @@ pub struct Param {
     pub w: Vec<f32>,
     /// States, `[n]` each; made by the first step.
     pub states: Vec<Vec<f32>>,
-    /// Format and scale.
-    pub grid: Option<(FormatSpec, f32)>,
+    /// Format, scales with their inverses, and which elements share one.
+    pub grid: Option<(FormatSpec, Vec<[f32; 2]>, Blocks)>,
 }
 
 impl Param {
@@ -38,7 +39,14 @@ impl Param {
     /// The same on a grid: stored = scale * value.
     #[must_use]
     pub fn on(self, spec: &FormatSpec, scale: f32) -> Self {
-        Self { grid: Some((spec.clone(), scale)), ..self }
+        self.on_blocks(spec, &[scale], Blocks::WHOLE)
+    }
+
+    /// The same with a scale for each block.
+    #[must_use]
+    pub fn on_blocks(self, spec: &FormatSpec, scales: &[f32], blocks: Blocks) -> Self {
+        let pairs = scales.iter().map(|&scale| [scale, 1.0 / scale]).collect();
+        Self { grid: Some((spec.clone(), pairs, blocks)), ..self }
     }
 
     /// One update.
@@ -67,15 +75,17 @@ impl Param {
         grad: &[f32],
         part: usize,
     ) -> Result<(), PluginError> {
-        let info = ParamInfo { name: "w".into(), shape: self.shape.as_slice().into() };
+        let info = ParamInfo::new("w", &self.shape);
         if self.states.is_empty() {
             let buffer = |spec: &StateSpec| vec![spec.initial as f32; self.w.len()];
             self.states = optimizer.states(&info).iter().map(buffer).collect();
         }
-        let grid = self.grid.as_ref().map(|(spec, scale)| Grid { spec, scale: *scale });
+        let grid = self.grid.as_ref();
+        let grid = grid.map(|(spec, pairs, blocks)| Grid { spec, scales: Scales::new(pairs, *blocks) });
         let scalars = StepScalars { lr, update };
         let mut states: Vec<_> = self.states.iter_mut().map(|state| state.chunks_mut(part)).collect();
-        for (param, grad) in self.w.chunks_mut(part).zip(grad.chunks(part)) {
+        for (index, (param, grad)) in self.w.chunks_mut(part).zip(grad.chunks(part)).enumerate() {
+            let grid = grid.map(|grid| grid.skip((index * part) as u64));
             let mut states: Vec<&mut [f32]> = states.iter_mut().filter_map(Iterator::next).collect();
             optimizer.step(Step { info, param, grad, states: &mut states, scalars, grid })?;
         }

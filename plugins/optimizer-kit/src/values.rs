@@ -47,7 +47,7 @@ impl Values {
     }
 }
 
-impl Geometry for Values {
+impl Geometry for &Values {
     fn spacing(&self, x: f32) -> f32 {
         self.grid.spacing(x.into()) as f32
     }
@@ -57,7 +57,7 @@ impl Geometry for Values {
     }
 }
 
-impl Chart for Values {
+impl Chart for &Values {
     fn ends(&self) -> (f32, f32) {
         self.ends
     }
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_search_agrees_with_bit_arithmetic() {
-        let spec = FormatSpec::Minifloat(minifloat(4, 3, Domain::Fn).unwrap());
+        let spec = FormatSpec::Minifloat(minifloat(4, 3, Domain::FN).unwrap());
         let (Found::Codes(codes), values) =
             (Found::new(&spec).unwrap(), Values::new(ValueGrid::new(&spec).unwrap()))
         else {

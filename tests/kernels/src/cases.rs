@@ -5,7 +5,7 @@ use altgrad_plugin_api::{QuantParams, RandomKey, Rounding};
 
 /// All rounding modes.
 pub const MODES: [Rounding; 4] =
-    [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Stochastic];
+    [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC];
 
 /// A power of two, one that is none, and a large one.
 pub const SCALES: [f32; 3] = [1.0, 0.75, 1024.0];

@@ -132,7 +132,7 @@ fn smooth(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
     {
         let x = cases::gaussian(50_000, unit);
         for vector in [4, 1] {
-            let params = cases::params(scale, Rounding::NearestEven, vector);
+            let params = cases::params(scale, Rounding::NEAREST_EVEN, vector);
             fake_quant(runner, subject, &target(language, vector), &x, &params);
         }
     }
@@ -194,25 +194,25 @@ fn groups(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
     for vector in [4, 1] {
         let target = target(language, vector);
         let what = format!("{} vector {vector}: groups", subject.name);
-        let key = cases::params(1.0, Rounding::Stochastic, vector).key;
+        let key = cases::params(1.0, Rounding::STOCHASTIC, vector).key;
         let (mut values, mut codes) = (vec![0.0; x.len()], vec![0; x.len()]);
         let mut stats = QuantStats::default();
         for (i, &[scale, inv_scale]) in scales.iter().enumerate() {
             let range = i * GROUP..(i + 1) * GROUP;
             let key = RandomKey { offset: key.offset + range.start as u64, ..key };
-            let params = QuantParams { scale, inv_scale, rounding: Rounding::Stochastic, key };
+            let params = QuantParams { scale, inv_scale, rounding: Rounding::STOCHASTIC, key };
             let (x, values) = (&x[range.clone()], &mut values[range.clone()]);
             stats.merge(&subject.instance.fake_quant(x, values, &params, &mut []).unwrap());
             subject.instance.encode(x, &mut codes[range], &params).unwrap();
         }
-        let kernel = subject.kernel(KernelOp::FAKE_QUANT.with_rounding(Rounding::Stochastic), &target);
+        let kernel = subject.kernel(KernelOp::FAKE_QUANT.with_rounding(Rounding::STOCHASTIC), &target);
         let after = launch_groups(runner, &kernel, &words(&x), &key, &scales, 0);
         same_bits(&what, &x, &after(BufferRole::DESTINATION), &words(&values));
         let mut found = QuantStats::default();
         let sums: Vec<f32> = after(BufferRole::PARTIAL_SUMS).into_iter().map(f32::from_bits).collect();
         kernel.read_stats(&after(BufferRole::STATISTICS), &sums, &mut found).unwrap();
         same_stats(&what, &found, &stats);
-        let kernel = subject.kernel(KernelOp::ENCODE.with_rounding(Rounding::Stochastic), &target);
+        let kernel = subject.kernel(KernelOp::ENCODE.with_rounding(Rounding::STOCHASTIC), &target);
         let after = launch_groups(runner, &kernel, &words(&x), &key, &scales, 0);
         let codes: Vec<u32> = codes.into_iter().map(u32::from).collect();
         same_bits(&what, &x, &after(BufferRole::CODES), &codes);

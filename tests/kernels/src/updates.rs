@@ -136,7 +136,7 @@ fn adam(eps: f64) -> Adam {
 /// Every rule on a grid, in its update number `update`.
 fn rules(subject: &Subject, scale: f32, data: &Data, update: u64) -> Vec<Subjected> {
     let shape = [data.w.len() as u64, 1];
-    let info = ParamInfo { name: "w".into(), shape: (&shape[..]).into() };
+    let info = ParamInfo::new("w", &shape[..]);
     let spec = FormatSpec::Minifloat(subject.grid.spec());
     let grid = Grid { spec: &spec, scale };
     let geometry = Codes::new(&subject.grid).unwrap();
@@ -191,7 +191,7 @@ fn on_cpu(subjected: &Subjected, data: &Data, update: u64) -> Data {
     let shape = [data.w.len() as u64, 1];
     (subjected.cpu)(
         Buffers::of(Step {
-            info: ParamInfo { name: "w".into(), shape: (&shape[..]).into() },
+            info: ParamInfo::new("w", &shape[..]),
             param: &mut after.w,
             grad: &data.g,
             states: &mut [&mut after.m, &mut after.v],
@@ -321,7 +321,7 @@ fn same(what: &str, before: &Data, found: &Data, expected: &Data, end: f32) {
 /// random word rounding never falls as a value rises: it decides differently only where the word's threshold lies between the
 /// two values, a millionth of a weight apart. Then the results are neighbours, and there are as many as these gaps are wide in codes.
 fn decisions(what: &str, subject: &Subject, scale: f32, found: &[f32], expected: &[f32]) {
-    for rounding in [Rounding::NearestEven, Rounding::Stochastic] {
+    for rounding in [Rounding::NEAREST_EVEN, Rounding::STOCHASTIC] {
         let key = RandomKey { seed: 5, step: 3, tensor: 1, offset: 0 };
         let params = QuantParams { scale, inv_scale: 1.0 / scale, rounding, key };
         let round = |x: &[f32]| {

@@ -12,7 +12,7 @@ use altgrad_loader::LoadedLibrary;
 use altgrad_plugin_api::{BufferRole, Config, KernelLanguage, KernelOp, QuantParams, QuantStats, Rounding};
 use altgrad_test_kernels::{cases, check, cuda};
 
-const MODES: [Rounding; 2] = [Rounding::NearestEven, Rounding::TowardZero];
+const MODES: [Rounding; 2] = [Rounding::NEAREST_EVEN, Rounding::TOWARD_ZERO];
 
 /// The only format of a library.
 fn instance(library: &Path) -> Instance {
@@ -80,7 +80,7 @@ fn the_c_format_is_its_twin_in_rust_bit_for_bit() {
             assert!(codes(&c, &x, &params) == codes(&rust, &x, &params), "{params:?}");
         }
     }
-    for rounding in [Rounding::NearestAway, Rounding::Stochastic] {
+    for rounding in [Rounding::NEAREST_AWAY, Rounding::STOCHASTIC] {
         let params = cases::params(1.0, rounding, 1);
         let kind = |instance: &Instance| instance.encode(&[1.0], &mut [0], &params).unwrap_err().kind;
         assert_eq!(kind(&c), kind(&rust));

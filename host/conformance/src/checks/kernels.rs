@@ -37,7 +37,7 @@ const STATISTICS_NAMES: [&str; 8] =
     ["amax", "overflow", "underflow", "nan", "nonzero", "sum_x2", "sum_err2", "sum_x_xhat"];
 
 const MODES: [Rounding; 4] =
-    [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Stochastic];
+    [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC];
 
 const LANGUAGES: [(&str, KernelLanguage); 2] =
     [("CUDA", KernelLanguage::CUDA), ("WGSL", KernelLanguage::WGSL)];

@@ -20,13 +20,13 @@ const SHRINKAGE_TOLERANCE: f64 = 0.15;
 type Law = (u32, u32, Domain, f64, Option<f64>);
 
 const LAWS: [Law; 7] = [
-    (1, 6, Domain::Fin, 41.2, None),
-    (2, 5, Domain::Fin, 43.0, None),
-    (3, 4, Domain::Fin, 37.6, None),
-    (4, 3, Domain::Fn, 31.6, Some(-8e-4)),
-    (5, 2, Domain::Ieee, 25.5, Some(-2.6e-3)),
-    (6, 1, Domain::Fin, 19.7, Some(-1.05e-2)),
-    (7, 0, Domain::Fin, 14.2, Some(-3.9e-2)),
+    (1, 6, Domain::FIN, 41.2, None),
+    (2, 5, Domain::FIN, 43.0, None),
+    (3, 4, Domain::FIN, 37.6, None),
+    (4, 3, Domain::FN, 31.6, Some(-8e-4)),
+    (5, 2, Domain::IEEE, 25.5, Some(-2.6e-3)),
+    (6, 1, Domain::FIN, 19.7, Some(-1.05e-2)),
+    (7, 0, Domain::FIN, 14.2, Some(-3.9e-2)),
 ];
 
 fn law(spec: &FormatSpec) -> Option<Law> {
@@ -46,7 +46,7 @@ fn measured(subject: &Subject) -> Result<Vec<QuantStats>, String> {
         let src: Vec<f32> = (0..ELEMENTS).map(|_| random.gaussian() as f32).collect();
         let amax = src.iter().fold(0f32, |amax, x| amax.max(x.abs()));
         let scale = oracle.range().1 as f32 / amax;
-        Ok(instance.quantized(&src, &params(scale, Rounding::NearestEven))?.1)
+        Ok(instance.quantized(&src, &params(scale, Rounding::NEAREST_EVEN))?.1)
     };
     (0..TENSORS).map(tensor).collect()
 }

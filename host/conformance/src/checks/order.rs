@@ -82,7 +82,7 @@ pub(crate) fn error_bound(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = ascending(&oracle, 1.0);
     for rounding in instance.modes()? {
-        let nearest = matches!(rounding, Rounding::NearestEven | Rounding::NearestAway);
+        let nearest = matches!(rounding, Rounding::NEAREST_EVEN | Rounding::NEAREST_AWAY);
         let (values, _) = instance.quantized(&src, &params(1.0, rounding))?;
         for (&x, &value) in src.iter().zip(&values).filter(|(x, _)| !oracle.overflows(**x)) {
             let (low, high) = oracle.cell(f64::from(x));

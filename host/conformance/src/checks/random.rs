@@ -21,15 +21,15 @@ const ROUNDINGS: usize = 1 << 16;
 macro_rules! stochastic_or_skip {
     ($subject:expr) => {{
         let (instance, oracle) = $subject.instance_and_oracle()?;
-        if !instance.supports(Rounding::Stochastic)? {
-            return lacks(Rounding::Stochastic);
+        if !instance.supports(Rounding::STOCHASTIC)? {
+            return lacks(Rounding::STOCHASTIC);
         }
         (instance, oracle)
     }};
 }
 
 fn keyed(key: RandomKey) -> QuantParams {
-    QuantParams { key, ..params(1.0, Rounding::Stochastic) }
+    QuantParams { key, ..params(1.0, Rounding::STOCHASTIC) }
 }
 
 /// Runs a test with one seed, and with another if it fails.

@@ -14,31 +14,31 @@ const PATTERNS: usize = 1_000_000;
 const IN_RANGE: usize = 100_000;
 
 pub(crate) fn nearest_even_edges(subject: &Subject) -> Outcome {
-    on_edges(subject, Rounding::NearestEven)
+    on_edges(subject, Rounding::NEAREST_EVEN)
 }
 
 pub(crate) fn nearest_even_random(subject: &Subject) -> Outcome {
-    on_random(subject, Rounding::NearestEven)
+    on_random(subject, Rounding::NEAREST_EVEN)
 }
 
 pub(crate) fn nearest_away_edges(subject: &Subject) -> Outcome {
-    on_edges(subject, Rounding::NearestAway)
+    on_edges(subject, Rounding::NEAREST_AWAY)
 }
 
 pub(crate) fn nearest_away_random(subject: &Subject) -> Outcome {
-    on_random(subject, Rounding::NearestAway)
+    on_random(subject, Rounding::NEAREST_AWAY)
 }
 
 pub(crate) fn toward_zero_edges(subject: &Subject) -> Outcome {
-    on_edges(subject, Rounding::TowardZero)
+    on_edges(subject, Rounding::TOWARD_ZERO)
 }
 
 pub(crate) fn toward_zero_random(subject: &Subject) -> Outcome {
-    on_random(subject, Rounding::TowardZero)
+    on_random(subject, Rounding::TOWARD_ZERO)
 }
 
 pub(crate) fn stochastic_edges(subject: &Subject) -> Outcome {
-    on_edges(subject, Rounding::Stochastic)
+    on_edges(subject, Rounding::STOCHASTIC)
 }
 
 fn on_edges(subject: &Subject, rounding: Rounding) -> Outcome {

@@ -61,7 +61,7 @@ impl Bits for u16 {
 
 pub(crate) fn shapes(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
-    let params = params(3.7, Rounding::NearestEven);
+    let params = params(3.7, Rounding::NEAREST_EVEN);
     let src = ordinary(&oracle, MARGIN + 4097);
     // One element at a time is what longer slices are held against.
     let mut single = vec![UNWRITTEN; src.len()];
@@ -100,7 +100,7 @@ pub(crate) fn shapes(subject: &Subject) -> Outcome {
 
 pub(crate) fn huge(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
-    let params = params(3.7, Rounding::NearestEven);
+    let params = params(3.7, Rounding::NEAREST_EVEN);
     let pattern = ordinary(&oracle, 65_521);
     let (expected, of_one) = instance.quantized(&pattern, &params)?;
     let (expected_codes, rest) = (instance.encoded(&pattern, &params)?, HUGE % pattern.len());
@@ -196,7 +196,7 @@ pub(crate) fn wrong_dtype(subject: &Subject) -> Outcome {
 pub(crate) fn strange_arguments(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = mixture(&oracle, 1.0, 61);
-    let sane = params(1.0, Rounding::NearestEven);
+    let sane = params(1.0, Rounding::NEAREST_EVEN);
     let (before, _) = instance.quantized(&src, &sane)?;
     for rounding in instance.modes()? {
         for scale in [0.0, -1.0, f32::NAN, f32::INFINITY, f32::MAX, f32::from_bits(1)] {

@@ -25,7 +25,7 @@ pub(super) const CASES: &[(&str, &[u64])] = &[
 ];
 
 pub(super) fn info<'a>(name: &'a str, shape: &'a [u64]) -> ParamInfo<'a> {
-    ParamInfo { name: name.into(), shape: RSlice::from_slice(shape) }
+    ParamInfo::new(name, shape)
 }
 
 pub(super) fn states_of(
@@ -47,7 +47,7 @@ pub(super) fn grids() -> Result<Vec<Option<FormatSpec>>, String> {
         None,
         Some(FormatSpec::Table([-1.0, -0.5, -0.25, -0.0625, 0.0, 0.125, 0.5, 1.0].into_iter().collect())),
     ];
-    for (e, m, domain) in [(1, 6, Domain::Fin), (4, 3, Domain::Fn), (7, 0, Domain::Fin)] {
+    for (e, m, domain) in [(1, 6, Domain::FIN), (4, 3, Domain::FN), (7, 0, Domain::FIN)] {
         let spec = minifloat(e, m, domain).map_err(|error| error.message.to_string())?;
         grids.push(Some(FormatSpec::Minifloat(spec)));
     }

@@ -60,10 +60,10 @@ impl Table {
         let (a, b) = (f64::from(values[usize::from(low)]), f64::from(values[usize::from(high)]));
         let (below, above) = (f64::from(x) - a, b - f64::from(x));
         let up = match rounding {
-            Rounding::NearestEven => below > above || (below == above && high % 2 == 0),
-            Rounding::NearestAway => below > above || (below == above && x > 0.0),
-            Rounding::TowardZero => x < 0.0,
-            Rounding::Stochastic => return Err(PluginError::unsupported("no stochastic rounding")),
+            Rounding::NEAREST_EVEN => below > above || (below == above && high % 2 == 0),
+            Rounding::NEAREST_AWAY => below > above || (below == above && x > 0.0),
+            Rounding::TOWARD_ZERO => x < 0.0,
+            Rounding::STOCHASTIC => return Err(PluginError::unsupported("no stochastic rounding")),
         };
         Ok(if up { high } else { low })
     }

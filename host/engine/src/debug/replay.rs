@@ -98,11 +98,12 @@ impl<'a> Replay<'a> {
         let layout = Layout::new(&shape);
         let values = weights::read(inputs.init, &layout)?;
         let groups = OptimizerGroups::one(adamw(&registry, config)?, &layout);
-        let optimizer = OptimizerState::new(groups, &layout)?;
+        let quant = QuantContext::off();
+        let optimizer = OptimizerState::new(groups, &layout, &quant)?;
         let values = values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
         let params = Params { layout, values };
         let model = TrainModel { gpt: Gpt { shape, gelu: GeluChoice::Erf }, dropout: 0.0, seed: 0 };
-        let state = TrainState::new(params, QuantContext::off(), optimizer, UpdateMetrics::off());
+        let state = TrainState::new(params, quant, optimizer, UpdateMetrics::off());
         let batches = Batches::new(corpus, 0, config.batch_size, config.block_size);
         Ok(Self { recording, model, state, batches })
     }

@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn uniform_codes_use_everything() {
-        let grid = ValueGrid::new(&FormatSpec::Minifloat(minifloat(4, 3, Domain::Fn).unwrap())).unwrap();
+        let grid = ValueGrid::new(&FormatSpec::Minifloat(minifloat(4, 3, Domain::FN).unwrap())).unwrap();
         let found = values(&grid, vec![7; 256]);
         // 254 finite codes: NaN has two.
         assert!((found[0].1.unwrap() - 254f64.log2()).abs() < 1e-12);

@@ -7,7 +7,7 @@
 
 use altgrad_loader::FormatPlugin;
 use altgrad_metrics::{Layer, MetricId, MetricRecord, Role, Statistic, families::scale_regret::SQNR_DB_AT};
-use altgrad_plugin_api::QuantParams;
+use altgrad_plugin_api::{QuantParams, Scales};
 use rayon::prelude::*;
 
 use super::family::{MetricFamily, MetricSetup};
@@ -40,11 +40,11 @@ pub fn of(weights: &[f32], format: &FormatPlugin, scale: f32) -> Regret {
 
 /// `None` without an error or a value, where the scale is no normal number, and if the plugin fails.
 fn sqnr_db(weights: &[f32], format: &FormatPlugin, scale: f32) -> Option<f64> {
-    let inv_scale = 1.0 / scale;
-    if !(scale.is_normal() && inv_scale.is_normal()) {
+    let pair = [scale, 1.0 / scale];
+    if !pair.iter().all(|factor| factor.is_normal()) {
         return None;
     }
-    let params = QuantParams { scale, inv_scale, ..QuantParams::IDENTITY };
+    let params = QuantParams::nearest(Scales::whole(&pair));
     let part = |weights: &[f32]| {
         let mut rounded = vec![0.0; weights.len()];
         let stats = format.fake_quant(weights, &mut rounded, &params, &mut []).ok()?;

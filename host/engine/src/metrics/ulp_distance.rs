@@ -156,14 +156,14 @@ mod tests {
     use super::*;
 
     const FORMATS: [(u32, u32, Domain); 8] = [
-        (0, 7, Domain::Fin),
-        (1, 6, Domain::Fin),
-        (2, 5, Domain::Fin),
-        (3, 4, Domain::Fin),
-        (4, 3, Domain::Fn),
-        (5, 2, Domain::Ieee),
-        (6, 1, Domain::Fin),
-        (7, 0, Domain::Fin),
+        (0, 7, Domain::FIN),
+        (1, 6, Domain::FIN),
+        (2, 5, Domain::FIN),
+        (3, 4, Domain::FIN),
+        (4, 3, Domain::FN),
+        (5, 2, Domain::IEEE),
+        (6, 1, Domain::FIN),
+        (7, 0, Domain::FIN),
     ];
 
     fn grid(e: u32, m: u32, domain: Domain) -> ValueGrid {
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn codes_by_hand() {
         // E4M3: code 56 is 1, 64 is 2, 8 is 2^-6; below, steps of 2^-9.
-        let distance = UlpDistance::new(grid(4, 3, Domain::Fn), 1.0);
+        let distance = UlpDistance::new(grid(4, 3, Domain::FN), 1.0);
         let a = [1.0, 1.0, 1.0, -1.0, 0.0, 0.015625, 1.0, f32::NAN, 1.0];
         let b = [2.0, 1.0625, -1.0, -4.0, 0.001, 0.013671875, 1.0, 1.0, f32::INFINITY];
         let mut codes = [0.0; 9];

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     fn distance(scale: f32) -> UlpDistance {
-        let spec = FormatSpec::Minifloat(minifloat(5, 2, Domain::Ieee).unwrap());
+        let spec = FormatSpec::Minifloat(minifloat(5, 2, Domain::IEEE).unwrap());
         UlpDistance::new(ValueGrid::new(&spec).unwrap(), scale)
     }
 

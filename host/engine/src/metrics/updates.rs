@@ -10,7 +10,7 @@ use altgrad_metrics::{
     MetricId, MetricRecord, Statistic,
     families::updates::{BIT_STALL_RATE, FLIP_RATE, OSCILLATION, SIGN_FLIP_RATE, ZERO_UPDATE_FRAC},
 };
-use altgrad_plugin_api::{QuantParams, kernel::update::UpdateCounts};
+use altgrad_plugin_api::{QuantParams, Scales, kernel::update::UpdateCounts};
 use rayon::prelude::*;
 
 use super::{
@@ -206,8 +206,8 @@ impl Update {
     /// of the last.
     fn of_part(step: Step<'_>, stored: Stored<'_>, old: &mut [u16], past: Option<[&[u16]; 2]>) -> Self {
         let Step { before, after, grad } = step;
-        let scale = stored.scale;
-        let params = QuantParams { scale, inv_scale: 1.0 / scale, ..QuantParams::IDENTITY };
+        let pair = [stored.scale, 1.0 / stored.scale];
+        let params = QuantParams::nearest(Scales::whole(&pair));
         let encoded = stored.format.encode_into(before, old, &params);
         let codes = encoded.and_then(|()| stored.format.encode(after, &params)).ok();
         let codes = codes

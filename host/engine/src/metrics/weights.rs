@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn e4m3() -> ValueGrid {
-        ValueGrid::new(&FormatSpec::Minifloat(minifloat(4, 3, Domain::Fn).unwrap())).unwrap()
+        ValueGrid::new(&FormatSpec::Minifloat(minifloat(4, 3, Domain::FN).unwrap())).unwrap()
     }
 
     fn statistics(weights: &[f32], grad: &[f32], scale: f32) -> [Option<f64>; 3] {

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::{FormatPlugin, OptimizerPlugin, optimizer::ParamUpdate};
 use altgrad_plugin_api::{
-    FormatSpec, KernelOp, Launch, Scope, StepScalars,
+    Grid, KernelOp, Launch, ParamInfo, Scales, Scope, StepScalars,
     kernel::update::{Counting, UpdateCounts},
 };
 use burn::tensor::Tensor;
@@ -18,13 +18,13 @@ use parking_lot::Mutex;
 use super::{
     device_op::{self, Kept},
     device_run::DeviceRun,
-    update::{OptimizerState, extents, round_to_grid},
+    update::{OptimizerState, extents, param_info, round_to_grid, weight_grids},
 };
 use crate::{
     device::ComputeDevice,
     metrics::update_metrics::UpdateMetrics,
     model::{Layout, Params, layout::ParamId},
-    quant::{QuantContext, QuantStats},
+    quant::{QuantContext, QuantStats, WeightGrid},
     read_back::{ReadBack, Slot},
     tensor,
 };
@@ -86,19 +86,21 @@ impl OptimizerState {
     ) -> Result<(), Diagnostic> {
         self.updates += 1;
         run.check()?;
-        let stored: Vec<_> = (0..grads.len()).map(|id| quant.weight_format_and_scale(id, seen)).collect();
+        let grids = weight_grids(quant, params, seen)?;
         quant.record_amax(seen);
         let (mut read_back, mut asked) = (ReadBack::default(), Vec::new());
         for (id, grad) in grads.into_iter().enumerate() {
-            let (spec, stored) = (&params.layout.specs[id], stored[id]);
+            let (spec, weight_grid) = (&params.layout.specs[id], grids[id].as_ref());
+            let stored = weight_grid.and_then(WeightGrid::one_scale);
             let (index, plugin, lr_scale) = self.groups.of(id);
             let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
-            let grid = stored.map(|(format, scale)| (&format.spec, scale));
-            let launches = plugin.launches(&spec.name, &extents(&spec.shape), scalars, grid);
+            let shape = extents(&spec.shape);
+            let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
+            let launches = plugin.launches(&info, scalars, weight_grid.map(WeightGrid::grid));
             let launches = launches.map_err(|error| error.at(&spec.name))?;
             let (Some(launches), Some(counting)) = (launches, meter.counting(id, stored)) else {
                 self.bring_back(run, id)?;
-                self.step_in_memory(id, params, grad, (quant, stored), lr, meter)?;
+                self.step_in_memory(id, params, grad, (quant, weight_grid), lr, meter)?;
                 continue;
             };
             let kept = run.kept[id].clone();
@@ -138,7 +140,8 @@ impl OptimizerState {
             let words = values.get(words)?.iter().map(|word| word.to_bits()).collect();
             let counts = UpdateCounts::new(words, values.get(sums)?);
             let counts = counts.map_err(|error| Diagnostic::run(error.message.as_str()))?;
-            meter.counted(id, &params.layout.specs[id], &counts, stored[id].is_some());
+            let stored = grids[id].as_ref().and_then(WeightGrid::one_scale);
+            meter.counted(id, &params.layout.specs[id], &counts, stored.is_some());
         }
         Ok(())
     }
@@ -163,20 +166,19 @@ fn try_out(
 ) -> Result<bool, Diagnostic> {
     const VALUES: [f32; 8] = [0.0, -0.1, 0.3, 1.0, -1.7, 3.1, 100.0, -1e-3];
     const GRAD: [f32; 8] = [0.1, 2.0, 0.0, -3.0, 1e-3, 5.0, -0.7, 1e-4];
-    const NAME: &str = "a parameter tried out";
-    let grid: Option<(&FormatSpec, f32)> = format.map(|format| (&format.spec, 1.0));
+    let grid = format.map(|format| Grid { spec: &format.spec, scales: Scales::ONE });
     for len in [VALUES.len(), VALUES.len() - 1] {
         let (shape, mut expected, grad) = ([len as u64, 1], VALUES[..len].to_vec(), &GRAD[..len]);
+        let info = ParamInfo::new("a parameter tried out", &shape);
         let mut states: Vec<Vec<f32>> =
-            plugin.states(NAME, &shape)?.iter().map(|state| vec![state.initial as f32; len]).collect();
+            plugin.states(&info)?.iter().map(|state| vec![state.initial as f32; len]).collect();
         let kept = Arc::new(Mutex::new(Kept::new(states.clone())));
         let mut value = tensor::flat(expected.clone(), &device.tensors);
         for update in 1..=2 {
             let scalars = StepScalars { lr: 1e-3, update };
-            let Some(launches) = plugin.launches(NAME, &shape, scalars, grid)? else { return Ok(false) };
+            let Some(launches) = plugin.launches(&info, scalars, grid)? else { return Ok(false) };
             let update = ParamUpdate {
-                name: NAME,
-                shape: &shape,
+                info,
                 param: &mut expected,
                 grad,
                 states: states.iter_mut().map(Vec::as_mut_slice).collect(),

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_loader::{FormatPlugin, OptimizerPlugin, optimizer::ServiceUpdate};
+use altgrad_loader::{OptimizerPlugin, optimizer::ServiceUpdate};
 use altgrad_plugin_api::{
-    ErrorKind, MapOp, PluginError, ReduceOp, StateSpec, StepScalars, ZipOp,
+    ErrorKind, Grid, MapOp, ParamInfo, PluginError, ReduceOp, StateSpec, StepScalars, ZipOp,
     services::table::{Compute, Served},
 };
 use burn::tensor::{Device, Tensor};
@@ -91,18 +91,16 @@ impl Compute for OnDevice {
 
 /// One parameter's update: what it is and what it begins with.
 pub(super) struct Update<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Its extents, outermost first.
-    pub shape: &'a [u64],
+    /// Which parameter.
+    pub info: ParamInfo<'a>,
     /// Its value, `[n]`.
     pub value: Tensor<1>,
     /// Accumulated and clipped, `[n]`.
     pub grad: Tensor<1>,
     /// Learning rate and update count.
     pub scalars: StepScalars,
-    /// The format it is rounded to and the scale, if there is one.
-    pub stored: Option<(&'a FormatPlugin, f32)>,
+    /// The grid it is rounded to, if there is one.
+    pub grid: Option<Grid<'a>>,
 }
 
 /// The states of a parameter that is updated with services.
@@ -167,13 +165,12 @@ impl DeviceStates {
             .map(|state| served.give(state, shape, true))
             .collect();
         let result = plugin.step_with_services(&ServiceUpdate {
-            name: update.name,
-            shape: update.shape,
+            info: update.info,
             services: &served.object(),
             param_and_grad: [param, grad],
             states: &states,
             scalars: update.scalars,
-            grid: update.stored.map(|(format, scale)| (&format.spec, scale)),
+            grid: update.grid,
         });
         // The table loses nothing that was given and not freed, and those cannot be freed.
         self.tensors = states.into_iter().filter_map(|state| served.take(state)).collect();

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_loader::{FormatPlugin, instance::Identity, optimizer::ParamUpdate};
-use altgrad_plugin_api::{DType, Scope, StepScalars};
+use altgrad_loader::{instance::Identity, optimizer::ParamUpdate};
+use altgrad_plugin_api::{DType, ParamInfo, Scope, StepScalars};
 use burn::tensor::Tensor;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     metrics::{update_metrics::UpdateMetrics, updates::Step},
     model::{Layout, Params, layout::ParamId},
-    quant::{QuantContext, QuantStats},
+    quant::{QuantContext, QuantStats, WeightGrid},
     tensor,
     tensor_file::Values,
 };
@@ -36,6 +36,8 @@ pub struct OptimizerState {
     pub(super) groups: OptimizerGroups,
     /// What updates of each parameter have to see.
     pub(super) scopes: Vec<Scope>,
+    /// The rule that updates each parameter, in the plugin's words.
+    rules: Vec<String>,
     /// `[parameter][state]`: the plugin's names.
     names: Vec<Vec<String>>,
     /// `[parameter][state]`, `[n]` each, copied by the update if somebody else holds it; none of parameters that are
@@ -55,13 +57,17 @@ impl OptimizerState {
     ///
     /// # Errors
     /// The plugin failed, or wants a state of a type the host does not have.
-    pub fn new(groups: OptimizerGroups, layout: &Layout) -> Result<Self, Diagnostic> {
-        let (mut scopes, mut names) = (Vec::new(), Vec::new());
+    pub fn new(groups: OptimizerGroups, layout: &Layout, quant: &QuantContext) -> Result<Self, Diagnostic> {
+        let (mut scopes, mut rules, mut names) = (Vec::new(), Vec::new(), Vec::new());
         let (mut states, mut on_device) = (Vec::new(), Vec::new());
         for (id, spec) in layout.specs.iter().enumerate() {
             let (_, plugin, _) = groups.of(id);
             let shape = extents(&spec.shape);
-            let (scope, wanted) = (plugin.scope(&spec.name, &shape)?, plugin.states(&spec.name, &shape)?);
+            let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
+            let grid = quant.future_weight_grid(id, &spec.shape);
+            let rule = plugin.rule(&info, grid.as_ref().map(WeightGrid::grid));
+            rules.push(rule.map_err(|error| error.at(&spec.name))?);
+            let (scope, wanted) = (plugin.scope(&info)?, plugin.states(&info)?);
             let mut buffers = Vec::new();
             for state in &wanted {
                 if state.dtype != DType::F32 {
@@ -83,6 +89,7 @@ impl OptimizerState {
         Ok(Self {
             groups,
             scopes,
+            rules,
             names,
             states,
             on_device,
@@ -102,6 +109,12 @@ impl OptimizerState {
     #[must_use]
     pub fn updates(&self) -> u64 {
         self.updates
+    }
+
+    /// The rule that updates a parameter, in the plugin's words; empty if it has one only.
+    #[must_use]
+    pub fn rule(&self, id: ParamId) -> &str {
+        &self.rules[id]
     }
 
     /// What updates a parameter, in words.
@@ -200,50 +213,51 @@ impl OptimizerState {
         }
         self.updates += 1;
         // Before the scales move on.
-        let stored: Vec<_> = (0..grads.len()).map(|id| quant.weight_format_and_scale(id, seen)).collect();
+        let grids = weight_grids(quant, params, seen)?;
         quant.record_amax(seen);
         for (id, grad) in grads.into_iter().enumerate() {
-            self.step_in_memory(id, params, grad, (quant, stored[id]), lr, meter)?;
+            self.step_in_memory(id, params, grad, (quant, grids[id].as_ref()), lr, meter)?;
         }
         Ok(())
     }
 
-    /// One parameter's update by the plugin's CPU function or with services; `stored` is its format and scale.
+    /// One parameter's update by the plugin's CPU function or with services, on its grid if it is rounded.
     pub(super) fn step_in_memory(
         &mut self,
         id: ParamId,
         params: &mut Params,
         grad: Tensor<1>,
-        (quant, stored): (&QuantContext, Option<(&FormatPlugin, f32)>),
+        (quant, weight_grid): (&QuantContext, Option<&WeightGrid<'_>>),
         lr: f64,
         meter: &mut UpdateMetrics,
     ) -> Result<(), Diagnostic> {
         let spec = &params.layout.specs[id];
+        let (grid, stored) = (weight_grid.map(WeightGrid::grid), weight_grid.and_then(WeightGrid::one_scale));
         let (_, plugin, lr_scale) = self.groups.of(id);
         let device = params.values[id].device();
         // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
         let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
-        let (name, shape) = (&spec.name, &extents(&spec.shape));
+        let shape = extents(&spec.shape);
+        let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
         let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
         let (value, grad, before, result) = if let Some(states) = &mut self.on_device[id] {
             // Nothing moves unless it is measured.
             let measured = meter.wants_weights() || meter.wants_gradients();
             let seen = if measured { tensor::read_f32(grad.clone())? } else { Vec::new() };
             let before = meter.wants_weights().then(|| tensor::read_f32(value.clone())).transpose()?;
-            let update = services::Update { name, shape, value, grad, scalars, stored };
+            let update = services::Update { info, value, grad, scalars, grid };
             let (value, result) = states.step(plugin, update);
             (value, seen, before, result)
         } else {
             let (mut param, grad) = (tensor::read_f32(value)?, tensor::read_f32(grad)?);
             let before = meter.wants_weights().then(|| param.clone());
             let update = ParamUpdate {
-                name,
-                shape,
+                info,
                 param: &mut param,
                 grad: &grad,
                 states: self.states[id].iter_mut().map(|state| Arc::make_mut(state).as_mut_slice()).collect(),
                 scalars,
-                grid: stored.map(|(format, scale)| (&format.spec, scale)),
+                grid,
             };
             let result = plugin.step(self.scopes[id], update);
             (tensor::flat(param, &device), grad, before, result)
@@ -270,6 +284,21 @@ pub(crate) fn round_to_grid(
 ) -> Tensor<1> {
     let &[rows, columns] = shape else { return value };
     quant.round_to_grid(id, value.reshape([rows, columns]), step).reshape([rows * columns])
+}
+
+/// The grids of all parameters' weights, before the scales move on.
+pub(super) fn weight_grids<'a>(
+    quant: &'a QuantContext,
+    params: &Params,
+    seen: &[Option<QuantStats>],
+) -> Result<Vec<Option<WeightGrid<'a>>>, Diagnostic> {
+    let specs = params.layout.specs.iter().enumerate();
+    specs.map(|(id, spec)| quant.weight_grid(id, &spec.shape, seen)).collect()
+}
+
+/// What a plugin is told of a parameter; `rounded`: its updates end with a rounding.
+pub(super) fn param_info<'a>(name: &'a str, shape: &'a [u64], rounded: bool) -> ParamInfo<'a> {
+    ParamInfo { rounded, ..ParamInfo::new(name, shape) }
 }
 
 pub(super) fn extents(shape: &[usize]) -> Vec<u64> {

@@ -9,9 +9,10 @@ use std::{
     sync::Arc,
 };
 
+use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{MasterWeightsChoice, PrecisionChoice};
 use altgrad_loader::FormatPlugin;
-use altgrad_plugin_api::RandomKey;
+use altgrad_plugin_api::{Blocks, Grid, RandomKey, Scales};
 use burn::tensor::Tensor;
 use parking_lot::Mutex;
 
@@ -23,7 +24,7 @@ use super::{
     saved_tensors::Encoding,
 };
 use crate::{
-    tensor::{bf16::round_to_bf16, untracked},
+    tensor::{self, bf16::round_to_bf16, untracked},
     trace::TraceScope,
 };
 
@@ -49,6 +50,8 @@ pub struct QuantContext {
     pub(super) pending: Mutex<Vec<(SiteId, StatsSource)>>,
     /// Statistics of [`Self::round_to_grid`] since the last reading of a training step.
     pub(super) grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
+    /// The scales of the last rounding of each weight that has several: `[groups, 2]`.
+    pub(super) weight_scales: Mutex<BTreeMap<SiteId, Tensor<2>>>,
 }
 
 /// Where on the device the statistics of a call are.
@@ -88,6 +91,7 @@ impl QuantContext {
             histograms: Vec::new(),
             pending: Mutex::default(),
             grid_stats: Mutex::default(),
+            weight_scales: Mutex::default(),
         }
     }
 
@@ -231,6 +235,9 @@ impl QuantContext {
         let Some((id, site)) = self.site(layer, role) else { return self.unrounded_operand(x) };
         let width = x.dims()[1];
         let rounded = self.round(id, x, self.key(id, micro_batch));
+        if role == Role::Weight {
+            self.keep_scales(id, width, &rounded.scales);
+        }
         self.push_pending(id, StatsSource::Ready(rounded.stats));
         let values = without_padding(rounded.values, width);
         // Where rows were padded, groups are no longer consecutive elements.
@@ -248,8 +255,16 @@ impl QuantContext {
         };
         let width = value.dims()[1];
         let rounded = self.round(id, value, RandomKey { step, ..self.key(id, 0) });
+        self.keep_scales(id, width, &rounded.scales);
         self.grid_stats.lock().push((id, rounded.stats));
         without_padding(rounded.values, width)
+    }
+
+    /// Keeps the scales of a weight with rows of `width` until its update, if there are several: one follows from statistics.
+    fn keep_scales(&self, id: SiteId, width: usize, scales: &Tensor<2>) {
+        if self.sites[id].blocks(width) != Blocks::WHOLE {
+            self.weight_scales.lock().insert(id, untracked(scales.clone()));
+        }
     }
 
     /// The site of a role of a layer, if it is rounded.
@@ -298,16 +313,38 @@ impl QuantContext {
         }
     }
 
-    /// The format of a layer's weight and its scale at a step with these statistics, if it is rounded with one scale.
-    #[must_use]
-    pub fn weight_format_and_scale(
+    /// The grid of a layer's weight of this shape at a step with these statistics, if it is rounded. Reads scales from the
+    /// device where there are several.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn weight_grid(
         &self,
         layer: LayerId,
+        shape: &[usize],
         stats: &[Option<QuantStats>],
-    ) -> Option<(&FormatPlugin, f32)> {
-        let (id, site) = self.site(layer, Role::Weight)?;
-        let scale = site.used_scale(stats.get(id)?.as_ref()?)?;
-        Some((site.format.plugin(), scale))
+    ) -> Result<Option<WeightGrid<'_>>, Diagnostic> {
+        let Some((id, site)) = self.site(layer, Role::Weight) else { return Ok(None) };
+        let Some(stats) = stats.get(id).and_then(Option::as_ref) else { return Ok(None) };
+        let (pairs, blocks) = match site.used_scale(stats) {
+            Some(pair) => (vec![pair], Blocks::WHOLE),
+            None => {
+                let scales = self.weight_scales.lock().get(&id).cloned();
+                let Some(scales) = scales else { return Ok(None) };
+                let [groups, both] = scales.dims();
+                let pairs = tensor::read_f32(scales.reshape([groups * both]))?;
+                (pairs.as_chunks().0.to_vec(), site.blocks(shape.last().copied().unwrap_or(1)))
+            }
+        };
+        Ok(Some(WeightGrid { format: site.format.plugin(), pairs, blocks }))
+    }
+
+    /// The grid of a layer's weight of this shape in steps to come, whose scales are not known yet; if it is rounded.
+    #[must_use]
+    pub fn future_weight_grid(&self, layer: LayerId, shape: &[usize]) -> Option<WeightGrid<'_>> {
+        let (_, site) = self.site(layer, Role::Weight)?;
+        let blocks = site.blocks(shape.last().copied().unwrap_or(1));
+        Some(WeightGrid { format: site.format.plugin(), pairs: Vec::new(), blocks })
     }
 
     /// The format of a layer's weight, if it is rounded.
@@ -327,6 +364,34 @@ impl QuantContext {
     pub fn has_one_scale(&self, layer: LayerId) -> bool {
         self.site(layer, Role::Weight)
             .is_some_and(|(_, site)| site.used_scale(&QuantStats::default()).is_some())
+    }
+}
+
+/// The grid that a weight is rounded to: its format, and the scales of one step.
+#[derive(Debug, Clone)]
+pub struct WeightGrid<'a> {
+    /// The format.
+    pub format: &'a FormatPlugin,
+    /// Scale and inverse of each block.
+    pub pairs: Vec<[f32; 2]>,
+    /// Which elements share a scale.
+    pub blocks: Blocks,
+}
+
+impl WeightGrid<'_> {
+    /// The format and the scale, if there is only one.
+    #[must_use]
+    pub fn one_scale(&self) -> Option<(&FormatPlugin, f32)> {
+        match self.pairs.as_slice() {
+            &[[scale, _]] => Some((self.format, scale)),
+            _ => None,
+        }
+    }
+
+    /// What an optimizer is told of it.
+    #[must_use]
+    pub fn grid(&self) -> Grid<'_> {
+        Grid { spec: &self.format.spec, scales: Scales::new(&self.pairs, self.blocks) }
     }
 }
 

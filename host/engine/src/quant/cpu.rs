@@ -1,7 +1,7 @@
 //! Fake quantization and dynamic scales on the CPU, by the function of a format's plugin.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_plugin_api::{QuantParams, QuantStats as FormatStats, RandomKey};
+use altgrad_plugin_api::{Blocks, QuantParams, QuantStats as FormatStats, Scales};
 use rayon::prelude::*;
 
 use super::{
@@ -9,6 +9,7 @@ use super::{
     scale::{self, ScaleRule},
     stat_words,
 };
+
 /// Elements of a call of the CPU function. Fixed, so that sums do not depend on the number of threads.
 const CHUNK: usize = 1 << 16;
 
@@ -21,14 +22,13 @@ pub(super) fn fake_quant(src: &[f32], scales: &[[f32; 2]], params: &FakeQuantPar
         histogram.add_values(src);
     }
     let mut dst = vec![f32::NAN; src.len()];
-    let group = (src.len() / scales.len()).max(1);
+    let scales = consecutive(scales, src.len());
+    let whole = QuantParams { scales, rounding: params.rounding, key: params.key };
     let parts: Vec<Result<FormatStats, Diagnostic>> = src
-        .par_chunks(group)
-        .zip(dst.par_chunks_mut(group))
-        .zip(scales)
+        .par_chunks(CHUNK)
+        .zip(dst.par_chunks_mut(CHUNK))
         .enumerate()
-        .with_min_len((CHUNK / group).max(1))
-        .map(|(index, ((src, dst), scales))| fake_quant_group(src, dst, *scales, index * group, params))
+        .map(|(part, (src, dst))| fake_quant_part(src, dst, &whole.skip((part * CHUNK) as u64), params))
         .collect();
     if let Some(histogram) = params.histogram.as_ref().filter(|_| params.padding_elements > 0) {
         let zero = format.plugin().encode(&[0.0], &QuantParams::IDENTITY);
@@ -47,46 +47,40 @@ pub(super) fn fake_quant(src: &[f32], scales: &[[f32; 2]], params: &FakeQuantPar
     (dst, stat_words::to_words(&stats).into_iter().map(f32::from_bits).collect())
 }
 
-/// Rounds the elements from `first` on, which share a scale.
-fn fake_quant_group(
+/// One call of the plugin, with the histogram of its codes if one is collected.
+fn fake_quant_part(
     src: &[f32],
     dst: &mut [f32],
-    [scale, inv_scale]: [f32; 2],
-    first: usize,
+    quant_params: &QuantParams<'_>,
     params: &FakeQuantParams,
 ) -> Result<FormatStats, Diagnostic> {
     let plugin = params.format.plugin();
-    let chunk = |(index, (src, dst)): (usize, (&[f32], &mut [f32]))| {
-        let offset = params.key.offset + (first + index * CHUNK) as u64;
-        let key = RandomKey { offset, ..params.key };
-        let quant_params = QuantParams { scale, inv_scale, rounding: params.rounding, key };
-        let Some(histogram) = &params.histogram else {
-            return plugin.fake_quant(src, dst, &quant_params, &mut []);
-        };
-        let mut counters = histogram.counters();
-        let stats = plugin.fake_quant(src, dst, &quant_params, &mut counters)?;
-        histogram.add_codes(&counters);
-        Ok(stats)
+    let Some(histogram) = &params.histogram else {
+        return plugin.fake_quant(src, dst, quant_params, &mut []);
     };
-    if src.len() <= CHUNK {
-        return chunk((0, (src, dst)));
-    }
-    let chunks: Result<Vec<FormatStats>, Diagnostic> =
-        src.par_chunks(CHUNK).zip(dst.par_chunks_mut(CHUNK)).enumerate().map(chunk).collect();
-    let mut stats = FormatStats::default();
-    chunks?.iter().for_each(|chunk| stats.merge(chunk));
+    let mut counters = histogram.counters();
+    let stats = plugin.fake_quant(src, dst, quant_params, &mut counters)?;
+    histogram.add_codes(&counters);
     Ok(stats)
+}
+
+/// The scales of a tensor of `elements` whose groups are consecutive elements.
+pub(super) fn consecutive(scales: &[[f32; 2]], elements: usize) -> Scales<'_> {
+    Scales::new(scales, Blocks::consecutive((elements / scales.len()).max(1) as u64))
 }
 
 /// The scale of each group of `values`, with its inverse.
 pub(super) fn dynamic_scales(values: &[f32], rule: &ScaleRule) -> Vec<[f32; 2]> {
     let group = rule.group_len(values.len());
-    let largest = |values: &[f32]| {
-        if values.len() <= CHUNK {
-            return scale::amax(values);
-        }
-        values.par_chunks(CHUNK).map(scale::amax).reduce(|| 0.0, f32::max)
-    };
-    let groups = values.par_chunks(group).with_min_len((CHUNK / group).max(1));
-    groups.map(|group| rule.scale(largest(group))).collect()
+    if group > CHUNK {
+        let amax = |values: &[f32]| values.par_chunks(CHUNK).map(scale::amax).reduce(|| 0.0, f32::max);
+        return values.chunks(group).map(|values| rule.scale(amax(values))).collect();
+    }
+    let groups_per_task = CHUNK / group;
+    let mut scales = vec![[1.0; 2]; values.len() / group];
+    scales
+        .par_chunks_mut(groups_per_task)
+        .zip(values.par_chunks(groups_per_task * group))
+        .for_each(|(scales, values)| rule.group_scales(values, group, scales));
+    scales
 }

@@ -30,7 +30,7 @@ mod stat_words;
 mod state;
 pub mod stats;
 
-pub use context::{QuantContext, SiteId};
+pub use context::{QuantContext, SiteId, WeightGrid};
 pub use fake_quant::{FakeQuantOutput, fake_quant};
 pub use format::DeviceFormat;
 pub use histogram::{HistogramCollector, SiteHistogram};

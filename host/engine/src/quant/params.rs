@@ -31,7 +31,7 @@ impl FakeQuantParams {
     pub fn unscaled(format: Arc<DeviceFormat>) -> Self {
         Self {
             format,
-            rounding: Rounding::NearestEven,
+            rounding: Rounding::NEAREST_EVEN,
             key: RandomKey::default(),
             scale: ScaleSource::ONE,
             ste: SteChoice::Identity,

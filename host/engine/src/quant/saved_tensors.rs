@@ -10,7 +10,7 @@ use burn::tensor::DType;
 use half::bf16;
 use rayon::prelude::*;
 
-use super::{DeviceFormat, scale::scale_pairs};
+use super::{DeviceFormat, cpu, scale::scale_pairs};
 use crate::tensor::{
     bf16::nearest_bf16,
     cpu::{elements, from_elements},
@@ -98,16 +98,11 @@ fn codes<T: Copy + Default + Send>(
     if scales.iter().any(|[scale, _]| !(1.0 / LARGEST_SCALE..=LARGEST_SCALE).contains(scale)) {
         return None;
     }
-    let group = (x.len() / scales.len()).max(1);
+    let params = QuantParams::nearest(cpu::consecutive(scales, x.len()));
     let mut codes = vec![T::default(); x.len()];
     let parts = codes.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).enumerate();
     let done = parts.map(|(part, (codes, x))| {
-        let mut scaled = x.to_vec();
-        for_each_group(part * CHUNK, &mut scaled, group, |group, x| {
-            let [scale, _] = scales[group];
-            x.iter_mut().for_each(|x| *x *= scale);
-        });
-        let wide = format.plugin().encode(&scaled, &QuantParams::IDENTITY).ok()?;
+        let wide = format.plugin().encode(x, &params.skip((part * CHUNK) as u64)).ok()?;
         codes.iter_mut().zip(wide).for_each(|(code, wide)| *code = narrow(wide));
         Some(())
     });
@@ -116,40 +111,16 @@ fn codes<T: Copy + Default + Send>(
 
 /// The values of codes.
 fn values<T: Copy + Into<u16> + Sync>(format: &DeviceFormat, codes: &[T], scales: &[[f32; 2]]) -> Vec<f32> {
-    let (table, group) = (format.decoded(), (codes.len() / scales.len()).max(1));
+    let (table, scales) = (format.decoded(), cpu::consecutive(scales, codes.len()));
     let mut values = vec![0.0; codes.len()];
     values.par_chunks_mut(CHUNK).zip(codes.par_chunks(CHUNK)).enumerate().for_each(
         |(part, (values, codes))| {
-            values.iter_mut().zip(codes).for_each(|(value, &code)| *value = table[usize::from(code.into())]);
-            for_each_group(part * CHUNK, values, group, |group, values| {
-                let [_, inverse] = scales[group];
-                values.iter_mut().for_each(|value| *value *= inverse);
-            });
+            for (run, [_, inverse]) in scales.skip((part * CHUNK) as u64).runs(codes.len()) {
+                for (value, &code) in values[run.clone()].iter_mut().zip(&codes[run]) {
+                    *value = table[usize::from(code.into())] * inverse;
+                }
+            }
         },
     );
     values
-}
-
-/// Calls `each` with the number and the elements of every group of `group` consecutive elements, split at the ends of `part`,
-/// which begins at element `first`.
-fn for_each_group(first: usize, part: &mut [f32], group: usize, each: impl Fn(usize, &mut [f32])) {
-    let (mut rest, mut first) = (part, first);
-    while !rest.is_empty() {
-        let len = (group - first % group).min(rest.len());
-        let (here, behind) = rest.split_at_mut(len);
-        each(first / group, here);
-        (rest, first) = (behind, first + len);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_are_split_at_the_ends_of_a_part() {
-        let mut part = [0.0; 7];
-        for_each_group(4, &mut part, 3, |group, x| x.fill(group as f32));
-        assert_eq!(part, [1.0, 1.0, 2.0, 2.0, 2.0, 3.0, 3.0]);
-    }
 }

@@ -32,6 +32,13 @@ impl ScaleRule {
         [scale, 1.0 / scale]
     }
 
+    /// The scale and inverse of each group of `group` consecutive elements, one pair of `scales` each.
+    pub(super) fn group_scales(&self, values: &[f32], group: usize, scales: &mut [[f32; 2]]) {
+        let mut amax = vec![0.0; scales.len()];
+        group_amax(values, group, &mut amax);
+        scales.iter_mut().zip(amax).for_each(|(pair, amax)| *pair = self.scale(amax));
+    }
+
     /// `max_finite * 2^-margin`.
     pub(super) fn numerator(&self) -> f32 {
         (f64::from(self.max_finite) * 2f64.powi(-self.margin)) as f32
@@ -76,6 +83,19 @@ pub(super) fn scale_pairs(scales: &[f32]) -> &[[f32; 2]] {
 #[multiversion::multiversion(targets("x86_64+avx2+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
 #[must_use]
 pub fn amax(values: &[f32]) -> f32 {
+    amax_inline(values)
+}
+
+/// The largest finite magnitudes of groups of `group` consecutive elements, one per entry of `amax`.
+#[multiversion::multiversion(targets("x86_64+avx2+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn group_amax(values: &[f32], group: usize, amax: &mut [f32]) {
+    for (values, amax) in values.chunks(group).zip(amax) {
+        *amax = amax_inline(values);
+    }
+}
+
+#[inline(always)]
+fn amax_inline(values: &[f32]) -> f32 {
     const INFINITY: u32 = 0x7f80_0000;
     const LANES: usize = 16;
     // Magnitudes of f32 compare like their bits. A lane each, so that the loop vectorises.

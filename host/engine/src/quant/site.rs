@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use altgrad_config::SteChoice;
 pub use altgrad_metrics::Role;
-use altgrad_plugin_api::{RandomKey, Rounding};
+use altgrad_plugin_api::{Blocks, RandomKey, Rounding};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{DeviceFormat, FakeQuantParams, QuantStats, ScaleRule, ScaleSource};
@@ -104,13 +104,23 @@ impl Site {
         }
     }
 
-    /// The one scale that a call with these statistics used; `None` if there were several.
+    /// The one scale that a call with these statistics used, with its inverse; `None` if there were several.
     #[must_use]
-    pub fn used_scale(&self, stats: &QuantStats) -> Option<f32> {
+    pub fn used_scale(&self, stats: &QuantStats) -> Option<[f32; 2]> {
         match self.scale() {
-            ScaleSource::Fixed([scale, _]) => Some(scale),
-            ScaleSource::Dynamic(rule) if rule.group.is_none() => Some(rule.scale(stats.stats.amax)[0]),
-            ScaleSource::Dynamic(_) => None,
+            ScaleSource::Fixed(pair) => Some(pair),
+            ScaleSource::Dynamic(rule) => rule.group.is_none().then(|| rule.scale(stats.stats.amax)),
+        }
+    }
+
+    /// Which elements of a tensor with rows of `width` share a scale.
+    #[must_use]
+    pub fn blocks(&self, width: usize) -> Blocks {
+        match self.scaling {
+            Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => {
+                Blocks { columns: width as u64, block_rows: 1, block_columns: group as u64 }
+            }
+            _ => Blocks::WHOLE,
         }
     }
 

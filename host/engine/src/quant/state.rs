@@ -2,6 +2,7 @@
 //! that were rounded at the end of their update.
 
 use altgrad_base::diagnostic::Diagnostic;
+use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::{PendingStats, QuantContext, SiteId};
@@ -41,13 +42,16 @@ pub struct SavedWeightStats {
     pub words: Vec<u32>,
     /// Sums, as the bits of f32.
     pub sums: Vec<u32>,
+    /// Scales with their inverses, as the bits of f32, where there are several.
+    #[serde(default)]
+    pub scales: Vec<u32>,
 }
 
 /// The state, partly on the device. Making it reads nothing back.
 #[derive(Debug, Clone)]
 pub struct QuantState {
     history: Vec<AmaxHistory>,
-    weights: Vec<(String, PendingStats)>,
+    weights: Vec<(String, PendingStats, Option<Tensor<2>>)>,
 }
 
 impl QuantContext {
@@ -58,8 +62,10 @@ impl QuantContext {
             let amax = site.amax_history()?.into_iter().map(f64::from).collect();
             Some(AmaxHistory { layer: site.layer.clone(), role: site.role.name().to_string(), amax })
         });
-        let grid_stats = self.grid_stats.lock();
-        let weights = grid_stats.iter().map(|(id, stats)| (self.sites[*id].layer.clone(), stats.clone()));
+        let (grid_stats, scales) = (self.grid_stats.lock(), self.weight_scales.lock());
+        let weights = grid_stats
+            .iter()
+            .map(|(id, stats)| (self.sites[*id].layer.clone(), stats.clone(), scales.get(id).cloned()));
         QuantState { history: history.collect(), weights: weights.collect() }
     }
 
@@ -110,6 +116,10 @@ impl QuantContext {
         fits.then(|| {
             stats.words = tensor::flat(values(&saved.words), &device);
             stats.sums = tensor::flat(values(&saved.sums), &device);
+            if !saved.scales.is_empty() {
+                let scales = tensor::flat(values(&saved.scales), &device);
+                self.weight_scales.lock().insert(id, scales.reshape([saved.scales.len() / 2, 2]));
+            }
         })
     }
 }
@@ -124,17 +134,22 @@ impl QuantState {
         let requested: Vec<_> = self
             .weights
             .into_iter()
-            .map(|(layer, stats)| {
+            .map(|(layer, stats, scales)| {
                 let (words, sums) = (read_back.ask(stats.words), read_back.ask(stats.sums));
-                (layer, stats.elements, words, sums)
+                let scales = scales.map(|scales| {
+                    let [groups, both] = scales.dims();
+                    read_back.ask(scales.reshape([groups * both]))
+                });
+                (layer, stats.elements, words, sums, scales)
             })
             .collect();
         let values = read_back.read()?;
         let bits = |slot| -> Result<Vec<u32>, Diagnostic> {
             Ok(values.get(slot)?.iter().map(|value| value.to_bits()).collect())
         };
-        let weights = requested.into_iter().map(|(layer, elements, words, sums)| {
-            Ok(SavedWeightStats { layer, elements, words: bits(words)?, sums: bits(sums)? })
+        let weights = requested.into_iter().map(|(layer, elements, words, sums, scales)| {
+            let scales = scales.map_or(Ok(Vec::new()), bits)?;
+            Ok(SavedWeightStats { layer, elements, words: bits(words)?, sums: bits(sums)?, scales })
         });
         Ok(SavedQuantState { history: self.history, weights: weights.collect::<Result<_, Diagnostic>>()? })
     }

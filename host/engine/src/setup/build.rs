@@ -57,7 +57,7 @@ impl ReadyRun {
         let named = identities.map(|plugin| ((plugin.kind.to_string(), plugin.name.clone()), plugin.clone()));
         let plugins = named.collect::<BTreeMap<_, _>>().into_values().collect();
         let meter = UpdateMetrics::new(config.metrics, layout.specs.len());
-        let optimizer = OptimizerState::new(optimizer, &layout)?;
+        let optimizer = OptimizerState::new(optimizer, &layout, &quant)?;
         #[cfg(feature = "gpu")]
         let optimizer = optimizer.on_device(&device, &quant, &layout)?;
         let params =

@@ -46,7 +46,7 @@ impl Table<'_> {
                 MasterWeightsChoice::Fp32 => TYPE,
                 MasterWeightsChoice::None => "none: weights with a format lie on its grid, the others are f32",
             },
-            "optimizer": { "states": TYPE, "updates": TYPE, "parameters_updated_by": self.updates() },
+            "optimizer": { "states": TYPE, "updates": TYPE, "parameters_updated_by": self.updates(), "rules": self.rules() },
             "shadow_gradients": shadow,
         })
     }
@@ -58,6 +58,19 @@ impl Table<'_> {
             *counts.entry(self.state.optimizer.updated_by(id)).or_insert(0) += 1;
         }
         json!(counts)
+    }
+
+    /// The parameters that each rule of the optimizer updates, by rule.
+    fn rules(&self) -> Value {
+        let mut rules: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (id, spec) in self.state.params.layout.specs.iter().enumerate() {
+            let rule = match self.state.optimizer.rule(id) {
+                "" => &self.state.optimizer.identity().name,
+                rule => rule,
+            };
+            rules.entry(rule).or_default().push(&spec.name);
+        }
+        json!(rules)
     }
 
     /// Operands and sums of the matrix products, the linear layers' and the attention's.

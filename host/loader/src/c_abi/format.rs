@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::ffi::c_table::{CFormat, CKernel};
 use altgrad_plugin_api::{
     ErrorKind, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, QuantParams, QuantStats,
-    RandomKey, Rounding, Tabulated, TensorView, TensorViewMut, ValueGrid,
+    RandomKey, Rounding, Scales, Tabulated, TensorView, TensorViewMut, ValueGrid,
     abi::{
         FormatAbi,
         abi_stable::std_types::{ROption, RResult, RSliceMut},
@@ -35,11 +35,6 @@ fn same_len(what: &str, left: usize, right: usize) -> Result<(), PluginError> {
     Err(PluginError::shape(format!("{what}: {left} elements in, {right} out")))
 }
 
-/// The key of what comes `elements` later.
-fn later(key: &RandomKey, elements: usize) -> RandomKey {
-    RandomKey { offset: key.offset.wrapping_add(elements as u64), ..*key }
-}
-
 impl Instance {
     /// # Errors
     /// What it describes is impossible.
@@ -61,7 +56,7 @@ impl Instance {
         if let Some(result) = self.format.functions.round(scaled, dst, rounding, key) {
             return result;
         }
-        let params = QuantParams { rounding, key: *key, ..QuantParams::IDENTITY };
+        let params = QuantParams { rounding, key: *key, scales: Scales::ONE };
         self.values.fake_quant(scaled, dst, &params, &mut []).map(drop)
     }
 
@@ -95,24 +90,27 @@ impl Instance {
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
         same_len("fake_quant", src.len(), dst.len())?;
+        params.scales.check(src.len())?;
         if !histogram.is_empty() {
             same_len("histogram", self.grid.codes(), histogram.len())?;
         }
         let (mut stats, mut scaled) = (QuantStats::default(), [0.0; PIECE]);
+        let bounds = self.grid.min_finite()..=self.grid.max_finite();
         for (index, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
-            let scaled = scale(src, params.scale, &mut scaled);
-            self.round(scaled, dst, params.rounding, &later(&params.key, index * PIECE))?;
+            let params = params.skip((index * PIECE) as u64);
+            let scaled = scale(src, &params.scales, &mut scaled);
+            self.round(scaled, dst, params.rounding, &params.key)?;
             if !histogram.is_empty() {
                 self.count_codes(dst, histogram)?;
             }
-            for y in dst.iter_mut() {
-                *y *= params.inv_scale;
+            scale_back(dst, &params.scales);
+            for ((&x, &scaled), &y) in src.iter().zip(scaled).zip(dst.iter()) {
+                stats.add(x, y, !scaled.is_nan() && !bounds.contains(&scaled));
             }
-            observe(src, scaled, dst, [self.grid.min_finite(), self.grid.max_finite()], &mut stats);
         }
         Ok(stats)
     }
@@ -127,7 +125,7 @@ impl Instance {
             count += 1;
         }
         let codes = &mut codes[..count];
-        self.codes(&with_codes[..count], codes, Rounding::NearestEven, &RandomKey::default())?;
+        self.codes(&with_codes[..count], codes, Rounding::NEAREST_EVEN, &RandomKey::default())?;
         for &code in codes.iter() {
             let counter = histogram.get_mut(usize::from(code));
             *counter.ok_or_else(|| {
@@ -140,37 +138,31 @@ impl Instance {
         Ok(())
     }
 
-    fn decode_all(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
+    fn decode_all(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
         same_len("decode", codes.len(), dst.len())?;
-        if let Some(result) = self.format.functions.decode(codes, dst) {
-            return result;
-        }
-        self.values.decode(codes, dst)
+        scales.check(codes.len())?;
+        let Some(result) = self.format.functions.decode(codes, dst) else {
+            return self.values.decode(codes, dst, scales);
+        };
+        scale_back(dst, scales);
+        result
     }
 }
 
-/// `src` times `by`, in a piece.
-fn scale<'a>(src: &[f32], by: f32, piece: &'a mut [f32; PIECE]) -> &'a [f32] {
-    for (x, scaled) in src.iter().zip(piece.iter_mut()) {
-        *scaled = x * by;
+/// `src` times its scales, in a piece.
+fn scale<'a>(src: &[f32], scales: &Scales<'_>, piece: &'a mut [f32; PIECE]) -> &'a [f32] {
+    for (range, [scale, _]) in scales.runs(src.len()) {
+        for (x, scaled) in src[range.clone()].iter().zip(&mut piece[range]) {
+            *scaled = x * scale;
+        }
     }
     &piece[..src.len()]
 }
 
-/// Adds what was seen in a piece; definitions: [`QuantStats`].
-fn observe(src: &[f32], scaled: &[f32], dst: &[f32], [least, largest]: [f32; 2], stats: &mut QuantStats) {
-    for ((&x, &scaled), &y) in src.iter().zip(scaled).zip(dst) {
-        stats.overflow += u64::from(scaled < least || scaled > largest);
-        stats.underflow += u64::from(x != 0.0 && y == 0.0);
-        stats.nan += u64::from(x.is_nan());
-        stats.nonzero += u64::from(x != 0.0);
-        if x.is_finite() {
-            let (wide, y) = (f64::from(x), f64::from(y));
-            stats.amax = stats.amax.max(x.abs());
-            stats.sum_x2 += wide * wide;
-            stats.sum_err2 += (y - wide) * (y - wide);
-            stats.sum_x_xhat += wide * y;
-        }
+/// Multiplies rounded values by the inverses of their scales.
+fn scale_back(values: &mut [f32], scales: &Scales<'_>) {
+    for (range, [_, inverse]) in scales.runs(values.len()) {
+        values[range].iter_mut().for_each(|value| *value *= inverse);
     }
 }
 
@@ -183,7 +175,7 @@ impl FormatAbi for Instance {
         &self,
         src: TensorView<'_>,
         mut dst: TensorViewMut<'_>,
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         mut histogram: RSliceMut<'_, u64>,
     ) -> RResult<QuantStats, PluginError> {
         let mut call =
@@ -195,23 +187,30 @@ impl FormatAbi for Instance {
         &self,
         src: TensorView<'_>,
         mut dst: TensorViewMut<'_>,
-        params: &QuantParams,
+        params: &QuantParams<'_>,
     ) -> RResult<(), PluginError> {
         let mut call = || {
             let (src, dst) = (src.as_slice::<f32>()?, dst.as_mut_slice::<u16>()?);
             same_len("encode", src.len(), dst.len())?;
+            params.scales.check(src.len())?;
             let mut scaled = [0.0; PIECE];
             for (index, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
-                let scaled = scale(src, params.scale, &mut scaled);
-                self.codes(scaled, dst, params.rounding, &later(&params.key, index * PIECE))?;
+                let params = params.skip((index * PIECE) as u64);
+                let scaled = scale(src, &params.scales, &mut scaled);
+                self.codes(scaled, dst, params.rounding, &params.key)?;
             }
             Ok(())
         };
         call().into()
     }
 
-    fn decode(&self, codes: TensorView<'_>, mut dst: TensorViewMut<'_>) -> RResult<(), PluginError> {
-        let mut call = || self.decode_all(codes.as_slice()?, dst.as_mut_slice()?);
+    fn decode(
+        &self,
+        codes: TensorView<'_>,
+        mut dst: TensorViewMut<'_>,
+        scales: &Scales<'_>,
+    ) -> RResult<(), PluginError> {
+        let mut call = || self.decode_all(codes.as_slice()?, dst.as_mut_slice()?, scales);
         call().into()
     }
 

@@ -204,7 +204,7 @@ impl CFormat {
                 exponent_bits,
                 significand_bits,
                 bias: bias.cast_signed(),
-                domain: *[Domain::Ieee, Domain::Fn, Domain::Fin]
+                domain: *[Domain::IEEE, Domain::FN, Domain::FIN]
                     .get(domain as usize)
                     .ok_or_else(|| format!("there is no domain {domain}"))?,
             }),
@@ -358,7 +358,7 @@ impl CFunctions {
         let (src, dst) = (src.as_ptr(), dst.as_mut_ptr());
         // SAFETY: `count` elements are there on both sides and do not overlap (one is borrowed mutably), as is what an error is
         // written to; the header forbids everything else.
-        Some(called("round", |error| unsafe { function(src, dst, count, rounding as u32, key, error) }))
+        Some(called("round", |error| unsafe { function(src, dst, count, rounding.0, key, error) }))
     }
 
     /// The same to codes.
@@ -376,7 +376,7 @@ impl CFunctions {
         let (function, count) = (self.encode?, src.len() as u64);
         let (src, codes) = (src.as_ptr(), codes.as_mut_ptr());
         // SAFETY: as in `round`.
-        Some(called("encode", |error| unsafe { function(src, codes, count, rounding as u32, key, error) }))
+        Some(called("encode", |error| unsafe { function(src, codes, count, rounding.0, key, error) }))
     }
 
     /// Values of codes.

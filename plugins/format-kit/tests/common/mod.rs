@@ -4,7 +4,7 @@
 use altgrad_format_kit::MinifloatGrid;
 use altgrad_plugin_api::{Domain, Rounding};
 
-pub const DOMAINS: [Domain; 3] = [Domain::Ieee, Domain::Fn, Domain::Fin];
+pub const DOMAINS: [Domain; 3] = [Domain::IEEE, Domain::FN, Domain::FIN];
 
 /// Calls `$check::<E, M>()` for the whole 8-bit family, FP16 and BF16.
 #[macro_export]
@@ -60,11 +60,11 @@ impl Reference {
         let (a, b) = (self.values[below], self.values[below + 1]);
         let middle = f64::midpoint(a, b);
         let up = match rounding {
-            Rounding::NearestEven => x > middle || (x == middle && below % 2 == 1),
-            Rounding::NearestAway => x >= middle,
-            Rounding::TowardZero => false,
+            Rounding::NEAREST_EVEN => x > middle || (x == middle && below % 2 == 1),
+            Rounding::NEAREST_AWAY => x >= middle,
+            Rounding::TOWARD_ZERO => false,
             // b - a is a power of two, so the quotient is exact too.
-            Rounding::Stochastic => f64::from(word) < ((x - a) / (b - a) * 2f64.powi(32)).floor(),
+            Rounding::STOCHASTIC => f64::from(word) < ((x - a) / (b - a) * 2f64.powi(32)).floor(),
         };
         below + usize::from(up)
     }

@@ -18,8 +18,8 @@ impl MinifloatName for E0M7 {
     const ID: &'static str = "E0M7";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str = "Linear 8-bit grid: steps of 1/64 up to 1.984375";
-    const CANONICAL: Domain = Domain::Fin;
-    const DOMAINS: &'static [Domain] = &[Domain::Fin];
+    const CANONICAL: Domain = Domain::FIN;
+    const DOMAINS: &'static [Domain] = &[Domain::FIN];
     const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 

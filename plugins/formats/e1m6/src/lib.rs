@@ -18,8 +18,8 @@ impl MinifloatName for E1M6 {
     const ID: &'static str = "E1M6";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str = "Linear 8-bit grid: steps of 1/32 up to 3.96875";
-    const CANONICAL: Domain = Domain::Fin;
-    const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const CANONICAL: Domain = Domain::FIN;
+    const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
     const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 

@@ -18,8 +18,8 @@ impl MinifloatName for E2M5 {
     const ID: &'static str = "E2M5";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str = "8-bit float, 2 exponent and 5 significand bits: narrow range, fine steps";
-    const CANONICAL: Domain = Domain::Fin;
-    const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const CANONICAL: Domain = Domain::FIN;
+    const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
     const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 

@@ -19,8 +19,8 @@ impl MinifloatName for E4M3 {
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str =
         "8-bit float, 4 exponent and 3 significand bits (OCP OFP8): for weights and activations";
-    const CANONICAL: Domain = Domain::Fn;
-    const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const CANONICAL: Domain = Domain::FN;
+    const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
     const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 

@@ -18,8 +18,8 @@ impl MinifloatName for E5M2 {
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str =
         "8-bit float, 5 exponent and 2 significand bits (OCP OFP8): wide range, for gradients";
-    const CANONICAL: Domain = Domain::Ieee;
-    const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const CANONICAL: Domain = Domain::IEEE;
+    const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
     const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 

@@ -17,8 +17,8 @@ impl MinifloatName for E6M1 {
     const ID: &'static str = "E6M1";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str = "8-bit float, 6 exponent bits and 1 significand bit: two values a binade";
-    const CANONICAL: Domain = Domain::Fin;
-    const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const CANONICAL: Domain = Domain::FIN;
+    const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
     const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 

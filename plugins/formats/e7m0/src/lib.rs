@@ -17,8 +17,8 @@ impl MinifloatName for E7M0 {
     const ID: &'static str = "E7M0";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str = "Powers of two, 2^-62 to 2^64, and zero";
-    const CANONICAL: Domain = Domain::Fin;
-    const DOMAINS: &'static [Domain] = &[Domain::Ieee, Domain::Fn, Domain::Fin];
+    const CANONICAL: Domain = Domain::FIN;
+    const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
     const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 

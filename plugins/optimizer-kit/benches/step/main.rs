@@ -61,12 +61,12 @@ fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
     let moments = adam.moments(1e-4, 10);
     // Beyond where charts have a shorter way.
     let far = adam.moments(5.0, 10);
-    let grid = MinifloatGrid::new(minifloat(4, 3, Domain::Fn)?)?;
+    let grid = MinifloatGrid::new(minifloat(4, 3, Domain::FN)?)?;
     let (codes, smooth) = Codes::new(&grid).zip(Smooth::new(&grid)).ok_or("E4M3 has both charts")?;
     let (keep, scale) = (0.9999, grid.max_finite() * 0.999);
     let inv_scale = 1.0 / scale;
     let factor = Spacing { geometry: codes, scale, unit: inv_scale };
-    let info = ParamInfo { name: "w".into(), shape: [1u64, 1].as_slice().into() };
+    let info = ParamInfo::new("w", &[1u64, 1]);
     Ok(vec![
         ("adamw", always(adam.plain(&info, StepScalars { lr: 1e-4, update: 10 }))),
         ("stiffness post", always(ScaledStep { keep, moments, factor })),
@@ -126,7 +126,7 @@ fn step(pool: &ThreadPool, update: &Update, whole: bool, arrays: &mut Arrays) ->
         let parts = param.par_chunks_mut(share).zip(grad.par_chunks(share));
         let states = exp_avg.par_chunks_mut(share).zip(exp_avg_sq.par_chunks_mut(share));
         parts.zip(states).try_for_each(|((param, grad), (m, v))| {
-            let info = ParamInfo { name: "w".into(), shape: [].as_slice().into() };
+            let info = ParamInfo::new("w", &[]);
             let scalars = StepScalars { lr: 1e-4, update: 10 };
             update(Buffers::of(Step { info, param, grad, states: &mut [m, v], scalars, grid: None })?);
             Ok(())

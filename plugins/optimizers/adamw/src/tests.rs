@@ -119,7 +119,7 @@ fn impossible_calls_are_refused() {
     assert!(param.step(&optimizer, 0.1, 0, &[0.0; 2]).is_err());
     let error = param.step(&optimizer, 0.1, 1, &[0.0; 3]).unwrap_err();
     assert_eq!(error.message, "`w` has 2 elements, gradient and states [3, 2, 2]");
-    let info = ParamInfo { name: "w".into(), shape: [2u64].as_slice().into() };
+    let info = ParamInfo::new("w", &[2u64]);
     assert_eq!(optimizer.states(&info).len(), 2);
     let scalars = StepScalars { lr: 0.1, update: 1 };
     let step = Step { info, param: &mut param.w, grad: &[0.0; 2], states: &mut [], scalars, grid: None };
@@ -134,6 +134,6 @@ fn parts_of_a_parameter_step_as_the_whole() {
         whole.step(&optimizer, 0.1, update, &grad).unwrap();
         parts.step_in_parts(&optimizer, 0.1, update, &grad, 77).unwrap();
     }
-    let info = ParamInfo { name: "w".into(), shape: [10u64, 100].as_slice().into() };
+    let info = ParamInfo::new("w", &[10u64, 100]);
     assert!(whole == parts && optimizer.scope(&info) == Scope::ELEMENTS);
 }

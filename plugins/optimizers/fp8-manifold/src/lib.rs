@@ -10,14 +10,15 @@
 
 use altgrad_optimizer_kit::{
     Adam, Buffers, Chart, device,
-    grid::Unquantized,
+    grid::{NOT_QUANTIZED, Unquantized},
     rule::{Linear, OnChart},
     smooth::Smooth,
     values::Found,
 };
 use altgrad_plugin_api::{
     Config, Descriptor, FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec,
-    ParamInfo, PluginError, Scope, StateSpec, Step, StepScalars, grid::MinifloatGrid, kernel::rules::Rule,
+    ParamInfo, PluginError, Scales, Scope, StateSpec, Step, StepScalars, grid::MinifloatGrid,
+    kernel::rules::Rule,
 };
 
 #[rustfmt::skip] // Generated.
@@ -54,15 +55,33 @@ fn smooth(spec: &FormatSpec) -> Result<Smooth, PluginError> {
 
 impl Fp8Manifold {
     /// One update on a chart.
-    fn step_on<C: Chart>(&self, chart: C, scale: f32, step: Step<'_>) -> Result<(), PluginError> {
+    fn step_on<C: Chart + Copy>(
+        &self,
+        chart: C,
+        scales: &Scales<'_>,
+        step: Step<'_>,
+    ) -> Result<(), PluginError> {
         let lr = step.scalars.lr;
         let keep = self.adam.keep(&step.info, lr);
         let moments = self.adam.moments(lr * self.ulp_per_lr, step.scalars.update);
-        let (inv_scale, buffers) = (1.0 / scale, Buffers::of(step)?);
+        let buffers = Buffers::of(step)?;
         if self.linear {
-            buffers.update(&OnChart { keep, moments, chart: Linear(chart), scale, inv_scale });
+            let chart = Linear(chart);
+            buffers.update_blocks(scales, |[scale, inv_scale]| OnChart {
+                keep,
+                moments,
+                chart,
+                scale,
+                inv_scale,
+            });
         } else {
-            buffers.update(&OnChart { keep, moments, chart, scale, inv_scale });
+            buffers.update_blocks(scales, |[scale, inv_scale]| OnChart {
+                keep,
+                moments,
+                chart,
+                scale,
+                inv_scale,
+            });
         }
         Ok(())
     }
@@ -114,18 +133,28 @@ impl Optimizer for Fp8Manifold {
         Scope::ELEMENTS
     }
 
+    fn rule(&self, _: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, PluginError> {
+        let Some(grid) = self.unquantized.grid(grid) else { return Ok(NOT_QUANTIZED.into()) };
+        if self.asinh {
+            smooth(grid.spec)?;
+        }
+        let chart = if self.asinh { "asinh" } else { "minifloat" };
+        let retraction = if self.linear { "linear" } else { "exp" };
+        Ok(format!("{chart} chart, {retraction} retraction"))
+    }
+
     fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
-        let Some(Grid { spec, scale }) = self.unquantized.grid(step.grid) else {
+        let Some(Grid { spec, scales }) = self.unquantized.grid(step.grid) else {
             let rule = self.adam.plain(&step.info, step.scalars);
             Buffers::of(step)?.update(&rule);
             return Ok(());
         };
         if self.asinh {
-            return self.step_on(smooth(spec)?, scale, step);
+            return self.step_on(smooth(spec)?, &scales, step);
         }
         match Found::new(spec)? {
-            Found::Codes(codes) => self.step_on(codes, scale, step),
-            Found::Values(values) => self.step_on(values, scale, step),
+            Found::Codes(codes) => self.step_on(codes, &scales, step),
+            Found::Values(values) => self.step_on(&values, &scales, step),
         }
     }
 
@@ -146,7 +175,7 @@ impl Optimizer for Fp8Manifold {
             smooth(grid.spec)?;
             device::chart(grid)?
         } else {
-            device::codes(grid, 1.0 / grid.scale)?
+            device::codes(grid, f32::recip)?
         };
         let rule = match (self.asinh, self.linear) {
             (false, false) => Rule::Exp,

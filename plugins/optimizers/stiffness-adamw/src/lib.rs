@@ -9,13 +9,13 @@
 
 use altgrad_optimizer_kit::{
     Adam, Buffers, Geometry, device,
-    grid::Unquantized,
-    rule::{Power, ScaledGradient, ScaledStep, Spacing},
+    grid::{NOT_QUANTIZED, Unquantized},
+    rule::{MeanSpacing, ScaledGradient, ScaledStep, Spacing},
     values::Found,
 };
 use altgrad_plugin_api::{
     Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec, ParamInfo,
-    PluginError, Scope, StateSpec, Step, StepScalars, kernel::rules::Rule,
+    PluginError, Scales, Scope, StateSpec, Step, StepScalars, kernel::rules::Rule,
 };
 
 #[rustfmt::skip] // Generated.
@@ -49,29 +49,45 @@ pub struct StiffnessAdamW {
 
 impl StiffnessAdamW {
     /// One update on a grid.
-    fn step_on<G: Geometry>(&self, geometry: G, scale: f32, step: Step<'_>) -> Result<(), PluginError> {
+    fn step_on<G: Geometry + Copy>(
+        &self,
+        geometry: G,
+        scales: &Scales<'_>,
+        step: Step<'_>,
+    ) -> Result<(), PluginError> {
         let lr = step.scalars.lr;
         let amount = self.schedule.at(step.scalars.update);
         let keep = self.adam.keep(&step.info, lr);
-        let unit = (amount / f64::from(scale)) as f32;
+        let spacing = |scale| Spacing { geometry, scale, unit: unit(amount, scale) };
         let moments = |lr| self.adam.moments(lr, step.scalars.update);
         match self.placement {
             Placement::Post(ulp_per_lr) => {
-                let (moments, factor) = (moments(lr * ulp_per_lr), Spacing { geometry, scale, unit });
-                Buffers::of(step)?.update(&ScaledStep { keep, moments, factor });
+                let moments = moments(lr * ulp_per_lr);
+                let rule = |[scale, _]: [f32; 2]| ScaledStep { keep, moments, factor: spacing(scale) };
+                Buffers::of(step)?.update_blocks(scales, rule);
             }
             Placement::Power(p) => {
                 let (moments, buffers) = (moments(lr), Buffers::of(step)?);
-                let factor = Power::new(geometry, scale, buffers.param(), p, amount);
-                buffers.update(&ScaledStep { keep, moments, factor });
+                let mean = MeanSpacing::new(geometry, scales, buffers.param());
+                let rule = |[scale, _]: [f32; 2]| {
+                    let factor = mean.power(scale, p, amount);
+                    ScaledStep { keep, moments, factor }
+                };
+                buffers.update_blocks(scales, rule);
             }
             Placement::Pre => {
-                let (moments, factor) = (moments(lr), Spacing { geometry, scale, unit });
-                Buffers::of(step)?.update(&ScaledGradient { keep, moments, factor });
+                let moments = moments(lr);
+                let rule = |[scale, _]: [f32; 2]| ScaledGradient { keep, moments, factor: spacing(scale) };
+                Buffers::of(step)?.update_blocks(scales, rule);
             }
         }
         Ok(())
     }
+}
+
+/// What spacings in stored units are multiplied by: `amount`, in weight units.
+fn unit(amount: f64, scale: f32) -> f32 {
+    (amount / f64::from(scale)) as f32
 }
 
 impl Optimizer for StiffnessAdamW {
@@ -122,6 +138,15 @@ impl Optimizer for StiffnessAdamW {
         }
     }
 
+    fn rule(&self, _: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, PluginError> {
+        Ok(match (self.unquantized.grid(grid), self.placement) {
+            (None, _) => NOT_QUANTIZED.into(),
+            (Some(_), Placement::Post(_)) => "post: steps in ULP".into(),
+            (Some(_), Placement::Power(p)) => format!("power {p} of the relative spacing"),
+            (Some(_), Placement::Pre) => "pre: gradients times the spacing".into(),
+        })
+    }
+
     fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
         let Some(grid) = self.unquantized.grid(step.grid) else {
             let rule = self.adam.plain(&step.info, step.scalars);
@@ -129,8 +154,8 @@ impl Optimizer for StiffnessAdamW {
             return Ok(());
         };
         match Found::new(grid.spec)? {
-            Found::Codes(codes) => self.step_on(codes, grid.scale, step),
-            Found::Values(values) => self.step_on(values, grid.scale, step),
+            Found::Codes(codes) => self.step_on(codes, &grid.scales, step),
+            Found::Values(values) => self.step_on(&values, &grid.scales, step),
         }
     }
 
@@ -148,7 +173,6 @@ impl Optimizer for StiffnessAdamW {
             return Ok(Some(vec![self.adam.plain(param, scalars).launch()]));
         };
         let (amount, keep) = (self.schedule.at(scalars.update), self.adam.keep(param, scalars.lr));
-        let unit = (amount / f64::from(grid.scale)) as f32;
         let (rule, lr) = match self.placement {
             Placement::Post(ulp_per_lr) => (Rule::Steps, scalars.lr * ulp_per_lr),
             Placement::Pre => (Rule::Gradients, scalars.lr),
@@ -159,7 +183,7 @@ impl Optimizer for StiffnessAdamW {
         };
         let moments = self.adam.moments(lr, scalars.update);
         let step = |description| vec![device::step(rule, keep, &moments, description)];
-        Ok(device::codes(grid, unit)?.map(step))
+        Ok(device::codes(grid, |scale| unit(amount, scale))?.map(step))
     }
 }
 

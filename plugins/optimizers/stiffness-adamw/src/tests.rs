@@ -25,7 +25,7 @@ fn stiff(given: &[(&str, ConfigValue)]) -> StiffnessAdamW {
 /// The canonical formats, E0M7 to E7M0.
 fn specs() -> [FormatSpec; 8] {
     [0, 1, 2, 3, 4, 5, 6, 7].map(|e| {
-        let domain = [Domain::Fin, Domain::Fn, Domain::Ieee][usize::from(e == 4) + 2 * usize::from(e == 5)];
+        let domain = [Domain::FIN, Domain::FN, Domain::IEEE][usize::from(e == 4) + 2 * usize::from(e == 5)];
         FormatSpec::Minifloat(minifloat(e, 7 - e, domain).unwrap())
     })
 }
@@ -145,7 +145,7 @@ fn parameters_without_a_format_go_as_told() {
     let grad = numbers(9, 12);
     let named = stiff(&[("unquantized", text("E5M2"))]);
     let mut told = Param::new(&[3, 4], &numbers(8, 12));
-    let mut given = told.clone().on(&FormatSpec::Minifloat(minifloat(5, 2, Domain::Ieee).unwrap()), 1.0);
+    let mut given = told.clone().on(&FormatSpec::Minifloat(minifloat(5, 2, Domain::IEEE).unwrap()), 1.0);
     told.step(&named, 1e-3, 1, &grad).unwrap();
     given.step(&stiff(&[]), 1e-3, 1, &grad).unwrap();
     assert_eq!(told.w, given.w);
@@ -213,7 +213,7 @@ fn a_tenth_of_a_code_stalls_under_nearest_and_survives_stochastic_rounding() {
 #[test]
 fn parts_of_a_parameter_step_as_the_whole_unless_a_mean_is_taken() {
     let (start, grad) = (numbers(1, 1000), numbers(2, 1000));
-    let info = ParamInfo { name: "w".into(), shape: [10u64, 100].as_slice().into() };
+    let info = ParamInfo::new("w", &[10u64, 100]);
     for (placement, scope) in [("post", Scope::ELEMENTS), ("pre", Scope::ELEMENTS), ("power", Scope::WHOLE)] {
         let optimizer = stiff(&[("placement", text(placement))]);
         let param = Param::new(&[10, 100], &start).on(&specs()[4], 300.0);
@@ -246,7 +246,7 @@ fn every_placement_has_kernels_for_minifloats_and_none_for_tables() {
     for (placement, launches) in [("post", 1), ("power", 2), ("pre", 1)] {
         let optimizer = stiff(&[("placement", text(placement))]);
         let of = |shape: &[u64], spec: Option<&FormatSpec>| {
-            let info = ParamInfo { name: "w".into(), shape: shape.into() };
+            let info = ParamInfo::new("w", shape);
             optimizer.launches(&info, scalars, spec.map(|spec| Grid { spec, scale: 2.0 })).unwrap()
         };
         for spec in specs() {

@@ -27,7 +27,7 @@ fn manifold(given: &[(&str, ConfigValue)]) -> Fp8Manifold {
 /// The canonical formats, E0M7 to E7M0.
 fn formats() -> [Minifloat; 8] {
     [0, 1, 2, 3, 4, 5, 6, 7].map(|e| {
-        let domain = [Domain::Fin, Domain::Fn, Domain::Ieee][usize::from(e == 4) + 2 * usize::from(e == 5)];
+        let domain = [Domain::FIN, Domain::FN, Domain::IEEE][usize::from(e == 4) + 2 * usize::from(e == 5)];
         minifloat(e, 7 - e, domain).unwrap()
     })
 }
@@ -36,7 +36,7 @@ fn formats() -> [Minifloat; 8] {
 fn every_chart_has_kernels_for_minifloats_and_none_for_tables() {
     use altgrad_plugin_api::kernel::rules::Rule;
     let scalars = StepScalars { lr: 1e-3, update: 3 };
-    let info = ParamInfo { name: "w".into(), shape: (&[4, 4][..]).into() };
+    let info = ParamInfo::new("w", &[4, 4][..]);
     let table = FormatSpec::Table(vec![-1.0, 0.0, 1.0, 2.0].into());
     let rules = [
         ("minifloat", "exp", Rule::Exp),
@@ -52,7 +52,7 @@ fn every_chart_has_kernels_for_minifloats_and_none_for_tables() {
         let optimizer = optimizer::<Fp8Manifold>(&given).unwrap();
         let of = |spec: &FormatSpec| optimizer.launches(&info, scalars, Some(Grid { spec, scale: 2.0 }));
         for e in 0..=7 {
-            let spec = FormatSpec::Minifloat(minifloat(e, 7 - e, Domain::Fin).unwrap());
+            let spec = FormatSpec::Minifloat(minifloat(e, 7 - e, Domain::FIN).unwrap());
             let launches = of(&spec).unwrap().unwrap();
             assert_eq!(launches.iter().map(|launch| launch.op).collect::<Vec<_>>(), [rule.op()]);
         }

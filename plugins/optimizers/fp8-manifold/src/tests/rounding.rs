@@ -72,12 +72,12 @@ fn format<const E: u32, const M: u32>(domain: Domain) {
 
 #[test]
 fn a_tenth_of_a_code_stalls_under_nearest_and_trains_under_stochastic_rounding() {
-    format::<0, 7>(Domain::Fin);
-    format::<1, 6>(Domain::Fin);
-    format::<2, 5>(Domain::Fin);
-    format::<3, 4>(Domain::Fin);
-    format::<4, 3>(Domain::Fn);
-    format::<5, 2>(Domain::Ieee);
-    format::<6, 1>(Domain::Fin);
-    format::<7, 0>(Domain::Fin);
+    format::<0, 7>(Domain::FIN);
+    format::<1, 6>(Domain::FIN);
+    format::<2, 5>(Domain::FIN);
+    format::<3, 4>(Domain::FIN);
+    format::<4, 3>(Domain::FN);
+    format::<5, 2>(Domain::IEEE);
+    format::<6, 1>(Domain::FIN);
+    format::<7, 0>(Domain::FIN);
 }
