@@ -21,6 +21,7 @@ mod plugin_ref;
 pub mod reference;
 mod schema;
 mod source;
+mod state_storage;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -41,3 +42,4 @@ pub use schema::{
 };
 pub use source::Source;
 pub use source::join;
+pub use state_storage::{StateCodes, StateFloat, StateStorage};

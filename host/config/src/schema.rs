@@ -1,9 +1,11 @@
 //! The run file's sections and keys, each with meaning, unit and default.
 //!
 //! Unknown keys are refused, except in `[optimizer]` and `[[sink]]`, where all
-//! but `name` belongs to the plugin and is checked by it. The types alone do
+//! but `name`, `group` and `states` belongs to the plugin and is checked by it. The types alone do
 //! not make a run file sound: only [`super::load`] checks ranges and fills in
 //! the defaults that depend on other keys, marked "after load" here.
+
+use std::collections::BTreeMap;
 
 use altgrad_base::diagnostic::Diagnostic;
 use schemars::JsonSchema;
@@ -15,6 +17,7 @@ use super::choices::{
     PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
 };
 use super::plugin_ref::PluginRef;
+use super::state_storage::StateStorage;
 use super::tables::table;
 /// A whole run file, resolved and range-checked when it comes from [`super::load`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -244,6 +247,10 @@ pub struct OptimizerSection {
     /// Parameters that are treated otherwise: rules in order, a later one that matches a parameter replaces earlier ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<OptimizerGroup>,
+    /// How states are stored between updates, by the optimizer's name for them: `exp_avg = "bf16"`,
+    /// `exp_avg_sq = { format = "E5M2", block = 128 }`. Default: as the optimizer declares them, usually f32.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub states: BTreeMap<String, StateStorage>,
     /// The rest of the table, for the plugin to check.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -252,7 +259,12 @@ pub struct OptimizerSection {
 
 impl Default for OptimizerSection {
     fn default() -> Self {
-        Self { name: "adamw".to_owned(), group: Vec::new(), settings: toml::Table::new() }
+        Self {
+            name: "adamw".to_owned(),
+            group: Vec::new(),
+            states: BTreeMap::new(),
+            settings: toml::Table::new(),
+        }
     }
 }
 

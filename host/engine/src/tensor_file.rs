@@ -34,6 +34,10 @@ pub enum Values {
     F32(Arc<Vec<f32>>),
     /// The same, small whole numbers.
     U16(Arc<Vec<u16>>),
+    /// The same, bits of bf16.
+    Bf16(Arc<Vec<u16>>),
+    /// The same, codes.
+    U8(Arc<Vec<u8>>),
 }
 
 impl Values {
@@ -65,12 +69,13 @@ impl Entry {
         match self.values {
             Values::Shared(_) | Values::F32(_) => Dtype::F32,
             Values::U16(_) => Dtype::U16,
+            Values::Bf16(_) => Dtype::BF16,
+            Values::U8(_) => Dtype::U8,
         }
     }
 
     fn bytes(&self) -> usize {
-        let width = if self.dtype() == Dtype::U16 { 2 } else { 4 };
-        self.shape.iter().product::<usize>() * width
+        self.shape.iter().product::<usize>() * self.dtype().bitsize() / 8
     }
 
     fn write(self, out: &mut impl Write) -> io::Result<()> {
@@ -80,7 +85,8 @@ impl Entry {
                 write_values(&values, f32::to_le_bytes, out)
             }
             Values::F32(values) => write_values(&values, f32::to_le_bytes, out),
-            Values::U16(values) => write_values(&values, u16::to_le_bytes, out),
+            Values::U16(values) | Values::Bf16(values) => write_values(&values, u16::to_le_bytes, out),
+            Values::U8(values) => out.write_all(&values),
         }
     }
 }
@@ -176,10 +182,27 @@ impl<'a> TensorFile<'a> {
     /// # Errors
     /// The file lacks it, or it has another type or shape.
     pub fn required(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Diagnostic> {
-        self.f32(name, shape)?.ok_or_else(|| {
-            Diagnostic::config(format!("the checkpoint lacks `{name}`"))
-                .at(self.path.display())
-                .hint(OTHER_RUN)
-        })
+        self.f32(name, shape)?.ok_or_else(|| self.lacks(name))
+    }
+
+    /// The same of bf16: bits.
+    ///
+    /// # Errors
+    /// As [`Self::required`].
+    pub fn required_bf16(&self, name: &str, shape: &[usize]) -> Result<Vec<u16>, Diagnostic> {
+        let data = self.data(name, Dtype::BF16, shape)?.ok_or_else(|| self.lacks(name))?;
+        Ok(data.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect())
+    }
+
+    /// The same of codes.
+    ///
+    /// # Errors
+    /// As [`Self::required`].
+    pub fn required_u8(&self, name: &str, shape: &[usize]) -> Result<Vec<u8>, Diagnostic> {
+        Ok(self.data(name, Dtype::U8, shape)?.ok_or_else(|| self.lacks(name))?.to_vec())
+    }
+
+    fn lacks(&self, name: &str) -> Diagnostic {
+        Diagnostic::config(format!("the checkpoint lacks `{name}`")).at(self.path.display()).hint(OTHER_RUN)
     }
 }

@@ -244,12 +244,11 @@ fn load(checkpoint: &Checkpoint, setup: &RunSetup, state: &mut TrainState) -> Re
     }
 
     let states: Vec<usize> = (0..specs.len()).map(|id| optimizer.state_count(id)).collect();
-    let sizes = specs.iter().zip(&states).map(|(spec, states)| 4 * spec.len() * states);
-    let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), states.iter().sum()))?;
+    // f32, or a code with a scale; two tensors at most.
+    let sizes = specs.iter().zip(&states).map(|(spec, states)| 5 * spec.len() * states);
+    let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), 2 * states.iter().sum::<usize>()))?;
     let file = read::tensors(&path, &bytes)?;
-    optimizer.restore(checkpoint.state.optimizer.updates, params, |id, state| {
-        file.required(&state_key(&specs[id].name, state), &specs[id].shape)
-    })?;
+    optimizer.restore(checkpoint.state.optimizer.updates, params, &file, state_key)?;
 
     // Two codes, a counter, an initial value.
     let (path, bytes) = checkpoint.file(METER, most(10 * elements, 4 * specs.len()))?;

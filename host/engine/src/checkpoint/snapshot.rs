@@ -60,7 +60,7 @@ impl StateTensors {
         for (id, spec) in specs() {
             states.extend(optimizer.states(id)?.into_iter().map(|buffer| Entry {
                 name: state_key(&spec.name, &buffer.name),
-                shape: spec.shape.clone(),
+                shape: buffer.shape.unwrap_or_else(|| spec.shape.clone()),
                 values: buffer.values,
             }));
         }

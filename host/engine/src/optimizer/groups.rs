@@ -1,7 +1,12 @@
 //! The instances of a run's optimizer: one for all parameters, and one more a group with options of its own.
 
-use altgrad_loader::{OptimizerPlugin, instance::Identity};
+use std::collections::{BTreeMap, BTreeSet};
 
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_loader::{OptimizerPlugin, instance::Identity};
+use altgrad_plugin_api::{DType, StateSpec};
+
+use super::stored_state::Storage;
 use crate::model::{Layout, layout::ParamId};
 
 /// The instances of a run's optimizer, and which of them updates a parameter.
@@ -9,13 +14,15 @@ pub struct OptimizerGroups {
     plugins: Vec<OptimizerPlugin>,
     /// By parameter: the instance, and what the learning rate is multiplied by.
     of: Vec<(usize, f64)>,
+    /// How states are stored, by their names; the others as the optimizer declares them.
+    storage: BTreeMap<String, Storage>,
 }
 
 impl OptimizerGroups {
     /// One instance for all parameters.
     #[must_use]
     pub fn one(plugin: OptimizerPlugin, layout: &Layout) -> Self {
-        Self { plugins: vec![plugin], of: vec![(0, 1.0); layout.specs.len()] }
+        Self { plugins: vec![plugin], of: vec![(0, 1.0); layout.specs.len()], storage: BTreeMap::new() }
     }
 
     /// Another instance for some parameters.
@@ -24,6 +31,43 @@ impl OptimizerGroups {
         for &id in members {
             self.of[id] = (self.plugins.len() - 1, lr_scale);
         }
+    }
+
+    /// The same with states stored like this, by their names.
+    #[must_use]
+    pub fn with_storage(self, storage: BTreeMap<String, Storage>) -> Self {
+        Self { storage, ..self }
+    }
+
+    /// How a state is stored.
+    pub(super) fn storage(&self, state: &StateSpec) -> Result<Storage, Diagnostic> {
+        if let Some(storage) = self.storage.get(state.name.as_str()) {
+            return Ok(storage.clone());
+        }
+        match state.dtype {
+            DType::F32 => Ok(Storage::F32),
+            DType::BF16 => Ok(Storage::Bf16),
+            other => {
+                let name = &self.identity().name;
+                let message = format!("optimizer `{name}` wants state `{}` in {other:?}", state.name);
+                Err(Diagnostic::plugin(message).hint("this host stores f32 and bf16"))
+            }
+        }
+    }
+
+    /// Refuses storage of a state that no parameter has.
+    pub(super) fn check_storage<'a>(
+        &self,
+        mut names: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<(), Diagnostic> {
+        let known: BTreeSet<&str> = names.clone().collect();
+        let Some(unknown) = self.storage.keys().find(|name| !names.any(|known| known == name.as_str()))
+        else {
+            return Ok(());
+        };
+        let message = format!("optimizer `{}` has no state `{unknown}`", self.identity().name);
+        let known: Vec<&str> = known.into_iter().collect();
+        Err(Diagnostic::config(message).hint(format!("its states are {}", known.join(", "))))
     }
 
     /// What the optimizer is called and where it comes from.

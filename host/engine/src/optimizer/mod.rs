@@ -11,8 +11,11 @@ mod device_op;
 mod device_run;
 mod groups;
 mod services;
+mod states;
+pub mod stored_state;
 mod update;
 
 pub use groups::OptimizerGroups;
+pub use states::OptimizerBuffer;
+pub use update::OptimizerState;
 pub(crate) use update::round_to_grid;
-pub use update::{OptimizerBuffer, OptimizerState};

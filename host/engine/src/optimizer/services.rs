@@ -142,6 +142,23 @@ impl DeviceStates {
         self.tensors = values.into_iter().map(tensor).collect();
     }
 
+    /// Their elements, `[n]` each, which are no longer kept here.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(super) fn take(&mut self) -> Result<Vec<Vec<f32>>, Diagnostic> {
+        let elements: usize = self.shape.iter().product();
+        let tensors = std::mem::take(&mut self.tensors).into_iter();
+        tensors.map(|state| tensor::read_f32(state.reshape([elements]))).collect()
+    }
+
+    /// Gives a state these elements, `[n]`, after the first update.
+    pub(super) fn set(&mut self, index: usize, values: Tensor<1>) {
+        if let Some(state) = self.tensors.get_mut(index) {
+            *state = values.reshape(self.shape);
+        }
+    }
+
     /// Updates the parameter; its new value, `[n]`. If the plugin fails, what it assigned before that stays.
     ///
     /// # Errors

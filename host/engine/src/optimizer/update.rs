@@ -3,33 +3,25 @@
 //! States are host-owned buffers the plugin declared; the host stores them without knowing what they mean. Where a step goes an
 //! element at a time the plugin gets parts of a parameter on all threads, where it asks for services its tensors stay on the device.
 
-use std::sync::Arc;
-
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_loader::{instance::Identity, optimizer::ParamUpdate};
-use altgrad_plugin_api::{DType, ParamInfo, Scope, StepScalars};
+use altgrad_loader::instance::Identity;
+use altgrad_plugin_api::{ParamInfo, Scope, StateSpec, StepScalars};
 use burn::tensor::Tensor;
 
 use super::{
     groups::OptimizerGroups,
     services::{self, DeviceStates},
+    stored_state::{Storage, StoredState},
 };
 use crate::{
     metrics::{update_metrics::UpdateMetrics, updates::Step},
-    model::{Layout, Params, layout::ParamId},
+    model::{
+        Layout, Params,
+        layout::{ParamId, ParamSpec},
+    },
     quant::{QuantContext, QuantStats, WeightGrid},
     tensor,
-    tensor_file::Values,
 };
-
-/// A state of a parameter, as a checkpoint holds it.
-#[derive(Debug, Clone)]
-pub struct OptimizerBuffer {
-    /// The plugin's name for it.
-    pub name: String,
-    /// `[n]`.
-    pub values: Values,
-}
 
 /// An optimizer and its states.
 pub struct OptimizerState {
@@ -38,13 +30,15 @@ pub struct OptimizerState {
     pub(super) scopes: Vec<Scope>,
     /// The rule that updates each parameter, in the plugin's words.
     rules: Vec<String>,
-    /// `[parameter][state]`: the plugin's names.
-    names: Vec<Vec<String>>,
-    /// `[parameter][state]`, `[n]` each, copied by the update if somebody else holds it; none of parameters that are
-    /// updated with services, or whose states kernels keep on a GPU.
-    pub(super) states: Vec<Vec<Arc<Vec<f32>>>>,
+    /// `[parameter][state]`: what the plugin wants.
+    pub(super) specs: Vec<Vec<StateSpec>>,
+    /// `[parameter][state]`, copied by the update if somebody else holds it; none of parameters whose states services or
+    /// kernels keep on a device.
+    pub(super) states: Vec<Vec<StoredState>>,
     /// Of parameters that are updated with services.
-    on_device: Vec<Option<DeviceStates>>,
+    pub(super) on_device: Vec<Option<DeviceStates>>,
+    /// The run's seed, for states that are rounded stochastically.
+    pub(super) seed: u64,
     /// Updates done.
     pub(super) updates: u64,
     /// What runs on a GPU.
@@ -56,47 +50,55 @@ impl OptimizerState {
     /// Allocates the states of every parameter.
     ///
     /// # Errors
-    /// The plugin failed, or wants a state of a type the host does not have.
+    /// The plugin failed, cannot update a parameter, or wants a state of a type the host does not have; a storage is of no
+    /// state.
     pub fn new(groups: OptimizerGroups, layout: &Layout, quant: &QuantContext) -> Result<Self, Diagnostic> {
-        let (mut scopes, mut rules, mut names) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut states, mut on_device) = (Vec::new(), Vec::new());
-        for (id, spec) in layout.specs.iter().enumerate() {
-            let (_, plugin, _) = groups.of(id);
-            let shape = extents(&spec.shape);
-            let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
-            let grid = quant.future_weight_grid(id, &spec.shape);
-            let rule = plugin.rule(&info, grid.as_ref().map(WeightGrid::grid));
-            rules.push(rule.map_err(|error| error.at(&spec.name))?);
-            let (scope, wanted) = (plugin.scope(&info)?, plugin.states(&info)?);
-            let mut buffers = Vec::new();
-            for state in &wanted {
-                if state.dtype != DType::F32 {
-                    let message = format!(
-                        "optimizer `{}` wants state `{}` not in f32",
-                        plugin.identity.name, state.name
-                    );
-                    return Err(Diagnostic::plugin(message).at(&plugin.identity.library));
-                }
-                if scope != Scope::SERVICES {
-                    buffers.push(Arc::new(vec![state.initial as f32; spec.len()]));
-                }
-            }
-            states.push(buffers);
-            on_device.push((scope == Scope::SERVICES).then(|| DeviceStates::new(&wanted, &shape)));
-            names.push(wanted.iter().map(|state| state.name.to_string()).collect());
-            scopes.push(scope);
-        }
-        Ok(Self {
+        let mut state = Self {
             groups,
-            scopes,
-            rules,
-            names,
-            states,
-            on_device,
+            scopes: Vec::new(),
+            rules: Vec::new(),
+            specs: Vec::new(),
+            states: Vec::new(),
+            on_device: Vec::new(),
+            seed: quant.seed(),
             updates: 0,
             #[cfg(feature = "gpu")]
             device: None,
-        })
+        };
+        for (id, spec) in layout.specs.iter().enumerate() {
+            state.add_parameter(id, spec, quant).map_err(|error| error.at(&spec.name))?;
+        }
+        state.groups.check_storage(state.specs.iter().flatten().map(|state| state.name.as_str()))?;
+        Ok(state)
+    }
+
+    fn add_parameter(
+        &mut self,
+        id: ParamId,
+        spec: &ParamSpec,
+        quant: &QuantContext,
+    ) -> Result<(), Diagnostic> {
+        let (_, plugin, _) = self.groups.of(id);
+        let shape = extents(&spec.shape);
+        let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
+        let grid = quant.future_weight_grid(id, &spec.shape);
+        self.rules.push(plugin.rule(&info, grid.as_ref().map(WeightGrid::grid))?);
+        let (scope, wanted) = (plugin.scope(&info)?, plugin.states(&info)?);
+        let storage = wanted.iter().map(|state| self.groups.storage(state)).collect::<Result<Vec<_>, _>>()?;
+        let on_device = scope == Scope::SERVICES;
+        let stored = if on_device && storage.iter().all(|storage| matches!(storage, Storage::F32)) {
+            Vec::new()
+        } else {
+            let new = |(spec_of_state, storage): (&StateSpec, &Storage)| {
+                StoredState::new(storage, spec.len(), spec_of_state.initial as f32)
+            };
+            wanted.iter().zip(&storage).map(new).collect::<Result<_, _>>()?
+        };
+        self.states.push(stored);
+        self.on_device.push(on_device.then(|| DeviceStates::new(&wanted, &shape)));
+        self.specs.push(wanted);
+        self.scopes.push(scope);
+        Ok(())
     }
 
     /// What it is called and where it comes from.
@@ -131,64 +133,6 @@ impl OptimizerState {
             };
         }
         "the optimizer's CPU function"
-    }
-
-    /// Number of states of a parameter.
-    #[must_use]
-    pub fn state_count(&self, id: ParamId) -> usize {
-        self.names[id].len()
-    }
-
-    /// The states of a parameter. Reads those that kernels keep on a GPU.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn states(&self, id: ParamId) -> Result<Vec<OptimizerBuffer>, Diagnostic> {
-        let values = match &self.on_device[id] {
-            Some(states) => states.values()?,
-            None => self.kept_states(id)?.into_iter().map(Values::F32).collect(),
-        };
-        Ok(self.names[id]
-            .iter()
-            .cloned()
-            .zip(values)
-            .map(|(name, values)| OptimizerBuffer { name, values })
-            .collect())
-    }
-
-    #[cfg(not(feature = "gpu"))]
-    fn kept_states(&self, id: ParamId) -> Result<Vec<Arc<Vec<f32>>>, Diagnostic> {
-        Ok(self.states[id].clone())
-    }
-
-    #[cfg(feature = "gpu")]
-    fn kept_states(&self, id: ParamId) -> Result<Vec<Arc<Vec<f32>>>, Diagnostic> {
-        match &self.device {
-            Some(device) if self.states[id].is_empty() => device.read_states(id),
-            _ => Ok(self.states[id].clone()),
-        }
-    }
-
-    /// Goes on after `updates` updates of these parameters; `read` gives the elements of a parameter's state by number
-    /// and name.
-    ///
-    /// # Errors
-    /// Those of `read`.
-    pub fn restore(
-        &mut self,
-        updates: u64,
-        params: &Params,
-        mut read: impl FnMut(ParamId, &str) -> Result<Vec<f32>, Diagnostic>,
-    ) -> Result<(), Diagnostic> {
-        for (id, names) in self.names.iter().enumerate() {
-            let values: Vec<_> = names.iter().map(|name| read(id, name)).collect::<Result<_, _>>()?;
-            match &mut self.on_device[id] {
-                Some(states) => states.restore(values, &params.values[id].device()),
-                None => self.states[id] = values.into_iter().map(Arc::new).collect(),
-            }
-        }
-        self.updates = updates;
-        Ok(())
     }
 
     /// Updates all parameters in place, after a pass with `quant` that saw `seen`: the scales it used are the grids
@@ -233,37 +177,33 @@ impl OptimizerState {
     ) -> Result<(), Diagnostic> {
         let spec = &params.layout.specs[id];
         let (grid, stored) = (weight_grid.map(WeightGrid::grid), weight_grid.and_then(WeightGrid::one_scale));
-        let (_, plugin, lr_scale) = self.groups.of(id);
+        let (_, _, lr_scale) = self.groups.of(id);
         let device = params.values[id].device();
         // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
         let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
         let shape = extents(&spec.shape);
         let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
         let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
-        let (value, grad, before, result) = if let Some(states) = &mut self.on_device[id] {
+        let measured = meter.wants_weights() || meter.wants_gradients();
+        let (value, grad, before, result) = if self.on_device[id].is_some() {
             // Nothing moves unless it is measured.
-            let measured = meter.wants_weights() || meter.wants_gradients();
             let seen = if measured { tensor::read_f32(grad.clone())? } else { Vec::new() };
             let before = meter.wants_weights().then(|| tensor::read_f32(value.clone())).transpose()?;
             let update = services::Update { info, value, grad, scalars, grid };
-            let (value, result) = states.step(plugin, update);
+            let (value, result) = self.step_with_services(id, update)?;
             (value, seen, before, result)
         } else {
             let (mut param, grad) = (tensor::read_f32(value)?, tensor::read_f32(grad)?);
             let before = meter.wants_weights().then(|| param.clone());
-            let update = ParamUpdate {
-                info,
-                param: &mut param,
-                grad: &grad,
-                states: self.states[id].iter_mut().map(|state| Arc::make_mut(state).as_mut_slice()).collect(),
-                scalars,
-                grid,
-            };
-            let result = plugin.step(self.scopes[id], update);
+            let result = self.step_slices(id, info, (&mut param, &grad), scalars, grid);
             (tensor::flat(param, &device), grad, before, result)
         };
         meter.gradient(id, &grad);
+        let unrounded = self.residual(id).filter(|_| info.rounded).map(|state| (state, value.clone()));
         let mut value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
+        if let Some((state, unrounded)) = unrounded {
+            self.set_state(id, state, unrounded - value.clone())?;
+        }
         if let Some(before) = before {
             let after = tensor::read_f32(value)?;
             meter.update(id, spec, Step { before: &before, after: &after, grad: &grad }, stored);

@@ -147,6 +147,12 @@ impl QuantContext {
         }
     }
 
+    /// The run's seed.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Sets the step of the next calls. Stochastic rounding draws other bits in each step.
     pub fn begin_step(&mut self, step: u64) {
         self.step = step;

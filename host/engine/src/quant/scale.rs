@@ -32,8 +32,9 @@ impl ScaleRule {
         [scale, 1.0 / scale]
     }
 
-    /// The scale and inverse of each group of `group` consecutive elements, one pair of `scales` each.
-    pub(super) fn group_scales(&self, values: &[f32], group: usize, scales: &mut [[f32; 2]]) {
+    /// The scale and inverse of each group of `group` consecutive elements, one pair of `scales` each; the last may
+    /// be shorter.
+    pub(crate) fn group_scales(&self, values: &[f32], group: usize, scales: &mut [[f32; 2]]) {
         let mut amax = vec![0.0; scales.len()];
         group_amax(values, group, &mut amax);
         scales.iter_mut().zip(amax).for_each(|(pair, amax)| *pair = self.scale(amax));

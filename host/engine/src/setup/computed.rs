@@ -46,7 +46,7 @@ impl Table<'_> {
                 MasterWeightsChoice::Fp32 => TYPE,
                 MasterWeightsChoice::None => "none: weights with a format lie on its grid, the others are f32",
             },
-            "optimizer": { "states": TYPE, "updates": TYPE, "parameters_updated_by": self.updates(), "rules": self.rules() },
+            "optimizer": { "states": self.states(), "updates": TYPE, "parameters_updated_by": self.updates(), "rules": self.rules() },
             "shadow_gradients": shadow,
         })
     }
@@ -58,6 +58,12 @@ impl Table<'_> {
             *counts.entry(self.state.optimizer.updated_by(id)).or_insert(0) += 1;
         }
         json!(counts)
+    }
+
+    /// How each state is stored, and its bytes in main memory.
+    fn states(&self) -> Value {
+        let stored = self.state.optimizer.storage().into_iter();
+        stored.map(|(name, (stored, bytes))| (name, json!({ "stored_as": stored, "bytes": bytes }))).collect()
     }
 
     /// The parameters that each rule of the optimizer updates, by rule.

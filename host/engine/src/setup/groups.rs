@@ -1,14 +1,24 @@
 //! The setup's part about parameter groups: which optimizer instance updates a parameter, and at which learning rate.
 
+use std::sync::Arc;
+
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::OptimizerSection;
+use altgrad_config::{OptimizerSection, StateFloat, StateStorage};
 use altgrad_loader::{
-    OptimizerPlugin, Registry,
+    FormatPlugin, OptimizerPlugin, Registry,
     instance::{KeyedDiagnostic, OptionTable},
+    rounding_mode,
 };
 use wildmatch::WildMatch;
 
-use crate::{model::Layout, optimizer::OptimizerGroups};
+use crate::{
+    model::Layout,
+    optimizer::{
+        OptimizerGroups,
+        stored_state::{CodeStorage, Storage},
+    },
+    quant::ScaleRule,
+};
 
 /// The run's optimizer and one more instance a group, with the group's options over the general ones.
 pub(super) fn groups(
@@ -40,5 +50,30 @@ pub(super) fn groups(
                 })?;
         groups.add(plugin, group.lr_scale, &members);
     }
-    Ok(groups)
+    let storage = section.states.iter().map(|(name, choice)| {
+        let key = format!("optimizer.states.{name}");
+        Ok((name.clone(), storage(choice, &key, registry)?))
+    });
+    Ok(groups.with_storage(storage.collect::<Result<_, KeyedDiagnostic>>()?))
+}
+
+/// How a state is stored, as the run file says at `key`.
+fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Storage, KeyedDiagnostic> {
+    let codes = match choice {
+        StateStorage::Float(StateFloat::F32) => return Ok(Storage::F32),
+        StateStorage::Float(StateFloat::Bf16) => return Ok(Storage::Bf16),
+        StateStorage::Codes(codes) => codes,
+    };
+    let key = format!("{key}.format");
+    let format = FormatPlugin::make(registry, &key, &codes.format)?;
+    let values = format.values().map_err(|error| (key.clone(), error))?;
+    if values.codes() > 256 {
+        let message =
+            format!("`{key}`: states are stored in 8 bits, `{}` has {} codes", codes.format, values.codes());
+        return Err((key, Diagnostic::config(message).hint("name a format of up to 8 bits, or bf16")));
+    }
+    let rule =
+        ScaleRule { max_finite: values.max_finite(), margin: 0, pow2: false, group: Some(codes.block) };
+    let rounding = rounding_mode(codes.rounding);
+    Ok(Storage::Codes(Arc::new(CodeStorage { format, rule, block: codes.block, rounding })))
 }

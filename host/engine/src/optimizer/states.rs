@@ -1,0 +1,195 @@
+//! The states of a run's optimizer: converted for each update, written to checkpoints and read back.
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_loader::optimizer::ParamUpdate;
+use altgrad_plugin_api::{Grid, ParamInfo, RandomKey, StateRole, StepScalars};
+use burn::tensor::Tensor;
+
+use super::{OptimizerState, services, stored_state::StoredState};
+use crate::{
+    model::{Params, layout::ParamId},
+    tensor,
+    tensor_file::{TensorFile, Values},
+};
+
+/// The random bits of states are those of tensors from this number on: roundings of a step use lower ones.
+const FIRST_TENSOR: u64 = 1 << 31;
+/// Most states of a parameter.
+const MOST_STATES: u64 = 16;
+
+/// A tensor of a state, as a checkpoint holds it.
+#[derive(Debug, Clone)]
+pub struct OptimizerBuffer {
+    /// The plugin's name for the state, and what tells its tensors apart.
+    pub name: String,
+    /// Extents, if they are not the parameter's.
+    pub shape: Option<Vec<usize>>,
+    /// Elements.
+    pub values: Values,
+}
+
+impl OptimizerState {
+    /// Number of states of a parameter.
+    #[must_use]
+    pub fn state_count(&self, id: ParamId) -> usize {
+        self.specs[id].len()
+    }
+
+    /// How the states are stored, by name: in words, and their bytes in memory.
+    #[must_use]
+    pub fn storage(&self) -> std::collections::BTreeMap<String, (String, usize)> {
+        let mut all = std::collections::BTreeMap::new();
+        for (specs, states) in self.specs.iter().zip(&self.states) {
+            for (spec, state) in specs.iter().zip(states) {
+                let entry = all.entry(spec.name.to_string()).or_insert((state.storage_name(), 0));
+                entry.1 += state.bytes();
+            }
+        }
+        all
+    }
+
+    /// The tensors of a parameter's states. Reads those that a GPU keeps.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn states(&self, id: ParamId) -> Result<Vec<OptimizerBuffer>, Diagnostic> {
+        let names = || self.specs[id].iter().map(|spec| spec.name.as_str());
+        let whole =
+            |(name, values): (&str, Values)| OptimizerBuffer { name: name.into(), shape: None, values };
+        if let Some(states) = self.on_device[id].as_ref().filter(|_| self.states[id].is_empty()) {
+            return Ok(names().zip(states.values()?).map(whole).collect());
+        }
+        #[cfg(feature = "gpu")]
+        if let Some(device) = self.device.as_ref().filter(|_| self.states[id].is_empty()) {
+            return Ok(names()
+                .zip(device.read_states(id)?.into_iter().map(Values::F32))
+                .map(whole)
+                .collect());
+        }
+        let tensors = |(name, state): (&str, &StoredState)| {
+            let buffer =
+                |(suffix, shape, values)| OptimizerBuffer { name: format!("{name}{suffix}"), shape, values };
+            state.entries().into_iter().map(buffer).collect::<Vec<_>>()
+        };
+        Ok(names().zip(&self.states[id]).flat_map(tensors).collect())
+    }
+
+    /// Goes on after `updates` updates of these parameters, with the states in a file; `key` gives the name there of a state of
+    /// a parameter.
+    ///
+    /// # Errors
+    /// A state is missing there, or of another type or shape.
+    pub fn restore(
+        &mut self,
+        updates: u64,
+        params: &Params,
+        file: &TensorFile<'_>,
+        key: impl Fn(&str, &str) -> String,
+    ) -> Result<(), Diagnostic> {
+        for (id, specs) in self.specs.iter().enumerate() {
+            let param = &params.layout.specs[id];
+            let keys = specs.iter().map(|spec| key(&param.name, &spec.name));
+            match &mut self.on_device[id] {
+                Some(states) if self.states[id].is_empty() => {
+                    let values = keys.map(|key| file.required(&key, &param.shape));
+                    states.restore(values.collect::<Result<_, _>>()?, &params.values[id].device());
+                }
+                _ => {
+                    if self.states[id].is_empty() {
+                        // Kernels had them; they begin again from main memory.
+                        self.states[id] = vec![StoredState::F32(Default::default()); specs.len()];
+                    }
+                    for (state, key) in self.states[id].iter_mut().zip(keys) {
+                        state.restore(file, &key, &param.shape)?;
+                    }
+                }
+            }
+        }
+        self.updates = updates;
+        Ok(())
+    }
+
+    /// One parameter's update in main memory: parameter and gradient, `[n]`.
+    pub(super) fn step_slices(
+        &mut self,
+        id: ParamId,
+        info: ParamInfo<'_>,
+        (param, grad): (&mut [f32], &[f32]),
+        scalars: StepScalars,
+        grid: Option<Grid<'_>>,
+    ) -> Result<(), Diagnostic> {
+        let states = &mut self.states[id];
+        let mut loaded = Vec::with_capacity(states.len());
+        for state in states.iter() {
+            loaded.push(if matches!(state, StoredState::F32(_)) { Vec::new() } else { state.load()? });
+        }
+        let slices = states.iter_mut().zip(&mut loaded);
+        let slices = slices.map(|(state, loaded)| state.as_f32_mut().unwrap_or(loaded)).collect();
+        let (_, plugin, _) = self.groups.of(id);
+        let result =
+            plugin.step(self.scopes[id], ParamUpdate { info, param, grad, states: slices, scalars, grid });
+        for (index, values) in loaded.into_iter().enumerate().filter(|(_, values)| !values.is_empty()) {
+            self.store(id, index, &values)?;
+        }
+        result
+    }
+
+    /// One parameter's update with services: its new value, and whether the plugin failed.
+    ///
+    /// # Errors
+    /// A state could not be converted.
+    pub(super) fn step_with_services(
+        &mut self,
+        id: ParamId,
+        update: services::Update<'_>,
+    ) -> Result<(Tensor<1>, Result<(), Diagnostic>), Diagnostic> {
+        let (_, plugin, _) = self.groups.of(id);
+        let device = update.value.device();
+        let Some(states) = &mut self.on_device[id] else { return Ok((update.value, Ok(()))) };
+        if !self.states[id].is_empty() {
+            let loaded = self.states[id].iter().map(StoredState::load).collect::<Result<_, _>>()?;
+            states.restore(loaded, &device);
+        }
+        let (value, result) = states.step(plugin, update);
+        if !self.states[id].is_empty() {
+            for (index, values) in states.take()?.into_iter().enumerate() {
+                self.store(id, index, &values)?;
+            }
+        }
+        Ok((value, result))
+    }
+
+    /// Which state of a parameter is its rounding residual.
+    pub(super) fn residual(&self, id: ParamId) -> Option<usize> {
+        self.specs[id].iter().position(|spec| spec.role == StateRole::ROUNDING_RESIDUAL)
+    }
+
+    /// Gives a state these values, `[n]`.
+    pub(super) fn set_state(
+        &mut self,
+        id: ParamId,
+        index: usize,
+        values: Tensor<1>,
+    ) -> Result<(), Diagnostic> {
+        match &mut self.on_device[id] {
+            Some(states) if self.states[id].is_empty() => {
+                states.set(index, values);
+                Ok(())
+            }
+            _ => {
+                let values = tensor::read_f32(values)?;
+                self.store(id, index, &values)
+            }
+        }
+    }
+
+    fn store(&mut self, id: ParamId, index: usize, values: &[f32]) -> Result<(), Diagnostic> {
+        let tensor = FIRST_TENSOR + id as u64 * MOST_STATES + index as u64;
+        let key = RandomKey { seed: self.seed, step: self.updates, tensor, offset: 0 };
+        let stored = self.states[id][index].store(values, key);
+        stored.map_err(|mut error| {
+            error.message = format!("state `{}`: {}", self.specs[id][index].name, error.message);
+            error
+        })
+    }
+}
