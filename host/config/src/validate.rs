@@ -9,13 +9,27 @@ use super::choices::{AmaxChoice, GranularityChoice, ScheduleChoice, TokenizerCho
 use super::plugin_ref::PluginRef;
 use super::schema::{QuantSection, RunConfig, ScalingSection, TrainSection};
 use super::source::Source;
+use super::state_storage::StateStorage;
+
 /// What to do about a threshold that is out of range.
 const SWITCHES_OFF: &str = "\"off\" switches the alert off";
 
 /// Refuses `config` at the first rule that does not hold.
 pub(super) fn validate(config: &RunConfig, source: &Source) -> Result<(), Diagnostic> {
-    let sections =
-        [run, plugins, data, model, train, schedule, plugin_tables, quant, metrics, alerts, checkpoint];
+    let sections = [
+        run,
+        plugins,
+        data,
+        model,
+        train,
+        schedule,
+        plugin_tables,
+        states,
+        quant,
+        metrics,
+        alerts,
+        checkpoint,
+    ];
     let broken = sections.iter().flat_map(|rules| rules(config)).find(|rule| !rule.holds);
     let Some(rule) = broken else { return Ok(()) };
     let keys: Vec<&str> = rule.keys.iter().map(String::as_str).collect();
@@ -236,6 +250,14 @@ fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
         );
     }
     rules
+}
+
+fn states(config: &RunConfig) -> Vec<Rule> {
+    let block = |(name, storage): (&String, &StateStorage)| match storage {
+        StateStorage::Codes(codes) => Some(size(&format!("optimizer.states.{name}.block"), codes.block)),
+        StateStorage::Float(_) => None,
+    };
+    config.optimizer.states.iter().filter_map(block).collect()
 }
 
 fn quant(config: &RunConfig) -> Vec<Rule> {

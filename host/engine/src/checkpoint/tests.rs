@@ -298,8 +298,13 @@ fn a_length_that_is_not_the_runs_is_not_taken_into_memory() {
 
 #[test]
 fn scales_of_other_layers_do_not_fit() {
-    let settled =
-        crate::quant::SavedWeightStats { layer: "w".into(), elements: 1, words: vec![1], sums: Vec::new() };
+    let settled = crate::quant::SavedWeightStats {
+        layer: "w".into(),
+        elements: 1,
+        words: vec![1],
+        sums: Vec::new(),
+        scales: vec![2],
+    };
     let carry = SavedQuantState { weights: vec![settled], ..SavedQuantState::default() };
     assert!(QuantContext::off().restore(&carry).is_err());
     assert_eq!(QuantContext::off().restore(&SavedQuantState::default()), Ok(()));

@@ -137,3 +137,47 @@ fn parts_of_a_parameter_step_as_the_whole() {
     let info = ParamInfo::new("w", &[10u64, 100]);
     assert!(whole == parts && optimizer.scope(&info) == Scope::ELEMENTS);
 }
+
+/// One weight, stored in E4M3 without a scale and rounded to nearest after each update, pushed by a constant gradient: each
+/// update is a hundredth of a step of the grid. Exact: the same updates without rounding.
+#[test]
+fn error_feedback_follows_the_exact_trajectory() {
+    let rounded = |x: f32| {
+        // From 1 to 2 the values of E4M3 are an eighth apart.
+        assert!((1.0..=2.0).contains(&x), "{x}");
+        (x * 8.0).round_ties_even() / 8.0
+    };
+    let off = [("weight_decay", ConfigValue::Float(0.0))];
+    let on = [off[0].clone(), ("error_feedback", ConfigValue::Bool(true))];
+    let (plain, fed) = (adamw(&off).unwrap(), adamw(&on).unwrap());
+    let info = ParamInfo { rounded: true, ..ParamInfo::new("w", &[1]) };
+    assert_eq!(plain.states(&info).len(), 2);
+    assert_eq!(fed.states(&info)[2], StateSpec::rounding_residual("rounding_residual"));
+    assert_eq!(fed.states(&ParamInfo::new("w", &[1])).len(), 2, "nothing is rounded");
+
+    let mut exact = Param::new(&[1], &[2.0]);
+    let (mut stalled, mut weight) = ([2f32], [2f32]);
+    let (mut of_stalled, mut of_weight) = ([[0f32]; 2], [[0f32]; 3]);
+    let mut difference = 0.0;
+    for update in 1..=600 {
+        let scalars = StepScalars { lr: 0.00125, update };
+        exact.step(&plain, scalars.lr, update, &[1.0]).unwrap();
+        let mut states: Vec<&mut [f32]> = of_stalled.iter_mut().map(|state| &mut state[..]).collect();
+        let (param, grad) = (&mut stalled, &[1.0]);
+        plain.step(Step { info, param, grad, states: &mut states, scalars, grid: None }).unwrap();
+        stalled[0] = rounded(stalled[0]);
+        let mut states: Vec<&mut [f32]> = of_weight.iter_mut().map(|state| &mut state[..]).collect();
+        let (param, grad) = (&mut weight, &[1.0]);
+        fed.step(Step { info, param, grad, states: &mut states, scalars, grid: None }).unwrap();
+        let before = weight[0];
+        weight[0] = rounded(before);
+        of_weight[2] = [before - weight[0]];
+        // The stored value and what is still to come are the exact value; the stored one is the nearest to it.
+        assert!((weight[0] + of_weight[2][0] - exact.w[0]).abs() < 1e-5, "update {update}");
+        assert!((weight[0] - exact.w[0]).abs() <= 1.0 / 16.0 + 1e-5, "update {update}");
+        difference += f64::from(weight[0] - exact.w[0]);
+    }
+    assert_eq!(stalled, [2.0], "nearest rounding alone never moves");
+    assert!((exact.w[0] - 1.25).abs() < 1e-3, "{}", exact.w[0]);
+    assert!((difference / 600.0).abs() < 2e-3, "mean difference {}", difference / 600.0);
+}

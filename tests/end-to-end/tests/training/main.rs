@@ -11,3 +11,4 @@ mod optimizers;
 mod quantized;
 mod resume;
 mod runs;
+mod states;

@@ -62,8 +62,19 @@ fn two_halves_are_the_whole_for_every_way_of_rounding() {
 
 #[test]
 fn two_halves_are_the_whole_for_every_optimizer() {
-    let rows: [&[&str]; 6] = [
+    let blocks = "quant.scaling={granularity=\"block\", block=4}";
+    let codes = "optimizer.states={exp_avg={format=\"E5M2\", block=16}, exp_avg_sq={format=\"E5M2\", rounding=\"stochastic\"}}";
+    let rows: [&[&str]; 11] = [
         &["optimizer.name=adamw", "optimizer.decay_1d=true"],
+        &["optimizer.states={exp_avg=\"bf16\", exp_avg_sq=\"bf16\"}"],
+        &[codes],
+        &[
+            "quant.master_weights=none",
+            "optimizer.error_feedback=true",
+            "optimizer.states={rounding_residual=\"bf16\"}",
+        ],
+        &["optimizer.name=stiffness-adamw", blocks],
+        &["optimizer.name=fp8-manifold", "quant.master_weights=none", blocks],
         &["optimizer.name=stiffness-adamw"],
         &["optimizer.name=stiffness-adamw", "optimizer.placement=power"],
         &["optimizer.name=fp8-manifold"],
