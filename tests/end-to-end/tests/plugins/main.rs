@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod api_versions;
 mod c_plugin;
 mod check;
 mod foreign;
