@@ -1,115 +1,140 @@
 //! What a library says about itself before anything in it is made.
 
+use std::fmt;
+
 use abi_stable::{
     StableAbi,
-    std_types::{RString, RVec},
+    std_types::{RSlice, RStr},
 };
 
-use crate::OptionSpec;
+use crate::{OptionSpec, number::numbered};
 
-/// The three kinds of plugin.
-#[repr(u8)]
-#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PluginKind {
-    /// A number format: [`Format`](crate::Format).
-    Format,
-    /// An optimizer: [`Optimizer`](crate::Optimizer).
-    Optimizer,
-    /// A destination of metrics: [`Sink`](crate::Sink).
-    Sink,
+numbered! {
+    /// What a plugin is.
+    PluginKind {
+        /// A number format: [`Format`](crate::Format).
+        FORMAT = 1,
+        /// An optimizer: [`Optimizer`](crate::Optimizer).
+        OPTIMIZER = 2,
+        /// A destination of metrics: [`Sink`](crate::Sink).
+        SINK = 3,
+    }
 }
 
 impl PluginKind {
-    /// The kind in lower case, as messages spell it.
+    /// The kind in lower case, as messages spell it; `None` for a kind of a later version.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> Option<&'static str> {
         match self {
-            Self::Format => "format",
-            Self::Optimizer => "optimizer",
-            Self::Sink => "sink",
+            Self::FORMAT => Some("format"),
+            Self::OPTIMIZER => Some("optimizer"),
+            Self::SINK => Some("sink"),
+            _ => None,
         }
     }
 }
 
-impl std::fmt::Display for PluginKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+impl fmt::Display for PluginKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => write!(f, "unknown kind {}", self.0),
+        }
     }
 }
 
 /// One plugin of a library: its name, version and options.
+///
+/// A constant, so that it also stands in the library's file as a [`note`](crate::note):
+///
+/// ```
+/// use altgrad_plugin_api::{Descriptor, OptionSpec};
+///
+/// const SGD: Descriptor = Descriptor::optimizer("sgd", "1.0.0", "Gradient descent with momentum").options(&[
+///     OptionSpec::float("momentum", 0.9).range(0.0, 1.0).help("Share of the last step that the next one keeps"),
+///     OptionSpec::bool("nesterov", false).help("Whether the gradient is taken after the step"),
+/// ]);
+/// ```
 #[repr(C)]
-#[derive(StableAbi, Debug, Clone, PartialEq)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct Descriptor {
     /// What it is.
     pub kind: PluginKind,
     /// The name a run file uses, unique among plugins of its kind: `E5M2`, `adamw`, `csv`.
     /// Letters, digits, `-`, `_` and `.` only.
-    pub id: RString,
+    pub id: RStr<'static>,
     /// The plugin's own version, normally `env!("CARGO_PKG_VERSION")`.
-    pub version: RString,
+    pub version: RStr<'static>,
     /// One line for `plugins list`.
-    pub summary: RString,
+    pub summary: RStr<'static>,
     /// The options a run file may set, in the order they should be shown.
-    pub options: RVec<OptionSpec>,
+    pub options: RSlice<'static, OptionSpec>,
 }
 
 impl Descriptor {
     /// A plugin without options. `version` is the author's, `summary` one line.
     #[must_use]
-    pub fn new(kind: PluginKind, id: &str, version: &str, summary: &str) -> Self {
-        Self { kind, id: id.into(), version: version.into(), summary: summary.into(), options: RVec::new() }
+    pub const fn new(
+        kind: PluginKind,
+        id: &'static str,
+        version: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        Self {
+            kind,
+            id: RStr::from_str(id),
+            version: RStr::from_str(version),
+            summary: RStr::from_str(summary),
+            options: RSlice::from_slice(&[]),
+        }
     }
 
     /// A number format.
     #[must_use]
-    pub fn format(id: &str, version: &str, summary: &str) -> Self {
-        Self::new(PluginKind::Format, id, version, summary)
+    pub const fn format(id: &'static str, version: &'static str, summary: &'static str) -> Self {
+        Self::new(PluginKind::FORMAT, id, version, summary)
     }
 
     /// An optimizer.
     #[must_use]
-    pub fn optimizer(id: &str, version: &str, summary: &str) -> Self {
-        Self::new(PluginKind::Optimizer, id, version, summary)
+    pub const fn optimizer(id: &'static str, version: &'static str, summary: &'static str) -> Self {
+        Self::new(PluginKind::OPTIMIZER, id, version, summary)
     }
 
     /// A sink.
     #[must_use]
-    pub fn sink(id: &str, version: &str, summary: &str) -> Self {
-        Self::new(PluginKind::Sink, id, version, summary)
+    pub const fn sink(id: &'static str, version: &'static str, summary: &'static str) -> Self {
+        Self::new(PluginKind::SINK, id, version, summary)
     }
 
-    /// Adds an option.
+    /// The same with these options.
     #[must_use]
-    pub fn option(mut self, option: OptionSpec) -> Self {
-        self.options.push(option);
+    pub const fn options(mut self, options: &'static [OptionSpec]) -> Self {
+        self.options = RSlice::from_slice(options);
         self
     }
 }
 
 /// How a library was built: recorded with every run, and checked before anything else is called.
 #[repr(C)]
-#[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuildInfo {
     /// Version of this crate the library was built against, `major.minor.patch`.
-    pub api_version: RString,
+    pub api_version: RStr<'static>,
     /// `rustc --version` of the compiler that built it; empty if unknown.
-    pub rustc: RString,
+    pub rustc: RStr<'static>,
     /// Target triple.
-    pub target: RString,
+    pub target: RStr<'static>,
     /// CPU features the code assumes, comma separated, as rustc names them.
-    pub cpu_features: RString,
+    pub cpu_features: RStr<'static>,
 }
 
 impl BuildInfo {
     /// The facts of the build this code is part of.
-    #[must_use]
-    pub fn current() -> Self {
-        Self {
-            api_version: env!("CARGO_PKG_VERSION").into(),
-            rustc: env!("ALTGRAD_RUSTC").into(),
-            target: env!("ALTGRAD_TARGET").into(),
-            cpu_features: env!("ALTGRAD_CPU_FEATURES").into(),
-        }
-    }
+    pub const CURRENT: Self = Self {
+        api_version: RStr::from_str(env!("CARGO_PKG_VERSION")),
+        rustc: RStr::from_str(env!("ALTGRAD_RUSTC")),
+        target: RStr::from_str(env!("ALTGRAD_TARGET")),
+        cpu_features: RStr::from_str(env!("ALTGRAD_CPU_FEATURES")),
+    };
 }

@@ -9,7 +9,7 @@ use abi_stable::{
 };
 
 use crate::{
-    BuildInfo, Config, Descriptor, ErrorKind, PluginError, PluginKind,
+    BuildInfo, Config, Descriptor, ErrorKind, PluginError,
     abi::{Extension, FormatObject, OptimizerObject, PluginModule, PluginModuleRef, SinkObject},
 };
 
@@ -27,20 +27,10 @@ pub enum Make {
 /// One plugin of this library.
 #[derive(Debug, Clone, Copy)]
 pub struct Registration {
-    /// What it says about itself.
-    pub descriptor: fn() -> Descriptor,
+    /// What it says about itself; of the kind that `make` makes.
+    pub descriptor: Descriptor,
     /// How to make one.
     pub make: Make,
-}
-
-impl Registration {
-    fn kind(&self) -> PluginKind {
-        match self.make {
-            Make::Format(_) => PluginKind::Format,
-            Make::Optimizer(_) => PluginKind::Optimizer,
-            Make::Sink(_) => PluginKind::Sink,
-        }
-    }
 }
 
 inventory::collect!(Registration);
@@ -53,44 +43,30 @@ pub fn root_module() -> PluginModuleRef {
 }
 
 extern "C" fn build_info() -> BuildInfo {
-    BuildInfo::current()
+    BuildInfo::CURRENT
 }
 
-extern "C" fn descriptors() -> RResult<RVec<Descriptor>, PluginError> {
-    crate::abi::adapters::guarded("descriptor", || {
-        let mut all = Vec::new();
-        for registration in inventory::iter::<Registration> {
-            let descriptor = (registration.descriptor)();
-            if descriptor.kind != registration.kind() {
-                return Err(PluginError::config(format!(
-                    "`{}` is registered as {} but describes itself as {}",
-                    descriptor.id,
-                    registration.kind(),
-                    descriptor.kind
-                )));
-            }
-            all.push(descriptor);
-        }
-        all.sort_by(|a, b| (a.kind, a.id.as_str()).cmp(&(b.kind, b.id.as_str())));
-        Ok(RVec::from(all))
-    })
+extern "C" fn descriptors() -> RVec<Descriptor> {
+    let mut all: Vec<Descriptor> =
+        inventory::iter::<Registration>.into_iter().map(|registration| registration.descriptor).collect();
+    all.sort_by_key(|descriptor| (descriptor.kind.0, descriptor.id));
+    RVec::from(all)
 }
 
-/// The registered plugin of that kind and id, as `pick` sees it.
-fn find<R>(kind: PluginKind, id: RStr<'_>, pick: impl Fn(&Make) -> Option<R>) -> Result<R, PluginError> {
+/// The registered plugin of that id that `pick` takes.
+fn find<R>(kind: &str, id: RStr<'_>, pick: impl Fn(&Make) -> Option<R>) -> Result<R, PluginError> {
     inventory::iter::<Registration>
         .into_iter()
-        .filter_map(|registration| Some((pick(&registration.make)?, registration.descriptor)))
-        .find(|(_, descriptor)| descriptor().id == id.as_str())
-        .map(|(make, _)| make)
+        .filter(|registration| registration.descriptor.id == id)
+        .find_map(|registration| pick(&registration.make))
         .ok_or_else(|| PluginError::new(ErrorKind::UNKNOWN_ID, format!("this library has no {kind} `{id}`")))
 }
 
 macro_rules! maker {
-    ($function:ident, $kind:ident, $object:ty) => {
+    ($function:ident, $name:literal, $kind:ident, $object:ty) => {
         extern "C" fn $function(id: RStr<'_>, config: &Config) -> RResult<$object, PluginError> {
             crate::abi::adapters::guarded("new", || {
-                let make = find(PluginKind::$kind, id, |make| match make {
+                let make = find($name, id, |make| match make {
                     Make::$kind(make) => Some(*make),
                     _ => None,
                 })?;
@@ -100,15 +76,16 @@ macro_rules! maker {
     };
 }
 
-maker!(make_format, Format, FormatObject);
-maker!(make_optimizer, Optimizer, OptimizerObject);
-maker!(make_sink, Sink, SinkObject);
+maker!(make_format, "format", Format, FormatObject);
+maker!(make_optimizer, "optimizer", Optimizer, OptimizerObject);
+maker!(make_sink, "sink", Sink, SinkObject);
 
 extern "C" fn get_extension(_: RStr<'_>) -> ROption<&'static Extension> {
     ROption::RNone
 }
 
-/// Registers plugins of this crate and exports the library: the one line of a plugin crate.
+/// Registers plugins of this crate and exports the library: the one line of a plugin crate. How the library was built also stands
+/// in its file, as a [`note`](crate::note).
 ///
 /// ```text
 /// altgrad_plugin_api::export_plugin!(format E5M2);
@@ -127,6 +104,8 @@ macro_rules! export_plugin {
                 cfg!(panic = "unwind"),
                 "plugins must be built with panic = \"unwind\": with abort, a bug in the plugin ends the host"
             );
+
+            $crate::__note!($crate::BuildInfo::CURRENT, build_size, of_build);
 
             extern "C" fn altgrad_root_module() -> $crate::__private::RootModuleResult {
                 $crate::__private::__call_root_module_loader($crate::__private::root_module)
@@ -148,7 +127,8 @@ macro_rules! export_plugin {
     };
 }
 
-/// Adds one more plugin to a library that [`export_plugin!`](crate::export_plugin) exports elsewhere.
+/// Adds one more plugin to a library that [`export_plugin!`](crate::export_plugin) exports elsewhere. Its descriptor also stands in
+/// the library's file, as a [`note`](crate::note).
 ///
 /// ```text
 /// altgrad_plugin_api::register!(format Posit8);
@@ -156,21 +136,45 @@ macro_rules! export_plugin {
 #[macro_export]
 macro_rules! register {
     (format $plugin:ty) => {
-        $crate::register!(@submit $plugin, $crate::Format, Format, format_object);
+        $crate::register!(@submit $plugin, $crate::Format, Format, FORMAT, format_object);
     };
     (optimizer $plugin:ty) => {
-        $crate::register!(@submit $plugin, $crate::Optimizer, Optimizer, optimizer_object);
+        $crate::register!(@submit $plugin, $crate::Optimizer, Optimizer, OPTIMIZER, optimizer_object);
     };
     (sink $plugin:ty) => {
-        $crate::register!(@submit $plugin, $crate::Sink, Sink, sink_object);
+        $crate::register!(@submit $plugin, $crate::Sink, Sink, SINK, sink_object);
     };
-    (@submit $plugin:ty, $trait:path, $kind:ident, $object:ident) => {
-        $crate::__private::inventory::submit! {
-            $crate::__private::Registration {
-                descriptor: <$plugin as $trait>::descriptor,
-                make: $crate::__private::Make::$kind($crate::abi::adapters::$object::<$plugin>),
+    (@submit $plugin:ty, $trait:path, $make:ident, $kind:ident, $object:ident) => {
+        const _: () = {
+            const DESCRIPTOR: $crate::Descriptor = <$plugin as $trait>::DESCRIPTOR;
+
+            assert!(
+                DESCRIPTOR.kind.0 == $crate::PluginKind::$kind.0,
+                "the plugin is registered as another kind than its descriptor says"
+            );
+
+            $crate::__private::inventory::submit! {
+                $crate::__private::Registration {
+                    descriptor: DESCRIPTOR,
+                    make: $crate::__private::Make::$make($crate::abi::adapters::$object::<$plugin>),
+                }
             }
-        }
+
+            $crate::__note!(DESCRIPTOR, descriptor_size, of_descriptor);
+        };
+    };
+}
+
+/// Puts a note into the library's file; not for people.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __note {
+    ($content:expr, $size:ident, $note:ident) => {
+        // SAFETY: the section is the project's own and holds whole notes only, of 4 bytes' alignment; nothing reads it in memory.
+        #[used]
+        #[unsafe(link_section = ".note.altgrad")]
+        static NOTE: $crate::note::Note<{ $crate::note::$size(&$content) }> =
+            $crate::note::Note::$note(&$content);
     };
 }
 
@@ -180,5 +184,11 @@ mod tests {
     fn the_entry_symbol_is_the_one_abi_stable_looks_for() {
         let name = abi_stable::library::ROOT_MODULE_LOADER_NAME_WITH_NUL;
         assert_eq!(name.trim_end_matches('\0'), crate::abi::ENTRY_SYMBOL);
+    }
+
+    #[test]
+    fn notes_are_written_where_they_are_looked_for() {
+        let macros = include_str!("export.rs");
+        assert!(macros.contains(&format!("link_section = \"{}\"", crate::note::SECTION)));
     }
 }

@@ -204,11 +204,11 @@ impl QuantStats {
 /// Threads: `[any-thread]`; the host may call one instance from several threads at once.
 /// A method that panics poisons its instance: every later call fails without reaching the plugin.
 pub trait Format: Send + Sync + Sized + 'static {
-    /// Name, version, options. `[main-thread]`
+    /// Name, version, options.
     ///
     /// A run file may write `NAME:VARIANT`; the host then sets the text option `variant`, which a
     /// format with variants declares with its choices.
-    fn descriptor() -> Descriptor;
+    const DESCRIPTOR: Descriptor;
 
     /// Makes an instance from complete, range-checked options. `[main-thread]`
     ///

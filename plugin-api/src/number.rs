@@ -23,7 +23,7 @@ macro_rules! numbered {
     )+) => {$(
         $(#[$attribute])*
         ///
-        /// A number, so that later versions can add to it; a reader refuses what it does not know.
+        /// A number, so that later versions can add to it; a reader has to expect one that it does not know.
         #[repr(transparent)]
         #[derive(abi_stable::StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(

@@ -156,8 +156,8 @@ pub struct Step<'a> {
 /// Threads: `[any-thread]`; the host may update different parameters from several threads at once. All that
 /// changes lives in the state buffers. A method that panics poisons its instance.
 pub trait Optimizer: Send + Sync + Sized + 'static {
-    /// Name, version, hyper-parameters. `[main-thread]`
-    fn descriptor() -> Descriptor;
+    /// Name, version, hyper-parameters.
+    const DESCRIPTOR: Descriptor;
 
     /// Makes an instance from complete, range-checked options. `[main-thread]`
     ///

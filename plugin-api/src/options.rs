@@ -1,140 +1,139 @@
-//! Options of a plugin: what it declares, and the checked values it is made with.
+//! The options that a plugin declares, as constants.
 //!
-//! A plugin lists its options in its [`Descriptor`](crate::Descriptor). The host checks a run
-//! file's table against that list (unknown keys, types, ranges), fills in the defaults and hands the
-//! plugin a complete [`Config`]; the plugin checks only what a range cannot say.
-
-use std::path::{Component, Path, PathBuf};
+//! A plugin lists them in its [`Descriptor`](crate::Descriptor), where they can be read without running the plugin. What it is
+//! made with, values from a run file and the defaults here, is a [`Config`](crate::Config).
 
 use abi_stable::{
     StableAbi,
-    std_types::{RString, RVec},
+    std_types::{RSlice, RStr},
 };
 
-use crate::PluginError;
+use crate::ConfigValue;
 
-/// The value of one option.
+/// A list of constant texts: `texts!["post", "power"]`, for [`OptionSpec::choices`] and [`OptionSpec::text_list`].
+#[macro_export]
+macro_rules! texts {
+    ($($text:expr),* $(,)?) => {
+        const {
+            const TEXTS: &[$crate::RStr<'static>] = &[$($crate::RStr::from_str($text)),*];
+            TEXTS
+        }
+    };
+}
+
+/// The default of an option, which also fixes its type. A [`ConfigValue`] is made from it.
 #[repr(u8)]
-#[derive(StableAbi, Debug, Clone, PartialEq)]
-pub enum ConfigValue {
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
+pub enum OptionDefault {
     /// `true` or `false`.
     Bool(bool),
     /// A whole number.
     Integer(i64),
-    /// A number; a run file may write it without a point.
+    /// A number.
     Float(f64),
     /// UTF-8 text.
-    Text(RString),
+    Text(RStr<'static>),
     /// A list of texts.
-    TextList(RVec<RString>),
+    TextList(RSlice<'static, RStr<'static>>),
 }
 
-impl ConfigValue {
-    /// The type's name as error messages spell it.
-    #[must_use]
-    pub fn type_name(&self) -> &'static str {
-        match self {
-            Self::Bool(_) => "a boolean",
-            Self::Integer(_) => "an integer",
-            Self::Float(_) => "a number",
-            Self::Text(_) => "a string",
-            Self::TextList(_) => "a list of strings",
-        }
-    }
-
-    /// The value as `wanted`'s type, if it is one (an integer also passes for a number).
-    fn coerce(self, wanted: &Self) -> Result<Self, Self> {
-        match (self, wanted) {
-            (Self::Integer(value), Self::Float(_)) => Ok(Self::Float(value as f64)),
-            (value, wanted) if std::mem::discriminant(&value) == std::mem::discriminant(wanted) => Ok(value),
-            (value, _) => Err(value),
+impl From<OptionDefault> for ConfigValue {
+    fn from(default: OptionDefault) -> Self {
+        match default {
+            OptionDefault::Bool(value) => Self::Bool(value),
+            OptionDefault::Integer(value) => Self::Integer(value),
+            OptionDefault::Float(value) => Self::Float(value),
+            OptionDefault::Text(value) => Self::Text(value.into()),
+            OptionDefault::TextList(values) => {
+                Self::TextList(values.into_iter().map(|&value| value.into()).collect())
+            }
         }
     }
 }
 
 /// One option: its name, type, default, range and meaning.
 #[repr(C)]
-#[derive(StableAbi, Debug, Clone, PartialEq)]
+#[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct OptionSpec {
     /// The key in the run file.
-    pub name: RString,
+    pub name: RStr<'static>,
     /// The default, which also fixes the type.
-    pub default: ConfigValue,
+    pub default: OptionDefault,
     /// Least value allowed (numbers only; minus infinity: none).
     pub min: f64,
     /// Greatest value allowed (numbers only; infinity: none).
     pub max: f64,
     /// The allowed texts (texts only; empty: any).
-    pub choices: RVec<RString>,
+    pub choices: RSlice<'static, RStr<'static>>,
     /// Meaning, unit, why this default.
-    pub help: RString,
+    pub help: RStr<'static>,
 }
 
 impl OptionSpec {
-    fn new(name: &str, default: ConfigValue) -> Self {
+    const fn new(name: &'static str, default: OptionDefault) -> Self {
         Self {
-            name: name.into(),
+            name: RStr::from_str(name),
             default,
             min: f64::NEG_INFINITY,
             max: f64::INFINITY,
-            choices: RVec::new(),
-            help: RString::new(),
+            choices: RSlice::from_slice(&[]),
+            help: RStr::from_str(""),
         }
     }
 
     /// A number.
     #[must_use]
-    pub fn float(name: &str, default: f64) -> Self {
-        Self::new(name, ConfigValue::Float(default))
+    pub const fn float(name: &'static str, default: f64) -> Self {
+        Self::new(name, OptionDefault::Float(default))
     }
 
     /// A whole number.
     #[must_use]
-    pub fn integer(name: &str, default: i64) -> Self {
-        Self::new(name, ConfigValue::Integer(default))
+    pub const fn integer(name: &'static str, default: i64) -> Self {
+        Self::new(name, OptionDefault::Integer(default))
     }
 
     /// `true` or `false`.
     #[must_use]
-    pub fn bool(name: &str, default: bool) -> Self {
-        Self::new(name, ConfigValue::Bool(default))
+    pub const fn bool(name: &'static str, default: bool) -> Self {
+        Self::new(name, OptionDefault::Bool(default))
     }
 
     /// A text.
     #[must_use]
-    pub fn text(name: &str, default: &str) -> Self {
-        Self::new(name, ConfigValue::Text(default.into()))
+    pub const fn text(name: &'static str, default: &'static str) -> Self {
+        Self::new(name, OptionDefault::Text(RStr::from_str(default)))
     }
 
-    /// A list of texts.
+    /// A list of texts, made with [`texts!`](crate::texts).
     #[must_use]
-    pub fn text_list(name: &str, default: &[&str]) -> Self {
-        Self::new(name, ConfigValue::TextList(default.iter().map(|&text| RString::from(text)).collect()))
+    pub const fn text_list(name: &'static str, default: &'static [RStr<'static>]) -> Self {
+        Self::new(name, OptionDefault::TextList(RSlice::from_slice(default)))
     }
 
     /// Both ends belong to the range.
     #[must_use]
-    pub fn range(mut self, min: f64, max: f64) -> Self {
+    pub const fn range(mut self, min: f64, max: f64) -> Self {
         (self.min, self.max) = (min, max);
         self
     }
 
-    /// The only texts allowed.
+    /// The only texts allowed, made with [`texts!`](crate::texts).
     #[must_use]
-    pub fn choices(mut self, choices: &[&str]) -> Self {
-        self.choices = choices.iter().map(|&choice| RString::from(choice)).collect();
+    pub const fn choices(mut self, choices: &'static [RStr<'static>]) -> Self {
+        self.choices = RSlice::from_slice(choices);
         self
     }
 
     /// Meaning, unit, why this default.
     #[must_use]
-    pub fn help(mut self, help: &str) -> Self {
-        self.help = help.into();
+    pub const fn help(mut self, help: &'static str) -> Self {
+        self.help = RStr::from_str(help);
         self
     }
 
     /// Why `value` is not allowed, if it is not.
-    fn refuses(&self, value: &ConfigValue) -> Option<String> {
+    pub(crate) fn refuses(&self, value: &ConfigValue) -> Option<String> {
         let out_of_range = |number: f64| !(self.min..=self.max).contains(&number);
         match value {
             ConfigValue::Float(number) if out_of_range(*number) => {
@@ -143,206 +142,17 @@ impl OptionSpec {
             ConfigValue::Integer(number) if out_of_range(*number as f64) => {
                 Some(format!("must be between {} and {}, is {number}", self.min, self.max))
             }
-            ConfigValue::Text(text) if !self.choices.is_empty() && !self.choices.contains(text) => {
+            ConfigValue::Text(text) if !self.choices.is_empty() && !self.allows(text) => {
                 let named: Vec<&str> =
-                    self.choices.iter().map(RString::as_str).filter(|name| !name.is_empty()).collect();
+                    self.choices.iter().map(RStr::as_str).filter(|name| !name.is_empty()).collect();
                 Some(format!("must be one of {}, is `{text}`", named.join(", ")))
             }
             _ => None,
         }
     }
-}
 
-/// One option's value.
-#[repr(C)]
-#[derive(StableAbi, Debug, Clone, PartialEq)]
-pub struct ConfigEntry {
-    /// The option's name.
-    pub name: RString,
-    /// Its value, of the declared type.
-    pub value: ConfigValue,
-}
-
-/// A complete, checked set of option values: every declared option is in it.
-#[repr(C)]
-#[derive(StableAbi, Debug, Clone, PartialEq, Default)]
-pub struct Config {
-    entries: RVec<ConfigEntry>,
-}
-
-/// Why a table does not fit the declared options.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptionFault {
-    /// The key at fault.
-    pub key: String,
-    /// What is wrong with it: follows the key in a sentence.
-    pub message: String,
-    /// Whether the key is none of the plugin's options.
-    pub unknown: bool,
-}
-
-impl Config {
-    /// Checks `given` against `options` and fills in what it leaves out.
-    ///
-    /// # Errors
-    /// The first key that is unknown, of the wrong type or out of range.
-    pub fn resolve(
-        options: &[OptionSpec],
-        given: impl IntoIterator<Item = (String, ConfigValue)>,
-    ) -> Result<Self, OptionFault> {
-        let mut entries: RVec<ConfigEntry> = options
-            .iter()
-            .map(|option| ConfigEntry { name: option.name.clone(), value: option.default.clone() })
-            .collect();
-        for (key, value) in given {
-            let fault = |message: String, unknown| OptionFault { key: key.clone(), message, unknown };
-            let Some(index) = options.iter().position(|option| option.name == key.as_str()) else {
-                return Err(fault("is not an option of this plugin".into(), true));
-            };
-            let option = &options[index];
-            let value = value.coerce(&option.default).map_err(|value| {
-                fault(format!("must be {}, is {}", option.default.type_name(), value.type_name()), false)
-            })?;
-            if let Some(message) = option.refuses(&value) {
-                return Err(fault(message, false));
-            }
-            entries[index].value = value;
-        }
-        Ok(Self { entries })
-    }
-
-    /// All options, in declared order.
-    #[must_use]
-    pub fn entries(&self) -> &[ConfigEntry] {
-        &self.entries
-    }
-
-    fn get(&self, name: &str, wanted: &str) -> Result<&ConfigValue, PluginError> {
-        self.entries
-            .iter()
-            .find(|entry| entry.name == name)
-            .map(|entry| &entry.value)
-            .ok_or_else(|| PluginError::config(format!("option `{name}` ({wanted}) was never declared")))
-    }
-
-    /// The value of a number option.
-    ///
-    /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
-    pub fn float(&self, name: &str) -> Result<f64, PluginError> {
-        match self.get(name, "a number")? {
-            ConfigValue::Float(value) => Ok(*value),
-            other => Err(wrong_type(name, "a number", other)),
-        }
-    }
-
-    /// The value of a whole-number option.
-    ///
-    /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
-    pub fn integer(&self, name: &str) -> Result<i64, PluginError> {
-        match self.get(name, "an integer")? {
-            ConfigValue::Integer(value) => Ok(*value),
-            other => Err(wrong_type(name, "an integer", other)),
-        }
-    }
-
-    /// The value of a boolean option.
-    ///
-    /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
-    pub fn bool(&self, name: &str) -> Result<bool, PluginError> {
-        match self.get(name, "a boolean")? {
-            ConfigValue::Bool(value) => Ok(*value),
-            other => Err(wrong_type(name, "a boolean", other)),
-        }
-    }
-
-    /// The value of a text option.
-    ///
-    /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
-    pub fn text(&self, name: &str) -> Result<&str, PluginError> {
-        match self.get(name, "a string")? {
-            ConfigValue::Text(value) => Ok(value),
-            other => Err(wrong_type(name, "a string", other)),
-        }
-    }
-
-    /// The value of a text option as a path below a folder of the host's; empty for the folder itself (`.`).
-    ///
-    /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if it is absolute or has a `..`, or no such option was declared.
-    pub fn path_inside(&self, name: &str) -> Result<PathBuf, PluginError> {
-        let text = self.text(name)?;
-        let mut path = PathBuf::new();
-        for component in Path::new(text).components() {
-            match component {
-                Component::Normal(name) => path.push(name),
-                Component::CurDir => {}
-                _ => {
-                    let what = "must stay inside the run folder: no absolute path, no `..`";
-                    return Err(PluginError::config(format!("`{name}` {what}, is `{text}`")));
-                }
-            }
-        }
-        Ok(path)
-    }
-
-    /// The values of a text-list option.
-    ///
-    /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
-    pub fn text_list(&self, name: &str) -> Result<&[RString], PluginError> {
-        match self.get(name, "a list of strings")? {
-            ConfigValue::TextList(values) => Ok(values),
-            other => Err(wrong_type(name, "a list of strings", other)),
-        }
-    }
-}
-
-fn wrong_type(name: &str, wanted: &str, found: &ConfigValue) -> PluginError {
-    PluginError::config(format!("option `{name}` was declared as {}, not {wanted}", found.type_name()))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn options() -> Vec<OptionSpec> {
-        vec![
-            OptionSpec::float("beta1", 0.9).range(0.0, 1.0),
-            OptionSpec::integer("window", 16).range(1.0, 1e6),
-            OptionSpec::text("placement", "post").choices(&["post", "power"]),
-        ]
-    }
-
-    fn resolve(key: &str, value: ConfigValue) -> Result<Config, String> {
-        Config::resolve(&options(), [(key.to_string(), value)])
-            .map_err(|fault| format!("{} {}", fault.key, fault.message))
-    }
-
-    #[test]
-    fn defaults_fill_what_is_left_out() {
-        let config = resolve("beta1", ConfigValue::Integer(1)).unwrap();
-        assert_eq!(config.float("beta1").unwrap(), 1.0);
-        assert_eq!(config.integer("window").unwrap(), 16);
-        assert_eq!(config.text("placement").unwrap(), "post");
-    }
-
-    #[test]
-    fn each_fault_names_its_key() {
-        let rows = [
-            ("beta3", ConfigValue::Float(0.5), "beta3 is not an option of this plugin"),
-            ("beta1", ConfigValue::Float(1.5), "beta1 must be between 0 and 1, is 1.5"),
-            ("beta1", ConfigValue::Float(f64::NAN), "beta1 must be between 0 and 1, is NaN"),
-            ("beta1", ConfigValue::Text("x".into()), "beta1 must be a number, is a string"),
-            ("window", ConfigValue::Integer(0), "window must be between 1 and 1000000, is 0"),
-            ("placement", ConfigValue::Text("pre".into()), "placement must be one of post, power, is `pre`"),
-        ];
-        for (key, value, expected) in rows {
-            assert_eq!(resolve(key, value).unwrap_err(), expected);
-        }
+    /// Whether a text is one of the choices.
+    fn allows(&self, text: &str) -> bool {
+        self.choices.iter().any(|choice| choice == text)
     }
 }

@@ -8,7 +8,7 @@ use abi_stable::{
     std_types::{ROption, RSlice, RStr},
 };
 
-use crate::{Config, Descriptor, PluginError};
+use crate::{Config, Descriptor, PluginError, number::numbered};
 
 /// The run a sink is opened for. Borrowed for the call.
 #[repr(C)]
@@ -60,16 +60,39 @@ pub struct Metric<'a> {
     pub value: f64,
 }
 
-/// How urgent an alert is.
-#[repr(u8)]
-#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AlertLevel {
-    /// Worth knowing.
-    Info,
-    /// Worth a look.
-    Warn,
-    /// The run is in danger.
-    Error,
+numbered! {
+    /// How urgent an alert is; a higher number is more urgent.
+    AlertLevel {
+        /// Worth knowing.
+        INFO = 1,
+        /// Worth a look.
+        WARN = 2,
+        /// The run is in danger.
+        ERROR = 3,
+    }
+
+    /// How a run ended.
+    RunOutcome {
+        /// All steps done.
+        COMPLETED = 1,
+        /// Stopped by the user.
+        INTERRUPTED = 2,
+        /// Stopped by an error.
+        FAILED = 3,
+    }
+}
+
+impl AlertLevel {
+    /// The level in lower case; of one of a later version, that it is unknown.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::INFO => "info",
+            Self::WARN => "warn",
+            Self::ERROR => "error",
+            _ => "unknown",
+        }
+    }
 }
 
 /// An event a person should see. Borrowed for the call.
@@ -98,25 +121,13 @@ pub struct Histogram<'a> {
     pub counts: RSlice<'a, u64>,
 }
 
-/// How a run ended.
-#[repr(u8)]
-#[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunOutcome {
-    /// All steps done.
-    Completed,
-    /// Stopped by the user.
-    Interrupted,
-    /// Stopped by an error.
-    Failed,
-}
-
 /// A destination of metrics.
 ///
-/// Threads: `[sink-thread]` all methods but `descriptor` and `new`; one call at a time. A method that
+/// Threads: `[sink-thread]` all methods but `new`; one call at a time. A method that
 /// panics poisons its instance: the host reports it and goes on training without the sink.
 pub trait Sink: Send + Sized + 'static {
-    /// Name, version, options. `[main-thread]`
-    fn descriptor() -> Descriptor;
+    /// Name, version, options.
+    const DESCRIPTOR: Descriptor;
 
     /// Makes an instance from complete, range-checked options; touches no file yet. `[main-thread]`
     ///

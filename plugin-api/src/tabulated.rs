@@ -10,9 +10,8 @@
 //! struct Int4(Tabulated);
 //!
 //! impl Format for Int4 {
-//!     fn descriptor() -> Descriptor {
-//!         Descriptor::format("INT4", "1.0.0", "Symmetric 4-bit integers")
-//!     }
+//!     const DESCRIPTOR: Descriptor = Descriptor::format("INT4", "1.0.0", "Symmetric 4-bit integers");
+//!
 //!     fn new(_: &Config) -> Result<Self, PluginError> {
 //!         let value = |code: u8| if code == 8 { f32::NAN } else { f32::from((code << 4) as i8 >> 4) };
 //!         Ok(Self(Tabulated::new((0..16).map(value))?))

@@ -2,7 +2,7 @@
 //!
 //! The text is what abi_stable compares when a library is loaded: sizes, alignments, fields and their types in order, variants,
 //! functions and their parameters. A line that is gone or different breaks libraries that exist, and needs a new major version;
-//! lines that are only added need a new minor one. After moving the version:
+//! lines that are only added need a new minor one. Before 1.0 either needs a new minor version. After moving the version:
 //!
 //! ```text
 //! ALTGRAD_BLESS=1 cargo test -p altgrad-plugin-api --test abi_snapshot
@@ -151,15 +151,16 @@ fn refusal(old: &str, new: &str) -> Option<String> {
     let (before, now) = (version(old)?, version(new)?);
     let major = |version: &str| version.split('.').next().map(str::to_string);
     let minor = |version: &str| version.split('.').nth(1).map(str::to_string);
+    let breaking = if major(&now).as_deref() == Some("0") { "minor" } else { "major" };
     if old.split_once('\n')?.1 == new.split_once('\n')?.1 {
         return None;
     }
-    if major(&before) != major(&now) {
+    if major(&before) != major(&now) || (breaking == "minor" && minor(&before) != minor(&now)) {
         return None;
     }
     if !only_grown(old, new) {
         return Some(format!(
-            "a crossing type changed so that libraries of {before} break: move the major version"
+            "a crossing type changed so that libraries of {before} break: move the {breaking} version"
         ));
     }
     (minor(&before) == minor(&now))
@@ -189,21 +190,24 @@ fn crossing_types_change_only_with_the_version() {
 #[test]
 fn what_has_grown_needs_a_minor_version_and_what_changed_a_major_one() {
     let text = |version: &str, lines: &str| format!("plugin-api {version}\nentry e\n{lines}");
-    let old = text("1.0.0", "a\nb\nc\n");
     let rows = [
-        ("1.0.0", "a\nb\nc\n", None),
-        ("1.0.1", "a\nb\nc\n", None),
-        ("1.1.0", "a\nb\nnew\nc\n", None),
-        ("1.0.1", "a\nb\nnew\nc\n", Some("minor")),
-        ("1.1.0", "a\nB\nc\n", Some("major")),
-        ("1.1.0", "b\na\nc\n", Some("major")),
-        ("1.1.0", "a\nb\n", Some("major")),
-        ("2.0.0", "a\n", None),
+        ("1.0.0", "1.0.0", "a\nb\nc\n", None),
+        ("1.0.0", "1.0.1", "a\nb\nc\n", None),
+        ("1.0.0", "1.1.0", "a\nb\nnew\nc\n", None),
+        ("1.0.0", "1.0.1", "a\nb\nnew\nc\n", Some("minor")),
+        ("1.0.0", "1.1.0", "a\nB\nc\n", Some("major")),
+        ("1.0.0", "1.1.0", "b\na\nc\n", Some("major")),
+        ("1.0.0", "1.1.0", "a\nb\n", Some("major")),
+        ("1.0.0", "2.0.0", "a\n", None),
+        ("0.1.0", "0.1.1", "a\nB\nc\n", Some("minor")),
+        ("0.1.0", "0.1.1", "a\nb\nnew\nc\n", Some("minor")),
+        ("0.1.0", "0.2.0", "a\n", None),
+        ("0.1.0", "1.0.0", "a\n", None),
     ];
-    for (version, lines, which) in rows {
-        let refusal = refusal(&old, &text(version, lines));
+    for (before, version, lines, which) in rows {
+        let refusal = refusal(&text(before, "a\nb\nc\n"), &text(version, lines));
         let says =
             |which| refusal.as_ref().is_some_and(|text| text.contains(&format!("the {which} version")));
-        assert!(which.map_or(refusal.is_none(), says), "{version} {lines:?}: {refusal:?}");
+        assert!(which.map_or(refusal.is_none(), says), "{before} {version} {lines:?}: {refusal:?}");
     }
 }

@@ -36,9 +36,8 @@ fn value(code: u16) -> f32 {
 }
 
 impl Format for Int8 {
-    fn descriptor() -> Descriptor {
-        Descriptor::format("INT8", env!("CARGO_PKG_VERSION"), "Symmetric 8-bit integers, -127 to 127")
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::format("INT8", env!("CARGO_PKG_VERSION"), "Symmetric 8-bit integers, -127 to 127");
 
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self)

@@ -40,13 +40,11 @@ fn value(code: u8) -> f32 {
 }
 
 impl Format for Posit8 {
-    fn descriptor() -> Descriptor {
-        Descriptor::format(
-            "POSIT8",
-            env!("CARGO_PKG_VERSION"),
-            "8-bit posits, two exponent bits: 2^-24 to 2^24",
-        )
-    }
+    const DESCRIPTOR: Descriptor = Descriptor::format(
+        "POSIT8",
+        env!("CARGO_PKG_VERSION"),
+        "8-bit posits, two exponent bits: 2^-24 to 2^24",
+    );
 
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self { table: Tabulated::new((0..=u8::MAX).map(value))? })

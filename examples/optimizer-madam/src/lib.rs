@@ -16,28 +16,22 @@ pub struct Madam {
 }
 
 impl Optimizer for Madam {
-    fn descriptor() -> Descriptor {
-        Descriptor::optimizer(
-            "madam",
-            env!("CARGO_PKG_VERSION"),
-            "Multiplicative steps of normalised gradients",
-        )
-        .option(
-            OptionSpec::float("beta", 0.999)
-                .range(0.0, 0.999_999)
-                .help("Memory of the gradient's mean square, a step"),
-        )
-        .option(
-            OptionSpec::float("gradient_bound", 10.0)
-                .range(0.0, f64::MAX)
-                .help("Largest |g / rms(g)| that counts"),
-        )
-        .option(
-            OptionSpec::float("weight_bound", 1.0).range(0.0, f64::MAX).help(
-                "Largest magnitude of a weight of a matrix: multiplicative steps could grow without end",
-            ),
-        )
-    }
+    const DESCRIPTOR: Descriptor = Descriptor::optimizer(
+        "madam",
+        env!("CARGO_PKG_VERSION"),
+        "Multiplicative steps of normalised gradients",
+    )
+    .options(&[
+        OptionSpec::float("beta", 0.999)
+            .range(0.0, 0.999_999)
+            .help("Memory of the gradient's mean square, a step"),
+        OptionSpec::float("gradient_bound", 10.0)
+            .range(0.0, f64::MAX)
+            .help("Largest |g / rms(g)| that counts"),
+        OptionSpec::float("weight_bound", 1.0)
+            .range(0.0, f64::MAX)
+            .help("Largest magnitude of a weight of a matrix: multiplicative steps could grow without end"),
+    ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         Ok(Self {
@@ -88,7 +82,7 @@ mod tests {
 
     /// One weight after two steps.
     fn stepped(shape: &[u64], from: f32, grads: [f32; 2]) -> f32 {
-        let madam = Madam::new(&Config::resolve(&Madam::descriptor().options, []).unwrap()).unwrap();
+        let madam = Madam::new(&Config::resolve(&Madam::DESCRIPTOR.options, []).unwrap()).unwrap();
         let (mut param, mut square) = ([from], [0.0]);
         for (update, g) in (1..).zip(grads) {
             let info = ParamInfo::new("w", shape);

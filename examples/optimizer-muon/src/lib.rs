@@ -13,7 +13,7 @@
 
 use altgrad_plugin_api::{
     Axes, Config, Descriptor, MapOp, Matrix, Optimizer, OptionSpec, ParamInfo, PluginError, ReduceOp, Scope,
-    ServiceStep, StateSpec, Step, ZipOp,
+    ServiceStep, StateSpec, Step, ZipOp, texts,
 };
 
 /// Coefficients of a Newton-Schulz step `a x + (b (x x^T) + c (x x^T)^2) x`: the reference code's. They trade exactness for speed: after
@@ -59,32 +59,24 @@ fn orthogonalized<'a>(x: &Matrix<'a>, steps: i64) -> Result<Matrix<'a>, PluginEr
 }
 
 impl Optimizer for Muon {
-    fn descriptor() -> Descriptor {
-        Descriptor::optimizer(
-            "muon",
-            env!("CARGO_PKG_VERSION"),
-            "Orthogonalized momentum for matrices, AdamW for the rest",
-        )
-        .option(
-            OptionSpec::float("momentum", 0.95)
-                .range(0.0, 0.999_999)
-                .help("Memory of a matrix' gradient, a step"),
-        )
-        .option(
-            OptionSpec::integer("newton_schulz_steps", 5)
-                .range(1.0, 100.0)
-                .help("Steps towards an orthogonal matrix; each costs three products"),
-        )
-        .option(
-            OptionSpec::float("weight_decay", 0.1)
-                .range(0.0, f64::MAX)
-                .help("Share of a weight of rank 2 lost a step, times the learning rate"),
-        )
-        .option(
-            OptionSpec::text_list("exclude", &["wte.weight", "wpe.weight"])
-                .help("Parameters of rank 2 that AdamW updates"),
-        )
-    }
+    const DESCRIPTOR: Descriptor = Descriptor::optimizer(
+        "muon",
+        env!("CARGO_PKG_VERSION"),
+        "Orthogonalized momentum for matrices, AdamW for the rest",
+    )
+    .options(&[
+        OptionSpec::float("momentum", 0.95)
+            .range(0.0, 0.999_999)
+            .help("Memory of a matrix' gradient, a step"),
+        OptionSpec::integer("newton_schulz_steps", 5)
+            .range(1.0, 100.0)
+            .help("Steps towards an orthogonal matrix; each costs three products"),
+        OptionSpec::float("weight_decay", 0.1)
+            .range(0.0, f64::MAX)
+            .help("Share of a weight of rank 2 lost a step, times the learning rate"),
+        OptionSpec::text_list("exclude", texts!["wte.weight", "wpe.weight"])
+            .help("Parameters of rank 2 that AdamW updates"),
+    ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         Ok(Self {

@@ -10,7 +10,7 @@ use super::*;
 
 fn muon(given: &[(&str, ConfigValue)]) -> Muon {
     let given = given.iter().map(|(name, value)| (name.to_string(), value.clone()));
-    Muon::new(&Config::resolve(&Muon::descriptor().options, given).unwrap()).unwrap()
+    Muon::new(&Config::resolve(&Muon::DESCRIPTOR.options, given).unwrap()).unwrap()
 }
 
 /// Numbers that look random and normal enough: sums of three uniform ones.

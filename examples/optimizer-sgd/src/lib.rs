@@ -14,13 +14,12 @@ pub struct Sgd {
 }
 
 impl Optimizer for Sgd {
-    fn descriptor() -> Descriptor {
-        Descriptor::optimizer("sgd", env!("CARGO_PKG_VERSION"), "Gradient descent with momentum").option(
+    const DESCRIPTOR: Descriptor =
+        Descriptor::optimizer("sgd", env!("CARGO_PKG_VERSION"), "Gradient descent with momentum").options(&[
             OptionSpec::float("momentum", 0.9)
                 .range(0.0, 1.0)
                 .help("Share of the last step that the next one keeps; 0 needs no state"),
-        )
-    }
+        ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         Ok(Self { momentum: config.float("momentum")? as f32 })

@@ -68,9 +68,8 @@ fn write(file: &mut File, line: &Value) -> Result<(), PluginError> {
 }
 
 impl Sink for JsonLines {
-    fn descriptor() -> Descriptor {
-        Descriptor::sink("jsonl", env!("CARGO_PKG_VERSION"), "One JSON object a step in metrics.jsonl")
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::sink("jsonl", env!("CARGO_PKG_VERSION"), "One JSON object a step in metrics.jsonl");
 
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self { files: None })

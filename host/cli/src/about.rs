@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use super::Cli;
 /// The build's facts, a line each: what `--version` prints after the name.
 pub(super) static BUILD_FACTS: LazyLock<String> = LazyLock::new(|| {
-    let build = BuildInfo::current();
+    let build = BuildInfo::CURRENT;
     let features: Vec<&str> = [("cuda", cfg!(feature = "cuda")), ("wgpu", cfg!(feature = "wgpu"))]
         .into_iter()
         .filter(|(_, on)| *on)

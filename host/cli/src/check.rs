@@ -61,9 +61,9 @@ impl Contents {
             named.chain([leaks_and_locale::LEAKS, leaks_and_locale::LOCALE]).collect()
         }
         [
-            (PluginKind::Format, &self.formats, said(checks())),
-            (PluginKind::Optimizer, &self.optimizers, said(optimizers::checks())),
-            (PluginKind::Sink, &self.sinks, said(sinks::checks())),
+            (PluginKind::FORMAT, &self.formats, said(checks())),
+            (PluginKind::OPTIMIZER, &self.optimizers, said(optimizers::checks())),
+            (PluginKind::SINK, &self.sinks, said(sinks::checks())),
         ]
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
                     };
                     let replay = args.replay(check, &verdict);
                     let plugin = match kind {
-                        PluginKind::Format => plugin.clone(),
+                        PluginKind::FORMAT => plugin.clone(),
                         _ => format!("{kind} {plugin}"),
                     };
                     report.add(Line { plugin: Some(plugin), check, what, verdict, seconds, replay });

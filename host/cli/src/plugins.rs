@@ -10,8 +10,8 @@ use altgrad_base::{
     eprintln, println,
 };
 use altgrad_config::PluginsSection;
-use altgrad_loader::{LoadedLibrary, Registry};
-use altgrad_plugin_api::{ConfigValue, Descriptor, OptionSpec};
+use altgrad_loader::{Catalog, LibraryInfo};
+use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec};
 use clap::Subcommand;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
@@ -51,27 +51,27 @@ pub(super) fn run(command: PluginsCommand) -> Result<ExitCode, Diagnostic> {
 
 fn list(dir: Option<PathBuf>) -> Result<ExitCode, Diagnostic> {
     let section = PluginsSection { dir: dir.map(|dir| dir.display().to_string()), load: None };
-    let registry = Registry::open(&section)?;
+    let catalog = Catalog::open(&section)?;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header(["kind", "name", "version", "what", "library"]);
-    for library in registry.libraries() {
+    for library in &catalog.libraries {
         let file = library.path.file_name().unwrap_or_default().to_string_lossy();
         for plugin in &library.descriptors {
-            let (id, version) = (plugin.id.as_str(), plugin.version.as_str());
-            table.add_row([plugin.kind.name(), id, version, plugin.summary.as_str(), &file]);
+            let Descriptor { kind, id, version, summary, .. } = plugin;
+            table.add_row([&kind.to_string(), id.as_str(), version.as_str(), summary.as_str(), &file]);
         }
     }
-    println!("plugins in {}", registry.folder().display());
+    println!("plugins in {}", catalog.folder.display());
     println!("{table}");
-    for refusal in registry.refused() {
+    for refusal in &catalog.refused {
         eprintln!("{refusal}");
     }
-    let refused = !registry.refused().is_empty();
+    let refused = !catalog.refused.is_empty();
     Ok(if refused { ExitCode::from(Fault::Plugin.exit_code()) } else { ExitCode::SUCCESS })
 }
 
 fn inspect(path: &Path) -> Result<ExitCode, Diagnostic> {
-    let library = LoadedLibrary::load(path, None)?;
+    let library = LibraryInfo::read(path)?;
     println!("library       {}", library.path.display());
     println!("size          {} bytes", library.bytes);
     println!("sha256        {}", library.sha256);
@@ -87,18 +87,18 @@ fn inspect(path: &Path) -> Result<ExitCode, Diagnostic> {
 }
 
 fn print_options(plugin: &Descriptor) {
-    for option in &plugin.options {
-        println!("  {} = {}{}  {}", option.name, shown(&option.default), range(option), option.help);
+    for option in plugin.options {
+        println!("  {} = {}{}  {}", option.name, shown(option.default), range(option), option.help);
     }
 }
 
-fn shown(value: &ConfigValue) -> String {
+fn shown(value: OptionDefault) -> String {
     match value {
-        ConfigValue::Bool(value) => value.to_string(),
-        ConfigValue::Integer(value) => value.to_string(),
-        ConfigValue::Float(value) => format!("{value:?}"),
-        ConfigValue::Text(value) => format!("{value:?}"),
-        ConfigValue::TextList(values) => format!("{values:?}"),
+        OptionDefault::Bool(value) => value.to_string(),
+        OptionDefault::Integer(value) => value.to_string(),
+        OptionDefault::Float(value) => format!("{value:?}"),
+        OptionDefault::Text(value) => format!("{value:?}"),
+        OptionDefault::TextList(values) => format!("{values:?}"),
     }
 }
 

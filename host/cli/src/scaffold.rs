@@ -24,7 +24,7 @@ pub(super) struct NewArgs {
     /// The folder to make; by default the name.
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
-    /// Where altgrad-plugin-api is: a folder, or a version in a registry such as 1.0. By default the folder `plugin-api` beside
+    /// Where altgrad-plugin-api is: a folder, or a version in a registry such as 0.1. By default the folder `plugin-api` beside
     /// the executable, as the archive has it.
     #[arg(long, value_name = "PATH|VERSION")]
     api: Option<String>,

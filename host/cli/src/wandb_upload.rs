@@ -77,8 +77,8 @@ fn outcome(status: &std::path::Path) -> RunOutcome {
     let text = fs::read_to_string(status).unwrap_or_default();
     let record: RunRecord = serde_json::from_str(&text).unwrap_or_default();
     match record.status {
-        RunStatus::Completed => RunOutcome::Completed,
-        RunStatus::Interrupted => RunOutcome::Interrupted,
-        RunStatus::Running | RunStatus::Failed => RunOutcome::Failed,
+        RunStatus::Completed => RunOutcome::COMPLETED,
+        RunStatus::Interrupted => RunOutcome::INTERRUPTED,
+        RunStatus::Running | RunStatus::Failed => RunOutcome::FAILED,
     }
 }

@@ -6,7 +6,7 @@
 //! # use altgrad_plugin_api::{Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats};
 //! # struct MyFormat;
 //! # impl Format for MyFormat {
-//! #     fn descriptor() -> Descriptor { Descriptor::format("MINE", "1.0.0", "mine") }
+//! #     const DESCRIPTOR: Descriptor = Descriptor::format("MINE", "1.0.0", "mine");
 //! #     fn new(_: &Config) -> Result<Self, PluginError> { Ok(Self) }
 //! #     fn spec(&self) -> FormatSpec { FormatSpec::Table([0.0, 1.0].into_iter().collect()) }
 //! #     fn fake_quant(&self, _: &[f32], _: &mut [f32], _: &QuantParams, _: &mut [u64])

@@ -64,11 +64,11 @@ pub fn of_sink(subject: &SinkSubject) -> Lifecycle {
         let value = f64::from(step) + 0.25;
         sink.log(step.into(), &[("train/loss", value), ("time/step_ms", 1.5), ("val/loss", -1e-7 * value)])?;
         sink.histogram(step.into(), "weights/hist/wte.weight", &[-0.5, 0.5, 1.5], &[3, u64::from(step)])?;
-        sink.alert(step.into(), AlertLevel::Warn, "overflow", "more than 0.5 of it")?;
+        sink.alert(step.into(), AlertLevel::WARN, "overflow", "more than 0.5 of it")?;
     }
     let mut life = shown(&sink.state()?);
     sink.summary(&[("final/train_loss", 7.25)])?;
-    sink.finish(RunOutcome::Completed)?;
+    sink.finish(RunOutcome::COMPLETED)?;
     drop(sink);
     look(&scratch.run(), &mut life).map_err(|error| format!("the run folder cannot be read ({error})"))?;
     Ok(life)

@@ -39,7 +39,7 @@ impl fmt::Debug for Subject {
 pub fn subject_names(descriptor: &Descriptor) -> Vec<String> {
     let id = descriptor.id.as_str();
     let variants = descriptor.options.iter().filter(|option| option.name == "variant");
-    let named = variants.flat_map(|option| &option.choices).filter(|choice| !choice.is_empty());
+    let named = variants.flat_map(|option| option.choices).filter(|choice| !choice.is_empty());
     std::iter::once(id.to_string()).chain(named.map(|choice| format!("{id}:{choice}"))).collect()
 }
 
@@ -71,10 +71,10 @@ impl Subject {
     /// # Errors
     /// As [`Self::new`].
     pub fn all_of<F: Format>() -> Result<Vec<Self>, String> {
-        let descriptor = F::descriptor();
+        let descriptor = F::DESCRIPTOR;
         subject_names(&descriptor)
             .iter()
-            .map(|name| Self::new(descriptor.clone(), name, adapters::format_object::<F>))
+            .map(|name| Self::new(descriptor, name, adapters::format_object::<F>))
             .collect()
     }
 

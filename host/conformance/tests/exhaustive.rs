@@ -183,7 +183,7 @@ fn check_blocks<F: Format>(format: &F, definition: &Definition, blocks: Range<u3
 /// One format in one variant: a line a mode; whether nothing was wrong.
 fn check_variant<F: Format>(name: &str, variant: &str) -> bool {
     let given = [("variant".to_string(), ConfigValue::Text(variant.into()))];
-    let format = F::new(&Config::resolve(&F::descriptor().options, given).unwrap()).unwrap();
+    let format = F::new(&Config::resolve(&F::DESCRIPTOR.options, given).unwrap()).unwrap();
     let FormatSpec::Minifloat(spec) = format.spec() else { unreachable!("they are minifloats") };
     let definition = Definition::new(spec);
     let threads = thread::available_parallelism().unwrap().get() as u32;
@@ -210,7 +210,7 @@ fn check_variant<F: Format>(name: &str, variant: &str) -> bool {
 }
 
 fn check_format<F: Format>() -> bool {
-    let descriptor = F::descriptor();
+    let descriptor = F::DESCRIPTOR;
     let names = altgrad_conformance::subject_names(&descriptor);
     let variants = names.iter().filter_map(|name| name.split_once(':'));
     // All of them, even if one is wrong.
@@ -221,7 +221,7 @@ fn check_format<F: Format>() -> bool {
 #[test]
 fn a_wrong_value_is_found() {
     let format = MinifloatFormat::<E4M3, 4, 3>::new(
-        &Config::resolve(&MinifloatFormat::<E4M3, 4, 3>::descriptor().options, []).unwrap(),
+        &Config::resolve(&MinifloatFormat::<E4M3, 4, 3>::DESCRIPTOR.options, []).unwrap(),
     )
     .unwrap();
     let spec = Minifloat { exponent_bits: 4, significand_bits: 3, bias: 7, domain: Domain::FN };

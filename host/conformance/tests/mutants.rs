@@ -12,7 +12,7 @@ use altgrad_format_kit::MinifloatFormat;
 use altgrad_plugin_api::{
     BufferRole, Config, DType, Descriptor, Domain, Format, FormatSpec, InfoField, InfoKind, KernelBuffer,
     KernelLanguage, KernelOp, KernelTarget, KernelText, OptionSpec, PluginError, QuantParams, QuantStats,
-    RandomKey, Rounding,
+    RandomKey, Rounding, texts,
 };
 use common::named;
 
@@ -69,6 +69,12 @@ struct Mutant<const F: u32> {
     calls: AtomicU64,
 }
 
+/// The sound format's option, and one whose default is out of range.
+const BAD_DEFAULT: [OptionSpec; 2] = [VARIANT, OptionSpec::float("x", 3.0).range(0.0, 1.0)];
+/// The sound format's option, and a text.
+const MODE: [OptionSpec; 2] = [VARIANT, OptionSpec::text("mode", "a").choices(texts!["a", "b"])];
+const VARIANT: OptionSpec = Base::DESCRIPTOR.options.as_slice()[0];
+
 /// Shared by all instances of the format that does so.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
@@ -104,14 +110,11 @@ impl<const F: u32> Mutant<F> {
 }
 
 impl<const F: u32> Format for Mutant<F> {
-    fn descriptor() -> Descriptor {
-        let descriptor = Base::descriptor();
-        match F {
-            BadDefault => descriptor.option(OptionSpec::float("x", 3.0).range(0.0, 1.0)),
-            PanicsOnText => descriptor.option(OptionSpec::text("mode", "a").choices(&["a", "b"])),
-            _ => descriptor,
-        }
-    }
+    const DESCRIPTOR: Descriptor = match F {
+        BadDefault => Base::DESCRIPTOR.options(&BAD_DEFAULT),
+        PanicsOnText => Base::DESCRIPTOR.options(&MODE),
+        _ => Base::DESCRIPTOR,
+    };
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         if F == PanicsOnText {

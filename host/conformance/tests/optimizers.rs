@@ -32,12 +32,15 @@ const BAD_DEFAULT: u8 = 11;
 const PANICS_WHEN_MADE: u8 = 12;
 const SERVED: u8 = 13;
 
+impl<const FAULT: u8> Faulty<FAULT> {
+    const MOMENTUM: OptionSpec = OptionSpec::float("momentum", if FAULT == BAD_DEFAULT { 2.0 } else { 0.5 })
+        .range(0.0, 1.0)
+        .help("memory");
+}
+
 impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
-    fn descriptor() -> Descriptor {
-        let default = if FAULT == BAD_DEFAULT { 2.0 } else { 0.5 };
-        Descriptor::optimizer("faulty", "1", "momentum")
-            .option(OptionSpec::float("momentum", default).range(0.0, 1.0).help("memory"))
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::optimizer("faulty", "1", "momentum").options(&[Self::MOMENTUM]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         let momentum = config.float("momentum")?;
@@ -86,7 +89,7 @@ impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
 
 /// Names of the checks that an optimizer does not pass.
 fn failed<const FAULT: u8>() -> Vec<&'static str> {
-    let (descriptor, make) = (Faulty::<FAULT>::descriptor(), optimizer_object::<Faulty<FAULT>>);
+    let (descriptor, make) = (Faulty::<FAULT>::DESCRIPTOR, optimizer_object::<Faulty<FAULT>>);
     let subject = OptimizerSubject::new(descriptor, make).unwrap();
     let passed = |run: fn(&OptimizerSubject) -> altgrad_conformance::Outcome| {
         matches!(run(&subject), Ok(Verdict::Passed | Verdict::Skipped(_)))

@@ -40,9 +40,7 @@ fn begin(path: PathBuf, resume_step: Option<u64>, fault: u8) -> Result<File, Plu
 }
 
 impl<const FAULT: u8> Sink for Lines<FAULT> {
-    fn descriptor() -> Descriptor {
-        Descriptor::sink("lines", "1.0.0", "A line a value")
-    }
+    const DESCRIPTOR: Descriptor = Descriptor::sink("lines", "1.0.0", "A line a value");
 
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self { file: None })

@@ -44,7 +44,7 @@ impl Identity {
             kind: descriptor.kind,
             name: name.to_string(),
             version: descriptor.version.to_string(),
-            library: library.path.display().to_string(),
+            library: library.info.path.display().to_string(),
         }
     }
 
@@ -154,7 +154,7 @@ impl FormatPlugin {
     pub fn make(registry: &Registry, key: &str, name: &str) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic: Diagnostic| (key.to_string(), diagnostic);
         let (id, variant) = name.split_once(':').map_or((name, None), |(id, variant)| (id, Some(variant)));
-        let (library, descriptor) = registry.find(PluginKind::Format, id).map_err(|mut diagnostic| {
+        let (library, descriptor) = registry.find(PluginKind::FORMAT, id).map_err(|mut diagnostic| {
             diagnostic.message = format!("{} at `{key}`", diagnostic.message);
             keyed(diagnostic)
         })?;
@@ -211,7 +211,7 @@ impl OptimizerPlugin {
     /// The name or an option is unknown or wrong, or the plugin refuses.
     pub fn make(registry: &Registry, name: &str, table: OptionTable<'_>) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic| (format!("{}.name", table.key), diagnostic);
-        let (library, descriptor) = registry.find(PluginKind::Optimizer, name).map_err(keyed)?;
+        let (library, descriptor) = registry.find(PluginKind::OPTIMIZER, name).map_err(keyed)?;
         let config = resolve(descriptor, table)?;
         let identity = Identity::new(library, descriptor, name);
         let made = library.optimizer_object(&descriptor.id, &config);
@@ -242,7 +242,7 @@ impl SinkPlugin {
     /// The name or an option is unknown or wrong, or the plugin refuses.
     pub fn make(registry: &Registry, name: &str, table: OptionTable<'_>) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic| (format!("{}.name", table.key), diagnostic);
-        let (library, descriptor) = registry.find(PluginKind::Sink, name).map_err(keyed)?;
+        let (library, descriptor) = registry.find(PluginKind::SINK, name).map_err(keyed)?;
         let config = resolve(descriptor, table)?;
         let identity = Identity::new(library, descriptor, name);
         let made = library.sink_object(&descriptor.id, &config);

@@ -1,7 +1,7 @@
-//! One library file, checked in the order that keeps the host alive.
+//! One library, checked in the order that keeps the host alive.
 //!
-//! Read once -> sha256 -> pin -> static ELF check -> dlopen (now, local, absolute) -> abi_stable header -> layout
-//! present -> two-way layout check -> build info (version, CPU features) -> descriptors. Of a library in C: magic number, version
+//! The file and its notes ([`info`](crate::info)) -> dlopen (now, local, absolute) -> abi_stable header -> layout present -> version ->
+//! two-way layout check -> CPU features -> descriptors -> agreement with the notes. Of a library in C: magic number, version
 //! and sizes of its tables instead of header and layout. What fails is refused in one sentence that names the file. A pin is
 //! identity, not a sandbox: a plugin runs with the host's rights.
 
@@ -10,37 +10,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_base::{diagnostic::Diagnostic, files};
+use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::{
     BuildInfo, Config, Descriptor, ErrorKind, PluginError, PluginKind,
     abi::{
         FormatObject, OptimizerObject, PluginModuleRef, SinkObject,
-        abi_stable::{
-            library::{LibHeader, LibraryError},
-            std_types::{RResult, RVec},
-        },
+        abi_stable::library::{LibHeader, LibraryError},
     },
 };
-use sha2::{Digest, Sha256};
 
 use super::{
     c_abi::{self, CFormats},
-    elf, layout,
+    layout,
 };
-use crate::ffi::{self, Entry};
+use crate::{
+    ffi::{self, Entry},
+    info::{CheckedFile, LibraryInfo, check_cpu, check_descriptors, refused},
+    notes::Notes,
+    version::{self, Version},
+};
 
 /// A plugin library that passed every check.
 pub struct LoadedLibrary {
-    /// Absolute path.
-    pub path: PathBuf,
-    /// Of the file's bytes, 64 hex digits.
-    pub sha256: String,
-    /// Size of the file in bytes.
-    pub bytes: u64,
-    /// How it was built.
-    pub build: BuildInfo,
-    /// Its plugins, sorted by kind and id.
-    pub descriptors: Vec<Descriptor>,
+    /// What it is and says about itself.
+    pub info: LibraryInfo,
     exports: Exports,
 }
 
@@ -61,26 +54,14 @@ impl LoadedLibrary {
     }
 
     fn load_checked(path: &Path, pin: Option<&str>) -> Result<Self, Diagnostic> {
-        // An absolute path never goes through the library search path.
-        let path = fs::canonicalize(path)
-            .map_err(|error| refused(format!("cannot be read ({error})"), "check the path"))?;
-        let bytes = files::read(&path)
-            .map_err(|error| refused(format!("cannot be read ({error})"), "check the file"))?;
-        let sha256 = files::hex(&Sha256::digest(&bytes));
-        if let Some(pin) = pin.filter(|pin| !pin.eq_ignore_ascii_case(&sha256)) {
-            let hint = format!("if the new build is meant, pin sha256 = \"{sha256}\"");
-            return Err(refused(format!("its sha256 is not the pinned {}...", short(pin)), hint));
-        }
-        if let Some((what, hint)) = elf::fault(&bytes) {
-            return Err(refused(what, hint));
-        }
-        let (build, exports) = match open(&path)? {
+        let file = CheckedFile::read(path, pin)?;
+        let (build, exports) = match open(&file.path)? {
             Entry::Rust(header) => {
                 let header = header.upgrade().map_err(|_| {
                     let hint = "rebuild it against this host's plugin-api";
                     refused("it was built with an incompatible abi_stable", hint)
                 })?;
-                let module = check_types(header, &path)?;
+                let module = check_types(header, &file.path)?;
                 ((module.build_info())(), Exports::Rust(module))
             }
             Entry::C(tables) => {
@@ -90,14 +71,12 @@ impl LoadedLibrary {
             }
         };
         check_cpu(&build)?;
-        let descriptors = exports.descriptors()?;
-        Ok(Self { path, sha256, bytes: bytes.len() as u64, build, descriptors, exports })
-    }
-
-    /// The plugin of that kind and id.
-    #[must_use]
-    pub fn find(&self, kind: PluginKind, id: &str) -> Option<&Descriptor> {
-        self.descriptors.iter().find(|descriptor| descriptor.kind == kind && descriptor.id == id)
+        let descriptors = exports.descriptors();
+        check_descriptors(&descriptors)?;
+        if let Some(notes) = &file.notes {
+            check_notes(notes, &build, &descriptors)?;
+        }
+        Ok(Self { info: file.into_info(build, descriptors), exports })
     }
 
     /// A new instance of one of its formats, bare: what runs call is [`super::FormatPlugin`].
@@ -116,7 +95,7 @@ impl LoadedLibrary {
     /// # Errors
     /// The plugin's own.
     pub fn sink_object(&self, id: &str, config: &Config) -> Result<SinkObject, PluginError> {
-        (self.module(PluginKind::Sink, id)?.make_sink())(id.into(), config).into_result()
+        (self.module(PluginKind::SINK, id)?.make_sink())(id.into(), config).into_result()
     }
 
     /// The same of one of its optimizers: [`super::OptimizerPlugin`].
@@ -124,7 +103,7 @@ impl LoadedLibrary {
     /// # Errors
     /// The plugin's own.
     pub fn optimizer_object(&self, id: &str, config: &Config) -> Result<OptimizerObject, PluginError> {
-        (self.module(PluginKind::Optimizer, id)?.make_optimizer())(id.into(), config).into_result()
+        (self.module(PluginKind::OPTIMIZER, id)?.make_optimizer())(id.into(), config).into_result()
     }
 
     /// What makes plugins that exist in Rust only.
@@ -139,23 +118,12 @@ impl LoadedLibrary {
 }
 
 impl Exports {
-    fn descriptors(&self) -> Result<Vec<Descriptor>, Diagnostic> {
-        let descriptors = match self {
-            Self::Rust(module) => {
-                let listed: RResult<RVec<Descriptor>, PluginError> = (module.descriptors())();
-                let refusal = |error: PluginError| refused(error.message.as_str(), error.hint.as_str());
-                listed.into_result().map_err(refusal)?.into_vec()
-            }
+    fn descriptors(&self) -> Vec<Descriptor> {
+        match self {
+            Self::Rust(module) => (module.descriptors())().into_vec(),
             Self::C(formats) => formats.descriptors(),
-        };
-        check_descriptors(&descriptors)?;
-        Ok(descriptors)
+        }
     }
-}
-
-/// A refusal: why, as the end of "the library was refused: ...", and what to do.
-fn refused(why: impl AsRef<str>, hint: impl Into<String>) -> Diagnostic {
-    Diagnostic::plugin(format!("plugin library refused: {}", why.as_ref())).hint(hint)
 }
 
 fn open(path: &Path) -> Result<Entry, Diagnostic> {
@@ -179,12 +147,8 @@ fn check_types(header: &'static LibHeader, path: &Path) -> Result<PluginModuleRe
         let hint = "export it with `export_plugin!`, which always includes the type layout";
         return Err(refused("it carries no type layout, so nothing about it can be checked", hint));
     };
-    let theirs = header.version_strings().to_string();
-    let ours = BuildInfo::current().api_version.to_string();
-    if theirs.split('.').next() != ours.split('.').next() {
-        let hint = format!("rebuild it against plugin-api {ours}");
-        return Err(refused(format!("it was built against plugin-api {theirs}, this host has {ours}"), hint));
-    }
+    version::check(&header.version_strings().version)?;
+    let ours = Version::of_api();
     layout::check(library).map_err(|fault| {
         let hint = match write_report(path, &fault.report) {
             Some(file) => format!("rebuild it against plugin-api {ours}; full report in {}", file.display()),
@@ -207,109 +171,65 @@ fn write_report(path: &Path, report: &str) -> Option<PathBuf> {
     file.keep().ok().map(|(_, kept)| kept)
 }
 
-fn check_cpu(build: &BuildInfo) -> Result<(), Diagnostic> {
-    let missing: Vec<&str> =
-        build.cpu_features.split(',').filter(|feature| !feature.is_empty() && !cpu_has(feature)).collect();
-    if missing.is_empty() {
-        return Ok(());
+/// Refuses a library that says something else about itself in its notes than in its code.
+fn check_notes(notes: &Notes, build: &BuildInfo, descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
+    let differ = |what: String| {
+        Err(refused(
+            format!("its notes {what}"),
+            "build it again; in C, `ALTGRAD_DESCRIBE_FORMAT` must say what the format's table says",
+        ))
+    };
+    if notes.build != *build {
+        return differ("say otherwise than its code how it was built".into());
     }
-    let why = format!("it needs CPU features this machine lacks: {}", missing.join(", "));
-    Err(refused(why, "rebuild it without `-C target-cpu` or on this machine"))
-}
-
-/// Whether this CPU has a feature a compiler may assume. Features outside this list are not checked.
-fn cpu_has(feature: &str) -> bool {
-    macro_rules! detect {
-        ($($name:tt),+) => {
-            match feature {
-                $($name => std::is_x86_feature_detected!($name),)+
-                _ => true,
+    let of = |all: &[Descriptor], one: &Descriptor| {
+        all.iter().find(|other| (other.kind, other.id) == (one.kind, one.id)).copied()
+    };
+    for noted in &notes.descriptors {
+        match of(descriptors, noted) {
+            None => {
+                return differ(format!(
+                    "list the {} `{}`, which its code does not have",
+                    noted.kind, noted.id
+                ));
             }
+            Some(coded) if coded != *noted => {
+                return differ(format!("describe the {} `{}` otherwise than its code", noted.kind, noted.id));
+            }
+            Some(_) => {}
+        }
+    }
+    match descriptors.iter().find(|coded| of(&notes.descriptors, coded).is_none()) {
+        Some(missing) => differ(format!("leave out the {} `{}`", missing.kind, missing.id)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use altgrad_plugin_api::OptionSpec;
+
+    use super::*;
+
+    const PLAIN: Descriptor = Descriptor::optimizer("plain", "1", "Descent");
+    const OTHER: Descriptor = Descriptor::sink("plain", "1", "Descent");
+
+    #[test]
+    fn notes_that_differ_from_the_code_are_refused_by_name() {
+        let noted =
+            |descriptors: &[Descriptor]| Notes { build: BuildInfo::CURRENT, descriptors: descriptors.into() };
+        let code = [PLAIN, OTHER];
+        let said = |notes: &Notes| match check_notes(notes, &BuildInfo::CURRENT, &code) {
+            Ok(()) => String::new(),
+            Err(refusal) => refusal.message.replace("plugin library refused: its notes ", ""),
         };
+        assert_eq!(said(&noted(&code)), "");
+        assert_eq!(said(&noted(&[PLAIN])), "leave out the sink `plain`");
+        let more = [PLAIN, OTHER, Descriptor::format("X", "1", "x")];
+        assert_eq!(said(&noted(&more)), "list the format `X`, which its code does not have");
+        let changed = PLAIN.options(&const { [OptionSpec::float("lr", 0.1)] });
+        assert_eq!(said(&noted(&[changed, OTHER])), "describe the optimizer `plain` otherwise than its code");
+        let build = BuildInfo { rustc: "another".into(), ..BuildInfo::CURRENT };
+        assert_eq!(said(&Notes { build, ..noted(&code) }), "say otherwise than its code how it was built");
     }
-    #[cfg(target_arch = "x86_64")]
-    return detect!(
-        "sse",
-        "sse2",
-        "sse3",
-        "sse4a",
-        "aes",
-        "pclmulqdq",
-        "sha",
-        "adx",
-        "rdrand",
-        "rdseed",
-        "movbe",
-        "tbm",
-        "gfni",
-        "vaes",
-        "vpclmulqdq",
-        "xsave",
-        "xsavec",
-        "xsaveopt",
-        "xsaves",
-        "fxsr",
-        "cmpxchg16b",
-        "avxvnni",
-        "avx512ifma",
-        "avx512vbmi",
-        "avx512vbmi2",
-        "avx512bitalg",
-        "avx512vpopcntdq",
-        "avx512vp2intersect",
-        "avx512fp16",
-        "ssse3",
-        "sse4.1",
-        "sse4.2",
-        "popcnt",
-        "avx",
-        "avx2",
-        "fma",
-        "f16c",
-        "bmi1",
-        "bmi2",
-        "lzcnt",
-        "avx512f",
-        "avx512bw",
-        "avx512cd",
-        "avx512dq",
-        "avx512vl",
-        "avx512vnni",
-        "avx512bf16"
-    );
-    #[cfg(not(target_arch = "x86_64"))]
-    return true;
-}
-
-/// Refuses a library by what it says about its plugins.
-///
-/// # Errors
-/// It lists none, one twice, one with an option twice, or one whose name no run file could use.
-pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
-    if descriptors.is_empty() {
-        return Err(refused("it lists no plugin", "name at least one in `export_plugin!`"));
-    }
-    for (index, descriptor) in descriptors.iter().enumerate() {
-        let id = descriptor.id.as_str();
-        let kind = descriptor.kind;
-        if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
-            let hint = "use letters, digits, `-`, `_` and `.`";
-            return Err(refused(format!("its {kind} has the impossible name `{}`", id.escape_debug()), hint));
-        }
-        if descriptors[..index].iter().any(|other| other.kind == kind && other.id == id) {
-            return Err(refused(format!("it lists the {kind} `{id}` twice"), "give each its own name"));
-        }
-        let options: Vec<&str> = descriptor.options.iter().map(|option| option.name.as_str()).collect();
-        if let Some(twice) =
-            options.iter().enumerate().find_map(|(at, name)| options[..at].contains(name).then_some(name))
-        {
-            let why = format!("its {kind} `{id}` has the option `{}` twice", twice.escape_debug());
-            return Err(refused(why, "give each its own name"));
-        }
-    }
-    Ok(())
-}
-
-fn short(text: &str) -> &str {
-    text.get(..12).unwrap_or(text)
 }

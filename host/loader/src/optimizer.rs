@@ -161,9 +161,8 @@ mod tests {
     struct Adds;
 
     impl Optimizer for Adds {
-        fn descriptor() -> Descriptor {
-            Descriptor::optimizer("adds", "0", "")
-        }
+        const DESCRIPTOR: Descriptor = Descriptor::optimizer("adds", "0", "");
+
         fn new(_: &Config) -> Result<Self, PluginError> {
             Ok(Self)
         }
@@ -188,7 +187,7 @@ mod tests {
         let config = Config::resolve(&[], []).unwrap();
         let object = adapters::optimizer_object::<Adds>(&config).unwrap();
         let [name, version, library] = ["adds", "0", "here"].map(String::from);
-        let identity = Identity { kind: PluginKind::Optimizer, name, version, library };
+        let identity = Identity { kind: PluginKind::OPTIMIZER, name, version, library };
         OptimizerPlugin { identity, config, object }
     }
 

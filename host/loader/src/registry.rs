@@ -12,7 +12,8 @@ use altgrad_base::diagnostic::{Diagnostic, Fault, closest};
 use altgrad_config::{PluginRef, PluginsSection};
 use altgrad_plugin_api::{Descriptor, PluginKind};
 
-use super::LoadedLibrary;
+use super::{LibraryInfo, LoadedLibrary};
+
 /// The loaded libraries, and what is worth saying when a name is not among them.
 #[derive(Default)]
 pub struct Registry {
@@ -33,13 +34,6 @@ impl Registry {
     /// [`Fault::Plugin`]: a listed library is missing or refused, or two libraries export one name.
     pub fn open(section: &PluginsSection) -> Result<Self, Diagnostic> {
         let mut registry = Self { folder: folder(section)?, ..Self::default() };
-        if section.dir.is_some() && !registry.folder.is_dir() {
-            return Err(Diagnostic::config("the plugin folder does not exist, or is no folder")
-                .at(registry.folder.display())
-                .hint(
-                    "name a folder of plugin libraries, or leave it out for `plugins` beside the executable",
-                ));
-        }
         match &section.load {
             Some(listed) => {
                 for entry in listed {
@@ -84,7 +78,7 @@ impl Registry {
     pub fn find(&self, kind: PluginKind, id: &str) -> Result<(&LoadedLibrary, &Descriptor), Diagnostic> {
         self.libraries
             .iter()
-            .find_map(|library| Some((library, library.find(kind, id)?)))
+            .find_map(|library| Some((library, library.info.find(kind, id)?)))
             .ok_or_else(|| self.unknown(kind, id))
     }
 
@@ -92,25 +86,15 @@ impl Registry {
     pub fn names(&self, kind: PluginKind) -> impl Iterator<Item = &str> {
         self.libraries
             .iter()
-            .flat_map(|library| &library.descriptors)
+            .flat_map(|library| &library.info.descriptors)
             .filter(move |descriptor| descriptor.kind == kind)
             .map(|descriptor| descriptor.id.as_str())
     }
 
     fn add(&mut self, library: LoadedLibrary) -> Result<(), Diagnostic> {
-        for descriptor in &library.descriptors {
-            let (kind, id) = (descriptor.kind, descriptor.id.as_str());
-            if let Ok((other, _)) = self.find(kind, id) {
-                if other.sha256 == library.sha256 && other.path == library.path {
-                    return Ok(());
-                }
-                let message = format!("two libraries export the {kind} `{id}`");
-                return Err(Diagnostic::plugin(message)
-                    .at(format!("{} and {}", other.path.display(), library.path.display()))
-                    .hint("remove one, or list the one you want in `plugins.load`"));
-            }
+        if !is_known(self.libraries.iter().map(|known| &known.info), &library.info)? {
+            self.libraries.push(library);
         }
-        self.libraries.push(library);
         Ok(())
     }
 
@@ -160,17 +144,74 @@ impl Registry {
     }
 }
 
-/// `plugins.dir`, or the folder `plugins` beside the executable.
-fn folder(section: &PluginsSection) -> Result<PathBuf, Diagnostic> {
-    if let Some(dir) = &section.dir {
-        let dir = PathBuf::from(dir);
-        return std::path::absolute(&dir).map_err(|error| {
-            Diagnostic::config(format!("`plugins.dir` cannot be made absolute ({error})")).at(dir.display())
-        });
+/// What the libraries of a folder say about themselves: read from their notes, or, without any, by loading them.
+#[derive(Debug)]
+pub struct Catalog {
+    /// The folder, absolute.
+    pub folder: PathBuf,
+    /// The libraries, sorted by file name.
+    pub libraries: Vec<LibraryInfo>,
+    /// Why other libraries of the folder are not among them.
+    pub refused: Vec<Diagnostic>,
+}
+
+impl Catalog {
+    /// Reads every library of the folder that `[plugins]` names; its `load` is not followed.
+    ///
+    /// # Errors
+    /// [`Fault::Plugin`]: two libraries export one name. [`Fault::Config`]: the folder is none.
+    pub fn open(section: &PluginsSection) -> Result<Self, Diagnostic> {
+        let folder = folder(section)?;
+        let (mut libraries, mut refused) = (Vec::new(), Vec::new());
+        for path in libraries_in(&folder) {
+            match LibraryInfo::read(&path) {
+                Ok(library) if is_known(libraries.iter(), &library)? => {}
+                Ok(library) => libraries.push(library),
+                Err(refusal) => refused.push(refusal),
+            }
+        }
+        Ok(Self { folder, libraries, refused })
     }
-    let executable = std::env::current_exe()
-        .map_err(|error| Diagnostic::plugin(format!("cannot find the executable's own folder ({error})")))?;
-    Ok(executable.parent().unwrap_or(Path::new("/")).join("plugins"))
+}
+
+/// Whether a library is one of the others; a name that it shares with another file is refused.
+fn is_known<'a>(
+    mut others: impl Iterator<Item = &'a LibraryInfo>,
+    library: &LibraryInfo,
+) -> Result<bool, Diagnostic> {
+    let shared = |other: &LibraryInfo| {
+        let named = |descriptor: &&Descriptor| other.find(descriptor.kind, &descriptor.id).is_some();
+        library.descriptors.iter().find(named).copied()
+    };
+    let Some((other, Descriptor { kind, id, .. })) = others.find_map(|other| Some((other, shared(other)?)))
+    else {
+        return Ok(false);
+    };
+    if (&other.sha256, &other.path) == (&library.sha256, &library.path) {
+        return Ok(true);
+    }
+    Err(Diagnostic::plugin(format!("two libraries export the {kind} `{id}`"))
+        .at(format!("{} and {}", other.path.display(), library.path.display()))
+        .hint("remove one, or list the one you want in `plugins.load`"))
+}
+
+/// `plugins.dir`, which must exist, or the folder `plugins` beside the executable.
+fn folder(section: &PluginsSection) -> Result<PathBuf, Diagnostic> {
+    let Some(dir) = &section.dir else {
+        let executable = std::env::current_exe().map_err(|error| {
+            Diagnostic::plugin(format!("cannot find the executable's own folder ({error})"))
+        })?;
+        return Ok(executable.parent().unwrap_or(Path::new("/")).join("plugins"));
+    };
+    let folder = std::path::absolute(dir).map_err(|error| {
+        Diagnostic::config(format!("`plugins.dir` cannot be made absolute ({error})")).at(dir)
+    })?;
+    if !folder.is_dir() {
+        return Err(Diagnostic::config("the plugin folder does not exist, or is no folder")
+            .at(folder.display())
+            .hint("name a folder of plugin libraries, or leave it out for `plugins` beside the executable"));
+    }
+    Ok(folder)
 }
 
 /// The libraries of a folder, sorted by name so that load order never depends on the file system.

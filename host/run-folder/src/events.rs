@@ -45,11 +45,7 @@ impl Event {
 }
 
 fn level_name<S: Serializer>(level: &AlertLevel, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(match level {
-        AlertLevel::Info => "info",
-        AlertLevel::Warn => "warn",
-        AlertLevel::Error => "error",
-    })
+    serializer.serialize_str(level.name())
 }
 
 /// Seconds since 1970, if the machine's clock is set.
@@ -142,7 +138,7 @@ mod tests {
     use super::*;
 
     fn event() -> Event {
-        Event::new(7, AlertLevel::Warn, "overflow", "a \"quoted\"\nline")
+        Event::new(7, AlertLevel::WARN, "overflow", "a \"quoted\"\nline")
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Sinks {
             match Worker::open(setup, index, facts.clone()) {
                 Ok(worker) => sinks.workers.push(worker),
                 Err(diagnostic) => {
-                    sinks.finish(&[], RunOutcome::Failed);
+                    sinks.finish(&[], RunOutcome::FAILED);
                     return Err(diagnostic);
                 }
             }

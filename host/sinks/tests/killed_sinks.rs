@@ -50,7 +50,7 @@ fn sinks() -> Vec<SinkObject> {
     ];
     let made = libraries.into_iter().map(|(id, path)| {
         let library = LoadedLibrary::load(&path, None).unwrap();
-        let descriptor = library.find(altgrad_plugin_api::PluginKind::Sink, id).unwrap().clone();
+        let descriptor = *library.info.find(altgrad_plugin_api::PluginKind::SINK, id).unwrap();
         library.sink_object(id, &Config::resolve(&descriptor.options, []).unwrap()).unwrap()
     });
     made.collect()
@@ -90,13 +90,13 @@ fn process() {
             let (edges, counts) = (edges.as_slice().into(), counts.as_slice().into());
             sink.histogram(step, &Histogram { name: "hist".into(), edges, counts }).into_result().unwrap();
             let text = value(step, part).to_string();
-            let (level, kind, text) = (AlertLevel::Info, "best".into(), text.as_str().into());
+            let (level, kind, text) = (AlertLevel::INFO, "best".into(), text.as_str().into());
             sink.alert(&Alert { step, level, kind, text }).into_result().unwrap();
         }
         writeln!(accepted, "{step}").unwrap();
     }
     for sink in &mut sinks {
-        sink.finish(RunOutcome::Completed).into_result().unwrap();
+        sink.finish(RunOutcome::COMPLETED).into_result().unwrap();
     }
 }
 

@@ -76,7 +76,7 @@ fn a_hung_sink_is_left_behind_counted_and_said() {
     let faults = sinks.new_faults();
     assert!(matches!(&faults[..], [SinkFault::Full(said)] if said.message.contains("its queue of 3 rows")));
     assert!(sinks.new_faults().is_empty(), "it is said once");
-    let (counts, faults) = sinks.finish(&[], RunOutcome::Completed);
+    let (counts, faults) = sinks.finish(&[], RunOutcome::COMPLETED);
     assert_eq!((counts[0].rows, counts[0].missing_rows), (0, 20));
     assert!((3..=4).contains(&counts[0].missing_from_step.unwrap()), "one may have left the queue");
     assert_eq!((counts[1].rows, counts[1].missing_rows, counts[1].missing_from_step), (20, 0, None));
@@ -96,7 +96,7 @@ fn a_failed_sink_is_closed_and_what_waited_counts_as_missing() {
     for step in 0..20 {
         sinks.write(record(step, 3));
     }
-    let (counts, faults) = sinks.finish(&[], RunOutcome::Completed);
+    let (counts, faults) = sinks.finish(&[], RunOutcome::COMPLETED);
     assert_eq!((counts[0].rows, counts[0].missing_rows), (0, 20));
     assert!(faults[0].message.contains("asked to fail in sink.log"), "{faults:?}");
     assert!(faults[1].message.starts_with("sink `bad` is missing 20 rows"), "{faults:?}");
@@ -111,7 +111,7 @@ fn opening_and_finishing_have_a_deadline() {
     for place in ["sink.summary:hang", "sink.finish:hang"] {
         let mut sinks = Sinks::open(vec![bad(&registry, place, 10, 0.2)], facts(folder.path())).unwrap();
         sinks.write(record(0, 3));
-        let (counts, faults) = sinks.finish(&[], RunOutcome::Completed);
+        let (counts, faults) = sinks.finish(&[], RunOutcome::COMPLETED);
         assert_eq!((counts[0].rows, counts[0].missing_rows), (1, 0), "{place}");
         let said: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
         assert_eq!(said, ["sink `bad` did not finish within 200ms"], "{place}");
@@ -148,7 +148,7 @@ fn how_long_the_log_call_takes() {
                     begun.elapsed()
                 })
                 .collect();
-            let (counts, _) = sinks.finish(&[], RunOutcome::Completed);
+            let (counts, _) = sinks.finish(&[], RunOutcome::COMPLETED);
             assert!(counts.iter().all(|count| count.rows + count.missing_rows == calls as u64), "{counts:?}");
             took.sort();
             let us = |share: f64| took[((calls - 1) as f64 * share) as usize].as_nanos() as f64 / 1e3;

@@ -43,7 +43,7 @@ pub struct PluginModule {
     /// How the library was built. Called first.
     pub build_info: extern "C" fn() -> BuildInfo,
     /// Every plugin of the library, sorted by kind and id.
-    pub descriptors: extern "C" fn() -> RResult<RVec<Descriptor>, PluginError>,
+    pub descriptors: extern "C" fn() -> RVec<Descriptor>,
     /// A new format instance; the host owns it.
     pub make_format: for<'a> extern "C" fn(RStr<'a>, &'a Config) -> RResult<FormatObject, PluginError>,
     /// A new optimizer instance; the host owns it.

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use altgrad_plugin_api::{
     Config, Descriptor, Domain, Format, FormatSpec, KernelOp, KernelTarget, KernelText, OptionSpec,
-    PluginError, QuantParams, QuantStats, Scales,
+    PluginError, QuantParams, QuantStats, RStr, Scales,
     kernel::table::{self, Limits, Text},
 };
 
@@ -40,20 +40,50 @@ pub struct MinifloatFormat<N, const E: u32, const M: u32> {
 }
 
 /// A domain as run files spell it.
-fn domain_name(domain: Domain) -> &'static str {
-    domain.name().unwrap_or("unknown")
+const fn domain_name(domain: Domain) -> &'static str {
+    match domain.name() {
+        Some(name) => name,
+        None => "unknown",
+    }
+}
+
+/// The choices of `variant`: empty, then the domains, then what is not used.
+const fn variants(domains: &[Domain]) -> [RStr<'static>; 4] {
+    let mut names = [RStr::from_str(""); 4];
+    let mut at = 0;
+    while at < domains.len() {
+        names[at + 1] = RStr::from_str(domain_name(domains[at]));
+        at += 1;
+    }
+    names
+}
+
+/// What the option `variant` means, with what it means if it is empty.
+const fn help(canonical: Domain) -> &'static str {
+    macro_rules! help {
+        ($canonical:literal) => {
+            concat!(
+                "Use of the top exponent: ieee (inf and NaN), fn (one NaN code), fin (all finite); empty means ",
+                $canonical
+            )
+        };
+    }
+    match canonical {
+        Domain::Ieee => help!("ieee"),
+        Domain::Fn => help!("fn"),
+        Domain::Fin => help!("fin"),
+    }
+}
+
+impl<N: MinifloatName, const E: u32, const M: u32> MinifloatFormat<N, E, M> {
+    const VARIANTS: [RStr<'static>; 4] = variants(N::DOMAINS);
 }
 
 impl<N: MinifloatName, const E: u32, const M: u32> Format for MinifloatFormat<N, E, M> {
-    fn descriptor() -> Descriptor {
-        let choices: Vec<&str> = [""].into_iter().chain(N::DOMAINS.iter().map(|&d| domain_name(d))).collect();
-        let help = format!(
-            "Use of the top exponent: ieee (inf and NaN), fn (one NaN code), fin (all finite); empty means {}",
-            domain_name(N::CANONICAL)
-        );
-        Descriptor::format(N::ID, N::VERSION, N::SUMMARY)
-            .option(OptionSpec::text("variant", "").choices(&choices).help(&help))
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::format(N::ID, N::VERSION, N::SUMMARY).options(&[OptionSpec::text("variant", "")
+            .choices(Self::VARIANTS.split_at(1 + N::DOMAINS.len()).0)
+            .help(help(N::CANONICAL))]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         let domain = match config.text("variant")? {

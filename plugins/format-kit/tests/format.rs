@@ -22,7 +22,7 @@ type Plugin = MinifloatFormat<E4M3, 4, 3>;
 
 fn plugin(variant: &str) -> Plugin {
     let given = [("variant".to_string(), ConfigValue::Text(variant.into()))];
-    Plugin::new(&Config::resolve(&Plugin::descriptor().options, given).unwrap()).unwrap()
+    Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, given).unwrap()).unwrap()
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_variant_selects_the_domain() {
         assert_eq!(spec.domain, domain);
     }
     let given = [("variant".to_string(), ConfigValue::Text("fnuz".into()))];
-    let fault = Config::resolve(&Plugin::descriptor().options, given).unwrap_err();
+    let fault = Config::resolve(&Plugin::DESCRIPTOR.options, given).unwrap_err();
     assert_eq!(fault.message, "must be one of ieee, fn, fin, is `fnuz`");
 }
 

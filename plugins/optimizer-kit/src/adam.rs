@@ -3,7 +3,7 @@
 //! The order of operations is that of PyTorch's `torch.optim.AdamW`; factors are computed in f64 and rounded to f32
 //! once. Refuses beta = 1, where moments never forget and bias correction divides by zero.
 
-use altgrad_plugin_api::{Config, Descriptor, OptionSpec, ParamInfo, PluginError, StateSpec, StepScalars};
+use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, StateSpec, StepScalars};
 
 use crate::rule::Plain;
 
@@ -18,33 +18,38 @@ pub struct Adam {
 }
 
 impl Adam {
-    /// Declares the options. `eps` is its default, in units of the gradient that goes into the moments.
+    /// The options, in the order to show them; each alone is below. `eps` is the default of [`Self::eps`].
     #[must_use]
-    pub fn options(descriptor: Descriptor, eps: f64) -> Descriptor {
-        descriptor
-            .option(
-                OptionSpec::float("beta1", 0.9)
-                    .range(0.0, 1.0)
-                    .help("Memory of the gradient's mean, a step; below 1"),
-            )
-            .option(OptionSpec::float("beta2", 0.95).range(0.0, 1.0).help(
-                "Memory of the gradient's mean square, a step; below 1. 0.95 as for GPT models, not PyTorch's 0.999",
-            ))
-            .option(
-                OptionSpec::float("eps", eps)
-                    .range(0.0, 1.0)
-                    .help("Added to the root of the mean square, in gradient units; keeps tiny gradients from full steps"),
-            )
-            .option(
-                OptionSpec::float("weight_decay", 0.1)
-                    .range(0.0, f64::MAX)
-                    .help("Share of a weight lost a step, times the learning rate"),
-            )
-            .option(
-                OptionSpec::bool("decay_1d", false)
-                    .help("Also decay parameters of rank below 2: biases and normalisation gains"),
-            )
+    pub const fn options(eps: f64) -> [OptionSpec; 5] {
+        [Self::BETA1, Self::BETA2, Self::eps(eps), Self::WEIGHT_DECAY, Self::DECAY_1D]
     }
+
+    /// The memory of the first moment.
+    pub const BETA1: OptionSpec = OptionSpec::float("beta1", 0.9)
+        .range(0.0, 1.0)
+        .help("Memory of the gradient's mean, a step; below 1");
+
+    /// The memory of the second moment.
+    pub const BETA2: OptionSpec = OptionSpec::float("beta2", 0.95).range(0.0, 1.0).help(
+        "Memory of the gradient's mean square, a step; below 1. 0.95 as for GPT models, not PyTorch's 0.999",
+    );
+
+    /// What keeps the denominator from zero. `default` is in units of the gradient that goes into the moments.
+    #[must_use]
+    pub const fn eps(default: f64) -> OptionSpec {
+        OptionSpec::float("eps", default).range(0.0, 1.0).help(
+            "Added to the root of the mean square, in gradient units; keeps tiny gradients from full steps",
+        )
+    }
+
+    /// Decoupled weight decay.
+    pub const WEIGHT_DECAY: OptionSpec = OptionSpec::float("weight_decay", 0.1)
+        .range(0.0, f64::MAX)
+        .help("Share of a weight lost a step, times the learning rate");
+
+    /// Which parameters decay.
+    pub const DECAY_1D: OptionSpec = OptionSpec::bool("decay_1d", false)
+        .help("Also decay parameters of rank below 2: biases and normalisation gains");
 
     /// Reads the options.
     ///

@@ -24,12 +24,9 @@ pub enum Unquantized {
 
 impl Unquantized {
     /// Declares the option.
-    #[must_use]
-    pub fn option() -> OptionSpec {
-        OptionSpec::text(NAME, "adamw").help(
-            "Parameters without a format: adamw, or a minifloat whose values they are taken for, unscaled (E4M3, E5M2:fin)",
-        )
-    }
+    pub const OPTION: OptionSpec = OptionSpec::text(NAME, "adamw").help(
+        "Parameters without a format: adamw, or a minifloat whose values they are taken for, unscaled (E4M3, E5M2:fin)",
+    );
 
     /// Reads the option.
     ///
@@ -89,7 +86,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Unquantized, PluginError> {
         let given = [(NAME.to_string(), ConfigValue::Text(text.into()))];
-        Unquantized::new(&Config::resolve(&[Unquantized::option()], given).unwrap())
+        Unquantized::new(&Config::resolve(&[Unquantized::OPTION], given).unwrap())
     }
 
     #[test]

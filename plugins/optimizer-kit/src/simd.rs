@@ -91,7 +91,7 @@ pub(crate) fn sum_log2_spacing<G: Geometry>(geometry: &G, scale: f32, param: &[f
 #[allow(clippy::unwrap_used)]
 mod tests {
     use altgrad_plugin_api::{
-        Config, Descriptor, Domain,
+        Config, Domain,
         grid::{MinifloatGrid, minifloat},
     };
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn all_widths_give_the_same_bits() {
-        let options = Adam::options(Descriptor::optimizer("test", "0", ""), 1e-16).options;
+        let options = Adam::options(1e-16);
         let adam = Adam::new(&Config::resolve(&options, []).unwrap()).unwrap();
         for (e, m) in [(1, 6), (4, 3), (7, 0)] {
             let grid = MinifloatGrid::new(minifloat(e, m, Domain::FIN).unwrap()).unwrap();

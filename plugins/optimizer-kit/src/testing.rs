@@ -11,7 +11,7 @@ use altgrad_plugin_api::{
 /// As the host's check of options, or the optimizer's own.
 pub fn optimizer<O: Optimizer>(given: &[(&str, ConfigValue)]) -> Result<O, PluginError> {
     let given = given.iter().map(|(name, value)| (name.to_string(), value.clone()));
-    let config = Config::resolve(&O::descriptor().options, given)
+    let config = Config::resolve(&O::DESCRIPTOR.options, given)
         .map_err(|fault| PluginError::config(format!("`{}` {}", fault.key, fault.message)))?;
     O::new(&config)
 }

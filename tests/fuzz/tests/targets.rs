@@ -13,8 +13,9 @@ use altgrad_data::{Batches, Corpus};
 use altgrad_fuzz::Target;
 use altgrad_loader::{
     elf,
+    info::check_descriptors,
     instance::{OptionTable, resolve},
-    library::check_descriptors,
+    notes,
 };
 use altgrad_report::{
     compare::{self, Comparison},
@@ -25,7 +26,7 @@ use altgrad_report::{
 use altgrad_sweep::matrix::Matrix;
 
 use altgrad_engine::{debug::recording::Recording, load_model::SavedModel, sample};
-use altgrad_plugin_api::{ConfigValue, Descriptor, OptionSpec, PluginKind};
+use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec, PluginKind, RStr};
 use serde::Deserialize;
 
 /// A refusal is for people: a sentence that fits a screen, however long the input was, and what to do.
@@ -158,14 +159,26 @@ fn token_bins() {
 fn library_file() {
     Target {
         name: "library-file",
-        words: &[b"\x7fELF", b"\x02\0\0\0", b"\x01\0\0\0", b"\xff\xff\xff\xff\xff\xff\xff\x7f"],
+        words: &[
+            b"\x7fELF",
+            b"\x02\0\0\0",
+            b"\x01\0\0\0",
+            b"\xff\xff\xff\xff\xff\xff\xff\x7f",
+            b".note.altgrad",
+            b"altgrad\0",
+            b"{\"kind\":",
+            b"\"",
+            b"[",
+        ],
         bytes_a_byte: 16,
         bytes: 1 << 18,
         read: |folder| {
-            if let Ok(bytes) = fs::read(folder.join("library.so"))
-                && let Some((what, hint)) = elf::fault(&bytes)
-            {
+            let Ok(bytes) = fs::read(folder.join("library.so")) else { return };
+            if let Some((what, hint)) = elf::fault(&bytes) {
                 assert!(!what.is_empty() && !hint.is_empty());
+            }
+            if let Err(refusal) = notes::read(&bytes) {
+                readable(&refusal);
             }
         },
     }
@@ -175,7 +188,7 @@ fn library_file() {
 /// A library's description of a plugin, as text; what crosses from a library is the same in memory.
 #[derive(Deserialize)]
 struct Described {
-    kind: u8,
+    kind: u32,
     id: String,
     options: Vec<DescribedOption>,
 }
@@ -190,33 +203,41 @@ struct DescribedOption {
     choices: Vec<String>,
 }
 
+/// A text that stays: those of a library do.
+fn leaked(text: &str) -> &'static str {
+    text.to_string().leak()
+}
+
+fn texts(texts: impl Iterator<Item = String>) -> &'static [RStr<'static>] {
+    texts.map(|text| leaked(&text).into()).collect::<Vec<_>>().leak()
+}
+
 impl Described {
     fn descriptor(&self) -> Descriptor {
-        let kinds = [PluginKind::Format, PluginKind::Optimizer, PluginKind::Sink];
-        let new = Descriptor::new(kinds[usize::from(self.kind % 3)], &self.id, "1", "x");
-        self.options.iter().fold(new, |descriptor, option| descriptor.option(option.spec()))
+        let options: Vec<OptionSpec> = self.options.iter().map(DescribedOption::spec).collect();
+        Descriptor::new(PluginKind(self.kind), leaked(&self.id), "1", "x").options(options.leak())
     }
 }
 
 impl DescribedOption {
     fn spec(&self) -> OptionSpec {
         let default = match &self.default {
-            serde_json::Value::Bool(value) => ConfigValue::Bool(*value),
+            serde_json::Value::Bool(value) => OptionDefault::Bool(*value),
             serde_json::Value::Number(value) if value.is_i64() => {
-                ConfigValue::Integer(value.as_i64().unwrap())
+                OptionDefault::Integer(value.as_i64().unwrap())
             }
-            serde_json::Value::Number(value) => ConfigValue::Float(value.as_f64().unwrap_or(f64::NAN)),
+            serde_json::Value::Number(value) => OptionDefault::Float(value.as_f64().unwrap_or(f64::NAN)),
             serde_json::Value::Array(values) => {
-                ConfigValue::TextList(values.iter().map(|value| value.to_string().into()).collect())
+                OptionDefault::TextList(texts(values.iter().map(ToString::to_string)).into())
             }
-            other => ConfigValue::Text(other.to_string().into()),
+            other => OptionDefault::Text(leaked(&other.to_string()).into()),
         };
         OptionSpec {
-            name: self.name.as_str().into(),
+            name: leaked(&self.name).into(),
             default,
             min: self.min.unwrap_or(f64::NEG_INFINITY),
             max: self.max.unwrap_or(f64::NAN),
-            choices: self.choices.iter().map(|choice| choice.as_str().into()).collect(),
+            choices: texts(self.choices.iter().cloned()).into(),
             help: "".into(),
         }
     }

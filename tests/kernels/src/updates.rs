@@ -14,8 +14,8 @@ use altgrad_optimizer_kit::{
     smooth::Smooth,
 };
 use altgrad_plugin_api::{
-    BufferRole, Config, ConfigValue, Descriptor, FormatSpec, Grid, KernelLanguage, KernelOp, KernelText,
-    Launch, ParamInfo, QuantParams, RandomKey, Rounding, Step, StepScalars,
+    BufferRole, Config, ConfigValue, FormatSpec, Grid, KernelLanguage, KernelOp, KernelText, Launch,
+    ParamInfo, QuantParams, RandomKey, Rounding, Step, StepScalars,
     kernel::{
         rules::Rule,
         table::Text,
@@ -128,7 +128,7 @@ struct Subjected {
 }
 
 fn adam(eps: f64) -> Adam {
-    let options = Adam::options(Descriptor::optimizer("test", "0", ""), eps).options;
+    let options = Adam::options(eps);
     let given = [("eps".to_string(), ConfigValue::Float(eps))];
     Adam::new(&Config::resolve(&options, given).unwrap()).unwrap()
 }

@@ -17,7 +17,7 @@ const MODES: [Rounding; 2] = [Rounding::NEAREST_EVEN, Rounding::TOWARD_ZERO];
 /// The only format of a library.
 fn instance(library: &Path) -> Instance {
     let library = LoadedLibrary::load(library, None).unwrap();
-    let descriptor = library.descriptors[0].clone();
+    let descriptor = library.info.descriptors[0];
     let id = descriptor.id.to_string();
     let make = move |config: &Config| library.format_object(&id, config);
     let name = descriptor.id.to_string();

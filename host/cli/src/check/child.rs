@@ -79,14 +79,15 @@ pub(crate) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
 }
 
 fn contents(library: &LoadedLibrary) -> Contents {
-    let of = |kind: PluginKind| library.descriptors.iter().filter(move |descriptor| descriptor.kind == kind);
+    let info = &library.info;
+    let of = |kind: PluginKind| info.descriptors.iter().filter(move |descriptor| descriptor.kind == kind);
     let ids = |kind: PluginKind| of(kind).map(|descriptor| descriptor.id.to_string()).collect();
     Contents {
-        library: library.path.display().to_string(),
-        sha256: library.sha256.clone(),
-        formats: of(PluginKind::Format).flat_map(subject_names).collect(),
-        optimizers: ids(PluginKind::Optimizer),
-        sinks: ids(PluginKind::Sink),
+        library: info.path.display().to_string(),
+        sha256: info.sha256.clone(),
+        formats: of(PluginKind::FORMAT).flat_map(subject_names).collect(),
+        optimizers: ids(PluginKind::OPTIMIZER),
+        sinks: ids(PluginKind::SINK),
     }
 }
 
@@ -110,25 +111,27 @@ fn put_through(
     args: &OneArgs,
 ) -> Result<Answer, String> {
     let id = plugin.split(':').next().unwrap_or(plugin).to_string();
-    let found = library.descriptors.iter().find(|found| found.kind.to_string() == kind && found.id == id);
-    let descriptor = found.cloned().ok_or_else(|| format!("the library has no {kind} `{id}`"))?;
+    let found =
+        library.info.descriptors.iter().find(|found| found.kind.to_string() == kind && found.id == id);
+    let descriptor = found.copied().ok_or_else(|| format!("the library has no {kind} `{id}`"))?;
     match descriptor.kind {
-        PluginKind::Format => {
+        PluginKind::FORMAT => {
             let make = move |config: &Config| library.format_object(&id, config);
             let subject = Subject::new(descriptor, plugin, make)?.with_seed(args.seed);
             answer(altgrad_conformance::check(check), check, &subject, lifecycle::of_format)
         }
-        PluginKind::Optimizer => {
+        PluginKind::OPTIMIZER => {
             let make = move |config: &Config| library.optimizer_object(&id, config);
             let subject = OptimizerSubject::new(descriptor, make)?.with_seed(args.seed);
             answer(optimizers::check(check), check, &subject, lifecycle::of_optimizer)
         }
-        PluginKind::Sink => {
+        PluginKind::SINK => {
             let options = args.set.iter().map(|set| option(set)).collect::<Result<Vec<_>, String>>()?;
             let make = move |config: &Config| library.sink_object(&id, config);
             let subject = SinkSubject::new(descriptor, options, args.seed, make)?;
             answer(sinks::check(check), check, &subject, lifecycle::of_sink)
         }
+        other => Err(format!("there is no suite for plugins of {other}")),
     }
 }
 

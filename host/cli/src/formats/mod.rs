@@ -73,8 +73,8 @@ fn list(args: &FolderArgs) -> Result<ExitCode, Diagnostic> {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["format", "bits", "smallest", "largest", "variants", "what"]);
-    for name in registry.names(PluginKind::Format) {
-        let (_, descriptor) = registry.find(PluginKind::Format, name)?;
+    for name in registry.names(PluginKind::FORMAT) {
+        let (_, descriptor) = registry.find(PluginKind::FORMAT, name)?;
         let format = FormatPlugin::make(&registry, "NAME", name).map_err(|(_, error)| error)?;
         let values = format.values()?;
         let variants = descriptor.options.iter().find(|option| option.name == "variant");

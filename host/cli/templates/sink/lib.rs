@@ -49,10 +49,8 @@ fn kept(text: &[u8], resume_step: u64) -> u64 {
 
 impl Sink for MySink {
     /// Name, version, and a line for `plugins list`. Options are declared here too.
-    fn descriptor() -> Descriptor {
-        let summary = "A line of text a step";
-        Descriptor::sink(NAME, env!("CARGO_PKG_VERSION"), summary)
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::sink(NAME, env!("CARGO_PKG_VERSION"), "A line of text a step");
 
     /// The host has checked the options against the descriptor; this sink has none. No file is touched yet.
     fn new(_: &Config) -> Result<Self, PluginError> {

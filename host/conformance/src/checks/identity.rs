@@ -1,11 +1,13 @@
 //! What a plugin says about itself: descriptor and options, whatever its kind; a format's description.
 
-use altgrad_plugin_api::{Config, ConfigValue, Descriptor, ErrorKind, OptionSpec, PluginError, PluginKind};
+use altgrad_plugin_api::{
+    Config, ConfigValue, Descriptor, ErrorKind, OptionDefault, OptionSpec, PluginError, PluginKind, texts,
+};
 
 use crate::{Oracle, Outcome, Subject, Verdict, subject::said, subject_names};
 
 pub(crate) fn descriptor(subject: &Subject) -> Outcome {
-    described(subject.descriptor(), PluginKind::Format)
+    described(subject.descriptor(), PluginKind::FORMAT)
 }
 
 /// Whether a plugin of that kind describes itself well.
@@ -27,7 +29,7 @@ pub(crate) fn described(descriptor: &Descriptor, kind: PluginKind) -> Outcome {
         if descriptor.options[..index].iter().any(|other| other.name == option.name) {
             return Err(format!("the option `{}` is declared twice", option.name));
         }
-        Config::resolve(&descriptor.options, [(option.name.to_string(), option.default.clone())])
+        Config::resolve(&descriptor.options, [(option.name.to_string(), option.default.into())])
             .map_err(|fault| format!("the default of `{}` {}", fault.key, fault.message))?;
     }
     Ok(Verdict::Passed)
@@ -42,7 +44,7 @@ pub(crate) fn constructed(
     descriptor: &Descriptor,
     make: impl Fn(&Config) -> Result<(), PluginError>,
 ) -> Outcome {
-    for option in &descriptor.options {
+    for option in descriptor.options {
         for value in allowed_values(option) {
             let config = Config::resolve(&descriptor.options, [(option.name.to_string(), value.clone())])
                 .map_err(|fault| {
@@ -57,13 +59,8 @@ pub(crate) fn constructed(
         }
         // What the host would refuse: an author may rely on that, but not so far as to panic.
         for value in impossible_values(option) {
-            let loose = OptionSpec {
-                min: f64::NEG_INFINITY,
-                max: f64::INFINITY,
-                choices: Vec::new().into(),
-                ..option.clone()
-            };
-            let others = descriptor.options.iter().filter(|other| other.name != option.name).cloned();
+            let loose = option.range(f64::NEG_INFINITY, f64::INFINITY).choices(texts![]);
+            let others = descriptor.options.iter().filter(|other| other.name != option.name).copied();
             let declared: Vec<OptionSpec> = others.chain([loose]).collect();
             let Ok(config) = Config::resolve(&declared, [(option.name.to_string(), value.clone())]) else {
                 continue;
@@ -89,27 +86,29 @@ fn no_panic(
 /// The choices and limits of an option.
 fn allowed_values(option: &OptionSpec) -> Vec<ConfigValue> {
     let limits = [option.min, option.max].into_iter().filter(|limit| limit.is_finite());
-    match &option.default {
-        ConfigValue::Bool(_) => vec![ConfigValue::Bool(false), ConfigValue::Bool(true)],
-        ConfigValue::Integer(_) => limits.map(|limit| ConfigValue::Integer(limit as i64)).collect(),
-        ConfigValue::Float(_) => limits.map(ConfigValue::Float).collect(),
-        ConfigValue::Text(_) => option.choices.iter().cloned().map(ConfigValue::Text).collect(),
-        ConfigValue::TextList(_) => Vec::new(),
+    match option.default {
+        OptionDefault::Bool(_) => vec![ConfigValue::Bool(false), ConfigValue::Bool(true)],
+        OptionDefault::Integer(_) => limits.map(|limit| ConfigValue::Integer(limit as i64)).collect(),
+        OptionDefault::Float(_) => limits.map(ConfigValue::Float).collect(),
+        OptionDefault::Text(_) => {
+            option.choices.iter().map(|&choice| ConfigValue::Text(choice.into())).collect()
+        }
+        OptionDefault::TextList(_) => Vec::new(),
     }
 }
 
 /// Values no sensible option allows.
 fn impossible_values(option: &OptionSpec) -> Vec<ConfigValue> {
-    match &option.default {
-        ConfigValue::Bool(_) => Vec::new(),
-        ConfigValue::Integer(_) => [i64::MIN, -1, 0, i64::MAX].map(ConfigValue::Integer).into(),
-        ConfigValue::Float(_) => {
+    match option.default {
+        OptionDefault::Bool(_) => Vec::new(),
+        OptionDefault::Integer(_) => [i64::MIN, -1, 0, i64::MAX].map(ConfigValue::Integer).into(),
+        OptionDefault::Float(_) => {
             [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e300].map(ConfigValue::Float).into()
         }
-        ConfigValue::Text(_) => {
+        OptionDefault::Text(_) => {
             ["", " ", "no such thing", "\u{0}\u{1f9ea}"].map(|text| ConfigValue::Text(text.into())).into()
         }
-        ConfigValue::TextList(_) => {
+        OptionDefault::TextList(_) => {
             vec![
                 ConfigValue::TextList(Vec::new().into()),
                 ConfigValue::TextList(vec!["no such thing".into()].into()),

@@ -47,7 +47,7 @@ pub fn check(name: &str) -> Option<&'static Check<OptimizerSubject>> {
 }
 
 fn descriptor(subject: &OptimizerSubject) -> Outcome {
-    identity::described(&subject.descriptor, PluginKind::Optimizer)
+    identity::described(&subject.descriptor, PluginKind::OPTIMIZER)
 }
 
 fn options(subject: &OptimizerSubject) -> Outcome {

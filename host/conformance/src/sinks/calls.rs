@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{Outcome, Verdict, subject::said};
 
-const LEVELS: [AlertLevel; 3] = [AlertLevel::Info, AlertLevel::Warn, AlertLevel::Error];
-const OUTCOMES: [RunOutcome; 3] = [RunOutcome::Completed, RunOutcome::Interrupted, RunOutcome::Failed];
+const LEVELS: [AlertLevel; 3] = [AlertLevel::INFO, AlertLevel::WARN, AlertLevel::ERROR];
+const OUTCOMES: [RunOutcome; 3] = [RunOutcome::COMPLETED, RunOutcome::INTERRUPTED, RunOutcome::FAILED];
 
 /// Ten steps of all there is.
 fn run(sink: &mut Instance) -> Result<(), String> {
@@ -43,7 +43,7 @@ pub(super) fn life(subject: &SinkSubject) -> Outcome {
 
 pub(super) fn nothing_to_say(subject: &SinkSubject) -> Outcome {
     let scratch = subject.scratch()?;
-    subject.opened(&scratch)?.finish(RunOutcome::Failed)?;
+    subject.opened(&scratch)?.finish(RunOutcome::FAILED)?;
     scratch.closed(Ok(Verdict::Passed))?;
 
     let scratch = subject.scratch()?;
@@ -53,7 +53,7 @@ pub(super) fn nothing_to_say(subject: &SinkSubject) -> Outcome {
     }
     sink.state()?;
     sink.summary(&[])?;
-    sink.finish(RunOutcome::Completed)?;
+    sink.finish(RunOutcome::COMPLETED)?;
     scratch.closed(Ok(Verdict::Passed))
 }
 
@@ -62,14 +62,14 @@ fn any_order(sink: &mut Instance, when: &str) -> Result<(), String> {
     let object = sink.object();
     let histogram =
         Histogram { name: "h".into(), edges: [0.0, 1.0].as_slice().into(), counts: [1].as_slice().into() };
-    let alert = Alert { step: 1, level: AlertLevel::Info, kind: "best".into(), text: "so far".into() };
+    let alert = Alert { step: 1, level: AlertLevel::INFO, kind: "best".into(), text: "so far".into() };
     let calls = [
         ("log", object.log(1, [].as_slice().into()).into_result()),
         ("histogram", object.histogram(1, &histogram).into_result()),
         ("alert", object.alert(&alert).into_result()),
         ("state", object.state().map(drop).into_result()),
         ("summary", object.summary([].as_slice().into()).into_result()),
-        ("finish", object.finish(RunOutcome::Completed).into_result()),
+        ("finish", object.finish(RunOutcome::COMPLETED).into_result()),
     ];
     calls.into_iter().try_for_each(|(call, result)| no_panic(call, when, result))
 }
@@ -88,7 +88,7 @@ pub(super) fn wrong_order(subject: &SinkSubject) -> Outcome {
     let mut sink = subject.instance()?;
     any_order(&mut sink, "before `open`")?;
     let mut sink = subject.opened(&scratch)?;
-    sink.finish(RunOutcome::Completed)?;
+    sink.finish(RunOutcome::COMPLETED)?;
     any_order(&mut sink, "after `finish`")?;
 
     let scratch = subject.scratch()?;
@@ -108,10 +108,10 @@ pub(super) fn instances(subject: &SinkSubject) -> Outcome {
         }
     }
     let [mut first, mut second] = sinks;
-    first.finish(RunOutcome::Completed)?;
+    first.finish(RunOutcome::COMPLETED)?;
     drop(first);
     second.log(20, &[("train/loss", 20.0)])?;
-    second.finish(RunOutcome::Completed)?;
+    second.finish(RunOutcome::COMPLETED)?;
     scratches.iter().try_fold(Verdict::Passed, |verdict, scratch| scratch.closed(Ok(verdict)))
 }
 
@@ -123,7 +123,7 @@ pub(super) fn threads(subject: &SinkSubject) -> Outcome {
         let used = scope.spawn(|| {
             sink.open(&folder, None, &[])?;
             run(&mut sink)?;
-            sink.finish(RunOutcome::Completed)
+            sink.finish(RunOutcome::COMPLETED)
         });
         used.join().unwrap_or_else(|_| Err("the thread panicked".into()))
     });

@@ -4,7 +4,7 @@
 //! # use altgrad_plugin_api::{Config, Descriptor, Metric, PluginError, RunInfo, RunOutcome, Sink};
 //! # struct MySink;
 //! # impl Sink for MySink {
-//! #     fn descriptor() -> Descriptor { Descriptor::sink("mine", "1.0.0", "mine") }
+//! #     const DESCRIPTOR: Descriptor = Descriptor::sink("mine", "1.0.0", "mine");
 //! #     fn new(_: &Config) -> Result<Self, PluginError> { Ok(Self) }
 //! #     fn open(&mut self, _: &RunInfo<'_>) -> Result<(), PluginError> { Ok(()) }
 //! #     fn log(&mut self, _: u64, _: &[Metric<'_>]) -> Result<(), PluginError> { Ok(()) }
@@ -114,7 +114,7 @@ mod own {
     use super::{Outcome, PluginKind, SinkSubject, identity};
 
     pub(super) fn descriptor(subject: &SinkSubject) -> Outcome {
-        identity::described(subject.descriptor(), PluginKind::Sink)
+        identity::described(subject.descriptor(), PluginKind::SINK)
     }
 
     pub(super) fn options(subject: &SinkSubject) -> Outcome {

@@ -63,7 +63,7 @@ impl<'a> Parts<'a> {
 
     /// Finishes and looks at the files.
     fn close(mut self) -> Outcome {
-        self.sink()?.finish(RunOutcome::Completed)?;
+        self.sink()?.finish(RunOutcome::COMPLETED)?;
         self.sink = None;
         let held = files_hold(&self.scratch.run(), &self.last, &self.overwritten);
         self.scratch.closed(held)
@@ -105,14 +105,14 @@ pub(super) fn resume(subject: &SinkSubject) -> Outcome {
                 }
                 parts.write(now, &[("grad_norm_l2/wte.weight", 1.0), ("time/step_ms", 2.0)])?;
                 parts.sink()?.histogram(now, "weights/hist/wte.weight", &[0.0, 1.0], &[now])?;
-                parts.sink()?.alert(now, AlertLevel::Info, "best", "the best so far")?;
+                parts.sink()?.alert(now, AlertLevel::INFO, "best", "the best so far")?;
             }
             if step == 10 {
                 state = parts.sink()?.state()?;
             }
             if finished {
                 parts.sink()?.summary(&[("final/train_loss", 2.0)])?;
-                parts.sink()?.finish(RunOutcome::Interrupted)?;
+                parts.sink()?.finish(RunOutcome::INTERRUPTED)?;
             }
             parts.resume(step, &state)?;
             (step..20).try_for_each(|now| parts.write(now, &[("late/metric", 3.0)]))?;
@@ -139,7 +139,7 @@ pub(super) fn resume_again(subject: &SinkSubject) -> Outcome {
     let mut sink = subject.instance()?;
     sink.open(&scratch.run(), Some(100), &[])?;
     (100..105).try_for_each(|step| sink.log(step, &[("train/loss", 1.0)]))?;
-    sink.finish(RunOutcome::Completed)?;
+    sink.finish(RunOutcome::COMPLETED)?;
     scratch.closed(Ok(Verdict::Passed))
 }
 
@@ -170,7 +170,7 @@ fn random_life(subject: &SinkSubject, seed: u64) -> Outcome {
                 let state = parts.sink()?.state()?;
                 checkpoints.push((step, state));
             }
-            2 => parts.sink()?.alert(step, AlertLevel::Warn, "overflow", &names[below(40) as usize])?,
+            2 => parts.sink()?.alert(step, AlertLevel::WARN, "overflow", &names[below(40) as usize])?,
             3 => {
                 let counts: Vec<u64> = (0..=below(30)).collect();
                 let edges: Vec<f64> = (0..=counts.len()).map(|edge| edge as f64).collect();

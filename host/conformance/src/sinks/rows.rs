@@ -10,7 +10,7 @@ fn in_a_run(subject: &SinkSubject, write: impl FnOnce(&mut Instance) -> Result<(
     let scratch = subject.scratch()?;
     let mut sink = subject.opened(&scratch)?;
     write(&mut sink)?;
-    sink.finish(RunOutcome::Completed)?;
+    sink.finish(RunOutcome::COMPLETED)?;
     drop(sink);
     scratch.closed(Ok(Verdict::Passed))
 }
@@ -68,7 +68,7 @@ pub(super) fn odd_names(subject: &SinkSubject) -> Outcome {
             let fault = |fault| format!("name {name:.40?}: {fault}");
             sink.log(step, &[("train/loss", 1.0), (&name, 2.0)]).map_err(fault)?;
             sink.histogram(step, &name, &[0.0, 1.0], &[5]).map_err(fault)?;
-            sink.alert(step, AlertLevel::Warn, &name, &name).map_err(fault)?;
+            sink.alert(step, AlertLevel::WARN, &name, &name).map_err(fault)?;
         }
         let (names, step) = (names(), names().len() as u64);
         let row: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 0.5)).collect();

@@ -59,7 +59,7 @@ impl SinkSubject {
     /// # Errors
     /// As [`Self::new`].
     pub fn of<T: Sink>() -> Result<Self, String> {
-        Self::new(T::descriptor(), [], 0, adapters::sink_object::<T>)
+        Self::new(T::DESCRIPTOR, [], 0, adapters::sink_object::<T>)
     }
 
     /// What the plugin says about itself.

@@ -70,9 +70,8 @@ impl Table {
 }
 
 impl Format for Table {
-    fn descriptor() -> Descriptor {
-        Descriptor::format("TABLE4", "1.0.0", "powers of four and their negatives")
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::format("TABLE4", "1.0.0", "powers of four and their negatives");
 
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self)

@@ -39,7 +39,7 @@ pub struct Alert {
 impl From<Alert> for Event {
     fn from(alert: Alert) -> Self {
         let Alert { step, kind, place, value, text } = alert;
-        let level = if kind.is_anomaly() { AlertLevel::Error } else { AlertLevel::Warn };
+        let level = if kind.is_anomaly() { AlertLevel::ERROR } else { AlertLevel::WARN };
         Self { step, level, kind: kind.name(), text, place, value }
     }
 }

@@ -181,13 +181,13 @@ impl Checkpointer {
             CheckpointKind::Step => self.last = Some((step, path)),
             CheckpointKind::Anomaly => self.anomaly = Some(path),
         }
-        let level = if remarks.is_empty() { AlertLevel::Info } else { AlertLevel::Warn };
+        let level = if remarks.is_empty() { AlertLevel::INFO } else { AlertLevel::WARN };
         let text = [vec![format!("written: {name}")], remarks].concat().join("; ");
         Event { place: Some(name), ..Event::new(step, level, "checkpoint", text) }
     }
 
     fn failed(&mut self, step: u64, fault: Diagnostic) -> Event {
-        let event = Event::new(step, AlertLevel::Error, "checkpoint_failed", &fault.message);
+        let event = Event::new(step, AlertLevel::ERROR, "checkpoint_failed", &fault.message);
         let event = Event { place: fault.place.clone(), ..event };
         self.fault = Some(fault);
         event

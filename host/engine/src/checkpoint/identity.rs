@@ -158,12 +158,12 @@ fn plugin(setup: &RunSetup, identity: &PluginIdentity) -> PluginRecord {
         .registry
         .libraries()
         .iter()
-        .find(|library| library.path.display().to_string() == identity.library);
+        .find(|library| library.info.path.display().to_string() == identity.library);
     PluginRecord {
         kind: identity.kind.to_string(),
         name: identity.name.clone(),
         version: identity.version.clone(),
-        sha256: library.map(|library| library.sha256.clone()).unwrap_or_default(),
+        sha256: library.map(|library| library.info.sha256.clone()).unwrap_or_default(),
     }
 }
 

@@ -169,7 +169,7 @@ impl Start {
     pub fn event(&self) -> Option<Event> {
         let from = self.from.as_ref().map(|path| format!("goes on from {}", path.display()));
         let said: Vec<&str> = from.iter().chain(&self.remarks).map(String::as_str).collect();
-        let level = if self.remarks.is_empty() { AlertLevel::Info } else { AlertLevel::Warn };
+        let level = if self.remarks.is_empty() { AlertLevel::INFO } else { AlertLevel::WARN };
         (!said.is_empty()).then(|| Event::new(self.step, level, "resumed", said.join("; ")))
     }
 

@@ -169,7 +169,7 @@ fn every_operation_may_fail_and_no_good_checkpoint_is_lost() {
         let told = [told, checkpointer.wait()].concat();
         // It is said: either there is none, or what could not be done beside it.
         assert!(
-            told.len() == 1 && told[0].level != altgrad_plugin_api::AlertLevel::Info,
+            told.len() == 1 && told[0].level != altgrad_plugin_api::AlertLevel::INFO,
             "{place}: {told:?}"
         );
         assert_eq!(told[0].kind == "checkpoint_failed", checkpointer.fault().is_some(), "{place}");

@@ -131,7 +131,7 @@ impl Run<'_> {
             }
             if interrupt::requested() {
                 self.report.interrupted = true;
-                let event = Event::new(step, AlertLevel::Info, "interrupted", "the user stopped the run");
+                let event = Event::new(step, AlertLevel::INFO, "interrupted", "the user stopped the run");
                 self.logger.log_event(event);
                 break;
             }
@@ -191,7 +191,7 @@ impl Run<'_> {
         }
         if let Some(best) = self.report.alerts.best().filter(|best| known != Some(*best)) {
             let text = format!("the best validation loss so far: {:.4} nats/token", best.loss);
-            let event = Event::new(best.step, AlertLevel::Info, "best", text);
+            let event = Event::new(best.step, AlertLevel::INFO, "best", text);
             self.logger.log_event(Event { value: Some(best.loss), ..event });
         }
         diverged && !self.non_finite.is_active()
@@ -240,12 +240,12 @@ impl Run<'_> {
         let result = result.map_err(|error| status::with_checkpoint(error, &self.checkpointer, half_updated));
         self.logger.observer.finish();
         let (outcome, status) = match &result {
-            Err(_) => (RunOutcome::Failed, RunStatus::Failed),
-            Ok(()) if self.report.interrupted => (RunOutcome::Interrupted, RunStatus::Interrupted),
-            Ok(()) => (RunOutcome::Completed, RunStatus::Completed),
+            Err(_) => (RunOutcome::FAILED, RunStatus::Failed),
+            Ok(()) if self.report.interrupted => (RunOutcome::INTERRUPTED, RunStatus::Interrupted),
+            Ok(()) => (RunOutcome::COMPLETED, RunStatus::Completed),
         };
         if let Err(error) = &result {
-            let event = Event::new(self.report.steps, AlertLevel::Error, "failed", &error.message);
+            let event = Event::new(self.report.steps, AlertLevel::ERROR, "failed", &error.message);
             self.logger.log_event(Event { place: error.place.clone(), ..event });
         }
         let Self { setup, state, folder, checkpointer, logger, mut report, .. } = self;

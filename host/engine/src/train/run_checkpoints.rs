@@ -25,7 +25,7 @@ impl Run<'_> {
             Ok(tensors) => self.checkpoint(kind, val_loss, self.before.clone(), tensors),
             Err(fault) => {
                 let step = self.before.step;
-                let event = Event::new(step, AlertLevel::Error, "checkpoint_failed", fault.message);
+                let event = Event::new(step, AlertLevel::ERROR, "checkpoint_failed", fault.message);
                 self.logger.log_alert(event);
             }
         }

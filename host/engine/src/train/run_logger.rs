@@ -48,7 +48,7 @@ impl<'a> RunLogger<'a> {
     /// Records events; what is no good news is shown too.
     pub fn log_events(&mut self, events: Vec<Event>) {
         for event in events {
-            if event.level == AlertLevel::Info {
+            if event.level == AlertLevel::INFO {
                 self.log_event(event);
             } else {
                 self.log_alert(event);
@@ -70,7 +70,7 @@ impl<'a> RunLogger<'a> {
     /// The same, and shows it on the terminal; one that is no error is not shown when quiet.
     pub fn log_alert(&mut self, event: Event) {
         let text = format!("alert at step {} ({}): {}", event.step, event.kind, event.text);
-        if event.level == AlertLevel::Error {
+        if event.level == AlertLevel::ERROR {
             self.observer.say(&text);
         } else {
             self.observer.mention(&text);
@@ -82,8 +82,8 @@ impl<'a> RunLogger<'a> {
     pub fn log_sink_faults(&mut self, step: u64) {
         for fault in self.sinks.new_faults() {
             let (level, fault, so) = match fault {
-                SinkFault::Closed(fault) => (AlertLevel::Error, fault, "training goes on without this sink"),
-                SinkFault::Full(fault) => (AlertLevel::Warn, fault, "training does not wait for it"),
+                SinkFault::Closed(fault) => (AlertLevel::ERROR, fault, "training goes on without this sink"),
+                SinkFault::Full(fault) => (AlertLevel::WARN, fault, "training does not wait for it"),
             };
             self.observer.say(&format!("{fault}\n  {so}"));
             self.log_event(Event::new(step, level, SINK, fault.message));
@@ -106,7 +106,7 @@ impl<'a> RunLogger<'a> {
     ) -> (Vec<SinkCounts>, Vec<Diagnostic>) {
         let (counts, mut faults) = self.sinks.finish(summary, outcome);
         for fault in &faults {
-            self.events.write(&Event::new(step, AlertLevel::Error, SINK, &fault.message));
+            self.events.write(&Event::new(step, AlertLevel::ERROR, SINK, &fault.message));
         }
         faults.extend(self.events.finish());
         (counts, faults)

@@ -156,7 +156,7 @@ fn record(
 
 /// The host, and the libraries the run uses (absolute paths).
 fn environment(registry: &Registry, used: &BTreeSet<&str>, device: &str) -> Environment {
-    let libraries = registry.libraries().iter();
+    let libraries = registry.libraries().iter().map(|library| &library.info);
     let libraries = libraries.filter(|library| used.contains(library.path.display().to_string().as_str()));
     let plugins = libraries.map(|library| Library {
         path: library.path.clone(),

@@ -8,9 +8,12 @@ mod format;
 
 use std::{fmt, sync::Arc};
 
-use crate::ffi::c_table::{C_VERSION, CFormat, CLibrary, CSpec};
+use crate::{
+    ffi::c_table::{C_VERSION, CFormat, CLibrary, CSpec},
+    version::{self, Version},
+};
 use altgrad_plugin_api::{
-    BuildInfo, Descriptor, FormatSpec, PluginError,
+    BuildInfo, Descriptor, FormatSpec, PluginError, RStr,
     abi::{FormatAbi_TO, FormatObject, abi_stable::erased_types::TD_Opaque},
 };
 use format::Instance;
@@ -28,18 +31,19 @@ impl fmt::Debug for CFormats {
 
 /// How the library was built, as far as it says.
 pub(super) fn build_info(library: &CLibrary) -> BuildInfo {
-    let [major, minor] = library.version;
+    let version = format!("{}{}", version::C, Version(library.version));
     BuildInfo {
-        api_version: format!("C {major}.{minor}").into(),
-        rustc: library.compiler.as_str().into(),
+        // Libraries are never unloaded, nor is what is known of them.
+        api_version: RStr::from_str(version.leak()),
+        rustc: library.compiler.into(),
         target: "".into(),
-        cpu_features: library.cpu_features.as_str().into(),
+        cpu_features: library.cpu_features.into(),
     }
 }
 
 /// The header's version this host knows, for messages.
 pub(super) fn version() -> String {
-    format!("altgrad_plugin.h {}.{}", C_VERSION[0], C_VERSION[1])
+    format!("altgrad_plugin.h {}", Version(C_VERSION))
 }
 
 impl CFormats {
@@ -49,7 +53,7 @@ impl CFormats {
 
     pub(super) fn descriptors(&self) -> Vec<Descriptor> {
         let descriptor =
-            |format: &Arc<CFormat>| Descriptor::format(&format.id, &format.version, &format.summary);
+            |format: &Arc<CFormat>| Descriptor::format(format.id, format.version, format.summary);
         let mut all: Vec<Descriptor> = self.0.iter().map(descriptor).collect();
         all.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
         all

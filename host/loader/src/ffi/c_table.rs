@@ -14,10 +14,12 @@ use altgrad_plugin_api::{
     KernelText, MergeRule, Minifloat, PartialSum, PluginError, RandomKey, Rounding, StatisticsWord,
 };
 
+use crate::version::{self, Version};
+
 /// Name of the symbol a C library exports: a [`Library`], not a function.
 pub const C_ENTRY_SYMBOL: &str = "altgrad_plugin_entry_v1";
 /// The version of the header this host was built with, major and minor.
-pub const C_VERSION: [u32; 2] = [1, 0];
+pub const C_VERSION: [u32; 2] = [0, 1];
 const MAGIC: u64 = 0x4364_6172_6774_616c;
 /// Bytes for what a failed call says.
 const MESSAGE: usize = 512;
@@ -113,9 +115,9 @@ pub struct CLibrary {
     /// The header's version it was built with, major and minor.
     pub version: [u32; 2],
     /// What built it.
-    pub compiler: String,
+    pub compiler: &'static str,
     /// CPU features its code assumes, comma separated.
-    pub cpu_features: String,
+    pub cpu_features: &'static str,
     /// Its formats.
     pub formats: Vec<CFormat>,
 }
@@ -124,11 +126,11 @@ pub struct CLibrary {
 #[derive(Debug, Clone)]
 pub struct CFormat {
     /// The name a run file uses.
-    pub id: String,
+    pub id: &'static str,
     /// The format's own version.
-    pub version: String,
+    pub version: &'static str,
     /// One line.
-    pub summary: String,
+    pub summary: &'static str,
     /// What its codes mean.
     pub spec: CSpec,
     /// What it does itself.
@@ -174,12 +176,8 @@ impl CLibrary {
         // SAFETY: the magic number says that this is a table, whose first fields are the same in all versions.
         let head = unsafe { table.cast::<[u32; 5]>().read_unaligned() };
         let version = [head[3], head[4]];
-        if version[0] != C_VERSION[0] {
-            let [major, minor] = version;
-            return Err(format!(
-                "it was built with altgrad_plugin.h {major}.{minor}, this host knows {}",
-                C_VERSION[0]
-            ));
+        if let Some(refusal) = version::refusal("altgrad_plugin.h", Version(version), Version(C_VERSION)) {
+            return Err(refusal);
         }
         let table = sized(table, head[2], "the library's table")?;
         let formats = array(table.formats, counted(table.format_count, "formats")?, "its formats")?;
@@ -299,7 +297,7 @@ fn growing<T: Copy>(table: *const T, what: &str) -> Result<T, Fault> {
 fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, Fault> {
     let least = size_of::<T>();
     if (size as usize) < least || !table.is_aligned() {
-        return Err(format!("{what} is {size} bytes long, version {} has {least}", C_VERSION[0]));
+        return Err(format!("{what} is {size} bytes long, version {} has {least}", Version(C_VERSION)));
     }
     // SAFETY: not null and aligned, and as long as it says by its own size; its fields are numbers, pointers and optional functions,
     // for which every pattern of bits is a value.
@@ -318,13 +316,13 @@ fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], F
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
 
-fn text(text: *const c_char, what: &str) -> Result<String, Fault> {
+fn text(text: *const c_char, what: &str) -> Result<&'static str, Fault> {
     if text.is_null() {
         return Err(format!("`{what}` is null"));
     }
-    // SAFETY: not null; the header asks for a static text closed by a zero.
-    let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map(str::to_string).map_err(|_| format!("`{what}` is not UTF-8"))
+    // SAFETY: not null; the header asks for a static text closed by a zero, and libraries are never unloaded.
+    let text: &'static CStr = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| format!("`{what}` is not UTF-8"))
 }
 
 /// Calls with a place for the message.

@@ -7,9 +7,9 @@ use altgrad_plugin_api::{Config, Descriptor, Optimizer, ParamInfo, PluginError, 
 struct Counted(#[allow(dead_code)] Rc<u64>);
 
 impl Optimizer for Counted {
-    fn descriptor() -> Descriptor {
-        Descriptor::optimizer("nothing", "1.0.0", "Leaves parameters as they are")
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::optimizer("nothing", "1.0.0", "Leaves parameters as they are");
+
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self(Rc::new(0)))
     }

@@ -5,9 +5,9 @@ use altgrad_plugin_api::{Config, Descriptor, Optimizer, ParamInfo, PluginError, 
 struct Nothing;
 
 impl Optimizer for Nothing {
-    fn descriptor() -> Descriptor {
-        Descriptor::optimizer("nothing", "1.0.0", "Leaves parameters as they are")
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::optimizer("nothing", "1.0.0", "Leaves parameters as they are");
+
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self)
     }

@@ -8,9 +8,8 @@ use altgrad_plugin_api::{
 struct Sign(Tabulated);
 
 impl Format for Sign {
-    fn descriptor() -> Descriptor {
-        Descriptor::format("SIGN", "1.0.0", "1 and -1")
-    }
+    const DESCRIPTOR: Descriptor = Descriptor::format("SIGN", "1.0.0", "1 and -1");
+
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self(Tabulated::new([1.0, -1.0])?))
     }
@@ -37,9 +36,9 @@ impl Format for Sign {
 struct Silent<const NUMBER: u8>;
 
 impl<const NUMBER: u8> Sink for Silent<NUMBER> {
-    fn descriptor() -> Descriptor {
-        Descriptor::sink(if NUMBER == 1 { "silent-1" } else { "silent-2" }, "1.0.0", "Writes nothing")
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::sink(if NUMBER == 1 { "silent-1" } else { "silent-2" }, "1.0.0", "Writes nothing");
+
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self)
     }

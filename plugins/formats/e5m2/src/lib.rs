@@ -36,7 +36,7 @@ mod tests {
 
     fn plugin(variant: &str) -> Plugin {
         let given = [("variant".to_string(), ConfigValue::Text(variant.into()))];
-        Plugin::new(&Config::resolve(&Plugin::descriptor().options, given).unwrap()).unwrap()
+        Plugin::new(&Config::resolve(&Plugin::DESCRIPTOR.options, given).unwrap()).unwrap()
     }
 
     fn code(variant: &str, x: f32) -> u16 {

@@ -20,7 +20,7 @@ use altgrad_optimizer_kit::{
     testing::numbers,
 };
 use altgrad_plugin_api::{
-    Config, Descriptor, Domain, ParamInfo, PluginError, Step, StepScalars,
+    Config, Domain, ParamInfo, PluginError, Step, StepScalars,
     grid::{MinifloatGrid, minifloat},
 };
 use criterion::{Criterion, SamplingMode};
@@ -56,7 +56,7 @@ fn always<R: Rule + Sync + 'static>(rule: R) -> Update {
 
 /// Every rule, for E4M3 scaled so that 1 is its largest value.
 fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
-    let options = Adam::options(Descriptor::optimizer("bench", "0", ""), 1e-8).options;
+    let options = Adam::options(1e-8);
     let adam = Adam::new(&Config::resolve(&options, []).map_err(|fault| fault.message)?)?;
     let moments = adam.moments(1e-4, 10);
     // Beyond where charts have a shorter way.

@@ -25,13 +25,18 @@ pub struct AdamW {
 }
 
 impl Optimizer for AdamW {
-    fn descriptor() -> Descriptor {
-        let plugin =
-            Descriptor::optimizer("adamw", env!("CARGO_PKG_VERSION"), "Adam with decoupled weight decay");
-        Adam::options(plugin, 1e-8).option(OptionSpec::bool("error_feedback", false).help(
-            "Without master weights: add what the last rounding lost before the next update; one more state per weight",
-        ))
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::optimizer("adamw", env!("CARGO_PKG_VERSION"), "Adam with decoupled weight decay")
+            .options(&[
+                Adam::BETA1,
+                Adam::BETA2,
+                Adam::eps(1e-8),
+                Adam::WEIGHT_DECAY,
+                Adam::DECAY_1D,
+                OptionSpec::bool("error_feedback", false).help(
+                    "Without master weights: add what the last rounding lost before the next update; one more state per weight",
+                ),
+            ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         Ok(Self { adam: Adam::new(config)?, error_feedback: config.bool("error_feedback")? })

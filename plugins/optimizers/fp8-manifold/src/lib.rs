@@ -18,7 +18,7 @@ use altgrad_optimizer_kit::{
 use altgrad_plugin_api::{
     Config, Descriptor, FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec,
     ParamInfo, PluginError, Scales, Scope, StateSpec, Step, StepScalars, grid::MinifloatGrid,
-    kernel::rules::Rule,
+    kernel::rules::Rule, texts,
 };
 
 #[rustfmt::skip] // Generated.
@@ -88,31 +88,29 @@ impl Fp8Manifold {
 }
 
 impl Optimizer for Fp8Manifold {
-    fn descriptor() -> Descriptor {
-        let plugin = Descriptor::optimizer(
-            "fp8-manifold",
-            env!("CARGO_PKG_VERSION"),
-            "Riemannian Adam on the grid of each weight: Adam that counts codes",
-        );
+    const DESCRIPTOR: Descriptor = Descriptor::optimizer(
+        "fp8-manifold",
+        env!("CARGO_PKG_VERSION"),
+        "Riemannian Adam on the grid of each weight: Adam that counts codes",
+    )
+    .options(&[
+        Adam::BETA1,
+        Adam::BETA2,
         // Gradients count per code: they are smaller by the spacing, and so must eps be.
-        Adam::options(plugin, 1e-16)
-            .option(
-                OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
-                    "A step is lr * ulp_per_lr codes (ULP), lr the schedule's at that step; 100 makes lr = 1e-3 steps of 0.1 ULP",
-                ),
-            )
-            .option(
-                OptionSpec::text("retraction", "exp")
-                    .choices(&["exp", "linear"])
-                    .help("exp: along the grid; linear: codes times the spacing at the start, first order"),
-            )
-            .option(
-                OptionSpec::text("chart", "minifloat").choices(&["minifloat", "asinh"]).help(
-                    "minifloat: the format's codes; asinh: a smooth stand-in for them, also through zero",
-                ),
-            )
-            .option(Unquantized::option())
-    }
+        Adam::eps(1e-16),
+        Adam::WEIGHT_DECAY,
+        Adam::DECAY_1D,
+        OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
+            "A step is lr * ulp_per_lr codes (ULP), lr the schedule's at that step; 100 makes lr = 1e-3 steps of 0.1 ULP",
+        ),
+        OptionSpec::text("retraction", "exp")
+            .choices(texts!["exp", "linear"])
+            .help("exp: along the grid; linear: codes times the spacing at the start, first order"),
+        OptionSpec::text("chart", "minifloat")
+            .choices(texts!["minifloat", "asinh"])
+            .help("minifloat: the format's codes; asinh: a smooth stand-in for them, also through zero"),
+        Unquantized::OPTION,
+    ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         let (unquantized, asinh) = (Unquantized::new(config)?, config.text("chart")? == "asinh");

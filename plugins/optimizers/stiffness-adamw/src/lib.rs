@@ -15,7 +15,7 @@ use altgrad_optimizer_kit::{
 };
 use altgrad_plugin_api::{
     Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec, ParamInfo,
-    PluginError, Scales, Scope, StateSpec, Step, StepScalars, kernel::rules::Rule,
+    PluginError, Scales, Scope, StateSpec, Step, StepScalars, kernel::rules::Rule, texts,
 };
 
 #[rustfmt::skip] // Generated.
@@ -91,26 +91,31 @@ fn unit(amount: f64, scale: f32) -> f32 {
 }
 
 impl Optimizer for StiffnessAdamW {
-    fn descriptor() -> Descriptor {
-        let plugin = Descriptor::optimizer(
-            "stiffness-adamw",
-            env!("CARGO_PKG_VERSION"),
-            "AdamW scaled with the spacing of each weight's grid",
-        );
-        let plugin = Adam::options(plugin, 1e-8)
-            .option(OptionSpec::text("placement", "post").choices(&["post", "power", "pre"]).help(
-                "post: steps count codes; power: AdamW's step times (S / mean S)^power; pre: gradients times S, for ablations",
-            ))
-            .option(OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
-                "For `post`: a step is lr * ulp_per_lr codes (ULP), lr the schedule's at that step; 100 makes lr = 1e-3 steps of 0.1 ULP",
-            ))
-            .option(
-                OptionSpec::float("power", 1.0)
-                    .range(-4.0, 4.0)
-                    .help("Exponent of the relative spacing, for `power`; 0 is AdamW, 1 steps in proportion to spacing"),
-            );
-        Schedule::options(plugin).option(Unquantized::option())
-    }
+    const DESCRIPTOR: Descriptor = Descriptor::optimizer(
+        "stiffness-adamw",
+        env!("CARGO_PKG_VERSION"),
+        "AdamW scaled with the spacing of each weight's grid",
+    )
+    .options(&[
+        Adam::BETA1,
+        Adam::BETA2,
+        Adam::eps(1e-8),
+        Adam::WEIGHT_DECAY,
+        Adam::DECAY_1D,
+        OptionSpec::text("placement", "post").choices(texts!["post", "power", "pre"]).help(
+            "post: steps count codes; power: AdamW's step times (S / mean S)^power; pre: gradients times S, for ablations",
+        ),
+        OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
+            "For `post`: a step is lr * ulp_per_lr codes (ULP), lr the schedule's at that step; 100 makes lr = 1e-3 steps of 0.1 ULP",
+        ),
+        OptionSpec::float("power", 1.0)
+            .range(-4.0, 4.0)
+            .help("Exponent of the relative spacing, for `power`; 0 is AdamW, 1 steps in proportion to spacing"),
+        Schedule::SHAPE,
+        Schedule::UPDATES,
+        Schedule::END,
+        Unquantized::OPTION,
+    ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         let placement = match config.text("placement")? {

@@ -1,6 +1,6 @@
 //! The stiffness schedule: what the factor is multiplied by as updates go on.
 
-use altgrad_plugin_api::{Config, Descriptor, OptionSpec, PluginError};
+use altgrad_plugin_api::{Config, OptionSpec, PluginError, texts};
 
 /// How the amount goes from 1 to its end.
 #[derive(Debug, Clone, Copy)]
@@ -19,24 +19,20 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    pub(crate) fn options(descriptor: Descriptor) -> Descriptor {
-        descriptor
-            .option(
-                OptionSpec::text("schedule", "constant")
-                    .choices(&["constant", "linear", "cosine"])
-                    .help("How the factor changes from 1, on top of the learning rate's own schedule"),
-            )
-            .option(
-                OptionSpec::integer("schedule_updates", 1000)
-                    .range(1.0, 1e12)
-                    .help("Updates until `schedule_end` is reached"),
-            )
-            .option(
-                OptionSpec::float("schedule_end", 0.1).range(0.0, 1e6).help(
-                    "What the factor is multiplied by from then on; not used if `schedule` is constant",
-                ),
-            )
-    }
+    /// How the factor changes.
+    pub(crate) const SHAPE: OptionSpec = OptionSpec::text("schedule", "constant")
+        .choices(texts!["constant", "linear", "cosine"])
+        .help("How the factor changes from 1, on top of the learning rate's own schedule");
+
+    /// How long.
+    pub(crate) const UPDATES: OptionSpec = OptionSpec::integer("schedule_updates", 1000)
+        .range(1.0, 1e12)
+        .help("Updates until `schedule_end` is reached");
+
+    /// To what.
+    pub(crate) const END: OptionSpec = OptionSpec::float("schedule_end", 0.1)
+        .range(0.0, 1e6)
+        .help("What the factor is multiplied by from then on; not used if `schedule` is constant");
 
     pub(crate) fn new(config: &Config) -> Result<Self, PluginError> {
         let shape = match config.text("schedule")? {

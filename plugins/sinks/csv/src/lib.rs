@@ -32,12 +32,16 @@ mod tests;
 use file::CsvFile;
 use table::{Row, Table};
 
-/// The options that name files, their defaults and what is in them.
-const FILES: [(&str, &str, &str); 4] = [
-    ("path", "metrics.csv", "File of the reproducible metrics, relative to the run folder"),
-    ("layers_path", "layers.csv", "File of the metrics by layer, relative to the run folder"),
-    ("timings_path", "timings.csv", "File of what measures the machine, relative to the run folder"),
-    ("histograms_path", "histograms.csv", "File of the distributions, relative to the run folder"),
+/// The options that name files.
+const FILES: [OptionSpec; 4] = [
+    OptionSpec::text("path", "metrics.csv")
+        .help("File of the reproducible metrics, relative to the run folder"),
+    OptionSpec::text("layers_path", "layers.csv")
+        .help("File of the metrics by layer, relative to the run folder"),
+    OptionSpec::text("timings_path", "timings.csv")
+        .help("File of what measures the machine, relative to the run folder"),
+    OptionSpec::text("histograms_path", "histograms.csv")
+        .help("File of the distributions, relative to the run folder"),
 ];
 
 /// The sink: where its files are, in the order of `FILES`, and the files of an open run.
@@ -85,23 +89,25 @@ impl CsvSink {
 }
 
 impl Sink for CsvSink {
-    fn descriptor() -> Descriptor {
-        let sink = Descriptor::sink("csv", env!("CARGO_PKG_VERSION"), "Rows in CSV files of the run folder");
-        let files = FILES.map(|(name, default, help)| OptionSpec::text(name, default).help(help));
-        let sink = files.into_iter().fold(sink, Descriptor::option);
-        sink.option(OptionSpec::bool("histograms", true).help("Whether distributions are written"))
-    }
+    const DESCRIPTOR: Descriptor =
+        Descriptor::sink("csv", env!("CARGO_PKG_VERSION"), "Rows in CSV files of the run folder").options(&[
+            FILES[0],
+            FILES[1],
+            FILES[2],
+            FILES[3],
+            OptionSpec::bool("histograms", true).help("Whether distributions are written"),
+        ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         let mut paths: [PathBuf; 4] = Default::default();
-        for (index, (option, ..)) in FILES.iter().enumerate() {
+        for (index, option) in FILES.iter().map(|option| option.name.as_str()).enumerate() {
             let path = config.path_inside(option)?;
             if path.as_os_str().is_empty() {
                 let text = config.text(option)?;
                 return Err(PluginError::config(format!("`{option}` must name a file, is `{text}`")));
             }
             if let Some(other) = paths[..index].iter().position(|other| *other == path) {
-                let (one, path) = (FILES[other].0, path.display());
+                let (one, path) = (FILES[other].name, path.display());
                 return Err(PluginError::config(format!(
                     "`{one}` and `{option}` are the same file, `{path}`"
                 )));

@@ -12,7 +12,7 @@ altgrad_conformance::sink_suite!(CsvSink);
 
 fn new_sink(options: &[(&str, &str)]) -> Result<CsvSink, PluginError> {
     let given = options.iter().map(|&(name, value)| (name.to_string(), ConfigValue::Text(value.into())));
-    CsvSink::new(&Config::resolve(&CsvSink::descriptor().options, given).unwrap())
+    CsvSink::new(&Config::resolve(&CsvSink::DESCRIPTOR.options, given).unwrap())
 }
 
 /// `t/` marks a timing metric.
@@ -60,7 +60,7 @@ fn a_row_is_in_the_file_when_log_returns() {
     assert_eq!(text(&folder, "metrics.csv"), "step,train/loss,train/lr\n0,10.5,1e-7\n");
     assert_eq!(text(&folder, "timings.csv"), "step,t/step_ms\n0,3.0\n");
     log(&mut sink, 1, &[("train/lr", 0.1 + 0.2)]).unwrap();
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     let rows = "0,10.5,1e-7\n1,,0.30000000000000004\n";
     assert_eq!(text(&folder, "metrics.csv"), format!("step,train/loss,train/lr\n{rows}"));
     assert_eq!(text(&folder, "timings.csv"), "step,t/step_ms\n0,3.0\n1,\n");

@@ -10,8 +10,8 @@
 use std::path::{Path, PathBuf};
 
 use altgrad_plugin_api::{
-    Alert, AlertLevel, Config, Descriptor, ErrorKind, Histogram, Metric, OptionSpec, PluginError, RunInfo,
-    RunOutcome, Sink,
+    Alert, Config, Descriptor, ErrorKind, Histogram, Metric, OptionSpec, PluginError, RunInfo, RunOutcome,
+    Sink,
 };
 
 mod file;
@@ -101,13 +101,13 @@ fn signed(step: u64) -> i64 {
 }
 
 impl Sink for TensorBoard {
-    fn descriptor() -> Descriptor {
-        Descriptor::sink("tensorboard", env!("CARGO_PKG_VERSION"), "An event file for TensorBoard")
-            .option(
+    const DESCRIPTOR: Descriptor =
+        Descriptor::sink("tensorboard", env!("CARGO_PKG_VERSION"), "An event file for TensorBoard").options(
+            &[
                 OptionSpec::text("folder", ".").help("Folder of the event files, relative to the run folder"),
-            )
-            .option(OptionSpec::bool("histograms", true).help("Whether distributions are written"))
-    }
+                OptionSpec::bool("histograms", true).help("Whether distributions are written"),
+            ],
+        );
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         let (folder, histograms) = (config.path_inside("folder")?, config.bool("histograms")?);
@@ -138,12 +138,8 @@ impl Sink for TensorBoard {
     }
 
     fn alert(&mut self, alert: &Alert<'_>) -> Result<(), PluginError> {
-        let level = match alert.level {
-            AlertLevel::Info => "info",
-            AlertLevel::Warn => "warn",
-            AlertLevel::Error => "error",
-        };
-        let said = text(&format!("alerts/{}", alert.kind), &format!("{level}: {}", alert.text));
+        let said =
+            text(&format!("alerts/{}", alert.kind), &format!("{}: {}", alert.level.name(), alert.text));
         self.write(alert.step, vec![said])
     }
 

@@ -5,7 +5,7 @@
 
 use std::{fs, io};
 
-use altgrad_plugin_api::{ConfigValue, MetricName};
+use altgrad_plugin_api::{AlertLevel, ConfigValue, MetricName};
 use prost::Message;
 use tempfile::TempDir;
 
@@ -15,7 +15,7 @@ altgrad_conformance::sink_suite!(TensorBoard);
 
 fn new_sink(folder: &str) -> Result<TensorBoard, PluginError> {
     let given = [("folder".to_string(), ConfigValue::Text(folder.into()))];
-    TensorBoard::new(&Config::resolve(&TensorBoard::descriptor().options, given).unwrap())
+    TensorBoard::new(&Config::resolve(&TensorBoard::DESCRIPTOR.options, given).unwrap())
 }
 
 fn open(folder: &Path, resume_step: Option<u64>) -> Result<TensorBoard, PluginError> {
@@ -109,7 +109,7 @@ fn everything_is_in_the_file_when_the_call_returns() {
     let (edges, counts) = ([-1.0, 0.0, 2.0, f64::INFINITY], [0, 3, 1]);
     let (edges, counts) = (edges.as_slice().into(), counts.as_slice().into());
     sink.histogram(3, &Histogram { name: "h".into(), edges, counts }).unwrap();
-    let (level, kind) = (AlertLevel::Warn, "overflow".into());
+    let (level, kind) = (AlertLevel::WARN, "overflow".into());
     sink.alert(&Alert { step: 3, level, kind, text: "look".into() }).unwrap();
     let name = MetricName { name: "final/loss".into(), timing: false };
     sink.summary(&[Metric { name, value: 2.0 }]).unwrap();
@@ -140,7 +140,7 @@ fn everything_is_in_the_file_when_the_call_returns() {
     };
     assert_eq!(shown[3].2, Content::Histogram(histogram));
     assert!(matches!(&shown[4].2, Content::Tensor(text) if text.string_val == [b"warn: look"]));
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     assert!(sink.log(4, &[]).is_err(), "the sink is closed");
 }
 

@@ -22,12 +22,12 @@ pub(crate) struct Alerts {
     sent: HashMap<String, (Instant, u64)>,
 }
 
-/// The server's word for a level.
+/// The server's word for a level; of one of a later version, the most urgent.
 fn severity(level: AlertLevel) -> &'static str {
     match level {
-        AlertLevel::Info => "INFO",
-        AlertLevel::Warn => "WARN",
-        AlertLevel::Error => "ERROR",
+        AlertLevel::INFO => "INFO",
+        AlertLevel::WARN => "WARN",
+        _ => "ERROR",
     }
 }
 
@@ -38,7 +38,7 @@ impl Alerts {
 
     /// The alert as it is sent, if it is.
     pub(crate) fn pass(&mut self, alert: &Alert<'_>) -> Option<SpooledAlert> {
-        if (alert.level as u8) < self.least as u8 {
+        if alert.level.0 < self.least.0 {
             return None;
         }
         let now = Instant::now();
@@ -75,14 +75,14 @@ mod tests {
 
     #[test]
     fn a_kind_rests_for_its_cooldown_and_then_says_what_was_left_out() {
-        let mut alerts = Alerts::new(AlertLevel::Warn, Duration::from_millis(40));
-        assert_eq!(alerts.pass(&alert(AlertLevel::Info)), None);
+        let mut alerts = Alerts::new(AlertLevel::WARN, Duration::from_millis(40));
+        assert_eq!(alerts.pass(&alert(AlertLevel::INFO)), None);
         let first =
-            alerts.pass(&alert(AlertLevel::Warn)).map(|alert| (alert.text, alert.severity, alert.wait_ms));
+            alerts.pass(&alert(AlertLevel::WARN)).map(|alert| (alert.text, alert.severity, alert.wait_ms));
         assert_eq!(first, Some(("step 7: much".into(), "WARN".into(), 40)));
-        assert_eq!(alerts.pass(&alert(AlertLevel::Error)), None);
+        assert_eq!(alerts.pass(&alert(AlertLevel::ERROR)), None);
         std::thread::sleep(Duration::from_millis(60));
-        let text = alerts.pass(&alert(AlertLevel::Error)).map(|alert| alert.text);
+        let text = alerts.pass(&alert(AlertLevel::ERROR)).map(|alert| alert.text);
         assert_eq!(text.as_deref(), Some("step 7: much (1 more since the last one)"));
     }
 }

@@ -71,11 +71,12 @@ impl WandbSink {
 }
 
 impl Sink for WandbSink {
-    fn descriptor() -> Descriptor {
-        let summary = "Weights & Biases: spooled on disk, uploaded while the run goes on, or offline";
-        let descriptor = Descriptor::sink("wandb", env!("CARGO_PKG_VERSION"), summary);
-        options::specs().into_iter().fold(descriptor, Descriptor::option)
-    }
+    const DESCRIPTOR: Descriptor = Descriptor::sink(
+        "wandb",
+        env!("CARGO_PKG_VERSION"),
+        "Weights & Biases: spooled on disk, uploaded while the run goes on, or offline",
+    )
+    .options(&options::SPECS);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         Self::with(config, Environment::of_process())

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use altgrad_plugin_api::{AlertLevel, Config, OptionSpec, PluginError};
+use altgrad_plugin_api::{AlertLevel, Config, OptionSpec, PluginError, texts};
 use serde::{Deserialize, Serialize};
 
 /// Where runs go if nothing is said.
@@ -92,37 +92,39 @@ pub(crate) struct Options {
 }
 
 /// The options a run file may set.
-pub(crate) fn specs() -> Vec<OptionSpec> {
-    let text = |name, help| OptionSpec::text(name, "").help(help);
-    vec![
-        text("mode", "Where metrics go; empty: WANDB_MODE, or online")
-            .choices(&["", "online", "offline", "disabled"]),
-        text("project", "Project; empty: WANDB_PROJECT, or `altgrad`"),
-        text("entity", "User or team; empty: WANDB_ENTITY, or the key's owner"),
-        text("display_name", "Name to show; empty: WANDB_NAME, or the run's name"),
-        text("group", "Group of runs that belong together; empty: WANDB_RUN_GROUP"),
-        text("job_type", "Kind of job; empty: WANDB_JOB_TYPE"),
-        text("notes", "Notes, Markdown; empty: WANDB_NOTES"),
-        OptionSpec::text_list("tags", &[]).help("Tags, 1 to 64 characters each; empty: WANDB_TAGS"),
-        text("run_id", "Id on the server; empty: WANDB_RUN_ID, or a new one"),
-        text("resume", "If the server has that id from elsewhere; empty: WANDB_RESUME, or never")
-            .choices(&["", "allow", "must", "never"]),
-        text("base_url", "Server; empty: WANDB_BASE_URL, or https://api.wandb.ai"),
-        text("api_key_file", "File that holds the API key, if neither WANDB_API_KEY nor netrc does"),
-        OptionSpec::text("folder", "wandb").help("Folder of the sink's files inside the run folder"),
-        OptionSpec::float("interval_s", 15.0)
-            .range(0.5, 3600.0)
-            .help("Seconds between uploads, as the official client has it; servers take about 2 a second"),
-        OptionSpec::float("finish_timeout_s", 20.0)
-            .range(0.0, 1e6)
-            .help("Seconds the end of a run waits for the upload; what is left stays on disk"),
-        OptionSpec::text("alert_level", "warn")
-            .choices(&["info", "warn", "error"])
-            .help("Least urgent alert to send"),
-        OptionSpec::float("alert_cooldown_s", 300.0)
-            .range(0.0, 86400.0)
-            .help("Seconds between alerts of one kind; the next one says how many were left out"),
-    ]
+pub(crate) const SPECS: [OptionSpec; 17] = [
+    text("mode", "Where metrics go; empty: WANDB_MODE, or online")
+        .choices(texts!["", "online", "offline", "disabled"]),
+    text("project", "Project; empty: WANDB_PROJECT, or `altgrad`"),
+    text("entity", "User or team; empty: WANDB_ENTITY, or the key's owner"),
+    text("display_name", "Name to show; empty: WANDB_NAME, or the run's name"),
+    text("group", "Group of runs that belong together; empty: WANDB_RUN_GROUP"),
+    text("job_type", "Kind of job; empty: WANDB_JOB_TYPE"),
+    text("notes", "Notes, Markdown; empty: WANDB_NOTES"),
+    OptionSpec::text_list("tags", texts![]).help("Tags, 1 to 64 characters each; empty: WANDB_TAGS"),
+    text("run_id", "Id on the server; empty: WANDB_RUN_ID, or a new one"),
+    text("resume", "If the server has that id from elsewhere; empty: WANDB_RESUME, or never")
+        .choices(texts!["", "allow", "must", "never"]),
+    text("base_url", "Server; empty: WANDB_BASE_URL, or https://api.wandb.ai"),
+    text("api_key_file", "File that holds the API key, if neither WANDB_API_KEY nor netrc does"),
+    OptionSpec::text("folder", "wandb").help("Folder of the sink's files inside the run folder"),
+    OptionSpec::float("interval_s", 15.0)
+        .range(0.5, 3600.0)
+        .help("Seconds between uploads, as the official client has it; servers take about 2 a second"),
+    OptionSpec::float("finish_timeout_s", 20.0)
+        .range(0.0, 1e6)
+        .help("Seconds the end of a run waits for the upload; what is left stays on disk"),
+    OptionSpec::text("alert_level", "warn")
+        .choices(texts!["info", "warn", "error"])
+        .help("Least urgent alert to send"),
+    OptionSpec::float("alert_cooldown_s", 300.0)
+        .range(0.0, 86400.0)
+        .help("Seconds between alerts of one kind; the next one says how many were left out"),
+];
+
+/// A text that is empty by default.
+const fn text(name: &'static str, help: &'static str) -> OptionSpec {
+    OptionSpec::text(name, "").help(help)
 }
 
 impl Options {
@@ -176,9 +178,9 @@ impl Options {
             interval: seconds("interval_s")?,
             finish_timeout: seconds("finish_timeout_s")?,
             alert_level: match config.text("alert_level")? {
-                "info" => AlertLevel::Info,
-                "error" => AlertLevel::Error,
-                _ => AlertLevel::Warn,
+                "info" => AlertLevel::INFO,
+                "error" => AlertLevel::ERROR,
+                _ => AlertLevel::WARN,
             },
             alert_cooldown: seconds("alert_cooldown_s")?,
         })
@@ -245,7 +247,7 @@ mod tests {
 
     fn resolve(option: Option<(&str, &str)>, variable: Option<(&str, &str)>) -> Result<Options, String> {
         let given = option.map(|(name, value)| (name.to_string(), ConfigValue::Text(value.into())));
-        let config = Config::resolve(&specs(), given).unwrap();
+        let config = Config::resolve(&SPECS, given).unwrap();
         let all = variable.map(|(name, value)| (name.to_string(), value.to_string()));
         Options::resolve(&config, &Environment::of(all.into_iter().collect()))
             .map_err(|error| error.to_string())

@@ -172,10 +172,10 @@ impl OpenRun {
     pub(crate) fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
         if !self.ended {
             self.journal.end(match outcome {
-                RunOutcome::Completed => 0,
-                RunOutcome::Failed => 1,
+                RunOutcome::COMPLETED => 0,
                 // What the official client says of Ctrl-C.
-                RunOutcome::Interrupted => 255,
+                RunOutcome::INTERRUPTED => 255,
+                _ => 1,
             });
         }
         let mut faults: Vec<String> = self.journal.loss.describe().into_iter().collect();

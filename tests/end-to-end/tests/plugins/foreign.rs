@@ -1,5 +1,5 @@
 //! Libraries that were built for another host: each is a sound one with a few bytes changed, and is refused in a sentence
-//! before anything in it runs.
+//! before anything in it runs. What they say about themselves is read from their notes, without loading them.
 
 use std::fs;
 
@@ -61,11 +61,20 @@ impl Library {
         !places.is_empty()
     }
 
-    /// What the host says of it.
+    /// What the host says of it without loading it.
     fn inspected(&self) -> Outcome {
+        self.told_of(&["plugins", "inspect", "foreign.so"])
+    }
+
+    /// What the host says when it loads it.
+    fn loaded(&self) -> Outcome {
+        self.told_of(&["plugins", "check-one", "foreign.so", "answer"])
+    }
+
+    fn told_of(&self, command: &[&str]) -> Outcome {
         let bench = Bench::new();
         fs::write(bench.path("foreign.so"), &self.bytes).unwrap();
-        bench.host(&["plugins", "inspect", "foreign.so"])
+        bench.host(command)
     }
 }
 
@@ -84,14 +93,68 @@ fn refused(outcome: &Outcome, message: &str, hint: &str) {
 
 #[test]
 fn the_unchanged_library_is_loaded() {
-    assert_eq!(Library::sound().inspected().code, 0);
+    assert_eq!(Library::sound().loaded().code, 0);
+}
+
+/// What is read from the notes is what loading says: but for the loader's work, nothing tells them apart.
+#[test]
+fn a_library_that_cannot_be_loaded_is_inspected_by_its_notes() {
+    let sound = Library::sound().inspected();
+    assert_eq!(sound.code, 0, "{}", sound.stderr);
+    assert!(
+        sound.stdout.contains("\nformat E5M2 ") && sound.stdout.contains("  variant = \"\""),
+        "{}",
+        sound.stdout
+    );
+    let mut library = Library::sound();
+    assert!(library.replace("make_format;a", "make_former;a"));
+    let unlike = |outcome: &Outcome| {
+        outcome
+            .stdout
+            .lines()
+            .filter(|line| !line.starts_with("sha256") && !line.starts_with("library"))
+            .count()
+    };
+    let inspected = library.inspected();
+    assert_eq!((inspected.code, unlike(&inspected)), (0, unlike(&sound)), "{}", inspected.stderr);
+    let bench = Bench::new();
+    fs::create_dir(bench.path("plugins")).unwrap();
+    fs::write(bench.path("plugins/foreign.so"), &library.bytes).unwrap();
+    let listed = bench.host(&["plugins", "list", "--dir", "plugins"]);
+    assert!(listed.code == 0 && listed.stdout.contains("E5M2"), "{}{}", listed.stdout, listed.stderr);
+}
+
+#[test]
+fn a_library_whose_notes_say_otherwise_than_its_code_is_refused_by_name() {
+    let rows = [
+        (
+            "\"id\":\"E5M2\"",
+            "\"id\":\"E5M9\"",
+            "its notes list the format `E5M9`, which its code does not have",
+        ),
+        (
+            "\"summary\":\"8-bit",
+            "\"summary\":\"9-bit",
+            "its notes describe the format `E5M2` otherwise than its code",
+        ),
+        ("\"rustc\":\"rustc", "\"rustc\":\"rusty", "its notes say otherwise than its code how it was built"),
+        ("{\"kind\":1,", "{\"kind\":9,", "its plugin `E5M2` is of unknown kind 9"),
+        ("{\"kind\":1,", "{\"kind\"=1,", "its notes are damaged: expected `:`"),
+    ];
+    for (from, to, message) in rows {
+        let mut library = Library::sound();
+        assert!(library.replace(from, to), "{from}");
+        let outcome = library.loaded();
+        let first = outcome.stderr.lines().next().unwrap_or_default();
+        assert!(outcome.code == 3 && first.contains(message), "{from}: {}", outcome.stderr);
+    }
 }
 
 #[test]
 fn a_library_whose_types_differ_is_refused_with_a_report() {
     let mut library = Library::sound();
     assert!(library.replace("make_format;a", "make_former;a"));
-    let outcome = library.inspected();
+    let outcome = library.loaded();
     refused(&outcome, "its types differ from the host's", "rebuild it against plugin-api");
     // The checker's own report is kept in a file that the hint names.
     let report = outcome.stderr.split("full report in ").nth(1).unwrap().trim();
@@ -105,20 +168,27 @@ fn a_library_without_a_type_layout_is_refused() {
     let place = library.place(library.header() + LAYOUT);
     assert_eq!(library.bytes[place], 0, "the header is laid out otherwise than this test believes");
     library.bytes[place] = 1;
-    refused(&library.inspected(), "it carries no type layout", "export_plugin!");
+    refused(&library.loaded(), "it carries no type layout", "export_plugin!");
 }
 
+/// The version stands in a library twice: where abi_stable has it, and in the notes, which are read first.
 #[test]
-fn a_library_of_another_major_api_version_is_refused() {
+fn a_library_of_another_api_version_is_refused_by_name() {
+    let (said, hint) =
+        ("it was built against plugin-api 0.9, this host has 0.1", "rebuild it against plugin-api 0.1");
     let mut library = Library::sound();
     let place = library.place(library.target(library.header() + VERSION));
     assert_eq!(
-        &library.bytes[place..place + 2],
-        b"1.",
+        &library.bytes[place..place + 4],
+        b"0.1.",
         "the version stands elsewhere than this test believes"
     );
-    library.bytes[place] = b'2';
-    refused(&library.inspected(), "it was built against plugin-api 2.", "rebuild it against plugin-api 1.");
+    library.bytes[place + 2] = b'9';
+    refused(&library.loaded(), said, hint);
+    let mut library = Library::sound();
+    assert!(library.replace("\"api_version\":\"0.1.", "\"api_version\":\"0.9."));
+    refused(&library.loaded(), said, hint);
+    refused(&library.inspected(), said, hint);
 }
 
 #[test]
@@ -159,7 +229,7 @@ fn damaged_program_headers_never_end_the_host() {
                 let at = table + 56 * header + field;
                 let mut library = Library { bytes: sound.bytes.clone() };
                 library.bytes[at..at + 8].copy_from_slice(&change(number(at)).to_le_bytes());
-                let outcome = library.inspected();
+                let outcome = library.loaded();
                 assert!([0, 3].contains(&outcome.code), "header {header}, field {field}: {}", outcome.stderr);
                 refusals += usize::from(outcome.code == 3);
             }

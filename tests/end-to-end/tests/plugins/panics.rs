@@ -50,18 +50,6 @@ fn a_panic_before_the_first_step_refuses_the_run() {
 }
 
 #[test]
-fn a_panic_in_a_descriptor_refuses_the_library() {
-    for call in ["format.descriptor", "optimizer.descriptor", "sink.descriptor"] {
-        let bench = panicking_bench();
-        let outcome = bench.host_with(
-            &["plugins", "inspect", "plugins/libaltgrad_fixture_panicker.so"],
-            &[("ALTGRAD_PANIC_IN", call)],
-        );
-        refused(&bench, &outcome, 3, "panicked in `descriptor`", "libaltgrad_fixture_panicker.so");
-    }
-}
-
-#[test]
 fn a_panic_or_error_in_a_step_fails_the_run_and_names_the_plugin() {
     for call in ["format.fake_quant", "optimizer.step", "format.fake_quant:error", "optimizer.step:error"] {
         let bench = panicking_bench();

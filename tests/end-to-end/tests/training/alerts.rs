@@ -112,7 +112,7 @@ fn a_sink_gets_every_event() {
         .collect();
     let got = bench.read("alerts.txt");
     assert_eq!(got.lines().collect::<Vec<_>>(), expected);
-    assert!(got.contains("0 Warn overflow: ") && got.contains("0 Info best: "), "{got}");
+    assert!(got.contains("0 warn overflow: ") && got.contains("0 info best: "), "{got}");
 }
 
 #[test]

@@ -53,8 +53,9 @@ fn structures_are_laid_out_as_in_the_header() {
         }
     }
     text += "printf(\"%zu %zu %zu %zu\\n\", sizeof(altgrad_minifloat), sizeof(altgrad_buffer), sizeof(altgrad_info),\n";
-    text += "sizeof(altgrad_partial_sum));\nprintf(\"%llx %u\\n\", (unsigned long long)ALTGRAD_MAGIC, ALTGRAD_C_MAJOR);\n}\n";
-    expected += &format!("16 8 16 16\n{MAGIC:x} {}\n", C_VERSION[0]);
+    text += "sizeof(altgrad_partial_sum));\nprintf(\"%llx %u.%u\\n\", (unsigned long long)ALTGRAD_MAGIC,\n";
+    text += "ALTGRAD_C_MAJOR, ALTGRAD_C_MINOR);\nputs(ALTGRAD_C_VERSION);\n}\n";
+    expected += &format!("16 8 16 16\n{MAGIC:x} {0}\n{0}\n", Version(C_VERSION));
     fs::write(&source, text).unwrap();
     let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/include");
     let compiler = Command::new("cc")

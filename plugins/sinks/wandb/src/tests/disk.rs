@@ -28,7 +28,7 @@ fn a_spool_cut_at_any_byte_goes_on_without_loss() {
         // The checkpoint of step 0 is the worst case: everything comes again.
         let mut sink = rig.open(Some(0));
         log_all(&mut sink, 0..14);
-        sink.finish(RunOutcome::Completed).unwrap();
+        sink.finish(RunOutcome::COMPLETED).unwrap();
         assert_rows(&parsed(&rows(&path)), 14);
     }
 }
@@ -79,7 +79,7 @@ fn logs_onto_a_full_disk() {
     rig.run = folder.into();
     let mut sink = rig.open(None);
     log_all(&mut sink, 0..200);
-    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
     println!("FINISHED {}", error.message);
 }
 
@@ -108,6 +108,6 @@ fn a_full_disk_loses_rows_that_are_counted_and_no_others() {
     let rig = Rig { url: server.url.clone(), ..rig };
     let mut sink = rig.open(Some(0));
     log_all(&mut sink, 0..200);
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     assert_rows(&parsed(&server.run().history), 200);
 }

@@ -17,7 +17,7 @@ fn run(server: &Server, rig: &Rig) -> Result<(), PluginError> {
         log_all(&mut sink, part * 10..part * 10 + 10);
         std::thread::sleep(Duration::from_millis(50));
     }
-    let result = sink.finish(RunOutcome::Completed);
+    let result = sink.finish(RunOutcome::COMPLETED);
     let state = server.state();
     assert_eq!(state.violations, Vec::<String>::new());
     result
@@ -41,7 +41,7 @@ fn all_arrives_as_it_was_logged() {
         value: f64::NAN,
     }])
     .unwrap();
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     let run = server.run();
     assert_rows(&parsed(&run.history), 100);
     assert_eq!(run.exits, [0]);
@@ -125,7 +125,7 @@ fn a_server_that_comes_late_gets_all() {
     let mut sink = rig.open(None);
     log_all(&mut sink, 0..50);
     let start = Instant::now();
-    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(2), "finish has a deadline");
     assert!(error.message.contains("50 of 50 rows"), "{error}");
     let server = Server::start();
@@ -154,7 +154,7 @@ fn a_server_that_lost_rows_gets_them_again_and_a_foreign_one_is_left_alone() {
     server.state().runs.values_mut().for_each(|run| run.history[29] = r#"{"_step":29,"x":1}"#.into());
     let mut sink = rig.open(Some(30));
     log_all(&mut sink, 30..35);
-    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
     assert!(error.message.contains("another process has written"), "{error}");
     assert_eq!(server.run().history.len(), 30, "nothing was written over it");
 }
@@ -175,10 +175,10 @@ fn a_wrong_key_or_host_or_tls_never_stops_a_run_and_the_key_shows_nowhere() {
         rig.variables = vec![("WANDB_API_KEY".into(), key.clone())];
         let mut sink = rig.open(None);
         log_all(&mut sink, 0..20);
-        sink.alert(&Alert { step: 1, level: AlertLevel::Error, kind: "k".into(), text: (&*key).into() })
+        sink.alert(&Alert { step: 1, level: AlertLevel::ERROR, kind: "k".into(), text: (&*key).into() })
             .unwrap();
         let state = sink.state().unwrap();
-        let error = sink.finish(RunOutcome::Completed).unwrap_err();
+        let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
         assert!(error.message.contains(expected), "{expected}: {error}");
         assert!(error.message.contains("20 of 20 rows"), "{error}");
         if key.len() >= 40 {
@@ -197,7 +197,7 @@ fn signs_of_life_go_on_without_rows_and_a_wish_to_stop_is_no_kill() {
     log_all(&mut sink, 0..5);
     std::thread::sleep(Duration::from_millis(1500));
     log_all(&mut sink, 5..10);
-    sink.finish(RunOutcome::Interrupted).unwrap();
+    sink.finish(RunOutcome::INTERRUPTED).unwrap();
     assert!(server.run().heartbeats >= 2, "{}", server.run().heartbeats);
     assert_rows(&parsed(&server.run().history), 10);
     assert_eq!(server.run().exits, [255]);

@@ -32,7 +32,7 @@ fn logs_until_killed() {
         log_histogram(&mut sink, step);
         thread::sleep(Duration::from_micros(number(4)));
     }
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
 }
 
 fn start(rig: &Rig, from: u64, to: u64) -> Child {

@@ -105,7 +105,7 @@ fn a_hundred_thousand_rows() {
         })
         .collect();
     let logged = start.elapsed();
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     let all = start.elapsed();
     println!(
         "{steps} rows: logged at {:.0} rows/s, on the server at {:.0} rows/s; log p99 {:?}, most {:?}",
@@ -155,7 +155,7 @@ fn each_fault_of_the_mock() {
             log_histogram(&mut sink, step);
             thread::sleep(Duration::from_millis(1));
         }
-        sink.finish(RunOutcome::Completed).unwrap_or_else(|error| panic!("{fault}: {error}"));
+        sink.finish(RunOutcome::COMPLETED).unwrap_or_else(|error| panic!("{fault}: {error}"));
         assert_rows(&mock.rows(), 300);
         println!("{fault}: 300 rows once each; log p99 {:?}", p99(times));
         mock.end();
@@ -173,7 +173,7 @@ fn each_refusal_of_the_mock() {
             let rig = Rig::new(&mock.url);
             let mut sink = rig.open(None);
             log_all(&mut sink, 0..50);
-            let error = sink.finish(RunOutcome::Completed).unwrap_err();
+            let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
             assert!(error.message.contains(&format!("answers {status}")), "{error}");
             rig.upload().unwrap();
             assert_rows(&mock.rows(), 50);
@@ -199,7 +199,7 @@ fn a_mock_that_restarts_and_limits() {
     thread::sleep(Duration::from_millis(300));
     let mock = Mock::start(name, port, Some(folder), &args).unwrap();
     log_all(&mut sink, 200..300);
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     assert_rows(&mock.rows(), 300);
     // And one that is not there yet when the run starts.
     let folder = mock.end();
@@ -209,7 +209,7 @@ fn a_mock_that_restarts_and_limits() {
     log_all(&mut sink, 0..100);
     thread::sleep(Duration::from_millis(200));
     let mock = Mock::start(name, port, Some(folder), &args).unwrap();
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     assert_rows(&mock.rows(), 100);
     mock.end();
 }
@@ -228,10 +228,10 @@ fn the_mock_rewinds_and_takes_alerts() {
     )
     .unwrap();
     alert(&mut sink, 20, "overflow");
-    sink.finish(RunOutcome::Interrupted).unwrap();
+    sink.finish(RunOutcome::INTERRUPTED).unwrap();
     let mut sink = rig.open(Some(15));
     log_all(&mut sink, 15..40);
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     assert_rows(&mock.rows(), 40);
     assert_eq!(mock.state()["runs"][0]["alerts"].as_array().unwrap().len(), 1);
     mock.end();

@@ -80,7 +80,7 @@ impl Rig {
     fn try_open(&self, resume_step: Option<u64>, state: &[u8]) -> Result<WandbSink, PluginError> {
         let mut given = vec![("base_url".to_string(), ConfigValue::Text(self.url.as_str().into()))];
         given.extend(self.options.iter().cloned());
-        let config = Config::resolve(&WandbSink::descriptor().options, given).unwrap();
+        let config = Config::resolve(&WandbSink::DESCRIPTOR.options, given).unwrap();
         let mut sink = WandbSink::with(&config, Environment::of(self.variables.clone()))?;
         sink.pace = self.pace;
         sink.open(&RunInfo {
@@ -96,7 +96,7 @@ impl Rig {
 
     /// Opens with nothing to come, as `wandb-upload` does, and finishes.
     fn upload(&self) -> Result<(), PluginError> {
-        self.try_open(Some(u64::MAX), &[])?.finish(RunOutcome::Failed)
+        self.try_open(Some(u64::MAX), &[])?.finish(RunOutcome::FAILED)
     }
 }
 
@@ -141,7 +141,7 @@ fn log_all(sink: &mut WandbSink, steps: std::ops::Range<u64>) {
 }
 
 fn alert(sink: &mut WandbSink, step: u64, kind: &str) {
-    sink.alert(&Alert { step, level: AlertLevel::Error, kind: kind.into(), text: "something".into() })
+    sink.alert(&Alert { step, level: AlertLevel::ERROR, kind: kind.into(), text: "something".into() })
         .unwrap();
 }
 

@@ -55,7 +55,7 @@ fn wandb_sync_takes_the_offline_file() {
     alert(&mut sink, 999, "overflow");
     sink.summary(&[Metric { name: MetricName { name: "final/loss".into(), timing: false }, value: 0.5 }])
         .unwrap();
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     let folders = std::fs::read_dir(rig.path("wandb")).unwrap().flatten().map(|entry| entry.path());
     let folder = folders.filter(|path| path.is_dir()).collect::<Vec<_>>();
     assert_eq!(folder.len(), 1, "{folder:?}");
@@ -82,7 +82,7 @@ fn the_official_client_continues_our_run() {
     let Some(mock) = Mock::start("the_official_client_continues_our_run", 0, None, &[]) else { return };
     let mut sink = Rig::new(&mock.url).text("run_id", "both").open(None);
     log_all(&mut sink, 0..20);
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     official(&python, &mock, &TempDir::new().unwrap(), &["-c", CONTINUE, "both", "must"]);
     let rows = mock.rows();
     assert_rows(&rows[..20], 20);
@@ -99,7 +99,7 @@ fn we_continue_a_run_of_the_official_client() {
     let rig = Rig::new(&mock.url).text("run_id", "theirs").text("resume", "must");
     let mut sink = rig.open(Some(5));
     log_all(&mut sink, 5..20);
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     let rows = mock.rows();
     assert_eq!(rows.iter().map(step_of).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
     assert_eq!(number(&rows[4]["x"]), 4.0);

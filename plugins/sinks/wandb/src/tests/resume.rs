@@ -27,7 +27,7 @@ fn equal_rows_are_skipped_whether_or_not_they_were_sent() {
             log_histogram(&mut sink, step);
         }
         alert(&mut sink, 24, "overflow");
-        sink.finish(RunOutcome::Completed).unwrap();
+        sink.finish(RunOutcome::COMPLETED).unwrap();
         let run = server.run();
         assert_rows(&parsed(&run.history), 40);
         assert_eq!(run.alerts.len(), 1, "the alert was repeated too");
@@ -50,7 +50,7 @@ fn rows_that_differ_replace_what_was_there() {
         first_life(&rig, 25, uploaded);
         let mut sink = rig.open(Some(20));
         (20..30).for_each(|step| log_other(&mut sink, step));
-        sink.finish(RunOutcome::Completed).unwrap();
+        sink.finish(RunOutcome::COMPLETED).unwrap();
         let rows = parsed(&server.run().history);
         assert_rows(&rows[..20], 20);
         let rest: Vec<_> = rows[20..].iter().map(|row| (step_of(row), number(&row["x"]))).collect();
@@ -59,7 +59,7 @@ fn rows_that_differ_replace_what_was_there() {
         // And once more, to see that what was replaced does not come back.
         let mut sink = rig.open(Some(28));
         (28..32).for_each(|step| log_other(&mut sink, step));
-        sink.finish(RunOutcome::Completed).unwrap();
+        sink.finish(RunOutcome::COMPLETED).unwrap();
         assert_eq!(server.run().history.len(), 32);
     }
 }
@@ -73,7 +73,7 @@ fn a_server_without_rewind_keeps_its_rows_and_the_loss_is_counted() {
     let sent = server.run().history.len() as u64;
     let mut sink = rig.open(Some(20));
     (20..30).for_each(|step| log_other(&mut sink, step));
-    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
     assert!(error.message.contains(&format!("{} rows of repeated steps", sent - 20)), "{error}");
     let steps: Vec<u64> = parsed(&server.run().history).iter().map(step_of).collect();
     assert_eq!(steps, (0..30).collect::<Vec<_>>());
@@ -85,10 +85,10 @@ fn a_run_that_finished_goes_on() {
     let rig = Rig::new(&server.url);
     let mut sink = rig.open(None);
     log_all(&mut sink, 0..20);
-    sink.finish(RunOutcome::Interrupted).unwrap();
+    sink.finish(RunOutcome::INTERRUPTED).unwrap();
     let mut sink = rig.open(Some(20));
     log_all(&mut sink, 20..30);
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     assert_rows(&parsed(&server.run().history), 30);
     assert_eq!(server.run().exits, [255, 0]);
 }
@@ -101,11 +101,11 @@ fn a_lost_spool_is_made_up_for_by_the_checkpoint_and_the_server() {
     log_all(&mut sink, 0..21);
     let state = sink.state().unwrap();
     log_all(&mut sink, 21..26);
-    sink.finish(RunOutcome::Failed).unwrap();
+    sink.finish(RunOutcome::FAILED).unwrap();
     std::fs::remove_dir_all(rig.path("wandb")).unwrap();
     let mut sink = rig.try_open(Some(21), &state).unwrap();
     log_all(&mut sink, 21..30);
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     assert_rows(&parsed(&server.run().history), 30);
 }
 
@@ -115,11 +115,11 @@ fn a_run_of_others_is_continued_only_if_that_was_said() {
     let rig = || Rig::new(&server.url).text("run_id", "shared");
     let mut sink = rig().open(None);
     log_all(&mut sink, 0..10);
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
 
     let mut sink = rig().open(Some(10));
     log_all(&mut sink, 10..12);
-    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
     assert!(error.message.contains("resume = \"allow\""), "{error}");
 
     // Nor by a second try from a checkpoint.
@@ -127,24 +127,24 @@ fn a_run_of_others_is_continued_only_if_that_was_said() {
     let mut sink = other.open(None);
     log_all(&mut sink, 0..5);
     let state = sink.state().unwrap();
-    assert!(sink.finish(RunOutcome::Failed).is_err());
+    assert!(sink.finish(RunOutcome::FAILED).is_err());
     std::fs::remove_dir_all(other.path("wandb")).unwrap();
-    assert!(other.try_open(Some(5), &state).unwrap().finish(RunOutcome::Failed).is_err());
+    assert!(other.try_open(Some(5), &state).unwrap().finish(RunOutcome::FAILED).is_err());
     assert_eq!(server.run().history.len(), 10);
 
     let mut sink = rig().text("resume", "must").open(Some(10));
     log_all(&mut sink, 10..20);
-    sink.finish(RunOutcome::Completed).unwrap();
+    sink.finish(RunOutcome::COMPLETED).unwrap();
     assert_rows(&parsed(&server.run().history), 20);
 
     // Without a checkpoint its steps come first, and the server has them: they are counted.
     let mut sink = rig().text("resume", "allow").open(None);
     log_all(&mut sink, 0..25);
-    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
     assert!(error.message.contains("20 rows of repeated steps"), "{error}");
     assert_eq!(server.run().history.len(), 25);
 
     let mut sink = Rig::new(&server.url).text("run_id", "other").text("resume", "must").open(None);
-    let error = sink.finish(RunOutcome::Completed).unwrap_err();
+    let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
     assert!(error.message.contains("no run `other`"), "{error}");
 }

@@ -1,0 +1,141 @@
+//! What a library file is and says about itself, as far as that needs no code of it to run.
+//!
+//! Read once -> sha256 -> pin -> static ELF check -> notes: version, CPU features, descriptors. What fails is refused in one sentence.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use altgrad_base::{diagnostic::Diagnostic, files};
+use altgrad_plugin_api::{BuildInfo, Descriptor, PluginKind};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    LoadedLibrary, cpu, elf,
+    notes::{self, Notes},
+};
+
+/// A library, and what it says about itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryInfo {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Of the file's bytes, 64 hex digits.
+    pub sha256: String,
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// How it was built.
+    pub build: BuildInfo,
+    /// Its plugins, sorted by kind and id.
+    pub descriptors: Vec<Descriptor>,
+}
+
+impl LibraryInfo {
+    /// Reads the library's notes; a library that has none is loaded.
+    ///
+    /// # Errors
+    /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is no sound library for this host.
+    pub fn read(path: &Path) -> Result<Self, Diagnostic> {
+        let file = CheckedFile::read(path, None).map_err(|refusal| refusal.at(path.display()))?;
+        match file.notes.clone() {
+            Some(Notes { build, descriptors }) => Ok(file.into_info(build, descriptors)),
+            None => Ok(LoadedLibrary::load(path, None)?.info),
+        }
+    }
+
+    /// The plugin of that kind and id.
+    #[must_use]
+    pub fn find(&self, kind: PluginKind, id: &str) -> Option<&Descriptor> {
+        self.descriptors.iter().find(|descriptor| descriptor.kind == kind && descriptor.id == id)
+    }
+}
+
+/// A library file that passed every check that reads it only.
+pub(crate) struct CheckedFile {
+    pub(crate) path: PathBuf,
+    sha256: String,
+    bytes: u64,
+    pub(crate) notes: Option<Notes>,
+}
+
+impl CheckedFile {
+    /// Reads the file at `path`, whose sha256 must be `pin` if one is given.
+    pub(crate) fn read(path: &Path, pin: Option<&str>) -> Result<Self, Diagnostic> {
+        // An absolute path never goes through the library search path.
+        let path = fs::canonicalize(path)
+            .map_err(|error| refused(format!("cannot be read ({error})"), "check the path"))?;
+        let bytes = files::read(&path)
+            .map_err(|error| refused(format!("cannot be read ({error})"), "check the file"))?;
+        let sha256 = files::hex(&Sha256::digest(&bytes));
+        if let Some(pin) = pin.filter(|pin| !pin.eq_ignore_ascii_case(&sha256)) {
+            let hint = format!("if the new build is meant, pin sha256 = \"{sha256}\"");
+            return Err(refused(format!("its sha256 is not the pinned {}...", short(pin)), hint));
+        }
+        if let Some((what, hint)) = elf::fault(&bytes) {
+            return Err(refused(what, hint));
+        }
+        let notes = notes::read(&bytes)?;
+        if let Some(notes) = &notes {
+            check_cpu(&notes.build)?;
+            check_descriptors(&notes.descriptors)?;
+        }
+        Ok(Self { path, sha256, bytes: bytes.len() as u64, notes })
+    }
+
+    pub(crate) fn into_info(self, build: BuildInfo, descriptors: Vec<Descriptor>) -> LibraryInfo {
+        let Self { path, sha256, bytes, .. } = self;
+        LibraryInfo { path, sha256, bytes, build, descriptors }
+    }
+}
+
+/// A refusal: why, as the end of "the library was refused: ...", and what to do.
+pub(crate) fn refused(why: impl AsRef<str>, hint: impl Into<String>) -> Diagnostic {
+    Diagnostic::plugin(format!("plugin library refused: {}", why.as_ref())).hint(hint)
+}
+
+/// Refuses a library whose code this machine cannot run.
+pub(crate) fn check_cpu(build: &BuildInfo) -> Result<(), Diagnostic> {
+    let missing = cpu::missing(&build.cpu_features);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let why = format!("it needs CPU features this machine lacks: {}", missing.join(", "));
+    Err(refused(why, "rebuild it without `-C target-cpu` or on this machine"))
+}
+
+/// Refuses a library by what it says about its plugins.
+///
+/// # Errors
+/// It lists none, one twice, one of an unknown kind, one with an option twice, or one whose name no run file could use.
+pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
+    if descriptors.is_empty() {
+        return Err(refused("it lists no plugin", "name at least one in `export_plugin!`"));
+    }
+    for (index, descriptor) in descriptors.iter().enumerate() {
+        let (kind, id) = (descriptor.kind, descriptor.id.as_str());
+        if kind.name().is_none() {
+            let why = format!("its plugin `{}` is of {kind}", id.escape_debug());
+            return Err(refused(why, "use a host of a later version"));
+        }
+        if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+            let hint = "use letters, digits, `-`, `_` and `.`";
+            return Err(refused(format!("its {kind} has the impossible name `{}`", id.escape_debug()), hint));
+        }
+        if descriptors[..index].iter().any(|other| other.kind == kind && other.id == id) {
+            return Err(refused(format!("it lists the {kind} `{id}` twice"), "give each its own name"));
+        }
+        let options: Vec<&str> = descriptor.options.iter().map(|option| option.name.as_str()).collect();
+        if let Some(twice) =
+            options.iter().enumerate().find_map(|(at, name)| options[..at].contains(name).then_some(name))
+        {
+            let why = format!("its {kind} `{id}` has the option `{}` twice", twice.escape_debug());
+            return Err(refused(why, "give each its own name"));
+        }
+    }
+    Ok(())
+}
+
+fn short(text: &str) -> &str {
+    text.get(..12).unwrap_or(text)
+}

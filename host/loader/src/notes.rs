@@ -1,0 +1,213 @@
+//! The notes of a library, read from its file without loading it. Their format: [`altgrad_plugin_api::note`].
+//!
+//! Refuses notes that are damaged, too large, without build information, or of a version that does not fit; a library may have none.
+
+use std::fmt::Display;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_plugin_api::{
+    BuildInfo, Descriptor, OptionDefault, OptionSpec, PluginKind, RStr,
+    note::{BUILD, DESCRIPTOR, NAME, SECTION},
+};
+use object::{
+    Endianness,
+    elf::FileHeader64,
+    read::elf::{FileHeader, NoteIterator, SectionHeader},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::{info::refused, version};
+
+/// More bytes or notes than any library has: a count beyond is damage.
+const MOST_BYTES: usize = 1 << 20;
+const MOST_NOTES: usize = 1 << 12;
+/// Characters of a reader's message that are shown.
+const SHOWN: usize = 120;
+
+/// What a library's notes say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notes {
+    /// How it was built.
+    pub build: BuildInfo,
+    /// Its plugins, sorted by kind and id.
+    pub descriptors: Vec<Descriptor>,
+}
+
+/// The notes of a library, given the bytes of its file; nothing if they describe no plugin.
+///
+/// The texts are leaked, as those of a loaded library stay for ever: they are at most 1 MiB.
+///
+/// # Errors
+/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): see the first lines of this file.
+pub fn read(library: &[u8]) -> Result<Option<Notes>, Diagnostic> {
+    let (mut builds, mut plugins) = (Vec::new(), Vec::new());
+    for (kind, text) in texts(library).map_err(damaged)? {
+        match kind {
+            BUILD => builds.push(text),
+            DESCRIPTOR => plugins.push(text),
+            _ => {}
+        }
+    }
+    if plugins.is_empty() {
+        return Ok(None);
+    }
+    let [build] = builds.as_slice() else {
+        return Err(damaged(format!("{} say how it was built, not one", builds.len())));
+    };
+    let build: BuildText = parsed(build)?;
+    // Before the others are read: another version may write them otherwise.
+    version::check(&build.api_version)?;
+    let plugins: Vec<PluginText> = plugins.into_iter().map(parsed).collect::<Result<_, _>>()?;
+    let mut descriptors: Vec<Descriptor> = plugins.into_iter().map(PluginText::leak).collect();
+    descriptors.sort_by_key(|descriptor| (descriptor.kind.0, descriptor.id));
+    Ok(Some(Notes { build: build.leak(), descriptors }))
+}
+
+fn damaged(what: impl Display) -> Diagnostic {
+    refused(format!("its notes are damaged: {what}"), "build it again")
+}
+
+/// The types and texts of all notes.
+fn texts(library: &[u8]) -> Result<Vec<(u32, &[u8])>, String> {
+    let said = |error: object::read::Error| error.to_string();
+    let header = FileHeader64::<Endianness>::parse(library).map_err(said)?;
+    let endian = header.endian().map_err(said)?;
+    let sections = header.sections(endian, library).map_err(said)?;
+    let Some((_, section)) = sections.section_by_name(endian, SECTION.as_bytes()) else {
+        return Ok(Vec::new());
+    };
+    let data = section.data(endian, library).map_err(said)?;
+    if data.len() > MOST_BYTES {
+        return Err(format!("they have {} bytes, {MOST_BYTES} are allowed", data.len()));
+    }
+    let mut texts = Vec::new();
+    for note in NoteIterator::<FileHeader64<Endianness>>::new(endian, 4, data).map_err(said)? {
+        let note = note.map_err(said)?;
+        if note.name_bytes() != NAME {
+            return Err("one has another name".into());
+        }
+        if texts.len() == MOST_NOTES {
+            return Err(format!("there are more than {MOST_NOTES}"));
+        }
+        texts.push((note.n_type(endian).0, note.desc()));
+    }
+    Ok(texts)
+}
+
+/// A text without the zeros that close it.
+fn parsed<T: DeserializeOwned>(text: &[u8]) -> Result<T, Diagnostic> {
+    let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    serde_json::from_slice(&text[..end]).map_err(|error| {
+        let shown: String = error.to_string().chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+        damaged(shown)
+    })
+}
+
+#[derive(Deserialize)]
+struct BuildText {
+    api_version: String,
+    rustc: String,
+    target: String,
+    cpu_features: String,
+}
+
+#[derive(Deserialize)]
+struct PluginText {
+    kind: u32,
+    id: String,
+    version: String,
+    summary: String,
+    #[serde(default)]
+    options: Vec<OptionText>,
+}
+
+#[derive(Deserialize)]
+struct OptionText {
+    name: String,
+    default: DefaultText,
+    min: Option<Bits>,
+    max: Option<Bits>,
+    #[serde(default)]
+    choices: Vec<String>,
+    #[serde(default)]
+    help: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DefaultText {
+    Bool(bool),
+    Integer(i64),
+    Float(Bits),
+    Text(String),
+    TextList(Vec<String>),
+}
+
+/// A double as 16 hexadecimal digits.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Bits(f64);
+
+impl TryFrom<String> for Bits {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let bits = u64::from_str_radix(&text, 16).ok().filter(|_| text.len() == 16);
+        bits.map(|bits| Self(f64::from_bits(bits))).ok_or_else(|| format!("`{text}` is no double"))
+    }
+}
+
+fn leaked(text: String) -> RStr<'static> {
+    RStr::from_str(text.leak())
+}
+
+fn all_leaked(texts: Vec<String>) -> &'static [RStr<'static>] {
+    texts.into_iter().map(leaked).collect::<Vec<_>>().leak()
+}
+
+impl BuildText {
+    fn leak(self) -> BuildInfo {
+        BuildInfo {
+            api_version: leaked(self.api_version),
+            rustc: leaked(self.rustc),
+            target: leaked(self.target),
+            cpu_features: leaked(self.cpu_features),
+        }
+    }
+}
+
+impl PluginText {
+    fn leak(self) -> Descriptor {
+        let options: Vec<OptionSpec> = self.options.into_iter().map(OptionText::leak).collect();
+        Descriptor {
+            kind: PluginKind(self.kind),
+            id: leaked(self.id),
+            version: leaked(self.version),
+            summary: leaked(self.summary),
+            options: (&*options.leak()).into(),
+        }
+    }
+}
+
+impl OptionText {
+    fn leak(self) -> OptionSpec {
+        OptionSpec {
+            name: leaked(self.name),
+            default: match self.default {
+                DefaultText::Bool(value) => OptionDefault::Bool(value),
+                DefaultText::Integer(value) => OptionDefault::Integer(value),
+                DefaultText::Float(Bits(value)) => OptionDefault::Float(value),
+                DefaultText::Text(text) => OptionDefault::Text(leaked(text)),
+                DefaultText::TextList(texts) => OptionDefault::TextList(all_leaked(texts).into()),
+            },
+            min: self.min.map_or(f64::NEG_INFINITY, |Bits(min)| min),
+            max: self.max.map_or(f64::INFINITY, |Bits(max)| max),
+            choices: all_leaked(self.choices).into(),
+            help: leaked(self.help),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

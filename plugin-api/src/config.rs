@@ -1,0 +1,245 @@
+//! The option values that a plugin is made with.
+//!
+//! The host checks a run file's table against the declared [`OptionSpec`]s (unknown keys, types, ranges), fills in the defaults
+//! and hands the plugin a complete [`Config`]. The plugin checks only what a range cannot say.
+
+use std::path::{Component, Path, PathBuf};
+
+use abi_stable::{
+    StableAbi,
+    std_types::{RString, RVec},
+};
+
+use crate::{OptionSpec, PluginError};
+
+/// The value of one option.
+#[repr(u8)]
+#[derive(StableAbi, Debug, Clone, PartialEq)]
+pub enum ConfigValue {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A number; a run file may write it without a point.
+    Float(f64),
+    /// UTF-8 text.
+    Text(RString),
+    /// A list of texts.
+    TextList(RVec<RString>),
+}
+
+impl ConfigValue {
+    /// The type's name as error messages spell it.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Bool(_) => "a boolean",
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a number",
+            Self::Text(_) => "a string",
+            Self::TextList(_) => "a list of strings",
+        }
+    }
+
+    /// The value as `wanted`'s type, if it is one (an integer also passes for a number).
+    fn coerce(self, wanted: &Self) -> Result<Self, Self> {
+        match (self, wanted) {
+            (Self::Integer(value), Self::Float(_)) => Ok(Self::Float(value as f64)),
+            (value, wanted) if std::mem::discriminant(&value) == std::mem::discriminant(wanted) => Ok(value),
+            (value, _) => Err(value),
+        }
+    }
+}
+
+/// One option's value.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq)]
+pub struct ConfigEntry {
+    /// The option's name.
+    pub name: RString,
+    /// Its value, of the declared type.
+    pub value: ConfigValue,
+}
+
+/// A complete, checked set of option values: every declared option is in it.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    entries: RVec<ConfigEntry>,
+}
+
+/// Why a table does not fit the declared options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionFault {
+    /// The key at fault.
+    pub key: String,
+    /// What is wrong with it: follows the key in a sentence.
+    pub message: String,
+    /// Whether the key is none of the plugin's options.
+    pub unknown: bool,
+}
+
+impl Config {
+    /// Checks `given` against `options` and fills in what it leaves out.
+    ///
+    /// # Errors
+    /// The first key that is unknown, of the wrong type or out of range.
+    pub fn resolve(
+        options: &[OptionSpec],
+        given: impl IntoIterator<Item = (String, ConfigValue)>,
+    ) -> Result<Self, OptionFault> {
+        let mut entries: RVec<ConfigEntry> = options
+            .iter()
+            .map(|option| ConfigEntry { name: option.name.into(), value: option.default.into() })
+            .collect();
+        for (key, value) in given {
+            let fault = |message: String, unknown| OptionFault { key: key.clone(), message, unknown };
+            let Some(index) = options.iter().position(|option| option.name == key.as_str()) else {
+                return Err(fault("is not an option of this plugin".into(), true));
+            };
+            let declared = &entries[index].value;
+            let value = value.coerce(declared).map_err(|value| {
+                fault(format!("must be {}, is {}", declared.type_name(), value.type_name()), false)
+            })?;
+            if let Some(message) = options[index].refuses(&value) {
+                return Err(fault(message, false));
+            }
+            entries[index].value = value;
+        }
+        Ok(Self { entries })
+    }
+
+    /// All options, in declared order.
+    #[must_use]
+    pub fn entries(&self) -> &[ConfigEntry] {
+        &self.entries
+    }
+
+    fn get(&self, name: &str, wanted: &str) -> Result<&ConfigValue, PluginError> {
+        self.entries
+            .iter()
+            .find(|entry| entry.name == name)
+            .map(|entry| &entry.value)
+            .ok_or_else(|| PluginError::config(format!("option `{name}` ({wanted}) was never declared")))
+    }
+
+    /// The value of a number option.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
+    pub fn float(&self, name: &str) -> Result<f64, PluginError> {
+        match self.get(name, "a number")? {
+            ConfigValue::Float(value) => Ok(*value),
+            other => Err(wrong_type(name, "a number", other)),
+        }
+    }
+
+    /// The value of a whole-number option.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
+    pub fn integer(&self, name: &str) -> Result<i64, PluginError> {
+        match self.get(name, "an integer")? {
+            ConfigValue::Integer(value) => Ok(*value),
+            other => Err(wrong_type(name, "an integer", other)),
+        }
+    }
+
+    /// The value of a boolean option.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
+    pub fn bool(&self, name: &str) -> Result<bool, PluginError> {
+        match self.get(name, "a boolean")? {
+            ConfigValue::Bool(value) => Ok(*value),
+            other => Err(wrong_type(name, "a boolean", other)),
+        }
+    }
+
+    /// The value of a text option.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
+    pub fn text(&self, name: &str) -> Result<&str, PluginError> {
+        match self.get(name, "a string")? {
+            ConfigValue::Text(value) => Ok(value),
+            other => Err(wrong_type(name, "a string", other)),
+        }
+    }
+
+    /// The value of a text option as a path below a folder of the host's; empty for the folder itself (`.`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if it is absolute or has a `..`, or no such option was declared.
+    pub fn path_inside(&self, name: &str) -> Result<PathBuf, PluginError> {
+        let text = self.text(name)?;
+        let mut path = PathBuf::new();
+        for component in Path::new(text).components() {
+            match component {
+                Component::Normal(name) => path.push(name),
+                Component::CurDir => {}
+                _ => {
+                    let what = "must stay inside the run folder: no absolute path, no `..`";
+                    return Err(PluginError::config(format!("`{name}` {what}, is `{text}`")));
+                }
+            }
+        }
+        Ok(path)
+    }
+
+    /// The values of a text-list option.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if no such option was declared.
+    pub fn text_list(&self, name: &str) -> Result<&[RString], PluginError> {
+        match self.get(name, "a list of strings")? {
+            ConfigValue::TextList(values) => Ok(values),
+            other => Err(wrong_type(name, "a list of strings", other)),
+        }
+    }
+}
+
+fn wrong_type(name: &str, wanted: &str, found: &ConfigValue) -> PluginError {
+    PluginError::config(format!("option `{name}` was declared as {}, not {wanted}", found.type_name()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::texts;
+
+    const OPTIONS: [OptionSpec; 3] = [
+        OptionSpec::float("beta1", 0.9).range(0.0, 1.0),
+        OptionSpec::integer("window", 16).range(1.0, 1e6),
+        OptionSpec::text("placement", "post").choices(texts!["post", "power"]),
+    ];
+
+    fn resolve(key: &str, value: ConfigValue) -> Result<Config, String> {
+        Config::resolve(&OPTIONS, [(key.to_string(), value)])
+            .map_err(|fault| format!("{} {}", fault.key, fault.message))
+    }
+
+    #[test]
+    fn defaults_fill_what_is_left_out() {
+        let config = resolve("beta1", ConfigValue::Integer(1)).unwrap();
+        assert_eq!(config.float("beta1").unwrap(), 1.0);
+        assert_eq!(config.integer("window").unwrap(), 16);
+        assert_eq!(config.text("placement").unwrap(), "post");
+    }
+
+    #[test]
+    fn each_fault_names_its_key() {
+        let rows = [
+            ("beta3", ConfigValue::Float(0.5), "beta3 is not an option of this plugin"),
+            ("beta1", ConfigValue::Float(1.5), "beta1 must be between 0 and 1, is 1.5"),
+            ("beta1", ConfigValue::Float(f64::NAN), "beta1 must be between 0 and 1, is NaN"),
+            ("beta1", ConfigValue::Text("x".into()), "beta1 must be a number, is a string"),
+            ("window", ConfigValue::Integer(0), "window must be between 1 and 1000000, is 0"),
+            ("placement", ConfigValue::Text("pre".into()), "placement must be one of post, power, is `pre`"),
+        ];
+        for (key, value, expected) in rows {
+            assert_eq!(resolve(key, value).unwrap_err(), expected);
+        }
+    }
+}
