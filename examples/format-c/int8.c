@@ -11,6 +11,10 @@
 
 #include "altgrad_plugin.h"
 
+#define ID "INT8-C"
+#define VERSION "1.0.0"
+#define SUMMARY "Symmetric 8-bit integers, -127 to 127, in C"
+
 #define MAX 127.0f
 #define NAN_CODE 0x80
 
@@ -61,9 +65,9 @@ static int32_t int8_decode(const uint16_t *codes, float *dst, uint64_t count, al
 static const altgrad_format_v1 int8_format = {
     .struct_size = sizeof(altgrad_format_v1),
     .spec = ALTGRAD_SPEC_TABLE,
-    .id = "INT8-C",
-    .version = "1.0.0",
-    .summary = "Symmetric 8-bit integers, -127 to 127, in C",
+    .id = ID,
+    .version = VERSION,
+    .summary = SUMMARY,
     .bits = 8,
     .round = int8_round,
     .encode = int8_encode,
@@ -72,4 +76,5 @@ static const altgrad_format_v1 int8_format = {
     .kernels = kernels,
 };
 
+ALTGRAD_DESCRIBE_FORMAT(ID, VERSION, SUMMARY);
 ALTGRAD_EXPORT_FORMATS(&int8_format);

@@ -13,6 +13,7 @@
  *         .id = "INT2", .version = "1.0.0", .summary = "-2, -1, 0, 1",
  *         .bits = 2, .values = values,
  *     };
+ *     ALTGRAD_DESCRIBE_FORMAT("INT2", "1.0.0", "-2, -1, 0, 1");
  *     ALTGRAD_EXPORT_FORMATS(&int2);
  *
  *     cc -std=c11 -O2 -shared -fPIC -I plugin-api/include -o int2.so int2.c
@@ -31,8 +32,10 @@
  * THREADS. The host reads the tables on one thread. Functions are called on any thread, several at once on disjoint memory, so they
  * keep no state. They must not change the floating-point environment or the locale, nor write to standard output.
  *
- * GROWTH. `struct_size` says how much of a table its author knew. Within version 1 fields are only ever added at the end; a host takes
- * what is beyond the size given as zero, which always means "none". Structures without a `struct_size` never change.
+ * GROWTH. A breaking change raises the minor version until 1.0, and the major version from then on: a library built with another 0.x is
+ * refused by name, and from 1.0 on one of another major version. `struct_size` says how much of a table its author knew. From 1.0 on
+ * fields are only ever added at the end within a major version; a host takes what is beyond the size given as zero, which always means
+ * "none". Structures without a `struct_size` never change within a major version.
  */
 #ifndef ALTGRAD_PLUGIN_H
 #define ALTGRAD_PLUGIN_H
@@ -46,9 +49,10 @@ extern "C" {
 
 /* "altgradC", so that a table is not taken for one by accident. */
 #define ALTGRAD_MAGIC UINT64_C(0x436461726774616c)
-/* Another major version is refused; a minor one only adds. */
-#define ALTGRAD_C_MAJOR 1u
-#define ALTGRAD_C_MINOR 0u
+/* See GROWTH. */
+#define ALTGRAD_C_MAJOR 0u
+#define ALTGRAD_C_MINOR 1u
+#define ALTGRAD_C_VERSION "0.1"
 
 /* What a function returns. Any other number is taken for ALTGRAD_OTHER. */
 #define ALTGRAD_OK 0
@@ -273,8 +277,37 @@ extern ALTGRAD_PUBLIC const altgrad_library_v1 altgrad_plugin_entry_v1;
 #define ALTGRAD_CPU_FEATURES \
     ALTGRAD_CPU_SSE42_ ALTGRAD_CPU_AVX_ ALTGRAD_CPU_AVX2_ ALTGRAD_CPU_FMA_ ALTGRAD_CPU_AVX512F_
 
-/* Exports the formats, given as pointers to their tables: the one line of a library, in one of its files. */
+/*
+ * An ELF note in the section .note.altgrad: what the library says about itself, readable without loading it. plugin-api/src/note.rs
+ * has the format. `text` is a string literal; the zeros behind it do not count.
+ */
+#define ALTGRAD_JOIN_(a, b) a##b
+#define ALTGRAD_NOTE_NAMED_(line, note_type, text) ALTGRAD_NOTE_AS_(ALTGRAD_JOIN_(altgrad_note_, line), note_type, text)
+#define ALTGRAD_NOTE_AS_(name, note_type, text)                                                 \
+    static const struct {                                                                       \
+        uint32_t name_size, text_size, type;                                                    \
+        char owner[8], json[(sizeof(text) + 3) / 4 * 4];                                        \
+    } name __attribute__((section(".note.altgrad"), used, aligned(4))) = {                      \
+        8, (uint32_t)((sizeof(text) + 3) / 4 * 4), note_type, "altgrad", text,                  \
+    }
+#define ALTGRAD_NOTE_(note_type, text) ALTGRAD_NOTE_NAMED_(__LINE__, note_type, text)
+
+/*
+ * Describes a format in a note: name, version and summary as in its table, as string literals. They must not contain quotation marks,
+ * backslashes or control characters. One for each format of a library, on lines of their own, or for none: formats without notes are
+ * listed by loading the library.
+ */
+#define ALTGRAD_DESCRIBE_FORMAT(id, version, summary) \
+    ALTGRAD_NOTE_(1, "{\"kind\":1,\"id\":\"" id "\",\"version\":\"" version "\",\"summary\":\"" summary "\"}")
+
+/*
+ * Exports the formats, given as pointers to their tables: the one line of a library, in one of its files. What built it also stands in
+ * a note.
+ */
 #define ALTGRAD_EXPORT_FORMATS(...)                                                             \
+    ALTGRAD_NOTE_AS_(altgrad_note_build_, 2,                                                    \
+                     "{\"api_version\":\"C " ALTGRAD_C_VERSION "\",\"rustc\":\"" ALTGRAD_COMPILER   \
+                     "\",\"target\":\"\",\"cpu_features\":\"" ALTGRAD_CPU_FEATURES "\"}");           \
     static const altgrad_format_v1 *const altgrad_formats_[] = {__VA_ARGS__};                   \
     const altgrad_library_v1 altgrad_plugin_entry_v1 = {                                        \
         ALTGRAD_MAGIC,                                                                          \
