@@ -69,9 +69,9 @@ const fn help(canonical: Domain) -> &'static str {
         };
     }
     match canonical {
-        Domain::Ieee => help!("ieee"),
-        Domain::Fn => help!("fn"),
-        Domain::Fin => help!("fin"),
+        Domain::IEEE => help!("ieee"),
+        Domain::FN => help!("fn"),
+        _ => help!("fin"),
     }
 }
 

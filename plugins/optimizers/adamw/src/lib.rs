@@ -61,7 +61,7 @@ impl Optimizer for AdamW {
     fn step(&self, mut step: Step<'_>) -> Result<(), PluginError> {
         let rule = self.adam.plain(&step.info, step.scalars);
         if self.feeds_back(&step.info)
-            && let Some((residual, moments)) = step.states.split_last_mut()
+            && let Some((residual, moments)) = std::mem::take(&mut step.states).split_last_mut()
         {
             for (w, lost) in step.param.iter_mut().zip(residual.iter()) {
                 *w += lost;
