@@ -5,7 +5,7 @@
 //! Refuses the rounding modes it does not implement. Shared machinery for minifloats is in `altgrad-format-kit`.
 
 use altgrad_plugin_api::{
-    Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding,
+    Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales,
 };
 
 /// The format; it has no options, so there is nothing to keep.
@@ -20,8 +20,7 @@ fn round_for(rounding: Rounding) -> Result<fn(f32) -> f32, PluginError> {
     match rounding {
         Rounding::NEAREST_EVEN => Ok(f32::round_ties_even),
         Rounding::TOWARD_ZERO => Ok(f32::trunc),
-        other => Err(PluginError::unsupported(format!("INT8 does not round {other:?}"))
-            .with_hint("use nearest-even or toward-zero")),
+        other => Err(other.unsupported().with_hint("use nearest-even or toward-zero")),
     }
 }
 
@@ -51,48 +50,45 @@ impl Format for Int8 {
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
         let round = round_for(params.rounding)?;
         let mut stats = QuantStats::default();
-        for (&x, y) in src.iter().zip(dst) {
-            let scaled = x * params.scale;
-            let rounded = round(scaled).clamp(-MAX, MAX); // NaN stays NaN.
-            *y = rounded * params.inv_scale;
-            stats.overflow += u64::from(scaled.abs() > MAX);
-            stats.underflow += u64::from(x != 0.0 && *y == 0.0);
-            stats.nan += u64::from(x.is_nan());
-            stats.nonzero += u64::from(x != 0.0);
-            if x.is_finite() {
-                let (x, y) = (f64::from(x), f64::from(*y));
-                stats.amax = stats.amax.max(x.abs() as f32);
-                stats.sum_x2 += x * x;
-                stats.sum_err2 += (y - x) * (y - x);
-                stats.sum_x_xhat += x * y;
-            }
-            if let Some(counter) = histogram.get_mut(usize::from(code(rounded))) {
-                *counter += 1;
+        // Elements of a run are consecutive and have the same scale.
+        for (run, [scale, inverse]) in params.scales.runs(src.len()) {
+            for (&x, y) in src[run.clone()].iter().zip(&mut dst[run]) {
+                let scaled = x * scale;
+                let rounded = round(scaled).clamp(-MAX, MAX); // NaN stays NaN.
+                *y = rounded * inverse;
+                stats.add(x, *y, scaled.abs() > MAX);
+                if let Some(counter) = histogram.get_mut(usize::from(code(rounded))) {
+                    *counter += 1;
+                }
             }
         }
         Ok(stats)
     }
 
-    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
         let round = round_for(params.rounding)?;
-        for (x, y) in src.iter().zip(dst) {
-            *y = code(round(x * params.scale).clamp(-MAX, MAX));
+        for (run, [scale, _]) in params.scales.runs(src.len()) {
+            for (x, y) in src[run.clone()].iter().zip(&mut dst[run]) {
+                *y = code(round(x * scale).clamp(-MAX, MAX));
+            }
         }
         Ok(())
     }
 
-    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
-        for (&code, y) in codes.iter().zip(dst) {
-            if code > 0xff {
-                let message = format!("code {code} is beyond 255");
-                return Err(PluginError::new(altgrad_plugin_api::ErrorKind::VALUE, message));
+    fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
+        for (run, [_, inverse]) in scales.runs(codes.len()) {
+            for (&code, y) in codes[run.clone()].iter().zip(&mut dst[run]) {
+                if code > 0xff {
+                    let message = format!("code {code} is beyond 255");
+                    return Err(PluginError::new(altgrad_plugin_api::ErrorKind::VALUE, message));
+                }
+                *y = value(code) * inverse;
             }
-            *y = value(code);
         }
         Ok(())
     }
@@ -103,12 +99,14 @@ altgrad_plugin_api::export_plugin!(format Int8);
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use altgrad_plugin_api::Blocks;
+
     use super::*;
 
     #[test]
     fn values_round_to_integers_and_saturate() {
         let src = [0.25, 0.75, -1.25, 200.0, f32::NEG_INFINITY, f32::NAN, 0.0, 0.1];
-        let params = QuantParams { scale: 2.0, inv_scale: 0.5, ..QuantParams::IDENTITY };
+        let params = QuantParams::nearest(Scales::whole(&[2.0, 0.5]));
         let (mut values, mut codes, mut histogram) = ([9.0; 8], [0; 8], [0; 256]);
         let stats = Int8.fake_quant(&src, &mut values, &params, &mut histogram).unwrap();
         assert_eq!(values[..5], [0.0, 1.0, -1.0, 63.5, -63.5]);
@@ -123,18 +121,32 @@ mod tests {
     }
 
     #[test]
+    fn each_block_has_its_own_scale() {
+        let pairs = [[2.0, 0.5], [0.5, 2.0]];
+        let scales = Scales::new(&pairs, Blocks::consecutive(2));
+        let (src, params) = ([0.75, 1.3, 0.75, 1.3], QuantParams::nearest(scales));
+        let (mut values, mut codes, mut decoded) = ([9.0; 4], [9; 4], [9.0; 4]);
+        Int8.fake_quant(&src, &mut values, &params, &mut []).unwrap();
+        assert_eq!(values, [1.0, 1.5, 0.0, 2.0]);
+        Int8.encode(&src, &mut codes, &params).unwrap();
+        assert_eq!(codes, [2, 3, 0, 1]);
+        Int8.decode(&codes, &mut decoded, &scales).unwrap();
+        assert_eq!(decoded, values);
+    }
+
+    #[test]
     fn every_code_survives_a_round_trip() {
         let (codes, mut values, mut again) = (Vec::from_iter(0..256), [0.0; 256], [0; 256]);
-        Int8.decode(&codes, &mut values).unwrap();
+        Int8.decode(&codes, &mut values, &Scales::ONE).unwrap();
         Int8.encode(&values, &mut again, &QuantParams::IDENTITY).unwrap();
         assert_eq!(codes, again);
-        assert!(Int8.decode(&[256], &mut [0.0]).is_err());
+        assert!(Int8.decode(&[256], &mut [0.0], &Scales::ONE).is_err());
     }
 
     #[test]
     fn other_modes_are_refused() {
         let params = QuantParams { rounding: Rounding::STOCHASTIC, ..QuantParams::IDENTITY };
         let error = Int8.encode(&[1.0], &mut [0], &params).unwrap_err();
-        assert_eq!(error.message, "INT8 does not round Stochastic");
+        assert_eq!(error.message, "it does not round stochastically");
     }
 }

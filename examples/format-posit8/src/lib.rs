@@ -4,7 +4,7 @@
 //! which differs from it between the widest gaps at both ends, and never rounds to zero. Its NaR, code 0x80, is NaN here.
 
 use altgrad_plugin_api::{
-    Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Tabulated,
+    Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales, Tabulated,
 };
 
 /// The format.
@@ -58,18 +58,18 @@ impl Format for Posit8 {
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
         self.table.fake_quant(src, dst, params, histogram)
     }
 
-    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
         self.table.encode(src, dst, params)
     }
 
-    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
-        self.table.decode(codes, dst)
+    fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
+        self.table.decode(codes, dst, scales)
     }
 }
 

@@ -5,7 +5,7 @@
 //! `Tabulated`'s work. It is right for any list; a format that must be fast does its own arithmetic instead.
 
 use altgrad_plugin_api::{
-    Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Tabulated,
+    Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales, Tabulated,
 };
 
 /// What run files call it.
@@ -46,12 +46,12 @@ impl Format for MyFormat {
         self.table.spec()
     }
 
-    /// `dst[i] = round(src[i] * scale) / scale`, and what was seen on the way.
+    /// `dst[i] = round(src[i] * scale) / scale`, and what was seen on the way. Each block of elements has its own scale.
     fn fake_quant(
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
         self.table.fake_quant(src, dst, params, histogram)
@@ -62,14 +62,19 @@ impl Format for MyFormat {
         &self,
         src: &[f32],
         dst: &mut [u16],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
     ) -> Result<(), PluginError> {
         self.table.encode(src, dst, params)
     }
 
-    /// The values of codes.
-    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
-        self.table.decode(codes, dst)
+    /// The values of codes, divided by the scales.
+    fn decode(
+        &self,
+        codes: &[u16],
+        dst: &mut [f32],
+        scales: &Scales<'_>,
+    ) -> Result<(), PluginError> {
+        self.table.decode(codes, dst, scales)
     }
 }
 

@@ -71,10 +71,7 @@ mod tests {
         let optimizer = MyOptimizer { momentum: 0.5 };
         let (mut param, mut mean) = ([1.0, 1.0, 1.0], [0.0, -8.0, 0.0]);
         let step = Step {
-            info: ParamInfo {
-                name: "w".into(),
-                shape: [3u64].as_slice().into(),
-            },
+            info: ParamInfo::new("w", &[3]),
             param: &mut param,
             grad: &[3.0, 2.0, 0.0],
             states: &mut [mean.as_mut_slice()],
