@@ -1,12 +1,28 @@
 //! Results held against the slow definition, and differences told in one sentence.
 
-use altgrad_plugin_api::{QuantParams, RandomKey, Rounding};
+use altgrad_plugin_api::{QuantParams, RandomKey, Rounding, Scales};
 
 use crate::{Instance, Oracle, Outcome, Verdict};
 
+/// The parameters of a call with one scale.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OneScale {
+    /// The scale and its inverse.
+    pub(crate) pair: [f32; 2],
+    pub(crate) rounding: Rounding,
+    pub(crate) key: RandomKey,
+}
+
+impl OneScale {
+    /// The same as a call takes them.
+    pub(crate) fn lend(&self) -> QuantParams<'_> {
+        QuantParams { scales: Scales::whole(&self.pair), rounding: self.rounding, key: self.key }
+    }
+}
+
 /// Parameters with the inverse scale as the host computes it.
-pub(crate) fn params(scale: f32, rounding: Rounding) -> QuantParams {
-    QuantParams { scale, inv_scale: 1.0 / scale, rounding, key: KEY }
+pub(crate) fn params(scale: f32, rounding: Rounding) -> OneScale {
+    OneScale { pair: [scale, 1.0 / scale], rounding, key: KEY }
 }
 
 /// The key of checks that do not care which.
@@ -19,6 +35,7 @@ pub(crate) fn mode_name(rounding: Rounding) -> &'static str {
         Rounding::NEAREST_AWAY => "nearest-away",
         Rounding::TOWARD_ZERO => "toward-zero",
         Rounding::STOCHASTIC => "stochastic",
+        _ => "in an unknown mode",
     }
 }
 
@@ -55,37 +72,30 @@ pub(crate) fn check_rounding(
     instance: &Instance,
     oracle: &Oracle,
     src: &[f32],
-    params: &QuantParams,
+    params: &QuantParams<'_>,
 ) -> Result<(), String> {
     let (values, _) = instance.quantized(src, params)?;
     let codes = instance.encoded(src, params)?;
-    for ((&x, &value), &code) in src.iter().zip(&values).zip(&codes) {
-        let allowed = oracle.round(x * params.scale, params.rounding);
-        let due = allowed.map(|stored| stored * params.inv_scale);
+    for (i, ((&x, &value), &code)) in src.iter().zip(&values).zip(&codes).enumerate() {
+        let [scale, inverse] = params.scales.of(i as u64);
+        let place = || format!("{} with scale {scale} {}", shown(x), mode_name(params.rounding));
+        let allowed = oracle.round(x * scale, params.rounding);
+        let due = allowed.map(|stored| stored * inverse);
         let of_code = oracle.by_code().get(usize::from(code)).copied();
         if !oracle.allows(due, value) {
-            return Err(format!("fake_quant of {}: {}, {}", place(x, params), shown(value), expected(due)));
+            return Err(format!("fake_quant of {}: {}, {}", place(), shown(value), expected(due)));
         }
         let Some(of_code) = of_code.filter(|&of_code| oracle.allows(allowed, of_code)) else {
             let meaning =
                 of_code.map_or("no code of the format".into(), |value| format!("which is {value:e}"));
-            return Err(format!(
-                "encode of {}: code {code:#x}, {meaning}, {}",
-                place(x, params),
-                expected(allowed)
-            ));
+            return Err(format!("encode of {}: code {code:#x}, {meaning}, {}", place(), expected(allowed)));
         };
         // Where two results are allowed, both calls must have taken the same.
-        if !oracle.allows([of_code * params.inv_scale; 2], value) {
-            return Err(format!("of {}: fake_quant makes {value:e}, encode {of_code:e}", place(x, params)));
+        if !oracle.allows([of_code * inverse; 2], value) {
+            return Err(format!("of {}: fake_quant makes {value:e}, encode {of_code:e}", place()));
         }
     }
     Ok(())
-}
-
-/// An input and how it was rounded.
-fn place(x: f32, params: &QuantParams) -> String {
-    format!("{} with scale {} {}", shown(x), params.scale, mode_name(params.rounding))
 }
 
 fn expected([a, b]: [f32; 2]) -> String {

@@ -3,16 +3,18 @@
 //! In a plugin crate's own tests:
 //!
 //! ```
-//! # use altgrad_plugin_api::{Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats};
+//! # use altgrad_plugin_api::{
+//! #     Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales,
+//! # };
 //! # struct MyFormat;
 //! # impl Format for MyFormat {
 //! #     const DESCRIPTOR: Descriptor = Descriptor::format("MINE", "1.0.0", "mine");
 //! #     fn new(_: &Config) -> Result<Self, PluginError> { Ok(Self) }
 //! #     fn spec(&self) -> FormatSpec { FormatSpec::Table([0.0, 1.0].into_iter().collect()) }
-//! #     fn fake_quant(&self, _: &[f32], _: &mut [f32], _: &QuantParams, _: &mut [u64])
+//! #     fn fake_quant(&self, _: &[f32], _: &mut [f32], _: &QuantParams<'_>, _: &mut [u64])
 //! #         -> Result<QuantStats, PluginError> { Ok(QuantStats::default()) }
-//! #     fn encode(&self, _: &[f32], _: &mut [u16], _: &QuantParams) -> Result<(), PluginError> { Ok(()) }
-//! #     fn decode(&self, _: &[u16], _: &mut [f32]) -> Result<(), PluginError> { Ok(()) }
+//! #     fn encode(&self, _: &[f32], _: &mut [u16], _: &QuantParams<'_>) -> Result<(), PluginError> { Ok(()) }
+//! #     fn decode(&self, _: &[u16], _: &mut [f32], _: &Scales<'_>) -> Result<(), PluginError> { Ok(()) }
 //! # }
 //! #[cfg(test)]
 //! mod conformance {
@@ -91,6 +93,7 @@ macro_rules! __each_check {
             [toward_zero_edges, rounding, "toward zero: grid points, midpoints, neighbours, subnormal edges, the largest"]
             [toward_zero_random, rounding, "toward zero: a million random bit patterns and values within the range"]
             [stochastic_edges, rounding, "stochastic: one of the two neighbours, grid points stay, beyond the largest saturates"]
+            [unknown_rounding, rounding, "a rounding mode that is not defined is refused as UNSUPPORTED"]
             [special_values, rounding, "NaN stays NaN, infinities saturate, zeros keep their sign, f32 subnormals are numbers"]
             [idempotence, order, "rounding a rounded value changes nothing"]
             [monotonicity, order, "a larger value is never rounded to a smaller one"]
@@ -108,6 +111,7 @@ macro_rules! __each_check {
             [instances, together, "two instances do not influence each other"]
             [threads, together, "calls from four threads at once agree with one thread"]
             [splits, together, "a tensor in parts, with their offsets as keys, gives what the whole gives"]
+            [block_scales, blocks, "scales by block give what each block's one scale gives; too few are refused as SHAPE"]
             [stochastic_keys, random, "the same key draws the same bits; seed, step, tensor and offset each change them"]
             [stochastic_unbiased, random, "the mean is within 4 standard errors in every kind of cell"]
             [stochastic_chi_square, random, "the number of roundings up follows its probability all along a cell"]

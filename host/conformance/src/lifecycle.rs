@@ -33,6 +33,7 @@ pub fn of_format(subject: &Subject) -> Lifecycle {
     let with_nan = [inputs.as_slice(), &NANS].concat();
     for rounding in instance.modes()? {
         let params = params(1.7, rounding);
+        let params = params.lend();
         let (values, stats) = instance.quantized(&with_nan, &params)?;
         life.extend(values.iter().flat_map(|value| value.to_bits().to_le_bytes()));
         life.extend(format!("{stats:?}").into_bytes());

@@ -104,7 +104,7 @@ impl Oracle {
         }
     }
 
-    /// What `x`, already scaled and not NaN, may be rounded to.
+    /// What `x`, already scaled and not NaN, may be rounded to in one of the modes of [`Rounding::ALL`].
     pub(crate) fn round(&self, x: f32, rounding: Rounding) -> Allowed {
         let wide = f64::from(x);
         let (a, b) = self.neighbours(wide);
@@ -116,7 +116,7 @@ impl Oracle {
             (_, Ordering::Less) => toward(false),
             (_, Ordering::Greater) => toward(true),
             (Rounding::NEAREST_AWAY, Ordering::Equal) => away(a, b).map_or(both, toward),
-            (Rounding::NEAREST_EVEN, Ordering::Equal) => match (a.even, b.even) {
+            (_, Ordering::Equal) => match (a.even, b.even) {
                 (Some(true), Some(false)) => toward(false),
                 (Some(false), Some(true)) => toward(true),
                 _ => both,
@@ -178,8 +178,9 @@ fn minifloat_values(spec: Minifloat) -> Result<Vec<f32>, String> {
             "there is no minifloat with {e} exponent and {m} significand bits and bias {bias}"
         ));
     }
+    let domain_name = domain.name().ok_or_else(|| format!("its domain {} is unknown", domain.0))?;
     if e == 0 && domain != Domain::FIN {
-        return Err(format!("a format without exponent bits is `fin`, not {domain:?}"));
+        return Err(format!("a format without exponent bits is `fin`, not `{domain_name}`"));
     }
     let magnitudes = 1u32 << (e + m);
     let positive: Vec<f64> = (0..magnitudes).map(|code| minifloat_value(spec, code)).collect();
@@ -220,20 +221,19 @@ mod tests {
     /// The table of docs/numerics.md, section 1.3: largest value, smallest positive one.
     #[test]
     fn ranges_of_the_family() {
-        use Domain::{Fin, Fn, Ieee};
         let rows = [
-            (0, 7, 0, Fin, 1.984_375, -6),
-            (1, 6, 0, Fin, 3.968_75, -5),
-            (1, 6, 0, Ieee, 1.968_75, -5),
-            (2, 5, 1, Fin, 7.875, -5),
-            (3, 4, 3, Fin, 31.0, -6),
-            (4, 3, 7, Fn, 448.0, -9),
-            (4, 3, 7, Ieee, 240.0, -9),
-            (4, 3, 7, Fin, 480.0, -9),
-            (5, 2, 15, Ieee, 57344.0, -16),
-            (6, 1, 31, Fin, 1.5 * 2f64.powi(32), -31),
-            (7, 0, 63, Fin, 2f64.powi(64), -62),
-            (7, 0, 63, Ieee, 2f64.powi(63), -62),
+            (0, 7, 0, Domain::FIN, 1.984_375, -6),
+            (1, 6, 0, Domain::FIN, 3.968_75, -5),
+            (1, 6, 0, Domain::IEEE, 1.968_75, -5),
+            (2, 5, 1, Domain::FIN, 7.875, -5),
+            (3, 4, 3, Domain::FIN, 31.0, -6),
+            (4, 3, 7, Domain::FN, 448.0, -9),
+            (4, 3, 7, Domain::IEEE, 240.0, -9),
+            (4, 3, 7, Domain::FIN, 480.0, -9),
+            (5, 2, 15, Domain::IEEE, 57344.0, -16),
+            (6, 1, 31, Domain::FIN, 1.5 * 2f64.powi(32), -31),
+            (7, 0, 63, Domain::FIN, 2f64.powi(64), -62),
+            (7, 0, 63, Domain::IEEE, 2f64.powi(63), -62),
         ];
         for (e, m, bias, domain, max, smallest) in rows {
             let oracle = oracle(e, m, bias, domain);

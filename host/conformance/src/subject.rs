@@ -4,7 +4,7 @@ use std::fmt;
 
 use altgrad_plugin_api::{
     Config, ConfigValue, Descriptor, ErrorKind, Format, FormatSpec, KernelOp, KernelTarget, KernelText,
-    PluginError, QuantParams, QuantStats, Rounding, TensorView, TensorViewMut,
+    PluginError, QuantParams, QuantStats, Rounding, Scales, TensorView, TensorViewMut,
     abi::{
         FormatObject,
         abi_stable::std_types::{ROption, RResult, RSliceMut},
@@ -163,7 +163,7 @@ impl Instance {
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Called<QuantStats> {
         let (src_shape, dst_shape) = (shape(src), shape(dst));
@@ -175,7 +175,7 @@ impl Instance {
     ///
     /// # Errors
     /// The plugin's own, or the lengths are impossible.
-    pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Called<()> {
+    pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Called<()> {
         let (src_shape, dst_shape) = (shape(src), shape(dst));
         let (src, dst) = (TensorView::new(src, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
         self.object.encode(src, dst, params).into_result()
@@ -185,10 +185,10 @@ impl Instance {
     ///
     /// # Errors
     /// The plugin's own, or the lengths are impossible.
-    pub fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Called<()> {
+    pub fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Called<()> {
         let (src_shape, dst_shape) = (shape(codes), shape(dst));
         let (codes, dst) = (TensorView::new(codes, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
-        self.object.decode(codes, dst).into_result()
+        self.object.decode(codes, dst, scales).into_result()
     }
 
     /// [`Format::kernel`].
@@ -204,7 +204,7 @@ impl Instance {
     pub(crate) fn quantized(
         &self,
         src: &[f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
     ) -> Result<(Vec<f32>, QuantStats), String> {
         let mut dst = vec![UNWRITTEN; src.len()];
         let stats =
@@ -213,16 +213,16 @@ impl Instance {
     }
 
     /// Codes of a slice.
-    pub(crate) fn encoded(&self, src: &[f32], params: &QuantParams) -> Result<Vec<u16>, String> {
+    pub(crate) fn encoded(&self, src: &[f32], params: &QuantParams<'_>) -> Result<Vec<u16>, String> {
         let mut codes = vec![u16::MAX; src.len()];
         self.encode(src, &mut codes, params).map_err(|error| said("encode", &error))?;
         Ok(codes)
     }
 
-    /// Values of codes.
+    /// Values of codes, unscaled.
     pub(crate) fn decoded(&self, codes: &[u16]) -> Result<Vec<f32>, String> {
         let mut values = vec![UNWRITTEN; codes.len()];
-        self.decode(codes, &mut values).map_err(|error| said("decode", &error))?;
+        self.decode(codes, &mut values, &Scales::ONE).map_err(|error| said("decode", &error))?;
         Ok(values)
     }
 
@@ -244,9 +244,7 @@ impl Instance {
     /// The modes the format has.
     pub(crate) fn modes(&self) -> Result<Vec<Rounding>, String> {
         let mut modes = Vec::new();
-        for rounding in
-            [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC]
-        {
+        for rounding in Rounding::ALL {
             if self.supports(rounding)? {
                 modes.push(rounding);
             }

@@ -35,7 +35,11 @@ const BLOCK: u32 = 1 << 16;
 /// Patterns of a magnitude.
 const MAGNITUDES: u32 = 1 << 31;
 const SIGN: u32 = 1 << 31;
-const MODES: [Rounding; 3] = [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO];
+const MODES: [(&str, Rounding); 3] = [
+    ("nearest-even", Rounding::NEAREST_EVEN),
+    ("nearest-away", Rounding::NEAREST_AWAY),
+    ("toward-zero", Rounding::TOWARD_ZERO),
+];
 
 /// What a format can do, from its description alone.
 struct Definition {
@@ -54,7 +58,7 @@ impl Definition {
         let (finite, nan) = match domain {
             Domain::IEEE => (top, (top + 1..magnitudes).collect()),
             Domain::FN => (magnitudes - 1, vec![magnitudes - 1]),
-            Domain::FIN => (magnitudes, vec![]),
+            _ => (magnitudes, vec![]),
         };
         let value = |code: u16| {
             let (field, stored) =
@@ -112,7 +116,7 @@ impl Block {
     /// The block with a sign, which is a bit of f32, in one mode.
     fn check<F: Format>(&mut self, format: &F, definition: &Definition, sign: u32, mode: usize) -> Wrong {
         let Self { due, src, values, codes, .. } = self;
-        let (params, due) = (QuantParams { rounding: MODES[mode], ..QuantParams::IDENTITY }, &due[mode]);
+        let (params, due) = (QuantParams { rounding: MODES[mode].1, ..QuantParams::IDENTITY }, &due[mode]);
         let numbers = due.len();
         let nan = (src.len() - numbers) as u64;
         let mut wrong = Wrong::default();
@@ -201,10 +205,9 @@ fn check_variant<F: Format>(name: &str, variant: &str) -> bool {
             wrong.iter_mut().zip(part.join().unwrap()).for_each(|(sum, part)| sum.add(part));
         }
     });
-    for (mode, Wrong { values, codes, calls }) in MODES.iter().zip(wrong) {
+    for ((mode, _), Wrong { values, codes, calls }) in MODES.iter().zip(wrong) {
         let patterns = u64::from(MAGNITUDES) * 2;
-        let mode = format!("{mode:?}");
-        println!("| {name} | {variant:4} | {mode:11} | {patterns} | {values} | {codes} | {calls} |");
+        println!("| {name} | {variant:4} | {mode:12} | {patterns} | {values} | {codes} | {calls} |");
     }
     wrong.iter().all(|wrong| wrong.values + wrong.codes + wrong.calls == 0)
 }

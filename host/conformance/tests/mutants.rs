@@ -12,7 +12,7 @@ use altgrad_format_kit::MinifloatFormat;
 use altgrad_plugin_api::{
     BufferRole, Config, DType, Descriptor, Domain, Format, FormatSpec, InfoField, InfoKind, KernelBuffer,
     KernelLanguage, KernelOp, KernelTarget, KernelText, OptionSpec, PluginError, QuantParams, QuantStats,
-    RandomKey, Rounding, texts,
+    RandomKey, Rounding, Scales, texts,
 };
 use common::named;
 
@@ -60,6 +60,9 @@ mod fault {
         Flushes,
         Overwide,
         LosesOffset,
+        FirstScale,
+        FirstBlock,
+        AnyMode,
     );
 }
 use fault::*;
@@ -79,8 +82,18 @@ const VARIANT: OptionSpec = Base::DESCRIPTOR.options.as_slice()[0];
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 impl<const F: u32> Mutant<F> {
+    /// What it makes of scales before it uses them.
+    fn scales<'a>(scales: &Scales<'a>) -> Scales<'a> {
+        match scales.pairs.as_slice() {
+            [first, ..] if F == FirstScale => Scales::whole(first),
+            // As if every call began with the tensor's first element.
+            _ if F == FirstBlock => Scales { first: 0, ..*scales },
+            _ => *scales,
+        }
+    }
+
     /// What it makes of its parameters before it rounds.
-    fn params(&self, params: &QuantParams) -> QuantParams {
+    fn params<'a>(&self, params: &QuantParams<'a>) -> QuantParams<'a> {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         let key = params.key;
         let key = match F {
@@ -90,20 +103,27 @@ impl<const F: u32> Mutant<F> {
             LosesOffset => RandomKey { offset: 0, ..key },
             _ => key,
         };
-        QuantParams { key, ..*params }
+        let is_guessed = F == AnyMode && params.rounding.name().is_none();
+        let rounding = if is_guessed { Rounding::NEAREST_EVEN } else { params.rounding };
+        QuantParams { key, rounding, scales: Self::scales(&params.scales) }
     }
 
-    /// Its way with one input, before the sound format rounds it.
-    fn input(x: f32, params: &QuantParams) -> f32 {
-        let scaled = x * params.scale;
+    /// Its way with the inputs, before the sound format rounds them.
+    fn inputs(src: &[f32], params: &QuantParams<'_>) -> Vec<f32> {
+        let scale = |i: usize| params.scales.of(i as u64)[0];
+        src.iter().enumerate().map(|(i, &x)| Self::input(x, scale(i), params.rounding)).collect()
+    }
+
+    fn input(x: f32, scale: f32, rounding: Rounding) -> f32 {
+        let scaled = x * scale;
         match F {
             // 17 lies between 16 and 18, and its even neighbour is 16.
-            TieUp if params.rounding == Rounding::NEAREST_EVEN && scaled.abs() == 17.0 => x * 1.01,
+            TieUp if rounding == Rounding::NEAREST_EVEN && scaled.abs() == 17.0 => x * 1.01,
             // The carry from 1.11|1 to 10.00 does not reach the exponent.
-            LostCarry if (15.5..16.0).contains(&scaled) => 15.0 / params.scale,
+            LostCarry if (15.5..16.0).contains(&scaled) => 15.0 / scale,
             Flushes if x.abs() < f32::MIN_POSITIVE => 0.0,
             Overwide if scaled.abs() > 448.0 => x * 0.5,
-            Biased if params.rounding == Rounding::STOCHASTIC => x * 1.002,
+            Biased if rounding == Rounding::STOCHASTIC => x * 1.002,
             _ => x,
         }
     }
@@ -131,12 +151,12 @@ impl<const F: u32> Format for Mutant<F> {
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
         let (len, asked) = (src.len(), params);
         let params = self.params(params);
-        let inputs: Vec<f32> = src.iter().map(|&x| Self::input(x, &params)).collect();
+        let inputs = Self::inputs(src, &params);
         let before = dst.last().copied();
         let mut stats = self.sound.fake_quant(&inputs, dst, &params, histogram)?;
         match F {
@@ -159,7 +179,7 @@ impl<const F: u32> Format for Mutant<F> {
             {
                 dst.iter_mut().for_each(|y| *y = -*y);
             }
-            Panics if !params.scale.is_normal() => panic!("what a scale"),
+            Panics if !params.scales.pairs[0][0].is_normal() => panic!("what a scale"),
             Clustered if asked.rounding == Rounding::STOCHASTIC => {
                 // Each pair of elements is rounded alike.
                 let pairs =
@@ -171,9 +191,9 @@ impl<const F: u32> Format for Mutant<F> {
         Ok(stats)
     }
 
-    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
         let params = self.params(params);
-        let inputs: Vec<f32> = src.iter().map(|&x| Self::input(x, &params)).collect();
+        let inputs = Self::inputs(src, &params);
         self.sound.encode(&inputs, dst, &params)?;
         match F {
             BadEncode => dst.iter_mut().filter(|code| **code == 0x85).for_each(|code| *code = 0x05),
@@ -183,10 +203,10 @@ impl<const F: u32> Format for Mutant<F> {
         Ok(())
     }
 
-    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
+    fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
         let low: Vec<u16> =
             codes.iter().map(|code| if F == BadDecode { code & 0xff } else { *code }).collect();
-        self.sound.decode(&low, dst)
+        self.sound.decode(&low, dst, &Self::scales(scales))
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
@@ -280,6 +300,13 @@ fn faults_of_calls() {
     found::<Panics>(&["strange_arguments"], "what a scale");
     found::<PanicsOnText>(&["options"], "panicked in `new`");
     found::<BadDefault>(&["descriptor"], "must be between 0 and 1");
+}
+
+#[test]
+fn faults_of_parameters() {
+    found::<FirstScale>(&["block_scales"], "blocks of 16, 2500 elements from element 0");
+    found::<FirstBlock>(&["block_scales"], "600 elements from element 1");
+    found::<AnyMode>(&["unknown_rounding"], "fake_quant takes rounding mode 4");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use altgrad_conformance::{
     optimizers::{OptimizerSubject, checks},
 };
 use altgrad_plugin_api::{
-    Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, ServiceStep, StateSpec, Step,
-    abi::adapters::optimizer_object,
+    Config, Descriptor, FormatSpec, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, ServiceStep,
+    StateSpec, Step, abi::adapters::optimizer_object,
 };
 
 /// Gradient descent with momentum, and with one fault.
@@ -31,6 +31,15 @@ const TWICE: u8 = 10;
 const BAD_DEFAULT: u8 = 11;
 const PANICS_WHEN_MADE: u8 = 12;
 const SERVED: u8 = 13;
+const OTHER_RULE: u8 = 14;
+const REFUSES_TABLES: u8 = 15;
+const OTHER_SCALES: u8 = 16;
+
+impl<const FAULT: u8> Faulty<FAULT> {
+    fn refuses(grid: Option<Grid<'_>>) -> bool {
+        FAULT == REFUSES_TABLES && grid.is_some_and(|grid| matches!(grid.spec, FormatSpec::Table(_)))
+    }
+}
 
 impl<const FAULT: u8> Faulty<FAULT> {
     const MOMENTUM: OptionSpec = OptionSpec::float("momentum", if FAULT == BAD_DEFAULT { 2.0 } else { 0.5 })
@@ -62,8 +71,19 @@ impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
         }
     }
 
+    fn rule(&self, _: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, PluginError> {
+        if Self::refuses(grid) {
+            return Err(PluginError::unsupported("no tables"));
+        }
+        let call = self.calls.fetch_add(u32::from(FAULT == OTHER_RULE), Ordering::Relaxed);
+        Ok(format!("rule {call}"))
+    }
+
     fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
-        let Step { param, grad, states, .. } = step;
+        let Step { param, grad, states, grid, .. } = step;
+        assert!(!Self::refuses(grid), "it said so");
+        // That of the call's first element, for all of them.
+        let scale = grid.filter(|_| FAULT == OTHER_SCALES).map_or(1.0, |grid| grid.scales.of(0)[0]);
         let call = self.calls.fetch_add(u32::from(FAULT == COUNTS_CALLS), Ordering::Relaxed);
         assert!(FAULT != PANICS_ON_NOTHING || !param.is_empty(), "nothing to do");
         assert!(FAULT != PANICS_ON_NAN || grad.iter().all(|g| !g.is_nan()), "NaN");
@@ -75,7 +95,7 @@ impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
                 STANDS_STILL => {}
                 GROWS => *w *= 1e6,
                 NEEDS_THE_WHOLE => *w -= 0.01 * (*v + mean),
-                _ => *w -= 0.01 * *v + call as f32 * 1e-4,
+                _ => *w -= 0.01 * scale * *v + call as f32 * 1e-4,
             }
         }
         Ok(())
@@ -101,6 +121,7 @@ fn failed<const FAULT: u8>() -> Vec<&'static str> {
 fn sound_optimizers_pass_everything() {
     assert_eq!(failed::<SOUND>(), [""; 0]);
     assert_eq!(failed::<SERVED>(), [""; 0]);
+    assert_eq!(failed::<REFUSES_TABLES>(), [""; 0]);
 }
 
 #[test]
@@ -118,4 +139,7 @@ fn each_fault_is_found() {
     assert!(failed::<TWICE>().contains(&"states"));
     assert_eq!(failed::<BAD_DEFAULT>(), ["descriptor"]);
     assert_eq!(failed::<PANICS_WHEN_MADE>(), ["options"]);
+    assert!(failed::<OTHER_RULE>().contains(&"rule"));
+    // One scale for a whole call: parts that begin in another block step otherwise.
+    assert_eq!(failed::<OTHER_SCALES>(), ["parts", "random_steps"]);
 }

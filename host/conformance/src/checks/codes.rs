@@ -1,6 +1,6 @@
 //! Codes: decoding every one of them, and encoding what they decode to.
 
-use altgrad_plugin_api::{ErrorKind, QuantParams};
+use altgrad_plugin_api::{ErrorKind, QuantParams, Scales};
 
 use crate::{
     Outcome, Subject, Verdict,
@@ -26,7 +26,7 @@ pub(crate) fn decode_codes(subject: &Subject) -> Outcome {
     for code in
         beyond.into_iter().filter(|code| (oracle.by_code().len()..=usize::from(u16::MAX)).contains(code))
     {
-        match instance.decode(&[0, code as u16], &mut [UNWRITTEN; 2]) {
+        match instance.decode(&[0, code as u16], &mut [UNWRITTEN; 2], &Scales::ONE) {
             Ok(()) => return Err(format!("decode takes code {code:#x}, which is beyond the last")),
             Err(error) if error.kind == ErrorKind::VALUE => {}
             Err(error) => {

@@ -4,7 +4,7 @@ use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey, Rounding};
 
 use crate::{
     Instance, Outcome, Subject, Verdict,
-    compare::check_rounding,
+    compare::{OneScale, check_rounding, params},
     inputs::{NANS, Random, bit_patterns, edges, in_range, scales, unscaled},
     oracle::Oracle,
     subject::{UNWRITTEN, said},
@@ -21,7 +21,8 @@ pub(crate) fn random_calls(subject: &Subject) -> Outcome {
     for seed in subject.seed..subject.seed + CALLS {
         let mut random = Random(seed);
         let params = random_params(&mut random, &oracle, &modes);
-        let src = random_values(&mut random, &oracle, &edges, params.scale);
+        let params = params.lend();
+        let src = random_values(&mut random, &oracle, &edges, params.scales.of(0)[0]);
         let called = check_rounding(&instance, &oracle, &src, &params)
             .and_then(|()| with_nan(&instance, &oracle, src, &params, &mut random));
         called.map_err(|fault| format!("seed {seed}: {fault}"))?;
@@ -29,7 +30,7 @@ pub(crate) fn random_calls(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-fn random_params(random: &mut Random, oracle: &Oracle, modes: &[Rounding]) -> QuantParams {
+fn random_params(random: &mut Random, oracle: &Oracle, modes: &[Rounding]) -> OneScale {
     let scales = scales(oracle);
     let scale = match random.next() % 3 {
         0 => scales[random.next() as usize % scales.len()],
@@ -43,7 +44,7 @@ fn random_params(random: &mut Random, oracle: &Oracle, modes: &[Rounding]) -> Qu
         offset: random.next() >> (random.next() % 64),
     };
     let rounding = modes[random.next() as usize % modes.len()];
-    QuantParams { scale, inv_scale: 1.0 / scale, rounding, key }
+    OneScale { key, ..params(scale, rounding) }
 }
 
 /// Values of one sort or another, none of them NaN.
@@ -68,7 +69,7 @@ fn with_nan(
     instance: &Instance,
     oracle: &Oracle,
     mut src: Vec<f32>,
-    params: &QuantParams,
+    params: &QuantParams<'_>,
     random: &mut Random,
 ) -> Result<(), String> {
     for _ in 0..random.next() % 4 {
@@ -99,15 +100,16 @@ fn with_nan(
 }
 
 /// Counts against the definition.
-fn counted(src: &[f32], params: &QuantParams, oracle: &Oracle, stats: &QuantStats) -> Result<(), String> {
+fn counted(src: &[f32], params: &QuantParams<'_>, oracle: &Oracle, stats: &QuantStats) -> Result<(), String> {
+    let [scale, _] = params.scales.of(0);
     let count = |is: &dyn Fn(f32) -> bool| src.iter().filter(|x| is(**x)).count() as u64;
     let rows = [
         ("nan", stats.nan, count(&|x| x.is_nan())),
         ("nonzero", stats.nonzero, count(&|x| x != 0.0)),
-        ("overflow", stats.overflow, count(&|x| oracle.overflows(x * params.scale))),
+        ("overflow", stats.overflow, count(&|x| oracle.overflows(x * scale))),
     ];
     if let Some((name, got, expected)) = rows.into_iter().find(|(_, got, expected)| got != expected) {
-        return Err(format!("{name} is {got}, expected {expected}, with scale {}", params.scale));
+        return Err(format!("{name} is {got}, expected {expected}, with scale {scale}"));
     }
     let amax = src.iter().filter(|x| x.is_finite()).fold(0f32, |amax, x| amax.max(x.abs()));
     if stats.amax == amax { Ok(()) } else { Err(format!("amax is {:e}, expected {amax:e}", stats.amax)) }

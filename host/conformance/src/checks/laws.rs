@@ -46,7 +46,7 @@ fn measured(subject: &Subject) -> Result<Vec<QuantStats>, String> {
         let src: Vec<f32> = (0..ELEMENTS).map(|_| random.gaussian() as f32).collect();
         let amax = src.iter().fold(0f32, |amax, x| amax.max(x.abs()));
         let scale = oracle.range().1 as f32 / amax;
-        Ok(instance.quantized(&src, &params(scale, Rounding::NEAREST_EVEN))?.1)
+        Ok(instance.quantized(&src, &params(scale, Rounding::NEAREST_EVEN).lend())?.1)
     };
     (0..TENSORS).map(tensor).collect()
 }

@@ -1,5 +1,6 @@
 //! The checks themselves, by subject. Which there are, and what each holds a format to, the table in the crate's root says.
 
+pub(crate) mod blocks;
 pub(crate) mod codes;
 pub(crate) mod fuzz;
 pub(crate) mod identity;

@@ -26,6 +26,7 @@ pub(crate) fn idempotence(subject: &Subject) -> Outcome {
         // Powers of two: with others the product with the inverse need not come back.
         for scale in [1.0, 0.25] {
             let params = params(scale, rounding);
+            let params = params.lend();
             let (once, _) = instance.quantized(&ascending(&oracle, scale), &params)?;
             let (twice, _) = instance.quantized(&once, &params)?;
             if let Some(i) = (0..once.len()).find(|&i| !same(once[i], twice[i])) {
@@ -42,7 +43,7 @@ pub(crate) fn monotonicity(subject: &Subject) -> Outcome {
     for rounding in instance.deterministic_modes()? {
         for scale in SCALES {
             let src = ascending(&oracle, scale);
-            let (values, _) = instance.quantized(&src, &params(scale, rounding))?;
+            let (values, _) = instance.quantized(&src, &params(scale, rounding).lend())?;
             if let Some(i) = (1..src.len()).find(|&i| values[i - 1] > values[i] || values[i].is_nan()) {
                 let pair = |i: usize| format!("{} to {}", shown(src[i]), shown(values[i]));
                 let mode = mode_name(rounding);
@@ -63,6 +64,7 @@ pub(crate) fn sign_symmetry(subject: &Subject) -> Outcome {
             let src = ascending(&oracle, scale);
             let negated: Vec<f32> = src.iter().map(|x| -x).collect();
             let params = params(scale, rounding);
+            let params = params.lend();
             let (values, _) = instance.quantized(&src, &params)?;
             let (mirrored, _) = instance.quantized(&negated, &params)?;
             let differs = |i: &usize| !oracle.allows([-values[*i]; 2], mirrored[*i]);
@@ -83,7 +85,7 @@ pub(crate) fn error_bound(subject: &Subject) -> Outcome {
     let src = ascending(&oracle, 1.0);
     for rounding in instance.modes()? {
         let nearest = matches!(rounding, Rounding::NEAREST_EVEN | Rounding::NEAREST_AWAY);
-        let (values, _) = instance.quantized(&src, &params(1.0, rounding))?;
+        let (values, _) = instance.quantized(&src, &params(1.0, rounding).lend())?;
         for (&x, &value) in src.iter().zip(&values).filter(|(x, _)| !oracle.overflows(**x)) {
             let (low, high) = oracle.cell(f64::from(x));
             let (gap, error) = (high - low, (f64::from(value) - f64::from(x)).abs());

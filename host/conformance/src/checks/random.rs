@@ -7,7 +7,7 @@ use altgrad_plugin_api::{QuantParams, RandomKey, Rounding};
 
 use crate::{
     Instance, Outcome, Subject, Verdict,
-    compare::{KEY, lacks, params, same_values},
+    compare::{KEY, lacks, same_values},
     inputs::in_range,
     oracle::Oracle,
 };
@@ -28,8 +28,8 @@ macro_rules! stochastic_or_skip {
     }};
 }
 
-fn keyed(key: RandomKey) -> QuantParams {
-    QuantParams { key, ..params(1.0, Rounding::STOCHASTIC) }
+fn keyed(key: RandomKey) -> QuantParams<'static> {
+    QuantParams { key, rounding: Rounding::STOCHASTIC, ..QuantParams::IDENTITY }
 }
 
 /// Runs a test with one seed, and with another if it fails.

@@ -1,11 +1,12 @@
 //! Rounding, mode by mode, against the slow definition.
 
-use altgrad_plugin_api::Rounding;
+use altgrad_plugin_api::{ErrorKind, QuantParams, Rounding};
 
 use crate::{
     Outcome, Subject, Verdict,
     compare::{check_rounding, lacks, mode_name, params, shown},
     inputs::{NANS, bit_patterns, edges, in_range, scales, unscaled},
+    subject::{UNWRITTEN, said},
 };
 
 /// Random bit patterns a mode is tried on.
@@ -48,7 +49,7 @@ fn on_edges(subject: &Subject, rounding: Rounding) -> Outcome {
     }
     let stored = edges(&oracle);
     for scale in scales(&oracle) {
-        check_rounding(&instance, &oracle, &unscaled(&stored, scale), &params(scale, rounding))?;
+        check_rounding(&instance, &oracle, &unscaled(&stored, scale), &params(scale, rounding).lend())?;
     }
     Ok(Verdict::Passed)
 }
@@ -58,12 +59,33 @@ fn on_random(subject: &Subject, rounding: Rounding) -> Outcome {
     if !instance.supports(rounding)? {
         return lacks(rounding);
     }
-    check_rounding(&instance, &oracle, &bit_patterns(PATTERNS, 1), &params(1.0, rounding))?;
+    check_rounding(&instance, &oracle, &bit_patterns(PATTERNS, 1), &params(1.0, rounding).lend())?;
     for (i, scale) in scales(&oracle).into_iter().enumerate() {
         let seed = 2 + i as u64;
         let src = in_range(&oracle, scale, IN_RANGE, seed);
-        check_rounding(&instance, &oracle, &src, &params(scale, rounding))?;
-        check_rounding(&instance, &oracle, &bit_patterns(IN_RANGE, seed), &params(scale, rounding))?;
+        check_rounding(&instance, &oracle, &src, &params(scale, rounding).lend())?;
+        check_rounding(&instance, &oracle, &bit_patterns(IN_RANGE, seed), &params(scale, rounding).lend())?;
+    }
+    Ok(Verdict::Passed)
+}
+
+/// A later host may ask for a mode that this plugin does not know: it must say no, and not guess.
+pub(crate) fn unknown_rounding(subject: &Subject) -> Outcome {
+    let instance = subject.instance()?;
+    for number in [Rounding::ALL.len() as u32, 77, u32::MAX] {
+        let params = QuantParams { rounding: Rounding(number), ..QuantParams::IDENTITY };
+        let quantized = instance.fake_quant(&[1.0], &mut [UNWRITTEN], &params, &mut []).map(drop);
+        let encoded = instance.encode(&[1.0], &mut [0], &params);
+        for (call, result) in [("fake_quant", quantized), ("encode", encoded)] {
+            match result {
+                Err(error) if error.kind == ErrorKind::UNSUPPORTED => {}
+                Err(error) => {
+                    let said = said(call, &error);
+                    return Err(format!("mode {number}: {said}, an UNSUPPORTED error expected"));
+                }
+                Ok(()) => return Err(format!("{call} takes rounding mode {number}, which nobody defined")),
+            }
+        }
     }
     Ok(Verdict::Passed)
 }
@@ -81,6 +103,7 @@ pub(crate) fn special_values(subject: &Subject) -> Outcome {
     for rounding in instance.modes()? {
         for scale in [1.0, 3.7, 0.3] {
             let params = params(scale, rounding);
+            let params = params.lend();
             let at = format!("with scale {scale} {}", mode_name(rounding));
             let (values, stats) = instance.quantized(&NANS, &params)?;
             if let Some(i) = values.iter().position(|value| !value.is_nan()) {

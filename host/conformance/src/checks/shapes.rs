@@ -1,13 +1,13 @@
 //! Lengths, alignment, element types, and memory beside the destination.
 
 use altgrad_plugin_api::{
-    ErrorKind, PluginError, QuantParams, RandomKey, Rounding, TensorView, TensorViewMut,
+    ErrorKind, PluginError, QuantParams, RandomKey, Rounding, Scales, TensorView, TensorViewMut,
     abi::abi_stable::std_types::RSliceMut,
 };
 
 use crate::{
     Instance, Outcome, Subject, Verdict,
-    compare::{KEY, params, same_values, shown},
+    compare::{OneScale, params, same_values, shown},
     inputs::{in_range, mixture},
     oracle::Oracle,
     subject::{UNWRITTEN, said},
@@ -18,7 +18,7 @@ const LENGTHS: [usize; 20] = [0, 1, 2, 3, 5, 7, 8, 9, 15, 17, 31, 33, 63, 65, 12
 /// Elements of memory watched before and after a destination.
 const MARGIN: usize = 16;
 /// In the code destinations: beyond the last code of formats of less than 16 bits.
-const UNWRITTEN_CODE: u16 = 0xa5a5;
+pub(super) const UNWRITTEN_CODE: u16 = 0xa5a5;
 const HUGE: usize = 16 << 20;
 
 /// Values to round that are not NaN and fit: each has a code.
@@ -43,7 +43,7 @@ fn with_canaries<T: Copy + Bits>(
 }
 
 /// Comparison that NaN does not disturb.
-trait Bits {
+pub(super) trait Bits {
     fn bits(self) -> u32;
 }
 
@@ -62,6 +62,7 @@ impl Bits for u16 {
 pub(crate) fn shapes(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let params = params(3.7, Rounding::NEAREST_EVEN);
+    let params = params.lend();
     let src = ordinary(&oracle, MARGIN + 4097);
     // One element at a time is what longer slices are held against.
     let mut single = vec![UNWRITTEN; src.len()];
@@ -89,7 +90,7 @@ pub(crate) fn shapes(subject: &Subject) -> Outcome {
                 return Err(format!("{}: code {i} is {got:#x}, {expected:#x} alone", what("encode")));
             }
             let values = with_canaries(UNWRITTEN, MARGIN - start, len, |dst| {
-                let called = instance.decode(&single_codes[range.clone()], dst);
+                let called = instance.decode(&single_codes[range.clone()], dst, &Scales::ONE);
                 called.map_err(|error| said(&what("decode"), &error))
             })?;
             same_values(&what("decode"), &values, &decoded[range])?;
@@ -101,6 +102,7 @@ pub(crate) fn shapes(subject: &Subject) -> Outcome {
 pub(crate) fn huge(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let params = params(3.7, Rounding::NEAREST_EVEN);
+    let params = params.lend();
     let pattern = ordinary(&oracle, 65_521);
     let (expected, of_one) = instance.quantized(&pattern, &params)?;
     let (expected_codes, rest) = (instance.encoded(&pattern, &params)?, HUGE % pattern.len());
@@ -128,7 +130,7 @@ pub(crate) fn huge(subject: &Subject) -> Outcome {
 }
 
 /// The call must fail as `kind` and leave its destination, and what lies beside it, alone.
-fn refused<T: Copy + Bits>(
+pub(super) fn refused<T: Copy + Bits>(
     what: &str,
     kind: ErrorKind,
     canary: T,
@@ -155,7 +157,7 @@ pub(crate) fn length_mismatch(subject: &Subject) -> Outcome {
             instance.fake_quant(&src, dst, &params, &mut []).map(drop)
         })?;
         refused(&what("encode"), kind, UNWRITTEN_CODE, to, |dst| instance.encode(&src, dst, &params))?;
-        refused(&what("decode"), kind, UNWRITTEN, to, |dst| instance.decode(&codes, dst))?;
+        refused(&what("decode"), kind, UNWRITTEN, to, |dst| instance.decode(&codes, dst, &Scales::ONE))?;
     }
     Ok(Verdict::Passed)
 }
@@ -184,11 +186,11 @@ pub(crate) fn wrong_dtype(subject: &Subject) -> Outcome {
     })?;
     refused("decode of f32 elements", kind, UNWRITTEN, 4, |dst| {
         let (src, dst) = (TensorView::new(&floats, &shape)?, TensorViewMut::new(dst, &shape)?);
-        object.decode(src, dst).into_result()
+        object.decode(src, dst, &Scales::ONE).into_result()
     })?;
     refused("decode to u16 elements", kind, UNWRITTEN_CODE, 4, |dst| {
         let (src, dst) = (TensorView::new(&codes, &shape)?, TensorViewMut::new(dst, &shape)?);
-        object.decode(src, dst).into_result()
+        object.decode(src, dst, &Scales::ONE).into_result()
     })?;
     Ok(Verdict::Passed)
 }
@@ -197,20 +199,22 @@ pub(crate) fn strange_arguments(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = mixture(&oracle, 1.0, 61);
     let sane = params(1.0, Rounding::NEAREST_EVEN);
+    let sane = sane.lend();
     let (before, _) = instance.quantized(&src, &sane)?;
     for rounding in instance.modes()? {
         for scale in [0.0, -1.0, f32::NAN, f32::INFINITY, f32::MAX, f32::from_bits(1)] {
-            strange(&instance, &src, &params(scale, rounding), 0, &format!("scale {scale:e}"))?;
+            strange(&instance, &src, &params(scale, rounding).lend(), 0, &format!("scale {scale:e}"))?;
         }
         for (seed, step, offset) in
             [(u64::MAX, u64::MAX, u64::MAX), (0, 1 << 40, u64::MAX - 5), (0, 0, u64::MAX / 4)]
         {
             let key = RandomKey { seed, step, tensor: step, offset };
-            strange(&instance, &src, &QuantParams { key, ..params(1.0, rounding) }, 0, &format!("{key:?}"))?;
+            let params = OneScale { key, ..params(1.0, rounding) };
+            strange(&instance, &src, &params.lend(), 0, &format!("{key:?}"))?;
         }
         for counters in [1, 3, oracle.by_code().len() - 1, oracle.by_code().len() + 1] {
             let what = format!("a histogram of {counters} counters");
-            strange(&instance, &src, &QuantParams { key: KEY, ..params(1.0, rounding) }, counters, &what)?;
+            strange(&instance, &src, &params(1.0, rounding).lend(), counters, &what)?;
         }
     }
     let (after, _) = instance.quantized(&src, &sane)?;
@@ -222,7 +226,7 @@ pub(crate) fn strange_arguments(subject: &Subject) -> Outcome {
 fn strange(
     instance: &Instance,
     src: &[f32],
-    params: &QuantParams,
+    params: &QuantParams<'_>,
     counters: usize,
     what: &str,
 ) -> Result<(), String> {

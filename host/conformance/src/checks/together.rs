@@ -6,14 +6,14 @@ use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey};
 
 use crate::{
     Instance, Outcome, Subject, Verdict,
-    compare::{KEY, mode_name, params, same_values},
+    compare::{KEY, OneScale, mode_name, params, same_values},
     inputs::{in_range, mixture},
 };
 
 /// What one call made of a slice: values, statistics, codes (of the same slice without NaN).
 type Made = (Vec<f32>, QuantStats, Vec<u16>);
 
-fn made(instance: &Instance, src: &[f32], params: &QuantParams) -> Result<Made, String> {
+fn made(instance: &Instance, src: &[f32], params: &QuantParams<'_>) -> Result<Made, String> {
     let (values, stats) = instance.quantized(src, params)?;
     let without: Vec<f32> = src.iter().map(|&x| if x.is_nan() { 0.0 } else { x }).collect();
     Ok((values, stats, instance.encoded(&without, params)?))
@@ -32,7 +32,7 @@ pub(crate) fn repeatable(subject: &Subject) -> Outcome {
     let src = mixture(&oracle, 3.7, 71);
     // Other calls lie between the two that must agree.
     let modes = instance.modes()?;
-    let run = |_| modes.iter().map(|&mode| made(&instance, &src, &params(3.7, mode))).collect();
+    let run = |_| modes.iter().map(|&mode| made(&instance, &src, &params(3.7, mode).lend())).collect();
     let rounds = [(); 3].map(run);
     let [first, second, third]: [Result<Vec<Made>, String>; 3] = rounds;
     let (first, second, third) = (first?, second?, third?);
@@ -48,12 +48,12 @@ pub(crate) fn instances(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = mixture(&oracle, 0.3, 72);
     for mode in instance.modes()? {
-        let params = params(0.3, mode);
+        let (other, params) = (params(2.0, mode), params(0.3, mode));
+        let (other, params) = (other.lend(), params.lend());
         let alone = made(&subject.instance()?, &src, &params)?;
         let (one, two) = (subject.instance()?, subject.instance()?);
         let what = |which: &str| format!("{which} of two instances, {}", mode_name(mode));
         same_made(&what("the second"), &made(&two, &src, &params)?, &alone)?;
-        let other = QuantParams { scale: 2.0, inv_scale: 0.5, ..params };
         made(&two, &src[..100], &other)?;
         same_made(&what("the first"), &made(&one, &src, &params)?, &alone)?;
         drop(one);
@@ -67,19 +67,22 @@ pub(crate) fn threads(subject: &Subject) -> Outcome {
     const ROUNDS: usize = 8;
     let (instance, oracle) = subject.instance_and_oracle()?;
     for mode in instance.modes()? {
-        let jobs: Vec<(Vec<f32>, QuantParams)> = (0..THREADS)
+        let jobs: Vec<(Vec<f32>, OneScale)> = (0..THREADS)
             .map(|thread| {
                 let scale = 1.0 + thread as f32;
                 (mixture(&oracle, scale, 81 + thread as u64), params(scale, mode))
             })
             .collect();
-        let expected: Vec<Made> =
-            jobs.iter().map(|(src, params)| made(&instance, src, params)).collect::<Result<_, _>>()?;
+        let expected: Vec<Made> = jobs
+            .iter()
+            .map(|(src, params)| made(&instance, src, &params.lend()))
+            .collect::<Result<_, _>>()?;
         thread::scope(|scope| {
             let run = |job: usize| {
                 let what = format!("thread {job} of {THREADS}, {}", mode_name(mode));
                 let (src, params) = &jobs[job];
-                (0..ROUNDS).try_for_each(|_| same_made(&what, &made(&instance, src, params)?, &expected[job]))
+                let again = || made(&instance, src, &params.lend());
+                (0..ROUNDS).try_for_each(|_| same_made(&what, &again()?, &expected[job]))
             };
             let running: Vec<_> = (0..THREADS).map(|job| scope.spawn(move || run(job))).collect();
             running.into_iter().try_for_each(|thread| {
@@ -95,16 +98,14 @@ pub(crate) fn splits(subject: &Subject) -> Outcome {
     let src = in_range(&oracle, 3.7, 3001, 73);
     for mode in instance.modes()? {
         for base in [0, 1, 1 << 33] {
-            let params = |offset: usize| QuantParams {
-                key: RandomKey { offset: base + offset as u64, ..KEY },
-                ..params(3.7, mode)
-            };
-            let whole = made(&instance, &src, &params(0))?;
+            let params = OneScale { key: RandomKey { offset: base, ..KEY }, ..params(3.7, mode) };
+            let params = params.lend();
+            let whole = made(&instance, &src, &params)?;
             for part in [1, 3, 4, 100, 511, 512, 513, 3000] {
                 let what = format!("parts of {part}, {}", mode_name(mode));
                 let (mut values, mut stats, mut codes) = (Vec::new(), QuantStats::default(), Vec::new());
                 for (i, src) in src.chunks(part).enumerate() {
-                    let part = made(&instance, src, &params(i * part))?;
+                    let part = made(&instance, src, &params.skip((i * part) as u64))?;
                     values.extend(part.0);
                     stats.merge(&part.1);
                     codes.extend(part.2);

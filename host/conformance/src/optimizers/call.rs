@@ -1,10 +1,11 @@
-//! An optimizer called as the host calls it: with slices, in parts, or with services.
+//! An optimizer called as the host calls it: with slices, in parts, or with services; on grids of every kind.
 
 use altgrad_plugin_api::{
-    Domain, FormatSpec, ParamInfo, PluginError, Scope, StateSpec, StepScalars, TensorView, TensorViewMut,
+    Blocks, Domain, ErrorKind, FormatSpec, Grid, ParamInfo, PluginError, Scales, Scope, StateSpec,
+    StepScalars, TensorView, TensorViewMut,
     abi::{
         OptimizerObject, ServiceCall, StepCall,
-        abi_stable::std_types::{ROption, RSlice, RSliceMut},
+        abi_stable::std_types::{RSlice, RSliceMut},
     },
     grid::minifloat,
     services::{
@@ -15,8 +16,11 @@ use altgrad_plugin_api::{
 
 use crate::subject::said;
 
-/// Parameters as models have them: name and shape.
-pub(super) const CASES: &[(&str, &[u64])] = &[
+/// A parameter's name and shape.
+pub(super) type Case = (&'static str, &'static [u64]);
+
+/// Parameters as models have them.
+pub(super) const CASES: &[Case] = &[
     ("wte.weight", &[13, 8]),
     ("h.0.mlp.c_fc.weight", &[24, 8]),
     ("h.0.attn.c_proj.weight", &[5, 31]),
@@ -41,17 +45,69 @@ pub(super) fn scope_of(object: &OptimizerObject, name: &str, shape: &[u64]) -> R
     object.scope(&info(name, shape)).into_result().map_err(|error| said("scope", &error))
 }
 
-/// Grids that weights are rounded to: none, even, floating, powers of two, a decode table.
-pub(super) fn grids() -> Result<Vec<Option<FormatSpec>>, String> {
-    let mut grids = vec![
-        None,
-        Some(FormatSpec::Table([-1.0, -0.5, -0.25, -0.0625, 0.0, 0.125, 0.5, 1.0].into_iter().collect())),
-    ];
+/// A grid that weights are rounded to.
+#[derive(Debug, Clone)]
+pub(super) struct TestGrid {
+    spec: FormatSpec,
+    /// More than any parameter of the suite has blocks.
+    pairs: Vec<[f32; 2]>,
+    blocks: Blocks,
+}
+
+impl TestGrid {
+    fn new(spec: FormatSpec, scales: &[f32], blocks: Blocks) -> Self {
+        Self { spec, pairs: scales.iter().map(|&scale| [scale, 1.0 / scale]).collect(), blocks }
+    }
+
+    fn lend(&self) -> Grid<'_> {
+        Grid { spec: &self.spec, scales: Scales::new(&self.pairs, self.blocks) }
+    }
+}
+
+/// Grids that weights are rounded to: none, even, floating, powers of two, a decode table; with one scale, and with one
+/// for each block.
+pub(super) fn grids() -> Result<Vec<Option<TestGrid>>, String> {
+    let table = [-1.0, -0.5, -0.25, -0.0625, 0.0, 0.125, 0.5, 1.0];
+    let mut specs = vec![FormatSpec::Table(table.into_iter().collect())];
     for (e, m, domain) in [(1, 6, Domain::FIN), (4, 3, Domain::FN), (7, 0, Domain::FIN)] {
         let spec = minifloat(e, m, domain).map_err(|error| error.message.to_string())?;
-        grids.push(Some(FormatSpec::Minifloat(spec)));
+        specs.push(FormatSpec::Minifloat(spec));
     }
-    Ok(grids)
+    let one_scale = |spec: &FormatSpec| TestGrid::new(spec.clone(), &[0.5], Blocks::WHOLE);
+    let mut grids: Vec<TestGrid> = specs.iter().map(one_scale).collect();
+    let scales: Vec<f32> = (0..128u8).map(|block| 0.25 + f32::from(block % 7)).collect();
+    grids.extend(specs.into_iter().map(|spec| TestGrid::new(spec, &scales, Blocks::consecutive(16))));
+    Ok(std::iter::once(None).chain(grids.into_iter().map(Some)).collect())
+}
+
+/// Each case on each grid that the optimizer does not refuse for it.
+pub(super) fn cases_on_grids<'a>(
+    object: &OptimizerObject,
+    grids: &'a [Option<TestGrid>],
+) -> Result<Vec<(Case, Option<&'a TestGrid>)>, String> {
+    let mut taken = Vec::new();
+    for grid in grids.iter().map(Option::as_ref) {
+        for &case in CASES {
+            if rule_of(object, case, grid)?.is_some() {
+                taken.push((case, grid));
+            }
+        }
+    }
+    Ok(taken)
+}
+
+/// The rule for a parameter on a grid whose scales are not known yet; `None` if the optimizer cannot update it.
+pub(super) fn rule_of(
+    object: &OptimizerObject,
+    (name, shape): (&str, &[u64]),
+    grid: Option<&TestGrid>,
+) -> Result<Option<String>, String> {
+    let grid = grid.map(|grid| Grid { spec: &grid.spec, scales: Scales::new(&[], grid.blocks) });
+    match object.rule(&info(name, shape), grid.into()).into_result() {
+        Ok(rule) => Ok(Some(rule.into())),
+        Err(error) if error.kind == ErrorKind::UNSUPPORTED => Ok(None),
+        Err(error) => Err(said("rule", &error)),
+    }
 }
 
 /// Numbers that look random, between -1 and 1 (Knuth's MMIX).
@@ -71,7 +127,7 @@ pub(super) struct Param<'a> {
     pub(super) shape: &'a [u64],
     pub(super) values: Vec<f32>,
     pub(super) states: Vec<Vec<f32>>,
-    pub(super) grid: Option<&'a FormatSpec>,
+    pub(super) grid: Option<&'a TestGrid>,
     scope: Scope,
 }
 
@@ -80,7 +136,7 @@ impl<'a> Param<'a> {
         object: &OptimizerObject,
         name: &'a str,
         shape: &'a [u64],
-        grid: Option<&'a FormatSpec>,
+        grid: Option<&'a TestGrid>,
     ) -> Result<Self, String> {
         let len = shape.iter().product::<u64>() as usize;
         let states = states_of(object, name, shape)?;
@@ -145,8 +201,7 @@ impl<'a> Param<'a> {
                 grad: TensorView::new(grad, &grad_shape)?,
                 states: RSliceMut::from_mut_slice(&mut views),
                 scalars: StepScalars { lr: 1e-3, update },
-                grid: ROption::from(self.grid),
-                grid_scale: 0.5,
+                grid: self.grid.map(|grid| grid.lend().skip(start as u64)).into(),
             };
             object.step(call).into_result()?;
         }
@@ -177,8 +232,7 @@ impl<'a> Param<'a> {
             grad,
             states: RSlice::from_slice(&states),
             scalars: StepScalars { lr: 1e-3, update },
-            grid: ROption::from(self.grid),
-            grid_scale: 0.5,
+            grid: self.grid.map(TestGrid::lend).into(),
         };
         let result = object.step_with_services(call).into_result();
         let targets = self.states.iter_mut().chain([&mut self.values]);

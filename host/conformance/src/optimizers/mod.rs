@@ -8,10 +8,10 @@ mod call;
 mod steps;
 mod subject;
 
-use altgrad_plugin_api::{DType, PluginKind, Scope};
+use altgrad_plugin_api::{DType, PluginKind, Scope, StateRole};
 
 use crate::{Check, Outcome, Verdict, checks::identity};
-use call::{CASES, states_of};
+use call::{CASES, grids, rule_of, states_of};
 pub(crate) use steps::all_steps;
 pub use subject::OptimizerSubject;
 
@@ -27,8 +27,9 @@ pub fn checks() -> &'static [Check<OptimizerSubject>] {
     table! {
         [descriptor, descriptor, "name, version, summary and options are well formed, and every default is allowed"]
         [options, options, "no option value makes the constructor panic, and all declared choices and limits work"]
-        [states, states, "names are unique, values finite f32; the same parameter always has the same"]
+        [states, states, "names are unique, types and roles known, first values finite; the same parameter always has the same"]
         [scope, scope, "what a step has to see is known, and the same for the same parameter"]
+        [rule, rule, "a parameter's rule is one line, the same when asked again, or refused as UNSUPPORTED"]
         [finite, steps::finite, "twenty steps of finite gradients leave finite numbers, on every grid and without one"]
         [moves, steps::moves, "a gradient moves the parameter"]
         [repeatable, steps::repeatable, "the same steps give the same bits, in another instance and on another thread"]
@@ -65,8 +66,11 @@ fn states(subject: &OptimizerSubject) -> Outcome {
             if state.name.is_empty() || states[..index].iter().any(|other| other.name == state.name) {
                 return Err(format!("`{name}` has two states named {:?}, or one without a name", state.name));
             }
-            if state.dtype != DType::F32 || !(state.initial as f32).is_finite() {
-                return Err(format!("state `{}` is not f32 with a finite first value", state.name));
+            let is_known = [DType::F32, DType::BF16].contains(&state.dtype)
+                && [StateRole::OPTIMIZER, StateRole::ROUNDING_RESIDUAL].contains(&state.role);
+            if !is_known || !(state.initial as f32).is_finite() {
+                let what = "f32 or bf16, in a known role, with a finite first value";
+                return Err(format!("state `{}` is not {what}", state.name));
             }
         }
     }
@@ -82,6 +86,23 @@ fn scope(subject: &OptimizerSubject) -> Outcome {
         }
         if scope != call::scope_of(&first, name, shape)? || scope != call::scope_of(&second, name, shape)? {
             return Err(format!("`{name}` has another scope when asked again"));
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
+fn rule(subject: &OptimizerSubject) -> Outcome {
+    let (first, second) = (subject.instance()?, subject.instance()?);
+    for grid in grids()? {
+        for &case in CASES {
+            let rule = rule_of(&first, case, grid.as_ref())?;
+            if rule.as_ref().is_some_and(|rule| rule.contains('\n')) {
+                return Err(format!("the rule of `{}` is more than a line: {rule:?}", case.0));
+            }
+            let again = [&first, &second].map(|object| rule_of(object, case, grid.as_ref()));
+            if again.iter().any(|again| again.as_ref() != Ok(&rule)) {
+                return Err(format!("`{}` has another rule when asked again: {rule:?}, {again:?}", case.0));
+            }
         }
     }
     Ok(Verdict::Passed)

@@ -1,9 +1,9 @@
 //! What steps do.
 
-use altgrad_plugin_api::{ErrorKind, FormatSpec, PluginError, Scope, abi::OptimizerObject};
+use altgrad_plugin_api::{ErrorKind, PluginError, Scope, abi::OptimizerObject};
 
 use super::{
-    call::{CASES, Param, grids, numbers},
+    call::{CASES, Param, TestGrid, cases_on_grids, grids, numbers, rule_of},
     subject::OptimizerSubject,
 };
 use crate::{Outcome, Verdict, inputs::Random, subject::said};
@@ -15,7 +15,7 @@ const STEPS: u64 = 20;
 fn stepped<'a>(
     object: &OptimizerObject,
     (name, shape): (&'a str, &'a [u64]),
-    grid: Option<&'a FormatSpec>,
+    grid: Option<&'a TestGrid>,
     length: f32,
 ) -> Result<Param<'a>, String> {
     let mut param = Param::new(object, name, shape, grid)?;
@@ -28,15 +28,12 @@ fn stepped<'a>(
 }
 
 pub(super) fn finite(subject: &OptimizerSubject) -> Outcome {
-    let object = subject.instance()?;
-    for grid in grids()? {
-        for &case in CASES {
-            for length in [0.0, 1e-12, 1e-3, 1.0, 1e6] {
-                let param = stepped(&object, case, grid.as_ref(), length)?;
-                if let Some(bad) = param.states.iter().flatten().chain(&param.values).find(|x| !x.is_finite())
-                {
-                    return Err(format!("`{}` has {bad} after gradients of {length}, grid {grid:?}", case.0));
-                }
+    let (object, grids) = (subject.instance()?, grids()?);
+    for (case, grid) in cases_on_grids(&object, &grids)? {
+        for length in [0.0, 1e-12, 1e-3, 1.0, 1e6] {
+            let param = stepped(&object, case, grid, length)?;
+            if let Some(bad) = param.states.iter().flatten().chain(&param.values).find(|x| !x.is_finite()) {
+                return Err(format!("`{}` has {bad} after gradients of {length}, grid {grid:?}", case.0));
             }
         }
     }
@@ -45,12 +42,10 @@ pub(super) fn finite(subject: &OptimizerSubject) -> Outcome {
 
 /// Everything some steps change, on every grid, as bits.
 pub(crate) fn all_steps(subject: &OptimizerSubject) -> Result<Vec<u32>, String> {
-    let object = subject.instance()?;
+    let (object, grids) = (subject.instance()?, grids()?);
     let mut bits = Vec::new();
-    for grid in grids()? {
-        for &case in CASES {
-            bits.extend(stepped(&object, case, grid.as_ref(), 1e-2)?.bits());
-        }
+    for (case, grid) in cases_on_grids(&object, &grids)? {
+        bits.extend(stepped(&object, case, grid, 1e-2)?.bits());
     }
     Ok(bits)
 }
@@ -66,7 +61,7 @@ pub(super) fn random_steps(subject: &OptimizerSubject) -> Outcome {
 
 fn random_life(
     subject: &OptimizerSubject,
-    grids: &[Option<FormatSpec>],
+    grids: &[Option<TestGrid>],
     random: &mut Random,
 ) -> Result<(), String> {
     let mut below = |bound: u64| random.next() % bound;
@@ -74,7 +69,8 @@ fn random_life(
     let grid = grids[below(grids.len() as u64) as usize].as_ref();
     let name = CASES[below(CASES.len() as u64) as usize].0;
     let (first, second) = (subject.instance()?, subject.instance()?);
-    let mut param = Param::new(&first, name, &shape, grid)?;
+    let is_taken = rule_of(&first, (name, shape.as_slice()), grid)?.is_some();
+    let mut param = Param::new(&first, name, &shape, grid.filter(|_| is_taken))?;
     let mut again = param.clone();
     for update in 1..=1 + below(12) {
         // From the smallest gradients to the largest that clipping leaves.
@@ -117,45 +113,40 @@ pub(super) fn moves(subject: &OptimizerSubject) -> Outcome {
 }
 
 pub(super) fn repeatable(subject: &OptimizerSubject) -> Outcome {
-    let (first, second) = (subject.instance()?, subject.instance()?);
-    for grid in grids()? {
-        for &case in CASES {
-            let once = stepped(&first, case, grid.as_ref(), 1e-2)?.bits();
-            let again = stepped(&first, case, grid.as_ref(), 1e-2)?.bits();
-            let elsewhere = std::thread::scope(|scope| {
-                let thread =
-                    scope.spawn(|| stepped(&second, case, grid.as_ref(), 1e-2).map(|param| param.bits()));
-                thread.join().unwrap_or_else(|_| Err("the thread panicked".into()))
-            })?;
-            if once != again || once != elsewhere {
-                return Err(format!("the same steps of `{}` give other bits, grid {grid:?}", case.0));
-            }
+    let (first, second, grids) = (subject.instance()?, subject.instance()?, grids()?);
+    for (case, grid) in cases_on_grids(&first, &grids)? {
+        let once = stepped(&first, case, grid, 1e-2)?.bits();
+        let again = stepped(&first, case, grid, 1e-2)?.bits();
+        let elsewhere = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| stepped(&second, case, grid, 1e-2).map(|param| param.bits()));
+            thread.join().unwrap_or_else(|_| Err("the thread panicked".into()))
+        })?;
+        if once != again || once != elsewhere {
+            return Err(format!("the same steps of `{}` give other bits, grid {grid:?}", case.0));
         }
     }
     Ok(Verdict::Passed)
 }
 
 pub(super) fn parts(subject: &OptimizerSubject) -> Outcome {
-    let object = subject.instance()?;
+    let (object, grids) = (subject.instance()?, grids()?);
     let mut checked = false;
-    for grid in grids()? {
-        for &(name, shape) in CASES {
-            let mut whole = Param::new(&object, name, shape, grid.as_ref())?;
-            if whole.scope() != Scope::ELEMENTS {
-                continue;
+    for ((name, shape), grid) in cases_on_grids(&object, &grids)? {
+        let mut whole = Param::new(&object, name, shape, grid)?;
+        if whole.scope() != Scope::ELEMENTS {
+            continue;
+        }
+        checked = true;
+        for part in [1, 3, 17] {
+            let mut parts = whole.clone();
+            for update in 1..=3 {
+                let grad = numbers(update, whole.values.len());
+                let step = |error: PluginError| format!("`{name}`: {}", said("step", &error));
+                whole.step(&object, &grad, update).map_err(step)?;
+                parts.step_in_parts(&object, &grad, update, part).map_err(step)?;
             }
-            checked = true;
-            for part in [1, 3, 17] {
-                let mut parts = whole.clone();
-                for update in 1..=3 {
-                    let grad = numbers(update, whole.values.len());
-                    let step = |error: PluginError| format!("`{name}`: {}", said("step", &error));
-                    whole.step(&object, &grad, update).map_err(step)?;
-                    parts.step_in_parts(&object, &grad, update, part).map_err(step)?;
-                }
-                if whole.bits() != parts.bits() {
-                    return Err(format!("`{name}` in parts of {part} steps otherwise, grid {grid:?}"));
-                }
+            if whole.bits() != parts.bits() {
+                return Err(format!("`{name}` in parts of {part} steps otherwise, grid {grid:?}"));
             }
         }
     }
@@ -176,22 +167,20 @@ fn no_panic(what: &str, result: Result<(), PluginError>) -> Result<bool, String>
 }
 
 pub(super) fn not_finite(subject: &OptimizerSubject) -> Outcome {
-    let object = subject.instance()?;
-    for grid in grids()? {
-        for &(name, shape) in CASES {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-45] {
-                let param = Param::new(&object, name, shape, grid.as_ref())?;
-                let grad = numbers(1, param.values.len());
-                let (mut bad_grad, mut bad_weight) = (grad.clone(), param.clone());
-                let mut with_bad_grad = param;
-                bad_grad[1] = bad;
-                bad_weight.values[1] = bad;
-                let what = format!("{bad} in `{name}`");
-                let stepped = no_panic(&what, with_bad_grad.step(&object, &bad_grad, 1))?;
-                no_panic(&what, bad_weight.step(&object, &grad, 1))?;
-                if bad.is_nan() && stepped && !with_bad_grad.values[1].is_nan() {
-                    return Err(format!("a NaN gradient of `{name}` left {}", with_bad_grad.values[1]));
-                }
+    let (object, grids) = (subject.instance()?, grids()?);
+    for ((name, shape), grid) in cases_on_grids(&object, &grids)? {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-45] {
+            let param = Param::new(&object, name, shape, grid)?;
+            let grad = numbers(1, param.values.len());
+            let (mut bad_grad, mut bad_weight) = (grad.clone(), param.clone());
+            let mut with_bad_grad = param;
+            bad_grad[1] = bad;
+            bad_weight.values[1] = bad;
+            let what = format!("{bad} in `{name}`");
+            let stepped = no_panic(&what, with_bad_grad.step(&object, &bad_grad, 1))?;
+            no_panic(&what, bad_weight.step(&object, &grad, 1))?;
+            if bad.is_nan() && stepped && !with_bad_grad.values[1].is_nan() {
+                return Err(format!("a NaN gradient of `{name}` left {}", with_bad_grad.values[1]));
             }
         }
     }

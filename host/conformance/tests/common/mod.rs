@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use altgrad_plugin_api::{
-    Config, Descriptor, ErrorKind, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding,
+    Config, Descriptor, ErrorKind, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales,
 };
 
 /// A name for `MinifloatFormat`.
@@ -63,7 +63,7 @@ impl Table {
             Rounding::NEAREST_EVEN => below > above || (below == above && high % 2 == 0),
             Rounding::NEAREST_AWAY => below > above || (below == above && x > 0.0),
             Rounding::TOWARD_ZERO => x < 0.0,
-            Rounding::STOCHASTIC => return Err(PluginError::unsupported("no stochastic rounding")),
+            other => return Err(other.unsupported()),
         };
         Ok(if up { high } else { low })
     }
@@ -85,46 +85,43 @@ impl Format for Table {
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
         let (values, mut stats) = (values(), QuantStats::default());
-        for (&x, y) in src.iter().zip(dst) {
-            let code = if x.is_nan() { 8 } else { Self::code(x * params.scale, params.rounding)? };
-            *y = values[usize::from(code)] * params.inv_scale;
-            if let Some(counter) = histogram.get_mut(usize::from(code)).filter(|_| !x.is_nan()) {
-                *counter += 1;
-            }
-            stats.overflow += u64::from((x * params.scale).abs() > values[7]);
-            stats.underflow += u64::from(x != 0.0 && *y == 0.0);
-            stats.nan += u64::from(x.is_nan());
-            stats.nonzero += u64::from(x != 0.0);
-            if x.is_finite() {
-                let (wide, y) = (f64::from(x), f64::from(*y));
-                stats.amax = stats.amax.max(x.abs());
-                stats.sum_x2 += wide * wide;
-                stats.sum_err2 += (y - wide).powi(2);
-                stats.sum_x_xhat += wide * y;
+        for (range, [scale, inverse]) in params.scales.runs(src.len()) {
+            for (&x, y) in src[range.clone()].iter().zip(&mut dst[range]) {
+                let code = if x.is_nan() { 8 } else { Self::code(x * scale, params.rounding)? };
+                *y = values[usize::from(code)] * inverse;
+                if let Some(counter) = histogram.get_mut(usize::from(code)).filter(|_| !x.is_nan()) {
+                    *counter += 1;
+                }
+                stats.add(x, *y, (x * scale).abs() > values[7]);
             }
         }
         Ok(stats)
     }
 
-    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
-        for (&x, y) in src.iter().zip(dst) {
-            if x.is_nan() {
-                return Err(PluginError::new(ErrorKind::VALUE, "NaN has no code"));
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
+        for (range, [scale, _]) in params.scales.runs(src.len()) {
+            for (&x, y) in src[range.clone()].iter().zip(&mut dst[range]) {
+                if x.is_nan() {
+                    return Err(PluginError::new(ErrorKind::VALUE, "NaN has no code"));
+                }
+                *y = Self::code(x * scale, params.rounding)?;
             }
-            *y = Self::code(x * params.scale, params.rounding)?;
         }
         Ok(())
     }
 
-    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
+    fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
         let values = values();
-        for (&code, y) in codes.iter().zip(dst) {
-            let value = values.get(usize::from(code));
-            *y = *value.ok_or_else(|| PluginError::new(ErrorKind::VALUE, format!("no code {code}")))?;
+        for (range, [_, inverse]) in scales.runs(codes.len()) {
+            for (&code, y) in codes[range.clone()].iter().zip(&mut dst[range]) {
+                let value = values.get(usize::from(code));
+                let no_code = || PluginError::new(ErrorKind::VALUE, format!("no code {code}"));
+                *y = value.ok_or_else(no_code)? * inverse;
+            }
         }
         Ok(())
     }
