@@ -11,7 +11,7 @@ use std::{
 };
 
 use altgrad_format_kit::{cpu, round::Rounder};
-use altgrad_plugin_api::{Domain, PluginError, QuantParams, QuantStats, RandomKey, Rounding};
+use altgrad_plugin_api::{Blocks, Domain, PluginError, QuantParams, QuantStats, RandomKey, Rounding, Scales};
 use criterion::{Criterion, SamplingMode};
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 
@@ -19,27 +19,64 @@ use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 const ELEMENTS: usize = 16 << 20;
 /// Elements a call, as in the host.
 const PART: usize = 1 << 16;
-/// What is measured: name, mode, whether codes are counted, and the ratio that is aimed at.
-const WORK: [(&str, Rounding, bool, f64); 3] = [
-    ("nearest-even", Rounding::NEAREST_EVEN, false, 1.5),
-    ("with histogram", Rounding::NEAREST_EVEN, true, 2.5),
-    ("stochastic", Rounding::STOCHASTIC, false, 3.0),
+/// Columns of the matrix whose columns have scales of their own.
+const COLUMNS: u64 = 4096;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    name: &'static str,
+    rounding: Rounding,
+    counts_codes: bool,
+    /// Which elements share a scale.
+    blocks: Blocks,
+    /// The ratio that is aimed at.
+    aim: f64,
+}
+
+/// Nearest-even with one scale.
+const PLAIN: Work = Work {
+    name: "nearest-even",
+    rounding: Rounding::NEAREST_EVEN,
+    counts_codes: false,
+    blocks: Blocks::WHOLE,
+    aim: 1.5,
+};
+
+const WORK: [Work; 6] = [
+    PLAIN,
+    Work { name: "with histogram", counts_codes: true, aim: 2.5, ..PLAIN },
+    Work { name: "stochastic", rounding: Rounding::STOCHASTIC, aim: 3.0, ..PLAIN },
+    Work { name: "blocks of 32", blocks: Blocks::consecutive(32), ..PLAIN },
+    Work { name: "blocks of 16", blocks: Blocks::consecutive(16), ..PLAIN },
+    Work {
+        name: "columns",
+        blocks: Blocks { columns: COLUMNS, block_rows: u64::MAX, block_columns: 1 },
+        aim: 3.0,
+        ..PLAIN
+    },
 ];
 
 type Failed = Box<dyn std::error::Error>;
 /// Rounds a part that begins at an element of the whole, or counts its codes as well.
-type Quantize =
-    Box<dyn Fn(&[f32], &mut [f32], usize, Rounding, bool) -> Result<QuantStats, PluginError> + Sync>;
+type Quantize = Box<dyn Fn(&[f32], &mut [f32], usize, Work) -> Result<QuantStats, PluginError> + Sync>;
 
-/// A format scaled so that the largest input is its largest value.
+/// A format with scales of two binades, so that the largest input is its largest value where the scale is largest.
 fn quantizer<const E: u32, const M: u32>(domain: Domain, amax: f32) -> Result<Quantize, PluginError> {
     let rounder = Rounder::<E, M>::new(domain)?;
     let scale = rounder.grid().max_finite() / amax;
-    Ok(Box::new(move |src, dst, first, rounding, count| {
-        let key = RandomKey { seed: 1, step: 2, tensor: 3, offset: first as u64 };
-        let params = QuantParams { scale, inv_scale: 1.0 / scale, rounding, key };
-        let mut histogram = vec![0; if count { rounder.grid().codes() } else { 0 }];
-        let stats = cpu::fake_quant(&rounder, src, dst, &params, &mut histogram);
+    let most_blocks = WORK.iter().map(|work| work.blocks.count(ELEMENTS as u64)).max().unwrap_or(1);
+    let scales = (0..most_blocks).map(|block| if block % 2 == 0 { scale } else { scale * 0.5 });
+    let pairs: Vec<[f32; 2]> = scales.map(|scale| [scale, 1.0 / scale]).collect();
+    Ok(Box::new(move |src, dst, first, work| {
+        let blocks = work.blocks.count(ELEMENTS as u64) as usize;
+        let whole = QuantParams {
+            scales: Scales::new(&pairs[..blocks], work.blocks),
+            rounding: work.rounding,
+            key: RandomKey { seed: 1, step: 2, tensor: 3, offset: 0 },
+        };
+        let mut histogram = vec![0; if work.counts_codes { rounder.grid().codes() } else { 0 }];
+        let stats = cpu::fake_quant(&rounder, src, dst, &whole.skip(first as u64), &mut histogram);
         black_box(histogram);
         stats
     }))
@@ -79,11 +116,11 @@ fn quantize(
     format: &Quantize,
     src: &[f32],
     dst: &mut [f32],
-    (rounding, count): (Rounding, bool),
+    work: Work,
 ) -> Result<QuantStats, PluginError> {
     let parts: Result<Vec<QuantStats>, PluginError> = pool.install(|| {
         let parts = src.par_chunks(PART).zip(dst.par_chunks_mut(PART)).enumerate();
-        parts.map(|(part, (src, dst))| format(src, dst, part * PART, rounding, count)).collect()
+        parts.map(|(part, (src, dst))| format(src, dst, part * PART, work)).collect()
     });
     let mut stats = QuantStats::default();
     parts?.iter().for_each(|part| stats.merge(part));
@@ -113,22 +150,16 @@ fn main() -> Result<(), Failed> {
         let mut group = criterion.benchmark_group(format!("{threads} threads"));
         group.sampling_mode(SamplingMode::Flat);
         for (name, format) in &formats {
-            for (what, rounding, count, aim) in WORK {
+            for work in WORK {
+                let Work { name: what, aim, .. } = work;
                 let (mut copies, mut quantizations) = (Vec::new(), Vec::new());
                 group.bench_function(format!("{name} {what}"), |bencher| {
                     bencher.iter_custom(|times| {
                         let mut total = Duration::ZERO;
                         for _ in 0..times {
                             copies.push(timed(|| copy(&pool, black_box(&src), black_box(&mut dst))));
-                            let took = timed(|| {
-                                quantize(
-                                    &pool,
-                                    format,
-                                    black_box(&src),
-                                    black_box(&mut dst),
-                                    (rounding, count),
-                                )
-                            });
+                            let took =
+                                timed(|| quantize(&pool, format, black_box(&src), black_box(&mut dst), work));
                             quantizations.push(took);
                             total += took;
                         }

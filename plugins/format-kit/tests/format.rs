@@ -5,7 +5,7 @@ mod common;
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
 use altgrad_plugin_api::{
-    Config, ConfigValue, Domain, ErrorKind, Format, FormatSpec, QuantParams, QuantStats, Rounding,
+    Config, ConfigValue, Domain, ErrorKind, Format, FormatSpec, QuantParams, QuantStats, Rounding, Scales,
 };
 
 struct E4M3;
@@ -59,7 +59,7 @@ fn statistics_count_what_their_definitions_say() {
         0.3,
     ];
     let expected = [0.0, -0.0, f32::NAN, 112.0, -112.0, 112.0, 112.0, -112.0, step, 0.0, -0.0, 0.0, 0.3125];
-    let params = QuantParams { scale: 4.0, inv_scale: 0.25, ..QuantParams::IDENTITY };
+    let params = QuantParams::nearest(Scales::whole(&[4.0, 0.25]));
     let (mut dst, mut histogram) = ([9.0; 13], [0; 256]);
     let stats = plugin("").fake_quant(&src, &mut dst, &params, &mut histogram).unwrap();
     for (got, expected) in dst.iter().zip(expected) {
@@ -97,15 +97,13 @@ fn the_histogram_is_that_of_encode() {
     let mut random = common::Random(2);
     let src: Vec<f32> = (0..5000).map(|_| f32::from_bits(random.bits())).collect();
     let format = plugin("");
-    for rounding in
-        [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC]
-    {
+    for rounding in Rounding::ALL {
         let params = QuantParams { rounding, ..QuantParams::IDENTITY };
         let (mut values, mut decoded, mut codes) = (vec![0.0; 5000], vec![0.0; 5000], vec![0; 5000]);
         let mut histogram = [1; 256];
         format.fake_quant(&src, &mut values, &params, &mut histogram).unwrap();
         format.encode(&src, &mut codes, &params).unwrap();
-        format.decode(&codes, &mut decoded).unwrap();
+        format.decode(&codes, &mut decoded, &Scales::ONE).unwrap();
         let mut expected = [1; 256];
         codes.iter().for_each(|&code| expected[usize::from(code)] += 1);
         assert_eq!(histogram, expected, "{rounding:?}");
@@ -123,8 +121,8 @@ fn faults_are_errors() {
     assert_eq!(error.kind, ErrorKind::VALUE);
     assert_eq!(error.message, "element 1 is NaN, which the format has no code for");
     assert!(plugin("ieee").encode(&[f32::NAN], &mut codes[..1], &params).is_ok());
-    assert_eq!(format.decode(&[0, 256], &mut [0.0; 2]).unwrap_err().kind, ErrorKind::VALUE);
-    assert_eq!(format.decode(&[0], &mut []).unwrap_err().kind, ErrorKind::SHAPE);
+    assert_eq!(format.decode(&[0, 256], &mut [0.0; 2], &Scales::ONE).unwrap_err().kind, ErrorKind::VALUE);
+    assert_eq!(format.decode(&[0], &mut [], &Scales::ONE).unwrap_err().kind, ErrorKind::SHAPE);
     assert_eq!(format.encode(&[0.0], &mut [], &params).unwrap_err().kind, ErrorKind::SHAPE);
     assert_eq!(format.fake_quant(&[0.0], &mut [], &params, &mut []).unwrap_err().kind, ErrorKind::SHAPE);
     let short = &mut [0; 255];

@@ -5,10 +5,7 @@
 mod common;
 
 use altgrad_format_kit::{MinifloatGrid, grid::canonical_bias, minifloat};
-use altgrad_plugin_api::{
-    Domain::{self, Fin, Fn, Ieee},
-    Minifloat,
-};
+use altgrad_plugin_api::{Domain, Minifloat};
 use common::DOMAINS;
 
 fn grid(e: u32, m: u32, domain: Domain) -> MinifloatGrid {
@@ -48,7 +45,7 @@ fn tabled_facts() {
             assert_eq!(grid.spec().bias, bias);
             assert_eq!(f64::from(grid.max_finite()), max, "E{e}M{m} {domain:?}");
             assert_eq!(grid.min_subnormal().map(f64::from), min_subnormal, "E{e}M{m} {domain:?}");
-            let no_normals = e == 1 && domain == Ieee;
+            let no_normals = e == 1 && domain == Domain::IEEE;
             assert_eq!(grid.min_normal().map(f64::from), min_normal.filter(|_| !no_normals));
             assert_eq!(grid.codes(), 1 << (1 + e + m));
         }
@@ -57,22 +54,22 @@ fn tabled_facts() {
 
 #[test]
 fn codes_that_surprise() {
-    let e4m3 = grid(4, 3, Fn);
+    let e4m3 = grid(4, 3, Domain::FN);
     assert!(e4m3.decode(0x7f).is_nan() && e4m3.decode(0xff).is_nan());
     assert_eq!((e4m3.decode(0b0_1111_110), e4m3.nan_code()), (448.0, Some(0x7f)));
-    let e5m2 = grid(5, 2, Ieee);
+    let e5m2 = grid(5, 2, Domain::IEEE);
     assert_eq!((e5m2.decode(0b0_11110_11), e5m2.decode(0x7c)), (57344.0, f32::INFINITY));
     assert_eq!(e5m2.decode(0xfc), f32::NEG_INFINITY);
     assert!((0x7d..=0x7f).all(|code| e5m2.decode(code).is_nan()));
-    let e7m0 = grid(7, 0, Fin);
+    let e7m0 = grid(7, 0, Domain::FIN);
     assert_eq!((e7m0.decode(0), e7m0.decode(1), e7m0.decode(63)), (0.0, 2f32.powi(-62), 1.0));
-    let without_nan = grid(7, 0, Ieee);
+    let without_nan = grid(7, 0, Domain::IEEE);
     assert!(without_nan.has_inf() && !without_nan.has_nan());
     for grid in every_grid() {
         assert_eq!(grid.decode(grid.sign_bit()).to_bits(), (-0.0f32).to_bits());
     }
     // E1M6 is a linear grid of step 2^-5, twice E0M7's.
-    let (e1m6, e0m7) = (grid(1, 6, Fin), grid(0, 7, Fin));
+    let (e1m6, e0m7) = (grid(1, 6, Domain::FIN), grid(0, 7, Domain::FIN));
     assert!((0..128).all(|code| e1m6.decode(code) == 2.0 * e0m7.decode(code)));
     assert!((0..128).all(|code| e1m6.decode(code) == f32::from(code) / 32.0));
 }
@@ -80,21 +77,21 @@ fn codes_that_surprise() {
 #[test]
 fn impossible_formats_are_refused() {
     let rows = [
-        (0, 7, Ieee, "without exponent bits"),
-        (0, 7, Fn, "without exponent bits"),
-        (0, 0, Fin, "no value but zero"),
-        (1, 0, Ieee, "no value but zero"),
-        (9, 2, Fin, "at most 8 exponent"),
-        (4, 11, Fin, "at most 8 exponent"),
-        (8, 8, Ieee, "16 bits in all"),
-        (8, 7, Fin, "do not fit in f32"),
-        (u32::MAX, 7, Fin, "at most 8 exponent"),
+        (0, 7, Domain::IEEE, "without exponent bits"),
+        (0, 7, Domain::FN, "without exponent bits"),
+        (0, 0, Domain::FIN, "no value but zero"),
+        (1, 0, Domain::IEEE, "no value but zero"),
+        (9, 2, Domain::FIN, "at most 8 exponent"),
+        (4, 11, Domain::FIN, "at most 8 exponent"),
+        (8, 8, Domain::IEEE, "16 bits in all"),
+        (8, 7, Domain::FIN, "do not fit in f32"),
+        (u32::MAX, 7, Domain::FIN, "at most 8 exponent"),
     ];
     for (e, m, domain, expected) in rows {
         let result = std::panic::catch_unwind(|| minifloat(e, m, domain).unwrap_err().to_string());
         assert!(result.is_ok_and(|error| error.contains(expected)), "E{e}M{m} {domain:?}");
     }
-    let far = Minifloat { exponent_bits: 4, significand_bits: 3, bias: 500, domain: Fin };
+    let far = Minifloat { exponent_bits: 4, significand_bits: 3, bias: 500, domain: Domain::FIN };
     assert!(MinifloatGrid::new(far).is_err());
 }
 
@@ -139,7 +136,7 @@ fn phi_has_slope_one_over_spacing_and_an_inverse() {
 #[test]
 fn the_bias_may_be_chosen() {
     // E4M3 "fnuz"-like ranges halve every value: bias 8 instead of 7.
-    let base = minifloat(4, 3, Fn).unwrap();
+    let base = minifloat(4, 3, Domain::FN).unwrap();
     let shifted = MinifloatGrid::new(Minifloat { bias: canonical_bias(4) + 1, ..base }).unwrap();
-    assert!((0..127).all(|code| 2.0 * shifted.decode(code) == grid(4, 3, Fn).decode(code)));
+    assert!((0..127).all(|code| 2.0 * shifted.decode(code) == grid(4, 3, Domain::FN).decode(code)));
 }

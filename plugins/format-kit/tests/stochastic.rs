@@ -47,7 +47,7 @@ fn the_threshold_is_the_distance_to_the_lower_neighbour() {
     for_all_formats!(check_thresholds);
 }
 
-fn stochastic(key: RandomKey) -> QuantParams {
+fn stochastic(key: RandomKey) -> QuantParams<'static> {
     QuantParams { rounding: Rounding::STOCHASTIC, key, ..QuantParams::IDENTITY }
 }
 

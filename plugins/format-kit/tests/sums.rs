@@ -4,11 +4,8 @@
 mod common;
 
 use altgrad_format_kit::{cpu, round::Rounder};
-use altgrad_plugin_api::{Domain, QuantParams, QuantStats, RandomKey, Rounding};
+use altgrad_plugin_api::{Domain, QuantParams, QuantStats, RandomKey, Rounding, Scales};
 use common::Random;
-
-const MODES: [Rounding; 4] =
-    [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC];
 
 /// Each term is exact or off by 2^-53, and none is negative.
 fn expected(src: &[f32], dst: &[f32]) -> [f64; 3] {
@@ -20,9 +17,10 @@ fn expected(src: &[f32], dst: &[f32]) -> [f64; 3] {
 
 fn check<const E: u32, const M: u32>(what: &str, src: &[f32], scale: f32) {
     let rounder = Rounder::<E, M>::new(Domain::IEEE).or_else(|_| Rounder::new(Domain::FIN)).unwrap();
-    for rounding in MODES {
+    for rounding in Rounding::ALL {
         let key = RandomKey { seed: 1, step: 2, tensor: 3, offset: 1 };
-        let params = QuantParams { scale, inv_scale: 1.0 / scale, rounding, key };
+        let pair = [scale, 1.0 / scale];
+        let params = QuantParams { scales: Scales::whole(&pair), rounding, key };
         let mut dst = vec![0.0; src.len()];
         let stats = cpu::fake_quant(&rounder, src, &mut dst, &params, &mut []).unwrap();
         let QuantStats { sum_x2, sum_err2, sum_x_xhat, .. } = stats;

@@ -63,8 +63,8 @@ impl Reference {
             Rounding::NEAREST_EVEN => x > middle || (x == middle && below % 2 == 1),
             Rounding::NEAREST_AWAY => x >= middle,
             Rounding::TOWARD_ZERO => false,
-            // b - a is a power of two, so the quotient is exact too.
-            Rounding::STOCHASTIC => f64::from(word) < ((x - a) / (b - a) * 2f64.powi(32)).floor(),
+            // Stochastic: b - a is a power of two, so the quotient is exact too.
+            _ => f64::from(word) < ((x - a) / (b - a) * 2f64.powi(32)).floor(),
         };
         below + usize::from(up)
     }
