@@ -91,7 +91,7 @@ pub(crate) fn sum_log2_spacing<G: Geometry>(geometry: &G, scale: f32, param: &[f
 #[allow(clippy::unwrap_used)]
 mod tests {
     use altgrad_plugin_api::{
-        Config, Domain,
+        Config, Domain, Scales,
         grid::{MinifloatGrid, minifloat},
     };
 
@@ -99,7 +99,7 @@ mod tests {
     use crate::{
         Adam,
         codes::Codes,
-        rule::{Linear, OnChart, Power, ScaledStep},
+        rule::{Linear, MeanSpacing, OnChart, ScaledStep},
         smooth::Smooth,
         testing::numbers,
     };
@@ -136,7 +136,8 @@ mod tests {
             let (codes, smooth) = (Codes::new(&grid).unwrap(), Smooth::new(&grid).unwrap());
             let (keep, moments, scale) = (0.99, adam.moments(0.6, 3), grid.max_finite() * 0.9);
             let inv_scale = 1.0 / scale;
-            let factor = Power::new(codes, scale, &numbers(1, COUNT), 0.7, 0.01);
+            let mean = MeanSpacing::new(codes, &Scales::whole(&[scale, inv_scale]), &numbers(1, COUNT));
+            let factor = mean.power(scale, 0.7, 0.01);
             let scaled = ScaledStep { keep, moments, factor };
             assert!(ten(&scaled, update) == ten(&scaled, one_by_one));
             let exact = OnChart { keep, moments, chart: codes, scale, inv_scale };

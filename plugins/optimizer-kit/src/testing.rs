@@ -49,6 +49,45 @@ impl Param {
         Self { grid: Some((spec.clone(), pairs, blocks)), ..self }
     }
 
+    /// Element `i` as a parameter of its own, of the same rank, under the one scale of its block.
+    #[must_use]
+    pub fn element(&self, i: usize) -> Self {
+        let grid = self.grid.as_ref().map(|(spec, pairs, blocks)| {
+            (spec.clone(), vec![pairs[blocks.of(i as u64) as usize]], Blocks::WHOLE)
+        });
+        Self {
+            shape: vec![1; self.shape.len()],
+            w: vec![self.w[i]],
+            states: self.states.iter().map(|state| vec![state[i]]).collect(),
+            grid,
+        }
+    }
+
+    /// The first element that five updates leave with other bits than they leave [`Self::element`] with; `None` where
+    /// elements step alone. NaN counts as a difference.
+    ///
+    /// # Errors
+    /// The optimizer's.
+    pub fn first_not_alone<O: Optimizer>(
+        &self,
+        optimizer: &O,
+        lr: f64,
+    ) -> Result<Option<usize>, PluginError> {
+        let mut whole = self.clone();
+        let mut elements: Vec<Self> = (0..self.w.len()).map(|i| self.element(i)).collect();
+        for update in 1..=5 {
+            let grad = numbers(1000 + update, self.w.len());
+            whole.step(optimizer, lr, update, &grad)?;
+            for (element, g) in elements.iter_mut().zip(grad) {
+                element.step(optimizer, lr, update, &[g])?;
+            }
+        }
+        let numbers = |param: &Self| [&param.w[..], &param.states.concat()].concat();
+        let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() && !a.is_nan();
+        let differs = |i: &usize| !numbers(&whole.element(*i)).iter().zip(&numbers(&elements[*i])).all(same);
+        Ok((0..elements.len()).find(differs))
+    }
+
     /// One update.
     ///
     /// # Errors
@@ -91,6 +130,26 @@ impl Param {
         }
         Ok(())
     }
+}
+
+/// Ways to cut a matrix with rows of `columns` elements into blocks: rows (channels), parts of rows, columns, tiles, and
+/// consecutive elements wherever rows end.
+#[must_use]
+pub const fn layouts(columns: u64) -> [Blocks; 5] {
+    [
+        Blocks { columns, block_rows: 1, block_columns: columns },
+        Blocks { columns, block_rows: 1, block_columns: 16 },
+        Blocks { columns, block_rows: u64::MAX, block_columns: 1 },
+        Blocks { columns, block_rows: 3, block_columns: 8 },
+        Blocks::consecutive(32),
+    ]
+}
+
+/// A scale for each block of a parameter of `elements` elements: no two are equal, and they span four binades.
+#[must_use]
+pub fn scales(blocks: Blocks, elements: usize) -> Vec<f32> {
+    let scale = |block: u64| 2f32.powi((block % 4) as i32) * (3.7 + block as f32 / 1024.0);
+    (0..blocks.count(elements as u64)).map(scale).collect()
 }
 
 /// Numbers that look random, between -1 and 1, from a linear congruential generator (Knuth's MMIX).

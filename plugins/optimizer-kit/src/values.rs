@@ -87,11 +87,8 @@ mod tests {
     #[test]
     fn the_search_agrees_with_bit_arithmetic() {
         let spec = FormatSpec::Minifloat(minifloat(4, 3, Domain::FN).unwrap());
-        let (Found::Codes(codes), values) =
-            (Found::new(&spec).unwrap(), Values::new(ValueGrid::new(&spec).unwrap()))
-        else {
-            panic!("E4M3 is a minifloat")
-        };
+        let Found::Codes(codes) = Found::new(&spec).unwrap() else { panic!("E4M3 is a minifloat") };
+        let values = &Values::new(ValueGrid::new(&spec).unwrap());
         assert_eq!(codes.ends(), values.ends());
         for i in -4480..=4480 {
             let x = i as f32 * 0.1;
@@ -106,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_table_ends_where_its_values_end() {
-        let values = integers();
+        let values = &integers();
         assert_eq!(values.ends(), (-8.0, 7.0));
         assert_eq!((values.moved(-7.5, -3.0), values.moved(6.0, f32::INFINITY)), (-8.0, 7.0));
         assert_eq!((values.moved(-1.0, 2.5), values.moved(3.0, 0.0)), (1.5, 3.0));

@@ -15,12 +15,12 @@ use std::{
 use altgrad_optimizer_kit::{
     Adam, Buffers,
     codes::Codes,
-    rule::{Linear, OnChart, Power, Rule, ScaledGradient, ScaledStep, Spacing},
+    rule::{Linear, MeanSpacing, OnChart, Rule, ScaledGradient, ScaledStep, Spacing},
     smooth::Smooth,
     testing::numbers,
 };
 use altgrad_plugin_api::{
-    Config, Domain, ParamInfo, PluginError, Step, StepScalars,
+    Config, Domain, ParamInfo, PluginError, Scales, Step, StepScalars,
     grid::{MinifloatGrid, minifloat},
 };
 use criterion::{Criterion, SamplingMode};
@@ -73,7 +73,8 @@ fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
         (
             "stiffness power",
             Box::new(move |buffers| {
-                let factor = Power::new(codes, scale, buffers.param(), 0.5, 1.0);
+                let mean = MeanSpacing::new(codes, &Scales::whole(&[scale, inv_scale]), buffers.param());
+                let factor = mean.power(scale, 0.5, 1.0);
                 buffers.update(&ScaledStep { keep, moments, factor });
             }),
         ),

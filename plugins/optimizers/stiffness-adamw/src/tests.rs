@@ -10,6 +10,8 @@ use altgrad_plugin_api::{ConfigValue, Domain, FormatSpec, RandomKey, ValueGrid, 
 
 use super::*;
 
+mod blocks;
+
 fn text(value: &str) -> ConfigValue {
     ConfigValue::Text(value.into())
 }
@@ -247,7 +249,8 @@ fn every_placement_has_kernels_for_minifloats_and_none_for_tables() {
         let optimizer = stiff(&[("placement", text(placement))]);
         let of = |shape: &[u64], spec: Option<&FormatSpec>| {
             let info = ParamInfo::new("w", shape);
-            optimizer.launches(&info, scalars, spec.map(|spec| Grid { spec, scale: 2.0 })).unwrap()
+            let grid = |spec| Grid { spec, scales: Scales::whole(&[2.0, 0.5]) };
+            optimizer.launches(&info, scalars, spec.map(grid)).unwrap()
         };
         for spec in specs() {
             let found = of(&[8, 8], Some(&spec)).unwrap();

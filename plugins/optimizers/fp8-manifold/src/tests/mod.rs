@@ -6,6 +6,7 @@ use altgrad_plugin_api::{ConfigValue, Domain, Minifloat, grid::minifloat};
 
 use super::*;
 
+mod blocks;
 mod edges;
 mod reference;
 mod rounding;
@@ -50,7 +51,9 @@ fn every_chart_has_kernels_for_minifloats_and_none_for_tables() {
             ("retraction", ConfigValue::Text(retraction.into())),
         ];
         let optimizer = optimizer::<Fp8Manifold>(&given).unwrap();
-        let of = |spec: &FormatSpec| optimizer.launches(&info, scalars, Some(Grid { spec, scale: 2.0 }));
+        let of = |spec: &FormatSpec| {
+            optimizer.launches(&info, scalars, Some(Grid { spec, scales: Scales::whole(&[2.0, 0.5]) }))
+        };
         for e in 0..=7 {
             let spec = FormatSpec::Minifloat(minifloat(e, 7 - e, Domain::FIN).unwrap());
             let launches = of(&spec).unwrap().unwrap();
