@@ -65,16 +65,6 @@
     "        for (int k = 0; k < 3; k++) put(sums + blockIdx.x * 9 + 3 * k, shared[k][0]);\n"          \
     "}\n"
 
-#define ENCODE                                                                                         \
-    "extern \"C\" __global__ void int8_encode(const float *src, unsigned *codes, const float *parameters,\n" \
-    "        const __grid_constant__ info_st info) {\n"                                                \
-    "    unsigned stride = gridDim.x * blockDim.x;\n"                                                  \
-    "    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < info.length; i += stride) {\n"   \
-    "        float y = round_to_grid(src[i] * parameters[i / info.group * 2]);\n"                      \
-    "        codes[i] = (bits_of(y) & 0x7fffffffu) > 0x7f800000u ? 0x80u : (unsigned)(int)y & 0xffu;\n" \
-    "    }\n"                                                                                          \
-    "}\n"
-
 #define EVEN "#define ROUND rintf\n"
 #define ZERO "#define ROUND truncf\n"
 #define DONE "#undef ROUND\n"
@@ -83,11 +73,6 @@ static const altgrad_buffer fake_quant_buffers[] = {
     {ALTGRAD_SOURCE, ALTGRAD_READS},      {ALTGRAD_DESTINATION, ALTGRAD_WRITES},
     {ALTGRAD_PARAMETERS, ALTGRAD_READS},  {ALTGRAD_STATISTICS, ALTGRAD_READS | ALTGRAD_WRITES},
     {ALTGRAD_PARTIAL_SUMS, ALTGRAD_WRITES},
-};
-static const altgrad_buffer encode_buffers[] = {
-    {ALTGRAD_SOURCE, ALTGRAD_READS},
-    {ALTGRAD_CODES, ALTGRAD_WRITES},
-    {ALTGRAD_PARAMETERS, ALTGRAD_READS},
 };
 /* info_st: elements of buffer 0, and those that share a scale. */
 static const altgrad_info info[] = {
@@ -112,17 +97,8 @@ static const altgrad_partial_sum partial_sums[] = {
         .statistic_count = 5, .partial_sum_count = 9, .entry = "int8_fake_quant", .source = text,      \
         .buffers = fake_quant_buffers, .info = info, .statistics = statistics, .partial_sums = partial_sums, \
     }
-#define ENCODE_KERNEL(rounding, text)                                                                  \
-    {                                                                                                  \
-        .struct_size = sizeof(altgrad_kernel_v1), .op = ALTGRAD_OP_ROUNDING(ALTGRAD_OP_ENCODE, rounding), \
-        .language = ALTGRAD_CUDA, .architecture = 75, .vector = 1, .units = 256, .info_words = 1,      \
-        .buffer_count = 3, .info_count = 2, .entry = "int8_encode", .source = text,                    \
-        .buffers = encode_buffers, .info = info,                                                       \
-    }
 
 static const altgrad_kernel_v1 fake_quant_even = FAKE_QUANT_KERNEL(ALTGRAD_NEAREST_EVEN, EVEN INFO FAKE_QUANT DONE);
 static const altgrad_kernel_v1 fake_quant_zero = FAKE_QUANT_KERNEL(ALTGRAD_TOWARD_ZERO, ZERO INFO FAKE_QUANT DONE);
-static const altgrad_kernel_v1 encode_even = ENCODE_KERNEL(ALTGRAD_NEAREST_EVEN, EVEN INFO ENCODE DONE);
-static const altgrad_kernel_v1 encode_zero = ENCODE_KERNEL(ALTGRAD_TOWARD_ZERO, ZERO INFO ENCODE DONE);
 
-static const altgrad_kernel_v1 *const kernels[] = {&fake_quant_even, &fake_quant_zero, &encode_even, &encode_zero};
+static const altgrad_kernel_v1 *const kernels[] = {&fake_quant_even, &fake_quant_zero};

@@ -127,23 +127,18 @@ typedef struct altgrad_minifloat {
  * and scalars each operation is given; the numbers below are the same.
  */
 #define ALTGRAD_OP_FAKE_QUANT 1u
-#define ALTGRAD_OP_ENCODE 3u
-#define ALTGRAD_OP_DECODE 4u
-#define ALTGRAD_OP_HISTOGRAM 6u
-/* Fake quantization and encoding have a text for each rounding mode. */
+/* There is a text for each rounding mode. */
 #define ALTGRAD_OP_ROUNDING(op, rounding) ((op) | (rounding) << 8)
 
 #define ALTGRAD_CUDA 1u /* CUDA C++, for NVRTC */
 #define ALTGRAD_WGSL 2u /* WebGPU shading language */
 
-/* What a buffer holds. Codes and statistics are u32, everything else f32. */
+/* What a buffer holds. Statistics are u32, everything else f32. */
 #define ALTGRAD_SOURCE 1u
 #define ALTGRAD_DESTINATION 2u
 #define ALTGRAD_STATISTICS 3u
 #define ALTGRAD_PARAMETERS 4u
-#define ALTGRAD_CODES 5u
-#define ALTGRAD_HISTOGRAM 6u
-#define ALTGRAD_PARTIAL_SUMS 11u
+#define ALTGRAD_PARTIAL_SUMS 5u
 
 #define ALTGRAD_READS 1u
 #define ALTGRAD_WRITES 2u

@@ -16,24 +16,21 @@
 //!
 //! A plugin that offers an operation has a text of `vector` 1 for it, which takes any length.
 //!
-//! Arguments of the format operations:
-//! - Fake quantization has `SOURCE`, `DESTINATION`, `PARAMETERS` and `STATISTICS` (with a mask, `MASK` too), encoding
-//!   `SOURCE`, `CODES` and `PARAMETERS`, decoding `CODES` and `DESTINATION`, the histogram `CODES` and `HISTOGRAM`. Each may
-//!   have `STATISTICS` and `PARTIAL_SUMS` besides.
-//! - Fake quantization counts every field of [`QuantStats`](crate::QuantStats).
+//! Arguments of fake quantization:
+//! - `SOURCE`, `DESTINATION`, `PARAMETERS`, `STATISTICS` and, if it likes, `PARTIAL_SUMS`. It counts every field of
+//!   [`QuantStats`](crate::QuantStats).
 //! - `PARAMETERS` is `[scale, inv_scale]` of each group of consecutive elements, `[groups, 2]`; a group's length is
 //!   a multiple of `vector`.
 //! - Scalars are [`launch_scalars`]: the random key and the length of a group. Any key does for modes other than
 //!   stochastic. A stochastic launch with `vector` 4 needs a key whose offset is a multiple of 4.
-//! - `CODES` are u32 here, whatever the format's width; `u32::MAX` stands for a NaN that has no code.
 //! - NaN is the quiet form of the one that came in, with its payload, on every device.
 //!
-//! Arguments of an update (definitions: [`update`]):
+//! Arguments of an update:
 //! - What [`Optimizer::launches`](crate::Optimizer::launches) lists is launched in that order. A step has `PARAM`, `GRAD` and each
-//!   `STATE`; every launch may have `STATISTICS`, zeroed before the first of them, `PARTIAL_SUMS` and `MEMORY`.
-//! - Counting alone has `SOURCE` (the parameter before), `PARAM` (after), `GRAD`, and the same words, sums and memory.
-//! - Scalars are [`Counting::words`](update::Counting::words), then those of the [`Launch`](crate::Launch).
-//! - Where flags ask for no memory, `MEMORY` has one vector, which is not to be touched.
+//!   `STATE`; every launch may have `SCRATCH`, in which earlier launches leave what later ones need.
+//! - Scalars are those of the [`Launch`](crate::Launch).
+//!
+//! What rounding and updates did is counted by the host, by kernels of its own.
 
 use abi_stable::{
     StableAbi,
@@ -45,27 +42,16 @@ use crate::{DType, RandomKey, Rounding, number::numbered};
 mod launch;
 pub mod rules;
 pub mod table;
-pub mod update;
 
 numbered! {
     /// What a kernel computes.
     KernelOp {
         /// [`Format::fake_quant`](crate::Format::fake_quant).
         FAKE_QUANT = 1,
-        /// Fake quantization that also writes where the input saturated.
-        FAKE_QUANT_MASK = 2,
-        /// [`Format::encode`](crate::Format::encode).
-        ENCODE = 3,
-        /// [`Format::decode`](crate::Format::decode).
-        DECODE = 4,
         /// [`Optimizer::step`](crate::Optimizer::step).
-        OPTIMIZER_STEP = 5,
-        /// Adds the number of each code in `CODES` to `HISTOGRAM`; what is no code is not counted.
-        HISTOGRAM = 6,
-        /// What a step has to know of a whole parameter before it: fills `scratch` words.
-        PREPARE_UPDATE = 7,
-        /// Counts what an update did, after it: for updates that end with a rounding.
-        COUNT_UPDATE = 8,
+        OPTIMIZER_STEP = 2,
+        /// What a step has to know of a whole parameter before it: fills `SCRATCH`.
+        PREPARE_UPDATE = 3,
     }
 }
 
@@ -132,24 +118,21 @@ numbered! {
         STATISTICS = 3,
         /// f32 parameters resident on the device, so that amax -> scale needs no read-back.
         PARAMETERS = 4,
-        /// Codes, `[n]`.
-        CODES = 5,
-        /// One u32 counter a code, zeroed by the host.
-        HISTOGRAM = 6,
-        /// Saturation mask, `[n]`.
-        MASK = 7,
-        /// Parameter to update in place, `[n]`.
-        PARAM = 8,
-        /// Gradient, `[n]`.
-        GRAD = 9,
-        /// Optimizer state, `[n]`; `index` says which.
-        STATE = 10,
         /// f32 sums of one launch, `[cubes, partial_sums.len()]`: a slot a cube, each written.
-        PARTIAL_SUMS = 11,
-        /// A u32 word an element that the host keeps from update to update, zero before the first: what counting remembers.
-        MEMORY = 12,
+        PARTIAL_SUMS = 5,
+        /// Parameter to update in place, `[n]`.
+        PARAM = 6,
+        /// Gradient, `[n]`.
+        GRAD = 7,
+        /// Optimizer state, `[n]`; `index` says which.
+        STATE = 8,
+        /// u32 words, `[SCRATCH_WORDS]`, zeroed by the host before the first launch of an update.
+        SCRATCH = 9,
     }
 }
+
+/// Length of a `SCRATCH` buffer.
+pub const SCRATCH_WORDS: usize = 256;
 
 numbered! {
     /// What a value of the info block is.

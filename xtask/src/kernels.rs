@@ -1,4 +1,4 @@
-//! `cargo xtask kernels`: the kernel texts that formats and optimizers carry, from the `src/kernel.rs` of each.
+//! `cargo xtask kernels`: the kernel texts that formats and optimizers carry.
 //!
 //! A program of its own makes them, so that nothing else waits for cubecl to be built.
 

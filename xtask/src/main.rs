@@ -93,8 +93,8 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
     Ok(code(command.status()?))
 }
 
-/// The test binaries of GPUs: one of the engine, one of `tests/end-to-end`. The bundle's script names them too.
-const GPU_TESTS: [&str; 2] = ["linear", "gpu"];
+/// The test binaries of GPUs: three of the engine, one of `tests/end-to-end`. The bundle's script names them too.
+const GPU_TESTS: [&str; 4] = ["linear", "counts", "histograms", "gpu"];
 
 /// What the archive's script does on the GPU's machine.
 const BUNDLE_SCRIPT: &str = r#"#!/bin/sh
@@ -104,7 +104,7 @@ const BUNDLE_SCRIPT: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 out=${OUT:-.}; export ALTGRAD_STAGE=$PWD/altgrad-gpu-bundle; status=0
 echo "CUDA_PATH=$CUDA_PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
-for test in gpu linear; do
+for test in gpu linear counts histograms; do
     ./altgrad-gpu-bundle/$test --nocapture --test-threads 1 >"$out/$test.log" 2>&1 || status=1
     grep -E '^(test |SKIPPED)' "$out/$test.log"
 done

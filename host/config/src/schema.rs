@@ -436,7 +436,7 @@ pub struct MetricsSection {
     /// rounded weights are kept, 4 bytes a parameter.
     pub every: u64,
     /// Steps between two whose distributions are measured: codes and kurtosis of what is rounded, weights beside their
-    /// grids; 0 = never. Such a step costs about two; on a GPU it reads every rounded tensor back. Unless 0, the
+    /// grids; 0 = never. Such a step costs about two; on a GPU it reads weights and their gradients back. Unless 0, the
     /// initial weights are kept, 4 bytes a parameter.
     pub histograms_every: u64,
     /// Steps between two whose weights' singular values are found; 0 = never. Costs min(m, n)^2 max(m, n) operations a

@@ -11,8 +11,8 @@ use altgrad_conformance::{Subject, Verdict, check, checks};
 use altgrad_format_kit::MinifloatFormat;
 use altgrad_plugin_api::{
     BufferRole, Config, DType, Descriptor, Domain, Format, FormatSpec, InfoField, InfoKind, KernelBuffer,
-    KernelLanguage, KernelOp, KernelTarget, KernelText, OptionSpec, PluginError, QuantParams, QuantStats,
-    RandomKey, Rounding, Scales, texts,
+    KernelLanguage, KernelOp, KernelTarget, KernelText, MergeRule, OptionSpec, PartialSum, PluginError,
+    QuantParams, QuantStats, RandomKey, Rounding, Scales, StatisticsWord, texts,
 };
 use common::named;
 
@@ -210,37 +210,43 @@ impl<const F: u32> Format for Mutant<F> {
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        let mut text = decoder();
+        let mut text = rounder();
         match F {
             LongKernel => text.source = "void other() {}".into(),
             WideKernel => text.vector = 4,
-            DeafKernel => text.buffers[0].role = BufferRole::SOURCE,
+            DeafKernel => (text.buffers[0].reads, text.buffers[0].writes) = (false, true),
             LooseKernel => text.info.push(text.info[0].clone()),
             _ => return Ok(None),
         }
-        let offered = op == KernelOp::DECODE && target.language == text.language;
+        let offered = op == KernelOp::FAKE_QUANT && target.language == text.language;
         Ok((offered && text.vector <= target.vector).then_some(text))
     }
 }
 
-/// A text as it should be, of a kernel that decodes.
-fn decoder() -> KernelText {
-    let buffer = |role, dtype, reads| KernelBuffer { role, index: 0, dtype, reads, writes: !reads };
+/// A text as it should be.
+fn rounder() -> KernelText {
+    let buffer = |role, dtype, reads, writes| KernelBuffer { role, index: 0, dtype, reads, writes };
+    let word = |(name, merge): (&str, MergeRule)| StatisticsWord { name: name.into(), merge };
+    let counts = ["overflow", "underflow", "nan", "nonzero"].map(|name| (name, MergeRule::ADD));
+    let sums = ["sum_x2", "sum_err2", "sum_x_xhat"].into_iter();
     KernelText {
         language: KernelLanguage::CUDA,
-        entry: "decode".into(),
-        source: "void decode() {}".into(),
+        entry: "rounds".into(),
+        source: "void rounds() {}".into(),
         cube_dim: [32, 1, 1],
         vector: 1,
         buffers: vec![
-            buffer(BufferRole::CODES, DType::U32, true),
-            buffer(BufferRole::DESTINATION, DType::F32, false),
+            buffer(BufferRole::SOURCE, DType::F32, true, false),
+            buffer(BufferRole::DESTINATION, DType::F32, false, true),
+            buffer(BufferRole::PARAMETERS, DType::F32, true, false),
+            buffer(BufferRole::STATISTICS, DType::U32, true, true),
+            buffer(BufferRole::PARTIAL_SUMS, DType::F32, false, true),
         ]
         .into(),
         info: vec![InfoField { offset: 0, kind: InfoKind::BUFFER_LEN, index: 0, divisor: 1 }].into(),
         info_words: 1,
-        statistics: Vec::new().into(),
-        partial_sums: Vec::new().into(),
+        statistics: [("amax", MergeRule::MAX)].into_iter().chain(counts).map(word).collect(),
+        partial_sums: sums.map(|name| PartialSum { name: name.into(), exponent: 0 }).collect(),
     }
 }
 
@@ -321,7 +327,7 @@ fn faults_that_random_calls_find() {
 fn faults_of_kernel_texts() {
     found::<LongKernel>(&["kernels"], "does not contain its entry");
     found::<WideKernel>(&["kernels"], "none for vector 1");
-    found::<DeafKernel>(&["kernels"], "it lacks a buffer BufferRole(5) with reads true");
+    found::<DeafKernel>(&["kernels"], "it lacks a buffer BufferRole(1) with reads true");
     found::<LooseKernel>(&["kernels"], "two fields lie there");
 }
 

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use altgrad_plugin_api::{ErrorKind, KernelBuffer, KernelLanguage, KernelTarget, KernelText, PluginError};
+use altgrad_plugin_api::{
+    BufferRole, ErrorKind, KernelBuffer, KernelLanguage, KernelTarget, KernelText, PluginError,
+};
 use burn::backend::{Backend, TensorMetadata, tensor::FloatTensor};
 use burn::tensor::{Shape, TensorData};
 use burn_cubecl::tensor::CubeTensor;
@@ -64,6 +66,11 @@ impl PluginKernel {
     pub fn new(text: KernelText) -> Self {
         let digest = Sha256::digest(text.source.as_bytes()).into();
         Self { text: Arc::new(text), digest }
+    }
+
+    /// Whether it asks for a buffer of that role.
+    pub fn has(&self, role: BufferRole) -> bool {
+        self.text.buffers.iter().any(|buffer| buffer.role == role)
     }
 
     /// Launches the text with the buffers it asks for.

@@ -15,6 +15,8 @@ pub mod alerts;
 pub mod bench;
 pub mod checkpoint;
 pub mod cpu_ops;
+#[cfg(feature = "gpu")]
+mod cube_parts;
 pub mod debug;
 pub mod device;
 #[cfg(feature = "gpu")]

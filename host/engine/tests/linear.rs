@@ -223,7 +223,7 @@ fn check_once(
     let tape = loss.backward();
     quant.collect_gradient_stats(&tape);
     let stats = quant.read_pass_stats().unwrap();
-    let histograms = quant.take_histograms();
+    let histograms = quant.take_histograms().unwrap();
     assert_eq!(histograms.len(), if with_histograms { rules.len() } else { 0 });
     for ((role, rule), histogram) in rules.iter().zip(histograms) {
         let (values, width) = match role {

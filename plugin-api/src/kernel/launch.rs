@@ -140,10 +140,10 @@ mod tests {
 
     #[test]
     fn operations_carry_their_rounding() {
-        assert_eq!(KernelOp::ENCODE.with_rounding(Rounding::NEAREST_EVEN), KernelOp::ENCODE);
-        let stochastic = KernelOp::ENCODE.with_rounding(Rounding::STOCHASTIC);
-        assert_eq!((stochastic.0, stochastic.kind()), (0x303, KernelOp::ENCODE));
-        assert_eq!(stochastic.with_rounding(Rounding::NEAREST_EVEN), KernelOp::ENCODE);
+        assert_eq!(KernelOp::FAKE_QUANT.with_rounding(Rounding::NEAREST_EVEN), KernelOp::FAKE_QUANT);
+        let stochastic = KernelOp::FAKE_QUANT.with_rounding(Rounding::STOCHASTIC);
+        assert_eq!((stochastic.0, stochastic.kind()), (0x301, KernelOp::FAKE_QUANT));
+        assert_eq!(stochastic.with_rounding(Rounding::NEAREST_EVEN), KernelOp::FAKE_QUANT);
     }
 
     #[test]

@@ -31,10 +31,10 @@ pub struct Text {
     pub deflated: &'static [u8],
     /// Buffer arguments in order.
     pub buffers: &'static [KernelBuffer],
-    /// How to fill the info block, but for `limits`.
+    /// How to fill the info block, but for `constants`.
     pub info: &'static [InfoField],
     /// Byte offsets in the info block of constants that the instance knows.
-    pub limits: &'static [(u32, Limit)],
+    pub constants: &'static [(u32, GridConstant)],
     /// Size of the info block in u64 words.
     pub info_words: u32,
     /// The words of the statistics buffer, in order.
@@ -43,54 +43,51 @@ pub struct Text {
     pub partial_sums: &'static [(&'static str, i32)],
 }
 
-/// A constant in which the domains of a format differ: it enters a kernel's info block, so that they share a text.
+/// A constant of a grid: it enters a kernel's info block, so that all minifloats share a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// [`Limits::max_bits`].
-    MaxBits,
-    /// [`Limits::max_code`].
-    MaxCode,
-    /// [`Limits::nan_code`], `u32::MAX` if there is none.
-    NanCode,
-    /// [`Limits::inf_code`], `u32::MAX` if there is none.
-    InfCode,
+pub enum GridConstant {
+    /// [`GridConstants::largest`].
+    Largest,
+    /// [`GridConstants::smallest`].
+    Smallest,
+    /// [`GridConstants::edge`].
+    Edge,
+    /// [`GridConstants::significand_bits`].
+    SignificandBits,
 }
 
-/// The values of all [`Limit`]s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+/// The values of all [`GridConstant`]s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GridConstants {
     /// f32 bits of the largest finite value.
-    pub max_bits: u32,
-    /// Its code.
-    pub max_code: u32,
-    /// The positive code of NaN, if there is one.
-    pub nan_code: Option<u32>,
-    /// The positive code of infinity, if there is one.
-    pub inf_code: Option<u32>,
+    pub largest: u32,
+    /// f32 bits of the smallest positive value, code 1.
+    pub smallest: u32,
+    /// f32 bits of `2^emin`, the smallest normal value.
+    pub edge: u32,
+    /// Stored significand bits.
+    pub significand_bits: u32,
 }
 
-impl Limits {
-    /// For kernels without such constants.
-    pub const NONE: Self = Self { max_bits: 0, max_code: 0, nan_code: None, inf_code: None };
-
-    /// Those of a minifloat.
+impl GridConstants {
+    /// Those of a minifloat; `None` if `2^emin` is no normal f32, as it is with every canonical bias.
     #[must_use]
-    pub fn of(grid: &MinifloatGrid) -> Self {
-        let max_code = u32::from(grid.max_code());
-        Self {
-            max_bits: grid.max_finite().to_bits(),
-            max_code,
-            nan_code: grid.nan_code().map(u32::from),
-            inf_code: grid.has_inf().then_some(max_code + 1),
-        }
+    pub fn of(grid: &MinifloatGrid) -> Option<Self> {
+        let emin = u32::try_from(grid.emin() + 127).ok().filter(|emin| (1..255).contains(emin))?;
+        Some(Self {
+            largest: grid.max_finite().to_bits(),
+            smallest: grid.decode(1).to_bits(),
+            edge: emin << 23,
+            significand_bits: grid.spec().significand_bits,
+        })
     }
 
-    fn value(&self, limit: Limit) -> u32 {
-        match limit {
-            Limit::MaxBits => self.max_bits,
-            Limit::MaxCode => self.max_code,
-            Limit::NanCode => self.nan_code.unwrap_or(u32::MAX),
-            Limit::InfCode => self.inf_code.unwrap_or(u32::MAX),
+    fn value(&self, constant: GridConstant) -> u32 {
+        match constant {
+            GridConstant::Largest => self.largest,
+            GridConstant::Smallest => self.smallest,
+            GridConstant::Edge => self.edge,
+            GridConstant::SignificandBits => self.significand_bits,
         }
     }
 }
@@ -103,7 +100,7 @@ pub fn find(
     texts: &[Text],
     op: KernelOp,
     target: &KernelTarget,
-    limits: &Limits,
+    constants: &GridConstants,
 ) -> Result<Option<KernelText>, PluginError> {
     if target.language == KernelLanguage::CUDA && target.architecture < OLDEST_CUDA_ARCHITECTURE {
         return Ok(None);
@@ -115,15 +112,15 @@ pub fn find(
             && text.shared_bytes <= target.max_shared_bytes
     };
     let widest = texts.iter().filter(fits).max_by_key(|text| text.vector);
-    widest.map(|text| text.kernel(limits)).transpose()
+    widest.map(|text| text.kernel(constants)).transpose()
 }
 
 impl Text {
-    fn kernel(&self, limits: &Limits) -> Result<KernelText, PluginError> {
-        let constant = |&(offset, limit)| InfoField {
+    fn kernel(&self, constants: &GridConstants) -> Result<KernelText, PluginError> {
+        let constant = |&(offset, constant)| InfoField {
             offset,
             kind: InfoKind::CONSTANT,
-            index: limits.value(limit),
+            index: constants.value(constant),
             divisor: 1,
         };
         let word = |&(name, merge): &(&'static str, _)| StatisticsWord { name: name.into(), merge };
@@ -135,7 +132,7 @@ impl Text {
             cube_dim: [self.units, 1, 1],
             vector: self.vector,
             buffers: self.buffers.into(),
-            info: self.info.iter().cloned().chain(self.limits.iter().map(constant)).collect(),
+            info: self.info.iter().cloned().chain(self.constants.iter().map(constant)).collect(),
             info_words: self.info_words,
             statistics: self.statistics.iter().map(word).collect(),
             partial_sums: self.partial_sums.iter().map(sum).collect(),
@@ -165,16 +162,16 @@ mod tests {
 
     const fn text(language: KernelLanguage, vector: u32, units: u32) -> Text {
         Text {
-            op: KernelOp::ENCODE,
+            op: KernelOp::FAKE_QUANT,
             language,
             vector,
             units,
             shared_bytes: 1024,
-            entry: "encode",
+            entry: "round",
             deflated: STORED,
             buffers: &[],
             info: &[InfoField { offset: 0, kind: InfoKind::SCALAR_U32, index: 3, divisor: 1 }],
-            limits: &[(4, Limit::MaxBits), (8, Limit::InfCode)],
+            constants: &[(4, GridConstant::Largest), (8, GridConstant::SignificandBits)],
             info_words: 2,
             statistics: &[("nan", MergeRule::ADD)],
             partial_sums: &[("sum_x2", -180)],
@@ -198,8 +195,8 @@ mod tests {
         }
     }
 
-    fn limits(domain: Domain) -> Limits {
-        Limits::of(&MinifloatGrid::new(minifloat(5, 2, domain).unwrap()).unwrap())
+    fn constants(e: u32, m: u32, domain: Domain) -> GridConstants {
+        GridConstants::of(&MinifloatGrid::new(minifloat(e, m, domain).unwrap()).unwrap()).unwrap()
     }
 
     #[test]
@@ -217,25 +214,43 @@ mod tests {
             (KernelTarget { architecture: 0, ..target(KernelLanguage::WGSL, 4) }, Some(1)),
         ];
         for (target, vector) in rows {
-            let found = find(&TEXTS, KernelOp::ENCODE, &target, &limits(Domain::IEEE)).unwrap();
+            let found = find(&TEXTS, KernelOp::FAKE_QUANT, &target, &GridConstants::default()).unwrap();
             assert_eq!(found.map(|text| text.vector), vector, "{target:?}");
         }
-        let other = KernelOp::ENCODE.with_rounding(crate::Rounding::STOCHASTIC);
-        assert_eq!(find(&TEXTS, other, &cuda, &limits(Domain::IEEE)).unwrap(), None);
+        let other = KernelOp::FAKE_QUANT.with_rounding(crate::Rounding::STOCHASTIC);
+        assert_eq!(find(&TEXTS, other, &cuda, &GridConstants::default()).unwrap(), None);
     }
 
     #[test]
-    fn domains_share_a_text_and_differ_in_constants() {
+    fn minifloats_share_a_text_and_differ_in_constants() {
         let cuda = target(KernelLanguage::CUDA, 1);
-        for (domain, max, inf) in [
-            (Domain::IEEE, 57344f32, 0x7c),
-            (Domain::FN, 98304.0, u32::MAX),
-            (Domain::FIN, 114_688.0, u32::MAX),
+        for (e, m, domain, max) in [
+            (5, 2, Domain::IEEE, 57344f32),
+            (5, 2, Domain::FN, 98304.0),
+            (5, 2, Domain::FIN, 114_688.0),
+            (4, 3, Domain::FN, 448.0),
         ] {
-            let found = find(&TEXTS, KernelOp::ENCODE, &cuda, &limits(domain)).unwrap().unwrap();
+            let constants = constants(e, m, domain);
+            let found = find(&TEXTS, KernelOp::FAKE_QUANT, &cuda, &constants).unwrap().unwrap();
             assert_eq!((found.source.as_str(), found.cube_dim), ("text", [64, 1, 1]));
             let words = found.pack_info(&[0, 0, 0, 9], &[]).unwrap();
-            assert_eq!(words, [u64::from(max.to_bits()) << 32 | 9, u64::from(inf)], "{domain:?}");
+            assert_eq!(words, [u64::from(max.to_bits()) << 32 | 9, u64::from(m)], "{domain:?}");
+        }
+    }
+
+    #[test]
+    fn constants_of_the_family() {
+        let rows = [
+            (0, 7, Domain::FIN, 2f32.powi(1), 2f32.powi(-6)),
+            (1, 6, Domain::FIN, 2f32.powi(1), 2f32.powi(-5)),
+            (4, 3, Domain::FN, 2f32.powi(-6), 2f32.powi(-9)),
+            (5, 2, Domain::IEEE, 2f32.powi(-14), 2f32.powi(-16)),
+            (7, 0, Domain::FIN, 2f32.powi(-62), 2f32.powi(-62)),
+            (8, 7, Domain::IEEE, f32::MIN_POSITIVE, f32::from_bits(1 << 16)),
+        ];
+        for (e, m, domain, edge, min) in rows {
+            let found = constants(e, m, domain);
+            assert_eq!((found.edge, found.smallest), (edge.to_bits(), min.to_bits()), "E{e}M{m}");
         }
     }
 
@@ -243,7 +258,7 @@ mod tests {
     fn a_damaged_text_is_an_error() {
         let damaged = [Text { deflated: &STORED[..6], ..TEXTS[0] }];
         let target = target(KernelLanguage::CUDA, 1);
-        let error = find(&damaged, KernelOp::ENCODE, &target, &limits(Domain::FIN)).unwrap_err();
-        assert!(error.message.starts_with("the text of kernel `encode` is damaged"), "{}", error.message);
+        let error = find(&damaged, KernelOp::FAKE_QUANT, &target, &GridConstants::default()).unwrap_err();
+        assert!(error.message.starts_with("the text of kernel `round` is damaged"), "{}", error.message);
     }
 }

@@ -1,17 +1,17 @@
 //! The whole of a minifloat plugin but its name.
 //!
 //! The text option `variant` chooses the domain among those the format offers; empty is the canonical one.
-//! Device kernels are texts that the format's crate brings; the domains share them.
+//! Device kernels are texts that all minifloats share: a grid's numbers are constants of a launch.
 
 use std::marker::PhantomData;
 
 use altgrad_plugin_api::{
     Config, Descriptor, Domain, Format, FormatSpec, KernelOp, KernelTarget, KernelText, OptionSpec,
     PluginError, QuantParams, QuantStats, RStr, Scales,
-    kernel::table::{self, Limits, Text},
+    kernel::table::{self, GridConstants},
 };
 
-use crate::{cpu, round::Rounder};
+use crate::{cpu, kernel_texts, round::Rounder};
 
 /// What distinguishes one minifloat plugin from another, besides its bit counts.
 pub trait MinifloatName: Send + Sync + 'static {
@@ -25,9 +25,6 @@ pub trait MinifloatName: Send + Sync + 'static {
     const CANONICAL: Domain;
     /// All domains that make sense, the canonical one included.
     const DOMAINS: &'static [Domain];
-    /// Device kernels, one table for all domains: those that `altgrad-kernel-kit` made. Without
-    /// any, the host runs the CPU functions on main memory.
-    const KERNELS: &'static [Text] = &[];
 }
 
 /// A minifloat with `E` exponent and `M` stored significand bits, named by `N`.
@@ -122,6 +119,7 @@ impl<N: MinifloatName, const E: u32, const M: u32> Format for MinifloatFormat<N,
     }
 
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        table::find(N::KERNELS, op, target, &Limits::of(&self.rounder.grid()))
+        let constants = GridConstants::of(&self.rounder.grid());
+        constants.map_or(Ok(None), |constants| table::find(kernel_texts::TEXTS, op, target, &constants))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A format crate names itself ([`MinifloatName`]) and exports [`MinifloatFormat`] with its two bit
 //! counts; everything else derives from them at compile time, so each crate gets a kernel of its own.
-//! Nothing here knows of tensors, threads or devices; texts for devices are the format crate's ([`MinifloatName::KERNELS`]).
+//! Nothing here knows of tensors or threads. Kernels for devices are texts, which `cargo xtask kernels` writes (`kernel_texts`).
 //!
 //! ```
 //! use altgrad_format_kit::{MinifloatFormat, MinifloatName};
@@ -33,6 +33,8 @@ pub mod cpu;
 mod exact;
 mod format;
 mod histogram;
+#[rustfmt::skip] // Generated.
+mod kernel_texts;
 mod piece;
 pub mod random;
 pub mod round;

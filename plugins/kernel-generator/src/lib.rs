@@ -1,28 +1,12 @@
 //! The committed kernel texts: which there are, and what they should be.
 //!
-//! The one list of plugins with kernels. Each says in its own `src/kernel.rs` how it rounds, or by which rules it updates; that file is
-//! compiled here and not in the plugin. A test holds the committed files to what is made here, as far as cubecl is reproducible
-//! ([`canonical`]).
+//! The one list of crates with kernels. All minifloats share the texts of `format-kit`. An optimizer says in its own `src/kernel.rs` by
+//! which rules it updates; that file is compiled here and not in the plugin. A test holds the committed files to what is made here, as far
+//! as cubecl is reproducible ([`canonical`]).
 
 #[path = "../../optimizers/adamw/src/kernel.rs"]
 mod adamw;
 mod canonical;
-#[path = "../../formats/e0m7/src/kernel.rs"]
-mod e0m7;
-#[path = "../../formats/e1m6/src/kernel.rs"]
-mod e1m6;
-#[path = "../../formats/e2m5/src/kernel.rs"]
-mod e2m5;
-#[path = "../../formats/e3m4/src/kernel.rs"]
-mod e3m4;
-#[path = "../../formats/e4m3/src/kernel.rs"]
-mod e4m3;
-#[path = "../../formats/e5m2/src/kernel.rs"]
-mod e5m2;
-#[path = "../../formats/e6m1/src/kernel.rs"]
-mod e6m1;
-#[path = "../../formats/e7m0/src/kernel.rs"]
-mod e7m0;
 #[path = "../../optimizers/fp8-manifold/src/kernel.rs"]
 mod fp8_manifold;
 #[path = "../../optimizers/stiffness-adamw/src/kernel.rs"]
@@ -47,16 +31,9 @@ pub struct Owner {
     make: fn() -> Texts,
 }
 
-/// All of them. The last has texts for tests of what no plugin's format has: codes of 16 bits.
-pub const OWNERS: [Owner; 12] = [
-    Owner { file: "plugins/formats/e0m7/src/kernel_texts", make: Texts::of_format::<e0m7::E0M7> },
-    Owner { file: "plugins/formats/e1m6/src/kernel_texts", make: Texts::of_format::<e1m6::E1M6> },
-    Owner { file: "plugins/formats/e2m5/src/kernel_texts", make: Texts::of_format::<e2m5::E2M5> },
-    Owner { file: "plugins/formats/e3m4/src/kernel_texts", make: Texts::of_format::<e3m4::E3M4> },
-    Owner { file: "plugins/formats/e4m3/src/kernel_texts", make: Texts::of_format::<e4m3::E4M3> },
-    Owner { file: "plugins/formats/e5m2/src/kernel_texts", make: Texts::of_format::<e5m2::E5M2> },
-    Owner { file: "plugins/formats/e6m1/src/kernel_texts", make: Texts::of_format::<e6m1::E6M1> },
-    Owner { file: "plugins/formats/e7m0/src/kernel_texts", make: Texts::of_format::<e7m0::E7M0> },
+/// All of them.
+pub const OWNERS: [Owner; 4] = [
+    Owner { file: "plugins/format-kit/src/kernel_texts", make: Texts::of_format::<Minifloat> },
     Owner { file: "plugins/optimizers/adamw/src/kernel_texts", make: || Texts::of_updates(&adamw::RULES) },
     Owner {
         file: "plugins/optimizers/fp8-manifold/src/kernel_texts",
@@ -66,7 +43,6 @@ pub const OWNERS: [Owner; 12] = [
         file: "plugins/optimizers/stiffness-adamw/src/kernel_texts",
         make: || Texts::of_updates(&stiffness_adamw::RULES),
     },
-    Owner { file: "tests/kernels/src/bf16", make: Texts::of_format::<Minifloat<8, 7>> },
 ];
 
 impl Owner {

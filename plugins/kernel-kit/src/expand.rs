@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use altgrad_plugin_api::KernelLanguage;
+use altgrad_plugin_api::{KernelLanguage, kernel::rules::Rule};
 use cubecl_core::{
     Compiler, CubeKernel,
     frontend::BufferCompilationArg,
@@ -16,7 +16,7 @@ use cubecl_cpp::{
 
 use crate::{
     kernels,
-    recipe::{Kernel, Recipe},
+    recipe::Recipe,
     rounder::{Mode, Rounder},
     tally::UNITS,
     update::{self, recipe::Update},
@@ -127,29 +127,23 @@ macro_rules! define {
 }
 
 /// The definition of a format's kernel.
-#[rustfmt::skip] // One line an argument would hide the four kernels.
-pub fn format<R: Rounder>(kernel: Kernel, mode: Mode, vector: usize) -> KernelDefinition {
-    match kernel {
-        Kernel::FakeQuant => define!(kernels::fake_quant::FakeQuant: buffer buffer buffer buffer buffer
-            scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode; R),
-        Kernel::Encode => define!(kernels::encode::Encode: buffer buffer buffer buffer
-            scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode; R),
-        Kernel::Decode => define!(kernels::decode::Decode: buffer buffer scalar scalar; vector; R),
-        Kernel::Histogram => define!(kernels::histogram::Histogram: buffer buffer; vector; R),
-    }
+#[rustfmt::skip] // One line an argument would hide the kernel.
+pub fn fake_quant<R: Rounder>(mode: Mode, vector: usize) -> KernelDefinition {
+    define!(kernels::fake_quant::FakeQuant: buffer buffer buffer buffer buffer
+        scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, mode; R)
 }
 
 /// The definition of an update's kernel.
 #[rustfmt::skip] // As above.
 pub fn update(kernel: Update, vector: usize) -> KernelDefinition {
     match kernel {
-        Update::Step(rule) => define!(update::step::Step: buffer buffer buffer buffer buffer buffer buffer
-            scalar scalar scalar scalar scalar scalar scalar scalar
+        Update::Step(Rule::Power) => define!(update::power_step::PowerStep: buffer buffer buffer buffer buffer
+            scalar scalar scalar scalar scalar scalar scalar
+            scalar scalar scalar scalar scalar scalar scalar; vector;),
+        Update::Step(rule) => define!(update::step::Step: buffer buffer buffer buffer
             scalar scalar scalar scalar scalar scalar scalar
             scalar scalar scalar scalar scalar scalar scalar; vector, rule;),
         Update::Prepare => define!(update::prepare::Prepare: buffer buffer scalar scalar; vector;),
-        Update::Count => define!(update::count::Count: buffer buffer buffer buffer buffer buffer
-            scalar scalar scalar scalar scalar scalar scalar scalar; vector;),
     }
 }
 

@@ -1,6 +1,6 @@
-//! What a format contributes to its kernels: rounding, coding and decoding of magnitudes.
+//! What a format contributes to its kernels: rounding of magnitudes.
 //!
-//! Everything around it (scaling, signs, NaN, saturation, statistics) is in the kernels of this crate. Rounding
+//! Everything around it (scaling, signs, NaN, saturation, statistics) is in the kernel of this crate. Rounding
 //! is integer operations on the bits of an f32: floating-point tricks do not survive all shader compilers.
 
 use altgrad_plugin_api::Rounding;
@@ -45,25 +45,29 @@ impl Mode {
     }
 }
 
-/// A number format's grid, as a kernel sees it. Magnitudes are the bits of an f32 without its sign, codes come
-/// without their sign bit.
+/// The numbers of a format's grid, which its plugin fills in when asked for the text:
+/// [`GridConstants`](altgrad_plugin_api::kernel::table::GridConstants). All but the largest are for [`Rounder`]s that want them.
+#[derive(CubeType, Clone, Copy)]
+pub struct Grid {
+    /// f32 bits of the largest finite value, at which the kernel saturates.
+    pub largest: u32,
+    /// f32 bits of the smallest positive value.
+    pub smallest: u32,
+    /// f32 bits of `2^emin`.
+    pub edge: u32,
+    /// Stored significand bits.
+    pub significand_bits: u32,
+}
+
+/// A number format's rounding, as a kernel sees it. Magnitudes are the bits of an f32 without its sign.
 ///
-/// `value` and `code` get every magnitude there is. What they give for NaN is ignored; from the largest finite
-/// value on (infinity included) anything at least as large is right, for the kernel saturates. A variant that gives up
-/// its largest codes to infinity or NaN therefore needs no code of its own.
+/// `value` gets every magnitude there is. What it gives for NaN is ignored; from the largest finite value on (infinity
+/// included) anything at least as large is right, for the kernel saturates. A variant that gives up its largest codes to
+/// infinity or NaN therefore needs no code of its own.
 #[cube]
 pub trait Rounder: 'static + Send + Sync {
-    /// Bits a code, sign included: 2 to 16.
-    const BITS: u32;
-
     /// A magnitude rounded to the grid, as a magnitude. `word` is uniform random bits for [`Mode::Stochastic`].
-    fn value(magnitude: u32, word: u32, #[comptime] mode: Mode) -> u32;
-
-    /// A magnitude rounded to the grid, as a code.
-    fn code(magnitude: u32, word: u32, #[comptime] mode: Mode) -> u32;
-
-    /// The magnitude of a finite code.
-    fn decode(code: u32) -> u32;
+    fn value(magnitude: u32, word: u32, grid: &Grid, #[comptime] mode: Mode) -> u32;
 }
 
 /// The probability of going up, in units of 2^-32: it does if a random word is less. `low` are the bits cut off a

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, fmt::Debug};
 
 use altgrad_plugin_api::{
-    InfoField, InfoKind, KernelBuffer, KernelLanguage, MergeRule,
-    kernel::{rules::Rule, table::Limit},
+    InfoField, InfoKind, KernelBuffer, KernelLanguage,
+    kernel::{rules::Rule, table::GridConstant},
 };
 use cubecl_core::prelude::KernelDefinition;
 
 use crate::{
     expand::{self, Expanded, MAX_VECTOR},
-    recipe::{Access, Buffer, Kernel, Recipe, Scalar, Words},
+    recipe::{self, Access, Buffer, Recipe, Scalar},
     rounder::{Mode, Rounder},
     tally::UNITS,
     update::recipe::Update,
@@ -50,15 +50,10 @@ impl Texts {
     /// If cubecl refuses a kernel: that message is what the author needs.
     #[must_use]
     pub fn of_format<R: Rounder>() -> Self {
-        let modes = |kernel: Kernel| Mode::ALL.into_iter().take(if kernel.rounds() { 4 } else { 1 });
-        let kernels =
-            Kernel::ALL.into_iter().flat_map(|kernel| modes(kernel).map(move |mode| (kernel, mode)));
-        Self::of(&kernels.collect::<Vec<_>>(), |(kernel, mode), vector| {
-            (kernel.recipe(mode), expand::format::<R>(kernel, mode, vector))
-        })
+        Self::of(&Mode::ALL, |mode, vector| (recipe::fake_quant(mode), expand::fake_quant::<R>(mode, vector)))
     }
 
-    /// Those of an optimizer with these update rules: the steps, what they prepare, and the counting.
+    /// Those of an optimizer with these update rules: the steps, and what they prepare.
     ///
     /// # Panics
     /// As [`Texts::of_format`].
@@ -66,10 +61,8 @@ impl Texts {
     pub fn of_updates(rules: &[Rule]) -> Self {
         let steps = rules.iter().map(|&rule| Update::Step(rule));
         let prepare = rules.contains(&Rule::Power).then_some(Update::Prepare);
-        let kernels = steps.chain(prepare).chain([Update::Count]);
-        Self::of(&kernels.collect::<Vec<_>>(), |kernel, vector| {
-            (kernel.recipe(), expand::update(kernel, vector))
-        })
+        let kernels: Vec<Update> = steps.chain(prepare).collect();
+        Self::of(&kernels, |kernel, vector| (kernel.recipe(), expand::update(kernel, vector)))
     }
 
     fn of<K: Copy>(kernels: &[K], define: impl Fn(K, usize) -> (Recipe, KernelDefinition)) -> Self {
@@ -92,23 +85,16 @@ impl Texts {
             if language == KernelLanguage::CUDA { ("CUDA", "cu") } else { ("WGSL", "wgsl") };
         let (start, len) = self.range(&text.source);
         let buffers: Vec<KernelBuffer> = recipe.buffers.iter().map(buffer).collect();
-        let (info, limits) = info(recipe, vector, &text);
+        let (info, constants) = info(recipe, vector, &text);
         let buffers = self.constants.name("BUFFERS", "KernelBuffer", &buffers);
         let info = self.constants.name("INFO", "InfoField", &info);
-        let limits = self.constants.name("LIMITS", "(u32, Limit)", &limits);
+        let constants = self.constants.name("CONSTANTS", "(u32, GridConstant)", &constants);
         let sums = self.constants.name("SUMS", "(&str, i32)", &recipe.sums);
-        let statistics = match recipe.statistics {
-            Words::Named(names) => {
-                let rule = |name| if name == "amax" { MergeRule::MAX } else { MergeRule::ADD };
-                let words: Vec<(&str, MergeRule)> = names.iter().map(|&name| (name, rule(name))).collect();
-                self.constants.name("STATISTICS", "(&str, MergeRule)", &words)
-            }
-            Words::Update => "update::STATISTICS".into(),
-        };
+        let statistics = self.constants.name("STATISTICS", "(&str, MergeRule)", recipe.statistics);
         self.entries.push_str(&format!(
             "    // {}, {name}, {vector} at once\n    Text {{ op: {:?}, language: KernelLanguage::{name}, vector: {vector}, \
              units: {UNITS}, shared_bytes: {}, entry: {:?}, deflated: part({start}, {len}), buffers: {buffers}, \
-             info: {info}, limits: {limits}, info_words: {}, statistics: {statistics}, partial_sums: {sums} }},\n",
+             info: {info}, constants: {constants}, info_words: {}, statistics: {statistics}, partial_sums: {sums} }},\n",
             recipe.name, recipe.op, text.shared_bytes, text.entry, text.info_words,
         ));
         let file = recipe.name.replace(['(', ')', ' '], "-").to_lowercase();
@@ -131,10 +117,9 @@ impl Texts {
     pub fn table(&self, deflated: &str) -> String {
         let body = format!("{}{}", self.constants.text, self.entries);
         let names: Vec<&str> = NAMES.into_iter().filter(|name| body.contains(name)).collect();
-        let limit = if body.contains("(u32, Limit)") { "Limit::{self, *}, " } else { "" };
-        let update = if body.contains("update::") { ", update" } else { "" };
+        let constant = if body.contains("GridConstant") { "GridConstant::{self, *}, " } else { "" };
         format!(
-            "use altgrad_plugin_api::{{\n    {}, kernel::{{table::{{{limit}Text}}{update}}},\n}};\n\n\
+            "use altgrad_plugin_api::{{\n    {}, kernel::table::{{{constant}Text}},\n}};\n\n\
              const DEFLATED: &[u8] = include_bytes!({deflated:?});\n\n\
              const fn part(start: usize, len: usize) -> &'static [u8] {{\n    \
              DEFLATED.split_at(start).1.split_at(len).0\n}}\n\n{}\
@@ -190,19 +175,19 @@ fn buffer(&Buffer { role, index, dtype, access, .. }: &Buffer) -> KernelBuffer {
 }
 
 /// The fields of the info block: those the host fills in, and the offsets of those the plugin does.
-fn info(recipe: &Recipe, vector: usize, text: &Expanded) -> (Vec<InfoField>, Vec<(u32, Limit)>) {
-    let (mut info, mut limits) = (Vec::new(), Vec::new());
+fn info(recipe: &Recipe, vector: usize, text: &Expanded) -> (Vec<InfoField>, Vec<(u32, GridConstant)>) {
+    let (mut info, mut constants) = (Vec::new(), Vec::new());
     for (scalar, &offset) in recipe.scalars.iter().copied().zip(&text.scalars) {
         match scalar {
             Scalar::Host(index) => {
                 info.push(InfoField { offset, kind: InfoKind::SCALAR_U32, index, divisor: 1 })
             }
-            Scalar::Limit(limit) => limits.push((offset, limit)),
+            Scalar::Constant(constant) => constants.push((offset, constant)),
         }
     }
     for ((buffer, &offset), index) in recipe.buffers.iter().zip(&text.lengths).zip(0..) {
         let divisor = if buffer.vectors { vector as u32 } else { 1 };
         info.push(InfoField { offset, kind: InfoKind::BUFFER_LEN, index, divisor });
     }
-    (info, limits)
+    (info, constants)
 }

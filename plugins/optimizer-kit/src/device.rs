@@ -8,7 +8,7 @@ use altgrad_plugin_api::{
     grid::MinifloatGrid,
     kernel::{
         rules::Rule,
-        table::{self, Limits, Text},
+        table::{self, GridConstants, Text},
     },
 };
 
@@ -34,7 +34,7 @@ pub fn kernel(
     op: KernelOp,
     target: &KernelTarget,
 ) -> Result<Option<KernelText>, PluginError> {
-    table::find(texts, op, target, &Limits::NONE)
+    table::find(texts, op, target, &GridConstants::default())
 }
 
 /// One update by a rule; `keep` is what decay leaves.

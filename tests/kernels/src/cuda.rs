@@ -12,12 +12,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use altgrad_plugin_api::{KernelLanguage, KernelText};
+use altgrad_plugin_api::KernelText;
 use tempfile::TempDir;
 
-use crate::{Runner, check, formats::Subject, info};
+use crate::{Runner, info};
 
-/// All texts of one format, as one program.
+/// Some texts, as one program.
 pub struct CudaOnCpu {
     program: PathBuf,
     /// Place of each text in the program.
@@ -63,13 +63,7 @@ fn without_ptx(source: &str) -> String {
 }
 
 impl CudaOnCpu {
-    /// Compiles all texts of a format; `contract` allows g++ to use fma.
-    #[must_use]
-    pub fn new(subject: &Subject, contract: bool) -> Self {
-        Self::of(check::texts(subject, KernelLanguage::CUDA), contract)
-    }
-
-    /// Compiles some texts.
+    /// Compiles some texts; `contract` allows g++ to use fma.
     #[must_use]
     pub fn of(texts: Vec<KernelText>, contract: bool) -> Self {
         let (mut code, mut table) = (String::from("#include \"cuda_on_cpu.h\"\n"), String::new());

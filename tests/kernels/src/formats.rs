@@ -1,11 +1,10 @@
-//! The formats under test: their kernel texts and the CPU implementation to hold them against.
+//! The formats under test: all minifloats share `format-kit`'s kernel texts, and its CPU implementation is what they are held against.
 
 use altgrad_conformance::Instance;
 use altgrad_format_kit::{MinifloatFormat, MinifloatGrid, MinifloatName};
 use altgrad_plugin_api::{
     Domain::{self, Fin, Fn, Ieee},
     Format, FormatSpec, KernelOp, KernelTarget, KernelText,
-    kernel::table::Text,
 };
 
 /// A format in one domain.
@@ -30,7 +29,7 @@ impl Subject {
     }
 }
 
-/// A format in each of its domains, the canonical one first. They share their texts.
+/// A format in each of its domains, the canonical one first.
 fn domains<F: Format>() -> Vec<Subject> {
     let mut subjects: Vec<Subject> = Vec::new();
     // The bare name comes first, and the domain it means once more.
@@ -54,13 +53,10 @@ pub fn all_of_8_bits() -> Vec<Vec<Subject>> {
     all
 }
 
-/// Formats with their committed texts, which are the plugins' own but for the last, and the domains of their crates.
+/// Formats with the domains of their crates, and a 16-bit one.
 macro_rules! formats {
-    ($($name:ident($exponent:literal, $significand:literal) $domains:expr, $module:ident $texts:literal;)*) => {
-        $(#[path = $texts]
-        mod $module;
-
-        struct $name;
+    ($($name:ident($exponent:literal, $significand:literal) $domains:expr;)*) => {
+        $(struct $name;
 
         impl MinifloatName for $name {
             const ID: &'static str = stringify!($name);
@@ -68,7 +64,6 @@ macro_rules! formats {
             const SUMMARY: &'static str = "a format under test";
             const CANONICAL: Domain = $domains[0];
             const DOMAINS: &'static [Domain] = &$domains;
-            const KERNELS: &'static [Text] = $module::TEXTS;
         })*
 
         /// All formats in all their domains, the canonical one first.
@@ -89,13 +84,13 @@ macro_rules! formats {
 }
 
 formats! {
-    E0M7(0, 7) [Fin], e0m7 "../../../plugins/formats/e0m7/src/kernel_texts.rs";
-    E1M6(1, 6) [Fin, Ieee, Fn], e1m6 "../../../plugins/formats/e1m6/src/kernel_texts.rs";
-    E2M5(2, 5) [Fin, Ieee, Fn], e2m5 "../../../plugins/formats/e2m5/src/kernel_texts.rs";
-    E3M4(3, 4) [Fin, Ieee, Fn], e3m4 "../../../plugins/formats/e3m4/src/kernel_texts.rs";
-    E4M3(4, 3) [Fn, Ieee, Fin], e4m3 "../../../plugins/formats/e4m3/src/kernel_texts.rs";
-    E5M2(5, 2) [Ieee, Fn, Fin], e5m2 "../../../plugins/formats/e5m2/src/kernel_texts.rs";
-    E6M1(6, 1) [Fin, Ieee, Fn], e6m1 "../../../plugins/formats/e6m1/src/kernel_texts.rs";
-    E7M0(7, 0) [Fin, Ieee, Fn], e7m0 "../../../plugins/formats/e7m0/src/kernel_texts.rs";
-    BF16(8, 7) [Ieee], bf16 "bf16.rs";
+    E0M7(0, 7) [Fin];
+    E1M6(1, 6) [Fin, Ieee, Fn];
+    E2M5(2, 5) [Fin, Ieee, Fn];
+    E3M4(3, 4) [Fin, Ieee, Fn];
+    E4M3(4, 3) [Fn, Ieee, Fin];
+    E5M2(5, 2) [Ieee, Fn, Fin];
+    E6M1(6, 1) [Fin, Ieee, Fn];
+    E7M0(7, 0) [Fin, Ieee, Fn];
+    BF16(8, 7) [Ieee];
 }

@@ -1,17 +1,25 @@
 //! CUDA text, run on the CPU by g++ and a shim, against the CPU implementation.
 
+use std::sync::LazyLock;
+
 use altgrad_plugin_api::KernelLanguage;
-use altgrad_test_kernels::{check, cuda, formats};
+use altgrad_test_kernels::{check, cuda::CudaOnCpu, formats};
+
+/// All formats share their texts, which are compiled once: without contraction to fma.
+static PROGRAM: LazyLock<CudaOnCpu> = LazyLock::new(|| program(false));
+
+fn program(contract: bool) -> CudaOnCpu {
+    CudaOnCpu::of(check::texts(&formats::named("E5M2")[0], KernelLanguage::CUDA), contract)
+}
 
 /// A format in all its domains, on special values and `random` bit patterns.
 fn agrees(format: &str, contract: bool, random: usize) {
-    if let Err(reason) = cuda::available() {
+    if let Err(reason) = altgrad_test_kernels::cuda::available() {
         return altgrad_test_kernels::skipped(format!("CUDA text of {format}: {reason}"));
     }
-    let subjects = formats::named(format);
-    // The domains share their texts.
-    let program = cuda::CudaOnCpu::new(&subjects[0], contract);
-    check::domains(&program, &subjects, KernelLanguage::CUDA, random);
+    let own = contract.then(|| program(true));
+    let program = own.as_ref().unwrap_or_else(|| &*PROGRAM);
+    check::domains(program, &formats::named(format), KernelLanguage::CUDA, random);
 }
 
 /// A test a format.
@@ -39,7 +47,7 @@ formats! {
 /// What surrounds the rounding is the same in all formats: one is enough.
 #[test]
 fn e5m2_with_contraction_to_fma() {
-    if !cuda::contraction() {
+    if !altgrad_test_kernels::cuda::contraction() {
         return altgrad_test_kernels::skipped("e5m2_with_contraction_to_fma: this CPU has no fma".into());
     }
     agrees("E5M2", true, 1 << 18);

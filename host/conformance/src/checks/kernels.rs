@@ -14,22 +14,12 @@ use crate::{Instance, Outcome, Subject, Verdict, subject::said};
 /// A role, and whether the kernel has to read and to write it.
 type Access = (BufferRole, bool, bool);
 
-const SOURCE: Access = (BufferRole::SOURCE, true, false);
-const DESTINATION: Access = (BufferRole::DESTINATION, false, true);
-const PARAMETERS: Access = (BufferRole::PARAMETERS, true, false);
-const STATISTICS: Access = (BufferRole::STATISTICS, false, true);
-const CODES_IN: Access = (BufferRole::CODES, true, false);
-const CODES_OUT: Access = (BufferRole::CODES, false, true);
-const HISTOGRAM: Access = (BufferRole::HISTOGRAM, true, true);
-const MASK: Access = (BufferRole::MASK, false, true);
-
-/// Each operation's name and the buffers it cannot do without.
-const OPS: [(&str, KernelOp, &[Access]); 5] = [
-    ("fake_quant", KernelOp::FAKE_QUANT, &[SOURCE, DESTINATION, PARAMETERS, STATISTICS]),
-    ("fake_quant_mask", KernelOp::FAKE_QUANT_MASK, &[SOURCE, DESTINATION, PARAMETERS, STATISTICS, MASK]),
-    ("encode", KernelOp::ENCODE, &[SOURCE, CODES_OUT, PARAMETERS]),
-    ("decode", KernelOp::DECODE, &[CODES_IN, DESTINATION]),
-    ("histogram", KernelOp::HISTOGRAM, &[CODES_IN, HISTOGRAM]),
+/// The buffers that fake quantization cannot do without.
+const NEEDED: [Access; 4] = [
+    (BufferRole::SOURCE, true, false),
+    (BufferRole::DESTINATION, false, true),
+    (BufferRole::PARAMETERS, true, false),
+    (BufferRole::STATISTICS, false, true),
 ];
 
 /// What fake quantization counts: the fields of [`QuantStats`].
@@ -58,11 +48,9 @@ pub(crate) fn kernels(subject: &Subject) -> Outcome {
     let instance = subject.instance()?;
     let mut texts = 0;
     for (language_name, language) in LANGUAGES {
-        for (op_name, op, buffers) in OPS {
-            for mode in MODES {
-                let at = |fault: String| format!("{op_name} {mode:?} for {language_name}, {fault}");
-                texts += offered(&instance, op.with_rounding(mode), language, buffers).map_err(at)?;
-            }
+        for mode in MODES {
+            let at = |fault: String| format!("fake_quant {mode:?} for {language_name}, {fault}");
+            texts += offered(&instance, KernelOp::FAKE_QUANT.with_rounding(mode), language).map_err(at)?;
         }
     }
     unknown_requests(&instance)?;
@@ -76,29 +64,22 @@ pub(crate) fn kernels(subject: &Subject) -> Outcome {
 /// Every text for a device like most, one after the other.
 pub(crate) fn sources(instance: &Instance, language: KernelLanguage) -> Result<String, String> {
     let mut sources = String::new();
-    for (_, op, _) in OPS {
-        for mode in MODES {
-            let text = asked(instance, op.with_rounding(mode), &device(language, 1))?;
-            sources.push_str(text.as_ref().map_or("", |text| text.source.as_str()));
-        }
+    for mode in MODES {
+        let text = asked(instance, KernelOp::FAKE_QUANT.with_rounding(mode), &device(language, 1))?;
+        sources.push_str(text.as_ref().map_or("", |text| text.source.as_str()));
     }
     Ok(sources)
 }
 
 /// Looks at an operation's texts for several targets, and counts them.
-fn offered(
-    instance: &Instance,
-    op: KernelOp,
-    language: KernelLanguage,
-    buffers: &[Access],
-) -> Result<usize, String> {
+fn offered(instance: &Instance, op: KernelOp, language: KernelLanguage) -> Result<usize, String> {
     let small = KernelTarget { max_units_per_cube: 32, max_shared_bytes: 1 << 10, ..device(language, 4) };
     let mut found = Vec::new();
     for target in [device(language, 1), device(language, 2), device(language, 4), small] {
         let at =
             |fault: String| format!("vector {}, {} units: {fault}", target.vector, target.max_units_per_cube);
         if let Some(text) = asked(instance, op, &target).map_err(at)? {
-            whole(&text, &target).and_then(|()| roles(&text, buffers)).map_err(at)?;
+            whole(&text, &target).and_then(|()| roles(&text)).map_err(at)?;
             found.push(target.vector);
         }
     }
@@ -172,9 +153,9 @@ fn whole(text: &KernelText, target: &KernelTarget) -> Result<(), String> {
         .map_err(|error| said("reading its statistics", &error))
 }
 
-/// Whether its buffers are what the operation has, as the host fills them, and its statistics what it promises.
-fn roles(text: &KernelText, needed: &[Access]) -> Result<(), String> {
-    for &(role, reads, writes) in needed {
+/// Whether its buffers are what fake quantization has, as the host fills them, and its statistics what it promises.
+fn roles(text: &KernelText) -> Result<(), String> {
+    for (role, reads, writes) in NEEDED {
         let fits = |buffer: &&KernelBuffer| {
             buffer.role == role && (buffer.reads || !reads) && (buffer.writes || !writes)
         };
@@ -184,19 +165,14 @@ fn roles(text: &KernelText, needed: &[Access]) -> Result<(), String> {
     }
     let mut seen = HashSet::new();
     for buffer in &text.buffers {
-        let known = needed.iter().any(|(role, ..)| *role == buffer.role)
-            || [BufferRole::STATISTICS, BufferRole::PARTIAL_SUMS].contains(&buffer.role);
-        let words = [BufferRole::STATISTICS, BufferRole::CODES, BufferRole::HISTOGRAM].contains(&buffer.role);
-        let dtype = if words { DType::U32 } else { DType::F32 };
-        if !known || !seen.insert(buffer.role) {
+        let mut known = NEEDED.iter().map(|(role, ..)| *role).chain([BufferRole::PARTIAL_SUMS]);
+        if !known.any(|role| role == buffer.role) || !seen.insert(buffer.role) {
             return Err(format!("the operation has no such buffer, or not twice: {buffer:?}"));
         }
-        if buffer.dtype != dtype && buffer.role != BufferRole::MASK {
+        let dtype = if buffer.role == BufferRole::STATISTICS { DType::U32 } else { DType::F32 };
+        if buffer.dtype != dtype {
             return Err(format!("elements are {dtype:?}, not those of {buffer:?}"));
         }
-    }
-    if !has(text, BufferRole::DESTINATION) || !has(text, BufferRole::SOURCE) {
-        return Ok(());
     }
     let sums = text.partial_sums.iter().map(|sum| sum.name.as_str());
     let given: HashSet<&str> = text.statistics.iter().map(|word| word.name.as_str()).chain(sums).collect();

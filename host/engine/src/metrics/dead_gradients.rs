@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use altgrad_metrics::{MetricId, MetricRecord, Statistic, families::dead_gradients::DEAD_PERSISTENT};
-use altgrad_plugin_api::kernel::update::Counting;
 use rayon::prelude::*;
 
 use super::{
     family::{self, MetricFamily, MetricSetup},
     ops::DEAD_BELOW,
+    update_counts::Counting,
 };
 
 /// Elements a thread takes at once.

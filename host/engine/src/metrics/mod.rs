@@ -1,9 +1,13 @@
 //! Metrics: the computation of what `altgrad-metrics` defines.
 //!
 //! Each family has one file with its inputs and formulas, behind the trait [`MetricFamily`]. [`update_metrics`] measures
-//! parameters at the optimizer's step. [`names`] announces the metrics of a run, [`record_step`] records those of a step.
+//! parameters at the optimizer's step; on a GPU `count_kernel` counts there. [`names`] announces the metrics of a run, [`record_step`] records those of a step.
 
 pub mod codes;
+#[cfg(feature = "gpu")]
+mod count_kernel;
+#[cfg(feature = "gpu")]
+pub mod count_op;
 pub mod dead_gradients;
 pub mod family;
 pub mod fidelity;
@@ -19,6 +23,7 @@ pub mod speed;
 pub mod training;
 pub mod ulp_distance;
 pub mod ulp_from_init;
+pub mod update_counts;
 pub mod update_distances;
 pub mod update_metrics;
 pub mod update_state;

@@ -11,13 +11,11 @@ const LOWEST: i32 = -24;
 /// Octaves.
 const OCTAVES: usize = 40;
 /// Bins, the one below included.
-const BINS: usize = 1 + (OCTAVES << LOG2_BINS);
-const _: () =
-    assert!(BINS == altgrad_plugin_api::kernel::update::SPECTRUM_BINS, "devices count the same bins");
+pub(super) const BINS: usize = 1 + (OCTAVES << LOG2_BINS);
 /// Bits of an f32 that a bin ignores.
-const IGNORED: u32 = 23 - LOG2_BINS;
+pub(super) const IGNORED: u32 = 23 - LOG2_BINS;
 /// Bin number of an f32's pattern, minus the bins' own numbers.
-const OFFSET: u32 = (((LOWEST + 127) as u32) << LOG2_BINS) - 1;
+pub(super) const OFFSET: u32 = (((LOWEST + 127) as u32) << LOG2_BINS) - 1;
 
 /// Counts of distances.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use altgrad_metrics::{
     Histogram, MetricId, MetricRecord, Statistic,
     families::update_distances::{BINADE_CROSSINGS, ULP_ABS_MEAN, ULP_ABS_P50, ULP_ABS_P99, ULP_HIST},
 };
-use altgrad_plugin_api::kernel::update::UpdateCounts;
 
 use super::{
     family::{self, Formula, MetricFamily, MetricSetup},
     spectrum::Spectrum,
     ulp_distance::UlpDistance,
+    update_counts::UpdateCounts,
 };
 
 /// Elements measured at once: what is written stays in the first-level cache.
@@ -105,8 +105,8 @@ impl UpdateDistances {
     /// What a device measured over `elements`.
     #[must_use]
     pub fn counted(elements: u64, counts: &UpdateCounts) -> Self {
-        let spectrum = Spectrum::from_counts(counts.spectrum());
-        Self { elements, sum: counts.ulp_sum, crossings: counts.get("crossings"), spectrum }
+        let spectrum = Spectrum::from_counts(&counts.spectrum);
+        Self { elements, sum: counts.ulp_sum, crossings: counts.crossings, spectrum }
     }
 
     /// Adds another part or parameter.

@@ -9,17 +9,16 @@ use std::sync::Arc;
 
 use altgrad_config::MetricsSection;
 use altgrad_loader::FormatPlugin;
-use altgrad_plugin_api::{
-    ValueGrid,
-    kernel::update::{Counting, UpdateCounts},
-};
+use altgrad_plugin_api::ValueGrid;
 
 use super::{
     dead_gradients::DeadGradients,
     ranks,
     scale_regret::{self, Regret},
     ulp_distance::UlpDistance,
-    ulp_from_init, update_distances,
+    ulp_from_init,
+    update_counts::{Counting, UpdateCounts},
+    update_distances,
     updates::{PastCodes, Step, Stored, Update},
     weights::WeightStatistics,
 };
@@ -237,7 +236,7 @@ impl UpdateMetrics {
         let elements = spec.len() as u64;
         let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
         put(&mut self.measured.updates, param, Update::counted(elements, counts, stored, past));
-        self.dead.counted(param, counts.get("dead"), elements);
+        self.dead.counted(param, counts.dead, elements);
     }
 
     /// What is measured at the step.

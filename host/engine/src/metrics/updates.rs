@@ -10,12 +10,13 @@ use altgrad_metrics::{
     MetricId, MetricRecord, Statistic,
     families::updates::{BIT_STALL_RATE, FLIP_RATE, OSCILLATION, SIGN_FLIP_RATE, ZERO_UPDATE_FRAC},
 };
-use altgrad_plugin_api::{QuantParams, Scales, kernel::update::UpdateCounts};
+use altgrad_plugin_api::{QuantParams, Scales};
 use rayon::prelude::*;
 
 use super::{
     family::{self, Formula, MetricFamily, MetricSetup},
     ulp_distance::UlpDistance,
+    update_counts::UpdateCounts,
     update_distances::UpdateDistances,
 };
 
@@ -182,22 +183,22 @@ impl Update {
     /// What a device counted over `elements`; `stored`: of codes too. As [`Self::stored`] for codes that are missing.
     #[must_use]
     pub fn counted(elements: u64, counts: &UpdateCounts, stored: bool, past: Option<&mut PastCodes>) -> Self {
-        let unchanged = counts.get("unchanged");
+        let unchanged = counts.unchanged;
         if !stored {
             return Self { elements, unchanged, ..Self::default() };
         }
         let known = past.as_ref().is_some_and(|past| past.on_device == 2);
-        let complete = counts.get("no_code") == 0;
+        let complete = counts.no_code == 0;
         if let Some(past) = past {
             past.on_device = if complete { (past.on_device + 1).min(2) } else { 0 };
         }
         let codes = complete.then(|| Codes {
             elements,
-            with_gradient: counts.get("with_gradient"),
-            stalled: counts.get("stalled"),
-            flipped: counts.get("flipped"),
-            sign_flipped: counts.get("sign_flipped"),
-            returned: known.then(|| counts.get("returned")),
+            with_gradient: counts.with_gradient,
+            stalled: counts.stalled,
+            flipped: counts.flipped,
+            sign_flipped: counts.sign_flipped,
+            returned: known.then(|| counts.returned),
         });
         Self { elements, unchanged, codes, distances: Some(UpdateDistances::counted(elements, counts)) }
     }

@@ -1,17 +1,14 @@
 //! Updates on a GPU, by the kernels that an optimizer brings: no parameter, gradient or state leaves the device.
 //!
-//! With master weights the step counts what it does in the same launch. Without, the rounding that ends an update is the format's own, and
-//! a launch after it counts. All parameters' counts are read at once, after the updates. A parameter without kernels (a decode
+//! What an update did, and the rounding that may end it, is counted by a kernel of the engine's own after it; for that a copy of the
+//! parameter before is kept on the device. All parameters' counts are read at once, after the updates. A parameter without kernels (a decode
 //! table's, or an optimizer that has none) goes through main memory; so does one whose grid cannot be counted, while metrics are wanted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::{FormatPlugin, OptimizerPlugin, optimizer::ParamUpdate};
-use altgrad_plugin_api::{
-    Grid, KernelOp, Launch, ParamInfo, Scales, Scope, StepScalars,
-    kernel::update::{Counting, UpdateCounts},
-};
+use altgrad_plugin_api::{Grid, ParamInfo, Scales, Scope, StepScalars};
 use burn::tensor::Tensor;
 use parking_lot::Mutex;
 
@@ -22,7 +19,7 @@ use super::{
 };
 use crate::{
     device::ComputeDevice,
-    metrics::update_metrics::UpdateMetrics,
+    metrics::{count_op, update_counts::UpdateCounts, update_metrics::UpdateMetrics},
     model::{Layout, Params, layout::ParamId},
     quant::{QuantContext, QuantStats, WeightGrid},
     read_back::{ReadBack, Slot},
@@ -116,30 +113,27 @@ impl OptimizerState {
                 meter.look_at(id, spec, (&before, &grad), stored);
             }
             meter.gradient_on_device(id);
-            // A rounding that follows is counted after it.
-            let rounds = quant.is_stored_on_grid(id) && counting.is_due();
-            let before = rounds.then(|| value.clone());
-            let inside = if rounds { Counting::default() } else { counting };
-            let call = run.call((index, plugin), &launches, inside, kept.clone())?;
-            let [value, mut words, mut sums] = device_op::update(value, grad.clone(), call);
+            let before = counting.counts().then(|| value.clone());
+            let call = run.call((index, plugin), &launches, kept)?;
+            let value = device_op::update(value, grad.clone(), call);
             let value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
-            if let Some(before) = before {
-                let alone = [Launch { op: KernelOp::COUNT_UPDATE, scalars: Vec::new().into() }];
-                let call = run.call((index, plugin), &alone, counting, kept)?;
-                [words, sums] = device_op::count([&before, &value, &grad], call);
-            }
-            params.values[id] = value;
-            if counting.counts() {
-                asked.push(Asked { id, words: read_back.ask(words), sums: read_back.ask(sums) });
+            params.values[id] = value.clone();
+            if counting.is_due() {
+                // Where nothing is counted, gradients are remembered, and the values do not matter.
+                let before = before.unwrap_or_else(|| value.clone());
+                let memory = run.memories[id].clone();
+                let [words, sums] = count_op::count_update([before, value, grad], counting, memory);
+                if counting.counts() {
+                    asked.push(Asked { id, words: read_back.ask(words), sums: read_back.ask(sums) });
+                }
             }
         }
         let values = read_back.read();
         run.check()?;
         let values = values?;
         for Asked { id, words, sums } in asked {
-            let words = values.get(words)?.iter().map(|word| word.to_bits()).collect();
-            let counts = UpdateCounts::new(words, values.get(sums)?);
-            let counts = counts.map_err(|error| Diagnostic::run(error.message.as_str()))?;
+            let words: Vec<u32> = values.get(words)?.iter().map(|word| word.to_bits()).collect();
+            let counts = UpdateCounts::new(&words, values.get(sums)?)?;
             let stored = grids[id].as_ref().and_then(WeightGrid::one_scale);
             meter.counted(id, &params.layout.specs[id], &counts, stored.is_some());
         }
@@ -186,9 +180,9 @@ fn try_out(
                 grid,
             };
             plugin.step(Scope::WHOLE, update)?;
-            let call = run.call((index, plugin), &launches, Counting::values(), kept.clone())?;
+            let call = run.call((index, plugin), &launches, kept.clone())?;
             let grad = tensor::flat(grad.to_vec(), &device.tensors);
-            [value, _, _] = device_op::update(value, grad, call);
+            value = device_op::update(value, grad, call);
         }
         let found = tensor::read_f32(value).and_then(|found| run.check().map(|()| found));
         let states_found = kept.lock().read();

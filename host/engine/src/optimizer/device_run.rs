@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_loader::OptimizerPlugin;
-use altgrad_plugin_api::{ErrorKind, KernelOp, KernelTarget, Launch, PluginError, kernel::update::Counting};
+use altgrad_plugin_api::{ErrorKind, KernelOp, KernelTarget, Launch, PluginError};
 use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 use parking_lot::Mutex;
@@ -13,6 +13,7 @@ use super::device_op::{Faults, Kept, Prepared, UpdateCall};
 use crate::{
     device::ComputeDevice,
     kernel_text::{PluginKernel, target},
+    metrics::count_op::CountMemory,
     model::layout::ParamId,
 };
 
@@ -24,6 +25,8 @@ pub struct DeviceRun {
     kernels: HashMap<(usize, KernelOp, bool), Arc<PluginKernel>>,
     /// By parameter.
     pub(super) kept: Vec<Arc<Mutex<Kept>>>,
+    /// What counting remembers, by parameter.
+    pub(super) memories: Vec<CountMemory>,
     /// By parameter: whether there are kernels for it.
     pub(super) has_kernels: Vec<bool>,
     faults: Faults,
@@ -38,6 +41,7 @@ impl DeviceRun {
             target: target(&cube.client())?,
             kernels: HashMap::new(),
             kept: (0..params).map(|_| Arc::default()).collect(),
+            memories: (0..params).map(|_| CountMemory::default()).collect(),
             has_kernels: vec![false; params],
             faults: Faults::default(),
         })
@@ -61,7 +65,6 @@ impl DeviceRun {
                     format!("it has no kernel for {op:?} on this device"),
                 )
             })?;
-            text.check_update()?;
             if text.vector == 0 || !vector.is_multiple_of(text.vector) {
                 let message = format!("its kernel for {op:?} takes {} elements at once", text.vector);
                 return Err(PluginError::new(ErrorKind::UNSUPPORTED, message));
@@ -78,16 +81,14 @@ impl DeviceRun {
         &mut self,
         plugin: (usize, &OptimizerPlugin),
         launches: &[Launch],
-        counting: Counting,
         kept: Arc<Mutex<Kept>>,
     ) -> Result<UpdateCall, Diagnostic> {
         let prepare = |launch: &Launch| {
-            let scalars = counting.words().into_iter().chain(launch.scalars.iter().copied()).collect();
-            Ok(Prepared { kernels: self.kernels(plugin, launch.op)?, scalars })
+            Ok(Prepared { kernels: self.kernels(plugin, launch.op)?, scalars: launch.scalars.to_vec() })
         };
         let launches: Result<Vec<_>, PluginError> = launches.iter().map(prepare).collect();
         let launches = launches.map_err(|error| plugin.1.identity.failure(Fault::Plugin, &error))?;
-        Ok(UpdateCall { launches, counting, kept, faults: self.faults.clone() })
+        Ok(UpdateCall { launches, kept, faults: self.faults.clone() })
     }
 
     /// A parameter's states, read back.

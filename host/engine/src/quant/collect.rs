@@ -20,7 +20,10 @@ impl QuantContext {
 
     /// Stops collecting histograms and returns them: one per site, none if they were not collected. They are complete once the
     /// statistics were read.
-    pub fn take_histograms(&mut self) -> Vec<SiteHistogram> {
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn take_histograms(&mut self) -> Result<Vec<SiteHistogram>, Diagnostic> {
         std::mem::take(&mut self.histograms).iter().map(|collector| collector.histogram()).collect()
     }
 

@@ -31,8 +31,7 @@ pub(super) fn fake_quant(src: &[f32], scales: &[[f32; 2]], params: &FakeQuantPar
         .map(|(part, (src, dst))| fake_quant_part(src, dst, &whole.skip((part * CHUNK) as u64), params))
         .collect();
     if let Some(histogram) = params.histogram.as_ref().filter(|_| params.padding_elements > 0) {
-        let zero = format.plugin().encode(&[0.0], &QuantParams::IDENTITY);
-        histogram.subtract_zeros(params.padding_elements, zero.map_or(0, |codes| usize::from(codes[0])));
+        histogram.subtract_zeros(params.padding_elements, format.zero_code());
     }
     let mut stats = FormatStats::default();
     for part in parts {

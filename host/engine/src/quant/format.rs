@@ -29,12 +29,12 @@ pub struct DeviceFormat {
 impl DeviceFormat {
     /// The format on a device, with kernels that were not tried yet. [`Self::new`] tries them.
     pub(super) fn untested(plugin: Arc<FormatPlugin>, device: &ComputeDevice) -> Result<Self, Diagnostic> {
-        #[cfg(feature = "gpu")]
-        let kernels = FormatKernels::of(&plugin, device)?;
-        #[cfg(not(feature = "gpu"))]
-        let _ = device;
         let values = plugin.values()?;
         let decoded = exact_codes(&plugin, &values).unwrap_or_default();
+        #[cfg(feature = "gpu")]
+        let kernels = FormatKernels::of(&plugin, &decoded, device)?;
+        #[cfg(not(feature = "gpu"))]
+        let _ = device;
         Ok(Self {
             plugin,
             values,
@@ -68,6 +68,12 @@ impl DeviceFormat {
     #[must_use]
     pub fn decoded(&self) -> &[f32] {
         &self.decoded
+    }
+
+    /// The code of zero; 0 for a format without codes.
+    pub(super) fn zero_code(&self) -> usize {
+        let codes = self.plugin.encode(&[0.0], &QuantParams::IDENTITY);
+        codes.map_or(0, |codes| usize::from(codes[0]))
     }
 
     /// Whether rounding runs on the device: always on the CPU; on a GPU if the format brings kernels for it. Otherwise

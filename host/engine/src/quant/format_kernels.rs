@@ -10,11 +10,13 @@ use altgrad_plugin_api::{
 };
 use burn::backend::{DispatchDevice, TensorMetadata};
 use burn::tensor::{DType, Shape};
-use burn_cubecl::{
-    CubeBackend, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor,
-};
+use burn_cubecl::{CubeBackend, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
 use parking_lot::Mutex;
 
+use super::{
+    code_table::CodeTable,
+    histogram_kernel::{self, DeviceCounts},
+};
 use crate::{
     device::ComputeDevice,
     kernel_text::{PluginKernel, cubes, target, upload},
@@ -26,6 +28,10 @@ pub struct FormatKernels {
     target: KernelTarget,
     /// The text that describes the words of a launch and the sums of a cube. All modes and vector widths share them.
     statistics: Arc<PluginKernel>,
+    /// The word of a launch that is the largest magnitude.
+    amax: usize,
+    /// How the codes of rounded values are found, where there are up to 256.
+    codes: Option<CodeTable>,
     kernels: Mutex<HashMap<(KernelOp, u32), Arc<PluginKernel>>>,
 }
 
@@ -46,7 +52,12 @@ fn check_statistics(text: &KernelText) -> Result<(), PluginError> {
 
 impl FormatKernels {
     /// The kernels a format brings for a device; `None` on the CPU, and for a format that brings none.
-    pub(super) fn of(plugin: &FormatPlugin, device: &ComputeDevice) -> Result<Option<Self>, Diagnostic> {
+    /// `decoded` are the values of its codes.
+    pub(super) fn of(
+        plugin: &FormatPlugin,
+        decoded: &[f32],
+        device: &ComputeDevice,
+    ) -> Result<Option<Self>, Diagnostic> {
         let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return Ok(None) };
         let Some(target) = target(&cube.client()) else { return Ok(None) };
         let refused = |error: PluginError| plugin.identity.failure(Fault::Plugin, &error);
@@ -54,6 +65,8 @@ impl FormatKernels {
         text.as_ref().map_or(Ok(()), check_statistics).map_err(refused)?;
         Ok(text.map(|text| Self {
             target,
+            amax: text.statistics.iter().position(|word| word.name == "amax").unwrap_or_default(),
+            codes: CodeTable::of(plugin, decoded),
             statistics: Arc::new(PluginKernel::new(text)),
             kernels: Mutex::default(),
         }))
@@ -103,16 +116,15 @@ impl FormatKernels {
         Ok(kernel)
     }
 
-    /// Launches fake quantization: values, words, sums.
+    /// Launches fake quantization of contiguous values: values, words, sums.
     pub(super) fn fake_quant(
         &self,
         plugin: &FormatPlugin,
-        x: CubeTensor,
-        scales: CubeTensor,
+        x: &CubeTensor,
+        scales: &CubeTensor,
         rounding: Rounding,
         random: &RandomKey,
     ) -> Result<[CubeTensor; 3], PluginError> {
-        let (x, scales) = (into_contiguous(x), into_contiguous(scales));
         let elements = x.shape().num_elements();
         let aligned =
             x.handle.offset_start.unwrap_or(0).is_multiple_of(16) && random.offset.is_multiple_of(4);
@@ -126,14 +138,25 @@ impl FormatKernels {
         let sums = like(Shape::from([sums]), DType::F32);
         let words = upload::<CubeBackend>(&device, Shape::from([words]), vec![0.0; words]);
         let buffer = |wanted: &KernelBuffer| match wanted.role {
-            BufferRole::SOURCE => Some(&x),
+            BufferRole::SOURCE => Some(x),
             BufferRole::DESTINATION => Some(&y),
-            BufferRole::PARAMETERS => Some(&scales),
+            BufferRole::PARAMETERS => Some(scales),
             BufferRole::STATISTICS => Some(&words),
             BufferRole::PARTIAL_SUMS => Some(&sums),
             _ => None,
         };
         kernel.launch(&client, cubes(elements), &launch_scalars(random, group as u32), buffer)?;
         Ok([y, words, sums])
+    }
+
+    /// Launches the counting of what fake quantization did: values before and after, scales, and the words it counted. `zeros`: how many
+    /// pad the tensor, and their code.
+    pub(super) fn count(
+        &self,
+        tensors: [CubeTensor; 3],
+        words: &CubeTensor,
+        zeros: (usize, usize),
+    ) -> DeviceCounts {
+        histogram_kernel::count(tensors, (words, self.amax), self.codes.as_ref(), zeros)
     }
 }

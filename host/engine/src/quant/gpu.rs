@@ -28,11 +28,15 @@ impl FakeQuantOps for CubeBackend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let (format, device, shape) = (&params.format, x.device(), x.shape());
         let Some(kernels) = format.kernels() else { return through_main_memory(x, scales, &params) };
-        if params.histogram.is_some() {
-            collect_histogram(x.clone(), scales.clone(), &params);
-        }
-        match kernels.fake_quant(format.plugin(), x, scales, params.rounding, &params.key) {
-            Ok([y, words, sums]) => (y, words, sums),
+        let (x, scales) = (into_contiguous(x), into_contiguous(scales));
+        match kernels.fake_quant(format.plugin(), &x, &scales, params.rounding, &params.key) {
+            Ok([y, words, sums]) => {
+                if let Some(histogram) = &params.histogram {
+                    let zeros = (params.padding_elements, format.zero_code());
+                    histogram.add_on_device(kernels.count([x, y.clone(), scales], &words, zeros));
+                }
+                (y, words, sums)
+            }
             Err(error) => {
                 format.set_fault(format.failure(&error));
                 let [words, sums] = format.statistics_shape(shape.num_elements());
@@ -44,14 +48,6 @@ impl FakeQuantOps for CubeBackend {
 
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
         scale_kernel::scales(x, rule)
-    }
-}
-
-/// Adds to the histogram of the parameters: reads the tensor back and lets the CPU function count.
-fn collect_histogram(x: CubeTensor, scales: CubeTensor, params: &FakeQuantParams) {
-    match download_both(x, scales) {
-        Ok((x, scales)) => drop(cpu::fake_quant(&x, scale_pairs(&scales), params)),
-        Err(why) => params.format.set_fault(not_read(&why)),
     }
 }
 

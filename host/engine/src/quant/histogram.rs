@@ -1,11 +1,15 @@
 //! Histograms of what a site rounds: how often each code occurs, and moments of the values.
 //!
-//! They are collected on some steps only, because that is slow: the CPU function counts codes, and on a GPU the tensor is read
-//! back for it. The codes are those of the step itself: its rounding mode, its scales and, with stochastic rounding, its
-//! random bits.
+//! They are collected on some steps only, because that is slow: the CPU function counts codes, and on a GPU two more kernels run a
+//! call (`histogram_kernel`). The codes are those of the step itself: its rounding mode, its scales and, with stochastic rounding,
+//! its random bits.
 
+use altgrad_base::diagnostic::Diagnostic;
 use parking_lot::{Mutex, MutexGuard};
 use rayon::prelude::*;
+
+#[cfg(feature = "gpu")]
+use super::histogram_kernel::{self, DeviceCounts};
 
 /// Elements of a parallel task. Fixed, so that sums do not depend on the number of threads.
 const CHUNK: usize = 1 << 16;
@@ -40,7 +44,20 @@ impl PowerSums {
         all
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Of `count` values, from the sums of the powers of their differences from a center, all in a unit.
+    #[cfg(any(feature = "gpu", test))]
+    pub(super) fn around(center: f64, count: f64, sums: [f64; 4], unit: f64) -> Self {
+        let (c, [d, d2, d3, d4]) = (center, sums);
+        let sums = [
+            count * c + d,
+            (count * c + 2.0 * d) * c + d2,
+            ((count * c + 3.0 * d) * c + 3.0 * d2) * c + d3,
+            (((count * c + 4.0 * d) * c + 6.0 * d2) * c + 4.0 * d3) * c + d4,
+        ];
+        Self { count, sums: std::array::from_fn(|i| sums[i] * unit.powi(i as i32 + 1)) }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.sums.iter_mut().zip(other.sums).for_each(|(own, other)| *own += other);
     }
@@ -58,14 +75,19 @@ impl PowerSums {
 
 /// Collects a histogram over the calls of a step.
 #[derive(Debug, Default)]
-pub struct HistogramCollector(Mutex<SiteHistogram>);
+pub struct HistogramCollector {
+    counted: Mutex<SiteHistogram>,
+    /// Of calls on a GPU, not read yet.
+    #[cfg(feature = "gpu")]
+    on_device: Mutex<Vec<DeviceCounts>>,
+}
 
 impl HistogramCollector {
     /// For a format of this many codes; more than 256 are not counted.
     #[must_use]
     pub fn new(codes: usize) -> Self {
         let codes = vec![0; if codes <= 256 { codes } else { 0 }];
-        Self(Mutex::new(SiteHistogram { codes, ..SiteHistogram::default() }))
+        Self { counted: Mutex::new(SiteHistogram { codes, ..SiteHistogram::default() }), ..Self::default() }
     }
 
     /// Counters for the codes of a call, all zero.
@@ -85,6 +107,18 @@ impl HistogramCollector {
         parts.iter().for_each(|part| own.powers.add(part));
     }
 
+    /// Adds powers that a device summed.
+    #[cfg(feature = "gpu")]
+    pub(super) fn add_powers(&self, powers: &PowerSums) {
+        self.lock().powers.add(powers);
+    }
+
+    /// Adds what a device counts of a call; it is read with the histogram.
+    #[cfg(feature = "gpu")]
+    pub(super) fn add_on_device(&self, counts: DeviceCounts) {
+        self.on_device.lock().push(counts);
+    }
+
     /// Subtracts zeros that pad rows; their code is `code`.
     pub(super) fn subtract_zeros(&self, zeros: usize, code: usize) {
         let mut own = self.lock();
@@ -94,14 +128,18 @@ impl HistogramCollector {
         }
     }
 
-    /// The histogram so far.
-    #[must_use]
-    pub fn histogram(&self) -> SiteHistogram {
-        self.lock().clone()
+    /// The histogram so far. Reads what a device counted, once.
+    ///
+    /// # Errors
+    /// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device failed.
+    pub fn histogram(&self) -> Result<SiteHistogram, Diagnostic> {
+        #[cfg(feature = "gpu")]
+        histogram_kernel::read(std::mem::take(&mut *self.on_device.lock()), self)?;
+        Ok(self.lock().clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, SiteHistogram> {
-        self.0.lock()
+        self.counted.lock()
     }
 }
 
@@ -124,7 +162,7 @@ mod tests {
         let (first, second) = values.split_at(values.len() / 3);
         collector.add_values(first);
         collector.add_values(second);
-        collector.histogram().powers.kurtosis()
+        collector.histogram().unwrap().powers.kurtosis()
     }
 
     #[test]
@@ -143,6 +181,23 @@ mod tests {
     }
 
     #[test]
+    fn sums_around_a_center_are_those_of_the_values() {
+        let values = [1.0, 1.5, -2.0, 0.75];
+        let around = |c: f64| {
+            let power = |k: i32| values.iter().map(|x| (x / 4.0 - c).powi(k)).sum::<f64>();
+            PowerSums::around(c, 4.0, [1, 2, 3, 4].map(power), 4.0)
+        };
+        let expected = PowerSums::of(&values.map(|x| x as f32));
+        for c in [0.0, 0.3, -1.0] {
+            let found = around(c);
+            assert_eq!(found.count, 4.0);
+            for (found, expected) in found.sums.iter().zip(expected.sums) {
+                assert!((found - expected).abs() < 1e-12, "{c}: {found}, {expected}");
+            }
+        }
+    }
+
+    #[test]
     fn kurtosis_is_absent_without_variance() {
         assert_eq!(collected(&[0.1; 100]), None);
         assert_eq!(collected(&[]), None);
@@ -155,6 +210,6 @@ mod tests {
         let collector = HistogramCollector::new(4);
         collector.add_codes(&[1, 0, 0, 2]);
         collector.add_codes(&[1, 0, 1, 0]);
-        assert_eq!(collector.histogram().codes, [2, 0, 1, 2]);
+        assert_eq!(collector.histogram().unwrap().codes, [2, 0, 1, 2]);
     }
 }

@@ -6,6 +6,8 @@
 //! function on the CPU. [`product`] is the matrix product that follows. Statistics of the rounding stay on the device until the
 //! step reads all its results back.
 
+#[cfg(any(feature = "gpu", test))]
+mod code_table;
 mod collect;
 mod context;
 mod cpu;
@@ -16,6 +18,8 @@ mod format_kernels;
 #[cfg(feature = "gpu")]
 mod gpu;
 pub mod histogram;
+#[cfg(feature = "gpu")]
+mod histogram_kernel;
 mod open_format;
 pub mod operand;
 mod params;

@@ -53,7 +53,7 @@ impl Reading {
         }
         let moments = gradients::moments(&moments, &values)?;
         let agreement = agreement.map(|asked| fidelity::agreement(&asked, &values)).transpose()?;
-        let distributions = quant.take_histograms();
+        let distributions = quant.take_histograms()?;
         Ok(Self { loss, moments, seen, agreement, distributions })
     }
 

@@ -1,14 +1,10 @@
 //! E2M5: three binades of 32 steps above the subnormals, up to 7.875.
 //!
 //! Bare `E2M5` is `fin`. The best signal-to-noise ratio of the 8-bit splits on amax-scaled Gaussian data.
-//! Arithmetic on the CPU is `altgrad-format-kit`'s. Devices take the generic rounding (`kernel.rs`): a quarter
-//! of the codes are subnormal, and it has no branch for them.
+//! Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::{Domain, kernel::table::Text};
-
-#[rustfmt::skip] // Generated.
-mod kernel_texts;
+use altgrad_plugin_api::Domain;
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -20,7 +16,6 @@ impl MinifloatName for E2M5 {
     const SUMMARY: &'static str = "8-bit float, 2 exponent and 5 significand bits: narrow range, fine steps";
     const CANONICAL: Domain = Domain::FIN;
     const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
-    const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E2M5, 2, 5>);

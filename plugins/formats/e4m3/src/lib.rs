@@ -1,14 +1,10 @@
 //! E4M3: the 8-bit float for weights and activations (OCP OFP8, arXiv:2209.05433).
 //!
 //! Bare `E4M3` is `fn` (max 448, one NaN a sign, no infinity); `E4M3:ieee` and `E4M3:fin` are the other two readings.
-//! Arithmetic on the CPU is `altgrad-format-kit`'s. Devices take the generic rounding (`kernel.rs`); the NaN
-//! code is a constant of each launch.
+//! Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::{Domain, kernel::table::Text};
-
-#[rustfmt::skip] // Generated.
-mod kernel_texts;
+use altgrad_plugin_api::Domain;
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -21,7 +17,6 @@ impl MinifloatName for E4M3 {
         "8-bit float, 4 exponent and 3 significand bits (OCP OFP8): for weights and activations";
     const CANONICAL: Domain = Domain::FN;
     const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
-    const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E4M3, 4, 3>);

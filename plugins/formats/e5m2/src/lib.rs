@@ -1,13 +1,10 @@
 //! E5M2: the 8-bit float with the range of IEEE half precision (OCP OFP8, arXiv:2209.05433).
 //!
 //! Bare `E5M2` is `ieee` (max 57344, with infinities and NaN); `E5M2:fn` and `E5M2:fin` use the top exponent
-//! for numbers. Arithmetic on the CPU is `altgrad-format-kit`'s. Devices take the generic rounding (`kernel.rs`).
+//! for numbers. Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::{Domain, kernel::table::Text};
-
-#[rustfmt::skip] // Generated.
-mod kernel_texts;
+use altgrad_plugin_api::Domain;
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -20,7 +17,6 @@ impl MinifloatName for E5M2 {
         "8-bit float, 5 exponent and 2 significand bits (OCP OFP8): wide range, for gradients";
     const CANONICAL: Domain = Domain::IEEE;
     const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
-    const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E5M2, 5, 2>);

@@ -1,13 +1,10 @@
 //! E7M0: powers of two from 2^-62 to 2^64, and zero.
 //!
 //! Bare `E7M0` is `fin`. Without significand bits there are no subnormals, and ties go to the even code: 1.5 -> 2, 3 -> 2, 6 -> 8.
-//! Arithmetic on the CPU is `altgrad-format-kit`'s. On devices it rounds by the exponent field alone (`kernel.rs`).
+//! Arithmetic is `altgrad-format-kit`'s, on the CPU and on devices.
 
 use altgrad_format_kit::{MinifloatFormat, MinifloatName};
-use altgrad_plugin_api::{Domain, kernel::table::Text};
-
-#[rustfmt::skip] // Generated.
-mod kernel_texts;
+use altgrad_plugin_api::Domain;
 
 /// The name of this crate's format.
 #[derive(Debug)]
@@ -19,7 +16,6 @@ impl MinifloatName for E7M0 {
     const SUMMARY: &'static str = "Powers of two, 2^-62 to 2^64, and zero";
     const CANONICAL: Domain = Domain::FIN;
     const DOMAINS: &'static [Domain] = &[Domain::IEEE, Domain::FN, Domain::FIN];
-    const KERNELS: &'static [Text] = kernel_texts::TEXTS;
 }
 
 altgrad_plugin_api::export_plugin!(format MinifloatFormat<E7M0, 7, 0>);

@@ -1,8 +1,8 @@
-//! The kernels of optimizers: one pass over a parameter, its gradient and Adam's two moments, which counts what it does.
+//! The kernels of optimizers: one pass over a parameter, its gradient and Adam's two moments.
 //!
-//! [`step()`] is the update by one [`Rule`], [`prepare()`] what a rule wants to know of the whole parameter first, [`count()`] the counting
-//! alone, for updates that a rounding follows. Buffers and scalars come in the order that [`recipe`] lists; the contract is `plugin-api`'s
-//! `kernel` module. A minifloat is described by scalars, so that a rule has one text for all formats.
+//! [`step()`] is the update by one [`Rule`]. [`Rule::Power`] has to know the mean spacing of the whole parameter first: [`prepare()`]
+//! leaves it in scratch memory for [`power_step()`]. Buffers and scalars come in the order that [`recipe`] lists; the contract is
+//! `plugin-api`'s `kernel` module. A minifloat is described by scalars, so that a rule has one text for all formats.
 //!
 //! Unlike rounding, an update is f32 arithmetic: compilers contract it to fma, and WGSL's division and root may be a few units off in
 //! the last place. Devices therefore agree with the CPU to a millionth, not to the bit. What is decided (clamping, signs, NaN) is
@@ -15,14 +15,12 @@ use cubecl_core::prelude::*;
 mod geometry;
 pub mod recipe;
 mod rule;
-mod tally;
 
 use crate::rounder::{INFINITY, MAGNITUDE, QUIET};
 use geometry::{Description, field};
 use rule::{Mean, Moments, apply};
-use tally::{Counting, SHARED, Tally, Words};
 
-/// The statistics words that a parameter's mean spacing is made of: low and high parts of exponent fields.
+/// The scratch words that a parameter's mean spacing is made of: low and high parts of exponent fields.
 const LOW_BITS: u32 = 4;
 const LOW: u32 = (1 << LOW_BITS) - 1;
 
@@ -45,17 +43,6 @@ pub fn step<N: Size>(
     grad: &[Vector<f32, N>],
     exp_avg: &mut [Vector<f32, N>],
     exp_avg_sq: &mut [Vector<f32, N>],
-    memory: &mut [Vector<u32, N>],
-    statistics: &mut [Atomic<u32>],
-    sums: &mut [f32],
-    flags: u32,
-    stored_scale: u32,
-    edge: u32,
-    significand: u32,
-    max_code: u32,
-    nan_code: u32,
-    dead_below: u32,
-    window: u32,
     keep: u32,
     mix1: u32,
     beta2: u32,
@@ -72,14 +59,53 @@ pub fn step<N: Size>(
     r6: u32,
     #[comptime] rule: Rule,
 ) {
-    let counting =
-        Counting { flags, stored_scale, edge, significand, max_code, nan_code, dead_below, window };
     let moments = Moments { keep, mix1, beta2, mix2, correction2_sqrt, eps, step_size };
     let grid = Description { scale, unit, r2, r3, r4, r5, r6 };
-    let mut words = Shared::<[Atomic<u32>]>::new_slice(SHARED);
-    tally::open(&mut words);
-    let mean = mean_of(statistics, (param.len() * N::value()) as u32, rule);
-    let tally = Tally::new();
+    let mean = Mean { whole: 0i32, rest: 0.0f32 };
+    update::<N>(param, grad, exp_avg, exp_avg_sq, &moments, &grid, &mean, rule);
+}
+
+/// The same by [`Rule::Power`], after [`prepare()`].
+#[cube(launch)]
+pub fn power_step<N: Size>(
+    param: &mut [Vector<f32, N>],
+    grad: &[Vector<f32, N>],
+    exp_avg: &mut [Vector<f32, N>],
+    exp_avg_sq: &mut [Vector<f32, N>],
+    scratch: &[u32],
+    keep: u32,
+    mix1: u32,
+    beta2: u32,
+    mix2: u32,
+    correction2_sqrt: u32,
+    eps: u32,
+    step_size: u32,
+    scale: u32,
+    unit: u32,
+    r2: u32,
+    r3: u32,
+    r4: u32,
+    r5: u32,
+    r6: u32,
+) {
+    let moments = Moments { keep, mix1, beta2, mix2, correction2_sqrt, eps, step_size };
+    let grid = Description { scale, unit, r2, r3, r4, r5, r6 };
+    let mean = mean_of(scratch, (param.len() * N::value()) as u32);
+    update::<N>(param, grad, exp_avg, exp_avg_sq, &moments, &grid, &mean, Rule::Power);
+}
+
+/// All elements' updates.
+#[cube]
+fn update<N: Size>(
+    param: &mut [Vector<f32, N>],
+    grad: &[Vector<f32, N>],
+    exp_avg: &mut [Vector<f32, N>],
+    exp_avg_sq: &mut [Vector<f32, N>],
+    moments: &Moments,
+    grid: &Description,
+    mean: &Mean,
+    #[comptime] rule: Rule,
+) {
     let mut position = ABSOLUTE_POS;
     while position < param.len() {
         let (before, given) = (param[position], grad[position]);
@@ -94,9 +120,9 @@ pub fn step<N: Size>(
                 given.extract(i),
                 m.extract(i),
                 v.extract(i),
-                &moments,
-                &grid,
-                &mean,
+                moments,
+                grid,
+                mean,
                 rule,
             );
             after.insert(i, element.w);
@@ -106,81 +132,13 @@ pub fn step<N: Size>(
         param[position] = after;
         exp_avg[position] = new_m;
         exp_avg_sq[position] = new_v;
-        see::<N>(before, after, given, position, memory, &words, &counting, &tally);
         position += CUBE_COUNT * (CUBE_DIM as usize);
     }
-    tally.finish(&words, statistics, sums);
 }
 
-/// The counting of an update, by the values before and after it.
+/// Adds up the exponents of `scale * param`'s spacings, exactly: `scratch[0] + 2^4 scratch[1]`, for 2^27 elements at most.
 #[cube(launch)]
-pub fn count<N: Size>(
-    source: &[Vector<f32, N>],
-    param: &[Vector<f32, N>],
-    grad: &[Vector<f32, N>],
-    memory: &mut [Vector<u32, N>],
-    statistics: &mut [Atomic<u32>],
-    sums: &mut [f32],
-    flags: u32,
-    stored_scale: u32,
-    edge: u32,
-    significand: u32,
-    max_code: u32,
-    nan_code: u32,
-    dead_below: u32,
-    window: u32,
-) {
-    let counting =
-        Counting { flags, stored_scale, edge, significand, max_code, nan_code, dead_below, window };
-    let mut words = Shared::<[Atomic<u32>]>::new_slice(SHARED);
-    tally::open(&mut words);
-    let tally = Tally::new();
-    let mut position = ABSOLUTE_POS;
-    while position < source.len() {
-        let (before, after, given) = (source[position], param[position], grad[position]);
-        see::<N>(before, after, given, position, memory, &words, &counting, &tally);
-        position += CUBE_COUNT * (CUBE_DIM as usize);
-    }
-    tally.finish(&words, statistics, sums);
-}
-
-/// Counts a vector's update, and brings what is remembered of it up to date.
-#[cube]
-fn see<N: Size>(
-    before: Vector<f32, N>,
-    after: Vector<f32, N>,
-    grad: Vector<f32, N>,
-    position: usize,
-    memory: &mut [Vector<u32, N>],
-    words: &Words,
-    counting: &Counting,
-    tally: &Tally,
-) {
-    if counting.counts() {
-        #[unroll]
-        for i in 0..N::value() {
-            tally.add(before.extract(i), after.extract(i), grad.extract(i), words, counting);
-        }
-    }
-    if counting.remembers() {
-        let old = memory[position];
-        let mut new = Vector::<u32, N>::empty();
-        #[unroll]
-        for i in 0..N::value() {
-            new.insert(i, tally.remember(before.extract(i), grad.extract(i), old.extract(i), counting));
-        }
-        memory[position] = new;
-    }
-}
-
-/// Adds up the exponents of `scale * param`'s spacings, exactly: `statistics[0] + 2^4 statistics[1]`, for 2^27 elements at most.
-#[cube(launch)]
-pub fn prepare<N: Size>(
-    param: &[Vector<f32, N>],
-    statistics: &mut [Atomic<u32>],
-    scale: u32,
-    emin_bits: u32,
-) {
+pub fn prepare<N: Size>(param: &[Vector<f32, N>], scratch: &mut [Atomic<u32>], scale: u32, emin_bits: u32) {
     let shared = Shared::<[Atomic<u32>]>::new_slice(2usize);
     if UNIT_POS < 2u32 {
         shared[UNIT_POS as usize].store(0u32);
@@ -203,24 +161,16 @@ pub fn prepare<N: Size>(
     shared[1usize].fetch_add(high);
     sync_cube();
     if UNIT_POS < 2u32 {
-        statistics[UNIT_POS as usize].fetch_add(shared[UNIT_POS as usize].load());
+        scratch[UNIT_POS as usize].fetch_add(shared[UNIT_POS as usize].load());
     }
 }
 
-/// The mean of a parameter's exponent fields, if the rule has prepared it.
+/// The mean of a parameter's exponent fields, as [`prepare()`] has left it.
 #[cube]
-fn mean_of(statistics: &mut [Atomic<u32>], elements: u32, #[comptime] rule: Rule) -> Mean {
-    if comptime!(rule == Rule::Power) {
-        let low = statistics[0usize].load();
-        let high = statistics[1usize].load();
-        // (16 high + low) / elements, in numbers below 2^32.
-        let rest = ((high % elements) << LOW_BITS) + low;
-        let whole = ((high / elements) << LOW_BITS) + rest / elements;
-        Mean {
-            whole: i32::cast_from(whole),
-            rest: f32::cast_from(rest % elements) / f32::cast_from(elements),
-        }
-    } else {
-        Mean { whole: 0i32, rest: 0.0f32 }
-    }
+fn mean_of(scratch: &[u32], elements: u32) -> Mean {
+    let (low, high) = (scratch[0usize], scratch[1usize]);
+    // (16 high + low) / elements, in numbers below 2^32.
+    let rest = ((high % elements) << LOW_BITS) + low;
+    let whole = ((high / elements) << LOW_BITS) + rest / elements;
+    Mean { whole: i32::cast_from(whole), rest: f32::cast_from(rest % elements) / f32::cast_from(elements) }
 }

@@ -1,33 +1,31 @@
 //! What each update kernel's arguments are.
 
-use altgrad_plugin_api::{
-    BufferRole, DType, KernelOp,
-    kernel::{rules::Rule, update::Counting},
-};
+use altgrad_plugin_api::{BufferRole, DType, KernelOp, kernel::rules::Rule};
 
-use crate::recipe::{Access, Buffer, Recipe, Scalar, Words, values, words};
+use crate::recipe::{Access, Buffer, Recipe, Scalar, values, words};
 
 /// A kernel of optimizers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
-    /// [`step`](super::step()).
+    /// [`step`](super::step()), or [`power_step`](super::power_step()) for that rule.
     Step(Rule),
     /// [`prepare`](super::prepare()).
     Prepare,
-    /// [`count`](super::count()).
-    Count,
 }
 
-/// Adam's factors, what decay leaves, and seven words that describe a grid.
-const STEP_SCALARS: usize = 14;
+/// What decay leaves, Adam's factors, and seven words that describe a grid.
+const STEP_SCALARS: u32 = 14;
+/// The grid's scale, and its `2^emin`.
+const PREPARE_SCALARS: u32 = 2;
 
-const STATISTICS: Buffer = words(BufferRole::STATISTICS, DType::U32, Access::Update);
-const SUMS: Buffer = words(BufferRole::PARTIAL_SUMS, DType::F32, Access::Write);
-const MEMORY: Buffer = values(BufferRole::MEMORY, DType::U32, Access::Update);
 const GRAD: Buffer = values(BufferRole::GRAD, DType::F32, Access::Read);
 
 const fn param(access: Access) -> Buffer {
     values(BufferRole::PARAM, DType::F32, access)
+}
+
+const fn scratch(access: Access) -> Buffer {
+    words(BufferRole::SCRATCH, DType::U32, access)
 }
 
 const fn state(index: u32) -> Buffer {
@@ -38,31 +36,24 @@ impl Update {
     /// The arguments.
     #[must_use]
     pub fn recipe(self) -> Recipe {
-        let source = values(BufferRole::SOURCE, DType::F32, Access::Read);
-        let (op, buffers, host) = match self {
-            Self::Step(rule) => (
-                rule.op(),
-                vec![param(Access::Update), GRAD, state(0), state(1), MEMORY, STATISTICS, SUMS],
-                0..Counting::WORDS + STEP_SCALARS,
-            ),
-            Self::Prepare => (
-                KernelOp::PREPARE_UPDATE,
-                vec![param(Access::Read), STATISTICS],
-                Counting::WORDS..Counting::WORDS + 2,
-            ),
-            Self::Count => (
-                KernelOp::COUNT_UPDATE,
-                vec![source, param(Access::Read), GRAD, MEMORY, STATISTICS, SUMS],
-                0..Counting::WORDS,
-            ),
+        let (op, buffers, scalars) = match self {
+            Self::Step(rule) => {
+                let mut buffers = vec![param(Access::Update), GRAD, state(0), state(1)];
+                buffers.extend((rule == Rule::Power).then_some(scratch(Access::Read)));
+                (rule.op(), buffers, STEP_SCALARS)
+            }
+            Self::Prepare => {
+                let buffers = vec![param(Access::Read), scratch(Access::Update)];
+                (KernelOp::PREPARE_UPDATE, buffers, PREPARE_SCALARS)
+            }
         };
         Recipe {
             name: format!("{self:?}"),
             op,
             buffers,
-            scalars: host.map(|index| Scalar::Host(index as u32)).collect(),
-            statistics: Words::Update,
-            sums: if self == Self::Prepare { Vec::new() } else { vec![("ulp_sum", 0)] },
+            scalars: (0..scalars).map(Scalar::Host).collect(),
+            statistics: &[],
+            sums: Vec::new(),
         }
     }
 }

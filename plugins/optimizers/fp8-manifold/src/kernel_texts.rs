@@ -1,7 +1,7 @@
 //! Kernel texts, deflated, and how to launch them. Made by `cargo xtask kernels`: not to be edited.
 
 use altgrad_plugin_api::{
-    BufferRole, DType, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, kernel::{table::{Text}, update},
+    BufferRole, DType, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, kernel::table::{Text},
 };
 
 const DEFLATED: &[u8] = include_bytes!("kernel_texts.deflate");
@@ -11,13 +11,10 @@ const fn part(start: usize, len: usize) -> &'static [u8] {
 }
 
 const BUFFERS_0: &[KernelBuffer] = &[
+    KernelBuffer { role: BufferRole(6), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
+    KernelBuffer { role: BufferRole(7), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
     KernelBuffer { role: BufferRole(8), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(9), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
-    KernelBuffer { role: BufferRole(10), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(10), index: 1, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(12), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(3), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(11), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: false, writes: true },
+    KernelBuffer { role: BufferRole(8), index: 1, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
 ];
 
 const INFO_0: &[InfoField] = &[
@@ -35,54 +32,13 @@ const INFO_0: &[InfoField] = &[
     InfoField { offset: 44, kind: InfoKind(2), index: 11, divisor: 1 },
     InfoField { offset: 48, kind: InfoKind(2), index: 12, divisor: 1 },
     InfoField { offset: 52, kind: InfoKind(2), index: 13, divisor: 1 },
-    InfoField { offset: 56, kind: InfoKind(2), index: 14, divisor: 1 },
-    InfoField { offset: 60, kind: InfoKind(2), index: 15, divisor: 1 },
-    InfoField { offset: 64, kind: InfoKind(2), index: 16, divisor: 1 },
-    InfoField { offset: 68, kind: InfoKind(2), index: 17, divisor: 1 },
-    InfoField { offset: 72, kind: InfoKind(2), index: 18, divisor: 1 },
-    InfoField { offset: 76, kind: InfoKind(2), index: 19, divisor: 1 },
-    InfoField { offset: 80, kind: InfoKind(2), index: 20, divisor: 1 },
-    InfoField { offset: 84, kind: InfoKind(2), index: 21, divisor: 1 },
-    InfoField { offset: 88, kind: InfoKind(3), index: 0, divisor: 4 },
-    InfoField { offset: 92, kind: InfoKind(3), index: 1, divisor: 4 },
-    InfoField { offset: 96, kind: InfoKind(3), index: 2, divisor: 4 },
-    InfoField { offset: 100, kind: InfoKind(3), index: 3, divisor: 4 },
-    InfoField { offset: 104, kind: InfoKind(3), index: 4, divisor: 4 },
-    InfoField { offset: 108, kind: InfoKind(3), index: 5, divisor: 1 },
-    InfoField { offset: 112, kind: InfoKind(3), index: 6, divisor: 1 },
-];
-
-const SUMS_0: &[(&str, i32)] = &[
-    ("ulp_sum", 0),
-];
-
-const BUFFERS_1: &[KernelBuffer] = &[
-    KernelBuffer { role: BufferRole(1), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
-    KernelBuffer { role: BufferRole(8), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
-    KernelBuffer { role: BufferRole(9), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
-    KernelBuffer { role: BufferRole(12), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(3), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(11), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: false, writes: true },
+    InfoField { offset: 56, kind: InfoKind(3), index: 0, divisor: 4 },
+    InfoField { offset: 60, kind: InfoKind(3), index: 1, divisor: 4 },
+    InfoField { offset: 64, kind: InfoKind(3), index: 2, divisor: 4 },
+    InfoField { offset: 68, kind: InfoKind(3), index: 3, divisor: 4 },
 ];
 
 const INFO_1: &[InfoField] = &[
-    InfoField { offset: 0, kind: InfoKind(2), index: 0, divisor: 1 },
-    InfoField { offset: 4, kind: InfoKind(2), index: 1, divisor: 1 },
-    InfoField { offset: 8, kind: InfoKind(2), index: 2, divisor: 1 },
-    InfoField { offset: 12, kind: InfoKind(2), index: 3, divisor: 1 },
-    InfoField { offset: 16, kind: InfoKind(2), index: 4, divisor: 1 },
-    InfoField { offset: 20, kind: InfoKind(2), index: 5, divisor: 1 },
-    InfoField { offset: 24, kind: InfoKind(2), index: 6, divisor: 1 },
-    InfoField { offset: 28, kind: InfoKind(2), index: 7, divisor: 1 },
-    InfoField { offset: 32, kind: InfoKind(3), index: 0, divisor: 4 },
-    InfoField { offset: 36, kind: InfoKind(3), index: 1, divisor: 4 },
-    InfoField { offset: 40, kind: InfoKind(3), index: 2, divisor: 4 },
-    InfoField { offset: 44, kind: InfoKind(3), index: 3, divisor: 4 },
-    InfoField { offset: 48, kind: InfoKind(3), index: 4, divisor: 1 },
-    InfoField { offset: 52, kind: InfoKind(3), index: 5, divisor: 1 },
-];
-
-const INFO_2: &[InfoField] = &[
     InfoField { offset: 0, kind: InfoKind(2), index: 0, divisor: 1 },
     InfoField { offset: 4, kind: InfoKind(2), index: 1, divisor: 1 },
     InfoField { offset: 8, kind: InfoKind(2), index: 2, divisor: 1 },
@@ -97,87 +53,51 @@ const INFO_2: &[InfoField] = &[
     InfoField { offset: 44, kind: InfoKind(2), index: 11, divisor: 1 },
     InfoField { offset: 48, kind: InfoKind(2), index: 12, divisor: 1 },
     InfoField { offset: 52, kind: InfoKind(2), index: 13, divisor: 1 },
-    InfoField { offset: 56, kind: InfoKind(2), index: 14, divisor: 1 },
-    InfoField { offset: 60, kind: InfoKind(2), index: 15, divisor: 1 },
-    InfoField { offset: 64, kind: InfoKind(2), index: 16, divisor: 1 },
-    InfoField { offset: 68, kind: InfoKind(2), index: 17, divisor: 1 },
-    InfoField { offset: 72, kind: InfoKind(2), index: 18, divisor: 1 },
-    InfoField { offset: 76, kind: InfoKind(2), index: 19, divisor: 1 },
-    InfoField { offset: 80, kind: InfoKind(2), index: 20, divisor: 1 },
-    InfoField { offset: 84, kind: InfoKind(2), index: 21, divisor: 1 },
-    InfoField { offset: 88, kind: InfoKind(3), index: 0, divisor: 1 },
-    InfoField { offset: 92, kind: InfoKind(3), index: 1, divisor: 1 },
-    InfoField { offset: 96, kind: InfoKind(3), index: 2, divisor: 1 },
-    InfoField { offset: 100, kind: InfoKind(3), index: 3, divisor: 1 },
-    InfoField { offset: 104, kind: InfoKind(3), index: 4, divisor: 1 },
-    InfoField { offset: 108, kind: InfoKind(3), index: 5, divisor: 1 },
-    InfoField { offset: 112, kind: InfoKind(3), index: 6, divisor: 1 },
-];
-
-const INFO_3: &[InfoField] = &[
-    InfoField { offset: 0, kind: InfoKind(2), index: 0, divisor: 1 },
-    InfoField { offset: 4, kind: InfoKind(2), index: 1, divisor: 1 },
-    InfoField { offset: 8, kind: InfoKind(2), index: 2, divisor: 1 },
-    InfoField { offset: 12, kind: InfoKind(2), index: 3, divisor: 1 },
-    InfoField { offset: 16, kind: InfoKind(2), index: 4, divisor: 1 },
-    InfoField { offset: 20, kind: InfoKind(2), index: 5, divisor: 1 },
-    InfoField { offset: 24, kind: InfoKind(2), index: 6, divisor: 1 },
-    InfoField { offset: 28, kind: InfoKind(2), index: 7, divisor: 1 },
-    InfoField { offset: 32, kind: InfoKind(3), index: 0, divisor: 1 },
-    InfoField { offset: 36, kind: InfoKind(3), index: 1, divisor: 1 },
-    InfoField { offset: 40, kind: InfoKind(3), index: 2, divisor: 1 },
-    InfoField { offset: 44, kind: InfoKind(3), index: 3, divisor: 1 },
-    InfoField { offset: 48, kind: InfoKind(3), index: 4, divisor: 1 },
-    InfoField { offset: 52, kind: InfoKind(3), index: 5, divisor: 1 },
+    InfoField { offset: 56, kind: InfoKind(3), index: 0, divisor: 1 },
+    InfoField { offset: 60, kind: InfoKind(3), index: 1, divisor: 1 },
+    InfoField { offset: 64, kind: InfoKind(3), index: 2, divisor: 1 },
+    InfoField { offset: 68, kind: InfoKind(3), index: 3, divisor: 1 },
 ];
 
 pub const TEXTS: &[Text] = &[
     // Step(Plain), CUDA, 4 at once
-    Text { op: KernelOp(5), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_1868d4a3", deflated: part(0, 12558), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_ebefd6dd", deflated: part(0, 2408), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Exp), CUDA, 4 at once
-    Text { op: KernelOp(262149), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_e82a8d9c", deflated: part(12558, 15678), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_c3e0bb1d", deflated: part(2408, 5662), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Linear), CUDA, 4 at once
-    Text { op: KernelOp(327685), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_ea5b86c1", deflated: part(28236, 13679), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_fc91cfc0", deflated: part(8070, 3619), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), CUDA, 4 at once
-    Text { op: KernelOp(393221), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_15d2c87a", deflated: part(41915, 15110), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_a205d1c9", deflated: part(11689, 5007), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), CUDA, 4 at once
-    Text { op: KernelOp(458757), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_823ba3b0", deflated: part(57025, 13700), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
-    // Count, CUDA, 4 at once
-    Text { op: KernelOp(8), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "count_n_4_65ff776c", deflated: part(70725, 11169), buffers: BUFFERS_1, info: INFO_1, limits: &[], info_words: 7, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_2b908b68", deflated: part(16696, 3569), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Plain), CUDA, 1 at once
-    Text { op: KernelOp(5), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_96fce147", deflated: part(81894, 4799), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_855598eb", deflated: part(20265, 1261), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Exp), CUDA, 1 at once
-    Text { op: KernelOp(262149), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_038953e2", deflated: part(86693, 5895), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_004ac763", deflated: part(21526, 2390), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Linear), CUDA, 1 at once
-    Text { op: KernelOp(327685), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_68111815", deflated: part(92588, 5178), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_52c1dac9", deflated: part(23916, 1645), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), CUDA, 1 at once
-    Text { op: KernelOp(393221), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_8be001e9", deflated: part(97766, 5605), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_32b24888", deflated: part(25561, 2077), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), CUDA, 1 at once
-    Text { op: KernelOp(458757), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_e76dab1c", deflated: part(103371, 5134), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
-    // Count, CUDA, 1 at once
-    Text { op: KernelOp(8), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "count_n_1_d49f10ad", deflated: part(108505, 4351), buffers: BUFFERS_1, info: INFO_3, limits: &[], info_words: 7, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_22fd8d87", deflated: part(27638, 1625), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 4 at once
-    Text { op: KernelOp(5), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_1868d4a3", deflated: part(112856, 11693), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_ebefd6dd", deflated: part(29263, 2379), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Exp), WGSL, 4 at once
-    Text { op: KernelOp(262149), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_e82a8d9c", deflated: part(124549, 14603), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_c3e0bb1d", deflated: part(31642, 5372), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Linear), WGSL, 4 at once
-    Text { op: KernelOp(327685), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_ea5b86c1", deflated: part(139152, 12794), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_fc91cfc0", deflated: part(37014, 3513), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), WGSL, 4 at once
-    Text { op: KernelOp(393221), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_15d2c87a", deflated: part(151946, 14174), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_a205d1c9", deflated: part(40527, 4851), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), WGSL, 4 at once
-    Text { op: KernelOp(458757), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_823ba3b0", deflated: part(166120, 12826), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
-    // Count, WGSL, 4 at once
-    Text { op: KernelOp(8), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "count_n_4_65ff776c", deflated: part(178946, 10235), buffers: BUFFERS_1, info: INFO_1, limits: &[], info_words: 7, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_2b908b68", deflated: part(45378, 3479), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 1 at once
-    Text { op: KernelOp(5), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_96fce147", deflated: part(189181, 4344), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_855598eb", deflated: part(48857, 1218), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Exp), WGSL, 1 at once
-    Text { op: KernelOp(262149), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_038953e2", deflated: part(193525, 5345), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_004ac763", deflated: part(50075, 2227), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Linear), WGSL, 1 at once
-    Text { op: KernelOp(327685), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_68111815", deflated: part(198870, 4694), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_52c1dac9", deflated: part(52302, 1559), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), WGSL, 1 at once
-    Text { op: KernelOp(393221), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_8be001e9", deflated: part(203564, 5153), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_32b24888", deflated: part(53861, 2007), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), WGSL, 1 at once
-    Text { op: KernelOp(458757), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_e76dab1c", deflated: part(208717, 4691), buffers: BUFFERS_0, info: INFO_2, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
-    // Count, WGSL, 1 at once
-    Text { op: KernelOp(8), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "count_n_1_d49f10ad", deflated: part(213408, 3809), buffers: BUFFERS_1, info: INFO_3, limits: &[], info_words: 7, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_22fd8d87", deflated: part(55868, 1547), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
 ];

@@ -1,7 +1,7 @@
 //! Kernel texts, deflated, and how to launch them. Made by `cargo xtask kernels`: not to be edited.
 
 use altgrad_plugin_api::{
-    BufferRole, DType, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, kernel::{table::{Text}, update},
+    BufferRole, DType, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, kernel::table::{Text},
 };
 
 const DEFLATED: &[u8] = include_bytes!("kernel_texts.deflate");
@@ -11,13 +11,10 @@ const fn part(start: usize, len: usize) -> &'static [u8] {
 }
 
 const BUFFERS_0: &[KernelBuffer] = &[
+    KernelBuffer { role: BufferRole(6), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
+    KernelBuffer { role: BufferRole(7), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
     KernelBuffer { role: BufferRole(8), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(9), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
-    KernelBuffer { role: BufferRole(10), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(10), index: 1, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(12), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(3), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(11), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: false, writes: true },
+    KernelBuffer { role: BufferRole(8), index: 1, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
 ];
 
 const INFO_0: &[InfoField] = &[
@@ -35,49 +32,21 @@ const INFO_0: &[InfoField] = &[
     InfoField { offset: 44, kind: InfoKind(2), index: 11, divisor: 1 },
     InfoField { offset: 48, kind: InfoKind(2), index: 12, divisor: 1 },
     InfoField { offset: 52, kind: InfoKind(2), index: 13, divisor: 1 },
-    InfoField { offset: 56, kind: InfoKind(2), index: 14, divisor: 1 },
-    InfoField { offset: 60, kind: InfoKind(2), index: 15, divisor: 1 },
-    InfoField { offset: 64, kind: InfoKind(2), index: 16, divisor: 1 },
-    InfoField { offset: 68, kind: InfoKind(2), index: 17, divisor: 1 },
-    InfoField { offset: 72, kind: InfoKind(2), index: 18, divisor: 1 },
-    InfoField { offset: 76, kind: InfoKind(2), index: 19, divisor: 1 },
-    InfoField { offset: 80, kind: InfoKind(2), index: 20, divisor: 1 },
-    InfoField { offset: 84, kind: InfoKind(2), index: 21, divisor: 1 },
-    InfoField { offset: 88, kind: InfoKind(3), index: 0, divisor: 4 },
-    InfoField { offset: 92, kind: InfoKind(3), index: 1, divisor: 4 },
-    InfoField { offset: 96, kind: InfoKind(3), index: 2, divisor: 4 },
-    InfoField { offset: 100, kind: InfoKind(3), index: 3, divisor: 4 },
-    InfoField { offset: 104, kind: InfoKind(3), index: 4, divisor: 4 },
-    InfoField { offset: 108, kind: InfoKind(3), index: 5, divisor: 1 },
-    InfoField { offset: 112, kind: InfoKind(3), index: 6, divisor: 1 },
-];
-
-const SUMS_0: &[(&str, i32)] = &[
-    ("ulp_sum", 0),
+    InfoField { offset: 56, kind: InfoKind(3), index: 0, divisor: 4 },
+    InfoField { offset: 60, kind: InfoKind(3), index: 1, divisor: 4 },
+    InfoField { offset: 64, kind: InfoKind(3), index: 2, divisor: 4 },
+    InfoField { offset: 68, kind: InfoKind(3), index: 3, divisor: 4 },
 ];
 
 const BUFFERS_1: &[KernelBuffer] = &[
-    KernelBuffer { role: BufferRole(8), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
-    KernelBuffer { role: BufferRole(3), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
+    KernelBuffer { role: BufferRole(6), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
+    KernelBuffer { role: BufferRole(7), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
+    KernelBuffer { role: BufferRole(8), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
+    KernelBuffer { role: BufferRole(8), index: 1, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: true },
+    KernelBuffer { role: BufferRole(9), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: false },
 ];
 
 const INFO_1: &[InfoField] = &[
-    InfoField { offset: 0, kind: InfoKind(2), index: 8, divisor: 1 },
-    InfoField { offset: 4, kind: InfoKind(2), index: 9, divisor: 1 },
-    InfoField { offset: 8, kind: InfoKind(3), index: 0, divisor: 4 },
-    InfoField { offset: 12, kind: InfoKind(3), index: 1, divisor: 1 },
-];
-
-const BUFFERS_2: &[KernelBuffer] = &[
-    KernelBuffer { role: BufferRole(1), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
-    KernelBuffer { role: BufferRole(8), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
-    KernelBuffer { role: BufferRole(9), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
-    KernelBuffer { role: BufferRole(12), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(3), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
-    KernelBuffer { role: BufferRole(11), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: false, writes: true },
-];
-
-const INFO_2: &[InfoField] = &[
     InfoField { offset: 0, kind: InfoKind(2), index: 0, divisor: 1 },
     InfoField { offset: 4, kind: InfoKind(2), index: 1, divisor: 1 },
     InfoField { offset: 8, kind: InfoKind(2), index: 2, divisor: 1 },
@@ -86,12 +55,29 @@ const INFO_2: &[InfoField] = &[
     InfoField { offset: 20, kind: InfoKind(2), index: 5, divisor: 1 },
     InfoField { offset: 24, kind: InfoKind(2), index: 6, divisor: 1 },
     InfoField { offset: 28, kind: InfoKind(2), index: 7, divisor: 1 },
-    InfoField { offset: 32, kind: InfoKind(3), index: 0, divisor: 4 },
-    InfoField { offset: 36, kind: InfoKind(3), index: 1, divisor: 4 },
-    InfoField { offset: 40, kind: InfoKind(3), index: 2, divisor: 4 },
-    InfoField { offset: 44, kind: InfoKind(3), index: 3, divisor: 4 },
-    InfoField { offset: 48, kind: InfoKind(3), index: 4, divisor: 1 },
-    InfoField { offset: 52, kind: InfoKind(3), index: 5, divisor: 1 },
+    InfoField { offset: 32, kind: InfoKind(2), index: 8, divisor: 1 },
+    InfoField { offset: 36, kind: InfoKind(2), index: 9, divisor: 1 },
+    InfoField { offset: 40, kind: InfoKind(2), index: 10, divisor: 1 },
+    InfoField { offset: 44, kind: InfoKind(2), index: 11, divisor: 1 },
+    InfoField { offset: 48, kind: InfoKind(2), index: 12, divisor: 1 },
+    InfoField { offset: 52, kind: InfoKind(2), index: 13, divisor: 1 },
+    InfoField { offset: 56, kind: InfoKind(3), index: 0, divisor: 4 },
+    InfoField { offset: 60, kind: InfoKind(3), index: 1, divisor: 4 },
+    InfoField { offset: 64, kind: InfoKind(3), index: 2, divisor: 4 },
+    InfoField { offset: 68, kind: InfoKind(3), index: 3, divisor: 4 },
+    InfoField { offset: 72, kind: InfoKind(3), index: 4, divisor: 1 },
+];
+
+const BUFFERS_2: &[KernelBuffer] = &[
+    KernelBuffer { role: BufferRole(6), index: 0, dtype: DType { code: 2, bits: 32, lanes: 1 }, reads: true, writes: false },
+    KernelBuffer { role: BufferRole(9), index: 0, dtype: DType { code: 1, bits: 32, lanes: 1 }, reads: true, writes: true },
+];
+
+const INFO_2: &[InfoField] = &[
+    InfoField { offset: 0, kind: InfoKind(2), index: 0, divisor: 1 },
+    InfoField { offset: 4, kind: InfoKind(2), index: 1, divisor: 1 },
+    InfoField { offset: 8, kind: InfoKind(3), index: 0, divisor: 4 },
+    InfoField { offset: 12, kind: InfoKind(3), index: 1, divisor: 1 },
 ];
 
 const INFO_3: &[InfoField] = &[
@@ -109,31 +95,13 @@ const INFO_3: &[InfoField] = &[
     InfoField { offset: 44, kind: InfoKind(2), index: 11, divisor: 1 },
     InfoField { offset: 48, kind: InfoKind(2), index: 12, divisor: 1 },
     InfoField { offset: 52, kind: InfoKind(2), index: 13, divisor: 1 },
-    InfoField { offset: 56, kind: InfoKind(2), index: 14, divisor: 1 },
-    InfoField { offset: 60, kind: InfoKind(2), index: 15, divisor: 1 },
-    InfoField { offset: 64, kind: InfoKind(2), index: 16, divisor: 1 },
-    InfoField { offset: 68, kind: InfoKind(2), index: 17, divisor: 1 },
-    InfoField { offset: 72, kind: InfoKind(2), index: 18, divisor: 1 },
-    InfoField { offset: 76, kind: InfoKind(2), index: 19, divisor: 1 },
-    InfoField { offset: 80, kind: InfoKind(2), index: 20, divisor: 1 },
-    InfoField { offset: 84, kind: InfoKind(2), index: 21, divisor: 1 },
-    InfoField { offset: 88, kind: InfoKind(3), index: 0, divisor: 1 },
-    InfoField { offset: 92, kind: InfoKind(3), index: 1, divisor: 1 },
-    InfoField { offset: 96, kind: InfoKind(3), index: 2, divisor: 1 },
-    InfoField { offset: 100, kind: InfoKind(3), index: 3, divisor: 1 },
-    InfoField { offset: 104, kind: InfoKind(3), index: 4, divisor: 1 },
-    InfoField { offset: 108, kind: InfoKind(3), index: 5, divisor: 1 },
-    InfoField { offset: 112, kind: InfoKind(3), index: 6, divisor: 1 },
+    InfoField { offset: 56, kind: InfoKind(3), index: 0, divisor: 1 },
+    InfoField { offset: 60, kind: InfoKind(3), index: 1, divisor: 1 },
+    InfoField { offset: 64, kind: InfoKind(3), index: 2, divisor: 1 },
+    InfoField { offset: 68, kind: InfoKind(3), index: 3, divisor: 1 },
 ];
 
 const INFO_4: &[InfoField] = &[
-    InfoField { offset: 0, kind: InfoKind(2), index: 8, divisor: 1 },
-    InfoField { offset: 4, kind: InfoKind(2), index: 9, divisor: 1 },
-    InfoField { offset: 8, kind: InfoKind(3), index: 0, divisor: 1 },
-    InfoField { offset: 12, kind: InfoKind(3), index: 1, divisor: 1 },
-];
-
-const INFO_5: &[InfoField] = &[
     InfoField { offset: 0, kind: InfoKind(2), index: 0, divisor: 1 },
     InfoField { offset: 4, kind: InfoKind(2), index: 1, divisor: 1 },
     InfoField { offset: 8, kind: InfoKind(2), index: 2, divisor: 1 },
@@ -142,61 +110,65 @@ const INFO_5: &[InfoField] = &[
     InfoField { offset: 20, kind: InfoKind(2), index: 5, divisor: 1 },
     InfoField { offset: 24, kind: InfoKind(2), index: 6, divisor: 1 },
     InfoField { offset: 28, kind: InfoKind(2), index: 7, divisor: 1 },
-    InfoField { offset: 32, kind: InfoKind(3), index: 0, divisor: 1 },
-    InfoField { offset: 36, kind: InfoKind(3), index: 1, divisor: 1 },
-    InfoField { offset: 40, kind: InfoKind(3), index: 2, divisor: 1 },
-    InfoField { offset: 44, kind: InfoKind(3), index: 3, divisor: 1 },
-    InfoField { offset: 48, kind: InfoKind(3), index: 4, divisor: 1 },
-    InfoField { offset: 52, kind: InfoKind(3), index: 5, divisor: 1 },
+    InfoField { offset: 32, kind: InfoKind(2), index: 8, divisor: 1 },
+    InfoField { offset: 36, kind: InfoKind(2), index: 9, divisor: 1 },
+    InfoField { offset: 40, kind: InfoKind(2), index: 10, divisor: 1 },
+    InfoField { offset: 44, kind: InfoKind(2), index: 11, divisor: 1 },
+    InfoField { offset: 48, kind: InfoKind(2), index: 12, divisor: 1 },
+    InfoField { offset: 52, kind: InfoKind(2), index: 13, divisor: 1 },
+    InfoField { offset: 56, kind: InfoKind(3), index: 0, divisor: 1 },
+    InfoField { offset: 60, kind: InfoKind(3), index: 1, divisor: 1 },
+    InfoField { offset: 64, kind: InfoKind(3), index: 2, divisor: 1 },
+    InfoField { offset: 68, kind: InfoKind(3), index: 3, divisor: 1 },
+    InfoField { offset: 72, kind: InfoKind(3), index: 4, divisor: 1 },
+];
+
+const INFO_5: &[InfoField] = &[
+    InfoField { offset: 0, kind: InfoKind(2), index: 0, divisor: 1 },
+    InfoField { offset: 4, kind: InfoKind(2), index: 1, divisor: 1 },
+    InfoField { offset: 8, kind: InfoKind(3), index: 0, divisor: 1 },
+    InfoField { offset: 12, kind: InfoKind(3), index: 1, divisor: 1 },
 ];
 
 pub const TEXTS: &[Text] = &[
     // Step(Plain), CUDA, 4 at once
-    Text { op: KernelOp(5), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_1868d4a3", deflated: part(0, 12558), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_ebefd6dd", deflated: part(0, 2408), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Steps), CUDA, 4 at once
-    Text { op: KernelOp(65541), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_c7c68d26", deflated: part(12558, 12866), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(65538), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_ea3f8095", deflated: part(2408, 2770), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Gradients), CUDA, 4 at once
-    Text { op: KernelOp(131077), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_e4db0747", deflated: part(25424, 12878), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(131074), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_02aedb52", deflated: part(5178, 2772), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Power), CUDA, 4 at once
-    Text { op: KernelOp(196613), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_4a915604", deflated: part(38302, 14356), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(196610), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "power_step_n_4_70829ca6", deflated: part(7950, 4266), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 10, statistics: &[], partial_sums: &[] },
     // Prepare, CUDA, 4 at once
-    Text { op: KernelOp(7), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 8, entry: "prepare_n_4_dc48efee", deflated: part(52658, 1544), buffers: BUFFERS_1, info: INFO_1, limits: &[], info_words: 2, statistics: update::STATISTICS, partial_sums: &[] },
-    // Count, CUDA, 4 at once
-    Text { op: KernelOp(8), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 2352, entry: "count_n_4_65ff776c", deflated: part(54202, 11172), buffers: BUFFERS_2, info: INFO_2, limits: &[], info_words: 7, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(3), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 8, entry: "prepare_n_4_9d4ec2ea", deflated: part(12216, 1544), buffers: BUFFERS_2, info: INFO_2, constants: &[], info_words: 2, statistics: &[], partial_sums: &[] },
     // Step(Plain), CUDA, 1 at once
-    Text { op: KernelOp(5), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_96fce147", deflated: part(65374, 4799), buffers: BUFFERS_0, info: INFO_3, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_855598eb", deflated: part(13760, 1261), buffers: BUFFERS_0, info: INFO_3, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Steps), CUDA, 1 at once
-    Text { op: KernelOp(65541), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_4535d820", deflated: part(70173, 4967), buffers: BUFFERS_0, info: INFO_3, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(65538), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_befbf78a", deflated: part(15021, 1407), buffers: BUFFERS_0, info: INFO_3, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Gradients), CUDA, 1 at once
-    Text { op: KernelOp(131077), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_d2943c76", deflated: part(75140, 4963), buffers: BUFFERS_0, info: INFO_3, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(131074), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_7d4923b2", deflated: part(16428, 1410), buffers: BUFFERS_0, info: INFO_3, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Power), CUDA, 1 at once
-    Text { op: KernelOp(196613), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_4952e4e0", deflated: part(80103, 5530), buffers: BUFFERS_0, info: INFO_3, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(196610), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "power_step_n_1_cf59ae6f", deflated: part(17838, 2013), buffers: BUFFERS_1, info: INFO_4, constants: &[], info_words: 10, statistics: &[], partial_sums: &[] },
     // Prepare, CUDA, 1 at once
-    Text { op: KernelOp(7), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 8, entry: "prepare_n_1_f422de1e", deflated: part(85633, 1236), buffers: BUFFERS_1, info: INFO_4, limits: &[], info_words: 2, statistics: update::STATISTICS, partial_sums: &[] },
-    // Count, CUDA, 1 at once
-    Text { op: KernelOp(8), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 2352, entry: "count_n_1_d49f10ad", deflated: part(86869, 4352), buffers: BUFFERS_2, info: INFO_5, limits: &[], info_words: 7, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(3), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 8, entry: "prepare_n_1_a4f23185", deflated: part(19851, 1236), buffers: BUFFERS_2, info: INFO_5, constants: &[], info_words: 2, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 4 at once
-    Text { op: KernelOp(5), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_1868d4a3", deflated: part(91221, 11693), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_ebefd6dd", deflated: part(21087, 2379), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Steps), WGSL, 4 at once
-    Text { op: KernelOp(65541), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_c7c68d26", deflated: part(102914, 12027), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(65538), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_ea3f8095", deflated: part(23466, 2720), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Gradients), WGSL, 4 at once
-    Text { op: KernelOp(131077), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_e4db0747", deflated: part(114941, 12026), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(131074), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_02aedb52", deflated: part(26186, 2717), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Power), WGSL, 4 at once
-    Text { op: KernelOp(196613), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "step_n_4_4a915604", deflated: part(126967, 13421), buffers: BUFFERS_0, info: INFO_0, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(196610), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "power_step_n_4_70829ca6", deflated: part(28903, 4138), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 10, statistics: &[], partial_sums: &[] },
     // Prepare, WGSL, 4 at once
-    Text { op: KernelOp(7), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 8, entry: "prepare_n_4_dc48efee", deflated: part(140388, 1168), buffers: BUFFERS_1, info: INFO_1, limits: &[], info_words: 2, statistics: update::STATISTICS, partial_sums: &[] },
-    // Count, WGSL, 4 at once
-    Text { op: KernelOp(8), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 2352, entry: "count_n_4_65ff776c", deflated: part(141556, 10235), buffers: BUFFERS_2, info: INFO_2, limits: &[], info_words: 7, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(3), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 8, entry: "prepare_n_4_9d4ec2ea", deflated: part(33041, 1168), buffers: BUFFERS_2, info: INFO_2, constants: &[], info_words: 2, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 1 at once
-    Text { op: KernelOp(5), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_96fce147", deflated: part(151791, 4344), buffers: BUFFERS_0, info: INFO_3, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_855598eb", deflated: part(34209, 1218), buffers: BUFFERS_0, info: INFO_3, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Steps), WGSL, 1 at once
-    Text { op: KernelOp(65541), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_4535d820", deflated: part(156135, 4476), buffers: BUFFERS_0, info: INFO_3, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(65538), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_befbf78a", deflated: part(35427, 1362), buffers: BUFFERS_0, info: INFO_3, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Gradients), WGSL, 1 at once
-    Text { op: KernelOp(131077), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_d2943c76", deflated: part(160611, 4478), buffers: BUFFERS_0, info: INFO_3, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(131074), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_7d4923b2", deflated: part(36789, 1360), buffers: BUFFERS_0, info: INFO_3, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
     // Step(Power), WGSL, 1 at once
-    Text { op: KernelOp(196613), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "step_n_1_4952e4e0", deflated: part(165089, 5077), buffers: BUFFERS_0, info: INFO_3, limits: &[], info_words: 15, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(196610), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "power_step_n_1_cf59ae6f", deflated: part(38149, 1958), buffers: BUFFERS_1, info: INFO_4, constants: &[], info_words: 10, statistics: &[], partial_sums: &[] },
     // Prepare, WGSL, 1 at once
-    Text { op: KernelOp(7), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 8, entry: "prepare_n_1_f422de1e", deflated: part(170166, 909), buffers: BUFFERS_1, info: INFO_4, limits: &[], info_words: 2, statistics: update::STATISTICS, partial_sums: &[] },
-    // Count, WGSL, 1 at once
-    Text { op: KernelOp(8), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 2352, entry: "count_n_1_d49f10ad", deflated: part(171075, 3809), buffers: BUFFERS_2, info: INFO_5, limits: &[], info_words: 7, statistics: update::STATISTICS, partial_sums: SUMS_0 },
+    Text { op: KernelOp(3), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 8, entry: "prepare_n_1_a4f23185", deflated: part(40107, 908), buffers: BUFFERS_2, info: INFO_5, constants: &[], info_words: 2, statistics: &[], partial_sums: &[] },
 ];

@@ -234,7 +234,7 @@ fn parts_of_a_parameter_step_as_the_whole_unless_a_mean_is_taken() {
 
 #[test]
 fn every_placement_has_kernels_for_minifloats_and_none_for_tables() {
-    use altgrad_plugin_api::{KernelLanguage, KernelTarget};
+    use altgrad_plugin_api::{BufferRole, KernelLanguage, KernelTarget};
     let target = KernelTarget {
         language: KernelLanguage::WGSL,
         architecture: 0,
@@ -257,7 +257,8 @@ fn every_placement_has_kernels_for_minifloats_and_none_for_tables() {
             assert_eq!(found.len(), launches, "{placement}");
             for launch in found {
                 let text = optimizer.kernel(launch.op, &target).unwrap().unwrap();
-                text.check_update().unwrap();
+                let scratch = text.buffers.iter().any(|buffer| buffer.role == BufferRole::SCRATCH);
+                assert_eq!(scratch, launches == 2, "{placement}: memory that launches share");
             }
         }
         assert_eq!(of(&[8, 8], Some(&table)), None, "{placement}");

@@ -1,0 +1,48 @@
+//! What the engine's own kernels share: the bits of an f32, and sums over a cube.
+
+use cubecl::prelude::*;
+
+/// Units a cube.
+pub(crate) const UNITS: u32 = 256;
+/// Bits of an f32 without its sign.
+pub(crate) const MAGNITUDE: u32 = 0x7fff_ffff;
+/// The sign bit of an f32.
+pub(crate) const SIGN: u32 = 0x8000_0000;
+/// Bits of f32 infinity; NaN has more.
+pub(crate) const INFINITY: u32 = 0x7f80_0000;
+/// The bit that makes an f32 NaN quiet.
+pub(crate) const QUIET: u32 = 0x0040_0000;
+
+/// Units that add up a column in the first stage, and entries of it that each adds.
+const PARTS: u32 = 16;
+
+/// Whether an f32 is a NaN: by its bits, because shader compilers may take it that there is none.
+#[cube]
+pub(crate) fn is_nan(x: f32) -> bool {
+    (u32::reinterpret(x) & MAGNITUDE) > INFINITY
+}
+
+/// The sum of a number of each unit, in one fixed order, so that equal launches give equal bits. All units of the cube must call it,
+/// and all get the sum.
+#[cube]
+pub(crate) fn cube_sum(own: f32) -> f32 {
+    let mut column = Shared::<[f32]>::new_slice(comptime!(UNITS as usize));
+    column[UNIT_POS as usize] = own;
+    sync_cube();
+    if UNIT_POS < PARTS {
+        let total = fold(&column, UNIT_POS, PARTS);
+        column[UNIT_POS as usize] = total;
+    }
+    sync_cube();
+    fold(&column, 0u32, 1u32)
+}
+
+/// Adds entries `first, first + step ..`, [`PARTS`] of them, in order.
+#[cube]
+fn fold(column: &Shared<[f32]>, first: u32, #[comptime] step: u32) -> f32 {
+    let mut total = 0.0f32;
+    for i in 0..PARTS {
+        total += column[(first + i * step) as usize];
+    }
+    total
+}

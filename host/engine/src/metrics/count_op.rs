@@ -1,0 +1,90 @@
+//! Counting an update as an operation on a device: the engine's own kernel, after the update and its rounding.
+
+use std::sync::Arc;
+
+use burn::backend::{
+    Backend, Dispatch, TensorMetadata, backend_extension, fusion::custom::TensorSpec, tensor::FloatTensor,
+};
+use burn::tensor::{DType, Shape, Tensor};
+use burn_cubecl::{
+    CubeBackend, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor,
+};
+use parking_lot::Mutex;
+
+use super::{
+    count_kernel,
+    update_counts::{Counting, WORDS},
+};
+use crate::kernel_text::{cubes, upload};
+
+/// What a device remembers of a parameter from update to update: the codes of its elements before the last two, and for how many
+/// updates their gradients have been away. A u32 word an element, zero at first.
+#[derive(Debug, Clone, Default)]
+pub struct CountMemory(Arc<Mutex<Option<CubeTensor>>>);
+
+/// One counting.
+#[derive(Debug)]
+pub struct CountCall {
+    counting: Counting,
+    memory: CountMemory,
+}
+
+/// The operation, as burn's backends see it.
+#[backend_extension(Cube, Fusion)]
+pub trait CountOps: Backend {
+    /// The words of an update, as bit patterns of f32, and its sums. All inputs are `[n]`.
+    #[fusion(meta = counted)]
+    fn count_update(
+        before: FloatTensor<Self>,
+        after: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        call: Arc<CountCall>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+}
+
+fn counted(
+    before: &TensorSpec,
+    _: &TensorSpec,
+    _: &TensorSpec,
+    _: &Arc<CountCall>,
+) -> (TensorSpec, TensorSpec) {
+    let float = |len| TensorSpec::new(Shape::from([len]), DType::F32);
+    (float(WORDS), float(cubes(before.shape.num_elements())))
+}
+
+impl CountOps for CubeBackend {
+    fn count_update(
+        before: FloatTensor<Self>,
+        after: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        call: Arc<CountCall>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let tensors = [before, after, grad].map(into_contiguous);
+        let [before, ..] = &tensors;
+        let (elements, device) = (before.shape().num_elements(), before.device());
+        let zeros = |len| upload::<Self>(&device, Shape::from([len]), vec![0.0; len]);
+        let sums = Shape::from([cubes(elements)]);
+        let sums = empty_device_contiguous_dtype(before.client.clone(), device.clone(), sums, DType::F32);
+        let (words, mut memory) = (zeros(WORDS), call.memory.0.lock());
+        let memory = if call.counting.remembers() {
+            memory.get_or_insert_with(|| zeros(elements)).clone()
+        } else {
+            zeros(4)
+        };
+        count_kernel::launch(tensors, call.counting, memory, words.clone(), sums.clone());
+        (words, sums)
+    }
+}
+
+/// Counts an update: its words, as bit patterns, and its sums. The tensors are before, after, and the gradient: `[n]` each, on a GPU.
+#[must_use]
+pub fn count_update(
+    [before, after, grad]: [Tensor<1>; 3],
+    counting: Counting,
+    memory: CountMemory,
+) -> [Tensor<1>; 2] {
+    let [before, after, grad] = [before, after, grad].map(Tensor::into_dispatch);
+    let call = Arc::new(CountCall { counting, memory });
+    let (words, sums) = <Dispatch as CountOps>::count_update(before, after, grad, call);
+    [words, sums].map(Tensor::from_dispatch)
+}

@@ -1,0 +1,193 @@
+//! What the engine's counting kernel is told, and what it returns: the metrics of an update, counted where it happens.
+//!
+//! Definitions: docs/numerics.md, sections 7.2, 7.7 and 7.8. "Stored" is the f32 product of a value and the grid's scale. A new metric is a
+//! word more here, in [`UpdateCounts`] and in the kernel; no plugin knows of it.
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_plugin_api::grid::MinifloatGrid;
+
+use super::spectrum;
+
+/// Flag: words are wanted.
+pub(super) const COUNT: u32 = 1;
+/// Flag: of codes too; on a grid that [`Counting::codes`] takes.
+pub(super) const CODES: u32 = 2;
+/// Flag: codes that come back; they are remembered. With [`CODES`] only.
+pub(super) const PAST: u32 = 4;
+/// Flag: elements that stay without a gradient; how long is remembered.
+pub(super) const DEAD: u32 = 8;
+
+/// The words before the spectrum's, by their place; all are sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    Unchanged,
+    WithGradient,
+    Stalled,
+    Flipped,
+    SignFlipped,
+    NoCode,
+    Crossings,
+    Returned,
+    Dead,
+}
+
+/// Place of the spectrum's first word.
+pub(super) const SPECTRUM: usize = Word::Dead as usize + 1;
+/// Number of words.
+pub(super) const WORDS: usize = SPECTRUM + spectrum::BINS;
+
+/// What a launch is to count.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Counting {
+    flags: u32,
+    /// f32 bits of scale and `2^emin`; significand bits; largest finite code; NaN's, `u32::MAX` if there is none.
+    grid: [u32; 5],
+    /// f32 bits of the limit, and the window.
+    dead: [u32; 2],
+}
+
+impl Counting {
+    /// Nothing but what values say.
+    #[must_use]
+    pub fn values() -> Self {
+        Self { flags: COUNT, ..Self::default() }
+    }
+
+    /// And codes, on a grid of up to 8 bits whose `2^emin` lies between 2^-100 and 2^100; `None` for others. stored = scale * value.
+    #[must_use]
+    pub fn codes(self, grid: &MinifloatGrid, scale: f32) -> Option<Self> {
+        let fits = grid.bits() <= 8 && (-100..=100).contains(&grid.emin());
+        fits.then(|| {
+            let edge = ((grid.emin() + 127) as u32) << 23;
+            let nan = grid.nan_code().map_or(u32::MAX, u32::from);
+            let (bits, max) = (grid.spec().significand_bits, u32::from(grid.max_code()));
+            Self { flags: self.flags | CODES, grid: [scale.to_bits(), edge, bits, max, nan], ..self }
+        })
+    }
+
+    /// And codes that come back, if codes are counted: remembers them.
+    #[must_use]
+    pub fn past(self) -> Self {
+        Self { flags: self.flags | if self.flags & CODES == 0 { 0 } else { PAST }, ..self }
+    }
+
+    /// And elements whose gradients have been below `limit` for `window` updates: remembers how long.
+    #[must_use]
+    pub fn dead(self, limit: f32, window: u16) -> Self {
+        Self { flags: self.flags | DEAD, dead: [limit.to_bits(), window.into()], ..self }
+    }
+
+    /// Whether words are wanted.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.flags & COUNT != 0
+    }
+
+    /// Whether elements need a memory.
+    #[must_use]
+    pub fn remembers(&self) -> bool {
+        self.flags & (PAST | DEAD) != 0
+    }
+
+    /// Whether anything is to be done.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.flags != 0
+    }
+
+    /// The kernel's scalars: flags, scale, `2^emin`, M, largest code, NaN's code, limit, window.
+    #[cfg(any(feature = "gpu", test))]
+    pub(super) fn scalars(&self) -> [u32; 8] {
+        let [scale, edge, bits, max, nan] = self.grid;
+        [self.flags, scale, edge, bits, max, nan, self.dead[0], self.dead[1]]
+    }
+}
+
+/// What a launch counted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UpdateCounts {
+    /// Elements whose gradient is not zero and whose value stayed.
+    pub unchanged: u64,
+    /// Elements whose gradient is not zero.
+    pub with_gradient: u64,
+    /// Elements whose gradient is not zero and whose code stayed. Codes are to nearest-even.
+    pub stalled: u64,
+    /// Elements whose code changed.
+    pub flipped: u64,
+    /// Elements whose code and sign changed.
+    pub sign_flipped: u64,
+    /// Elements that are NaN before or after, in a format without NaN.
+    pub no_code: u64,
+    /// Elements whose exponent changed, those below `2^emin` taken for emin.
+    pub crossings: u64,
+    /// Elements whose code before the update is that of two updates ago, and not the last one's.
+    pub returned: u64,
+    /// Elements whose gradient has been below the limit for as many updates in a row as the window is long.
+    pub dead: u64,
+    /// Elements by the codes they moved; NaN counts as the largest.
+    pub spectrum: Vec<u32>,
+    /// Sum of the codes that elements moved; not finite if a value is not.
+    pub ulp_sum: f64,
+}
+
+impl UpdateCounts {
+    /// From the words and the sums of all cubes.
+    ///
+    /// # Errors
+    /// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device returned another number of words.
+    pub fn new(words: &[u32], sums: &[f32]) -> Result<Self, Diagnostic> {
+        let wrong = || Diagnostic::run(format!("the device counted {} words of an update", words.len()));
+        let (single, spectrum) = words.split_at_checked(SPECTRUM).ok_or_else(wrong)?;
+        if words.len() != WORDS {
+            return Err(wrong());
+        }
+        let word = |word: Word| u64::from(single[word as usize]);
+        Ok(Self {
+            unchanged: word(Word::Unchanged),
+            with_gradient: word(Word::WithGradient),
+            stalled: word(Word::Stalled),
+            flipped: word(Word::Flipped),
+            sign_flipped: word(Word::SignFlipped),
+            no_code: word(Word::NoCode),
+            crossings: word(Word::Crossings),
+            returned: word(Word::Returned),
+            dead: word(Word::Dead),
+            spectrum: spectrum.to_vec(),
+            ulp_sum: sums.iter().map(|&sum| f64::from(sum)).sum(),
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use altgrad_plugin_api::{Domain, grid::minifloat};
+
+    use super::*;
+
+    fn grid(e: u32, m: u32, domain: Domain) -> MinifloatGrid {
+        MinifloatGrid::new(minifloat(e, m, domain).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_counted_is_said() {
+        let values = Counting::values();
+        assert_eq!(values.past(), values, "no codes, none that come back");
+        let codes = values.codes(&grid(4, 3, Domain::FN), 2.0).unwrap().past().dead(1e-8, 100);
+        let edge = 2f32.powi(-6).to_bits();
+        assert_eq!(codes.scalars(), [15, 2f32.to_bits(), edge, 3, 0x7e, 0x7f, 1e-8f32.to_bits(), 100]);
+        assert_eq!(values.codes(&grid(7, 0, Domain::FIN), 1.0).unwrap().scalars()[5], u32::MAX);
+        assert_eq!(values.codes(&grid(5, 10, Domain::IEEE), 1.0), None, "16 bits");
+        assert!(!Counting::default().is_due() && Counting::default().dead(1.0, 1).remembers());
+    }
+
+    #[test]
+    fn counts_are_read_by_their_places() {
+        let mut words: Vec<u32> = (0..WORDS as u32).collect();
+        let counts = UpdateCounts::new(&words, &[1.5, 2.0]).unwrap();
+        assert_eq!((counts.unchanged, counts.stalled, counts.dead), (0, 2, 8));
+        assert_eq!((counts.spectrum.len(), counts.spectrum[0], counts.ulp_sum), (321, 9, 3.5));
+        words.pop();
+        assert!(UpdateCounts::new(&words, &[]).is_err() && UpdateCounts::new(&[], &[]).is_err());
+    }
+}

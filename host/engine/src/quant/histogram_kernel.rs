@@ -1,0 +1,193 @@
+//! Histograms on a device: two kernels of the engine's own, for all formats.
+//!
+//! [`codes`] counts codes, which it finds by searching each rounded value, times its scale, among the values of the format. [`powers`] sums
+//! powers of the values before rounding. Fourth powers leave the range of f32, and raw moments lose their digits where the mean is large:
+//! values are therefore taken in units of a power of two near the largest magnitude, and as differences from the mean of what a cube
+//! sees. The host combines the cubes in f64.
+
+use altgrad_base::diagnostic::Diagnostic;
+use burn::backend::TensorMetadata;
+use burn::tensor::{DType, Shape};
+use burn_cubecl::{CubeBackend, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use super::{
+    code_table::{CODES, CodeTable},
+    histogram::{HistogramCollector, PowerSums},
+};
+use crate::{
+    cube_parts::{INFINITY, MAGNITUDE, SIGN, UNITS, cube_sum, is_nan},
+    kernel_text::{cubes, upload},
+};
+
+/// Cubes of [`powers`] at most: each leaves a slot.
+const MOST_SLOTS: usize = 256;
+/// Numbers of a slot: inverse of the unit, finite values, their mean, and sums of four powers of differences from it.
+const SLOT: usize = 7;
+/// Exponent fields of a unit: those whose inverse is a normal number too.
+const LEAST_FIELD: u32 = 1;
+const MOST_FIELD: u32 = 253;
+const _: () = assert!(CODES == UNITS as usize, "a code a unit");
+
+/// What a device counts of a call: still there.
+#[derive(Debug)]
+pub(super) struct DeviceCounts {
+    /// Elements of each code, u32, `[CODES]`.
+    codes: Option<CubeTensor>,
+    /// `[cubes, SLOT]`.
+    powers: CubeTensor,
+    /// How many zeros pad the tensor, and their code.
+    zeros: (usize, usize),
+}
+
+/// Launches both over contiguous values before and after rounding, and scales. `words` are those that fake quantization counted, with
+/// the place of the largest magnitude. Without a table codes are not counted.
+pub(super) fn count(
+    [x, rounded, scales]: [CubeTensor; 3],
+    (words, amax): (&CubeTensor, usize),
+    table: Option<&CodeTable>,
+    zeros: (usize, usize),
+) -> DeviceCounts {
+    let (client, device, elements) = (x.client.clone(), x.device(), x.shape().num_elements());
+    let group = elements / scales.shape()[0];
+    let codes = table.map(|table| {
+        let flat = |words: &[u32]| {
+            let bits = words.iter().map(|&word| f32::from_bits(word)).collect();
+            upload::<CubeBackend>(&device, Shape::from([words.len()]), bits)
+        };
+        let counts = flat(&[0; CODES]);
+        codes::launch(
+            &client,
+            CubeCount::new_1d(cubes(elements) as u32),
+            CubeDim::new_1d(UNITS),
+            rounded.into_buffer_arg(),
+            scales.into_buffer_arg(),
+            flat(&table.words()).into_buffer_arg(),
+            counts.clone().into_buffer_arg(),
+            group as u32,
+        );
+        counts
+    });
+    let slots = cubes(elements).min(MOST_SLOTS);
+    let shape = Shape::from([slots, SLOT]);
+    let powers = empty_device_contiguous_dtype(client.clone(), device, shape, DType::F32);
+    powers::launch(
+        &client,
+        CubeCount::new_1d(slots as u32),
+        CubeDim::new_1d(UNITS),
+        x.into_buffer_arg(),
+        words.clone().into_buffer_arg(),
+        powers.clone().into_buffer_arg(),
+        amax as u32,
+    );
+    DeviceCounts { codes, powers, zeros }
+}
+
+/// Reads what calls counted, with one synchronisation, into their histogram.
+pub(super) fn read(calls: Vec<DeviceCounts>, histogram: &HistogramCollector) -> Result<(), Diagnostic> {
+    let Some(client) = calls.first().map(|call| call.powers.client.clone()) else { return Ok(()) };
+    let tensors = calls.iter().flat_map(|call| call.codes.iter().chain([&call.powers]));
+    let found = client.read(tensors.map(|tensor| tensor.handle.clone()).collect());
+    let found =
+        found.map_err(|error| Diagnostic::run(format!("a histogram cannot be read back: {error}")))?;
+    let mut found = found.iter().map(|bytes| bytes.as_chunks::<4>().0);
+    for call in &calls {
+        if call.codes.is_some() {
+            let counts = found.next().unwrap_or_default();
+            let counts: Vec<u64> = counts.iter().map(|&count| u32::from_ne_bytes(count).into()).collect();
+            histogram.add_codes(&counts);
+        }
+        for slot in found.next().unwrap_or_default().as_chunks::<SLOT>().0 {
+            let [shrink, count, mean, sums @ ..] = slot.map(|number| f64::from(f32::from_ne_bytes(number)));
+            histogram.add_powers(&PowerSums::around(mean, count, sums, 1.0 / shrink));
+        }
+        let (zeros, code) = call.zeros;
+        histogram.subtract_zeros(zeros, code);
+    }
+    Ok(())
+}
+
+/// `counts[code] += 1` for each value that has a code. `group` consecutive values share a scale; `table` is [`CodeTable::words`].
+#[cube(launch)]
+fn codes(rounded: &[f32], scales: &[f32], table: &[u32], counts: &mut [Atomic<u32>], group: u32) {
+    let mut boundaries = Shared::<[u32]>::new_slice(CODES);
+    let cube_counts = Shared::<[Atomic<u32>]>::new_slice(CODES);
+    boundaries[UNIT_POS as usize] = table[UNIT_POS as usize];
+    cube_counts[UNIT_POS as usize].store(0u32);
+    sync_cube();
+    let mut position = ABSOLUTE_POS;
+    while position < rounded.len() {
+        let value = rounded[position];
+        let scale = scales[(2u32 * (position as u32 / group)) as usize];
+        // The sign by itself: a product may lose that of zero.
+        let sign = u32::reinterpret(value) & SIGN;
+        let bits = (u32::reinterpret(value * scale) & MAGNITUDE) | sign;
+        let wanted = select(sign == 0u32, bits | SIGN, !bits);
+        let mut place = 0u32;
+        #[unroll]
+        for round in 0..8u32 {
+            let half = 128u32 >> round;
+            let fits = boundaries[(place + half - 1u32) as usize] <= wanted;
+            place += select(fits, half, 0u32);
+        }
+        let of_nan = comptime!(2 * CODES as u32) + (sign >> 31u32);
+        let code = table[select(is_nan(value), of_nan, comptime!(CODES as u32) + place) as usize];
+        if code < comptime!(CODES as u32) {
+            cube_counts[code as usize].fetch_add(1u32);
+        }
+        position += CUBE_COUNT * (CUBE_DIM as usize);
+    }
+    sync_cube();
+    counts[UNIT_POS as usize].fetch_add(cube_counts[UNIT_POS as usize].load());
+}
+
+/// A slot a cube of what its finite values are. `words[amax]` is the largest magnitude of all, f32 bits.
+#[cube(launch)]
+fn powers(x: &[f32], words: &[u32], slots: &mut [f32], amax: u32) {
+    let field = clamp(words[amax as usize] >> 23u32, LEAST_FIELD, MOST_FIELD);
+    let shrink = f32::reinterpret((254u32 - field) << 23u32);
+    let mut count = 0.0f32;
+    let mut sum = 0.0f32;
+    let mut position = ABSOLUTE_POS;
+    while position < x.len() {
+        let finite = is_finite(x[position]);
+        count += select(finite, 1.0f32, 0.0f32);
+        sum += select(finite, x[position] * shrink, 0.0f32);
+        position += CUBE_COUNT * (CUBE_DIM as usize);
+    }
+    let cube_count = cube_sum(count);
+    let mean = cube_sum(sum) / max(cube_count, 1.0f32);
+    let mut first = 0.0f32;
+    let mut second = 0.0f32;
+    let mut third = 0.0f32;
+    let mut fourth = 0.0f32;
+    position = ABSOLUTE_POS;
+    while position < x.len() {
+        let difference = select(is_finite(x[position]), x[position] * shrink - mean, 0.0f32);
+        let square = difference * difference;
+        first += difference;
+        second += square;
+        third += square * difference;
+        fourth += square * square;
+        position += CUBE_COUNT * (CUBE_DIM as usize);
+    }
+    let first = cube_sum(first);
+    let second = cube_sum(second);
+    let third = cube_sum(third);
+    let fourth = cube_sum(fourth);
+    if UNIT_POS == 0u32 {
+        let slot = CUBE_POS * SLOT;
+        slots[slot] = shrink;
+        slots[slot + 1] = cube_count;
+        slots[slot + 2] = mean;
+        slots[slot + 3] = first;
+        slots[slot + 4] = second;
+        slots[slot + 5] = third;
+        slots[slot + 6] = fourth;
+    }
+}
+
+#[cube]
+fn is_finite(x: f32) -> bool {
+    (u32::reinterpret(x) & MAGNITUDE) < INFINITY
+}

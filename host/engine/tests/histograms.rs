@@ -1,0 +1,112 @@
+//! Histograms of rounding on GPUs beside those of the CPU: codes exactly, kurtosis to four digits, on all formats and rounding modes.
+//!
+//! A device that does not answer is reported as skipped. Needs the staged plugins: `cargo xtask test-gpu` says where they are.
+
+#![cfg(feature = "gpu")]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{path::PathBuf, sync::Arc};
+
+use altgrad_config::{DeviceChoice, PluginsSection};
+use altgrad_end_to_end::skipped;
+use altgrad_engine::{
+    device::ComputeDevice,
+    quant::{
+        DeviceFormat, FakeQuantParams, HistogramCollector, ScaleRule, ScaleSource, SiteHistogram, fake_quant,
+    },
+    tensor,
+};
+use altgrad_loader::{FormatPlugin, Registry};
+use altgrad_plugin_api::{RandomKey, Rounding};
+
+const FORMATS: [&str; 10] =
+    ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E4M3:ieee", "E5M2", "E5M2:fin", "E6M1", "E7M0"];
+const MODES: [Rounding; 4] =
+    [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC];
+
+/// Numbers of about a unit, with a few of other sizes, from a generator with a fixed seed.
+fn data(len: usize, unit: f32, mean: f32) -> Vec<f32> {
+    let mut state = 5u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    let value = |i: usize, x: f32| if i % 16 == 3 { x * 4.0 } else { x };
+    (0..len).map(|i| value(i, (uniform() + uniform() + uniform()) * unit) + mean).collect()
+}
+
+/// What a tensor may hold besides: zeros of both signs, values beyond all formats, infinities and NaN.
+fn with_specials(mut x: Vec<f32>) -> Vec<f32> {
+    let specials =
+        [0.0, -0.0, 1e-9, -1e-9, 1e30, -1e30, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -f32::NAN, -0.0];
+    x.extend(specials);
+    x
+}
+
+/// The histogram of two calls.
+fn histogram(
+    format: &Arc<DeviceFormat>,
+    device: &ComputeDevice,
+    x: &[f32],
+    how: &FakeQuantParams,
+) -> SiteHistogram {
+    let collector = Arc::new(HistogramCollector::new(format.values().codes()));
+    for _ in 0..2 {
+        let params =
+            FakeQuantParams { format: format.clone(), histogram: Some(collector.clone()), ..how.clone() };
+        let rounded = fake_quant(tensor::flat(x.to_vec(), &device.tensors), params);
+        rounded.stats.read().unwrap();
+    }
+    collector.histogram().unwrap()
+}
+
+#[test]
+fn devices_collect_the_cpus_histograms() {
+    const TEST: &str = "devices_collect_the_cpus_histograms";
+    let stage =
+        std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test-gpu`");
+    let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
+    let registry = Registry::open(&PluginsSection { dir, load: None }).unwrap();
+    let cpu = ComputeDevice::cpu();
+    let open = |choice| ComputeDevice::open(choice).map_err(|error| skipped(TEST, &error.message)).ok();
+    for device in [DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open) {
+        for name in FORMATS {
+            let formats = [&device, &cpu].map(|device| {
+                let plugin =
+                    FormatPlugin::make(&registry, "test", name).unwrap_or_else(|(_, e)| panic!("{e}"));
+                (DeviceFormat::new(Arc::new(plugin), device, &MODES).unwrap(), device)
+            });
+            let max_finite = formats[0].0.max_finite();
+            let rule = ScaleRule { max_finite, margin: 0, pow2: false, group: None };
+            let fixed = |scale: f32| ScaleSource::Fixed([scale, 1.0 / scale]);
+            let cases = [
+                (data(30_001, 1.0, 0.0), ScaleSource::Dynamic(rule)),
+                (data(300_000, 1.0, 0.0), ScaleSource::Dynamic(ScaleRule { group: Some(100), ..rule })),
+                (data(4096, 1e-9, 0.0), ScaleSource::Dynamic(ScaleRule { pow2: true, ..rule })),
+                (data(4096, 1e12, 3e12), ScaleSource::Dynamic(rule)),
+                (data(70_000, 0.01, 1.0), ScaleSource::ONE),
+                (with_specials(data(1000, 3.0, 0.5)), fixed(0.37)),
+                (with_specials(data(3, 1.0, 0.0)), fixed(1e6)),
+            ];
+            for (rounding, (x, scale)) in
+                MODES.into_iter().flat_map(|mode| cases.clone().map(|case| (mode, case)))
+            {
+                let key = RandomKey { seed: 3, step: 1, tensor: 2, offset: 0 };
+                let how = FakeQuantParams {
+                    rounding,
+                    key,
+                    scale,
+                    ..FakeQuantParams::unscaled(formats[0].0.clone())
+                };
+                let what = format!("{name} {rounding:?} {scale:?} of {} on {}", x.len(), device.label);
+                let [found, expected] =
+                    formats.each_ref().map(|(format, device)| histogram(format, device, &x, &how));
+                assert_eq!(found.codes, expected.codes, "{what}");
+                assert_eq!(found.powers.count, expected.powers.count, "{what}");
+                let (found, expected) =
+                    (found.powers.kurtosis().unwrap(), expected.powers.kurtosis().unwrap());
+                assert!((found / expected - 1.0).abs() < 1e-4, "{what}: kurtosis {found}, not {expected}");
+            }
+        }
+    }
+}
