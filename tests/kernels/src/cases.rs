@@ -1,7 +1,7 @@
 //! Inputs: everything where rounding is decided, and random bit patterns.
 
 use altgrad_format_kit::MinifloatGrid;
-use altgrad_plugin_api::{QuantParams, RandomKey, Rounding};
+use altgrad_plugin_api::{QuantParams, RandomKey, Rounding, Scales};
 
 /// All rounding modes.
 pub const MODES: [Rounding; 4] =
@@ -78,10 +78,10 @@ pub fn gaussian(len: usize, unit: f32) -> Vec<f32> {
     (0..len).map(|_| random.normal() * unit).collect()
 }
 
-/// Parameters of a launch; the key's offset carries into its high word within the data.
+/// Parameters of a launch with one scale and its inverse; the key's offset carries into its high word within the data.
 #[must_use]
-pub fn params(scale: f32, rounding: Rounding, vector: u32) -> QuantParams {
+pub fn params(pair: &[f32; 2], rounding: Rounding, vector: u32) -> QuantParams<'_> {
     let offset = (5 << 32) - if vector == 4 { 4096 } else { 4095 };
     let key = RandomKey { seed: 0x0123_4567_89ab_cdef, step: 7, tensor: 3, offset };
-    QuantParams { scale, inv_scale: 1.0 / scale, rounding, key }
+    QuantParams { scales: Scales::whole(pair), rounding, key }
 }

@@ -1,8 +1,8 @@
 //! Device against CPU: outputs bit for bit, counts exactly, sums to a millionth.
 
 use altgrad_plugin_api::{
-    BufferRole, KernelLanguage, KernelOp, KernelTarget, KernelText, QuantParams, QuantStats, RandomKey,
-    Rounding, launch_scalars,
+    Blocks, BufferRole, KernelLanguage, KernelOp, KernelTarget, KernelText, QuantParams, QuantStats,
+    RandomKey, Rounding, Scales, launch_scalars,
 };
 
 use crate::{
@@ -68,8 +68,8 @@ pub struct Rounded {
 }
 
 /// Runs a kernel with one scale.
-pub fn launch(runner: &dyn Runner, kernel: &KernelText, x: &[f32], params: &QuantParams) -> Rounded {
-    launch_groups(runner, kernel, x, &params.key, &[[params.scale, params.inv_scale]])
+pub fn launch(runner: &dyn Runner, kernel: &KernelText, x: &[f32], params: &QuantParams<'_>) -> Rounded {
+    launch_groups(runner, kernel, x, &params.key, &params.scales.pairs)
 }
 
 /// The same with a scale for each of some groups of equal length.
@@ -115,7 +115,8 @@ fn everywhere(
             let x = &x[..x.len() - usize::from(vector == 1)];
             let target = target(language, vector);
             for rounding in MODES {
-                let params = cases::params(scale, rounding, vector);
+                let pair = [scale, 1.0 / scale];
+                let params = cases::params(&pair, rounding, vector);
                 fake_quant(runner, subject, &target, x, &params);
             }
         }
@@ -130,7 +131,8 @@ fn smooth(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
     {
         let x = cases::gaussian(50_000, unit);
         for vector in [4, 1] {
-            let params = cases::params(scale, Rounding::NEAREST_EVEN, vector);
+            let pair = [scale, 1.0 / scale];
+            let params = cases::params(&pair, Rounding::NEAREST_EVEN, vector);
             fake_quant(runner, subject, &target(language, vector), &x, &params);
         }
     }
@@ -142,7 +144,7 @@ fn fake_quant(
     subject: &Subject,
     target: &KernelTarget,
     x: &[f32],
-    params: &QuantParams,
+    params: &QuantParams<'_>,
 ) {
     let what = format!("{} {params:?} vector {}", subject.name, target.vector);
     let mut expected = vec![0.0; x.len()];
@@ -154,7 +156,7 @@ fn fake_quant(
     same_stats(&what, &found.stats, &stats);
 }
 
-/// Groups of elements with scales of their own, against one call a group: values, counts.
+/// Groups of elements with scales of their own, against one call of the CPU function: values, counts.
 fn groups(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
     const GROUP: usize = 32;
     let x = cases::gaussian(40 * GROUP, 1.0);
@@ -162,16 +164,11 @@ fn groups(runner: &dyn Runner, subject: &Subject, language: KernelLanguage) {
         (0..40u8).map(|i| f32::from(i + 1)).map(|scale| [scale, 1.0 / scale]).collect();
     for vector in [4, 1] {
         let what = format!("{} vector {vector}: groups", subject.name);
-        let key = cases::params(1.0, Rounding::STOCHASTIC, vector).key;
+        let key = cases::params(&[1.0; 2], Rounding::STOCHASTIC, vector).key;
         let mut values = vec![0.0; x.len()];
-        let mut stats = QuantStats::default();
-        for (i, &[scale, inv_scale]) in scales.iter().enumerate() {
-            let range = i * GROUP..(i + 1) * GROUP;
-            let key = RandomKey { offset: key.offset + range.start as u64, ..key };
-            let params = QuantParams { scale, inv_scale, rounding: Rounding::STOCHASTIC, key };
-            let (x, values) = (&x[range.clone()], &mut values[range]);
-            stats.merge(&subject.instance.fake_quant(x, values, &params, &mut []).unwrap());
-        }
+        let blocks = Scales::new(&scales, Blocks::consecutive(GROUP as u64));
+        let params = QuantParams { scales: blocks, rounding: Rounding::STOCHASTIC, key };
+        let stats = subject.instance.fake_quant(&x, &mut values, &params, &mut []).unwrap();
         let kernel = kernel(subject, Rounding::STOCHASTIC, &target(language, vector));
         let found = launch_groups(runner, &kernel, &x, &key, &scales);
         same_bits(&what, &x, &found.values, &words(&values));

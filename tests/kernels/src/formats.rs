@@ -2,10 +2,7 @@
 
 use altgrad_conformance::Instance;
 use altgrad_format_kit::{MinifloatFormat, MinifloatGrid, MinifloatName};
-use altgrad_plugin_api::{
-    Domain::{self, Fin, Fn, Ieee},
-    Format, FormatSpec, KernelOp, KernelTarget, KernelText,
-};
+use altgrad_plugin_api::{Domain, Format, FormatSpec, KernelOp, KernelTarget, KernelText};
 
 /// A format in one domain.
 #[derive(Debug)]
@@ -84,13 +81,13 @@ macro_rules! formats {
 }
 
 formats! {
-    E0M7(0, 7) [Fin];
-    E1M6(1, 6) [Fin, Ieee, Fn];
-    E2M5(2, 5) [Fin, Ieee, Fn];
-    E3M4(3, 4) [Fin, Ieee, Fn];
-    E4M3(4, 3) [Fn, Ieee, Fin];
-    E5M2(5, 2) [Ieee, Fn, Fin];
-    E6M1(6, 1) [Fin, Ieee, Fn];
-    E7M0(7, 0) [Fin, Ieee, Fn];
-    BF16(8, 7) [Ieee];
+    E0M7(0, 7) [Domain::FIN];
+    E1M6(1, 6) [Domain::FIN, Domain::IEEE, Domain::FN];
+    E2M5(2, 5) [Domain::FIN, Domain::IEEE, Domain::FN];
+    E3M4(3, 4) [Domain::FIN, Domain::IEEE, Domain::FN];
+    E4M3(4, 3) [Domain::FN, Domain::IEEE, Domain::FIN];
+    E5M2(5, 2) [Domain::IEEE, Domain::FN, Domain::FIN];
+    E6M1(6, 1) [Domain::FIN, Domain::IEEE, Domain::FN];
+    E7M0(7, 0) [Domain::FIN, Domain::IEEE, Domain::FN];
+    BF16(8, 7) [Domain::IEEE];
 }

@@ -9,12 +9,12 @@ use altgrad_optimizer_kit::{
     Adam, Buffers,
     codes::Codes,
     device,
-    rule::{Linear, OnChart, Plain, Power, ScaledGradient, ScaledStep, Spacing},
+    rule::{Linear, MeanSpacing, OnChart, Plain, ScaledGradient, ScaledStep, Spacing},
     smooth::Smooth,
 };
 use altgrad_plugin_api::{
-    BufferRole, Config, ConfigValue, FormatSpec, Grid, KernelLanguage, KernelOp, KernelText,
-    Launch, ParamInfo, QuantParams, RandomKey, Rounding, Step, StepScalars,
+    BufferRole, Config, ConfigValue, FormatSpec, Grid, KernelLanguage, KernelOp, KernelText, Launch,
+    ParamInfo, QuantParams, RandomKey, Rounding, Scales, Step, StepScalars,
     kernel::{SCRATCH_WORDS, rules::Rule, table::Text},
 };
 
@@ -130,18 +130,19 @@ fn rules(subject: &Subject, scale: f32, data: &Data, update: u64) -> Vec<Subject
     let shape = [data.w.len() as u64, 1];
     let info = ParamInfo::new("w", &shape[..]);
     let spec = FormatSpec::Minifloat(subject.grid.spec());
-    let grid = Grid { spec: &spec, scale };
+    let pair = [scale, 1.0 / scale];
+    let grid = Grid { spec: &spec, scales: Scales::whole(&pair) };
     let geometry = Codes::new(&subject.grid).unwrap();
     let smooth = Smooth::new(&subject.grid);
-    let unit = 1.0 / scale;
+    let [_, unit] = pair;
     // A learning rate in weight units, and one in codes.
     let keep = adam(1e-8).keep(&info, 3e-3);
     let (weights, codes) = (adam(1e-8).moments(3e-3, update), adam(1e-16).moments(0.4, update));
-    let described = device::codes(grid, unit).unwrap().unwrap();
+    let described = device::codes(grid, f32::recip).unwrap().unwrap();
     let one = |rule, moments| vec![device::step(rule, keep, moments, described)];
     let plain = Plain { keep, moments: weights };
     let factor = Spacing { geometry, scale, unit };
-    let power = Power::new(geometry, scale, &data.w, 0.7, 1.5);
+    let power = MeanSpacing::new(geometry, &grid.scales, &data.w).power(scale, 0.7, 1.5);
     let steps = ScaledStep { keep, moments: codes, factor };
     let gradients = ScaledGradient { keep, moments: weights, factor };
     let powers = ScaledStep { keep, moments: weights, factor: power };
@@ -279,7 +280,8 @@ fn same(what: &str, before: &Data, found: &Data, expected: &Data, end: f32) {
 fn decisions(what: &str, subject: &Subject, scale: f32, found: &[f32], expected: &[f32]) {
     for rounding in [Rounding::NEAREST_EVEN, Rounding::STOCHASTIC] {
         let key = RandomKey { seed: 5, step: 3, tensor: 1, offset: 0 };
-        let params = QuantParams { scale, inv_scale: 1.0 / scale, rounding, key };
+        let pair = [scale, 1.0 / scale];
+        let params = QuantParams { scales: Scales::whole(&pair), rounding, key };
         let round = |x: &[f32]| {
             let mut y = vec![0.0; x.len()];
             subject.instance.fake_quant(x, &mut y, &params, &mut []).unwrap();

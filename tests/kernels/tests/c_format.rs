@@ -55,13 +55,13 @@ fn words(values: &[f32]) -> Vec<u32> {
 }
 
 /// Values, histogram and statistics of one call.
-fn quantized(instance: &Instance, x: &[f32], params: &QuantParams) -> (Vec<u32>, Vec<u64>, QuantStats) {
+fn quantized(instance: &Instance, x: &[f32], params: &QuantParams<'_>) -> (Vec<u32>, Vec<u64>, QuantStats) {
     let (mut y, mut histogram) = (vec![0.0; x.len()], vec![0; 256]);
     let stats = instance.fake_quant(x, &mut y, params, &mut histogram).unwrap();
     (words(&y), histogram, stats)
 }
 
-fn codes(instance: &Instance, x: &[f32], params: &QuantParams) -> Vec<u16> {
+fn codes(instance: &Instance, x: &[f32], params: &QuantParams<'_>) -> Vec<u16> {
     let mut codes = vec![0; x.len()];
     instance.encode(x, &mut codes, params).unwrap();
     codes
@@ -74,14 +74,15 @@ fn the_c_format_is_its_twin_in_rust_bit_for_bit() {
     for scale in cases::SCALES {
         let x = inputs(scale);
         for rounding in MODES {
-            let params = cases::params(scale, rounding, 1);
+            let pair = [scale, 1.0 / scale];
+            let params = cases::params(&pair, rounding, 1);
             // Statistics too: both add in the order of the elements.
             assert!(quantized(&c, &x, &params) == quantized(&rust, &x, &params), "{params:?}");
             assert!(codes(&c, &x, &params) == codes(&rust, &x, &params), "{params:?}");
         }
     }
     for rounding in [Rounding::NEAREST_AWAY, Rounding::STOCHASTIC] {
-        let params = cases::params(1.0, rounding, 1);
+        let params = cases::params(&[1.0; 2], rounding, 1);
         let kind = |instance: &Instance| instance.encode(&[1.0], &mut [0], &params).unwrap_err().kind;
         assert_eq!(kind(&c), kind(&rust));
     }
@@ -101,7 +102,8 @@ fn the_c_formats_kernel_text_computes_what_the_twin_does() {
     for scale in cases::SCALES {
         let x = inputs(scale);
         for rounding in MODES {
-            let params = cases::params(scale, rounding, 1);
+            let pair = [scale, 1.0 / scale];
+            let params = cases::params(&pair, rounding, 1);
             let what = format!("{params:?}");
             let (values, _, stats) = quantized(&rust, &x, &params);
             let kernel = text(KernelOp::FAKE_QUANT.with_rounding(rounding));
