@@ -52,7 +52,7 @@ const WORK: [Work; 6] = [
     Work {
         name: "columns",
         blocks: Blocks { columns: COLUMNS, block_rows: u64::MAX, block_columns: 1 },
-        aim: 3.0,
+        aim: 5.0,
         ..PLAIN
     },
 ];

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use altgrad_plugin_api::{Runs, Scales};
+use altgrad_plugin_api::{Blocks, Scales};
 
 use crate::piece::{Group, LANES, LaneScales};
 
@@ -13,72 +13,78 @@ use crate::piece::{Group, LANES, LaneScales};
 pub(crate) const PIECE: usize = 2048;
 const GROUPS: usize = PIECE / LANES;
 
+/// A scale and its inverse.
+type Pair = [f32; 2];
+
 /// The scales of one piece after the other.
 #[derive(Debug)]
 pub(crate) struct PieceScales<'a> {
-    runs: Runs<'a>,
-    /// The rest of a run that began in an earlier piece, and its pair.
-    left: usize,
-    pair: [f32; 2],
+    pairs: &'a [Pair],
+    blocks: Blocks,
+    blocks_per_row: u64,
+    /// Index of the next piece's first element within the tensor.
+    next: u64,
     layout: Layout,
 }
 
 #[derive(Debug)]
+// The usual variant is the large one: calls with it allocate nothing.
+#[allow(clippy::large_enum_variant)]
 enum Layout {
     /// Of each group.
-    PerGroup([[f32; 2]; GROUPS]),
-    /// Scales and inverses of each element.
-    PerElement(Box<[[Group<f32>; GROUPS]; 2]>),
+    PerGroup([Pair; GROUPS]),
+    /// Of each element.
+    PerElement(Box<[Group<Pair>; GROUPS]>),
 }
 
 /// The scales of some groups.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum GroupScales<'a> {
-    /// Scale and inverse of each group.
-    PerGroup(&'a [[f32; 2]]),
-    /// Scales and inverses of each element.
-    PerElement([&'a [Group<f32>]; 2]),
+    /// Of each group.
+    PerGroup(&'a [Pair]),
+    /// Of each element.
+    PerElement(&'a [Group<Pair>]),
 }
 
 impl<'a> PieceScales<'a> {
-    /// The scales of a call over `elements` elements, before its first piece.
+    /// The scales of a call over `elements` elements, before its first piece. [`Scales::check`] comes first.
     pub(crate) fn new(scales: &Scales<'a>, elements: usize) -> Self {
-        let lanes = LANES as u64;
-        let blocks = scales.blocks;
+        let (pairs, lanes) = (scales.pairs.as_slice(), LANES as u64);
+        let is_one_block = pairs.len() == 1;
+        let (blocks, first) = if is_one_block { (Blocks::WHOLE, 0) } else { (scales.blocks, scales.first) };
         // A tensor's only row ends with the tensor.
-        let is_one_row = scales.first.saturating_add(elements as u64) <= blocks.columns;
-        let is_one_block = scales.pairs.len() == 1;
+        let is_one_row = first.saturating_add(elements as u64) <= blocks.columns;
         let per_group = is_one_block
-            || scales.first.is_multiple_of(lanes)
+            || first.is_multiple_of(lanes)
                 && blocks.block_columns.is_multiple_of(lanes)
                 && (is_one_row || blocks.columns.is_multiple_of(lanes));
         let layout = if per_group {
             Layout::PerGroup([[1.0; 2]; GROUPS])
         } else {
-            Layout::PerElement(Box::new([[[1.0; LANES]; GROUPS]; 2]))
+            Layout::PerElement(Box::new([[[1.0; 2]; LANES]; GROUPS]))
         };
-        Self { runs: scales.runs(elements), left: 0, pair: [1.0; 2], layout }
+        let blocks_per_row = blocks.columns.div_ceil(blocks.block_columns);
+        Self { pairs, blocks, blocks_per_row, next: first, layout }
     }
 
     /// Goes on to the next piece, which has `elements` elements.
     pub(crate) fn advance(&mut self, elements: usize) {
-        let mut next = 0;
-        while next < elements {
-            if self.left == 0 {
-                let Some((range, pair)) = self.runs.next() else { return };
-                (self.left, self.pair) = (range.len(), pair);
-            }
-            let end = elements.min(next + self.left);
-            self.left -= end - next;
-            match &mut self.layout {
-                Layout::PerGroup(pairs) => pairs[next / LANES..end.div_ceil(LANES)].fill(self.pair),
-                Layout::PerElement(both) => {
-                    let [scales, inverses] = &mut **both;
-                    scales.as_flattened_mut()[next..end].fill(self.pair[0]);
-                    inverses.as_flattened_mut()[next..end].fill(self.pair[1]);
-                }
-            }
-            next = end;
+        let Blocks { columns, block_rows, block_columns } = self.blocks;
+        // A place is a group or an element.
+        let (mut places, place) = match &mut self.layout {
+            Layout::PerGroup(pairs) => (&mut pairs[..elements.div_ceil(LANES)], LANES as u64),
+            Layout::PerElement(pairs) => (&mut pairs.as_flattened_mut()[..elements], 1),
+        };
+        let at_most_a_piece = |elements: u64| elements.div_ceil(place).min(PIECE as u64) as usize;
+        while !places.is_empty() {
+            let (row, column) = (self.next / columns, self.next % columns);
+            let in_row = at_most_a_piece(columns - column).min(places.len());
+            let block = row / block_rows * self.blocks_per_row + column / block_columns;
+            let left_in_block = at_most_a_piece(block_columns - column % block_columns);
+            let pairs = &self.pairs[block as usize..];
+            spread(pairs, left_in_block, at_most_a_piece(block_columns), &mut places[..in_row]);
+            self.next = self.next.wrapping_add(in_row as u64 * place);
+            places = &mut places[in_row..];
         }
     }
 
@@ -86,8 +92,31 @@ impl<'a> PieceScales<'a> {
     pub(crate) fn groups(&self, groups: Range<usize>) -> GroupScales<'_> {
         match &self.layout {
             Layout::PerGroup(pairs) => GroupScales::PerGroup(&pairs[groups]),
-            Layout::PerElement(both) => GroupScales::PerElement([&both[0][groups.clone()], &both[1][groups]]),
+            Layout::PerElement(pairs) => GroupScales::PerElement(&pairs[groups]),
         }
+    }
+}
+
+/// Writes the first pair to `first` places and each later one to `times`, as far as there are places.
+fn spread(pairs: &[Pair], first: usize, times: usize, places: &mut [Pair]) {
+    let Some((pair, pairs)) = pairs.split_first() else { return };
+    let (head, rest) = places.split_at_mut(first.min(places.len()));
+    head.fill(*pair);
+    // Blocks of one place and of two are the usual ones.
+    match times {
+        1 => repeat::<1>(pairs, rest),
+        2 => repeat::<2>(pairs, rest),
+        _ => rest.chunks_mut(times).zip(pairs).for_each(|(places, pair)| places.fill(*pair)),
+    }
+}
+
+fn repeat<const TIMES: usize>(pairs: &[Pair], places: &mut [Pair]) {
+    let (blocks, last) = places.as_chunks_mut::<TIMES>();
+    for (places, pair) in blocks.iter_mut().zip(pairs) {
+        *places = [*pair; TIMES];
+    }
+    if let Some(pair) = pairs.get(blocks.len()) {
+        last.fill(*pair);
     }
 }
 
@@ -96,21 +125,22 @@ impl GroupScales<'_> {
     pub(crate) fn of(&self, i: usize) -> f32 {
         match self {
             Self::PerGroup(pairs) => pairs[i / LANES][0],
-            Self::PerElement([scales, _]) => scales[i / LANES][i % LANES],
+            Self::PerElement(pairs) => pairs[i / LANES][i % LANES][0],
         }
     }
 
     /// Whether all scales are finite and positive.
     pub(crate) fn are_sane(&self) -> bool {
-        let sane = |scale: f32| scale > 0.0 && scale.is_finite();
-        match self {
-            Self::PerGroup(pairs) => pairs.iter().all(|[scale, _]| sane(*scale)),
-            Self::PerElement([scales, _]) => scales.as_flattened().iter().all(|scale| sane(*scale)),
-        }
+        let pairs = match self {
+            Self::PerGroup(pairs) => pairs,
+            Self::PerElement(pairs) => pairs.as_flattened(),
+        };
+        // To the end in any case, because that vectorises.
+        pairs.iter().fold(true, |sane, &[scale, _]| sane & (scale > 0.0) & (scale < f32::INFINITY))
     }
 }
 
-impl LaneScales for &[[f32; 2]] {
+impl LaneScales for &[Pair] {
     #[inline(always)]
     fn of(&self, group: usize) -> [Group<f32>; 2] {
         let [scale, inverse] = self[group];
@@ -118,9 +148,10 @@ impl LaneScales for &[[f32; 2]] {
     }
 }
 
-impl LaneScales for [&[Group<f32>]; 2] {
+impl LaneScales for &[Group<Pair>] {
     #[inline(always)]
     fn of(&self, group: usize) -> [Group<f32>; 2] {
-        [self[0][group], self[1][group]]
+        let pairs = self[group];
+        [pairs.map(|[scale, _]| scale), pairs.map(|[_, inverse]| inverse)]
     }
 }
