@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_loader::rounding_name;
 use altgrad_plugin_api::Rounding;
 use burn::backend::{TensorMetadata, tensor::FloatTensor};
 use burn::tensor::Shape;
@@ -121,7 +122,8 @@ pub(super) fn try_kernels(
             let found = rounded.stats.read().and_then(|_| tensor::read_f32(rounded.values));
             let found = found.map_err(|error| refused(error.message))?;
             if let Some(i) = (0..x.len()).find(|&i| found[i].to_bits() != expected[i].to_bits()) {
-                let what = format!("{rounding:?} of {} is {}, on the CPU {}", x[i], found[i], expected[i]);
+                let mode = rounding_name(rounding);
+                let what = format!("{mode} of {} is {}, on the CPU {}", x[i], found[i], expected[i]);
                 return Err(refused(what));
             }
         }
