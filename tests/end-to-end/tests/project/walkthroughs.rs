@@ -47,6 +47,15 @@ fn apply(diff: &str, folder: &Path) {
     assert!(output.status.success(), "a diff of CONTRIBUTING.md no longer applies: {said}\n{diff}");
 }
 
+/// Metrics are the host's alone: one more leaves the plugins' interface and every plugin as they are, so none is built again.
+#[test]
+fn a_metric_touches_no_plugin() {
+    let diffs = diffs(&fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap());
+    let files: Vec<&str> =
+        diffs[..2].iter().flat_map(|diff| diff.lines()).filter_map(|line| line.strip_prefix("+++ b/")).collect();
+    assert!(files.len() == 2 && files.iter().all(|file| file.starts_with("host/")), "{files:?}");
+}
+
 #[test]
 #[ignore = "checks the whole workspace once more: minutes; .ci/run does it"]
 fn walkthroughs_of_contributing_apply_and_build() {
