@@ -2,7 +2,8 @@
 //!
 //! What an update did, and the rounding that may end it, is counted by a kernel of the engine's own after it; for that a copy of the
 //! parameter before is kept on the device. All parameters' counts are read at once, after the updates. A parameter without kernels (a decode
-//! table's, or an optimizer that has none) goes through main memory; so does one whose grid cannot be counted, while metrics are wanted.
+//! table's, one with several scales, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the
+//! optimizer's own, and one whose grid cannot be counted, while metrics are wanted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,6 +16,7 @@ use parking_lot::Mutex;
 use super::{
     device_op::{self, Kept},
     device_run::DeviceRun,
+    stored_state::StoredState,
     update::{OptimizerState, extents, param_info, round_to_grid, weight_grids},
 };
 use crate::{
@@ -66,6 +68,13 @@ impl OptimizerState {
                 }
                 run.has_kernels[id] = found;
             }
+            if run.has_kernels[id] && !self.kernels_know_states(id) {
+                run.has_kernels[id] = false;
+                tracing::warn!(
+                    "states of `{}` are not all f32 of the optimizer's own: it goes through main memory each step",
+                    layout.specs[id].name,
+                );
+            }
         }
         self.device = Some(run);
         Ok(self)
@@ -95,6 +104,7 @@ impl OptimizerState {
             let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
             let launches = plugin.launches(&info, scalars, weight_grid.map(WeightGrid::grid));
             let launches = launches.map_err(|error| error.at(&spec.name))?;
+            let launches = launches.filter(|_| self.kernels_know_states(id));
             let (Some(launches), Some(counting)) = (launches, meter.counting(id, stored)) else {
                 self.bring_back(run, id)?;
                 self.step_in_memory(id, params, grad, (quant, weight_grid), lr, meter)?;
@@ -103,7 +113,7 @@ impl OptimizerState {
             let kept = run.kept[id].clone();
             if !self.states[id].is_empty() {
                 let states = std::mem::take(&mut self.states[id]);
-                kept.lock().replace(states.into_iter().map(Arc::unwrap_or_clone).collect());
+                kept.lock().replace(states.into_iter().filter_map(StoredState::into_f32).collect());
             }
             let device = params.values[id].device();
             // Taken out, so that the buffer has one owner and is updated in place.
@@ -140,10 +150,15 @@ impl OptimizerState {
         Ok(())
     }
 
+    /// Whether kernels can keep a parameter's states: all are f32, and none is the host's to write.
+    fn kernels_know_states(&self, id: ParamId) -> bool {
+        self.residual(id).is_none() && self.states[id].iter().all(|state| matches!(state, StoredState::F32(_)))
+    }
+
     /// Brings a parameter's states to main memory, if they are not there.
     fn bring_back(&mut self, run: &DeviceRun, id: ParamId) -> Result<(), Diagnostic> {
         if self.states[id].is_empty() {
-            self.states[id] = run.read_states(id)?;
+            self.states[id] = run.read_states(id)?.into_iter().map(StoredState::F32).collect();
             run.kept[id].lock().replace(Vec::new());
         }
         Ok(())

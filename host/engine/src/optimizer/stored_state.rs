@@ -120,6 +120,15 @@ impl StoredState {
         }
     }
 
+    /// The values themselves, if they are f32.
+    #[cfg(feature = "gpu")]
+    pub fn into_f32(self) -> Option<Vec<f32>> {
+        match self {
+            Self::F32(values) => Some(Arc::unwrap_or_clone(values)),
+            Self::Bf16(_) | Self::Codes { .. } => None,
+        }
+    }
+
     /// The values in f32: `[n]`.
     ///
     /// # Errors
