@@ -101,7 +101,7 @@ impl Sink for JsonLines {
     }
 
     fn alert(&mut self, alert: &Alert<'_>) -> Result<(), PluginError> {
-        let level = format!("{:?}", alert.level).to_lowercase();
+        let level = alert.level.name();
         let (kind, text) = (alert.kind.as_str(), alert.text.as_str());
         let line = json!({ "step": alert.step, "level": level, "kind": kind, "text": text });
         write(&mut self.files()?.alerts, &line)

@@ -59,10 +59,12 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
 fn describe(spec: &FormatSpec) -> String {
     match spec {
         FormatSpec::Minifloat(float) => format!(
-            "{} exponent bits (bias {}), {} stored significand bits, domain {:?}",
-            float.exponent_bits, float.bias, float.significand_bits, float.domain
-        )
-        .to_lowercase(),
+            "{} exponent bits (bias {}), {} stored significand bits, domain {}",
+            float.exponent_bits,
+            float.bias,
+            float.significand_bits,
+            float.domain.name().unwrap_or("unknown")
+        ),
         FormatSpec::Table(values) => format!("decode table of {} codes", values.len()),
     }
 }

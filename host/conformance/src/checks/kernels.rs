@@ -9,7 +9,7 @@ use altgrad_plugin_api::{
     QuantStats, RandomKey, Rounding, launch_scalars,
 };
 
-use crate::{Instance, Outcome, Subject, Verdict, subject::said};
+use crate::{Instance, Outcome, Subject, Verdict, compare::mode_name, subject::said};
 
 /// A role, and whether the kernel has to read and to write it.
 type Access = (BufferRole, bool, bool);
@@ -49,7 +49,7 @@ pub(crate) fn kernels(subject: &Subject) -> Outcome {
     let mut texts = 0;
     for (language_name, language) in LANGUAGES {
         for mode in MODES {
-            let at = |fault: String| format!("fake_quant {mode:?} for {language_name}, {fault}");
+            let at = |fault: String| format!("fake_quant {} for {language_name}, {fault}", mode_name(mode));
             texts += offered(&instance, KernelOp::FAKE_QUANT.with_rounding(mode), language).map_err(at)?;
         }
     }

@@ -152,7 +152,8 @@ impl OptimizerState {
 
     /// Whether kernels can keep a parameter's states: all are f32, and none is the host's to write.
     fn kernels_know_states(&self, id: ParamId) -> bool {
-        self.residual(id).is_none() && self.states[id].iter().all(|state| matches!(state, StoredState::F32(_)))
+        self.residual(id).is_none()
+            && self.states[id].iter().all(|state| matches!(state, StoredState::F32(_)))
     }
 
     /// Brings a parameter's states to main memory, if they are not there.

@@ -51,8 +51,11 @@ fn apply(diff: &str, folder: &Path) {
 #[test]
 fn a_metric_touches_no_plugin() {
     let diffs = diffs(&fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap());
-    let files: Vec<&str> =
-        diffs[..2].iter().flat_map(|diff| diff.lines()).filter_map(|line| line.strip_prefix("+++ b/")).collect();
+    let files: Vec<&str> = diffs[..2]
+        .iter()
+        .flat_map(|diff| diff.lines())
+        .filter_map(|line| line.strip_prefix("+++ b/"))
+        .collect();
     assert!(files.len() == 2 && files.iter().all(|file| file.starts_with("host/")), "{files:?}");
 }
 
