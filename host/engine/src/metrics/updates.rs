@@ -198,7 +198,7 @@ impl Update {
             stalled: counts.stalled,
             flipped: counts.flipped,
             sign_flipped: counts.sign_flipped,
-            returned: known.then(|| counts.returned),
+            returned: known.then_some(counts.returned),
         });
         Self { elements, unchanged, codes, distances: Some(UpdateDistances::counted(elements, counts)) }
     }

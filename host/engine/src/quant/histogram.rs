@@ -87,7 +87,11 @@ impl HistogramCollector {
     #[must_use]
     pub fn new(codes: usize) -> Self {
         let codes = vec![0; if codes <= 256 { codes } else { 0 }];
-        Self { counted: Mutex::new(SiteHistogram { codes, ..SiteHistogram::default() }), ..Self::default() }
+        Self {
+            counted: Mutex::new(SiteHistogram { codes, ..SiteHistogram::default() }),
+            #[cfg(feature = "gpu")]
+            on_device: Mutex::default(),
+        }
     }
 
     /// Counters for the codes of a call, all zero.
