@@ -16,12 +16,12 @@ mod choices;
 mod explain;
 mod hints;
 mod load;
+mod optimizer;
 mod overrides;
 mod plugin_ref;
 pub mod reference;
 mod schema;
 mod source;
-mod state_storage;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -34,12 +34,11 @@ pub use choices::{
 };
 pub use load::load;
 pub use load::read_as;
+pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use schema::{
-    CheckpointSection, DataSection, LayerRule, MetricsSection, ModelSection, OptimizerGroup,
-    OptimizerSection, PluginsSection, QuantSection, RunConfig, RunSection, ScalingSection, ShadowSection,
-    SinkSection, TrainSection,
+    CheckpointSection, DataSection, LayerRule, MetricsSection, ModelSection, PluginsSection, QuantSection,
+    RunConfig, RunSection, ScalingSection, ShadowSection, SinkSection, TrainSection,
 };
 pub use source::Source;
 pub use source::join;
-pub use state_storage::{StateCodes, StateFloat, StateStorage};

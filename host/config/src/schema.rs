@@ -5,8 +5,6 @@
 //! not make a run file sound: only [`super::load`] checks ranges and fills in
 //! the defaults that depend on other keys, marked "after load" here.
 
-use std::collections::BTreeMap;
-
 use altgrad_base::diagnostic::Diagnostic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,8 +14,8 @@ use super::choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, GeluChoice, GranularityChoice, MasterWeightsChoice,
     PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
 };
+use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
-use super::state_storage::StateStorage;
 use super::tables::table;
 /// A whole run file, resolved and range-checked when it comes from [`super::load`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -236,55 +234,6 @@ impl Default for TrainSection {
             eval_batches: 20,
         }
     }
-}
-
-/// `[optimizer]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct OptimizerSection {
-    /// Name of a loaded optimizer. `adamw` is the baseline of every comparison.
-    pub name: String,
-    /// Parameters that are treated otherwise: rules in order, a later one that matches a parameter replaces earlier ones.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub group: Vec<OptimizerGroup>,
-    /// How states are stored between updates, by the optimizer's name for them: `exp_avg = "bf16"`,
-    /// `exp_avg_sq = { format = "E5M2", block = 128 }`. Default: as the optimizer declares them, usually f32.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub states: BTreeMap<String, StateStorage>,
-    /// The rest of the table, for the plugin to check.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub settings: toml::Table,
-}
-
-impl Default for OptimizerSection {
-    fn default() -> Self {
-        Self {
-            name: "adamw".to_owned(),
-            group: Vec::new(),
-            states: BTreeMap::new(),
-            settings: toml::Table::new(),
-        }
-    }
-}
-
-/// One `[[optimizer.group]]`: parameters whose name it matches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OptimizerGroup {
-    /// Glob pattern on parameters' names, such as `*.ln_*` or `wte.weight`.
-    #[serde(rename = "match")]
-    pub pattern: String,
-    /// The schedule's learning rate is multiplied by this; 0 or more, 0 freezes what only the learning rate moves.
-    #[serde(default = "one")]
-    pub lr_scale: f64,
-    /// The rest of the table: options of the optimizer, over those of `[optimizer]`.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub settings: toml::Table,
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 /// `[quant]`: what the linear layers round. Formats are written like `E5M2` or `E3M4:ieee`.

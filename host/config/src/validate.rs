@@ -6,10 +6,10 @@
 use altgrad_base::diagnostic::Diagnostic;
 
 use super::choices::{AmaxChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
+use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
 use super::schema::{QuantSection, RunConfig, ScalingSection, TrainSection};
 use super::source::Source;
-use super::state_storage::StateStorage;
 
 /// What to do about a threshold that is out of range.
 const SWITCHES_OFF: &str = "\"off\" switches the alert off";

@@ -32,8 +32,11 @@ pub struct MyFormat {
 
 impl Format for MyFormat {
     /// Name, version, and a line for `plugins list`. Options are declared here too.
-    const DESCRIPTOR: Descriptor =
-        Descriptor::format(NAME, env!("CARGO_PKG_VERSION"), "Logarithmic 8-bit numbers, base 2^(1/8)");
+    const DESCRIPTOR: Descriptor = Descriptor::format(
+        NAME,
+        env!("CARGO_PKG_VERSION"),
+        "Logarithmic 8-bit numbers, base 2^(1/8)",
+    );
 
     /// The host has checked the options against the descriptor; this format has none.
     fn new(_: &Config) -> Result<Self, PluginError> {

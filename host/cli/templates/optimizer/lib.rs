@@ -19,11 +19,14 @@ pub struct MyOptimizer {
 
 impl Optimizer for MyOptimizer {
     /// Name, version, a line for `plugins list`, and the options with their ranges.
-    const DESCRIPTOR: Descriptor =
-        Descriptor::optimizer(NAME, env!("CARGO_PKG_VERSION"), "Gradient descent by signs, with momentum")
-            .options(&[OptionSpec::float("momentum", 0.9)
-                .range(0.0, 0.9999)
-                .help("Share of the mean gradient that a step keeps")]);
+    const DESCRIPTOR: Descriptor = Descriptor::optimizer(
+        NAME,
+        env!("CARGO_PKG_VERSION"),
+        "Gradient descent by signs, with momentum",
+    )
+    .options(&[OptionSpec::float("momentum", 0.9)
+        .range(0.0, 0.9999)
+        .help("Share of the mean gradient that a step keeps")]);
 
     /// The host has checked the options against the descriptor and filled in the defaults.
     fn new(config: &Config) -> Result<Self, PluginError> {

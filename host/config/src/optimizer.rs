@@ -1,0 +1,101 @@
+//! `[optimizer]`: which optimizer, its groups of parameters, and how the host stores its states.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::choices::RoundingChoice;
+
+/// `[optimizer]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OptimizerSection {
+    /// Name of a loaded optimizer. `adamw` is the baseline of every comparison.
+    pub name: String,
+    /// Parameters that are treated otherwise: rules in order, a later one that matches a parameter replaces earlier ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group: Vec<OptimizerGroup>,
+    /// How states are stored between updates, by the optimizer's name for them: `exp_avg = "bf16"`,
+    /// `exp_avg_sq = { format = "E5M2", block = 128 }`. Default: as the optimizer declares them, usually f32.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub states: BTreeMap<String, StateStorage>,
+    /// The rest of the table, for the plugin to check.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub settings: toml::Table,
+}
+
+impl Default for OptimizerSection {
+    fn default() -> Self {
+        Self {
+            name: "adamw".to_owned(),
+            group: Vec::new(),
+            states: BTreeMap::new(),
+            settings: toml::Table::new(),
+        }
+    }
+}
+
+/// One `[[optimizer.group]]`: parameters whose name it matches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OptimizerGroup {
+    /// Glob pattern on parameters' names, such as `*.ln_*` or `wte.weight`.
+    #[serde(rename = "match")]
+    pub pattern: String,
+    /// The schedule's learning rate is multiplied by this; 0 or more, 0 freezes what only the learning rate moves.
+    #[serde(default = "one")]
+    pub lr_scale: f64,
+    /// The rest of the table: options of the optimizer, over those of `[optimizer]`.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub settings: toml::Table,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// The type of a state: `"f32"`, `"bf16"`, or a table that names a format of up to 8 bits.
+///
+/// The optimizer always computes in f32: the host converts before and after each update.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "`f32`, `bf16` or a table { format, block, rounding }")]
+pub enum StateStorage {
+    /// Floats.
+    Float(StateFloat),
+    /// Codes.
+    Codes(StateCodes),
+}
+
+/// A type of floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StateFloat {
+    /// 4 bytes per element.
+    F32,
+    /// 2 bytes per element, rounded to nearest, ties to even.
+    Bf16,
+}
+
+/// Codes of a format, with a scale for each block of consecutive elements: one byte per element and four per block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StateCodes {
+    /// The format, written like `E4M3` or `E5M2:fin`; of up to 8 bits.
+    pub format: String,
+    /// Consecutive elements that share a scale, 1 or more. The largest of them becomes the format's largest value.
+    #[serde(default = "block")]
+    pub block: usize,
+    /// How values are rounded after each update.
+    #[serde(default = "rounding")]
+    pub rounding: RoundingChoice,
+}
+
+fn block() -> usize {
+    128
+}
+
+fn rounding() -> RoundingChoice {
+    RoundingChoice::NearestEven
+}
