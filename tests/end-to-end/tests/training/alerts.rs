@@ -98,16 +98,11 @@ fn a_sink_gets_every_event() {
     bench.write("tiny.toml", &format!("{file}\n{more}"));
     let outcome = bench.host_with(&["run", "tiny.toml", "--out", "out"], &[("ALTGRAD_ALERTS", "alerts.txt")]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let level = |event: &Value| match event["level"].as_str().unwrap() {
-        "info" => "Info",
-        "warn" => "Warn",
-        _ => "Error",
-    };
     let expected: Vec<String> = events(&bench, "out")
         .iter()
         .map(|event| {
             let text = |key: &str| event[key].as_str().unwrap();
-            format!("{} {} {}: {}", event["step"], level(event), text("kind"), text("text"))
+            format!("{} {} {}: {}", event["step"], text("level"), text("kind"), text("text"))
         })
         .collect();
     let got = bench.read("alerts.txt");
@@ -177,10 +172,8 @@ fn run_json_says_what_was_computed_in_what() {
     let computed = &status(&bench, "out")["computed"];
     assert_eq!(computed["device"], "cpu");
     assert_eq!(computed["matrix_products"]["operands_without_format"], "f32");
-    assert_eq!(
-        (&computed["master_weights"], &computed["optimizer"]["states"]),
-        (&"f32".into(), &"f32".into())
-    );
+    assert_eq!(computed["master_weights"], "f32");
+    assert_eq!(computed["optimizer"]["states"]["exp_avg"]["stored_as"], "f32");
     assert!(computed["shadow_gradients"].is_null());
     let layers = computed["linear_layers"].as_array().unwrap();
     let names = |entry: &Value| -> Vec<String> {
