@@ -1,8 +1,8 @@
 //! A format and a sink in one library, a second sink added by another module, and a comma at the end.
 
 use altgrad_plugin_api::{
-    Config, Descriptor, Format, FormatSpec, Metric, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Sink,
-    Tabulated,
+    Config, Descriptor, Format, FormatSpec, Metric, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Scales,
+    Sink, Tabulated,
 };
 
 struct Sign(Tabulated);
@@ -20,16 +20,16 @@ impl Format for Sign {
         &self,
         src: &[f32],
         dst: &mut [f32],
-        params: &QuantParams,
+        params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
         self.0.fake_quant(src, dst, params, histogram)
     }
-    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams) -> Result<(), PluginError> {
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
         self.0.encode(src, dst, params)
     }
-    fn decode(&self, codes: &[u16], dst: &mut [f32]) -> Result<(), PluginError> {
-        self.0.decode(codes, dst)
+    fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
+        self.0.decode(codes, dst, scales)
     }
 }
 
