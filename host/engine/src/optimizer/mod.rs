@@ -1,7 +1,8 @@
 //! The optimizer: instances of a plugin, the states they keep for each parameter, and the update of all parameters.
 //!
-//! `groups` says which instance updates a parameter; `update` hands over parameters in main memory, `services` computes what
-//! an optimizer asks for where the parameter is, and `device` runs an optimizer's own kernels on a GPU.
+//! `groups` says which instance updates a parameter and how its states are stored (`stored_state`, `states`); `update` hands over
+//! parameters in main memory, `services` computes what an optimizer asks for where the parameter is, and `device` runs an
+//! optimizer's own kernels on a GPU.
 
 #[cfg(feature = "gpu")]
 mod device;

@@ -1,5 +1,7 @@
 //! The states of a run's optimizer: converted for each update, written to checkpoints and read back.
 
+use std::collections::BTreeMap;
+
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::optimizer::ParamUpdate;
 use altgrad_plugin_api::{Grid, ParamInfo, RandomKey, StateRole, StepScalars};
@@ -37,8 +39,8 @@ impl OptimizerState {
 
     /// How the states are stored, by name: in words, and their bytes in memory.
     #[must_use]
-    pub fn storage(&self) -> std::collections::BTreeMap<String, (String, usize)> {
-        let mut all = std::collections::BTreeMap::new();
+    pub fn storage(&self) -> BTreeMap<String, (String, usize)> {
+        let mut all = BTreeMap::new();
         for (specs, states) in self.specs.iter().zip(&self.states) {
             for (spec, state) in specs.iter().zip(states) {
                 let entry = all.entry(spec.name.to_string()).or_insert((state.storage_name(), 0));
