@@ -17,7 +17,7 @@ use altgrad_engine::{
     tensor,
 };
 use altgrad_plugin_api::{
-    Domain::{Fin, Fn, Ieee},
+    Domain,
     grid::{MinifloatGrid, minifloat},
 };
 
@@ -167,14 +167,14 @@ fn same(what: &str, found: &UpdateCounts, expected: &UpdateCounts, elements: usi
 #[test]
 fn devices_count_updates_by_the_definition() {
     let formats = [
-        (0, 7, Fin),
-        (1, 6, Fin),
-        (2, 5, Fin),
-        (3, 4, Fin),
-        (4, 3, Fn),
-        (5, 2, Ieee),
-        (6, 1, Fin),
-        (7, 0, Fin),
+        (0, 7, Domain::FIN),
+        (1, 6, Domain::FIN),
+        (2, 5, Domain::FIN),
+        (3, 4, Domain::FIN),
+        (4, 3, Domain::FN),
+        (5, 2, Domain::IEEE),
+        (6, 1, Domain::FIN),
+        (7, 0, Domain::FIN),
     ];
     for device in devices("devices_count_updates_by_the_definition") {
         for (e, m, domain) in formats {
