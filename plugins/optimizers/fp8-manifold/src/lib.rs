@@ -9,7 +9,7 @@
 //! where the format is no minifloat.
 
 use altgrad_optimizer_kit::{
-    Adam, Buffers, Chart, device,
+    Adam, Buffers, Chart, Moments, device,
     grid::{NOT_QUANTIZED, Unquantized},
     rule::{Linear, OnChart},
     smooth::Smooth,
@@ -66,25 +66,17 @@ impl Fp8Manifold {
         let moments = self.adam.moments(lr * self.ulp_per_lr, step.scalars.update);
         let buffers = Buffers::of(step)?;
         if self.linear {
-            let chart = Linear(chart);
-            buffers.update_blocks(scales, |[scale, inv_scale]| OnChart {
-                keep,
-                moments,
-                chart,
-                scale,
-                inv_scale,
-            });
+            buffers.update_blocks(scales, on_chart(keep, moments, Linear(chart)));
         } else {
-            buffers.update_blocks(scales, |[scale, inv_scale]| OnChart {
-                keep,
-                moments,
-                chart,
-                scale,
-                inv_scale,
-            });
+            buffers.update_blocks(scales, on_chart(keep, moments, chart));
         }
         Ok(())
     }
+}
+
+/// The rule on a chart, by the scale of a block and its inverse.
+fn on_chart<C: Chart + Copy>(keep: f32, moments: Moments, chart: C) -> impl Fn([f32; 2]) -> OnChart<C> {
+    move |[scale, inv_scale]| OnChart { keep, moments, chart, scale, inv_scale }
 }
 
 impl Optimizer for Fp8Manifold {
