@@ -10,7 +10,7 @@ use altgrad_base::{
     eprintln, println,
 };
 use altgrad_config::PluginsSection;
-use altgrad_loader::{Catalog, LibraryInfo};
+use altgrad_loader::{Catalog, library};
 use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec};
 use clap::Subcommand;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
@@ -71,7 +71,7 @@ fn list(dir: Option<PathBuf>) -> Result<ExitCode, Diagnostic> {
 }
 
 fn inspect(path: &Path) -> Result<ExitCode, Diagnostic> {
-    let library = LibraryInfo::read(path)?;
+    let library = library::inspect(path)?;
     println!("library       {}", library.path.display());
     println!("size          {} bytes", library.bytes);
     println!("sha256        {}", library.sha256);

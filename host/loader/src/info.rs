@@ -12,8 +12,9 @@ use altgrad_plugin_api::{BuildInfo, Descriptor, PluginKind};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    LoadedLibrary, cpu, elf,
+    cpu, elf,
     notes::{self, Notes},
+    refusal::refused,
 };
 
 /// A library, and what it says about itself.
@@ -32,18 +33,6 @@ pub struct LibraryInfo {
 }
 
 impl LibraryInfo {
-    /// Reads the library's notes; a library that has none is loaded.
-    ///
-    /// # Errors
-    /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is no sound library for this host.
-    pub fn read(path: &Path) -> Result<Self, Diagnostic> {
-        let file = CheckedFile::read(path, None).map_err(|refusal| refusal.at(path.display()))?;
-        match file.notes.clone() {
-            Some(Notes { build, descriptors }) => Ok(file.into_info(build, descriptors)),
-            None => Ok(LoadedLibrary::load(path, None)?.info),
-        }
-    }
-
     /// The plugin of that kind and id.
     #[must_use]
     pub fn find(&self, kind: PluginKind, id: &str) -> Option<&Descriptor> {
@@ -87,11 +76,6 @@ impl CheckedFile {
         let Self { path, sha256, bytes, .. } = self;
         LibraryInfo { path, sha256, bytes, build, descriptors }
     }
-}
-
-/// A refusal: why, as the end of "the library was refused: ...", and what to do.
-pub(crate) fn refused(why: impl AsRef<str>, hint: impl Into<String>) -> Diagnostic {
-    Diagnostic::plugin(format!("plugin library refused: {}", why.as_ref())).hint(hint)
 }
 
 /// Refuses a library whose code this machine cannot run.

@@ -21,6 +21,7 @@ mod layout;
 pub mod library;
 pub mod notes;
 pub mod optimizer;
+mod refusal;
 pub mod registry;
 mod rounding;
 mod version;

@@ -25,10 +25,23 @@ use super::{
 };
 use crate::{
     ffi::{self, Entry},
-    info::{CheckedFile, LibraryInfo, check_cpu, check_descriptors, refused},
+    info::{CheckedFile, LibraryInfo, check_cpu, check_descriptors},
     notes::Notes,
+    refusal::refused,
     version::{self, Version},
 };
+
+/// What a library says about itself, by its notes; a library that has none is loaded.
+///
+/// # Errors
+/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is no sound library for this host.
+pub fn inspect(path: &Path) -> Result<LibraryInfo, Diagnostic> {
+    let file = CheckedFile::read(path, None).map_err(|refusal| refusal.at(path.display()))?;
+    match file.notes.clone() {
+        Some(Notes { build, descriptors }) => Ok(file.into_info(build, descriptors)),
+        None => Ok(LoadedLibrary::load(path, None)?.info),
+    }
+}
 
 /// A plugin library that passed every check.
 pub struct LoadedLibrary {

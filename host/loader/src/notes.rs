@@ -16,7 +16,7 @@ use object::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{info::refused, version};
+use crate::{refusal::refused, version};
 
 /// More bytes or notes than any library has: a count beyond is damage.
 const MOST_BYTES: usize = 1 << 20;

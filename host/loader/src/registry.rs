@@ -12,7 +12,7 @@ use altgrad_base::diagnostic::{Diagnostic, Fault, closest};
 use altgrad_config::{PluginRef, PluginsSection};
 use altgrad_plugin_api::{Descriptor, PluginKind};
 
-use super::{LibraryInfo, LoadedLibrary};
+use super::{LibraryInfo, LoadedLibrary, library};
 
 /// The loaded libraries, and what is worth saying when a name is not among them.
 #[derive(Default)]
@@ -164,7 +164,7 @@ impl Catalog {
         let folder = folder(section)?;
         let (mut libraries, mut refused) = (Vec::new(), Vec::new());
         for path in libraries_in(&folder) {
-            match LibraryInfo::read(&path) {
+            match library::inspect(&path) {
                 Ok(library) if is_known(libraries.iter(), &library)? => {}
                 Ok(library) => libraries.push(library),
                 Err(refusal) => refused.push(refusal),

@@ -8,7 +8,10 @@ use std::fmt;
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::BuildInfo;
 
-use crate::{ffi::c_table::C_VERSION, info::refused};
+use crate::refusal::refused;
+
+/// The version of the header for C that this host was built with, major and minor.
+pub(crate) const C_VERSION: [u32; 2] = [0, 1];
 
 /// What the API version of a library in C begins with, see [`BuildInfo::api_version`].
 pub(crate) const C: &str = "C ";

@@ -9,8 +9,8 @@ mod format;
 use std::{fmt, sync::Arc};
 
 use crate::{
-    ffi::c_table::{C_VERSION, CFormat, CLibrary, CSpec},
-    version::{self, Version},
+    ffi::c_table::{CFormat, CLibrary, CSpec},
+    version::{self, C_VERSION, Version},
 };
 use altgrad_plugin_api::{
     BuildInfo, Descriptor, FormatSpec, PluginError, RStr,

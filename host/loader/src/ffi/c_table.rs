@@ -14,12 +14,10 @@ use altgrad_plugin_api::{
     KernelText, MergeRule, Minifloat, PartialSum, PluginError, RandomKey, Rounding, StatisticsWord,
 };
 
-use crate::version::{self, Version};
+use crate::version::{self, C_VERSION, Version};
 
 /// Name of the symbol a C library exports: a [`Library`], not a function.
 pub const C_ENTRY_SYMBOL: &str = "altgrad_plugin_entry_v1";
-/// The version of the header this host was built with, major and minor.
-pub const C_VERSION: [u32; 2] = [0, 1];
 const MAGIC: u64 = 0x4364_6172_6774_616c;
 /// Bytes for what a failed call says.
 const MESSAGE: usize = 512;
