@@ -56,13 +56,9 @@ impl OptimizerGroups {
     }
 
     /// Refuses storage of a state that no parameter has.
-    pub(super) fn check_storage<'a>(
-        &self,
-        mut names: impl Iterator<Item = &'a str> + Clone,
-    ) -> Result<(), Diagnostic> {
-        let known: BTreeSet<&str> = names.clone().collect();
-        let Some(unknown) = self.storage.keys().find(|name| !names.any(|known| known == name.as_str()))
-        else {
+    pub(super) fn check_storage<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<(), Diagnostic> {
+        let known: BTreeSet<&str> = names.collect();
+        let Some(unknown) = self.storage.keys().find(|name| !known.contains(name.as_str())) else {
             return Ok(());
         };
         let message = format!("optimizer `{}` has no state `{unknown}`", self.identity().name);

@@ -142,12 +142,17 @@ impl DeviceStates {
         self.tensors = values.into_iter().map(tensor).collect();
     }
 
+    /// Elements of each.
+    pub(super) fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
     /// Their elements, `[n]` each, which are no longer kept here.
     ///
     /// # Errors
     /// The device failed.
     pub(super) fn take(&mut self) -> Result<Vec<Vec<f32>>, Diagnostic> {
-        let elements: usize = self.shape.iter().product();
+        let elements = self.elements();
         let tensors = std::mem::take(&mut self.tensors).into_iter();
         tensors.map(|state| tensor::read_f32(state.reshape([elements]))).collect()
     }

@@ -7,7 +7,10 @@ use altgrad_loader::optimizer::ParamUpdate;
 use altgrad_plugin_api::{Grid, ParamInfo, RandomKey, StateRole, StepScalars};
 use burn::tensor::Tensor;
 
-use super::{OptimizerState, services, stored_state::StoredState};
+use super::{
+    OptimizerState, services,
+    stored_state::{Storage, StoredState},
+};
 use crate::{
     model::{Params, layout::ParamId},
     tensor,
@@ -37,14 +40,18 @@ impl OptimizerState {
         self.specs[id].len()
     }
 
-    /// How the states are stored, by name: in words, and their bytes in memory.
+    /// How the states are stored, by name: in words, and their bytes. Those that services keep are f32.
     #[must_use]
     pub fn storage(&self) -> BTreeMap<String, (String, usize)> {
         let mut all = BTreeMap::new();
-        for (specs, states) in self.specs.iter().zip(&self.states) {
-            for (spec, state) in specs.iter().zip(states) {
-                let entry = all.entry(spec.name.to_string()).or_insert((state.storage_name(), 0));
-                entry.1 += state.bytes();
+        for (id, specs) in self.specs.iter().enumerate() {
+            for (index, spec) in specs.iter().enumerate() {
+                let (stored_as, bytes) = match (self.states[id].get(index), &self.on_device[id]) {
+                    (Some(state), _) => (state.storage_name(), state.bytes()),
+                    (None, Some(kept)) => (Storage::F32.name(), 4 * kept.elements()),
+                    (None, None) => continue,
+                };
+                all.entry(spec.name.to_string()).or_insert((stored_as, 0)).1 += bytes;
             }
         }
         all

@@ -60,7 +60,7 @@ impl Table<'_> {
         json!(counts)
     }
 
-    /// How each state is stored, and its bytes in main memory.
+    /// How each state is stored, and its bytes.
     fn states(&self) -> Value {
         let stored = self.state.optimizer.storage().into_iter();
         stored.map(|(name, (stored, bytes))| (name, json!({ "stored_as": stored, "bytes": bytes }))).collect()
