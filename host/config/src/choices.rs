@@ -203,6 +203,20 @@ named_choice! {
 }
 
 named_choice! {
+    /// When the scale of a weight without master weights changes.
+    StoredScaleChoice {
+        /// A power of two that changes where the largest weight would round beyond the largest value, or has fallen by
+        /// `margin` and a binade more.
+        PowerOfTwo = "power_of_two",
+        /// Never: set from the initial weights. Weights that grow beyond the margin saturate.
+        Fixed = "fixed",
+        /// At every update, to the new largest weight: updates below half a code then stretch or shrink the whole
+        /// weight.
+        Dynamic = "dynamic",
+    }
+}
+
+named_choice! {
     /// The gradient past a rounding (straight-through estimator).
     SteChoice {
         /// All of it.

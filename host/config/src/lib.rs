@@ -30,7 +30,8 @@ mod validate;
 pub use alerts::{AlertsSection, Threshold};
 pub use choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, GeluChoice, GranularityChoice, InvalidChoice,
-    MasterWeightsChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
+    MasterWeightsChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice,
+    StoredScaleChoice, TokenizerChoice,
 };
 pub use load::load;
 pub use load::read_as;
@@ -38,7 +39,7 @@ pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, St
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use schema::{
     CheckpointSection, DataSection, LayerRule, MetricsSection, ModelSection, PluginsSection, QuantSection,
-    RunConfig, RunSection, ScalingSection, ShadowSection, SinkSection, TrainSection,
+    RunConfig, RunSection, ScalingSection, ShadowSection, SinkSection, StoredScaleSection, TrainSection,
 };
 pub use source::Source;
 pub use source::join;

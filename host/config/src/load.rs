@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use altgrad_base::diagnostic::{Diagnostic, closest};
 use serde::de::DeserializeOwned;
 
-use super::choices::{Preset, ScheduleChoice};
+use super::choices::{Preset, ScheduleChoice, StoredScaleChoice};
 use super::plugin_ref::PluginRef;
 use super::schema::{PluginsSection, RunConfig};
 use super::source::{Source, position};
@@ -117,6 +117,16 @@ fn resolve(config: &mut RunConfig, source: &Source) -> Result<(), Diagnostic> {
             train.cooldown_steps.get_or_insert((train.max_steps / 5).min(room));
         }
         ScheduleChoice::Constant => {}
+    }
+
+    let quant = &mut config.quant;
+    if quant.has_stored_scales() {
+        let margin = match quant.stored_scale.rule {
+            StoredScaleChoice::Fixed => 2,
+            StoredScaleChoice::PowerOfTwo => 1,
+            StoredScaleChoice::Dynamic => 0,
+        };
+        quant.stored_scale.margin.get_or_insert(margin);
     }
 
     resolve_plugins(&mut config.plugins, source)

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::alerts::AlertsSection;
 use super::choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, GeluChoice, GranularityChoice, MasterWeightsChoice,
-    PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, TokenizerChoice,
+    PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, StoredScaleChoice, TokenizerChoice,
 };
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
@@ -263,6 +263,9 @@ pub struct QuantSection {
     /// How values are brought into the formats' range.
     #[serde(deserialize_with = "table")]
     pub scaling: ScalingSection,
+    /// How the scales of weights without master weights change.
+    #[serde(deserialize_with = "table")]
+    pub stored_scale: StoredScaleSection,
     /// Glob patterns on the names of the layers' weights, such as `*.attn.*`, that stay unquantized.
     pub exclude: Vec<String>,
     /// Blocks at the start that stay unquantized.
@@ -286,6 +289,7 @@ impl Default for QuantSection {
             master_weights: MasterWeightsChoice::Fp32,
             ste: SteChoice::Identity,
             scaling: ScalingSection::default(),
+            stored_scale: StoredScaleSection::default(),
             exclude: Vec::new(),
             skip_first: 0,
             skip_last: 0,
@@ -298,9 +302,27 @@ impl QuantSection {
     /// Whether it names a format anywhere.
     #[must_use]
     pub fn names_a_format(&self) -> bool {
+        self.rounds_weights() || self.rounds_values()
+    }
+
+    /// Whether it names a format of activations or gradients anywhere.
+    #[must_use]
+    pub fn rounds_values(&self) -> bool {
         let rules = self.layer.iter().flat_map(|rule| [&rule.activation, &rule.grad]);
-        let others = [&self.activation, &self.grad].into_iter().chain(rules);
-        self.rounds_weights() || others.flatten().any(|format| format != LayerRule::OFF)
+        let values = [&self.activation, &self.grad].into_iter().chain(rules);
+        values.flatten().any(|format| format != LayerRule::OFF)
+    }
+
+    /// Whether weights are stored on the grids of their formats, without master weights.
+    #[must_use]
+    pub fn stores_weights(&self) -> bool {
+        self.master_weights == MasterWeightsChoice::None && self.rounds_weights()
+    }
+
+    /// Whether they are stored with scales.
+    #[must_use]
+    pub fn has_stored_scales(&self) -> bool {
+        self.stores_weights() && self.scaling.granularity != GranularityChoice::None
     }
 
     /// Whether it names a format of weights anywhere.
@@ -365,6 +387,24 @@ impl Default for ScalingSection {
             margin: 0,
             pow2: false,
         }
+    }
+}
+
+/// `[quant.stored_scale]`: how the scales of weights without master weights change. Such scales are state: what a weight
+/// is worth changes with them. Of `quant.scaling` only `granularity` and `block` apply to these weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoredScaleSection {
+    /// When a scale changes.
+    pub rule: StoredScaleChoice,
+    /// Binades left free above the largest weight where a scale is set. After load: 2 for `fixed`, 1 for
+    /// `power_of_two`, 0 for `dynamic` if not given.
+    pub margin: Option<i32>,
+}
+
+impl Default for StoredScaleSection {
+    fn default() -> Self {
+        Self { rule: StoredScaleChoice::PowerOfTwo, margin: None }
     }
 }
 

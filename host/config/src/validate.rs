@@ -8,7 +8,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use super::choices::{AmaxChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
 use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
-use super::schema::{QuantSection, RunConfig, ScalingSection, TrainSection};
+use super::schema::{QuantSection, RunConfig, ScalingSection, StoredScaleSection, TrainSection};
 use super::source::Source;
 
 /// What to do about a threshold that is out of range.
@@ -284,6 +284,7 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
         unused("quant.skip_last", quant.skip_last == 0),
         unused("quant.scaling", quant.scaling == plain.scaling),
     ];
+    rules.extend(stored_scale(quant));
     let mut named: Vec<(String, &str)> = Vec::new();
     let formats = [("weight", &quant.weight), ("activation", &quant.activation), ("grad", &quant.grad)];
     named.extend(formats.iter().filter_map(|(key, name)| Some((format!("quant.{key}"), name.as_deref()?))));
@@ -332,6 +333,33 @@ fn scaling(scaling: &ScalingSection) -> Vec<Rule> {
             (-32..=32).contains(&scaling.margin),
             format!("`quant.scaling.margin` must be from -32 to 32, is {}", scaling.margin),
         ),
+    ]
+}
+
+/// The rules of scales that are state, and of what they leave without effect.
+fn stored_scale(quant: &QuantSection) -> Vec<Rule> {
+    let (plain, stored, scaling) = (StoredScaleSection::default(), quant.stored_scale, &quant.scaling);
+    let margin = stored.margin.unwrap_or(0);
+    let &ScalingSection { granularity, block, .. } = scaling;
+    let shared = ScalingSection { granularity, block, ..ScalingSection::default() };
+    vec![
+        rule(
+            &["quant.stored_scale"],
+            quant.has_stored_scales() || stored == plain,
+            "`quant.stored_scale` does nothing without scaled weights that have no master weights",
+        )
+        .hint("set quant.master_weights = \"none\" and a format of weights, or remove the key"),
+        rule(
+            &["quant.stored_scale.margin"],
+            (-32..=32).contains(&margin),
+            format!("`quant.stored_scale.margin` must be from -32 to 32, is {margin}"),
+        ),
+        rule(
+            &["quant.scaling"],
+            !quant.stores_weights() || quant.rounds_values() || *scaling == shared,
+            "only `granularity` and `block` of `quant.scaling` apply to weights without master weights",
+        )
+        .hint("quant.stored_scale says how their scales change"),
     ]
 }
 

@@ -13,6 +13,8 @@ pub enum Family {
     Updates,
     /// Distances of updates.
     UpdateDistances,
+    /// Scales of weights without master weights.
+    ScaleChanges,
     /// Elements without a gradient for many steps.
     DeadGradients,
     /// Weights beside the grid.
@@ -35,12 +37,13 @@ pub enum Family {
 
 impl Family {
     /// All families, in their order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Training,
         Self::Fidelity,
         Self::Rounding,
         Self::Updates,
         Self::UpdateDistances,
+        Self::ScaleChanges,
         Self::DeadGradients,
         Self::Weights,
         Self::ScaleRegret,

@@ -65,6 +65,11 @@ impl<'a> MetricSetup<'a> {
         self.parameters.iter().enumerate().filter(|(id, _)| self.quant.has_one_scale(*id))
     }
 
+    /// Numbers and names of the parameters without master weights.
+    pub fn stored(&self) -> impl Iterator<Item = (usize, &Layer)> {
+        self.parameters.iter().enumerate().filter(|(id, _)| self.quant.is_stored_on_grid(*id))
+    }
+
     /// Names of the parameters that are rounded with one scale.
     pub fn rounded_layers(&self) -> impl Iterator<Item = &Layer> {
         self.rounded().map(|(_, layer)| layer)

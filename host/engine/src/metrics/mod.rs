@@ -15,6 +15,7 @@ pub mod gradients;
 pub mod ops;
 pub mod ranks;
 pub mod rounding;
+pub mod scale_changes;
 pub mod scale_regret;
 pub mod singular;
 pub mod spacings;
@@ -88,6 +89,7 @@ families! {
     codes::CodesFamily: step.distributions,
     updates::UpdatesFamily: step.updates.updates(),
     update_distances::UpdateDistancesFamily: step.updates.distances(),
+    scale_changes::ScaleChangesFamily: step.updates.scale_changes(),
     dead_gradients::DeadGradientsFamily: step.updates.dead_gradients(),
     weights::WeightsFamily: step.updates.weights(),
     scale_regret::ScaleRegretFamily: step.updates.regret(),

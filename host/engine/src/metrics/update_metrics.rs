@@ -14,6 +14,7 @@ use altgrad_plugin_api::ValueGrid;
 use super::{
     dead_gradients::DeadGradients,
     ranks,
+    scale_changes::ScaleChanges,
     scale_regret::{self, Regret},
     ulp_distance::UlpDistance,
     ulp_from_init,
@@ -22,7 +23,7 @@ use super::{
     updates::{PastCodes, Step, Stored, Update},
     weights::WeightStatistics,
 };
-use crate::model::layout::ParamSpec;
+use crate::{model::layout::ParamSpec, quant::WeightGrid};
 
 /// What is measured at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,10 +68,30 @@ pub struct UpdateMetrics {
     measured: StepMeasurements,
 }
 
+/// A grid with one scale, and distances on it.
+struct MeasuredGrid<'a> {
+    format: &'a FormatPlugin,
+    scale: f32,
+    distance: UlpDistance,
+}
+
+impl<'a> MeasuredGrid<'a> {
+    /// `None` for a grid with several scales.
+    fn new(grid: &'a WeightGrid<'_>) -> Option<Self> {
+        let (format, scale) = grid.one_scale()?;
+        Some(Self { format, scale, distance: UlpDistance::new(format.values().ok()?, scale) })
+    }
+
+    fn stored(&self) -> Stored<'_> {
+        Stored { format: self.format, distance: &self.distance, scale: self.scale }
+    }
+}
+
 /// What was measured at a step, one entry a parameter, or none if it was not due.
 #[derive(Debug, Default)]
 struct StepMeasurements {
     updates: Vec<Update>,
+    scale_changes: Vec<Option<ScaleChanges>>,
     weights: Vec<WeightStatistics>,
     regret: Vec<Regret>,
     from_init: Vec<Option<f64>>,
@@ -127,48 +148,58 @@ impl UpdateMetrics {
         self.dead.see(param, grad, self.clipped);
     }
 
-    /// Takes in a parameter's step, of parameters in the layout's order; `stored` is the format it is rounded to and the
-    /// scale, if there is one.
+    /// Takes in a parameter's step, of parameters in the layout's order. `old` is the grid that it was rounded to, `new` the
+    /// one that it is stored on afterwards, without master weights.
     pub fn update(
         &mut self,
         param: usize,
         spec: &ParamSpec,
         step: Step<'_>,
-        stored: Option<(&FormatPlugin, f32)>,
+        [old, new]: [Option<&WeightGrid<'_>>; 2],
     ) {
-        let distance = stored.and_then(|(format, scale)| {
-            let grid: ValueGrid = format.values().ok()?;
-            Some((format, scale, UlpDistance::new(grid, scale)))
-        });
-        let stored =
-            distance.as_ref().map(|(format, scale, distance)| Stored { format, distance, scale: *scale });
         if self.due.parameters {
             // What came back over three steps can be said only of steps in a row.
             let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
-            let update = match stored {
-                Some(stored) => Update::stored(step, stored, past),
+            let update = match new.or(old).and_then(MeasuredGrid::new) {
+                Some(grid) => Update::stored(step, grid.stored(), past),
                 None => Update::unstored(step),
             };
             put(&mut self.measured.updates, param, update);
         }
-        self.look(param, spec, (step.before, step.grad), stored);
+        self.scales([old, new], param, spec.len(), || Some(step.before.to_vec()));
+        self.look_at(param, spec, (step.before, step.grad), old);
     }
 
-    /// Looks at the weights before the step, if that is due.
-    fn look(
+    /// Compares the grids of a parameter before and after its step; `before` gives its values before.
+    pub fn scales(
+        &mut self,
+        grids: [Option<&WeightGrid<'_>>; 2],
+        param: usize,
+        elements: usize,
+        before: impl FnOnce() -> Option<Vec<f32>>,
+    ) {
+        if let ([Some(old), Some(new)], true) = (grids, self.due.parameters) {
+            let changes = ScaleChanges::of([old, new], elements, before);
+            put(&mut self.measured.scale_changes, param, Some(changes));
+        }
+    }
+
+    /// Looks at a parameter before its step, and at its gradient, if that is due; `grid` is the one that it was rounded to.
+    pub fn look_at(
         &mut self,
         param: usize,
         spec: &ParamSpec,
         (before, grad): (&[f32], &[f32]),
-        stored: Option<Stored<'_>>,
+        grid: Option<&WeightGrid<'_>>,
     ) {
-        let distance = stored.map(|stored| stored.distance);
+        let grid = grid.filter(|_| self.looks()).and_then(MeasuredGrid::new);
+        let distance = grid.as_ref().map(|grid| &grid.distance);
         if self.due.distributions {
             if self.step == 0 {
                 put(&mut self.initial, param, Arc::new(before.to_vec()));
             }
             put(&mut self.measured.weights, param, WeightStatistics::of(before, grad, distance));
-            let regret = stored.map(|stored| scale_regret::of(before, stored.format, stored.scale));
+            let regret = grid.as_ref().map(|grid| scale_regret::of(before, grid.format, grid.scale));
             put(&mut self.measured.regret, param, regret.unwrap_or_default());
             let initial = self.initial.get(param).filter(|w_0| w_0.len() == before.len()).zip(distance);
             let from_init =
@@ -210,22 +241,6 @@ impl UpdateMetrics {
         self.due.distributions || self.due.ranks
     }
 
-    /// Takes in a parameter before its step on a device, and its gradient.
-    pub fn look_at(
-        &mut self,
-        param: usize,
-        spec: &ParamSpec,
-        (before, grad): (&[f32], &[f32]),
-        stored: Option<(&FormatPlugin, f32)>,
-    ) {
-        let distance = stored.and_then(|(format, scale)| {
-            Some((format, scale, UlpDistance::new(format.values().ok()?, scale)))
-        });
-        let stored =
-            distance.as_ref().map(|(format, scale, distance)| Stored { format, distance, scale: *scale });
-        self.look(param, spec, (before, grad), stored);
-    }
-
     /// Takes in that a device sees a parameter's gradient; every step.
     pub fn gradient_on_device(&mut self, param: usize) {
         self.dead.see_on_device(param);
@@ -255,6 +270,11 @@ impl UpdateMetrics {
         let distances = || self.measured.updates.iter().map(Update::distances).collect();
         let histograms = self.due.distributions;
         self.due.parameters.then(|| update_distances::Measured { distances: distances(), histograms })
+    }
+
+    /// What became of each stored parameter's scales, if that is due.
+    pub(super) fn scale_changes(&self) -> Option<&[Option<ScaleChanges>]> {
+        self.due.parameters.then_some(self.measured.scale_changes.as_slice())
     }
 
     /// How long elements have been without a gradient, if that is due.

@@ -17,16 +17,28 @@ use super::{
     device_op::{self, Kept},
     device_run::DeviceRun,
     stored_state::StoredState,
-    update::{OptimizerState, extents, param_info, round_to_grid, weight_grids},
+    update::{OptimizerState, extents, param_info, round_to_grid, stored_grid, weight_grids},
 };
 use crate::{
     device::ComputeDevice,
-    metrics::{count_op, update_counts::UpdateCounts, update_metrics::UpdateMetrics},
+    metrics::{
+        count_op,
+        update_counts::{Counting, UpdateCounts},
+        update_metrics::UpdateMetrics,
+    },
     model::{Layout, Params, layout::ParamId},
     quant::{QuantContext, QuantStats, WeightGrid},
     read_back::{ReadBack, Slot},
     tensor,
 };
+
+/// A parameter before and after its update, and its gradient.
+struct Updated {
+    id: ParamId,
+    before: Tensor<1>,
+    value: Tensor<1>,
+    grad: Tensor<1>,
+}
 
 /// Counts that were asked for.
 struct Asked {
@@ -92,9 +104,9 @@ impl OptimizerState {
     ) -> Result<(), Diagnostic> {
         self.updates += 1;
         run.check()?;
-        let grids = weight_grids(quant, params, seen)?;
+        let grids = weight_grids(quant, params)?;
         quant.record_amax(seen);
-        let (mut read_back, mut asked) = (ReadBack::default(), Vec::new());
+        let (mut read_back, mut asked, mut updated) = (ReadBack::default(), Vec::new(), Vec::new());
         for (id, grad) in grads.into_iter().enumerate() {
             let (spec, weight_grid) = (&params.layout.specs[id], grids[id].as_ref());
             let stored = weight_grid.and_then(WeightGrid::one_scale);
@@ -120,7 +132,7 @@ impl OptimizerState {
             let value = std::mem::replace(&mut params.values[id], Tensor::empty([0], &device));
             if meter.looks() {
                 let (before, grad) = (tensor::read_f32(value.clone())?, tensor::read_f32(grad.clone())?);
-                meter.look_at(id, spec, (&before, &grad), stored);
+                meter.look_at(id, spec, (&before, &grad), weight_grid);
             }
             meter.gradient_on_device(id);
             let before = counting.counts().then(|| value.clone());
@@ -131,11 +143,25 @@ impl OptimizerState {
             if counting.is_due() {
                 // Where nothing is counted, gradients are remembered, and the values do not matter.
                 let before = before.unwrap_or_else(|| value.clone());
-                let memory = run.memories[id].clone();
-                let [words, sums] = count_op::count_update([before, value, grad], counting, memory);
-                if counting.counts() {
-                    asked.push(Asked { id, words: read_back.ask(words), sums: read_back.ask(sums) });
+                let update = Updated { id, before, value, grad };
+                if quant.is_stored_on_grid(id) && counting.counts() {
+                    updated.push(update);
+                } else {
+                    asked.extend(count(run, &mut read_back, update, counting));
                 }
+            }
+        }
+        if !updated.is_empty() {
+            // Codes without master weights are those of the grid after the update.
+            quant.read_weight_scales()?;
+        }
+        for update in updated {
+            let (id, spec) = (update.id, &params.layout.specs[update.id]);
+            let new_grid = stored_grid(quant, id, &spec.shape)?;
+            let before = || tensor::read_f32(update.before.clone()).ok();
+            meter.scales([grids[id].as_ref(), new_grid.as_ref()], id, spec.len(), before);
+            if let Some(counting) = meter.counting(id, new_grid.as_ref().and_then(WeightGrid::one_scale)) {
+                asked.extend(count(run, &mut read_back, update, counting));
             }
         }
         let values = read_back.read();
@@ -164,6 +190,14 @@ impl OptimizerState {
         }
         Ok(())
     }
+}
+
+/// Counts what an update did; `None` if nothing is to be read of it.
+fn count(run: &DeviceRun, read_back: &mut ReadBack, update: Updated, counting: Counting) -> Option<Asked> {
+    let Updated { id, before, value, grad } = update;
+    let memory = run.memories[id].clone();
+    let [words, sums] = count_op::count_update([before, value, grad], counting, memory);
+    counting.counts().then(|| Asked { id, words: read_back.ask(words), sums: read_back.ask(sums) })
 }
 
 /// Runs the kernels of an update of a few values, with and without vectors: they must do what the CPU function does, up to f32's rounding. Whether there are

@@ -157,7 +157,7 @@ impl OptimizerState {
         }
         self.updates += 1;
         // Before the scales move on.
-        let grids = weight_grids(quant, params, seen)?;
+        let grids = weight_grids(quant, params)?;
         quant.record_amax(seen);
         for (id, grad) in grads.into_iter().enumerate() {
             self.step_in_memory(id, params, grad, (quant, grids[id].as_ref()), lr, meter)?;
@@ -176,7 +176,7 @@ impl OptimizerState {
         meter: &mut UpdateMetrics,
     ) -> Result<(), Diagnostic> {
         let spec = &params.layout.specs[id];
-        let (grid, stored) = (weight_grid.map(WeightGrid::grid), weight_grid.and_then(WeightGrid::one_scale));
+        let grid = weight_grid.map(WeightGrid::grid);
         let (_, _, lr_scale) = self.groups.of(id);
         let device = params.values[id].device();
         // Taken out, so that the CPU's buffer has one owner and is updated without a copy.
@@ -206,7 +206,9 @@ impl OptimizerState {
         }
         if let Some(before) = before {
             let after = tensor::read_f32(value)?;
-            meter.update(id, spec, Step { before: &before, after: &after, grad: &grad }, stored);
+            let new_grid = stored_grid(quant, id, &spec.shape)?;
+            let step = Step { before: &before, after: &after, grad: &grad };
+            meter.update(id, spec, step, [weight_grid, new_grid.as_ref()]);
             value = tensor::flat(after, &device);
         }
         params.values[id] = value;
@@ -230,10 +232,18 @@ pub(crate) fn round_to_grid(
 pub(super) fn weight_grids<'a>(
     quant: &'a QuantContext,
     params: &Params,
-    seen: &[Option<QuantStats>],
 ) -> Result<Vec<Option<WeightGrid<'a>>>, Diagnostic> {
     let specs = params.layout.specs.iter().enumerate();
-    specs.map(|(id, spec)| quant.weight_grid(id, &spec.shape, seen)).collect()
+    specs.map(|(id, spec)| quant.weight_grid(id, &spec.shape)).collect()
+}
+
+/// The grid that a weight without master weights is stored on after its update.
+pub(super) fn stored_grid<'a>(
+    quant: &'a QuantContext,
+    id: ParamId,
+    shape: &[usize],
+) -> Result<Option<WeightGrid<'a>>, Diagnostic> {
+    if quant.is_stored_on_grid(id) { quant.weight_grid(id, shape) } else { Ok(None) }
 }
 
 /// What a plugin is told of a parameter; `rounded`: its updates end with a rounding.

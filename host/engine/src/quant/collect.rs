@@ -9,7 +9,7 @@ use super::{
     HistogramCollector, PendingStats, QuantContext, QuantStats, SiteHistogram, SiteId, context::StatsSource,
     stats::RequestedStats,
 };
-use crate::read_back::{ReadBack, Values};
+use crate::read_back::{ReadBack, Slot, Values};
 
 impl QuantContext {
     /// Collects the histograms of what each site rounds, from now on.
@@ -42,13 +42,14 @@ impl QuantContext {
         }
     }
 
-    /// Requests all statistics since the last request: those of passes and of [`Self::round_to_grid`].
+    /// Requests all statistics since the last request, those of passes and of [`Self::round_to_grid`], and the scales of
+    /// weights.
     #[must_use]
-    pub fn request_stats(&self, read_back: &mut ReadBack) -> Vec<(SiteId, RequestedStats)> {
+    pub fn request_stats(&self, read_back: &mut ReadBack) -> RequestedStep {
         let grid_stats = std::mem::take(&mut *self.grid_stats.lock());
-        let mut requested = self.request_pass_stats(read_back);
-        requested.extend(grid_stats.into_iter().map(|(id, stats)| (id, stats.request(read_back))));
-        requested
+        let mut stats = self.request_pass_stats(read_back);
+        stats.extend(grid_stats.into_iter().map(|(id, stats)| (id, stats.request(read_back))));
+        RequestedStep { stats, scales: self.request_scales(read_back) }
     }
 
     fn request_pass_stats(&self, read_back: &mut ReadBack) -> Vec<(SiteId, RequestedStats)> {
@@ -60,21 +61,22 @@ impl QuantContext {
         ready.map(|(id, stats): (SiteId, PendingStats)| (id, stats.request(read_back))).collect()
     }
 
-    /// The statistics of each site: one entry per site, `None` where nothing was rounded.
+    /// The statistics of each site: one entry per site, `None` where nothing was rounded. Keeps the scales.
     ///
     /// # Errors
     /// A call failed, or the device did. A failed call is returned first.
     pub fn read_stats(
         &self,
-        requested: &[(SiteId, RequestedStats)],
+        requested: &RequestedStep,
         values: &Result<Values, Diagnostic>,
     ) -> Result<Vec<Option<QuantStats>>, Diagnostic> {
         self.sites.iter().find_map(|site| site.format.take_fault()).map_or(Ok(()), Err)?;
         let values = values.as_ref().map_err(Clone::clone)?;
         let mut sites: Vec<Option<QuantStats>> = vec![None; self.sites.len()];
-        for (id, requested) in requested {
+        for (id, requested) in &requested.stats {
             sites[*id].get_or_insert_default().merge(&requested.read(values)?);
         }
+        self.read_scales(&requested.scales, values)?;
         Ok(sites)
     }
 
@@ -84,7 +86,14 @@ impl QuantContext {
     /// As [`Self::read_stats`].
     pub fn read_pass_stats(&self) -> Result<Vec<Option<QuantStats>>, Diagnostic> {
         let mut read_back = ReadBack::default();
-        let requested = self.request_pass_stats(&mut read_back);
+        let requested = RequestedStep { stats: self.request_pass_stats(&mut read_back), scales: Vec::new() };
         self.read_stats(&requested, &read_back.read())
     }
+}
+
+/// What of a step's rounding is requested in a [`ReadBack`].
+#[derive(Debug)]
+pub struct RequestedStep {
+    stats: Vec<(SiteId, RequestedStats)>,
+    scales: Vec<(SiteId, Slot)>,
 }

@@ -9,22 +9,22 @@ use std::{
     sync::Arc,
 };
 
-use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{MasterWeightsChoice, PrecisionChoice};
 use altgrad_loader::FormatPlugin;
-use altgrad_plugin_api::{Blocks, Grid, RandomKey, Scales};
+use altgrad_plugin_api::RandomKey;
 use burn::tensor::Tensor;
 use parking_lot::Mutex;
 
 use super::{
     FakeQuantOutput, FakeQuantParams, HistogramCollector, LayerId, PendingStats, QuantStats, Role, Site,
-    fake_quant,
+    fake_quant::{fake_quant_at, scales_of},
     operand::{GradientRounding, Operand},
     product::{self, GradientStats},
     saved_tensors::Encoding,
+    weight_scales::WeightScales,
 };
 use crate::{
-    tensor::{self, bf16::round_to_bf16, untracked},
+    tensor::{bf16::round_to_bf16, untracked},
     trace::TraceScope,
 };
 
@@ -36,7 +36,7 @@ pub type SiteId = usize;
 pub struct QuantContext {
     pub(super) sites: Vec<Site>,
     /// The sites of a layer.
-    layers: BTreeMap<(LayerId, Role), SiteId>,
+    pub(super) layers: BTreeMap<(LayerId, Role), SiteId>,
     /// Whether weights are rounded from f32 each step, or stored on the grids of their formats.
     master_weights: MasterWeightsChoice,
     precision: PrecisionChoice,
@@ -50,8 +50,8 @@ pub struct QuantContext {
     pub(super) pending: Mutex<Vec<(SiteId, StatsSource)>>,
     /// Statistics of [`Self::round_to_grid`] since the last reading of a training step.
     pub(super) grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
-    /// The scales of the last rounding of each weight that has several: `[groups, 2]`.
-    pub(super) weight_scales: Mutex<BTreeMap<SiteId, Tensor<2>>>,
+    /// The scales of the last rounding of each weight.
+    pub(super) weight_scales: Mutex<BTreeMap<SiteId, WeightScales>>,
 }
 
 /// Where on the device the statistics of a call are.
@@ -242,7 +242,7 @@ impl QuantContext {
         let width = x.dims()[1];
         let rounded = self.round(id, x, self.key(id, micro_batch));
         if role == Role::Weight {
-            self.keep_scales(id, width, &rounded.scales);
+            self.keep_scales(id, &rounded.scales);
         }
         self.push_pending(id, StatsSource::Ready(rounded.stats));
         let values = without_padding(rounded.values, width);
@@ -252,29 +252,25 @@ impl QuantContext {
         Operand { values, scales: rounded.scales, encoding }
     }
 
-    /// A weight as it is used at `step`: without master weights rounded to the grid of its format, else unchanged. Shape:
-    /// `[out, in]`.
+    /// A weight as it is used at `step`: without master weights rounded to the grid of its format, at its last scales or
+    /// new ones as its scaling says, else unchanged. Shape: `[out, in]`.
     #[must_use]
     pub fn round_to_grid(&self, layer: LayerId, value: Tensor<2>, step: u64) -> Tensor<2> {
-        let Some((id, _)) = self.site(layer, Role::Weight).filter(|_| self.is_stored_on_grid(layer)) else {
+        let Some((id, site)) = self.site(layer, Role::Weight).filter(|_| self.is_stored_on_grid(layer))
+        else {
             return value;
         };
         let width = value.dims()[1];
-        let rounded = self.round(id, value, RandomKey { step, ..self.key(id, 0) });
-        self.keep_scales(id, width, &rounded.scales);
+        let padded = with_padding(value, site.padding(width));
+        let scales = self.next_scales(id, scales_of(&padded, site.scale()));
+        let rounded = self.round_at(id, (padded, width), scales, RandomKey { step, ..self.key(id, 0) });
+        self.keep_scales(id, &rounded.scales);
         self.grid_stats.lock().push((id, rounded.stats));
         without_padding(rounded.values, width)
     }
 
-    /// Keeps the scales of a weight with rows of `width` until its update, if there are several: one follows from statistics.
-    fn keep_scales(&self, id: SiteId, width: usize, scales: &Tensor<2>) {
-        if self.sites[id].blocks(width) != Blocks::WHOLE {
-            self.weight_scales.lock().insert(id, untracked(scales.clone()));
-        }
-    }
-
     /// The site of a role of a layer, if it is rounded.
-    fn site(&self, layer: LayerId, role: Role) -> Option<(SiteId, &Site)> {
+    pub(super) fn site(&self, layer: LayerId, role: Role) -> Option<(SiteId, &Site)> {
         let id = *self.layers.get(&(layer, role))?;
         Some((id, &self.sites[id]))
     }
@@ -293,10 +289,23 @@ impl QuantContext {
 
     /// Rounds a site's tensor, whose rows are padded to whole blocks.
     fn round(&self, id: SiteId, x: Tensor<2>, key: RandomKey) -> FakeQuantOutput<2> {
-        let [rows, width] = x.dims();
-        let padding = self.sites[id].padding(width);
-        let params = self.fake_quant_params(id, key, rows * padding);
-        let rounded = fake_quant(with_padding(x, padding), params);
+        let (site, width) = (&self.sites[id], x.dims()[1]);
+        let padded = with_padding(x, site.padding(width));
+        let scales = scales_of(&padded, site.scale());
+        self.round_at(id, (padded, width), scales, key)
+    }
+
+    /// Rounds a site's tensor, padded from rows of `width`, at these scales.
+    fn round_at(
+        &self,
+        id: SiteId,
+        (padded, width): (Tensor<2>, usize),
+        scales: Tensor<2>,
+        key: RandomKey,
+    ) -> FakeQuantOutput<2> {
+        let [rows, padded_width] = padded.dims();
+        let params = self.fake_quant_params(id, key, rows * (padded_width - width));
+        let rounded = fake_quant_at(padded, scales, params);
         // The zeros of the padding change no statistic but the number of elements.
         let stats = PendingStats { elements: (rows * width) as u64, ..rounded.stats };
         FakeQuantOutput { stats, ..rounded }
@@ -305,9 +314,14 @@ impl QuantContext {
     /// Adds a weight that was rounded at the end of its update to its histogram, on steps that collect one. Values on the
     /// grid are rounded to themselves.
     fn collect_weight_histogram(&self, layer: LayerId, weight: &Tensor<2>) {
-        if let Some((id, _)) = self.site(layer, Role::Weight).filter(|_| !self.histograms.is_empty()) {
-            drop(self.round(id, untracked(weight.clone()), self.key(id, 0)));
+        if self.histograms.is_empty() {
+            return;
         }
+        let Some((id, site)) = self.site(layer, Role::Weight) else { return };
+        let Some(scales) = self.weight_scales.lock().get(&id).map(|kept| kept.pairs.clone()) else { return };
+        let width = weight.dims()[1];
+        let padded = with_padding(untracked(weight.clone()), site.padding(width));
+        drop(self.round_at(id, (padded, width), scales, self.key(id, 0)));
     }
 
     /// Records the largest magnitudes of a training step, for the scales of later steps.
@@ -317,40 +331,6 @@ impl QuantContext {
                 site.record_amax(stats);
             }
         }
-    }
-
-    /// The grid of a layer's weight of this shape at a step with these statistics, if it is rounded. Reads scales from the
-    /// device where there are several.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn weight_grid(
-        &self,
-        layer: LayerId,
-        shape: &[usize],
-        stats: &[Option<QuantStats>],
-    ) -> Result<Option<WeightGrid<'_>>, Diagnostic> {
-        let Some((id, site)) = self.site(layer, Role::Weight) else { return Ok(None) };
-        let Some(stats) = stats.get(id).and_then(Option::as_ref) else { return Ok(None) };
-        let (pairs, blocks) = match site.used_scale(stats) {
-            Some(pair) => (vec![pair], Blocks::WHOLE),
-            None => {
-                let scales = self.weight_scales.lock().get(&id).cloned();
-                let Some(scales) = scales else { return Ok(None) };
-                let [groups, both] = scales.dims();
-                let pairs = tensor::read_f32(scales.reshape([groups * both]))?;
-                (pairs.as_chunks().0.to_vec(), site.blocks(shape.last().copied().unwrap_or(1)))
-            }
-        };
-        Ok(Some(WeightGrid { format: site.format.plugin(), pairs, blocks }))
-    }
-
-    /// The grid of a layer's weight of this shape in steps to come, whose scales are not known yet; if it is rounded.
-    #[must_use]
-    pub fn future_weight_grid(&self, layer: LayerId, shape: &[usize]) -> Option<WeightGrid<'_>> {
-        let (_, site) = self.site(layer, Role::Weight)?;
-        let blocks = site.blocks(shape.last().copied().unwrap_or(1));
-        Some(WeightGrid { format: site.format.plugin(), pairs: Vec::new(), blocks })
     }
 
     /// The format of a layer's weight, if it is rounded.
@@ -368,36 +348,7 @@ impl QuantContext {
     /// Whether a layer's weight is rounded with one scale.
     #[must_use]
     pub fn has_one_scale(&self, layer: LayerId) -> bool {
-        self.site(layer, Role::Weight)
-            .is_some_and(|(_, site)| site.used_scale(&QuantStats::default()).is_some())
-    }
-}
-
-/// The grid that a weight is rounded to: its format, and the scales of one step.
-#[derive(Debug, Clone)]
-pub struct WeightGrid<'a> {
-    /// The format.
-    pub format: &'a FormatPlugin,
-    /// Scale and inverse of each block.
-    pub pairs: Vec<[f32; 2]>,
-    /// Which elements share a scale.
-    pub blocks: Blocks,
-}
-
-impl WeightGrid<'_> {
-    /// The format and the scale, if there is only one.
-    #[must_use]
-    pub fn one_scale(&self) -> Option<(&FormatPlugin, f32)> {
-        match self.pairs.as_slice() {
-            &[[scale, _]] => Some((self.format, scale)),
-            _ => None,
-        }
-    }
-
-    /// What an optimizer is told of it.
-    #[must_use]
-    pub fn grid(&self) -> Grid<'_> {
-        Grid { spec: &self.format.spec, scales: Scales::new(&self.pairs, self.blocks) }
+        self.site(layer, Role::Weight).is_some_and(|(_, site)| site.has_one_scale())
     }
 }
 

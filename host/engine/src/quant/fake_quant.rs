@@ -85,12 +85,28 @@ pub struct FakeQuantOutput<const D: usize> {
     pub stats: PendingStats,
 }
 
-/// Rounds `x`.
+/// Rounds `x` at the scales that the parameters say.
 #[must_use]
 pub fn fake_quant<const D: usize>(x: Tensor<D>, params: FakeQuantParams) -> FakeQuantOutput<D> {
+    let scales = scales_of(&x, params.scale);
+    fake_quant_at(x, scales, params)
+}
+
+/// The scales of `x`: `[groups, 2]`, scale and inverse.
+#[must_use]
+pub fn scales_of<const D: usize>(x: &Tensor<D>, source: ScaleSource) -> Tensor<2> {
+    Tensor::from_dispatch(scales::<Dispatch>(&x.clone().into_dispatch(), source))
+}
+
+/// Rounds `x` at these scales, `[groups, 2]`, whatever the parameters say of scales.
+#[must_use]
+pub fn fake_quant_at<const D: usize>(
+    x: Tensor<D>,
+    scales: Tensor<2>,
+    params: FakeQuantParams,
+) -> FakeQuantOutput<D> {
     let (format, elements) = (params.format.clone(), x.shape().num_elements() as u64);
-    let x = x.into_dispatch();
-    let scales = scales::<Dispatch>(&x, params.scale);
+    let (x, scales) = (x.into_dispatch(), scales.into_dispatch());
     let (values, words, sums) = <Dispatch as FakeQuantOps>::fake_quant(x, scales.clone(), Arc::new(params));
     let (words, sums) = (untracked(Tensor::from_dispatch(words)), untracked(Tensor::from_dispatch(sums)));
     let stats = PendingStats { format, elements, words, sums };

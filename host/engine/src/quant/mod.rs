@@ -33,13 +33,15 @@ mod site;
 mod stat_words;
 mod state;
 pub mod stats;
+mod weight_scales;
 
-pub use context::{QuantContext, SiteId, WeightGrid};
+pub use context::{QuantContext, SiteId};
 pub use fake_quant::{FakeQuantOutput, fake_quant};
 pub use format::DeviceFormat;
 pub use histogram::{HistogramCollector, SiteHistogram};
 pub use params::FakeQuantParams;
 pub use scale::{ScaleRule, ScaleSource};
-pub use site::{LayerId, Role, Scaling, Site};
+pub use site::{LayerId, Role, ScaleChange, Scaling, Site};
 pub use state::{AmaxHistory, QuantState, SavedQuantState, SavedWeightStats};
 pub use stats::{PendingStats, QuantStats};
+pub use weight_scales::{WeightGrid, end_of_range};

@@ -33,6 +33,22 @@ pub enum Scaling {
         /// The amax, if given.
         amax: Option<f32>,
     },
+    /// Of a weight without master weights: state, set from the initial values by `rule`.
+    Stored {
+        /// How a scale follows from amax where it is set.
+        rule: ScaleRule,
+        /// When it is set again.
+        change: ScaleChange,
+    },
+}
+
+/// When a scale that is state is set again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScaleChange {
+    /// Never.
+    Never,
+    /// Where the values have left the range that it was set for: [`super::stored_scale`].
+    Hysteresis,
 }
 
 /// A place where values are rounded.
@@ -88,40 +104,41 @@ impl Site {
         let past = || self.history().iter().copied().reduce(f32::max);
         let (rule, amax) = match self.scaling {
             Scaling::None => return ScaleSource::ONE,
-            Scaling::Dynamic(rule) => return ScaleSource::Dynamic(rule),
+            Scaling::Dynamic(rule) | Scaling::Stored { rule, .. } => return ScaleSource::Dynamic(rule),
             Scaling::Delayed { rule, .. } => (rule, past()),
             Scaling::Static { rule, amax } => (rule, amax.or_else(past)),
         };
         amax.map_or(ScaleSource::Dynamic(rule), |amax| ScaleSource::Fixed(rule.scale(amax)))
     }
 
-    /// Columns to add to rows of `width`, so that blocks divide them.
-    #[must_use]
-    pub fn padding(&self, width: usize) -> usize {
+    /// Elements that share a scale, if not the whole tensor does.
+    fn group(&self) -> Option<usize> {
         match self.scaling {
-            Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => width.next_multiple_of(group) - width,
-            _ => 0,
+            Scaling::Dynamic(rule) | Scaling::Stored { rule, .. } => rule.group,
+            Scaling::None | Scaling::Delayed { .. } | Scaling::Static { .. } => None,
         }
     }
 
-    /// The one scale that a call with these statistics used, with its inverse; `None` if there were several.
+    /// Columns to add to rows of `width`, so that blocks divide them.
     #[must_use]
-    pub fn used_scale(&self, stats: &QuantStats) -> Option<[f32; 2]> {
-        match self.scale() {
-            ScaleSource::Fixed(pair) => Some(pair),
-            ScaleSource::Dynamic(rule) => rule.group.is_none().then(|| rule.scale(stats.stats.amax)),
-        }
+    pub fn padding(&self, width: usize) -> usize {
+        self.group().map_or(0, |group| width.next_multiple_of(group) - width)
+    }
+
+    /// Whether one scale is that of all elements.
+    #[must_use]
+    pub fn has_one_scale(&self) -> bool {
+        self.group().is_none()
     }
 
     /// Which elements of a tensor with rows of `width` share a scale.
     #[must_use]
     pub fn blocks(&self, width: usize) -> Blocks {
-        match self.scaling {
-            Scaling::Dynamic(ScaleRule { group: Some(group), .. }) => {
-                Blocks { columns: width as u64, block_rows: 1, block_columns: group as u64 }
-            }
-            _ => Blocks::WHOLE,
-        }
+        self.group().map_or(Blocks::WHOLE, |group| Blocks {
+            columns: width as u64,
+            block_rows: 1,
+            block_columns: group as u64,
+        })
     }
 
     /// Adds the largest magnitude of a training step to the history, for later scales.

@@ -5,7 +5,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::{PendingStats, QuantContext, SiteId};
+use super::{PendingStats, QuantContext, SiteId, weight_scales::WeightScales};
 use crate::{read_back::ReadBack, tensor};
 
 /// The state in main memory, as a checkpoint stores it.
@@ -42,8 +42,7 @@ pub struct SavedWeightStats {
     pub words: Vec<u32>,
     /// Sums, as the bits of f32.
     pub sums: Vec<u32>,
-    /// Scales with their inverses, as the bits of f32, where there are several.
-    #[serde(default)]
+    /// Scales with their inverses, as the bits of f32.
     pub scales: Vec<u32>,
 }
 
@@ -51,7 +50,7 @@ pub struct SavedWeightStats {
 #[derive(Debug, Clone)]
 pub struct QuantState {
     history: Vec<AmaxHistory>,
-    weights: Vec<(String, PendingStats, Option<Tensor<2>>)>,
+    weights: Vec<(String, PendingStats, Option<Tensor<1>>)>,
 }
 
 impl QuantContext {
@@ -63,9 +62,9 @@ impl QuantContext {
             Some(AmaxHistory { layer: site.layer.clone(), role: site.role.name().to_string(), amax })
         });
         let (grid_stats, scales) = (self.grid_stats.lock(), self.weight_scales.lock());
-        let weights = grid_stats
-            .iter()
-            .map(|(id, stats)| (self.sites[*id].layer.clone(), stats.clone(), scales.get(id).cloned()));
+        let weights = grid_stats.iter().map(|(id, stats)| {
+            (self.sites[*id].layer.clone(), stats.clone(), scales.get(id).map(WeightScales::flat))
+        });
         QuantState { history: history.collect(), weights: weights.collect() }
     }
 
@@ -113,13 +112,12 @@ impl QuantContext {
             && stats.words.dims() == [saved.words.len()]
             && stats.sums.dims() == [saved.sums.len()];
         let values = |bits: &[u32]| bits.iter().copied().map(f32::from_bits).collect();
+        let own = self.weight_scales.lock().get(&id)?.pairs.dims();
+        let fits = fits && saved.scales.len() == own.iter().product::<usize>();
         fits.then(|| {
             stats.words = tensor::flat(values(&saved.words), &device);
             stats.sums = tensor::flat(values(&saved.sums), &device);
-            if !saved.scales.is_empty() {
-                let scales = tensor::flat(values(&saved.scales), &device);
-                self.weight_scales.lock().insert(id, scales.reshape([saved.scales.len() / 2, 2]));
-            }
+            self.keep_scales(id, &tensor::flat(values(&saved.scales), &device).reshape(own));
         })
     }
 }
@@ -136,10 +134,7 @@ impl QuantState {
             .into_iter()
             .map(|(layer, stats, scales)| {
                 let (words, sums) = (read_back.ask(stats.words), read_back.ask(stats.sums));
-                let scales = scales.map(|scales| {
-                    let [groups, both] = scales.dims();
-                    read_back.ask(scales.reshape([groups * both]))
-                });
+                let scales = scales.map(|scales| read_back.ask(scales));
                 (layer, stats.elements, words, sums, scales)
             })
             .collect();

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     device::ComputeDevice,
-    quant::{DeviceFormat, Role, ScaleRule, Scaling},
+    quant::{DeviceFormat, Role, ScaleChange, ScaleRule, Scaling},
     state::TrainState,
 };
 
@@ -158,6 +158,10 @@ fn scaling(scaling: &Scaling, row: usize) -> Value {
         Scaling::Delayed { rule, window } => with(rule, json!(format!("delayed, {window} steps"))),
         Scaling::Static { rule, amax: Some(amax) } => with(rule, json!(amax)),
         Scaling::Static { rule, amax: None } => with(rule, json!("the first step's")),
+        Scaling::Stored { rule, change: ScaleChange::Never } => with(rule, json!("the initial weights'")),
+        Scaling::Stored { rule, change: ScaleChange::Hysteresis } => {
+            with(rule, json!("of the update that last set the scale"))
+        }
     }
 }
 

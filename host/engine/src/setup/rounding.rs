@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{
     AmaxChoice, GranularityChoice, LayerRule, PrecisionChoice, QuantSection, RunConfig, ScalingSection,
+    StoredScaleChoice,
 };
 use altgrad_loader::{FormatPlugin, Registry, instance::KeyedDiagnostic, rounding_mode};
 use altgrad_plugin_api::Rounding;
@@ -13,7 +14,7 @@ use wildmatch::WildMatch;
 use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
-    quant::{DeviceFormat, QuantContext, Role, ScaleRule, Scaling, Site},
+    quant::{DeviceFormat, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, end_of_range},
 };
 
 /// What a run's rounding is made of.
@@ -122,7 +123,10 @@ impl Builder<'_> {
         let shape = &self.layout.specs[layer].shape;
         // Values are consecutive along the inputs of weights and activations, along the outputs of gradients.
         let width = if role == Role::Grad { shape[0] } else { shape[1] };
-        let scaling = self.scaling(width, format.max_finite());
+        let scaling = match role {
+            Role::Weight if self.config.stores_weights() => self.stored_scaling(width, &format),
+            _ => self.scaling(width, format.max_finite()),
+        };
         Ok(Site::new(self.name(layer), role, format, self.rounding(role), scaling, self.config.ste))
     }
 
@@ -136,19 +140,39 @@ impl Builder<'_> {
     }
 
     fn scaling(&self, width: usize, max_finite: f32) -> Scaling {
-        let &ScalingSection { granularity, block, amax, window, static_amax, margin, pow2 } =
+        let &ScalingSection { granularity, amax, window, static_amax, margin, pow2, .. } =
             &self.config.scaling;
-        let group = match granularity {
-            GranularityChoice::None => return Scaling::None,
-            GranularityChoice::Tensor => None,
-            GranularityChoice::Channel => Some(width),
-            GranularityChoice::Block => Some(block.min(width)),
-        };
-        let rule = ScaleRule { max_finite, margin, pow2, group };
+        let rule = ScaleRule { max_finite, margin, pow2, group: self.group(width) };
         match amax {
+            _ if granularity == GranularityChoice::None => Scaling::None,
             AmaxChoice::Dynamic => Scaling::Dynamic(rule),
             AmaxChoice::Delayed => Scaling::Delayed { rule, window },
             AmaxChoice::Static => Scaling::Static { rule, amax: static_amax },
+        }
+    }
+
+    /// The scaling of a weight without master weights.
+    fn stored_scaling(&self, width: usize, format: &DeviceFormat) -> Scaling {
+        let max_finite = format.max_finite();
+        let margin = self.config.stored_scale.margin.unwrap_or(0);
+        let rule = ScaleRule { max_finite, margin, pow2: false, group: self.group(width) };
+        match self.config.stored_scale.rule {
+            _ if self.config.scaling.granularity == GranularityChoice::None => Scaling::None,
+            StoredScaleChoice::Dynamic => Scaling::Dynamic(rule),
+            StoredScaleChoice::Fixed => Scaling::Stored { rule, change: ScaleChange::Never },
+            StoredScaleChoice::PowerOfTwo => {
+                let rule = ScaleRule { max_finite: end_of_range(format.values()), pow2: true, ..rule };
+                Scaling::Stored { rule, change: ScaleChange::Hysteresis }
+            }
+        }
+    }
+
+    /// Elements of a row of `width` that share a scale, if not the whole tensor does.
+    fn group(&self, width: usize) -> Option<usize> {
+        match self.config.scaling.granularity {
+            GranularityChoice::None | GranularityChoice::Tensor => None,
+            GranularityChoice::Channel => Some(width),
+            GranularityChoice::Block => Some(self.config.scaling.block.min(width)),
         }
     }
 

@@ -10,6 +10,7 @@ pub mod gradients;
 mod macros;
 pub mod ranks;
 pub mod rounding;
+pub mod scale_changes;
 pub mod scale_regret;
 pub mod speed;
 pub mod training;
@@ -31,6 +32,7 @@ impl Family {
             Self::Rounding => &rounding::FAMILY,
             Self::Updates => &updates::FAMILY,
             Self::UpdateDistances => &update_distances::FAMILY,
+            Self::ScaleChanges => &scale_changes::FAMILY,
             Self::DeadGradients => &dead_gradients::FAMILY,
             Self::Weights => &weights::FAMILY,
             Self::ScaleRegret => &scale_regret::FAMILY,

@@ -1,0 +1,199 @@
+//! The scales of weights: those of their last rounding, on the device and, once a step has read them, on the host.
+//!
+//! With fp32 master weights every forward pass makes them anew. Without, they are state: [`Site::scale`](super::Site::scale)
+//! says what the first ones are, [`stored`] when they change (docs/numerics.md, section 5.4).
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_loader::FormatPlugin;
+use altgrad_plugin_api::{Blocks, Grid, Scales, ValueGrid};
+use burn::tensor::Tensor;
+
+use super::{LayerId, QuantContext, Role, ScaleChange, Scaling, SiteId, scale::scale_pairs};
+use crate::{
+    read_back::{ReadBack, Slot, Values},
+    tensor::{self, untracked},
+};
+
+/// A scale that is a power of two is doubled twice at least where it has become too small.
+const SMALLEST_RISE: f32 = 4.0;
+
+/// The scales of a weight: `[groups, 2]`, each with its inverse.
+#[derive(Debug, Clone)]
+pub(super) struct WeightScales {
+    /// On the device.
+    pub(super) pairs: Tensor<2>,
+    /// On the host, once read.
+    read: Option<Vec<[f32; 2]>>,
+}
+
+impl WeightScales {
+    pub(super) fn new(pairs: Tensor<2>) -> Self {
+        Self { pairs: untracked(pairs), read: None }
+    }
+
+    /// All numbers in one row.
+    pub(super) fn flat(&self) -> Tensor<1> {
+        let [groups, both] = self.pairs.dims();
+        self.pairs.clone().reshape([groups * both])
+    }
+}
+
+/// The largest number that rounds to the largest value of a format, to nearest. Scales of stored weights that are powers of
+/// two are made from it: they change only where a code would.
+#[must_use]
+pub fn end_of_range(grid: &ValueGrid) -> f32 {
+    let largest = f64::from(grid.max_finite());
+    ((largest + grid.spacing(largest) / 2.0) as f32).next_down()
+}
+
+/// The scales of a stored weight for its next rounding. `old` are its last ones, `new` those that its values ask for,
+/// `[groups, 2]` each; `new` leave `margin` binades free.
+///
+/// A power of two is replaced where it exceeds the new one by more than the margin, so that the largest value would be
+/// rounded beyond the range, and where it is a quarter of the new one or less.
+fn stored(old: Tensor<2>, new: Tensor<2>, margin: i32) -> Tensor<2> {
+    let scale = |pairs: &Tensor<2>| pairs.clone().narrow(1, 0, 1);
+    let (is, wanted) = (scale(&old), scale(&new));
+    let too_large = is.clone().greater(wanted.clone().mul_scalar(2f32.powi(margin)));
+    let too_small = is.mul_scalar(SMALLEST_RISE).lower_equal(wanted);
+    let changes = too_large.bool_or(too_small).expand(old.dims());
+    old.mask_where(changes, new)
+}
+
+/// The grid that a weight is rounded to: its format, and the scales of one step.
+#[derive(Debug, Clone)]
+pub struct WeightGrid<'a> {
+    /// The format.
+    pub format: &'a FormatPlugin,
+    /// Scale and inverse of each block.
+    pub pairs: Vec<[f32; 2]>,
+    /// Which elements share a scale.
+    pub blocks: Blocks,
+}
+
+impl WeightGrid<'_> {
+    /// The format and the scale, if there is only one.
+    #[must_use]
+    pub fn one_scale(&self) -> Option<(&FormatPlugin, f32)> {
+        match self.pairs.as_slice() {
+            &[[scale, _]] => Some((self.format, scale)),
+            _ => None,
+        }
+    }
+
+    /// What an optimizer is told of it.
+    #[must_use]
+    pub fn grid(&self) -> Grid<'_> {
+        Grid { spec: &self.format.spec, scales: Scales::new(&self.pairs, self.blocks) }
+    }
+}
+
+impl QuantContext {
+    /// Keeps the scales of a weight's rounding until the next one.
+    pub(super) fn keep_scales(&self, id: SiteId, scales: &Tensor<2>) {
+        self.weight_scales.lock().insert(id, WeightScales::new(scales.clone()));
+    }
+
+    /// The scales at which a stored weight is rounded where its update ends; `wanted` are those that its new values ask for.
+    pub(super) fn next_scales(&self, id: SiteId, wanted: Tensor<2>) -> Tensor<2> {
+        let kept = self.weight_scales.lock().get(&id).map(|kept| kept.pairs.clone());
+        match (self.sites[id].scaling, kept) {
+            (Scaling::Stored { change: ScaleChange::Never, .. }, Some(kept)) => kept,
+            (Scaling::Stored { change: ScaleChange::Hysteresis, rule }, Some(kept)) => {
+                stored(kept, wanted, rule.margin)
+            }
+            _ => wanted,
+        }
+    }
+
+    /// Requests the scales of all weights.
+    pub(super) fn request_scales(&self, read_back: &mut ReadBack) -> Vec<(SiteId, Slot)> {
+        let unread = |scales: &&WeightScales| scales.read.is_none();
+        let scales = self.weight_scales.lock();
+        let unread = scales.iter().filter(|(_, scales)| unread(scales));
+        unread.map(|(id, scales)| (*id, read_back.ask(scales.flat()))).collect()
+    }
+
+    /// Takes in scales that were requested.
+    pub(super) fn read_scales(
+        &self,
+        requested: &[(SiteId, Slot)],
+        values: &Values,
+    ) -> Result<(), Diagnostic> {
+        let mut scales = self.weight_scales.lock();
+        for (id, slot) in requested {
+            if let Some(scales) = scales.get_mut(id) {
+                scales.read = Some(scale_pairs(values.get(*slot)?).to_vec());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the scales of all weights that were not read yet: one synchronization.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn read_weight_scales(&self) -> Result<(), Diagnostic> {
+        let mut read_back = ReadBack::default();
+        let requested = self.request_scales(&mut read_back);
+        self.read_scales(&requested, &read_back.read()?)
+    }
+
+    /// The grid of a layer's weight of this shape as it was last rounded, if it is. Reads the scales from the device if no
+    /// step has.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn weight_grid(&self, layer: LayerId, shape: &[usize]) -> Result<Option<WeightGrid<'_>>, Diagnostic> {
+        let Some(grid) = self.future_weight_grid(layer, shape) else { return Ok(None) };
+        let id = self.layers.get(&(layer, Role::Weight));
+        let mut scales = self.weight_scales.lock();
+        let Some(scales) = id.and_then(|id| scales.get_mut(id)) else { return Ok(None) };
+        let pairs = match &scales.read {
+            Some(pairs) => pairs.clone(),
+            None => {
+                let pairs = scale_pairs(&tensor::read_f32(scales.flat())?).to_vec();
+                scales.read.insert(pairs).clone()
+            }
+        };
+        Ok(Some(WeightGrid { pairs, ..grid }))
+    }
+
+    /// The grid of a layer's weight of this shape in steps to come, whose scales are not known yet; if it is rounded.
+    #[must_use]
+    pub fn future_weight_grid(&self, layer: LayerId, shape: &[usize]) -> Option<WeightGrid<'_>> {
+        let (_, site) = self.site(layer, Role::Weight)?;
+        let blocks = site.blocks(shape.last().copied().unwrap_or(1));
+        Some(WeightGrid { format: site.format.plugin(), pairs: Vec::new(), blocks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device;
+
+    /// The scale that follows from an old one, a wanted one and a margin.
+    fn next(old: f32, wanted: f32, margin: i32) -> f32 {
+        let device = device::ComputeDevice::cpu().tensors;
+        let pair = |scale: f32| Tensor::<2>::from_floats([[scale, 1.0 / scale]], &device);
+        let pairs =
+            tensor::read_f32(stored(pair(old), pair(wanted), margin).reshape([2])).unwrap_or_default();
+        assert_eq!(pairs[1], 1.0 / pairs[0]);
+        pairs[0]
+    }
+
+    #[test]
+    fn powers_of_two_change_with_hysteresis() {
+        // Without a margin a scale falls at once, and rises after two binades.
+        for (wanted, expected) in [(4.0, 4.0), (8.0, 8.0), (16.0, 8.0), (32.0, 32.0), (2.0, 2.0)] {
+            assert_eq!(next(8.0, wanted, 0), expected, "{wanted}");
+        }
+        // A binade of margin is used before the scale falls.
+        for (wanted, expected) in [(4.0, 8.0), (2.0, 2.0), (16.0, 8.0), (32.0, 32.0)] {
+            assert_eq!(next(8.0, wanted, 1), expected, "{wanted}");
+        }
+        let (least, most) = (2f32.powi(-126), 2f32.powi(126));
+        assert_eq!((next(least, most, 0), next(most, least, 0)), (most, least));
+    }
+}

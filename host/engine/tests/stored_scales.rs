@@ -1,0 +1,165 @@
+//! Weights without master weights: a scale changes by its rule alone, and the mean of stochastic rounding is exact
+//! (docs/numerics.md, section 5.4).
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::{path::PathBuf, sync::Arc};
+
+use altgrad_config::{DeviceChoice, MasterWeightsChoice, PluginsSection, PrecisionChoice, SteChoice};
+use altgrad_engine::{
+    device::ComputeDevice,
+    quant::{DeviceFormat, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, end_of_range},
+};
+use altgrad_loader::{FormatPlugin, Registry};
+use altgrad_plugin_api::{Rounding, ValueGrid};
+use burn::tensor::{Tensor, TensorData};
+
+const LAYER: usize = 0;
+const FORMATS: [&str; 5] = ["E1M6", "E3M4", "E4M3", "E5M2", "E7M0"];
+
+/// A weight that is stored in a format.
+struct Weight {
+    quant: QuantContext,
+    grid: ValueGrid,
+    shape: [usize; 2],
+    values: Vec<f32>,
+    device: ComputeDevice,
+    step: u64,
+}
+
+/// A rule of scales; `end` is the format's end of range.
+type MakeScaling = fn(rule: ScaleRule, end: f32) -> Scaling;
+
+const FIXED: MakeScaling = |rule, _| Scaling::Stored { rule, change: ScaleChange::Never };
+const POWER_OF_TWO: MakeScaling = |rule, end| Scaling::Stored {
+    rule: ScaleRule { max_finite: end, pow2: true, ..rule },
+    change: ScaleChange::Hysteresis,
+};
+const DYNAMIC: MakeScaling = |rule, _| Scaling::Dynamic(rule);
+
+impl Weight {
+    /// Rounds the initial values, in rows of `width`; `margin` and `group` are the rule's.
+    fn new(
+        format: &str,
+        rounding: Rounding,
+        (scaling, margin, group): (MakeScaling, i32, Option<usize>),
+        (values, width): (Vec<f32>, usize),
+    ) -> Self {
+        let stage =
+            std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
+        let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
+        let registry = Registry::open(&PluginsSection { dir, load: None }).unwrap();
+        let plugin =
+            FormatPlugin::make(&registry, "test", format).unwrap_or_else(|(_, error)| panic!("{error}"));
+        let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();
+        let format = DeviceFormat::new(Arc::new(plugin), &device, &[rounding]).unwrap();
+        let grid = format.values().clone();
+        let rule = ScaleRule { max_finite: grid.max_finite(), margin, pow2: false, group };
+        let site = Site::new(
+            "layer",
+            Role::Weight,
+            format,
+            rounding,
+            scaling(rule, end_of_range(&grid)),
+            SteChoice::Identity,
+        );
+        let quant =
+            QuantContext::new(vec![(LAYER, site)], MasterWeightsChoice::None, PrecisionChoice::Fp32, 1);
+        let shape = [values.len() / width, width];
+        let mut weight = Self { quant, grid, shape, values, device, step: 0 };
+        weight.update(|w, _| w);
+        weight
+    }
+
+    /// Replaces each value by what `change` makes of it and its spacing, and rounds it.
+    fn update(&mut self, change: impl Fn(f32, f64) -> f32) {
+        let scales: Vec<f64> = self.scales();
+        let scale = |i: usize| scales.get(i * scales.len() / self.values.len()).copied().unwrap_or(1.0);
+        let spacing = |i: usize, w: f32| self.grid.spacing(scale(i) * f64::from(w)) / scale(i);
+        let changed: Vec<f32> =
+            self.values.iter().enumerate().map(|(i, &w)| change(w, spacing(i, w))).collect();
+        let value = Tensor::<2>::from_data(TensorData::new(changed, self.shape), &self.device.tensors);
+        let rounded = self.quant.round_to_grid(LAYER, value, self.step);
+        self.values = rounded.into_data().try_to_vec().unwrap();
+        self.step += 1;
+    }
+
+    /// The scales of the last rounding; none before the first.
+    fn scales(&self) -> Vec<f64> {
+        let grid = self.quant.weight_grid(LAYER, &self.shape).unwrap();
+        grid.map_or(Vec::new(), |grid| grid.pairs.iter().map(|[scale, _]| f64::from(*scale)).collect())
+    }
+}
+
+/// Values of a weight's usual size, of both signs.
+fn initial(elements: usize) -> Vec<f32> {
+    (0..elements).map(|i| (i as f32 * 0.7).sin() * 0.05 + (i as f32 * 1.3).cos() * 0.01).collect()
+}
+
+#[test]
+fn updates_below_half_a_code_move_nothing_unless_the_scale_is_dynamic() {
+    let cases = [
+        (FIXED, 0, true),
+        (FIXED, 2, true),
+        (POWER_OF_TWO, 0, true),
+        (POWER_OF_TWO, 1, true),
+        (DYNAMIC, 0, false),
+    ];
+    for format in FORMATS {
+        for (scaling, margin, stays) in cases {
+            let scaling = (scaling, margin, None);
+            let mut weight = Weight::new(format, Rounding::NEAREST_EVEN, scaling, (initial(256), 16));
+            let (before, scales) = (weight.values.clone(), weight.scales());
+            for _ in 0..150 {
+                weight.update(|w, spacing| w + (0.1 * spacing).copysign(f64::from(w)) as f32);
+            }
+            assert_eq!(weight.values == before, stays, "{format}, margin {margin}");
+            assert_eq!(weight.scales() == scales, stays, "{format}, margin {margin}");
+        }
+    }
+}
+
+/// The mean over many equal weights follows the exact trajectory within five standard deviations, also where a scale
+/// changes on the way.
+#[test]
+fn the_mean_of_stochastic_rounding_is_exact() {
+    const ELEMENTS: usize = 1 << 16;
+    const UPDATES: i32 = 200;
+    for (format, significand_bits) in [("E3M4", 4), ("E4M3", 3), ("E5M2", 2)] {
+        for (scaling, margin, changes) in [(FIXED, 4, false), (POWER_OF_TWO, 0, true)] {
+            let scaling = (scaling, margin, None);
+            let mut weight = Weight::new(format, Rounding::STOCHASTIC, scaling, (vec![1.0; ELEMENTS], 256));
+            let mean =
+                |weight: &Weight| weight.values.iter().map(|&w| f64::from(w)).sum::<f64>() / ELEMENTS as f64;
+            let (start, scales) = (mean(&weight), weight.scales());
+            let step = 0.1 * 2f64.powi(-significand_bits);
+            for _ in 0..UPDATES {
+                weight.update(|w, _| (f64::from(w) + step) as f32);
+            }
+            let expected = start + step * f64::from(UPDATES);
+            // The variance of one rounding is a quarter of its spacing's square at most.
+            let spacing = weight.grid.spacing(weight.scales()[0] * expected) / weight.scales()[0];
+            let deviation = spacing / 2.0 * f64::from(UPDATES).sqrt() / (ELEMENTS as f64).sqrt();
+            let error = (mean(&weight) - expected).abs();
+            assert!(error < 5.0 * deviation, "{format}: {error} of {deviation}");
+            assert_eq!(weight.scales() != scales, changes, "{format}");
+        }
+    }
+}
+
+#[test]
+fn each_block_has_a_scale_of_its_own() {
+    let (mut values, block) = (vec![0.01; 24], 4);
+    values[20] = 0.5;
+    let mut weight = Weight::new("E4M3", Rounding::NEAREST_EVEN, (POWER_OF_TWO, 0, Some(block)), (values, 8));
+    let before = weight.scales();
+    assert_eq!((before.len(), before[0], before[5]), (6, 32768.0, 512.0));
+    weight.update(|w, _| if w > 0.1 { 4.0 * w } else { 1.5 * w });
+    let after = weight.scales();
+    // 0.015 * 32768 is beyond 448: the first blocks' scale is halved, the last one's divided by four.
+    assert_eq!((after[0], after[5]), (16384.0, 128.0));
+    weight.update(|w, _| w / 2.0);
+    assert_eq!(weight.scales(), after, "a binade less keeps the scales");
+    weight.update(|w, _| w / 4.0);
+    assert!(weight.scales().iter().zip(&after).all(|(new, old)| *new >= 2.0 * old));
+}

@@ -1,0 +1,40 @@
+//! Scales of weights without master weights that an update changed.
+
+use super::macros::metrics;
+use crate::{
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    family::Family,
+    report_use::ReportUse,
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Scale changes",
+    text: "What an update did to the scales of weights without master weights. Where a scale changes, every element of its \
+           block is stored on another grid: the weight moves although codes may stay.",
+    metrics: METRICS,
+};
+
+const CHANGES: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Run, Scope::Layer],
+    unit: Unit::Share,
+    range: Range::Between(0, 1),
+    due: Due::Parameters,
+    ..MetricDefinition::new(Family::ScaleChanges)
+};
+
+metrics! {
+    /// Mean over all elements of |log2(k' / k)|, k and k' being an element's scale before and after the update.
+    SCALE_DRIFT = {
+        name: "update/scale_drift",
+        unit: Unit::Binades,
+        range: Range::AtLeast(0),
+        report: ReportUse::CURVE,
+        ..CHANGES
+    };
+    /// Share of elements whose scale changed: they are stored as other codes of another grid.
+    RECODED_FRAC = { name: "update/recoded_frac", ..CHANGES };
+    /// Share of elements whose value before the update is no value of the grid after it: the new scale alone rounds
+    /// them.
+    RECODE_ROUNDED_FRAC = { name: "update/recode_rounded_frac", ..CHANGES };
+}
