@@ -205,8 +205,8 @@ named_choice! {
 named_choice! {
     /// When the scale of a weight without master weights changes.
     StoredScaleChoice {
-        /// A power of two that changes where the largest weight would round beyond the largest value, or has fallen by
-        /// `margin` and a binade more.
+        /// A power of two. It falls where the largest weight reaches the format's largest value, and rises where two
+        /// binades more are free than when it is set.
         PowerOfTwo = "power_of_two",
         /// Never: set from the initial weights. Weights that grow beyond the margin saturate.
         Fixed = "fixed",

@@ -123,8 +123,8 @@ fn resolve(config: &mut RunConfig, source: &Source) -> Result<(), Diagnostic> {
     if quant.has_stored_scales() {
         let margin = match quant.stored_scale.rule {
             StoredScaleChoice::Fixed => 2,
-            StoredScaleChoice::PowerOfTwo => 1,
-            StoredScaleChoice::Dynamic => 0,
+            StoredScaleChoice::PowerOfTwo => 0,
+            StoredScaleChoice::Dynamic => 1,
         };
         quant.stored_scale.margin.get_or_insert(margin);
     }

@@ -397,8 +397,8 @@ impl Default for ScalingSection {
 pub struct StoredScaleSection {
     /// When a scale changes.
     pub rule: StoredScaleChoice,
-    /// Binades left free above the largest weight where a scale is set. After load: 2 for `fixed`, 1 for
-    /// `power_of_two`, 0 for `dynamic` if not given.
+    /// Binades left free above the largest weight where a scale is set. After load: 2 for `fixed`, 0 for
+    /// `power_of_two`, 1 for `dynamic` if not given.
     pub margin: Option<i32>,
 }
 

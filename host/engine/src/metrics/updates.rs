@@ -1,7 +1,7 @@
 //! What an optimizer step did to the parameters: to their values, and to the codes they are stored as.
 //!
-//! Measured on the step itself, before and after. Codes are those of the step's own scale, to nearest-even, so that a
-//! scale that moves is not taken for a weight that moves.
+//! Measured on the step itself, before and after. Codes are those of one scale, to nearest-even: the step's, or without
+//! master weights that of the grid after the update. What a scale that moves does is in [`super::scale_changes`].
 
 use std::{ops::Range, sync::Arc};
 

@@ -38,19 +38,21 @@ impl WeightScales {
     }
 }
 
-/// The largest number that rounds to the largest value of a format, to nearest. Scales of stored weights that are powers of
-/// two are made from it: they change only where a code would.
+/// The largest number that rounds, to nearest, to less than the largest value of a format. Scales of stored weights that are
+/// powers of two keep weights below it: a weight at the largest code is given room, because some optimizers never step
+/// beyond it.
 #[must_use]
 pub fn end_of_range(grid: &ValueGrid) -> f32 {
     let largest = f64::from(grid.max_finite());
-    ((largest + grid.spacing(largest) / 2.0) as f32).next_down()
+    let next = grid.value_at(grid.coordinate(largest) - 1.0);
+    (f64::midpoint(largest, next) as f32).next_down()
 }
 
 /// The scales of a stored weight for its next rounding. `old` are its last ones, `new` those that its values ask for,
 /// `[groups, 2]` each; `new` leave `margin` binades free.
 ///
 /// A power of two is replaced where it exceeds the new one by more than the margin, so that the largest value would be
-/// rounded beyond the range, and where it is a quarter of the new one or less.
+/// rounded to the largest code or beyond, and where it is a quarter of the new one or less.
 fn stored(old: Tensor<2>, new: Tensor<2>, margin: i32) -> Tensor<2> {
     let scale = |pairs: &Tensor<2>| pairs.clone().narrow(1, 0, 1);
     let (is, wanted) = (scale(&old), scale(&new));

@@ -10,7 +10,7 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Update distances",
-    text: "How far a step moved each weight, in the code coordinate of its format at the step's scale; of weights that are \
+    text: "How far a step moved each weight, in the code coordinate of its format, at the scale of its codes; of weights that are \
            rounded with one scale. Percentiles are interpolated in the histogram's bins and differ from the exact ones by \
            at most 12.5 %. Values are missing where a weight is not finite.",
     metrics: METRICS,

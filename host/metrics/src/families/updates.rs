@@ -12,7 +12,8 @@ use crate::{
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Updates",
     text: "What the optimizer's step changed. Metrics of codes are of weights that are rounded with one scale; the codes \
-           before and after the step are those of the step's scale, to nearest-even.",
+           before and after the step are those of one scale, to nearest-even: the step's, or without master weights that \
+           of the grid after the update.",
     metrics: METRICS,
 };
 

@@ -12,3 +12,4 @@ mod quantized;
 mod resume;
 mod runs;
 mod states;
+mod stored_scales;

@@ -25,7 +25,7 @@ fn optimizers_train_on_the_weights_grid() {
     let bench = Bench::new();
     let grids = [
         "weight = \"E4M3\"\nscaling = { margin = 1 }",
-        "weight = \"E4M3\"\nscaling = { margin = 1 }\nmaster_weights = \"none\"\nrounding = \"stochastic\"",
+        "weight = \"E4M3\"\nmaster_weights = \"none\"\nrounding = \"stochastic\"",
     ];
     for quant in grids {
         for optimizer in ["stiffness-adamw", "fp8-manifold"] {
@@ -44,10 +44,8 @@ fn muon_trains_with_the_hosts_services() {
     for library in [plugin("csv.so"), plugin("e4m3.so"), built("libaltgrad_example_muon.so")] {
         bench.add_plugin(&library);
     }
-    let grids = [
-        "weight = \"E4M3\"",
-        "weight = \"E4M3\"\nscaling = { margin = 1 }\nmaster_weights = \"none\"\nrounding = \"stochastic\"",
-    ];
+    let grids =
+        ["weight = \"E4M3\"", "weight = \"E4M3\"\nmaster_weights = \"none\"\nrounding = \"stochastic\""];
     for quant in grids {
         let quant = &format!("{quant}\n[plugins]\ndir = \"plugins\"");
         let (losses, weights) = train(&bench, "name = \"muon\"", quant);

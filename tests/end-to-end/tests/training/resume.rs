@@ -45,14 +45,15 @@ fn halves(set: &[&str]) -> Bench {
 
 #[test]
 fn two_halves_are_the_whole_for_every_way_of_rounding() {
-    let rows: [&[&str]; 8] = [
+    let rows: [&[&str]; 9] = [
         &["quant.weight=none"],
         &["train.precision=bf16", "quant.weight=none", "train.grad_accum=2", "model.dropout=0.1"],
         &["quant.activation=E4M3", "quant.grad=E5M2", "quant.rounding=stochastic"],
         &["quant.activation=E4M3", "quant.grad=E5M2", "quant.scaling={amax=\"delayed\", window=3}"],
         &["quant.activation=E3M4", "quant.scaling={amax=\"static\"}"],
         &["quant.master_weights=none", "quant.weight_rounding=stochastic"],
-        &["quant.master_weights=none", "quant.weight=E7M0", "quant.scaling={amax=\"delayed\", window=4}"],
+        &["quant.master_weights=none", "quant.weight=E7M0", "quant.stored_scale={rule=\"fixed\"}"],
+        &["quant.master_weights=none", "quant.stored_scale={rule=\"dynamic\"}"],
         &["quant.weight=E1M6", "quant.scaling={granularity=\"block\", block=4}", "quant.master_weights=none"],
     ];
     for set in rows {
