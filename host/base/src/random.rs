@@ -1,6 +1,6 @@
 //! Independent random streams, each addressed by a counter.
 //!
-//! Every use of randomness has a stream of its own, derived from the run's seed; a draw is addressed by what
+//! Every use of randomness has a stream of its own, derived from the run's seed (evaluation windows from a fixed one); a draw is addressed by what
 //! it is for (step, batch, parameter) and never by how many came before. So evaluation, metrics and sinks
 //! cannot move the training's randomness, and a resumed run draws what the uninterrupted one would.
 
@@ -14,7 +14,7 @@ pub enum Stream {
     Init = 1,
     /// Training batches; counter: index of the micro-batch within the run.
     DataOrder = 2,
-    /// Evaluation windows; counter: index of the batch within an evaluation.
+    /// Evaluation windows, with one seed for all runs; counter: index of the batch within an evaluation.
     Evaluation = 3,
     /// Dropout masks; counter: index of the micro-batch, then of the mask within it.
     Dropout = 4,

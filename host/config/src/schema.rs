@@ -77,8 +77,9 @@ pub struct RunSection {
     /// Names the run's folder below `out` and the run in every sink, so it is one plain
     /// folder name. After load: the run file's name without `.toml` if not given.
     pub name: String,
-    /// Root of every random stream (initial weights, data order, evaluation, dropout,
-    /// stochastic rounding). 1337 is nanoGPT's; below 2^63, as TOML has no larger integers.
+    /// Root of the training's random streams (initial weights, data order, dropout, stochastic
+    /// rounding); evaluation windows are the same for all seeds. 1337 is nanoGPT's; below 2^63, as
+    /// TOML has no larger integers.
     pub seed: u64,
     /// Folder of run folders, relative to the working directory.
     pub out: String,

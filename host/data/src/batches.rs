@@ -1,9 +1,23 @@
-//! Batches: windows of a token sequence, at positions that depend on seed and counter alone.
+//! Batches: windows of a token sequence, at positions that depend on seed and counter alone; those of evaluations on the
+//! counter alone.
 
 use altgrad_base::random::{self, Stream};
-use rand::RngExt;
+use rand::{Rng, RngExt};
 
 use super::{Corpus, Tokens};
+
+/// Seed of the evaluation windows of every run, whatever its own seed: losses of several seeds differ by the weights alone.
+const EVALUATION_SEED: u64 = 1337;
+
+/// A part of a corpus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split {
+    /// Tokens to train on.
+    Train,
+    /// Tokens held out.
+    Validation,
+}
+
 /// Inputs and next-token targets, row-major `[batch, block]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
@@ -40,37 +54,59 @@ impl Batches {
     /// The training micro-batch of that index within the run.
     #[must_use]
     pub fn train(&self, micro_batch: u64) -> Batch {
-        self.draw(&self.corpus.train, Stream::DataOrder, micro_batch)
+        self.draw(&self.corpus.train, random::at(self.seed, Stream::DataOrder, micro_batch))
     }
 
-    /// A held-out batch. The same indices give the same windows at every evaluation, so that two
-    /// evaluations differ by the weights alone.
-    #[must_use]
-    pub fn validation(&self, index: u64) -> Batch {
-        self.draw(&self.corpus.val, Stream::Evaluation, index)
+    /// The first `count` batches of an evaluation by sample. They depend on the split's length and on the batches' shape
+    /// alone, so that evaluations of all runs differ by the weights alone.
+    pub fn sample(&self, split: Split, count: u64) -> impl Iterator<Item = Batch> {
+        let tokens = self.tokens(split);
+        (0..count).map(move |index| self.draw(tokens, random::at(EVALUATION_SEED, Stream::Evaluation, index)))
+    }
+
+    /// The whole split as consecutive windows that share no target: every token but the first is predicted once. The last
+    /// two batches may be smaller: one of fewer windows, and one of a single shorter window.
+    pub fn whole(&self, split: Split) -> impl Iterator<Item = Batch> {
+        let tokens = self.tokens(split);
+        let predicted = tokens.len().saturating_sub(1);
+        let (windows, rest) = (predicted / self.block_size, predicted % self.block_size);
+        let full = (0..windows).step_by(self.batch_size).map(move |first| {
+            let last = (first + self.batch_size).min(windows);
+            let starts: Vec<usize> = (first..last).map(|window| window * self.block_size).collect();
+            cut(tokens, &starts, self.block_size)
+        });
+        let shorter = (rest > 0).then(|| cut(tokens, &[windows * self.block_size], rest));
+        full.chain(shorter)
     }
 
     /// The training windows that start at the given tokens.
     #[must_use]
     pub fn train_at(&self, starts: &[usize]) -> Batch {
-        self.cut(&self.corpus.train, starts)
+        cut(&self.corpus.train, starts, self.block_size)
     }
 
-    fn draw(&self, tokens: &Tokens, stream: Stream, counter: u64) -> Batch {
-        let mut generator = random::at(self.seed, stream, counter);
+    /// The tokens of a split.
+    #[must_use]
+    pub fn tokens(&self, split: Split) -> &Tokens {
+        match split {
+            Split::Train => &self.corpus.train,
+            Split::Validation => &self.corpus.val,
+        }
+    }
+
+    fn draw(&self, tokens: &Tokens, mut generator: impl Rng) -> Batch {
         // Uniform in [0, len - block), as nanoGPT draws.
         let ends = (tokens.len() - self.block_size) as u64;
         let starts: Vec<usize> =
             (0..self.batch_size).map(|_| generator.random_range(0..ends) as usize).collect();
-        self.cut(tokens, &starts)
+        cut(tokens, &starts, self.block_size)
     }
+}
 
-    fn cut(&self, tokens: &Tokens, starts: &[usize]) -> Batch {
-        let windows = |shift: usize| {
-            starts.iter().flat_map(|&start| tokens.window(start + shift, self.block_size)).collect()
-        };
-        Batch { inputs: windows(0), targets: windows(1), shape: [starts.len(), self.block_size] }
-    }
+/// Windows of `length` tokens.
+fn cut(tokens: &Tokens, starts: &[usize], length: usize) -> Batch {
+    let windows = |shift: usize| starts.iter().flat_map(|&start| tokens.window(start + shift, length)).collect();
+    Batch { inputs: windows(0), targets: windows(1), shape: [starts.len(), length] }
 }
 
 #[cfg(test)]
@@ -98,18 +134,47 @@ mod tests {
     #[test]
     fn a_batch_depends_on_seed_and_index_alone() {
         let (a, b) = (batches(1), batches(1));
-        let _ = b.validation(3);
+        let _ = b.sample(Split::Validation, 3).last();
         assert_eq!(a.train(7), b.train(7));
         assert_ne!(a.train(7), a.train(8));
         assert_ne!(a.train(7), batches(2).train(7));
     }
 
     #[test]
+    fn all_seeds_evaluate_the_same_windows() {
+        let evaluated = |seed, split| -> Vec<Batch> { batches(seed).sample(split, 5).collect() };
+        for split in [Split::Train, Split::Validation] {
+            let first = evaluated(1, split);
+            assert_eq!(first, evaluated(2, split));
+            assert_eq!(first, evaluated(1337, split));
+            assert_ne!(first[0], first[1]);
+        }
+    }
+
+    #[test]
     fn every_start_that_fits_is_drawn() {
         // 20 tokens, block 8: starts 0..=11, so inputs reach token 118 and targets the last one.
-        let all: Vec<Batch> = (0..200).map(|index| batches(1).validation(index)).collect();
+        let all: Vec<Batch> = batches(1).sample(Split::Validation, 200).collect();
         let targets = all.iter().flat_map(|batch| &batch.targets);
         assert_eq!(targets.clone().max(), Some(&119));
         assert_eq!(all.iter().flat_map(|batch| &batch.inputs).min(), Some(&100));
+    }
+
+    #[test]
+    fn a_whole_split_predicts_each_token_but_the_first_once() {
+        for (len, shapes) in [
+            (100, vec![[4, 8], [4, 8], [4, 8], [1, 3]]),
+            (97, vec![[4, 8], [4, 8], [4, 8]]),
+            (49, vec![[4, 8], [2, 8]]),
+            (9, vec![[1, 8]]),
+        ] {
+            let mut batches = batches(1);
+            batches.corpus.val = Tokens::Memory((0..len).collect());
+            let all: Vec<Batch> = batches.whole(Split::Validation).collect();
+            assert_eq!(all.iter().map(|batch| batch.shape).collect::<Vec<_>>(), shapes);
+            let targets: Vec<i32> = all.iter().flat_map(|batch| batch.targets.clone()).collect();
+            assert_eq!(targets, (1..i32::from(len)).collect::<Vec<_>>());
+            assert!(all.iter().all(|batch| batch.inputs.iter().zip(&batch.targets).all(|(a, b)| b - a == 1)));
+        }
     }
 }

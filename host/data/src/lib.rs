@@ -1,7 +1,7 @@
 //! Data: a corpus as two token sequences, and batches drawn from them.
 //!
 //! [`Corpus::open`] opens what `[data]` names, [`tokenizer`] turns text into ids, [`batches`] cuts windows at
-//! positions that depend on seed and step alone. Token ids are `u16`, as in nanoGPT's bins. [`prepare`] makes bins of real
+//! positions that depend on seed and step alone (those of evaluations on neither). Token ids are `u16`, as in nanoGPT's bins. [`prepare`] makes bins of real
 //! data, [`meta`] is the description beside them, [`info`] says what bins hold.
 
 #![deny(missing_docs)]
@@ -20,6 +20,6 @@ pub mod prepare;
 pub mod tokenizer;
 mod tokens;
 
-pub use batches::{Batch, Batches};
+pub use batches::{Batch, Batches, Split};
 pub use corpus::Corpus;
 pub use tokens::Tokens;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use altgrad_config::RunConfig;
-use altgrad_data::{Batch, Batches};
+use altgrad_data::{Batch, Batches, Split};
 use altgrad_loader::{Registry, instance::Identity};
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ impl RunSetup {
 
     /// The held-out batches of an evaluation.
     pub fn validation_batches(&self) -> impl Iterator<Item = Batch> {
-        (0..self.config.train.eval_batches as u64).map(|index| self.batches.validation(index))
+        self.batches.sample(Split::Validation, self.config.train.eval_batches as u64)
     }
 
     /// Absolute paths of the libraries this run uses.
