@@ -69,7 +69,7 @@ enum Command {
     Weights(weights::WeightsCommand),
     /// Times training steps: precisions, formats, measurements.
     Bench(bench::BenchArgs),
-    /// Trains along a recorded PyTorch trajectory and says how far losses and gradients part.
+    /// Trains along a recorded PyTorch trajectory and says how far losses, gradients and weights part.
     Replay(replay::ReplayArgs),
     /// Runs two run files in lockstep on the same batches and names the first layer, operation and step in which they part.
     ///

@@ -1,4 +1,4 @@
-//! Replaying a recorded trajectory: same start, same batches, and how far losses and gradients part.
+//! Replaying a recorded trajectory: same start, same batches, and how far losses, gradients and weights part.
 //!
 //! The recording is what nanoGPT's (or any PyTorch) loop writes a step: learning rate, loss, gradient norm before
 //! clipping, and the batch's start positions. The passes and the update are those that runs train with.
@@ -36,6 +36,25 @@ pub struct ReplayedStep {
     pub grad_norm_error: f64,
     /// |lr - recorded| / recorded.
     pub lr_error: f64,
+}
+
+/// What a replay came to.
+pub struct Replayed {
+    /// Its steps, one a recorded step.
+    pub steps: Vec<ReplayedStep>,
+    /// The state after the last update.
+    pub state: TrainState,
+}
+
+/// How far a tensor is from its recording.
+#[derive(Debug, Clone)]
+pub struct TensorError {
+    /// The parameter's name.
+    pub name: String,
+    /// `|a - b| / |b|`, L2 norms over the tensor; 0 for equal tensors.
+    pub relative: f64,
+    /// The largest `|a - b|` of an element.
+    pub absolute: f64,
 }
 
 /// What a recording is replayed from.
@@ -108,17 +127,17 @@ impl<'a> Replay<'a> {
         Ok(Self { recording, model, state, batches })
     }
 
-    /// Trains along the recording. `on_gradients` sees the first step's gradients, before clipping.
+    /// Trains along the recording. `on_gradients` sees the layout and the first step's gradients, before clipping.
     ///
     /// # Errors
     /// A batch does not fit the data, or a plugin or the device failed.
     pub fn run(
         mut self,
-        mut on_gradients: impl FnMut(&TrainState, &[Vec<f32>]) -> Result<(), Diagnostic>,
-    ) -> Result<Vec<ReplayedStep>, Diagnostic> {
+        mut on_gradients: impl FnMut(&Layout, &[Vec<f32>]) -> Result<(), Diagnostic>,
+    ) -> Result<Replayed, Diagnostic> {
         let config = &self.recording.config;
         let schedule = Schedule::new(&self.recording.train_section());
-        let mut replayed = Vec::with_capacity(self.recording.steps.len());
+        let mut steps = Vec::with_capacity(self.recording.steps.len());
         for (step, recorded) in self.recording.steps.iter().enumerate() {
             self.check_batch(step, recorded)?;
             let micro = recorded.ix.chunks(config.batch_size).map(|starts| self.batches.train_at(starts));
@@ -127,14 +146,14 @@ impl<'a> Replay<'a> {
             if step == 0 {
                 let values: Result<Vec<_>, _> =
                     gradients.grads.iter().map(|grad| tensor::read_f32(grad.clone())).collect();
-                on_gradients(&self.state, &values?)?;
+                on_gradients(&self.state.params.layout, &values?)?;
             }
             let reading = Reading::of(&mut self.state.quant, &gradients, None)?;
             let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.grad_clip);
             let lr = schedule.lr(step as u64);
             let loss = reading.loss;
             self.state.update(gradients.grads, &reading.seen, lr)?;
-            replayed.push(ReplayedStep {
+            steps.push(ReplayedStep {
                 loss,
                 loss_error: (loss - recorded.loss).abs(),
                 grad_norm: norm.before,
@@ -142,7 +161,7 @@ impl<'a> Replay<'a> {
                 lr_error: (lr - recorded.lr).abs() / recorded.lr,
             });
         }
-        Ok(replayed)
+        Ok(Replayed { steps, state: self.state })
     }
 
     fn check_batch(&self, step: usize, recorded: &RecordedStep) -> Result<(), Diagnostic> {
@@ -177,27 +196,40 @@ pub fn worst(errors: impl Iterator<Item = f64>) -> f64 {
     errors.fold(0.0, |worst: f64, error| if worst.is_nan() || error <= worst { worst } else { error })
 }
 
-/// Largest relative difference of a tensor to its recording: |a - b| / |b|, L2 norms over the tensor.
-/// One entry a parameter, in the layout's order.
+/// How far tensors are from those of a file in nanoGPT's layout, one entry a parameter, in the layout's order.
 ///
 /// # Errors
 /// The file does not hold the model's tensors.
-pub fn relative_errors(
-    state: &TrainState,
+pub fn tensor_errors(
+    layout: &Layout,
     values: &[Vec<f32>],
     recorded: &Path,
-) -> Result<Vec<(String, f64)>, Diagnostic> {
-    let layout = &state.params.layout;
+) -> Result<Vec<TensorError>, Diagnostic> {
     let expected = weights::read(recorded, layout)?;
+    let tensors = layout.specs.iter().zip(values.iter().zip(&expected));
+    Ok(tensors.map(|(spec, (a, b))| tensor_error(&spec.name, a, b)).collect())
+}
+
+fn tensor_error(name: &str, a: &[f32], b: &[f32]) -> TensorError {
+    let apart = || a.iter().zip(b).map(|(a, b)| (f64::from(*a) - f64::from(*b)).abs());
     let norm = |terms: &mut dyn Iterator<Item = f64>| terms.map(|term| term * term).sum::<f64>().sqrt();
-    let error = |a: &[f32], b: &[f32]| {
-        let apart = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(*a) - f64::from(*b)));
-        apart / norm(&mut b.iter().map(|b| f64::from(*b)))
-    };
-    Ok(layout
-        .specs
-        .iter()
-        .zip(values.iter().zip(&expected))
-        .map(|(spec, (a, b))| (spec.name.clone(), error(a, b)))
-        .collect())
+    let distance = norm(&mut apart());
+    // A tensor of zeros is allowed to be one.
+    let relative = if distance == 0.0 { 0.0 } else { distance / norm(&mut b.iter().map(|b| f64::from(*b))) };
+    TensorError { name: name.to_string(), relative, absolute: worst(apart()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_part_by_norm_and_by_element() {
+        let error = tensor_error("w", &[3.0, 4.5, 0.0], &[3.0, 4.0, 0.0]);
+        assert_eq!((error.relative, error.absolute), (0.1, 0.5));
+        let equal = tensor_error("b", &[0.0; 3], &[0.0; 3]);
+        assert_eq!((equal.relative, equal.absolute), (0.0, 0.0));
+        let lost = tensor_error("w", &[f32::NAN, 1.0], &[1.0, 1.0]);
+        assert!(lost.relative.is_nan() && lost.absolute.is_nan());
+    }
 }

@@ -9,6 +9,7 @@ mod kills;
 mod metrics;
 mod optimizers;
 mod quantized;
+mod replay;
 mod resume;
 mod runs;
 mod states;

@@ -1,4 +1,4 @@
-//! A run end to end: it learns, it is reproducible, it matches PyTorch, and it ends cleanly.
+//! A run end to end: it learns, it is reproducible, and it ends cleanly.
 
 use std::{fs, process::Stdio, time::Duration};
 
@@ -134,31 +134,6 @@ fn every_option_of_the_model_and_the_schedule_trains_and_matters() {
 }
 
 #[test]
-fn losses_norms_and_gradients_match_pytorch() {
-    let folder = fixture("trajectory");
-    let file = |name: &str| folder.join(name).display().to_string();
-    // The recording's own float32 noise is 2e-7; every mistake we know of moves a loss by more than 4e-5.
-    let outcome = Bench::new().host(&[
-        "replay",
-        &file("log.json"),
-        "--init",
-        &file("init.safetensors"),
-        "--text",
-        &file("text.txt"),
-        "--grads",
-        &file("grad0.safetensors"),
-        "--tolerance",
-        "5e-6",
-        "--first-loss-tolerance",
-        "1e-6",
-        "--grads-tolerance",
-        "1e-5",
-    ]);
-    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
-    assert!(outcome.stdout.contains("first gradients (relative)"), "{}", outcome.stdout);
-}
-
-#[test]
 fn a_library_in_the_plugin_folder_adds_its_format() {
     let bench = Bench::new();
     for name in ["e5m2.so", "adamw.so"] {
@@ -169,27 +144,6 @@ fn a_library_in_the_plugin_folder_adds_its_format() {
     bench.add_plugin(&altgrad_end_to_end::built("libaltgrad_example_int8.so"));
     let outcome = bench.host(&["run", "tiny.toml", "--quiet"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-}
-
-#[test]
-fn a_replay_that_turns_nan_is_no_match() {
-    let folder = fixture("trajectory");
-    let file = |name: &str| folder.join(name).display().to_string();
-    let replay = |log: &str| {
-        let bench = Bench::new();
-        bench.write("log.json", log);
-        bench.host(&["replay", "log.json", "--init", &file("init.safetensors"), "--text", &file("text.txt")])
-    };
-    let log = fs::read_to_string(folder.join("log.json")).unwrap();
-    assert_eq!(replay(&log).code, 0);
-    let mut wild: serde_json::Value = serde_json::from_str(&log).unwrap();
-    wild["config"]["lr"] = 1e38.into();
-    let outcome = replay(&wild.to_string());
-    assert_eq!(outcome.code, 1, "{}", outcome.stdout);
-    let losses = outcome.stdout.lines().find(|line| line.starts_with("losses")).unwrap();
-    assert!(losses.contains("NaN") && losses.contains("BEYOND"), "{losses}");
-    wild["steps"] = serde_json::Value::Array(Vec::new());
-    assert_eq!(replay(&wild.to_string()).code, 2);
 }
 
 #[test]
