@@ -16,6 +16,7 @@ use altgrad_engine::{
     checkpoint::{Chosen, Start, resume::AUTO},
     device::ComputeDevice,
     setup::ReadyRun,
+    state::MeanLoss,
     train::{self, RunObserver, status::RunReport},
 };
 use altgrad_run_folder::{
@@ -200,7 +201,11 @@ fn closing_table(report: &RunReport, folder: &str) -> Table {
     let alerts = if alerts.is_empty() { "none".to_string() } else { alerts.join(", ") };
     table.add_row(["steps", &steps]);
     table.add_row(["final training loss", &loss(report.final_loss)]);
-    table.add_row(["final validation loss", &loss(report.final_val_loss)]);
+    let final_val = report.final_val.map_or("missing".to_string(), |held_out| {
+        let MeanLoss { loss: value, tokens } = held_out.mean;
+        format!("{} ({} evaluation, {tokens} tokens)", loss(Some(value)), held_out.kind.name())
+    });
+    table.add_row(["final validation loss", &final_val]);
     table.add_row(["best validation loss", &best]);
     table.add_row(["diverged", &diverged]);
     table.add_row(["alerts", &alerts]);

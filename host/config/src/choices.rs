@@ -153,6 +153,20 @@ named_choice! {
 }
 
 named_choice! {
+    /// Which evaluations predict the whole validation split instead of a sample.
+    FullEvalChoice {
+        /// The last one, if the split has less than 5 % of the tokens trained on, so that it costs little.
+        Auto = "auto",
+        /// None.
+        Never = "never",
+        /// The last one.
+        End = "end",
+        /// All; `val/loss` is then of the whole split.
+        Always = "always",
+    }
+}
+
+named_choice! {
     /// How a value between two codes is rounded.
     RoundingChoice {
         /// To the nearer code, ties to the even one.

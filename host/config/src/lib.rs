@@ -29,7 +29,7 @@ mod validate;
 
 pub use alerts::{AlertsSection, Threshold};
 pub use choices::{
-    AmaxChoice, DatasetChoice, DeviceChoice, GeluChoice, GranularityChoice, InvalidChoice,
+    AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, GranularityChoice, InvalidChoice,
     MasterWeightsChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice,
     StoredScaleChoice, TokenizerChoice,
 };

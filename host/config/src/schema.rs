@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::alerts::AlertsSection;
 use super::choices::{
-    AmaxChoice, DatasetChoice, DeviceChoice, GeluChoice, GranularityChoice, MasterWeightsChoice,
-    PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice, StoredScaleChoice, TokenizerChoice,
+    AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, GranularityChoice,
+    MasterWeightsChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice,
+    StoredScaleChoice, TokenizerChoice,
 };
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
@@ -214,8 +215,11 @@ pub struct TrainSection {
     pub grad_accum: usize,
     /// Steps between evaluations; 0 = only at the end. Each costs `eval_batches` forward passes over held-out data.
     pub eval_interval: u64,
-    /// Held-out batches averaged into an evaluation; more of them, less noise.
+    /// Held-out batches averaged into an evaluation by sample; more of them, less noise. All runs on a corpus sample the
+    /// same windows.
     pub eval_batches: usize,
+    /// Which evaluations predict every token of the validation split instead of a sample.
+    pub full_eval: FullEvalChoice,
 }
 
 impl Default for TrainSection {
@@ -233,6 +237,7 @@ impl Default for TrainSection {
             grad_accum: 1,
             eval_interval: 100,
             eval_batches: 20,
+            full_eval: FullEvalChoice::Auto,
         }
     }
 }

@@ -105,7 +105,8 @@ impl Batches {
 
 /// Windows of `length` tokens.
 fn cut(tokens: &Tokens, starts: &[usize], length: usize) -> Batch {
-    let windows = |shift: usize| starts.iter().flat_map(|&start| tokens.window(start + shift, length)).collect();
+    let windows =
+        |shift: usize| starts.iter().flat_map(|&start| tokens.window(start + shift, length)).collect();
     Batch { inputs: windows(0), targets: windows(1), shape: [starts.len(), length] }
 }
 

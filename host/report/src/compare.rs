@@ -12,7 +12,7 @@ use super::{
     group::Group,
     pairs::{Pair, comparable, pairs, separated, span},
     ranking,
-    run::Run,
+    run::{Evaluation, Run},
     stats::Sample,
 };
 
@@ -153,8 +153,8 @@ fn unquantized(groups: &[Group]) -> Option<usize> {
 }
 
 fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Option<usize>) -> Row {
-    let finals: Vec<(u64, f64)> = group.runs.iter().filter_map(|run| runs[*run].final_loss()).collect();
-    let losses: Vec<f64> = finals.iter().map(|(_, loss)| *loss).collect();
+    let finals: Vec<Evaluation> = group.runs.iter().filter_map(|run| runs[*run].final_loss()).collect();
+    let losses: Vec<f64> = finals.iter().map(|last| last.loss).collect();
     let loss = Sample::of(&losses);
     let bests = group.runs.iter().filter_map(|run| Some(runs[*run].best_loss()?.1));
     let over = |value: &dyn Fn(&Run) -> Option<f64>| {
@@ -181,7 +181,7 @@ fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Op
         label: group.label.clone(),
         format: group.format.clone(),
         seeds: [losses.len(), group.runs.len()],
-        steps: span(finals.iter().map(|(step, _)| *step)),
+        steps: span(finals.iter().map(|last| last.step)),
         loss,
         best: bests.min_by(f64::total_cmp),
         perplexity: loss.map(|loss| loss.mean.exp()),

@@ -9,13 +9,14 @@ use std::{
 };
 
 use altgrad_config::Source;
+use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
 
 /// Bytes of the largest file that is read whole.
 const LARGEST: u64 = 16 << 20;
 
 /// Keys of a run file that do not change what is trained: two runs that differ in nothing else are repetitions.
-const NO_DIFFERENCE: [&str; 11] = [
+const NO_DIFFERENCE: [&str; 12] = [
     "run.name",
     "run.seed",
     "run.out",
@@ -23,6 +24,7 @@ const NO_DIFFERENCE: [&str; 11] = [
     "plugins.",
     // The keys it sets are in the file.
     "model.preset",
+    "train.full_eval",
     "shadow.",
     "metrics.",
     "alerts.",
@@ -130,6 +132,8 @@ pub struct Status {
     pub steps: Option<u64>,
     /// Held-out loss of the final weights.
     pub final_val_loss: Option<f64>,
+    /// Whether the whole validation split gave it, and not a sample.
+    pub final_is_full: bool,
     /// Lowest held-out loss and its step.
     pub best: Option<(u64, f64)>,
     /// Where it was found to diverge.
@@ -194,6 +198,7 @@ impl Status {
             error: text(value, "error"),
             steps: count("steps"),
             final_val_loss: number("final_val_loss"),
+            final_is_full: text(value, "final_evaluation").as_deref() == Some(EvaluationKind::Full.name()),
             best: count("best_val_step").zip(number("best_val_loss")),
             diverged_step: count("diverged_step"),
             tokens_per_s: number("tokens_per_s"),

@@ -31,7 +31,7 @@ pub(super) fn comparable(runs: &[Run], a: &Group, b: &Group) -> bool {
 
 /// Held-out losses of two runs of one seed.
 pub(super) struct Pair {
-    /// The last step that both evaluated.
+    /// The last step that both evaluated alike.
     pub step: u64,
     /// Whether a run went on after it.
     pub is_early: bool,
@@ -52,11 +52,13 @@ pub(super) fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<Pair> {
     let pair = |own: &usize| {
         let own = &runs[*own];
         let other = b.runs.iter().map(|other| &runs[*other]).find(|other| other.seed() == own.seed())?;
-        let ends = [own.final_loss()?.0, other.final_loss()?.0];
-        let at = |step: u64| other.evaluations.binary_search_by_key(&step, |(step, _)| *step).ok();
-        own.evaluations.iter().rev().filter(|(step, _)| *step > 0).find_map(|&(step, loss)| {
-            let other = other.evaluations[at(step)?].1;
-            Some(Pair { step, is_early: ends != [step; 2], own: loss, other })
+        let ends = [own.final_loss()?.step, other.final_loss()?.step];
+        let at = |step: u64| other.evaluations.binary_search_by_key(&step, |other| other.step).ok();
+        own.evaluations.iter().rev().filter(|own| own.step > 0).find_map(|own| {
+            let other = other.evaluations[at(own.step)?];
+            let pair =
+                Pair { step: own.step, is_early: ends != [own.step; 2], own: own.loss, other: other.loss };
+            (own.is_full == other.is_full).then_some(pair)
         })
     };
     a.runs.iter().filter_map(pair).collect()

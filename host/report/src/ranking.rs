@@ -114,6 +114,13 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> 
             confounds.join(", ")
         ));
     }
+    let finals = || groups.iter().flat_map(|group| &group.runs).filter_map(|run| runs[*run].final_loss());
+    if finals().any(|last| last.is_full) && finals().any(|last| !last.is_full) {
+        notes.push(
+            "Some held-out losses at the end are of the whole validation split, others of a sample: ratios and tests are at steps evaluated alike."
+                .into(),
+        );
+    }
     if runs.iter().any(|run| matches!(run.state, RunState::Running | RunState::Silent)) {
         notes.push("Some runs are still going.".into());
     }

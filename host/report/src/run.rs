@@ -7,6 +7,7 @@ use std::{
     time::SystemTime,
 };
 
+use altgrad_config::FullEvalChoice;
 use altgrad_metrics::{Statistic, families::speed::TOKENS_PER_S};
 use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 
@@ -53,6 +54,17 @@ impl RunState {
     }
 }
 
+/// A held-out loss.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evaluation {
+    /// Updates before it.
+    pub step: u64,
+    /// Nats per token.
+    pub loss: f64,
+    /// Whether it is of the whole validation split, and not of a sample: losses of the two kinds are not compared.
+    pub is_full: bool,
+}
+
 /// A run.
 #[derive(Debug, Clone)]
 pub struct Run {
@@ -71,7 +83,7 @@ pub struct Run {
     /// Curves by metric.
     pub curves: BTreeMap<Statistic, Series>,
     /// Held-out losses by step, the final one included.
-    pub evaluations: Vec<(u64, f64)>,
+    pub evaluations: Vec<Evaluation>,
     /// Curves by statistic and layer.
     pub layers: Layers,
     /// Distributions.
@@ -134,11 +146,13 @@ impl Run {
         let state = state(status.as_ref(), &metrics);
         let status = status.unwrap_or_default();
         let steps = status.steps.max(curves.last_step.map(|last| last.saturating_add(1)));
-        let mut evaluations = curves.evaluations;
-        if let Some((steps, loss)) = status.steps.zip(status.final_val_loss)
-            && evaluations.last().is_none_or(|(last, _)| *last < steps)
+        let is_full = config.get("train.full_eval") == Some(FullEvalChoice::Always.name());
+        let evaluation = |(step, loss)| Evaluation { step, loss, is_full };
+        let mut evaluations: Vec<Evaluation> = curves.evaluations.into_iter().map(evaluation).collect();
+        if let Some((step, loss)) = status.steps.zip(status.final_val_loss)
+            && evaluations.last().is_none_or(|last| last.step < step)
         {
-            evaluations.push((steps, loss));
+            evaluations.push(Evaluation { step, loss, is_full: status.final_is_full });
         }
         let curves = curves.by_statistic;
         let name = name(path, &status);
@@ -181,20 +195,27 @@ impl Run {
 
     /// The last held-out loss and its step; none of a failed run, whose last good one would flatter it.
     #[must_use]
-    pub fn final_loss(&self) -> Option<(u64, f64)> {
+    pub fn final_loss(&self) -> Option<Evaluation> {
         self.evaluations.last().copied().filter(|_| !self.is_lost())
+    }
+
+    /// The evaluations of one kind, that of the first: samples, but for runs that evaluate the whole split only.
+    pub fn curve_of_evaluations(&self) -> impl Iterator<Item = (u64, f64)> {
+        let kind = self.evaluations.first().map(|first| first.is_full);
+        let alike = self.evaluations.iter().filter(move |evaluation| Some(evaluation.is_full) == kind);
+        alike.map(|evaluation| (evaluation.step, evaluation.loss))
     }
 
     /// How far it came: whether to a final loss, of which step, and whether it was done then.
     #[must_use]
     pub fn reached(&self) -> (Option<u64>, bool) {
-        (self.final_loss().map(|(step, _)| step), self.state == RunState::Completed)
+        (self.final_loss().map(|last| last.step), self.state == RunState::Completed)
     }
 
-    /// The lowest held-out loss and its step.
+    /// The lowest held-out loss of evaluations of one kind and its step.
     #[must_use]
     pub fn best_loss(&self) -> Option<(u64, f64)> {
-        self.evaluations.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))
+        self.curve_of_evaluations().min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// Training tokens a second, over the run.

@@ -85,6 +85,7 @@ pub fn runs(runs: &[Run]) -> Table {
         "steps",
         "seed",
         "held-out loss",
+        "of",
         "best loss",
         "device",
         "threads",
@@ -102,7 +103,10 @@ pub fn runs(runs: &[Run]) -> Table {
             Cell::text(run.state.name()),
             count(run.steps),
             text(run.seed()),
-            Cell::number(run.final_loss().map(|(_, loss)| loss), Digits::Fixed(4)),
+            Cell::number(run.final_loss().map(|last| last.loss), Digits::Fixed(4)),
+            run.final_loss().map_or(Cell::Missing, |last| {
+                Cell::text(if last.is_full { "the whole split" } else { "a sample" })
+            }),
             Cell::number(run.best_loss().map(|(_, loss)| loss), Digits::Fixed(4)),
             text(run.status.device.as_deref()),
             count(run.status.threads),

@@ -155,6 +155,27 @@ fn runs_of_other_lengths_are_held_against_each_other_where_both_were() {
 }
 
 #[test]
+fn losses_of_a_sample_and_of_the_whole_split_are_not_compared() {
+    let folder = TempDir::new().unwrap();
+    run(folder.path(), "a", "none", 1, 2.0);
+    let whole = run(folder.path(), "b", "E4M3", 1, 2.2);
+    let status = r#"{"status": "completed", "steps": 10, "final_val_loss": 1.0, "final_evaluation": "full"}"#;
+    fs::write(whole.join("run.json"), status).unwrap();
+    let (found, _, comparison) = compared(folder.path());
+    let row = &comparison.rows[1];
+    assert_eq!(row.loss.unwrap().mean, 1.0, "the loss at the end is what run.json says");
+    assert_eq!(row.compared_at, Some([9, 9]), "the last step that both evaluated by sample");
+    assert!((row.difference.unwrap().mean - 0.2).abs() < 1e-12);
+    assert!(comparison.notes.iter().any(|note| note.contains("evaluated alike")), "{:?}", comparison.notes);
+    assert_eq!(found.runs[1].best_loss().map(|(step, _)| step), Some(9), "of the sampled ones");
+    // Where both are of the whole split, the ends count.
+    let status = status.replace("1.0", "0.9");
+    fs::write(folder.path().join("a/run.json"), status).unwrap();
+    let (_, _, comparison) = compared(folder.path());
+    assert_eq!(comparison.rows[1].compared_at, Some([10, 10]));
+}
+
+#[test]
 fn of_two_runs_of_a_seed_the_longer_counts() {
     let folder = TempDir::new().unwrap();
     shorten(&run(folder.path(), "a", "E4M3", 1, 2.0), 5, 2.5);

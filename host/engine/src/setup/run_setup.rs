@@ -2,14 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use altgrad_config::RunConfig;
+use altgrad_config::{FullEvalChoice, RunConfig};
 use altgrad_data::{Batch, Batches, Split};
 use altgrad_loader::{Registry, instance::Identity};
+use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
 
 use crate::{device::ComputeDevice, metrics::MetricId, state::TrainModel};
 
 use super::schedule::Schedule;
+
+/// A whole validation split is evaluated unasked where training had more than this times its tokens.
+const LITTLE: u64 = 20;
 
 /// A run's setup: nothing of it changes once it is built.
 pub struct RunSetup {
@@ -52,9 +56,35 @@ impl RunSetup {
         (0..self.config.train.grad_accum).map(move |index| self.batches.train(first + index as u64))
     }
 
+    /// What evaluations on the way predict.
+    #[must_use]
+    pub fn evaluation(&self) -> EvaluationKind {
+        match self.config.train.full_eval {
+            FullEvalChoice::Always => EvaluationKind::Full,
+            FullEvalChoice::Auto | FullEvalChoice::Never | FullEvalChoice::End => EvaluationKind::Sampled,
+        }
+    }
+
+    /// What the evaluation at the end predicts after `trained` tokens.
+    #[must_use]
+    pub fn final_evaluation(&self, trained: u64) -> EvaluationKind {
+        let held_out = self.batches.tokens(Split::Validation).len() as u64;
+        match self.config.train.full_eval {
+            FullEvalChoice::Always | FullEvalChoice::End => EvaluationKind::Full,
+            FullEvalChoice::Auto if held_out.saturating_mul(LITTLE) < trained => EvaluationKind::Full,
+            FullEvalChoice::Auto | FullEvalChoice::Never => EvaluationKind::Sampled,
+        }
+    }
+
     /// The held-out batches of an evaluation.
-    pub fn validation_batches(&self) -> impl Iterator<Item = Batch> {
-        self.batches.sample(Split::Validation, self.config.train.eval_batches as u64)
+    #[must_use]
+    pub fn held_out(&self, kind: EvaluationKind) -> Box<dyn Iterator<Item = Batch> + '_> {
+        match kind {
+            EvaluationKind::Sampled => {
+                Box::new(self.batches.sample(Split::Validation, self.config.train.eval_batches as u64))
+            }
+            EvaluationKind::Full => Box::new(self.batches.whole(Split::Validation)),
+        }
     }
 
     /// Absolute paths of the libraries this run uses.

@@ -8,7 +8,6 @@ use super::train_state::TrainState;
 use crate::{
     model::{Dropout, Forward, Gpt},
     quant::QuantContext,
-    tensor,
     trace::{Phase, TensorPlace, Trace},
 };
 
@@ -112,28 +111,5 @@ impl TrainModel {
             }
         }
         Ok(Gradients { losses, grads: sums })
-    }
-
-    /// Mean loss over held-out batches, with the weights as training sees them. Touches no training state.
-    ///
-    /// # Errors
-    /// A plugin or the device failed.
-    pub fn loss(&self, state: &TrainState, batches: impl Iterator<Item = Batch>) -> Result<f64, Diagnostic> {
-        let (mut sum, mut count) = (0.0, 0u32);
-        for batch in batches {
-            let pass = Forward {
-                layout: &state.params.layout,
-                weights: &state.params.values,
-                quant: &state.quant,
-                micro_batch: 0,
-                dropout: Dropout::off(),
-                trace: None,
-            };
-            sum += f64::from(tensor::read_f32(self.gpt.loss(&pass, &batch))?[0]);
-            count += 1;
-        }
-        // Evaluation leaves no trace in scales; a fault of a format is one all the same.
-        state.quant.read_pass_stats()?;
-        Ok(sum / f64::from(count))
     }
 }

@@ -10,7 +10,7 @@ use altgrad_plugin_api::{AlertLevel, RunOutcome};
 use altgrad_run_folder::{
     events::Event,
     folder::{CONFIG, RunFolder, WEIGHTS},
-    record::{Progress, RunStatus},
+    record::{EvaluationKind, Progress, RunStatus},
 };
 use altgrad_sinks::{RunFacts, SinkSetup, Sinks};
 
@@ -18,7 +18,7 @@ use super::{
     non_finite::NonFiniteTracker,
     observer::RunObserver,
     run_logger::RunLogger,
-    status::{self, RunReport},
+    status::{self, HeldOutLoss, RunReport},
     step,
     step_state::StepState,
 };
@@ -29,7 +29,7 @@ use crate::{
     metrics::{self, MetricRecord},
     model::weights,
     setup::{ReadyRun, RunSetup},
-    state::TrainState,
+    state::{TrainState, mean_loss},
 };
 
 /// A run that is under way.
@@ -150,16 +150,23 @@ impl Run<'_> {
     }
 
     /// Held-out loss with the weights as training sees them.
-    fn evaluate(&mut self, record: &mut MetricRecord) -> Result<f64, Diagnostic> {
-        let loss = self.setup.model.loss(&self.state, self.setup.validation_batches())?;
-        metrics::training::record_evaluation(record, loss);
-        self.report.last_val_loss = Some(loss);
-        Ok(loss)
+    fn held_out_loss(&self, kind: EvaluationKind) -> Result<HeldOutLoss, Diagnostic> {
+        let TrainState { params, quant, .. } = &self.state;
+        let mean = mean_loss(&self.setup.model.gpt, params, quant, self.setup.held_out(kind))?;
+        Ok(HeldOutLoss { kind, mean })
+    }
+
+    /// An evaluation as all those on the way are, so that alerts and the best one compare like with like.
+    fn evaluate(&mut self, record: &mut MetricRecord) -> Result<HeldOutLoss, Diagnostic> {
+        let held_out = self.held_out_loss(self.setup.evaluation())?;
+        metrics::training::record_evaluation(record, held_out.mean.loss);
+        self.report.last_val_loss = Some(held_out.mean.loss);
+        Ok(held_out)
     }
 
     fn evaluate_if_due(&mut self, step: u64, record: &mut MetricRecord) -> Result<Option<f64>, Diagnostic> {
         let due = step::is_due(self.setup.config.train.eval_interval, step);
-        due.then(|| self.evaluate(record)).transpose()
+        due.then(|| Ok(self.evaluate(record)?.mean.loss)).transpose()
     }
 
     fn show_progress(&mut self, last: u64) {
@@ -217,15 +224,22 @@ impl Run<'_> {
     fn close(&mut self) -> Result<(), Diagnostic> {
         // What alerts make of the last evaluation is not part of it: a run that goes on makes it again, if it is due.
         self.before = self.step_state();
-        // A run resumed at its end has begun no step, and must draw the bits of the last all the same.
-        self.state.quant.begin_step(self.report.steps.saturating_sub(1));
+        // As before the update of the next step, if there were one.
+        self.state.quant.begin_step(self.report.steps);
         let mut record = MetricRecord::new(self.report.steps);
-        let loss = self.evaluate(&mut record)?;
-        self.checkpoint_last(Some(loss));
-        self.report.final_val_loss = Some(loss);
+        let last = self.evaluate(&mut record)?;
+        self.checkpoint_last(Some(last.mean.loss));
         self.raise_alerts(&record);
         let layout = &self.state.params.layout;
-        weights::write(&self.folder.path().join(WEIGHTS), layout, &self.state.weights()?)
+        weights::write(&self.folder.path().join(WEIGHTS), layout, &self.state.weights()?)?;
+        self.report.final_val = Some(self.final_held_out_loss(last)?);
+        Ok(())
+    }
+
+    /// The held-out loss of the final weights: `last`, or that of the whole split if it is wanted and the user does not wait.
+    fn final_held_out_loss(&self, last: HeldOutLoss) -> Result<HeldOutLoss, Diagnostic> {
+        let kind = self.setup.final_evaluation(self.report.tokens);
+        if kind == last.kind || self.report.interrupted { Ok(last) } else { self.held_out_loss(kind) }
     }
 
     /// Closes the run folder, whatever the run came to.

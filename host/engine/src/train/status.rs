@@ -9,15 +9,24 @@ use altgrad_metrics::{MetricId, families::closing};
 use altgrad_run_folder::{
     events::unix_s,
     folder::{RunFolder, STATUS},
-    record::{Environment, Library, Resume, RunRecord, RunStatus, SinkCounts},
+    record::{Environment, EvaluationKind, Library, Resume, RunRecord, RunStatus, SinkCounts},
 };
 
 use crate::{
     alerts::Alerts,
     checkpoint::{Checkpointer, Start, state::RunTotals},
     setup::RunSetup,
-    state::TrainState,
+    state::{MeanLoss, TrainState},
 };
+
+/// What an evaluation measured, and how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeldOutLoss {
+    /// Of what.
+    pub kind: EvaluationKind,
+    /// The loss.
+    pub mean: MeanLoss,
+}
 
 /// What a run came to.
 #[derive(Debug, Default)]
@@ -29,8 +38,8 @@ pub struct RunReport {
     /// The newest held-out loss of this process; missing if it made no evaluation.
     pub last_val_loss: Option<f64>,
     /// Held-out loss of the final weights; missing if the run failed.
-    pub final_val_loss: Option<f64>,
-    /// Alerts, evaluations and what they came to, the final evaluation included.
+    pub final_val: Option<HeldOutLoss>,
+    /// Alerts, evaluations and what they came to, with one at the end like those on the way.
     pub alerts: Alerts,
     /// Training tokens.
     pub tokens: u64,
@@ -96,7 +105,7 @@ impl RunReport {
     pub fn summary(&self) -> Vec<(MetricId, f64)> {
         let entries = [
             (&closing::FINAL_TRAIN_LOSS, self.final_loss),
-            (&closing::FINAL_VAL_LOSS, self.final_val_loss),
+            (&closing::FINAL_VAL_LOSS, self.final_val.map(|held_out| held_out.mean.loss)),
             (&closing::BEST_VAL_LOSS, self.alerts.best().map(|best| best.loss)),
             (&closing::TOKENS_PER_S, self.tokens_per_s()),
         ];
@@ -137,7 +146,9 @@ fn record(
         updated_unix_s: unix_s(),
         steps: report.steps,
         final_train_loss: report.final_loss,
-        final_val_loss: report.final_val_loss,
+        final_val_loss: report.final_val.map(|held_out| held_out.mean.loss),
+        final_evaluation: report.final_val.map(|held_out| held_out.kind),
+        final_val_tokens: report.final_val.map(|held_out| held_out.mean.tokens),
         best_val_loss: best.map(|best| best.loss),
         best_val_step: best.map(|best| best.step),
         diverged: report.alerts.diverged_at().is_some(),

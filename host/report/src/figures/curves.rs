@@ -42,7 +42,7 @@ static CURVES: [Curve; 7] = [
         section: "loss",
         id: "val_loss",
         title: "Held-out loss",
-        caption: "Mean cross-entropy over the same held-out batches in every run, before the step's update. Lower is better.",
+        caption: "Mean cross-entropy over the same held-out windows in every run, before the step's update. Lower is better.",
         needs: "`[train] eval_interval`",
         metric: &VAL_LOSS,
         axis: "nats per token",
@@ -185,9 +185,9 @@ fn clipped(context: &Context<'_>, curve: &Curve) -> Option<(Value, Value)> {
 }
 
 fn points(run: &Run, metric: &'static MetricDefinition, most: usize) -> Vec<(u64, f64)> {
-    // The final evaluation is in no row, and evaluations are few.
+    // An evaluation at the end is in no row, and evaluations are few.
     if *metric == VAL_LOSS && run.evaluations.len() <= most.max(600) {
-        return run.evaluations.clone();
+        return run.curve_of_evaluations().collect();
     }
     run.curve(metric).map(|curve| curve.points(most)).unwrap_or_default()
 }

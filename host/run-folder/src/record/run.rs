@@ -22,6 +22,27 @@ pub enum RunStatus {
     Failed,
 }
 
+/// What an evaluation predicts of a split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EvaluationKind {
+    /// The windows of a sample.
+    Sampled,
+    /// Every token but the first.
+    Full,
+}
+
+impl EvaluationKind {
+    /// As the file has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sampled => "sampled",
+            Self::Full => "full",
+        }
+    }
+}
+
 /// The file. What is missing or `null` is not known.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -44,7 +65,11 @@ pub struct RunRecord {
     pub final_train_loss: Option<f64>,
     /// Held-out loss of the final weights, nats per token.
     pub final_val_loss: Option<f64>,
-    /// The lowest held-out loss, nats per token.
+    /// Which evaluation measured it.
+    pub final_evaluation: Option<EvaluationKind>,
+    /// Tokens that it predicted.
+    pub final_val_tokens: Option<u64>,
+    /// The lowest held-out loss of the evaluations on the way, and of one like them at the end, nats per token.
     pub best_val_loss: Option<f64>,
     /// The step before whose update it was measured.
     pub best_val_step: Option<u64>,
