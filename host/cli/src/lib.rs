@@ -12,6 +12,7 @@ mod check;
 mod compare;
 mod data;
 mod diff;
+mod evaluate;
 #[allow(unsafe_code)]
 mod ffi;
 mod formats;
@@ -22,6 +23,7 @@ mod replay;
 mod report;
 mod run;
 mod sample;
+mod saved_model;
 mod scaffold;
 mod sweep;
 mod wandb_upload;
@@ -59,6 +61,8 @@ enum Command {
     /// Shows number formats and rounds with them.
     #[command(subcommand)]
     Formats(formats::FormatsCommand),
+    /// Computes the loss and perplexity of a trained model on its run's data, as the run's evaluations do, and writes nothing.
+    Evaluate(evaluate::EvaluateArgs),
     /// Continues a text with a trained model.
     Sample(sample::SampleArgs),
     /// Prepares token bins from real data, and says what bins hold.
@@ -121,6 +125,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => run::check(&args),
         Command::Plugins(command) => plugins::run(command),
         Command::Formats(command) => formats::run(command),
+        Command::Evaluate(args) => evaluate::run(&args),
         Command::Sample(args) => sample::run(&args),
         Command::Data(command) => data::run(command),
         Command::Weights(command) => weights::run(command),

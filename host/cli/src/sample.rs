@@ -2,28 +2,20 @@
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{DeviceChoice, PrecisionChoice, RunConfig};
-use altgrad_engine::{
-    device::ComputeDevice,
-    load_model::SavedModel,
-    quant::QuantContext,
-    sample::{self, Sampler, pick::Picking, text::Characters},
-    setup,
-};
-use altgrad_loader::Registry;
+use altgrad_engine::sample::{self, Sampler, pick::Picking, text::Characters};
 use clap::Args;
+
+use super::saved_model::SavedModelArgs;
 
 /// `altgrad-host sample`.
 #[derive(Debug, Args)]
 pub(super) struct SampleArgs {
-    /// A run folder (its final weights, or else its newest checkpoint), a checkpoint folder, or a weights file with its
-    /// config.toml beside it.
-    checkpoint: PathBuf,
+    #[command(flatten)]
+    model: SavedModelArgs,
     /// Text to continue; of a longer one than the model's block, the end counts.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: String,
@@ -39,15 +31,6 @@ pub(super) struct SampleArgs {
     /// Seed of the draws [default: the run's seed].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Uses the weights as they are, without the run's formats and bf16; needs no plugin.
-    #[arg(long)]
-    full_precision: bool,
-    /// Folder of plugin libraries instead of the run's.
-    #[arg(long, value_name = "DIR")]
-    plugins: Option<PathBuf>,
-    /// Device: auto, cpu, cuda:N or wgpu. On the CPU a seed gives the same text to the bit.
-    #[arg(long, default_value = "cpu")]
-    device: DeviceChoice,
 }
 
 fn temperature(text: &str) -> Result<f64, String> {
@@ -56,21 +39,11 @@ fn temperature(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: &SampleArgs) -> Result<ExitCode, Diagnostic> {
-    let device = ComputeDevice::open(args.device)?;
-    let model = SavedModel::open(&args.checkpoint)?;
+    let (device, model) = args.model.open()?;
     let tokenizer = sample::tokenizer(&model.config.data)?;
     let prompt = tokenizer.encode(&args.prompt).map_err(|error| error.at("--prompt"))?;
-    if tokenizer.vocab() > model.shape.vocab {
-        let message = format!(
-            "the tokenizer has {} ids, the weights {}: they do not belong together",
-            tokenizer.vocab(),
-            model.shape.vocab
-        );
-        return Err(Diagnostic::config(message).at(model.weights.display()).hint(
-            "the corpus has changed since the run; say its characters at `data.alphabet` in the config.toml",
-        ));
-    }
-    let quant = rounding(args, &model, &device)?;
+    model.check_vocab(&tokenizer)?;
+    let quant = args.model.rounding(&model, &device)?;
     let picking = Picking {
         temperature: args.temperature,
         top_k: args.top_k.map(|k| usize::try_from(k).unwrap_or(usize::MAX)),
@@ -92,25 +65,4 @@ pub(super) fn run(args: &SampleArgs) -> Result<ExitCode, Diagnostic> {
         show(characters.finish() + "\n");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What the run's evaluations round. Plugins are opened only if a format is named.
-fn rounding(
-    args: &SampleArgs,
-    model: &SavedModel,
-    device: &ComputeDevice,
-) -> Result<QuantContext, Diagnostic> {
-    let config: &RunConfig = &model.config;
-    let formats = config.quant.names_a_format();
-    if args.full_precision || (!formats && config.train.precision == PrecisionChoice::Fp32) {
-        return Ok(QuantContext::off());
-    }
-    let mut section = config.plugins.clone();
-    if let Some(folder) = &args.plugins {
-        section.dir = Some(folder.display().to_string());
-    }
-    let registry = if formats { Registry::open(&section) } else { Ok(Registry::default()) };
-    registry
-        .and_then(|registry| setup::rounding_of(config, &model.source, &registry, device, &model.layout))
-        .map_err(|error| error.hint("--plugins DIR names another folder; --full-precision needs no format"))
 }

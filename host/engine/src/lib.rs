@@ -19,6 +19,7 @@ pub mod cpu_ops;
 mod cube_parts;
 pub mod debug;
 pub mod device;
+pub mod evaluate;
 #[cfg(feature = "gpu")]
 mod kernel_text;
 pub mod load_model;

@@ -1,7 +1,7 @@
 //! A trained model on disk: weights, and the resolved run file beside them that says what they are weights of.
 //!
 //! A model is named by its run folder, by one of its checkpoints, or by a weights file. Only the files named here are
-//! read: neither corpus nor plugins need be there.
+//! read: neither corpus nor plugins need be there. [`SavedModel::state`] also has what the run knew beside its weights.
 
 use std::{
     fs,
@@ -10,10 +10,18 @@ use std::{
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{RunConfig, Source};
-use altgrad_run_folder::folder::{CONFIG, WEIGHTS};
+use altgrad_data::tokenizer::Tokenizer;
+use altgrad_run_folder::{
+    folder::{CONFIG, STATUS, WEIGHTS},
+    record::RunRecord,
+};
 
 use crate::{
-    checkpoint::layout::MODEL,
+    checkpoint::{
+        layout::{CHECKPOINTS, LAST, MODEL},
+        read,
+        state::CheckpointState,
+    },
     model::{GptShape, Layout, weights::WeightsFile},
 };
 
@@ -71,6 +79,44 @@ impl SavedModel {
         let layout = Layout::new(&shape);
         let values = file.values(&layout)?;
         Ok(Self { config, source, shape, layout, values, weights })
+    }
+
+    /// The state of the checkpoint that the weights are of, their own or the one that a run made with its final weights;
+    /// `None` if there is none any more.
+    ///
+    /// # Errors
+    /// Its file is damaged.
+    pub fn state(&self) -> Result<Option<CheckpointState>, Diagnostic> {
+        let folder = self.weights.parent().unwrap_or(Path::new(""));
+        if self.weights.file_name().is_some_and(|name| name == MODEL) {
+            return Ok(read::state_of(folder)?);
+        }
+        let last = read::state_of(&followed(&folder.join(CHECKPOINTS).join(LAST)))?;
+        Ok(last.filter(|state| self.steps() == Some(state.step)))
+    }
+
+    /// Steps that the run of the final weights did, if its folder says so.
+    fn steps(&self) -> Option<u64> {
+        let status = fs::read(self.weights.with_file_name(STATUS)).ok()?;
+        Some(serde_json::from_slice::<RunRecord>(&status).ok()?.steps)
+    }
+
+    /// Refuses a tokenizer with ids that the weights do not have.
+    ///
+    /// # Errors
+    /// The corpus is not the run's any more.
+    pub fn check_vocab(&self, tokenizer: &Tokenizer) -> Result<(), Diagnostic> {
+        if tokenizer.vocab() <= self.shape.vocab {
+            return Ok(());
+        }
+        let message = format!(
+            "the tokenizer has {} ids, the weights {}: they do not belong together",
+            tokenizer.vocab(),
+            self.shape.vocab
+        );
+        Err(Diagnostic::config(message).at(self.weights.display()).hint(
+            "the corpus has changed since the run; say its characters at `data.alphabet` in the config.toml",
+        ))
     }
 }
 

@@ -230,6 +230,23 @@ fn text(path: &Path) -> Result<String, Damage> {
     String::from_utf8(read(path, MOST_TEXT)?).map_err(|_| Damage::new(path, "is not UTF-8 text"))
 }
 
+/// The state of the checkpoint in a folder, its checksums unchecked: for uses that read few of its files. `None` where the
+/// folder has none.
+///
+/// # Errors
+/// The file is damaged, or of another version.
+pub fn state_of(folder: &Path) -> Result<Option<CheckpointState>, Damage> {
+    let path = folder.join(STATE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = text(&path)?;
+    foreign(&path, &text)?;
+    let broken =
+        |error: toml::de::Error| Damage::new(&path, format!("cannot be understood ({})", error.message()));
+    toml::from_str(&text).map(Some).map_err(broken)
+}
+
 /// The validation loss that a checkpoint says it has, unchecked: to find the best among many.
 pub(super) fn val_loss(path: &Path) -> Option<f64> {
     #[derive(Deserialize)]

@@ -73,8 +73,23 @@ impl QuantContext {
     /// # Errors
     /// The checkpoint is of a run with other sites.
     pub fn restore(&self, state: &SavedQuantState) -> Result<(), Diagnostic> {
-        let misfit =
-            |what: &str| Diagnostic::config(format!("the checkpoint's rounding does not fit: {what}"));
+        self.restore_history(state)?;
+        let mut grid_stats = self.grid_stats.lock();
+        if grid_stats.len() != state.weights.len() {
+            return Err(misfit("other weights are rounded where their updates end"));
+        }
+        for ((id, stats), saved) in grid_stats.iter_mut().zip(&state.weights) {
+            self.restore_weight_stats(*id, stats, saved)
+                .ok_or_else(|| misfit(&format!("`{}`", saved.layer)))?;
+        }
+        Ok(())
+    }
+
+    /// Restores what a pass needs of it: the magnitudes that scales remember.
+    ///
+    /// # Errors
+    /// As [`Self::restore`].
+    pub fn restore_history(&self, state: &SavedQuantState) -> Result<(), Diagnostic> {
         for site in &self.sites {
             let own =
                 |history: &&AmaxHistory| history.layer == site.layer && history.role == site.role.name();
@@ -87,14 +102,6 @@ impl QuantContext {
                     return Err(misfit(&format!("no scales of `{}`, {}", site.layer, site.role.name())));
                 }
             }
-        }
-        let mut grid_stats = self.grid_stats.lock();
-        if grid_stats.len() != state.weights.len() {
-            return Err(misfit("other weights are rounded where their updates end"));
-        }
-        for ((id, stats), saved) in grid_stats.iter_mut().zip(&state.weights) {
-            self.restore_weight_stats(*id, stats, saved)
-                .ok_or_else(|| misfit(&format!("`{}`", saved.layer)))?;
         }
         Ok(())
     }
@@ -120,6 +127,10 @@ impl QuantContext {
             self.keep_scales(id, &tensor::flat(values(&saved.scales), &device).reshape(own));
         })
     }
+}
+
+fn misfit(what: &str) -> Diagnostic {
+    Diagnostic::config(format!("the checkpoint's rounding does not fit: {what}"))
 }
 
 impl QuantState {

@@ -7,6 +7,7 @@ mod bench;
 mod book;
 mod data;
 mod diff;
+mod evaluate;
 mod formats;
 mod report;
 mod sample;

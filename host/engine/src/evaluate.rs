@@ -1,0 +1,74 @@
+//! Evaluation of a saved model on its run's data, as the run's own evaluations are.
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_data::{Batches, Corpus, Split};
+
+use crate::{
+    device::ComputeDevice,
+    load_model::SavedModel,
+    model::{Gpt, Params},
+    quant::QuantContext,
+    state::{MeanLoss, mean_loss},
+    tensor,
+};
+
+/// A saved model and the data it is evaluated on.
+#[derive(Debug)]
+pub struct Evaluator {
+    gpt: Gpt,
+    params: Params,
+    quant: QuantContext,
+    batches: Batches,
+    /// Updates that made the weights, if that is known.
+    pub step: Option<u64>,
+}
+
+impl Evaluator {
+    /// Opens the data of `model`, which rounds as `quant` says: with the scales and random bits of the step it is of, if
+    /// its checkpoint is there, else with scales of the values at hand and the bits of step 0.
+    ///
+    /// # Errors
+    /// The data cannot be read or are not what the model was trained on, or the checkpoint is damaged.
+    pub fn new(
+        model: SavedModel,
+        mut quant: QuantContext,
+        device: &ComputeDevice,
+    ) -> Result<Self, Diagnostic> {
+        let data = &model.config.data;
+        let corpus = Corpus::open(data).map_err(|error| error.at(model.source.locate("data.dataset")))?;
+        model.check_vocab(&corpus.tokenizer)?;
+        let state = model.state()?;
+        if let Some(state) = &state {
+            if state.data.fingerprint != corpus.fingerprint() {
+                return Err(Diagnostic::config("the data are not those that the model was trained on")
+                    .at(&corpus.description)
+                    .hint(
+                        "restore the corpus of the run; its checkpoint has the fingerprint of all tokens",
+                    ));
+            }
+            quant.restore_history(&state.quant)?;
+            quant.begin_step(state.step);
+        }
+        let batches = Batches::new(corpus, model.config.run.seed, data.batch_size, data.block_size);
+        let gpt = Gpt { shape: model.shape, gelu: model.config.model.gelu };
+        let values = model.values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();
+        let params = Params { layout: model.layout, values };
+        Ok(Self { gpt, params, quant, batches, step: state.map(|state| state.step) })
+    }
+
+    /// The loss of the first `count` batches that evaluations sample.
+    ///
+    /// # Errors
+    /// A plugin or the device failed.
+    pub fn sampled(&self, split: Split, count: u64) -> Result<MeanLoss, Diagnostic> {
+        mean_loss(&self.gpt, &self.params, &self.quant, self.batches.sample(split, count))
+    }
+
+    /// The loss of every token of a split but the first.
+    ///
+    /// # Errors
+    /// As [`Self::sampled`].
+    pub fn full(&self, split: Split) -> Result<MeanLoss, Diagnostic> {
+        mean_loss(&self.gpt, &self.params, &self.quant, self.batches.whole(split))
+    }
+}
