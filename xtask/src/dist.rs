@@ -48,7 +48,7 @@ pub fn run(args: &[String]) -> Result<u8, io::Error> {
     }
     let staged = match &asked.staged {
         Some(staged) => staged.clone(),
-        None => stage(&RELEASE.told_its_commit(commit()), &asked.rest)?,
+        None => stage(&RELEASE, &asked.rest)?,
     };
     let out = asked.out.unwrap_or_else(target_dir);
     let folder = out.join(NAME);
@@ -167,14 +167,6 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), io::Error> {
         }
     }
     Ok(())
-}
-
-/// The commit that is built, if git knows one; `-changed` if files differ from it.
-fn commit() -> Option<String> {
-    let mut git = Command::new("git");
-    let described = git.current_dir(root()).args(["describe", "--always", "--abbrev=12", "--dirty=-changed"]);
-    let output = described.output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
 /// Runs it to its end; an exit code that is not 0 is an error, with what was said.

@@ -160,7 +160,6 @@ fn packages(plugins: &[Plugin]) -> Vec<String> {
 }
 
 /// A way to build host and plugins, and where they are put.
-#[derive(Clone)]
 struct Build {
     profile: &'static str,
     /// Cargo's folder for the profile.
@@ -168,29 +167,13 @@ struct Build {
     staged: &'static str,
     /// Tests and examples as well; a feature of the host cannot be given then.
     workspace: bool,
-    /// What the host's `--version` is to say; where it says nothing, a commit makes no build anew.
-    commit: Option<String>,
 }
 
-impl Build {
-    fn told_its_commit(&self, commit: Option<String>) -> Self {
-        Self { commit, ..self.clone() }
-    }
-}
-
-const RELEASE: Build =
-    Build { profile: "release", built: "release", staged: "altgrad", workspace: false, commit: None };
-const DEV: Build =
-    Build { profile: "dev", built: "debug", staged: "altgrad-dev", workspace: true, commit: None };
-const PACKED: Build = Build {
-    profile: "release",
-    built: "release",
-    staged: "altgrad-gpu-bundle",
-    workspace: false,
-    commit: None,
-};
-const GPU: Build =
-    Build { profile: "dev", built: "debug", staged: "altgrad-gpu", workspace: false, commit: None };
+const RELEASE: Build = Build { profile: "release", built: "release", staged: "altgrad", workspace: false };
+const DEV: Build = Build { profile: "dev", built: "debug", staged: "altgrad-dev", workspace: true };
+const PACKED: Build =
+    Build { profile: "release", built: "release", staged: "altgrad-gpu-bundle", workspace: false };
+const GPU: Build = Build { profile: "dev", built: "debug", staged: "altgrad-gpu", workspace: false };
 
 /// Builds and puts host and plugins side by side; says where.
 fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
@@ -202,9 +185,6 @@ fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
         build.args(["--workspace", "--lib", "--bins", "--examples"]);
     } else {
         build.args(packages(&plugins));
-    }
-    if let Some(commit) = &how.commit {
-        build.env("ALTGRAD_COMMIT", commit);
     }
     let status = build.args(build_args).status()?;
     if !status.success() {

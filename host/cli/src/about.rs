@@ -17,8 +17,8 @@ pub(super) static BUILD_FACTS: LazyLock<String> = LazyLock::new(|| {
         .map(|(name, _)| name)
         .collect();
     let facts = [
-        // `cargo xtask dist` says which commit it builds; other builds do not know.
-        ("commit", option_env!("ALTGRAD_COMMIT").unwrap_or("unknown")),
+        // Set by the build script.
+        ("commit", env!("ALTGRAD_COMMIT")),
         ("plugin-api", build.api_version.as_str()),
         ("features", if features.is_empty() { "none (CPU only)" } else { &features.join(", ") }),
         ("compiler", build.rustc.as_str()),

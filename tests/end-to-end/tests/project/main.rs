@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod commit;
 mod layers;
 mod sources;
 mod walkthroughs;
