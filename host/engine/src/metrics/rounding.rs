@@ -14,8 +14,8 @@ type Formula = fn(&QuantStats) -> Option<f64>;
 /// What is recorded of every site, of every role and of the whole.
 static STATISTICS: &[(&MetricDefinition, Formula)] = &[
     (&OVERFLOW_RATE, |seen| share(seen.stats.overflow, seen.elements)),
-    // Missing if every element is zero.
-    (&UNDERFLOW_RATE, |seen| share(seen.stats.underflow, seen.stats.nonzero)),
+    // Formats count NaN as an element that is not zero. Missing if every element is zero or NaN.
+    (&UNDERFLOW_RATE, |seen| share(seen.stats.underflow, seen.stats.nonzero.saturating_sub(seen.stats.nan))),
     (&NAN_COUNT, |seen| Some(seen.stats.nan as f64)),
     // Missing if rounding changed nothing.
     (&SQNR_DB, |seen| {
@@ -124,5 +124,17 @@ mod tests {
             (&SHRINKAGE, 0.99 - 1.0),
         ];
         assert_eq!(values(stats), expected);
+    }
+
+    /// Of seven elements that are not zero, three are NaN: one of four becomes zero.
+    #[test]
+    fn nan_is_no_element_that_could_become_zero() {
+        let rate = |stats| {
+            let values = values(&QuantStats { elements: 8, stats }).collect::<Vec<_>>();
+            values.iter().find(|(definition, _)| **definition == UNDERFLOW_RATE).map(|(_, value)| *value)
+        };
+        let stats = FormatStats { underflow: 1, nan: 3, nonzero: 7, ..FormatStats::default() };
+        assert_eq!(rate(stats), Some(0.25));
+        assert_eq!(rate(FormatStats { underflow: 0, nan: 7, ..stats }), None);
     }
 }

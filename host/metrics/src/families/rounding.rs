@@ -41,7 +41,7 @@ metrics! {
         },
         ..ROUNDING
     };
-    /// Share of non-zero elements that become zero.
+    /// Share of the elements that are neither zero nor NaN that become zero.
     UNDERFLOW_RATE = {
         name: "quant/underflow_rate",
         unit: Unit::Share,
