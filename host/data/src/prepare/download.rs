@@ -107,6 +107,8 @@ pub fn fetch_from(
             Err(Failure::Server(why)) => failures.push(format!("{url}: {why}")),
         }
     }
+    // Only if nothing arrived.
+    fs::remove_dir(folder).ok();
     Err(Diagnostic::run(format!("{} cannot be downloaded", archive.file))
         .at(failures.join("\n      "))
         .hint(format!(

@@ -10,7 +10,10 @@ use serde::{
     de::{self, DeserializeOwned, MapAccess, Visitor},
 };
 
-use super::{skip::Reason, sources::Dataset};
+use super::{
+    skip::Reason,
+    sources::{self, Dataset},
+};
 
 /// Where a document goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +92,18 @@ enum Text {
 }
 
 impl Layout {
+    /// The layouts of the published data sets; of languages English first.
+    pub(super) fn published() -> impl Iterator<Item = Self> {
+        let of = |dataset, language: Option<&str>| Self {
+            dataset,
+            language: language.map(String::from),
+            title: false,
+        };
+        let single = [Dataset::Eurlex, Dataset::Eurlex57k].into_iter().map(move |dataset| of(dataset, None));
+        let languages = ["en"].into_iter().chain(sources::LANGUAGES);
+        single.chain(languages.map(move |language| of(Dataset::MultiEurlex, Some(language))))
+    }
+
     /// The document of a record.
     ///
     /// # Errors

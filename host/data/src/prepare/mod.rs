@@ -2,9 +2,10 @@
 //!
 //! [`sources`] knows the data sets, [`download`] fetches one. `input` finds the files, `reader` (with `archive`, `plain`,
 //! `lines`, `text`) streams their records as `items`, `layout` makes text of a record, `pipeline` encodes in parallel, `writer` makes the
-//! bins. What cannot be used is counted (`skip`) or, with `--strict`, refused.
+//! bins in the folder that `claim` keeps others out of. What cannot be used is counted (`skip`) or, with `--strict`, refused.
 
 mod archive;
+mod claim;
 pub mod download;
 mod input;
 mod items;
@@ -19,14 +20,11 @@ pub mod sources;
 mod text;
 mod writer;
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 pub use self::progress::Progress;
 use self::{
+    claim::Claim,
     input::Input,
     layout::Layout,
     pipeline::{Pipeline, Splitting},
@@ -93,7 +91,7 @@ pub fn prepare(request: &Request, progress: &dyn Progress) -> Result<Prepared, D
     if let Some(path) = &request.input {
         Input::find(path, request.dataset, &request.out)?;
     }
-    let _alone = claim(request)?;
+    let _claim = Claim::of(&request.out)?;
     let root = match (&request.input, request.dataset.archive()) {
         (Some(path), _) => path.clone(),
         (None, Some(archive)) => {
@@ -122,10 +120,14 @@ fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<Pr
         let why = if reasons.is_empty() { String::new() } else { format!(": {reasons}") };
         return Err(Diagnostic::config(format!("no document can be used{why}"))
             .at(pipeline.input.root.display())
-            .hint(format!("is it the data set `{}`?", request.dataset.name())));
+            .hint(hint));
     }
     let characters = match &tokenizer {
         Tokenizer::Char(characters) => Some(characters.iter().collect()),
+        let hint = match pipeline.fitting()? {
+            Some(fitting) => format!("its records fit `data prepare {fitting}`"),
+            None => format!("is it the data set `{}`?", request.dataset.name()),
+        };
         _ => None,
     };
     let meta = Meta {
@@ -174,23 +176,6 @@ fn check(request: &Request) -> Result<Layout, Diagnostic> {
         return Err(Diagnostic::config("`text` is your own text").hint("name it: --input FILE or FOLDER"));
     }
     Ok(Layout { dataset, language, title: request.title })
-}
-
-/// The folder, ours alone until the result is dropped.
-fn claim(request: &Request) -> Result<File, Diagnostic> {
-    let out = &request.out;
-    let failed = |error: std::io::Error| {
-        Diagnostic::config(format!("the folder cannot be written ({error})")).at(out.display())
-    };
-    fs::create_dir_all(out).map_err(failed)?;
-    let lock = File::create(out.join(".lock")).map_err(failed)?;
-    lock.try_lock().map_err(|error| match error {
-        fs::TryLockError::WouldBlock => Diagnostic::config("another preparation works in this folder")
-            .at(out.display())
-            .hint("wait for it"),
-        fs::TryLockError::Error(error) => failed(error),
-    })?;
-    Ok(lock)
 }
 
 fn recipe(request: &Request, source: Source) -> Recipe {

@@ -72,7 +72,7 @@ impl Pipeline<'_> {
                     |borrowed, item| self.encode_item(borrowed.get(tokenizer)?, item),
                 )
                 .collect();
-            encoded?.into_iter().try_for_each(&mut take)
+            encoded.and_then(|encoded| encoded.into_iter().try_for_each(&mut take)).map_err(Stop::Failed)
         })
     }
 
@@ -97,8 +97,29 @@ impl Pipeline<'_> {
         Ok(all)
     }
 
+    /// The arguments of `data prepare` that suit the input's first record; `None` if it is no record or suits nothing.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub(super) fn fitting(&self) -> Result<Option<String>, Diagnostic> {
+        let mut first = None;
+        self.groups(|group| {
+            first = group.into_iter().find_map(|item| match item.content {
+                Content::Record(json) => Some(json),
+                _ => None,
+            });
+            if first.is_some() { Err(Stop::Unwanted) } else { Ok(()) }
+        })?;
+        Ok(first.and_then(|json| Layout::published().find(|layout| layout.document(&json).is_ok())).map(
+            |layout| {
+                let name = layout.dataset.name();
+                layout.language.map_or(name.to_string(), |language| format!("{name} --lang {language}"))
+            },
+        ))
+    }
+
     /// Reads on a thread of its own while `work` handles what was read before.
-    fn groups(&self, mut work: impl FnMut(Group) -> Result<(), Diagnostic>) -> Result<(), Diagnostic> {
+    fn groups(&self, mut work: impl FnMut(Group) -> Result<(), Stop>) -> Result<(), Diagnostic> {
         let (sender, receiver) = mpsc::sync_channel(1);
         thread::scope(|scope| {
             let reading =
@@ -110,8 +131,7 @@ impl Pipeline<'_> {
                 Ok(read) => read,
                 Err(panic) => std::panic::resume_unwind(panic),
             };
-            worked?;
-            match read {
+            match worked.and(read) {
                 Err(Stop::Failed(error)) => Err(error),
                 Ok(()) | Err(Stop::Unwanted) => Ok(()),
             }

@@ -125,12 +125,40 @@ fn an_input_without_documents_makes_no_bins() {
         let input = bench.write(name, bytes);
         let error = run(&bench.request(Dataset::Eurlex, &input)).unwrap_err();
         assert!(error.message.starts_with("no document can be used"), "{error}");
-        assert!(bench.left().is_empty());
+        assert!(!bench.0.path().join("out").exists());
     }
     let bench = Bench::new();
     for missing in ["none.jsonl", "."] {
         let input = bench.0.path().join(missing);
         assert_eq!(run(&bench.request(Dataset::Eurlex, &input)).unwrap_err().fault.exit_code(), 2);
+    }
+}
+
+#[test]
+fn records_of_another_data_set_are_named_and_no_folder_is_left() {
+    let by_language = |language: &str| format!(r#"{{"celex_id": "3", "text": {{"{language}": "law"}}}}"#);
+    let parts = r#"{"header": "H", "recitals": "R", "main_body": ["B"]}"#.to_string();
+    let cases = [
+        (Dataset::Eurlex, by_language("en"), "`data prepare multi_eurlex --lang en`"),
+        (Dataset::Text, by_language("en"), "`data prepare multi_eurlex --lang en`"),
+        (Dataset::MultiEurlex, by_language("de"), "`data prepare multi_eurlex --lang de`"),
+        (Dataset::Eurlex, parts, "`data prepare eurlex57k`"),
+        (Dataset::Eurlex57k, GOOD.to_string(), "`data prepare eurlex`"),
+        (Dataset::Eurlex, "{}".to_string(), "is it the data set `eurlex`?"),
+    ];
+    for (dataset, record, expected) in cases {
+        let bench = Bench::new();
+        bench.write("folder/train.jsonl", &record);
+        let input = bench.0.path().join("in/folder");
+        let mut request = bench.request(dataset, &input);
+        request.out = bench.0.path().join("made/for/bins");
+        let error = run(&request).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(!bench.0.path().join("made").exists(), "{dataset:?}");
+        fs::create_dir(bench.0.path().join("made")).unwrap();
+        assert!(run(&request).is_err());
+        let left = fs::read_dir(bench.0.path().join("made")).unwrap().count();
+        assert_eq!(left, 0, "a folder that was there stays as it was");
     }
 }
 
@@ -333,7 +361,7 @@ fn what_a_killed_preparation_leaves_is_no_hindrance() {
     assert_eq!(bench.text("train"), "good\n");
     assert_eq!(bench.left(), ["meta.json", "train.bin", "val.bin"]);
     // Two at a time do not mix.
-    let _lock = claim(&request).unwrap();
+    let _claim = Claim::of(&request.out).unwrap();
     assert!(run(&request).unwrap_err().message.contains("another preparation"));
 }
 

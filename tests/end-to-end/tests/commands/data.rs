@@ -98,6 +98,10 @@ fn each_fault_of_prepare_is_named_before_anything_is_written() {
     let strict = bench.host(&["data", "prepare", "eurlex", "--input", "in", "--out", "made", "--strict"]);
     assert_eq!(strict.code, 2);
     assert!(strict.stderr.contains("dev.jsonl:1"), "{}", strict.stderr);
+    let other = bench.host(&["data", "prepare", "eurlex", "--input", "in", "--out", "made"]);
+    assert_eq!(other.code, 2);
+    assert!(other.stderr.contains("its records fit `data prepare eurlex57k`"), "{}", other.stderr);
+    assert!(!bench.path("made").exists());
 }
 
 /// A proxy that reports what it is asked for and serves nothing.
@@ -150,7 +154,7 @@ fn without_a_connection_prepare_names_the_file_to_download_by_hand() {
     let asked: Vec<String> = asked.try_iter().collect();
     assert!(asked[0].starts_with("GET http://mirror.invalid/data/dataset.zip "), "{asked:?}");
     assert!(asked[1].starts_with("CONNECT archive.org:443 "), "{asked:?}");
-    assert!(!bench.path("bins/train.bin").exists());
+    assert!(!bench.path("bins").exists());
 }
 
 /// Killed at several moments, then run again: the bins are those of an undisturbed preparation.

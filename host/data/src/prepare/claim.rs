@@ -1,0 +1,59 @@
+//! The folder for the bins while a preparation works in it.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use altgrad_base::diagnostic::Diagnostic;
+
+/// The file whose lock keeps other preparations out.
+const LOCK: &str = ".lock";
+
+/// A folder that no other preparation may write to. Dropped, it removes the folders it made that are empty: a preparation that
+/// fails leaves nothing.
+pub(super) struct Claim {
+    folder: PathBuf,
+    /// The folders that were made, outermost first.
+    made: Vec<PathBuf>,
+    _lock: File,
+}
+
+impl Claim {
+    /// Makes the folder if it is not there, and locks it.
+    ///
+    /// # Errors
+    /// It cannot be written, or another preparation works in it.
+    pub(super) fn of(folder: &Path) -> Result<Self, Diagnostic> {
+        let failed = |error: io::Error| {
+            Diagnostic::config(format!("the folder cannot be written ({error})")).at(folder.display())
+        };
+        let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let mut made: Vec<PathBuf> = folder.ancestors().take_while(missing).map(PathBuf::from).collect();
+        made.reverse();
+        fs::create_dir_all(folder).map_err(failed)?;
+        let lock = File::create(folder.join(LOCK)).map_err(failed)?;
+        lock.try_lock().map_err(|error| match error {
+            fs::TryLockError::WouldBlock => Diagnostic::config("another preparation works in this folder")
+                .at(folder.display())
+                .hint("wait for it"),
+            fs::TryLockError::Error(error) => failed(error),
+        })?;
+        Ok(Self { folder: folder.into(), made, _lock: lock })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let empty = fs::read_dir(&self.folder)
+            .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == LOCK));
+        if empty && !self.made.is_empty() {
+            fs::remove_file(self.folder.join(LOCK)).ok();
+            for folder in self.made.iter().rev() {
+                // Fails, as it should, where something else has come meanwhile.
+                fs::remove_dir(folder).ok();
+            }
+        }
+    }
+}
