@@ -46,7 +46,7 @@ fn generated(section: &DataSection) -> Result<Corpus, Diagnostic> {
     })
 }
 
-/// A text file, its first nine tenths to train on: by characters or bytes, as nanoGPT cuts.
+/// A text file, cut as `data prepare text` cuts it, and tokenized in two parts.
 fn text(path: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
     let bytes = files::read(path).map_err(|error| {
         Diagnostic::config(format!("cannot read the text file ({error})"))
@@ -59,10 +59,19 @@ fn text(path: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
             .at(path.display())
             .hint("convert it to UTF-8, or make token bins of it and use `bins:DIR`")
     })?;
-    let tokenizer = Tokenizer::named(section, || text.clone());
-    let mut ids = tokenizer.encode(&text).map_err(|error| error.at(path.display()))?;
-    // nanoGPT's int(n * 0.9), in whole numbers.
-    let val = ids.split_off(ids.len() * 9 / 10);
+    let (train, val) = text.split_at(text.ceil_char_boundary(nine_tenths(text.len() as u64) as usize));
+    // A mark of the encoding, not of the text.
+    let train = train.strip_prefix('\u{feff}').unwrap_or(train);
+    let tokenizer = Tokenizer::named(section, || format!("{train}{val}"));
+    let encode = |text| tokenizer.encode(text).map_err(|error| error.at(path.display()));
+    let (train, val) = (Tokens::Memory(encode(train)?), Tokens::Memory(encode(val)?));
     let description = path.display().to_string();
-    Ok(Corpus { train: Tokens::Memory(ids), val: Tokens::Memory(val), tokenizer, description })
+    Ok(Corpus { train, val, tokenizer, description })
+}
+
+/// Where a text of so many bytes is cut, if no character lies across it; else at that character's end. What comes before is to train
+/// on. It is where nanoGPT cuts, if all characters are of one byte.
+pub(crate) fn nine_tenths(bytes: u64) -> u64 {
+    // bytes * 9 / 10 without overflow.
+    bytes / 10 * 9 + bytes % 10 * 9 / 10
 }

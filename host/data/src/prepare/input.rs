@@ -110,6 +110,11 @@ impl Input {
         Ok(Self { root: root.into(), files })
     }
 
+    /// Whether it is one text and nothing else: cut in two, without separators.
+    pub(super) fn is_one_text(&self) -> bool {
+        matches!(&self.files[..], [file] if file.path == self.root && file.kind == InputKind::Text)
+    }
+
     /// Bytes of all files.
     pub(super) fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()

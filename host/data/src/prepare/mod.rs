@@ -41,7 +41,13 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::TokenizerChoice;
 
 /// Raised when the same input and options come to other bins.
-const RECIPE_VERSION: u32 = 1;
+const fn recipe_version(dataset: Dataset) -> u32 {
+    match dataset {
+        // 2: the alphabet of one text is its own, without a line end that it does not have.
+        Dataset::Text => 2,
+        Dataset::Eurlex | Dataset::Eurlex57k | Dataset::MultiEurlex => 1,
+    }
+}
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -118,16 +124,16 @@ fn make(request: &Request, recipe: Recipe, pipeline: &Pipeline<'_>) -> Result<Pr
     if bins.documents() == 0 {
         let reasons = skips.lines().join("; ");
         let why = if reasons.is_empty() { String::new() } else { format!(": {reasons}") };
+        let hint = match pipeline.fitting()? {
+            Some(fitting) => format!("its records fit `data prepare {fitting}`"),
+            None => format!("is it the data set `{}`?", request.dataset.name()),
+        };
         return Err(Diagnostic::config(format!("no document can be used{why}"))
             .at(pipeline.input.root.display())
             .hint(hint));
     }
     let characters = match &tokenizer {
         Tokenizer::Char(characters) => Some(characters.iter().collect()),
-        let hint = match pipeline.fitting()? {
-            Some(fitting) => format!("its records fit `data prepare {fitting}`"),
-            None => format!("is it the data set `{}`?", request.dataset.name()),
-        };
         _ => None,
     };
     let meta = Meta {
@@ -180,7 +186,7 @@ fn check(request: &Request) -> Result<Layout, Diagnostic> {
 
 fn recipe(request: &Request, source: Source) -> Recipe {
     Recipe {
-        version: RECIPE_VERSION,
+        version: recipe_version(request.dataset),
         dataset: request.dataset.name().into(),
         language: request.language.clone(),
         title: request.title,
@@ -256,18 +262,23 @@ fn difference(made: &Recipe, asked: &Recipe) -> String {
     }
 }
 
-/// The tokenizer, and the ids that end a document: the end of a text for GPT-2, a line end otherwise.
+/// The tokenizer, and the ids that end a document: the end of a text for GPT-2, a line end otherwise, none for one text.
 fn tokenizer(choice: TokenizerChoice, pipeline: &Pipeline<'_>) -> Result<(Tokenizer, Vec<u16>), Diagnostic> {
+    let separated = !pipeline.input.is_one_text();
     let tokenizer = match choice {
-        TokenizerChoice::Gpt2 => return Ok((Tokenizer::Gpt2, vec![gpt2::END_OF_TEXT])),
+        TokenizerChoice::Gpt2 => Tokenizer::Gpt2,
         TokenizerChoice::Byte => Tokenizer::Byte,
         TokenizerChoice::Char => {
             let mut characters = pipeline.characters()?;
-            characters.insert('\n');
+            characters.extend(separated.then_some('\n'));
             Tokenizer::Char(characters.into_iter().collect())
         }
     };
-    let separator = tokenizer.encode("\n")?;
+    let separator = match choice {
+        _ if !separated => Vec::new(),
+        TokenizerChoice::Gpt2 => vec![gpt2::END_OF_TEXT],
+        TokenizerChoice::Byte | TokenizerChoice::Char => tokenizer.encode("\n")?,
+    };
     Ok((tokenizer, separator))
 }
 

@@ -31,7 +31,7 @@ pub(super) fn read(
 ) -> Result<(), Stop> {
     let mut items = Items::new(sender);
     let meter = ByteProgress { progress, total: input.bytes() };
-    let alone = input.files.len() == 1 && input.files[0].path == input.root;
+    let alone = input.is_one_text();
     let mut done = 0;
     for file in &input.files {
         read_file(&mut items, dataset, file, alone, &meter, &mut done)
@@ -53,7 +53,7 @@ fn read_file(
     match file.kind {
         InputKind::TarGz => archive::tar_gz(items, dataset, counted),
         InputKind::Zip => archive::zip(items, dataset, counted),
-        InputKind::Text if alone => text::cut_in_two(items, &file.name, file.bytes, BufReader::new(counted)),
+        _ if alone => text::cut_in_two(items, &file.name, file.bytes, BufReader::new(counted)),
         kind => plain::read(items, &file.name, kind, counted),
     }
 }

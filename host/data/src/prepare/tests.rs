@@ -5,9 +5,9 @@ use std::{fs, io::Write, path::Path};
 use flate2::{Compression, write::GzEncoder};
 
 use super::*;
-use crate::Tokens;
 
 mod bench;
+mod texts;
 use bench::{Bench, Silent};
 
 fn run(request: &Request) -> Result<Prepared, Diagnostic> {
@@ -384,74 +384,6 @@ fn documents_are_told_by_hash_where_the_data_set_says_nothing() {
     assert_eq!(bench.text("val"), "");
     run(&Request { force: true, own_split: false, ..bench.request(Dataset::Text, &own) }).unwrap();
     assert_eq!(bench.text("val"), held_out);
-}
-
-#[test]
-fn a_text_alone_is_cut_at_nine_tenths() {
-    let bench = Bench::new();
-    let input = bench.write("input.txt", "0123456789".repeat(10));
-    run(&bench.request(Dataset::Text, &input)).unwrap();
-    assert_eq!((bench.text("train").len(), bench.text("val").as_str()), (90, "0123456789"));
-    // Nine tenths of 20 bytes lie in the middle of a character.
-    let input = bench.write("other.txt", "01234567890123456éz");
-    run(&Request { force: true, ..bench.request(Dataset::Text, &input) }).unwrap();
-    assert_eq!((bench.text("train").as_str(), bench.text("val").as_str()), ("01234567890123456é", "z"));
-}
-
-/// Text beyond the size of a part, and characters that take two passes.
-#[test]
-fn parts_of_a_text_are_the_text() {
-    let text: String = (0..200_000)
-        .map(|n| format!("line {n} of it's text,\n{}", if n % 7 == 0 { "\n  é \n" } else { "" }))
-        .collect();
-    assert!(text.len() > 4 << 20);
-    let bench = Bench::new();
-    bench.write("texts/train/a.txt", &text);
-    bench.write("texts/val/b.txt", "short");
-    let input = bench.0.path().join("in/texts");
-    for choice in [TokenizerChoice::Gpt2, TokenizerChoice::Char] {
-        let request = Request { tokenizer: choice, force: true, ..bench.request(Dataset::Text, &input) };
-        let meta = run(&request).unwrap().meta;
-        let tokenizer = meta.tokenizer().unwrap();
-        let ids: Vec<u16> = Tokens::map(&request.out.join("train.bin")).unwrap().ids().collect();
-        let (body, end) = ids.split_at(ids.len() - 1);
-        assert_eq!(end, meta.separator);
-        assert_eq!(body, tokenizer.encode(&text).unwrap());
-        assert_eq!(meta.splits["train"].text_bytes, text.len() as u64);
-    }
-}
-
-#[test]
-fn a_text_that_breaks_late_is_taken_out_whole() {
-    let bench = Bench::new();
-    let good = "good line\n".repeat(300_000);
-    bench.write("texts/train/a.txt", "first");
-    bench.write("texts/train/b.txt", [good.as_bytes(), b"\xff\n", good.as_bytes()].concat());
-    bench.write("texts/train/c.txt", " \n".repeat(1_000_000));
-    bench.write("texts/train/d.txt", "x".repeat(items::LONGEST + (2 << 20)));
-    bench.write("texts/train/e.txt", "last");
-    let input = bench.0.path().join("in/texts");
-    let prepared = run(&bench.request(Dataset::Text, &input)).unwrap();
-    assert_eq!(bench.text("train"), "first\nlast\n");
-    let skipped = [("empty", 1), ("invalid UTF-8", 1), ("too long", 1)];
-    assert_eq!(prepared.meta.skipped, skipped.map(|(kind, count)| (kind.to_string(), count)).into());
-    assert_eq!(prepared.meta.splits["train"].documents, 2);
-}
-
-#[test]
-fn bins_work_as_a_runs_data() {
-    use crate::Corpus;
-    use altgrad_config::{DataSection, DatasetChoice};
-    let bench = Bench::new();
-    let input = bench.write("input.txt", "to be or not to be\n".repeat(50));
-    let request = Request { tokenizer: TokenizerChoice::Char, ..bench.request(Dataset::Text, &input) };
-    run(&request).unwrap();
-    let section = DataSection { dataset: DatasetChoice::Bins(request.out.clone()), ..DataSection::default() };
-    let corpus = Corpus::open(&section).unwrap();
-    assert_eq!(corpus.tokenizer, Tokenizer::chars_of("to be or not to be\n"));
-    fs::write(request.out.join("val.bin"), [0; 400]).unwrap();
-    let error = Corpus::open(&section).unwrap_err();
-    assert!(error.to_string().contains("the bin holds 200 tokens, meta.json says 95"), "{error}");
 }
 
 /// The published sample, whose ids were computed elsewhere: `ALTGRAD_EURLEX57K` names its folder, `ALTGRAD_GPT2_GOLDEN` that of

@@ -10,6 +10,7 @@ use super::{
     layout::Split,
     skip::Reason,
 };
+use crate::open::nine_tenths;
 
 /// Bytes after which a text is cut where it can be.
 const PART: usize = 1 << 20;
@@ -19,17 +20,15 @@ pub(super) fn whole(items: &mut Items<'_>, name: &str, mut text: impl BufRead) -
     parts(items, name, Split::of_path(name), true, &mut text)
 }
 
-/// A text that is all there is: its first nine tenths to train on, without separators, as nanoGPT cuts; counted in bytes,
-/// to the end of a character.
+/// A text that is all there is: its first nine tenths to train on, the rest held out, without separators; as a run of `text:FILE`
+/// cuts it.
 pub(super) fn cut_in_two(
     items: &mut Items<'_>,
     name: &str,
     bytes: u64,
     mut text: impl BufRead,
 ) -> Result<(), Stop> {
-    // bytes * 9 / 10 without overflow.
-    let at = bytes / 10 * 9 + bytes % 10 * 9 / 10;
-    let mut head = Head { text: &mut text, left: at };
+    let mut head = Head { text: &mut text, left: nine_tenths(bytes) };
     parts(items, name, Some(Split::Train), false, &mut head)?;
     parts(items, name, Some(Split::Val), false, &mut text)
 }
