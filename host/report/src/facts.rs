@@ -32,6 +32,11 @@ const NO_DIFFERENCE: [&str; 12] = [
     "sink",
 ];
 
+/// Where the storage of the optimizer's states is: one key each, whatever it is.
+pub(super) const STATES: &str = "optimizer.states.";
+/// How states are rounded unless the run file says otherwise.
+const NEAREST: &str = "nearest-even";
+
 /// The run file: dotted keys and values as they are written there, text without its quotes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
@@ -91,6 +96,9 @@ impl Config {
 
 fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) {
     match value {
+        toml::Value::Table(table) if key.starts_with(STATES) && stored_as(table).is_some() => {
+            keys.extend(stored_as(table).map(|storage| (key.to_string(), storage)));
+        }
         toml::Value::Table(table) => {
             table.iter().for_each(|(name, value)| flatten(&format!("{key}.{name}"), value, keys));
         }
@@ -106,6 +114,17 @@ fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) 
             keys.insert(key.to_string(), other.to_string());
         }
     }
+}
+
+/// How an optimizer's state is stored, shortly: `E4M3/128`, the format and its block; `E4M3/128 stochastic`, if it is not rounded
+/// to nearest. `None` for a table that says anything else.
+fn stored_as(table: &toml::Table) -> Option<String> {
+    let known = |key: &String| ["format", "block", "rounding"].contains(&key.as_str());
+    let format = table.get("format")?.as_str().filter(|_| table.keys().all(known))?;
+    let block = table.get("block").map_or(String::new(), |block| format!("/{block}"));
+    let rounding = table.get("rounding").and_then(toml::Value::as_str).unwrap_or(NEAREST);
+    let rounding = if rounding == NEAREST { String::new() } else { format!(" {rounding}") };
+    Some(format!("{format}{block}{rounding}"))
 }
 
 /// A plugin library that a run used.

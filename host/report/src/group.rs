@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{facts::Config, run::Run};
+use super::{
+    facts::{Config, STATES},
+    run::Run,
+};
 
 /// Keys whose difference a label says in another way.
 const SAID: [&str; 6] =
@@ -121,11 +124,7 @@ fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
     for (label, indices) in same.into_iter().filter(|(_, indices)| indices.len() > 1) {
         let differing = differing(indices.iter().map(|index| configs[*index]));
         for &index in &indices {
-            let said = differing
-                .iter()
-                .filter(|key| !SAID.contains(&key.as_str()))
-                .map(|key| say(key, configs[index].get(key)));
-            labels[index] = std::iter::once(label.clone()).chain(said).collect::<Vec<_>>().join(" · ");
+            labels[index] = [vec![label.clone()], said(&differing, configs[index])].concat().join(" · ");
         }
     }
     unique(labels)
@@ -151,6 +150,21 @@ fn unique(labels: Vec<String>) -> Vec<String> {
         numbered
     };
     labels.into_iter().map(shorten).map(number).collect()
+}
+
+/// What keys a label has yet to say, with a configuration's values. States that are all stored alike are one: `states bf16`.
+fn said(keys: &[String], config: &Config) -> Vec<String> {
+    let keys = keys.iter().filter(|key| !SAID.contains(&key.as_str()));
+    let (states, others): (Vec<&String>, Vec<&String>) = keys.partition(|key| key.starts_with(STATES));
+    let stored: BTreeSet<Option<&str>> = states.iter().map(|key| config.get(key)).collect();
+    let each = |keys: Vec<&String>| -> Vec<String> {
+        keys.into_iter().map(|key| say(key, config.get(key))).collect()
+    };
+    let states = match (states.len(), stored.first()) {
+        (2.., Some(storage)) if stored.len() == 1 => vec![say("states", *storage)],
+        _ => each(states),
+    };
+    [each(others), states].concat()
 }
 
 /// A key and its value, shortly.

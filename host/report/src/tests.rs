@@ -122,6 +122,34 @@ fn the_same_seed_twice_is_one_piece_of_evidence() {
     );
 }
 
+#[test]
+fn labels_say_shortly_how_states_are_stored() {
+    let codes = |format: &str, block: u32, rounding: &str| {
+        format!("{{ format = \"{format}\", block = {block}, rounding = \"{rounding}\" }}")
+    };
+    let (e4m3, e5m2) = (codes("E4M3", 128, "nearest-even"), codes("E5M2", 64, "stochastic"));
+    let cases = [
+        ("{}".to_string(), "E4M3 w · states not set"),
+        ("{ exp_avg = \"bf16\", exp_avg_sq = \"bf16\" }".to_string(), "E4M3 w · states bf16"),
+        (format!("{{ exp_avg = {e4m3}, exp_avg_sq = {e4m3} }}"), "E4M3 w · states E4M3/128"),
+        (
+            format!("{{ exp_avg = \"bf16\", exp_avg_sq = {e5m2} }}"),
+            "E4M3 w · exp_avg bf16 · exp_avg_sq E5M2/64 stochastic",
+        ),
+    ];
+    let folder = TempDir::new().unwrap();
+    for (index, (states, _)) in cases.iter().enumerate() {
+        let config = run(folder.path(), &format!("{index}"), "E4M3", 1, 2.0).join("config.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        fs::write(&config, text.replace("[quant]", &format!("states = {states}\n[quant]"))).unwrap();
+    }
+    let (_, groups, _) = compared(folder.path());
+    let labels: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
+    let mut expected = cases.each_ref().map(|(_, label)| *label);
+    expected.sort_unstable();
+    assert_eq!(labels, expected);
+}
+
 /// Another end, and evaluations up to it.
 fn shorten(path: &Path, steps: u64, loss: f64) {
     let rows = fs::read_to_string(path.join("metrics.csv")).unwrap();
