@@ -41,7 +41,7 @@ metrics! {
         },
         ..ROUNDING
     };
-    /// Share of the elements that are neither zero nor NaN that become zero.
+    /// Elements that become zero, as a share of those that are neither zero nor NaN.
     UNDERFLOW_RATE = {
         name: "quant/underflow_rate",
         unit: Unit::Share,

@@ -9,7 +9,9 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Distance from the initial weights",
-    text: "In the code coordinate at the step's scale; of weights that are rounded with one scale.",
+    text: "From the weights before the run's first update to those before this step's update, in the code coordinate, both at \
+           the scale k that rounded the weight in this step; of weights that are rounded with one scale. A resumed run keeps \
+           the weights that it began with.",
     metrics: METRICS,
 };
 

@@ -10,9 +10,9 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Update distances",
-    text: "How far a step moved each weight, in the code coordinate of its format, at the scale of its codes; of weights that are \
-           rounded with one scale. Percentiles are interpolated in the histogram's bins and differ from the exact ones by \
-           at most 12.5 %. Values are missing where a weight is not finite.",
+    text: "How far the step's update moved each weight: from before it to after it, in the code coordinate of its format, both \
+           at the scale k of its codes (as for `update/flip_rate`); of weights that are rounded with one scale. Percentiles are \
+           interpolated in the histogram's bins, on all devices alike. Values are missing where a weight is not finite.",
     metrics: METRICS,
 };
 
@@ -27,11 +27,12 @@ const DISTANCES: MetricDefinition = MetricDefinition {
 metrics! {
     /// Mean distance.
     ULP_ABS_MEAN = { name: "update/ulp_abs_mean", ..DISTANCES };
-    /// Median distance.
+    /// Median distance, interpolated in bins of an eighth of an octave: within 12.5 % of the order statistic.
     ULP_ABS_P50 = { name: "update/ulp_abs_p50", report: ReportUse::CURVE, ..DISTANCES };
-    /// 99th percentile of the distances.
+    /// 99th percentile of the distances, from the same bins: within 12.5 % of the order statistic.
     ULP_ABS_P99 = { name: "update/ulp_abs_p99", report: ReportUse::CURVE, ..DISTANCES };
-    /// Share of elements whose exponent changed.
+    /// Share of elements whose stored value k w lies in another binade after the update than before it. Below the smallest
+    /// normal value there is one binade; signs do not count.
     BINADE_CROSSINGS = {
         name: "update/binade_crossings",
         unit: Unit::Share,
