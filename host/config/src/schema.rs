@@ -453,10 +453,11 @@ impl Default for MetricsSection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointSection {
-    /// Steps between two checkpoints; 0 = only at the end. At most that many steps are lost in a crash. One takes up to 22
-    /// bytes a parameter on the disk.
+    /// Steps between two checkpoints; 0 = only at the end. Training waits where one falls due before the last is written. A
+    /// crash loses at most that many steps, and up to as many again while the newest is being written. One takes up to 22
+    /// bytes per parameter on the disk.
     pub every: u64,
-    /// Newest checkpoints that stay, at least 1; with 2, a damaged one costs no more than `every` steps.
+    /// Newest checkpoints that stay, at least 1; with 2, a damaged one costs at most `every` further steps.
     pub keep_last: usize,
     /// Whether an evaluation that is the best so far makes a checkpoint, and the best one stays beside the newest.
     pub keep_best: bool,

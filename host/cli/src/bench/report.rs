@@ -99,7 +99,7 @@ fn floors(report: &BenchReport) -> String {
 pub(super) fn checkpoint_table(costs: &[CheckpointCost]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(["case", "checkpoint every", "MB each", "ms without", "ms with", "ratio", "late"]);
+    table.set_header(["case", "checkpoint every", "MB each", "ms without", "ms with", "ratio"]);
     for cost in costs {
         table.add_row([
             cost.case.clone(),
@@ -108,7 +108,6 @@ pub(super) fn checkpoint_table(costs: &[CheckpointCost]) -> Table {
             format!("{:.2}", cost.without_ms),
             format!("{:.2}", cost.with_ms),
             format!("{:.3}", cost.ratio),
-            cost.late.to_string(),
         ]);
     }
     table

@@ -1,8 +1,7 @@
 //! Makes a run's checkpoints: says when one is due, has it written on another thread, and tells what came of it.
 //!
-//! At most one is written at a time. A regular one that falls due meanwhile is taken at the first step after; one that
-//! cannot be taken later (the best so far, an anomaly, the last) waits. A checkpoint that cannot be written costs no
-//! training: it is told, and the next one is tried in its time.
+//! At most one is written at a time, and training waits for it where the next one is taken: none is left out. A checkpoint that
+//! cannot be written costs no training: it is told, and the next one is tried in its time.
 
 use std::{
     path::{Path, PathBuf},
@@ -106,11 +105,10 @@ impl Checkpointer {
         }
     }
 
-    /// Whether a regular checkpoint should be taken after `step` updates: a period is over, and nothing is being written.
+    /// Whether a regular checkpoint should be taken after `step` updates: a period is over.
     #[must_use]
     pub fn is_due(&self, step: u64) -> bool {
-        let over = step.checked_div(self.section.every).is_some_and(|periods| periods > self.periods);
-        over && self.writing.as_ref().is_none_or(|writing| writing.thread.is_finished())
+        step.checked_div(self.section.every).is_some_and(|periods| periods > self.periods)
     }
 
     /// Lets the period that ends at `step` go by without a checkpoint.

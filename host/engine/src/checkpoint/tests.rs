@@ -125,6 +125,29 @@ fn what_is_written_is_read_and_the_newest_and_the_best_stay() {
     assert!(last.file(MODEL, 10).unwrap_err().what.contains("10 are the most that fit"));
 }
 
+/// Far slower than training, which asks for one every step.
+#[test]
+fn a_slow_disk_leaves_no_checkpoint_out() {
+    let folder = folder();
+    let slow = Disk::gated(|_, _| {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        Ok(())
+    });
+    let section = CheckpointSection { every: 1, keep_last: 9, ..CheckpointSection::default() };
+    let mut checkpointer = Checkpointer::new(folder.path(), section, RunIdentity::of_nobody(), slow, None);
+    let mut events = Vec::new();
+    for step in 1..=6 {
+        events.extend(checkpointer.poll());
+        assert!(checkpointer.is_due(step) && !checkpointer.is_due(step - 1));
+        events.extend(checkpointer.save(snapshot(step, None), StateRequest::default()));
+        // What a crash now leaves.
+        assert!(steps(folder.path()).last().copied().unwrap_or_default() >= step - 1);
+    }
+    events.extend(checkpointer.wait());
+    assert_eq!(steps(folder.path()), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(events.iter().filter(|event| event.kind == "checkpoint").count(), 6);
+}
+
 /// A disk that counts, and fails where it is told to: at operation `at`, and after it too if `for_good`.
 fn failing(at: usize, for_good: bool) -> (Disk, Arc<AtomicUsize>, Arc<Mutex<Vec<Op>>>) {
     let (count, ops) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));

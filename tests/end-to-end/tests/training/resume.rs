@@ -187,6 +187,22 @@ fn another_build_of_a_plugin_is_another_run() {
 }
 
 #[test]
+fn a_checkpoint_every_step_is_one_of_every_step() {
+    let bench = Bench::new();
+    bench.write("run.toml", TINY);
+    let set = ["checkpoint.every=1", "checkpoint.keep_last=30", "checkpoint.keep_best=false"];
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    succeeds(&bench, &[&["--out", "run", "--max-steps", "25"], set.as_slice()].concat());
+    let names = fs::read_dir(bench.path("run/checkpoints")).unwrap().flatten();
+    let mut names: Vec<String> =
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|name| name.starts_with("step-"));
+    names.sort();
+    let expected: Vec<String> = (1..=25).map(|step| format!("step-{step:06}")).collect();
+    assert_eq!(names, expected);
+}
+
+#[test]
 fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
     let bench = Bench::new();
     bench.write("run.toml", &measured());
