@@ -19,7 +19,7 @@ use clap::Args;
 /// `altgrad-host replay`.
 #[derive(Debug, Args)]
 pub(super) struct ReplayArgs {
-    /// The trajectory log (JSON): config, and lr, loss, grad_norm and ix a step.
+    /// The trajectory log (JSON): config, and lr, loss, grad_norm and ix per step.
     log: PathBuf,
     /// Weights the recording started from (safetensors, nanoGPT's layout).
     #[arg(long, value_name = "FILE")]

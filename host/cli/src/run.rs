@@ -48,7 +48,7 @@ pub(super) struct RunArgs {
     /// Shows errors only.
     #[arg(long)]
     quiet: bool,
-    /// How progress is shown: `text` on stderr, or `json`: one object a line on stdout, at most one a second, and one more when
+    /// How progress is shown: `text` on stderr, or `json`: one object per line on stdout, at most one per second, and one more when
     /// the run ends. With `json`, everything else goes to stderr.
     #[arg(long, value_name = "STYLE", default_value = "text")]
     progress: ProgressStyle,

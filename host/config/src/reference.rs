@@ -27,7 +27,7 @@ fn generated(mut settings: SchemaSettings) -> Value {
     schema.to_value()
 }
 
-/// The page: a section a table of the run file, a row a key.
+/// The page: a section per table of the run file, a row per key.
 #[must_use]
 pub fn markdown() -> String {
     let (schema, complete) = (schema(), complete());

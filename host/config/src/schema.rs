@@ -147,7 +147,7 @@ pub struct ModelSection {
     pub preset: Option<Preset>,
     /// Transformer blocks. After load: the preset's if not given.
     pub n_layer: usize,
-    /// Attention heads a block; divides `n_embd`. After load: the preset's if not given.
+    /// Attention heads per block; divides `n_embd`. After load: the preset's if not given.
     pub n_head: usize,
     /// Width of the residual stream. After load: the preset's if not given.
     pub n_embd: usize,
@@ -368,7 +368,7 @@ impl LayerRule {
 pub struct ScalingSection {
     /// How many elements share a scale.
     pub granularity: GranularityChoice,
-    /// Elements a block, along the reduction dimension; the last block of a row may be shorter. Only for `block`.
+    /// Elements per block, along the reduction dimension; the last block of a row may be shorter. Only for `block`.
     pub block: usize,
     /// Where amax comes from. `delayed` and `static` need granularity `tensor`.
     pub amax: AmaxChoice,
@@ -428,17 +428,17 @@ pub struct ShadowSection {
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSection {
     /// Steps between two whose gradients and updates are measured by parameter; 0 = never. With 1, the last codes of
-    /// rounded weights are kept, 4 bytes a parameter.
+    /// rounded weights are kept, 4 bytes per parameter.
     pub every: u64,
     /// Steps between two whose distributions are measured: codes and kurtosis of what is rounded, weights beside their
     /// grids; 0 = never. Such a step costs about two; on a GPU it reads weights and their gradients back. Unless 0, the
-    /// initial weights are kept, 4 bytes a parameter.
+    /// initial weights are kept, 4 bytes per parameter.
     pub histograms_every: u64,
-    /// Steps between two whose weights' singular values are found; 0 = never. Costs min(m, n)^2 max(m, n) operations a
-    /// matrix: seconds for a small model, many minutes for a large one.
+    /// Steps between two whose weights' singular values are found; 0 = never. Costs min(m, n)^2 max(m, n) operations
+    /// per matrix: seconds for a small model, many minutes for a large one.
     pub rank_every: u64,
     /// Steps in a row with a gradient below 1e-8 after which an element counts as dead, up to 65535; 0 = not counted.
-    /// Unless 0, 2 bytes a parameter are kept.
+    /// Unless 0, 2 bytes per parameter are kept.
     pub dead_neuron_window: u64,
 }
 

@@ -7,15 +7,15 @@ use crate::{
     families::Family,
 };
 
-/// The page: a section a family, a row a name pattern.
+/// The page: a section per family, a row per name pattern.
 #[must_use]
 pub fn markdown() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
          <!-- Made from the metrics' definitions by `cargo xtask docs`: do not edit. -->\n\n\
-         A run records one row of metrics a step. What could not be computed is missing, not zero: an empty cell. NaN means \
+         A run records one row of metrics per step. What could not be computed is missing, not zero: an empty cell. NaN means \
          that NaN was computed.\n\n\
-         Where a metric is: *run*, a column of `metrics.csv`; *layer*, a column of `layers.csv`, with a row a layer (other \
+         Where a metric is: *run*, a column of `metrics.csv`; *layer*, a column of `layers.csv`, with a row per layer (other \
          sinks append the layer's name: `grad_norm_l2/h.0.attn.c_attn.weight`); *time*, a column of `timings.csv`; \
          *histogram*, a row of `histograms.csv`; *end*, the closing values of a run.\n\n\
          When a metric is recorded: a key of the run file gives the number of steps between two recordings, 0 for never.\n\n\

@@ -157,7 +157,7 @@ pub struct Status {
     pub best: Option<(u64, f64)>,
     /// Where it was found to diverge.
     pub diverged_step: Option<u64>,
-    /// Training tokens a second.
+    /// Training tokens per second.
     pub tokens_per_s: Option<f64>,
     /// Parameters of the model.
     pub parameters: Option<u64>,

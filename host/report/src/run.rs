@@ -218,7 +218,7 @@ impl Run {
         self.curve_of_evaluations().min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Training tokens a second, over the run.
+    /// Training tokens per second, over the run.
     #[must_use]
     pub fn tokens_per_s(&self) -> Option<f64> {
         self.status.tokens_per_s.or_else(|| self.mean(&TOKENS_PER_S))

@@ -15,7 +15,7 @@ pub(super) fn text(report: &BenchReport, size: &str) -> String {
 
 fn heading(report: &BenchReport, size: &str) -> String {
     format!(
-        "size {size} (layers, heads, width, block, batch, ids: {:?}), device {}, {} threads, {} steps a case, in turn",
+        "size {size} (layers, heads, width, block, batch, ids: {:?}), device {}, {} threads, {} steps per case, in turn",
         report.shape, report.device, report.threads, report.steps
     )
 }
@@ -44,7 +44,7 @@ fn table(report: &BenchReport) -> Table {
     table
 }
 
-/// Milliseconds of each part of a step, a case a column.
+/// Milliseconds of each part of a step, one column per case.
 fn phase_table(report: &BenchReport) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
@@ -82,7 +82,7 @@ fn floors(report: &BenchReport) -> String {
     }
     for timing in &report.cases {
         text += &format!(
-            "\n{}: {:.1} GFLOP of products a step, {:.2} ms at that rate, {:.0} % of the step",
+            "\n{}: {:.1} GFLOP of products per step, {:.2} ms at that rate, {:.0} % of the step",
             timing.case,
             timing.gflop,
             timing.floor_ms,

@@ -1,4 +1,4 @@
-//! Progress as JSON, one object a line on stdout: [`Progress`] has the fields. Messages go to stderr.
+//! Progress as JSON, one object per line on stdout: [`Progress`] has the fields. Messages go to stderr.
 
 use std::{
     io::{self, Write},

@@ -19,7 +19,7 @@ pub struct Timing {
     pub median_ratio: f64,
     /// The least to the first case's.
     pub least_ratio: f64,
-    /// Training tokens a second, by the median.
+    /// Training tokens per second, by the median.
     pub tokens_per_s: f64,
     /// Multiplications and additions of its matrix products, in units of 10^9.
     pub gflop: f64,

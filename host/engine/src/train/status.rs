@@ -94,7 +94,7 @@ impl RunReport {
         }
     }
 
-    /// Training tokens a second; missing if no step was done.
+    /// Training tokens per second; missing if no step was done.
     #[must_use]
     pub fn tokens_per_s(&self) -> Option<f64> {
         (self.steps > 0).then(|| self.tokens as f64 / self.training_time.as_secs_f64())

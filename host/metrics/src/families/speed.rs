@@ -22,7 +22,7 @@ const SPEED: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Training tokens a second, evaluation not counted.
+    /// Training tokens per second, evaluation not counted.
     TOKENS_PER_S = {
         name: "train/tokens_per_s",
         unit: Unit::TokensPerSecond,

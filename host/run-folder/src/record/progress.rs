@@ -1,4 +1,4 @@
-//! Progress of a run for other programs: one JSON object a line (`run --progress json`).
+//! Progress of a run for other programs: one JSON object per line (`run --progress json`).
 //!
 //! Lines come after the first step, after the last one, and between them at most once a second. One more line comes when the
 //! process ends the run: its `status` is no longer `running`. Fields that are not known are `null`; so are numbers that are
@@ -21,7 +21,7 @@ pub struct Progress {
     pub loss: Option<f64>,
     /// The newest held-out loss, nats per token.
     pub validation_loss: Option<f64>,
-    /// Training tokens a second, evaluation not counted.
+    /// Training tokens per second, evaluation not counted.
     pub tokens_per_s: Option<f64>,
     /// Seconds since the run's start, pauses left out.
     pub elapsed_s: f64,

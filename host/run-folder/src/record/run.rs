@@ -83,7 +83,7 @@ pub struct RunRecord {
     pub tokens: u64,
     /// Seconds in steps, evaluation not counted.
     pub training_s: f64,
-    /// Training tokens a second; `null` if no step was done.
+    /// Training tokens per second; `null` if no step was done.
     pub tokens_per_s: Option<f64>,
     /// Number of parameters, elements.
     pub parameters: usize,
