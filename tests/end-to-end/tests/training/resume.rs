@@ -190,9 +190,10 @@ fn another_build_of_a_plugin_is_another_run() {
 fn a_checkpoint_every_step_is_one_of_every_step() {
     let bench = Bench::new();
     bench.write("run.toml", TINY);
-    let set = ["checkpoint.every=1", "checkpoint.keep_last=30", "checkpoint.keep_best=false"];
+    let set =
+        ["train.max_steps=25", "checkpoint.every=1", "checkpoint.keep_last=30", "checkpoint.keep_best=false"];
     let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
-    succeeds(&bench, &[&["--out", "run", "--max-steps", "25"], set.as_slice()].concat());
+    succeeds(&bench, &[&["--out", "run"], set.as_slice()].concat());
     let names = fs::read_dir(bench.path("run/checkpoints")).unwrap().flatten();
     let mut names: Vec<String> =
         names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
