@@ -137,7 +137,7 @@ typedef struct altgrad_minifloat {
 #define ALTGRAD_SOURCE 1u
 #define ALTGRAD_DESTINATION 2u
 #define ALTGRAD_STATISTICS 3u
-#define ALTGRAD_PARAMETERS 4u
+#define ALTGRAD_SCALES 4u
 #define ALTGRAD_PARTIAL_SUMS 5u
 
 #define ALTGRAD_READS 1u

@@ -17,9 +17,9 @@
 //! A plugin that offers an operation has a text of `vector` 1 for it, which takes any length.
 //!
 //! Arguments of fake quantization:
-//! - `SOURCE`, `DESTINATION`, `PARAMETERS`, `STATISTICS` and, if it likes, `PARTIAL_SUMS`. It counts every field of
+//! - `SOURCE`, `DESTINATION`, `SCALES`, `STATISTICS` and, if it likes, `PARTIAL_SUMS`. It counts every field of
 //!   [`QuantStats`](crate::QuantStats).
-//! - `PARAMETERS` is `[scale, inv_scale]` of each group of consecutive elements, `[groups, 2]`; a group's length is
+//! - `SCALES` is `[scale, inv_scale]` of each group of consecutive elements, `[groups, 2]`; a group's length is
 //!   a multiple of `vector`.
 //! - Scalars are [`launch_scalars`]: the random key and the length of a group. Any key does for modes other than
 //!   stochastic. A stochastic launch with `vector` 4 needs a key whose offset is a multiple of 4.
@@ -28,7 +28,9 @@
 //! Arguments of an update:
 //! - What [`Optimizer::launches`](crate::Optimizer::launches) lists is launched in that order. A step has `PARAM`, `GRAD` and each
 //!   `STATE`; every launch may have `SCRATCH`, in which earlier launches leave what later ones need.
-//! - Scalars are those of the [`Launch`](crate::Launch).
+//! - Every launch may have `SCALES`: the pairs of the [`Grid`](crate::Grid) that `launches` was given, in the order of its blocks; one
+//!   block with scale 1 where there is no grid.
+//! - Scalars are those of the [`Launch`](crate::Launch). Which block an element is in, a kernel knows from them alone.
 //!
 //! What rounding and updates did is counted by the host, by kernels of its own.
 
@@ -116,8 +118,8 @@ numbered! {
         DESTINATION = 2,
         /// u32 statistics words, zeroed by the host.
         STATISTICS = 3,
-        /// f32 parameters resident on the device, so that amax -> scale needs no read-back.
-        PARAMETERS = 4,
+        /// Scale and inverse of each block, f32 `[blocks, 2]`, on the device, so that amax -> scale needs no read-back.
+        SCALES = 4,
         /// f32 sums of one launch, `[cubes, partial_sums.len()]`: a slot a cube, each written.
         PARTIAL_SUMS = 5,
         /// Parameter to update in place, `[n]`.

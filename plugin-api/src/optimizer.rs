@@ -209,7 +209,7 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     }
 
     /// What [`Self::step`] is on a device: the kernels to launch in order, the last of which steps. `None`: there are none for this
-    /// parameter, and the host takes it through main memory. Called each update. `[any-thread]`
+    /// parameter, and the host takes it through main memory. Called each update, with the grid of the whole parameter. `[any-thread]`
     ///
     /// # Errors
     /// As [`Self::step`].

@@ -53,6 +53,19 @@ impl Blocks {
             }
         }
     }
+
+    /// Elements of a block of a tensor of `elements` elements.
+    #[must_use]
+    pub fn len_of(&self, block: u64, elements: u64) -> u64 {
+        let per_row = self.columns.div_ceil(self.block_columns);
+        let (row, column) = (block / per_row * self.block_rows, block % per_row * self.block_columns);
+        // Rows that are whole, and the elements of one that is not.
+        let (rows, rest) = (elements / self.columns, elements % self.columns);
+        let whole = rows.saturating_sub(row).min(self.block_rows);
+        let is_at_rest = row <= rows && rows - row < self.block_rows;
+        let part = if is_at_rest { rest.saturating_sub(column).min(self.block_columns) } else { 0 };
+        whole * self.block_columns.min(self.columns - column) + part
+    }
 }
 
 /// The scales of a tensor, for a call that works on some consecutive elements of it.
@@ -226,15 +239,31 @@ mod tests {
         );
     }
 
+    const LAYOUTS: [Blocks; 4] = [
+        Blocks { columns: 5, block_rows: 2, block_columns: 2 },
+        Blocks { columns: 7, block_rows: 1, block_columns: 32 },
+        Blocks { columns: 3, block_rows: 4, block_columns: 1 },
+        Blocks::consecutive(4),
+    ];
+
+    #[test]
+    fn blocks_have_the_elements_that_are_in_them() {
+        let columns = Blocks { columns: 6, block_rows: u64::MAX, block_columns: 1 };
+        for blocks in LAYOUTS.into_iter().chain([Blocks::WHOLE, columns]) {
+            for elements in 0..40 {
+                let of = blocks_of(blocks, elements);
+                for block in 0..blocks.count(elements) {
+                    let expected = of.iter().filter(|&&other| other == block).count() as u64;
+                    assert_eq!(blocks.len_of(block, elements), expected, "{blocks:?} {block} of {elements}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn runs_are_those_of_single_elements() {
         let pairs: Vec<[f32; 2]> = (1..40).map(|i| [i as f32, 1.0 / i as f32]).collect();
-        for blocks in [
-            Blocks { columns: 5, block_rows: 2, block_columns: 2 },
-            Blocks { columns: 7, block_rows: 1, block_columns: 32 },
-            Blocks { columns: 3, block_rows: 4, block_columns: 1 },
-            Blocks::consecutive(4),
-        ] {
+        for blocks in LAYOUTS {
             for first in 0..12 {
                 let scales = Scales::new(&pairs, blocks).skip(first);
                 scales.check(20).unwrap();

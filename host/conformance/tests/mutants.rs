@@ -238,7 +238,7 @@ fn rounder() -> KernelText {
         buffers: vec![
             buffer(BufferRole::SOURCE, DType::F32, true, false),
             buffer(BufferRole::DESTINATION, DType::F32, false, true),
-            buffer(BufferRole::PARAMETERS, DType::F32, true, false),
+            buffer(BufferRole::SCALES, DType::F32, true, false),
             buffer(BufferRole::STATISTICS, DType::U32, true, true),
             buffer(BufferRole::PARTIAL_SUMS, DType::F32, false, true),
         ]

@@ -177,7 +177,11 @@ impl<T: Optimizer> OptimizerAbi for Guarded<T> {
         grid: ROption<Grid<'_>>,
     ) -> RResult<ROption<RVec<Launch>>, PluginError> {
         self.call("launches", |optimizer| {
-            Ok(optimizer.launches(param, scalars, grid.into_option())?.map(RVec::from).into())
+            let grid = grid.into_option();
+            if let Some(grid) = &grid {
+                grid.scales.check(param.shape.iter().product::<u64>() as usize)?;
+            }
+            Ok(optimizer.launches(param, scalars, grid)?.map(RVec::from).into())
         })
         .into()
     }

@@ -137,13 +137,16 @@ pub fn fake_quant<R: Rounder>(mode: Mode, vector: usize) -> KernelDefinition {
 #[rustfmt::skip] // As above.
 pub fn update(kernel: Update, vector: usize) -> KernelDefinition {
     match kernel {
-        Update::Step(Rule::Power) => define!(update::power_step::PowerStep: buffer buffer buffer buffer buffer
-            scalar scalar scalar scalar scalar scalar scalar
+        Update::Step(Rule::Plain) => define!(update::plain_step::PlainStep: buffer buffer buffer buffer
             scalar scalar scalar scalar scalar scalar scalar; vector;),
-        Update::Step(rule) => define!(update::step::Step: buffer buffer buffer buffer
+        Update::Step(Rule::Power) => define!(update::power_step::PowerStep: buffer buffer buffer buffer buffer buffer
             scalar scalar scalar scalar scalar scalar scalar
-            scalar scalar scalar scalar scalar scalar scalar; vector, rule;),
-        Update::Prepare => define!(update::prepare::Prepare: buffer buffer scalar scalar; vector;),
+            scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector;),
+        Update::Step(rule) => define!(update::step::Step: buffer buffer buffer buffer buffer
+            scalar scalar scalar scalar scalar scalar scalar
+            scalar scalar scalar scalar scalar scalar scalar scalar scalar scalar; vector, rule;),
+        Update::Prepare => define!(update::prepare::Prepare: buffer buffer buffer
+            scalar scalar scalar scalar scalar; vector;),
     }
 }
 

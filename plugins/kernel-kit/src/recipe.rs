@@ -88,7 +88,7 @@ pub fn fake_quant(mode: Mode) -> Recipe {
         buffers: vec![
             values(BufferRole::SOURCE, DType::F32, Access::Read),
             values(BufferRole::DESTINATION, DType::F32, Access::Write),
-            words(BufferRole::PARAMETERS, DType::F32, Access::Read),
+            words(BufferRole::SCALES, DType::F32, Access::Read),
             words(BufferRole::STATISTICS, DType::U32, Access::Update),
             words(BufferRole::PARTIAL_SUMS, DType::F32, Access::Write),
         ],

@@ -4,7 +4,7 @@
 //! a device's step has the same factors to the bit. Only minifloats have descriptions: tables go through main memory.
 
 use altgrad_plugin_api::{
-    FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, ParamInfo, PluginError,
+    Blocks, FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, ParamInfo, PluginError, Scales,
     grid::MinifloatGrid,
     kernel::{
         rules::Rule,
@@ -16,14 +16,35 @@ use crate::{
     Moments,
     codes::exp2i,
     rule::{Plain, in_two},
-    smooth::{self, Smooth},
+    smooth::Smooth,
 };
 
 /// Elements up to which a parameter's exponents are added up exactly.
 const MOST_PREPARED: u64 = 1 << 27;
 
-/// A grid as a step's words: seven of them.
-pub type Description = [u32; 7];
+/// A grid as a step's words, but for its scales, which are in a buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Description {
+    /// What steps or gradients are multiplied by.
+    amount: f32,
+    geometry: [u32; 5],
+    /// Columns of the matrix, rows and columns of a block, and blocks beside each other.
+    blocks: [u32; 4],
+}
+
+impl Description {
+    fn new(grid: Grid<'_>, amount: f32, geometry: [u32; 5]) -> Self {
+        let Blocks { columns, block_rows, block_columns } = grid.scales.blocks;
+        let extents = [columns, block_rows, block_columns, columns.div_ceil(block_columns)];
+        // A device has less than 2^31 elements: what is longer is endless.
+        let blocks = extents.map(|extent| u32::try_from(extent).unwrap_or(u32::MAX));
+        Self { amount, geometry, blocks }
+    }
+
+    fn words(&self) -> impl Iterator<Item = u32> {
+        [self.amount.to_bits()].into_iter().chain(self.geometry).chain(self.blocks)
+    }
+}
 
 /// The text of an operation; see [`altgrad_plugin_api::Optimizer::kernel`].
 ///
@@ -40,28 +61,29 @@ pub fn kernel(
 /// One update by a rule; `keep` is what decay leaves.
 #[must_use]
 pub fn step(rule: Rule, keep: f32, moments: &Moments, description: Description) -> Launch {
-    let factors = moments.words();
-    let scalars = [keep.to_bits()].into_iter().chain(factors).chain(description);
+    let scalars = factors(keep, moments).chain(description.words());
     Launch { op: rule.op(), scalars: scalars.collect() }
+}
+
+fn factors(keep: f32, moments: &Moments) -> impl Iterator<Item = u32> {
+    [keep.to_bits()].into_iter().chain(moments.words())
 }
 
 impl Plain {
     /// The same on a device.
     #[must_use]
     pub fn launch(&self) -> Launch {
-        step(Rule::Plain, self.keep, &self.moments, Description::default())
+        Launch { op: Rule::Plain.op(), scalars: factors(self.keep, &self.moments).collect() }
     }
 }
 
-/// The codes of a grid with one scale: `unit` of it is what spacings are multiplied by. `None` for tables, for more scales, and where
+/// The codes of a grid; `amount` times the inverse of an element's scale is what spacings are multiplied by. `None` for tables, and where
 /// f32 has no normal numbers for it.
 ///
 /// # Errors
 /// The format is none.
-pub fn codes(grid: Grid<'_>, unit: impl Fn(f32) -> f32) -> Result<Option<Description>, PluginError> {
-    let (FormatSpec::Minifloat(spec), Some([scale, _])) = (grid.spec, grid.scales.single()) else {
-        return Ok(None);
-    };
+pub fn codes(grid: Grid<'_>, amount: f32) -> Result<Option<Description>, PluginError> {
+    let FormatSpec::Minifloat(spec) = grid.spec else { return Ok(None) };
     let minifloat = MinifloatGrid::new(*spec)?;
     let (emin, m) = (minifloat.emin(), spec.significand_bits as i32);
     if !(-103..=126).contains(&emin) {
@@ -69,7 +91,7 @@ pub fn codes(grid: Grid<'_>, unit: impl Fn(f32) -> f32) -> Result<Option<Descrip
     }
     let numbers = [exp2i(emin), minifloat.max_finite(), exp2i(emin - m), exp2i(emin - 23)];
     let [power, max, quantum, fine] = numbers.map(f32::to_bits);
-    Ok(Some([scale.to_bits(), unit(scale).to_bits(), power, spec.significand_bits, max, quantum, fine]))
+    Ok(Some(Description::new(grid, amount, [power, spec.significand_bits, max, quantum, fine])))
 }
 
 /// The asinh chart of a minifloat, in weight units.
@@ -77,18 +99,14 @@ pub fn codes(grid: Grid<'_>, unit: impl Fn(f32) -> f32) -> Result<Option<Descrip
 /// # Errors
 /// The format is none.
 pub fn chart(grid: Grid<'_>) -> Result<Option<Description>, PluginError> {
-    let (FormatSpec::Minifloat(spec), Some([scale, inverse])) = (grid.spec, grid.scales.single()) else {
-        return Ok(None);
-    };
+    let FormatSpec::Minifloat(spec) = grid.spec else { return Ok(None) };
     let chart = Smooth::new(&MinifloatGrid::new(*spec)?);
-    let numbers = |words: [f32; 5]| {
-        let [shift, unshift, b, share, max] = words;
-        [scale, inverse, shift, unshift, b, share, max].map(f32::to_bits)
-    };
-    Ok(chart.as_ref().map(smooth::Smooth::words).map(numbers))
+    Ok(chart.map(|chart| Description::new(grid, 1.0, chart.words().map(f32::to_bits))))
 }
 
 /// AdamW's step times `amount * (S / mean S)^p`: the mean first. `None` as [`codes`], and for more than 2^27 elements.
+///
+/// The device adds up the exponents of spacings in stored units; what the scales contribute to the mean is computed here.
 ///
 /// # Errors
 /// The format is none.
@@ -99,13 +117,27 @@ pub fn power(
     keep: f32,
     moments: &Moments,
 ) -> Result<Option<Vec<Launch>>, PluginError> {
-    if param.shape.iter().product::<u64>() > MOST_PREPARED {
+    let elements = param.shape.iter().product::<u64>();
+    if elements > MOST_PREPARED {
         return Ok(None);
     }
-    let [high, low] = in_two(p).map(f32::to_bits);
-    Ok(codes(grid, |_| amount as f32)?.map(|[scale, amount, power, m, ..]| {
-        let prepare = Launch { op: KernelOp::PREPARE_UPDATE, scalars: vec![scale, power].into() };
-        let description = [scale, amount, power, m, high, low, 0];
-        vec![prepare, step(Rule::Power, keep, moments, description)]
-    }))
+    let Some(codes) = codes(grid, amount as f32)? else { return Ok(None) };
+    let [power, ..] = codes.geometry;
+    let scalars = [power].into_iter().chain(codes.blocks).collect();
+    let prepare = Launch { op: KernelOp::PREPARE_UPDATE, scalars };
+    let mean = mean_log2_scale(&grid.scales, elements);
+    let (whole, rest) = (mean.floor(), mean - mean.floor());
+    let ([high, low], rest) = (in_two(p).map(f32::to_bits), (rest as f32).to_bits());
+    let description = Description { geometry: [power, whole as i32 as u32, high, low, rest], ..codes };
+    Ok(Some(vec![prepare, step(Rule::Power, keep, moments, description)]))
+}
+
+/// Mean over all elements of log2 of their scale over the first block's: 0 if all are equal.
+fn mean_log2_scale(scales: &Scales<'_>, elements: u64) -> f64 {
+    let log2 = |[scale, _]: [f32; 2]| f64::from(scale).log2();
+    let Some(first) = scales.pairs.first().copied().map(log2) else { return 0.0 };
+    let of_block = |(&pair, block): (&[f32; 2], u64)| {
+        scales.blocks.len_of(block, elements) as f64 * (log2(pair) - first)
+    };
+    scales.pairs.iter().zip(0..).map(of_block).sum::<f64>() / elements.max(1) as f64
 }

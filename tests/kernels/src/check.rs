@@ -50,7 +50,7 @@ fn buffers(kernel: &KernelText, x: &[f32], scales: &[[f32; 2]]) -> Vec<Vec<u32>>
     let fill = |role: BufferRole| match role {
         BufferRole::SOURCE => words(x),
         BufferRole::DESTINATION => vec![GARBAGE; x.len()],
-        BufferRole::PARAMETERS => words(scales.as_flattened()),
+        BufferRole::SCALES => words(scales.as_flattened()),
         BufferRole::STATISTICS => vec![0; kernel.statistics.len()],
         BufferRole::PARTIAL_SUMS => vec![GARBAGE; kernel.partial_sums.len() * CUBES as usize],
         role => panic!("no such buffer here: {role:?}"),

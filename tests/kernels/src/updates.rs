@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use altgrad_optimizer_kit::{
-    Adam, Buffers,
+    Adam, Buffers, Chart, Moments,
     codes::Codes,
     device,
     rule::{Linear, MeanSpacing, OnChart, Plain, ScaledGradient, ScaledStep, Spacing},
@@ -14,16 +14,18 @@ use altgrad_optimizer_kit::{
 };
 use altgrad_plugin_api::{
     BufferRole, Config, ConfigValue, FormatSpec, Grid, KernelLanguage, KernelOp, KernelText, Launch,
-    ParamInfo, QuantParams, RandomKey, Rounding, Scales, Step, StepScalars,
+    ParamInfo, QuantParams, RandomKey, Rounding, Step, StepScalars,
     kernel::{SCRATCH_WORDS, rules::Rule, table::Text},
 };
 
 use crate::{
     Runner,
-    cases::Random,
     check::{CUBES, target},
     formats::Subject,
 };
+use data::{Data, Scaled};
+
+mod data;
 
 #[rustfmt::skip]
 #[path = "../../../plugins/optimizers/adamw/src/kernel_texts.rs"]
@@ -56,62 +58,6 @@ fn text(op: KernelOp, language: KernelLanguage, vector: u32) -> KernelText {
     text
 }
 
-/// A parameter with its gradient and moments.
-#[derive(Debug, Clone)]
-pub struct Data {
-    w: Vec<f32>,
-    g: Vec<f32>,
-    m: Vec<f32>,
-    v: Vec<f32>,
-}
-
-impl Data {
-    /// Weights on all codes, between them, at and beyond the ends, below the smallest, and zeros of both signs; moments that
-    /// point as the gradient does; if `broken`, a NaN in each place, and infinities.
-    fn new(subject: &Subject, scale: f32, broken: bool) -> Self {
-        let (grid, mut random) = (&subject.grid, Random(11));
-        let mut w = vec![0.0, -0.0, 1e-30, -1e-30];
-        for code in 0..=grid.max_code() {
-            let value = grid.decode(code);
-            for x in [value, value.next_up(), value * 1.3, value * 0.71] {
-                w.extend([x / scale, -x / scale]);
-            }
-        }
-        let len = (w.len() + 300).next_multiple_of(4);
-        let top = f64::from(grid.max_finite()).log2();
-        w.extend((w.len()..len).map(|_| {
-            // Any binade of the format, and some below.
-            let binades = top - f64::from(grid.emin()) + 10.0;
-            let exponent = top - binades * (random.bits() >> 11) as f64 * 2f64.powi(-53);
-            (exponent.exp2() / f64::from(scale)) as f32 * random.normal().signum()
-        }));
-        let mut unit = || (random.bits() >> 40) as f32 / (1u64 << 24) as f32 + 1e-3;
-        let (mut g, mut m, mut v) = (Vec::new(), Vec::new(), Vec::new());
-        for i in 0..len {
-            let sign = if i % 3 == 0 { -1.0 } else { 1.0 };
-            let size = 10f32.powi(i as i32 % 5 - 3);
-            g.push(sign * size * unit());
-            m.push(sign * size * unit());
-            v.push(size * size * unit());
-        }
-        // Elements without gradient, and without any past.
-        (g[9], g[10], m[10], v[10]) = (0.0, 0.0, 0.0, 0.0);
-        if broken {
-            (w[20], g[21], m[22], v[23]) = (f32::NAN, f32::NAN, f32::NAN, f32::NAN);
-            (g[24], m[25]) = (f32::INFINITY, f32::NEG_INFINITY);
-        }
-        Self { w, g, m, v }
-    }
-
-    /// All but the last, so that the length is no multiple of four.
-    fn shorter(mut self) -> Self {
-        for values in [&mut self.w, &mut self.g, &mut self.m, &mut self.v] {
-            values.pop();
-        }
-        self
-    }
-}
-
 /// An update by a rule: on the CPU, and its launches.
 struct Subjected {
     rule: Rule,
@@ -125,58 +71,73 @@ fn adam(eps: f64) -> Adam {
     Adam::new(&Config::resolve(&options, given).unwrap()).unwrap()
 }
 
+/// What steps and gradients are multiplied by, beside the spacing.
+const AMOUNT: f32 = 1.5;
+
 /// Every rule on a grid, in its update number `update`.
-fn rules(subject: &Subject, scale: f32, data: &Data, update: u64) -> Vec<Subjected> {
+fn rules(subject: &Subject, blocks: &Scaled, data: &Data, update: u64) -> Vec<Subjected> {
     let shape = [data.w.len() as u64, 1];
     let info = ParamInfo::new("w", &shape[..]);
     let spec = FormatSpec::Minifloat(subject.grid.spec());
-    let pair = [scale, 1.0 / scale];
-    let grid = Grid { spec: &spec, scales: Scales::whole(&pair) };
+    let grid = Grid { spec: &spec, scales: blocks.scales() };
     let geometry = Codes::new(&subject.grid).unwrap();
     let smooth = Smooth::new(&subject.grid);
-    let [_, unit] = pair;
     // A learning rate in weight units, and one in codes.
     let keep = adam(1e-8).keep(&info, 3e-3);
     let (weights, codes) = (adam(1e-8).moments(3e-3, update), adam(1e-16).moments(0.4, update));
-    let described = device::codes(grid, f32::recip).unwrap().unwrap();
+    let described = device::codes(grid, AMOUNT).unwrap().unwrap();
     let one = |rule, moments| vec![device::step(rule, keep, moments, described)];
     let plain = Plain { keep, moments: weights };
-    let factor = Spacing { geometry, scale, unit };
-    let power = MeanSpacing::new(geometry, &grid.scales, &data.w).power(scale, 0.7, 1.5);
-    let steps = ScaledStep { keep, moments: codes, factor };
-    let gradients = ScaledGradient { keep, moments: weights, factor };
-    let powers = ScaledStep { keep, moments: weights, factor: power };
-    let exp = OnChart { keep, moments: codes, chart: geometry, scale, inv_scale: unit };
-    let linear = OnChart { keep, moments: codes, chart: Linear(geometry), scale, inv_scale: unit };
+    let spacing = move |[scale, inverse]: [f32; 2]| Spacing { geometry, scale, unit: AMOUNT * inverse };
+    let mean = MeanSpacing::new(geometry, &grid.scales, &data.w);
+    let steps = move |pair| ScaledStep { keep, moments: codes, factor: spacing(pair) };
+    let gradients = move |pair| ScaledGradient { keep, moments: weights, factor: spacing(pair) };
+    let powers = move |[scale, _]: [f32; 2]| ScaledStep {
+        keep,
+        moments: weights,
+        factor: mean.power(scale, 0.7, 1.5),
+    };
+    let subjected = |rule, launches, cpu| Subjected { rule, cpu, launches };
     let mut all = vec![
-        subjected(Rule::Plain, plain, vec![plain.launch()]),
-        subjected(Rule::Steps, steps, one(Rule::Steps, &codes)),
-        subjected(Rule::Gradients, gradients, one(Rule::Gradients, &weights)),
+        subjected(Rule::Plain, vec![plain.launch()], by_block(blocks, move |_| plain)),
+        subjected(Rule::Steps, one(Rule::Steps, &codes), by_block(blocks, steps)),
+        subjected(Rule::Gradients, one(Rule::Gradients, &weights), by_block(blocks, gradients)),
         subjected(
             Rule::Power,
-            powers,
             device::power(&info, grid, (0.7, 1.5), keep, &weights).unwrap().unwrap(),
+            by_block(blocks, powers),
         ),
-        subjected(Rule::Exp, exp, one(Rule::Exp, &codes)),
-        subjected(Rule::Linear, linear, one(Rule::Linear, &codes)),
+        subjected(Rule::Exp, one(Rule::Exp, &codes), by_block(blocks, on_chart(keep, codes, geometry))),
+        subjected(
+            Rule::Linear,
+            one(Rule::Linear, &codes),
+            by_block(blocks, on_chart(keep, codes, Linear(geometry))),
+        ),
     ];
     if let Some(chart) = smooth {
         let described = device::chart(grid).unwrap().unwrap();
         let one = |rule| vec![device::step(rule, keep, &codes, described)];
-        let exp = OnChart { keep, moments: codes, chart, scale, inv_scale: unit };
-        let linear = OnChart { keep, moments: codes, chart: Linear(chart), scale, inv_scale: unit };
-        all.push(subjected(Rule::SmoothExp, exp, one(Rule::SmoothExp)));
-        all.push(subjected(Rule::SmoothLinear, linear, one(Rule::SmoothLinear)));
+        let [exp, linear] = [
+            by_block(blocks, on_chart(keep, codes, chart)),
+            by_block(blocks, on_chart(keep, codes, Linear(chart))),
+        ];
+        all.push(subjected(Rule::SmoothExp, one(Rule::SmoothExp), exp));
+        all.push(subjected(Rule::SmoothLinear, one(Rule::SmoothLinear), linear));
     }
     all
 }
 
-fn subjected<R: altgrad_optimizer_kit::Rule + 'static>(
-    rule: Rule,
-    cpu: R,
-    launches: Vec<Launch>,
-) -> Subjected {
-    Subjected { rule, cpu: Box::new(move |buffers| buffers.update(&cpu)), launches }
+fn on_chart<C: Chart + Copy>(keep: f32, moments: Moments, chart: C) -> impl Fn([f32; 2]) -> OnChart<C> {
+    move |[scale, inv_scale]| OnChart { keep, moments, chart, scale, inv_scale }
+}
+
+/// An update on the CPU, by the rule of each block.
+fn by_block<R: altgrad_optimizer_kit::Rule>(
+    blocks: &Scaled,
+    rule: impl Fn([f32; 2]) -> R + 'static,
+) -> Box<dyn Fn(Buffers<'_>)> {
+    let blocks = blocks.clone();
+    Box::new(move |buffers| buffers.update_blocks(&blocks.scales(), &rule))
 }
 
 fn on_cpu(subjected: &Subjected, data: &Data, update: u64) -> Data {
@@ -209,7 +170,7 @@ fn on_device(
     runner: &dyn Runner,
     (language, vector): (KernelLanguage, u32),
     launches: &[Launch],
-    data: &Data,
+    (blocks, data): (&Scaled, &Data),
 ) -> Data {
     let mut after = data.clone();
     let mut scratch = vec![0; SCRATCH_WORDS];
@@ -220,6 +181,7 @@ fn on_device(
             (BufferRole::GRAD, _) => words(&data.g),
             (BufferRole::STATE, 0) => words(&after.m),
             (BufferRole::STATE, 1) => words(&after.v),
+            (BufferRole::SCALES, _) => words(blocks.pairs.as_flattened()),
             (BufferRole::SCRATCH, _) => scratch.clone(),
             (role, index) => panic!("no such buffer here: {role:?} {index}"),
         });
@@ -237,29 +199,55 @@ fn on_device(
     after
 }
 
-/// All rules on the grid of one format, with and without vectors.
+/// All rules on the grid of one format, with one scale and with several, with and without vectors.
 pub fn agrees(runner: &dyn Runner, language: KernelLanguage, subject: &Subject) {
-    for (scale, update) in [(1.0, 1), (0.37, 5)] {
-        let (broken, sound) = (Data::new(subject, scale, true), Data::new(subject, scale, false));
-        for (vector, data) in
-            [(4, broken.clone()), (4, sound.clone()), (1, broken.shorter()), (1, sound.shorter())]
-        {
-            for subjected in rules(subject, scale, &data, update) {
-                let what = format!("{} {:?} scale {scale} vector {vector}", subject.name, subjected.rule);
+    let whole = [(1.0, 1), (0.37, 5)].map(|(scale, update)| (Scaled::whole(scale), update));
+    for (blocks, update) in whole.into_iter().chain(Scaled::by_block().map(|blocks| (blocks, 3))) {
+        let (broken, sound) = (Data::new(subject, &blocks, true), Data::new(subject, &blocks, false));
+        let all = [(4, sound.clone()), (1, broken.clone().shorter()), (4, broken), (1, sound.shorter())];
+        // NaN are not those of a scale: once for each vector is enough where there are several.
+        let count = if blocks.pairs.len() == 1 { all.len() } else { 2 };
+        for (vector, data) in all.into_iter().take(count) {
+            for subjected in rules(subject, &blocks, &data, update) {
+                let layout = (blocks.blocks, blocks.pairs[0]);
+                let what = format!("{} {:?} {layout:?} vector {vector}", subject.name, subjected.rule);
                 let expected = on_cpu(&subjected, &data, update);
-                let found = on_device(runner, (language, vector), &subjected.launches, &data);
-                same(&what, &data, &found, &expected, subject.grid.max_finite() / scale);
-                decisions(&what, subject, scale, &found.w, &expected.w);
+                let found = on_device(runner, (language, vector), &subjected.launches, (&blocks, &data));
+                same(&what, &data, &found, &expected, |i| subject.grid.max_finite() / blocks.scale(i));
+                decisions(&what, subject, &blocks, &found.w, &expected.w);
             }
         }
     }
 }
 
-fn same(what: &str, before: &Data, found: &Data, expected: &Data, end: f32) {
+/// Equal scales of all blocks are one scale, to the bit.
+pub fn equal_scales_are_one(runner: &dyn Runner, language: KernelLanguage, subject: &Subject) {
+    const SCALE: f32 = 0.37;
+    let whole = Scaled::whole(SCALE);
+    let data = Data::new(subject, &whole, false);
+    for (vector, data) in [(4, data.clone()), (1, data.shorter())] {
+        let run = |blocks: &Scaled| {
+            let after = |subjected: Subjected| {
+                let after = on_device(runner, (language, vector), &subjected.launches, (blocks, &data));
+                (subjected.rule, [after.w, after.m, after.v].map(|values| words(&values)))
+            };
+            rules(subject, blocks, &data, 3).into_iter().map(after).collect::<Vec<_>>()
+        };
+        let expected = run(&whole);
+        for blocks in Scaled::by_block() {
+            for (found, expected) in run(&blocks.all_equal(SCALE)).into_iter().zip(&expected) {
+                let what = format!("{} {:?} {:?} vector {vector}", subject.name, found.0, blocks.blocks);
+                assert!(found == *expected, "{what}");
+            }
+        }
+    }
+}
+
+fn same(what: &str, before: &Data, found: &Data, expected: &Data, end: impl Fn(usize) -> f32) {
     let close = |name: &str, i: usize, [a, x, y]: [f32; 3]| {
         let [a, x, y] = [a, x, y].map(f64::from);
         // At the largest code momentum is kept or lost: there a difference in the last place decides.
-        let at_end = f64::from(expected.w[i] / end).abs() > 1.0 - TOLERANCE;
+        let at_end = f64::from(expected.w[i] / end(i)).abs() > 1.0 - TOLERANCE;
         let either = name == "m" && at_end && (x == 0.0 || y == 0.0);
         let equal = (x.is_nan() && y.is_nan()) || x == y || either;
         let allowed = TOLERANCE * a.abs().max(y.abs()) + f64::from(f32::MIN_POSITIVE);
@@ -277,11 +265,10 @@ fn same(what: &str, before: &Data, found: &Data, expected: &Data, end: f32) {
 /// Devices round as the CPU does, bit for bit (`tests/cuda.rs`, `tests/wgsl.rs`), so a decision depends on the value alone. For a given
 /// random word rounding never falls as a value rises: it decides differently only where the word's threshold lies between the
 /// two values, a millionth of a weight apart. Then the results are neighbours, and there are as many as these gaps are wide in codes.
-fn decisions(what: &str, subject: &Subject, scale: f32, found: &[f32], expected: &[f32]) {
+fn decisions(what: &str, subject: &Subject, blocks: &Scaled, found: &[f32], expected: &[f32]) {
     for rounding in [Rounding::NEAREST_EVEN, Rounding::STOCHASTIC] {
         let key = RandomKey { seed: 5, step: 3, tensor: 1, offset: 0 };
-        let pair = [scale, 1.0 / scale];
-        let params = QuantParams { scales: Scales::whole(&pair), rounding, key };
+        let params = QuantParams { scales: blocks.scales(), rounding, key };
         let round = |x: &[f32]| {
             let mut y = vec![0.0; x.len()];
             subject.instance.fake_quant(x, &mut y, &params, &mut []).unwrap();
@@ -290,7 +277,7 @@ fn decisions(what: &str, subject: &Subject, scale: f32, found: &[f32], expected:
         let (x, y) = (round(found), round(expected));
         let (mut different, mut gaps) = (0.0, 0.0);
         for i in (0..x.len()).filter(|&i| !x[i].is_nan()) {
-            let code = |w: f32| subject.grid.phi(f64::from(w * scale));
+            let code = |w: f32| subject.grid.phi(f64::from(w * blocks.scale(i)));
             assert!(
                 x[i] == y[i] || found[i] != expected[i],
                 "{what}: equal values, [{i}] rounded differently"

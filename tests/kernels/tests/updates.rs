@@ -11,6 +11,7 @@ fn on_the_cpu(test: &str, contract: bool) {
     let program = cuda::CudaOnCpu::of(updates::texts(KernelLanguage::CUDA), contract);
     for subjects in formats::all_of_8_bits() {
         updates::agrees(&program, KernelLanguage::CUDA, &subjects[0]);
+        updates::equal_scales_are_one(&program, KernelLanguage::CUDA, &subjects[0]);
     }
 }
 
@@ -36,6 +37,7 @@ fn a_vulkan_device_updates_as_the_cpu_does() {
             println!("on {}", device.name);
             for subjects in formats::all_of_8_bits() {
                 updates::agrees(&device, KernelLanguage::WGSL, &subjects[0]);
+                updates::equal_scales_are_one(&device, KernelLanguage::WGSL, &subjects[0]);
             }
         }
     }

@@ -18,7 +18,7 @@ type Access = (BufferRole, bool, bool);
 const NEEDED: [Access; 4] = [
     (BufferRole::SOURCE, true, false),
     (BufferRole::DESTINATION, false, true),
-    (BufferRole::PARAMETERS, true, false),
+    (BufferRole::SCALES, true, false),
     (BufferRole::STATISTICS, false, true),
 ];
 

@@ -2,14 +2,14 @@
 //!
 //! What an update did, and the rounding that may end it, is counted by a kernel of the engine's own after it; for that a copy of the
 //! parameter before is kept on the device. All parameters' counts are read at once, after the updates. A parameter without kernels (a decode
-//! table's, one with several scales, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the
-//! optimizer's own, and one whose grid cannot be counted, while metrics are wanted.
+//! table's, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the optimizer's own, and one
+//! whose grid cannot be counted, while metrics are wanted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_loader::{FormatPlugin, OptimizerPlugin, optimizer::ParamUpdate};
-use altgrad_plugin_api::{Grid, ParamInfo, Scales, Scope, StepScalars};
+use altgrad_loader::{OptimizerPlugin, optimizer::ParamUpdate};
+use altgrad_plugin_api::{Blocks, Grid, ParamInfo, Scales, Scope, StepScalars};
 use burn::tensor::Tensor;
 use parking_lot::Mutex;
 
@@ -66,15 +66,19 @@ impl OptimizerState {
             // With a format last: that decides. Such a weight is unrounded where nothing is stored yet.
             for format in [None].into_iter().chain(quant.weight_format(id).map(Some)) {
                 let name = format.map_or("", |format| format.identity.name.as_str());
-                let found = match tried.get(&(index, name)) {
+                let scales = if format.is_none() || quant.has_one_scale(id) { Scales::ONE } else { SEVERAL };
+                let grid = format.map(|format| Grid { spec: &format.spec, scales });
+                let key = (index, name, scales.pairs.len());
+                let found = match tried.get(&key) {
                     Some(found) => *found,
-                    None => try_out(&mut run, (index, plugin), format, device)?,
+                    None => try_out(&mut run, (index, plugin), grid, device)?,
                 };
-                if tried.insert((index, name), found).is_none() && !found {
+                if tried.insert(key, found).is_none() && !found {
                     tracing::warn!(
-                        "optimizer `{}` has no kernels for {} {name} on {}: such parameters go through main memory each step",
+                        "optimizer `{}` has no kernels for {} {name}{} on {}: such parameters go through main memory each step",
                         plugin.identity.name,
                         if name.is_empty() { "unrounded parameters" } else { "weights in" },
+                        if scales.single().is_some() { "" } else { " with scales by block" },
                         device.label,
                     );
                 }
@@ -114,7 +118,8 @@ impl OptimizerState {
             let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
             let shape = extents(&spec.shape);
             let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
-            let launches = plugin.launches(&info, scalars, weight_grid.map(WeightGrid::grid));
+            let grid = weight_grid.map(WeightGrid::grid);
+            let launches = plugin.launches(&info, scalars, grid);
             let launches = launches.map_err(|error| error.at(&spec.name))?;
             let launches = launches.filter(|_| self.kernels_know_states(id));
             let (Some(launches), Some(counting)) = (launches, meter.counting(id, stored)) else {
@@ -136,7 +141,7 @@ impl OptimizerState {
             }
             meter.gradient_on_device(id);
             let before = counting.counts().then(|| value.clone());
-            let call = run.call((index, plugin), &launches, kept)?;
+            let call = run.call((index, plugin), &launches, grid, kept)?;
             let value = device_op::update(value, grad.clone(), call);
             let value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
             params.values[id] = value.clone();
@@ -200,17 +205,19 @@ fn count(run: &DeviceRun, read_back: &mut ReadBack, update: Updated, counting: C
     counting.counts().then(|| Asked { id, words: read_back.ask(words), sums: read_back.ask(sums) })
 }
 
+/// Scales of blocks of three elements, for weights that have several.
+const SEVERAL: Scales<'static> = Scales::new(&[[1.0, 1.0], [4.0, 0.25], [0.5, 2.0]], Blocks::consecutive(3));
+
 /// Runs the kernels of an update of a few values, with and without vectors: they must do what the CPU function does, up to f32's rounding. Whether there are
-/// kernels for this grid, at scale 1.
+/// kernels for this grid.
 fn try_out(
     run: &mut DeviceRun,
     (index, plugin): (usize, &OptimizerPlugin),
-    format: Option<&FormatPlugin>,
+    grid: Option<Grid<'_>>,
     device: &ComputeDevice,
 ) -> Result<bool, Diagnostic> {
     const VALUES: [f32; 8] = [0.0, -0.1, 0.3, 1.0, -1.7, 3.1, 100.0, -1e-3];
     const GRAD: [f32; 8] = [0.1, 2.0, 0.0, -3.0, 1e-3, 5.0, -0.7, 1e-4];
-    let grid = format.map(|format| Grid { spec: &format.spec, scales: Scales::ONE });
     for len in [VALUES.len(), VALUES.len() - 1] {
         let (shape, mut expected, grad) = ([len as u64, 1], VALUES[..len].to_vec(), &GRAD[..len]);
         let info = ParamInfo::new("a parameter tried out", &shape);
@@ -230,7 +237,7 @@ fn try_out(
                 grid,
             };
             plugin.step(Scope::WHOLE, update)?;
-            let call = run.call((index, plugin), &launches, kept.clone())?;
+            let call = run.call((index, plugin), &launches, grid, kept.clone())?;
             let grad = tensor::flat(grad.to_vec(), &device.tensors);
             value = device_op::update(value, grad, call);
         }

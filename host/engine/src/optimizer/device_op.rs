@@ -66,6 +66,8 @@ pub struct Prepared {
 pub struct UpdateCall {
     /// In order.
     pub launches: Vec<Prepared>,
+    /// Scale and inverse of each block of the parameter's grid.
+    pub scales: Vec<[f32; 2]>,
     /// Of the parameter.
     pub kept: Arc<Mutex<Kept>>,
     /// Where a failure goes.
@@ -109,8 +111,9 @@ impl UpdateCall {
         let to_come = std::mem::take(&mut kept.to_come);
         kept.states.extend(to_come.into_iter().map(flat));
         let kernels = || self.launches.iter().flat_map(|launch| &launch.kernels);
-        let wants_scratch = kernels().any(|kernel| kernel.has(BufferRole::SCRATCH));
-        let scratch = wants_scratch.then(|| flat(vec![0.0; SCRATCH_WORDS]));
+        let wanted = |role| kernels().any(|kernel| kernel.has(role));
+        let scratch = wanted(BufferRole::SCRATCH).then(|| flat(vec![0.0; SCRATCH_WORDS]));
+        let scales = wanted(BufferRole::SCALES).then(|| flat(self.scales.as_flattened().to_vec()));
         let fits = |x: &CubeTensor| x.handle.offset_start.unwrap_or(0).is_multiple_of(16);
         let vectors = elements.is_multiple_of(4) && fits(param) && fits(grad);
         let buffer = |wanted: &KernelBuffer| match wanted.role {
@@ -118,6 +121,7 @@ impl UpdateCall {
             BufferRole::GRAD => Some(grad),
             BufferRole::STATE => kept.states.get(wanted.index as usize),
             BufferRole::SCRATCH => scratch.as_ref(),
+            BufferRole::SCALES => scales.as_ref(),
             _ => None,
         };
         for Prepared { kernels: [four, one], scalars } in &self.launches {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_loader::OptimizerPlugin;
-use altgrad_plugin_api::{ErrorKind, KernelOp, KernelTarget, Launch, PluginError};
+use altgrad_plugin_api::{ErrorKind, Grid, KernelOp, KernelTarget, Launch, PluginError, Scales};
 use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 use parking_lot::Mutex;
@@ -76,11 +76,12 @@ impl DeviceRun {
         Ok([get(true)?, get(false)?])
     }
 
-    /// A call of some launches.
+    /// A call of some launches, on a parameter with this grid.
     pub(super) fn call(
         &mut self,
         plugin: (usize, &OptimizerPlugin),
         launches: &[Launch],
+        grid: Option<Grid<'_>>,
         kept: Arc<Mutex<Kept>>,
     ) -> Result<UpdateCall, Diagnostic> {
         let prepare = |launch: &Launch| {
@@ -88,7 +89,8 @@ impl DeviceRun {
         };
         let launches: Result<Vec<_>, PluginError> = launches.iter().map(prepare).collect();
         let launches = launches.map_err(|error| plugin.1.identity.failure(Fault::Plugin, &error))?;
-        Ok(UpdateCall { launches, kept, faults: self.faults.clone() })
+        let scales = grid.map_or(Scales::ONE, |grid| grid.scales).pairs.to_vec();
+        Ok(UpdateCall { launches, scales, kept, faults: self.faults.clone() })
     }
 
     /// A parameter's states, read back.

@@ -140,7 +140,7 @@ impl FormatKernels {
         let buffer = |wanted: &KernelBuffer| match wanted.role {
             BufferRole::SOURCE => Some(x),
             BufferRole::DESTINATION => Some(&y),
-            BufferRole::PARAMETERS => Some(scales),
+            BufferRole::SCALES => Some(scales),
             BufferRole::STATISTICS => Some(&words),
             BufferRole::PARTIAL_SUMS => Some(&sums),
             _ => None,

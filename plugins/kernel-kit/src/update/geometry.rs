@@ -1,7 +1,7 @@
 //! The geometry of a minifloat that scalars describe, and of its asinh chart: `optimizer-kit`'s `codes` and `smooth`, on a device.
 //!
-//! The description's words are f32 bits unless said otherwise. Of the codes: scale, unit, `2^emin`, M (an integer), largest
-//! value, `2^(emin-M)`, `2^(emin-23)`. Of the chart: scale, unit, shift, its inverse, b shifted, `ln 2 / 2^M`, largest value.
+//! The description's words are f32 bits unless said otherwise. Of the codes: amount, `2^emin`, M (an integer), largest value,
+//! `2^(emin-M)`, `2^(emin-23)`. Of the chart: amount, shift, its inverse, b shifted, `ln 2 / 2^M`, largest value.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
@@ -15,6 +15,10 @@ const BINADE: u32 = 1 << 23;
 const LIMIT: f32 = 87.0;
 /// Longest step on the chart, `ln 2` a binade: its exponential's square fits in f32.
 const CHART_LIMIT: f32 = 43.0;
+/// The bits of 1.
+const ONE: u32 = 0x3f80_0000;
+const SQRT_2: f32 = std::f32::consts::SQRT_2;
+const LOG2_E_TWICE: f32 = 2.0 * std::f32::consts::LOG2_E;
 /// `ln 2` in two parts: the first has few bits, so that its multiples are exact.
 const LN2_HIGH: f32 = 0.693_359_4;
 const LN2_LOW: f32 = -2.121_944_4e-4;
@@ -22,8 +26,7 @@ const LN2_LOW: f32 = -2.121_944_4e-4;
 /// The words that describe a grid, by their place.
 #[derive(CubeType, Clone, Copy)]
 pub struct Description {
-    pub scale: u32,
-    pub unit: u32,
+    pub amount: u32,
     pub r2: u32,
     pub r3: u32,
     pub r4: u32,
@@ -33,14 +36,9 @@ pub struct Description {
 
 #[cube]
 impl Description {
-    /// stored = scale * value.
-    pub fn scale(&self) -> f32 {
-        f32::reinterpret(self.scale)
-    }
-
-    /// What a spacing is multiplied by.
-    pub fn unit(&self) -> f32 {
-        f32::reinterpret(self.unit)
+    /// What steps or gradients are multiplied by, beside the spacing.
+    pub fn amount(&self) -> f32 {
+        f32::reinterpret(self.amount)
     }
 }
 
@@ -174,4 +172,36 @@ fn parts(x: f32) -> Parts {
 pub fn exp(x: f32) -> f32 {
     let e = parts(clamp(x, -LIMIT, LIMIT));
     e.power + e.power * e.rest
+}
+
+/// `log2(x / y)` of normal numbers above zero: a whole number and the rest; zero where they are equal.
+#[derive(CubeType, Clone, Copy)]
+pub struct Log2 {
+    pub whole: i32,
+    pub rest: f32,
+}
+
+/// See [`Log2`].
+#[cube]
+pub fn log2_ratio(x: f32, y: f32) -> Log2 {
+    let rest = LOG2_E_TWICE * (atanh(x) - atanh(y));
+    // Contraction to fma may leave something of the difference.
+    let equal = u32::reinterpret(x) == u32::reinterpret(y);
+    Log2 { whole: exponent(x) - exponent(y), rest: select(equal, 0.0f32, rest) }
+}
+
+#[cube]
+fn exponent(x: f32) -> i32 {
+    i32::cast_from(u32::reinterpret(x) >> 23u32)
+}
+
+/// `ln(x / sqrt 2) / 2`, of the significand between 1 and 2, by its series.
+#[cube]
+fn atanh(x: f32) -> f32 {
+    let significand = f32::reinterpret((u32::reinterpret(x) & (BINADE - 1u32)) | ONE);
+    let s = (significand - SQRT_2) / (significand + SQRT_2);
+    let square = s * s;
+    let fifth =
+        comptime!(1.0f32 / 5.0) + square * (comptime!(1.0f32 / 7.0) + square * comptime!(1.0f32 / 9.0));
+    s + s * square * (comptime!(1.0f32 / 3.0) + square * fifth)
 }

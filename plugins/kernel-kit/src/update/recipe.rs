@@ -7,18 +7,23 @@ use crate::recipe::{Access, Buffer, Recipe, Scalar, values, words};
 /// A kernel of optimizers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
-    /// [`step`](super::step()), or [`power_step`](super::power_step()) for that rule.
+    /// [`step`](super::step()), or [`plain_step`](super::plain_step()) and [`power_step`](super::power_step()) for those rules.
     Step(Rule),
     /// [`prepare`](super::prepare()).
     Prepare,
 }
 
-/// What decay leaves, Adam's factors, and seven words that describe a grid.
-const STEP_SCALARS: u32 = 14;
-/// The grid's scale, and its `2^emin`.
-const PREPARE_SCALARS: u32 = 2;
+/// What decay leaves, and Adam's factors.
+const PLAIN_SCALARS: u32 = 7;
+/// The extents of blocks, and how many are beside each other.
+const BLOCK_SCALARS: u32 = 4;
+/// The same, six words that describe a grid, and the blocks.
+const STEP_SCALARS: u32 = PLAIN_SCALARS + 6 + BLOCK_SCALARS;
+/// The grid's `2^emin`, and the blocks.
+const PREPARE_SCALARS: u32 = 1 + BLOCK_SCALARS;
 
 const GRAD: Buffer = values(BufferRole::GRAD, DType::F32, Access::Read);
+const SCALES: Buffer = words(BufferRole::SCALES, DType::F32, Access::Read);
 
 const fn param(access: Access) -> Buffer {
     values(BufferRole::PARAM, DType::F32, access)
@@ -39,11 +44,12 @@ impl Update {
         let (op, buffers, scalars) = match self {
             Self::Step(rule) => {
                 let mut buffers = vec![param(Access::Update), GRAD, state(0), state(1)];
+                buffers.extend((rule != Rule::Plain).then_some(SCALES));
                 buffers.extend((rule == Rule::Power).then_some(scratch(Access::Read)));
-                (rule.op(), buffers, STEP_SCALARS)
+                (rule.op(), buffers, if rule == Rule::Plain { PLAIN_SCALARS } else { STEP_SCALARS })
             }
             Self::Prepare => {
-                let buffers = vec![param(Access::Read), scratch(Access::Update)];
+                let buffers = vec![param(Access::Read), SCALES, scratch(Access::Update)];
                 (KernelOp::PREPARE_UPDATE, buffers, PREPARE_SCALARS)
             }
         };

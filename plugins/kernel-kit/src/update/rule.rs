@@ -5,7 +5,7 @@ use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
 use super::{
-    geometry::{self, Description},
+    geometry::{self, Description, Log2},
     is_nan, nan,
 };
 
@@ -21,11 +21,19 @@ pub struct Moments {
     pub step_size: u32,
 }
 
-/// The mean of a parameter's exponent fields: a whole number and the rest.
+/// An element's scale: stored = scale * value.
+#[derive(CubeType, Clone, Copy)]
+pub struct Scale {
+    pub scale: f32,
+    pub inverse: f32,
+}
+
+/// The mean of a parameter's exponent fields, were all its spacings at one scale: a whole number and the rest.
 #[derive(CubeType, Clone, Copy)]
 pub struct Mean {
     pub whole: i32,
     pub rest: f32,
+    pub scale: f32,
 }
 
 /// An element after its update.
@@ -56,13 +64,21 @@ impl Moments {
     }
 }
 
-/// One element's update. A NaN in any input becomes a NaN in the weight.
+/// One element's update by AdamW. A NaN in any input becomes a NaN in the weight.
+#[cube]
+pub fn plain(w: f32, g: f32, m: f32, v: f32, moments: &Moments) -> Element {
+    let to = moments.step(g, m, v);
+    kept_nan(w, g, m, v, Element { w: f32::reinterpret(moments.keep) * w - to.step, m: to.m, v: to.v })
+}
+
+/// The same by another rule.
 #[cube]
 pub fn apply(
     w: f32,
     g: f32,
     m: f32,
     v: f32,
+    scale: Scale,
     moments: &Moments,
     grid: &Description,
     mean: &Mean,
@@ -70,45 +86,49 @@ pub fn apply(
 ) -> Element {
     let kept = f32::reinterpret(moments.keep) * w;
     let after = match comptime!(rule) {
-        Rule::Plain => {
-            let to = moments.step(g, m, v);
-            Element { w: kept - to.step, m: to.m, v: to.v }
-        }
+        Rule::Plain => plain(w, g, m, v, moments),
         Rule::Steps => {
-            let factor = geometry::spacing(grid.scale() * w, grid) * grid.unit();
+            let factor = geometry::spacing(scale.scale * w, grid) * (grid.amount() * scale.inverse);
             let to = moments.step(g, m, v);
             Element { w: kept - factor * to.step, m: to.m, v: to.v }
         }
         Rule::Gradients => {
-            let factor = geometry::spacing(grid.scale() * w, grid) * grid.unit();
+            let factor = geometry::spacing(scale.scale * w, grid) * (grid.amount() * scale.inverse);
             let to = moments.step(factor * g, m, v);
             Element { w: kept - to.step, m: to.m, v: to.v }
         }
         Rule::Power => {
-            let field = i32::cast_from(geometry::field(grid.scale() * w, grid.r2));
-            let factor = power(field, mean, grid);
+            let field = i32::cast_from(geometry::field(scale.scale * w, grid.r2));
+            let factor = power(field, geometry::log2_ratio(scale.scale, mean.scale), mean, grid);
             let to = moments.step(g, m, v);
             Element { w: kept - factor * to.step, m: to.m, v: to.v }
         }
         Rule::Exp | Rule::Linear | Rule::SmoothExp | Rule::SmoothLinear => {
-            on_chart(kept, g, m, v, moments, grid, rule)
+            on_chart(kept, g, m, v, scale, moments, grid, rule)
         }
     };
+    kept_nan(w, g, m, v, after)
+}
+
+/// What an element has become, or a NaN in the weight if one came in.
+#[cube]
+fn kept_nan(w: f32, g: f32, m: f32, v: f32, after: Element) -> Element {
     let broken = is_nan(w) || is_nan(g) || is_nan(m) || is_nan(v);
     Element { w: select(broken, nan(w), after.w), m: after.m, v: after.v }
 }
 
-/// `amount * (S / mean S)^p`. The unit is the amount, and the words behind M are p: 12 bits and the rest.
+/// `amount * (S / mean S)^p`. Words 4 and 5 are p: 12 bits and the rest. `relative` is the logarithm of the element's scale over the
+/// mean's.
 #[cube]
-fn power(field: i32, mean: &Mean, grid: &Description) -> f32 {
+fn power(field: i32, relative: Log2, mean: &Mean, grid: &Description) -> f32 {
     let (high, low) = (f32::reinterpret(grid.r4), f32::reinterpret(grid.r5));
-    let binades = f32::cast_from(field - mean.whole);
+    let binades = f32::cast_from(field - relative.whole - mean.whole);
     // Exact, so that it is the same with and without contraction.
     let power = high * binades;
     let n = f32::floor(power + 0.5f32);
-    let left = (power - n) + (low * binades - (high + low) * mean.rest);
+    let left = (power - n) + (low * binades - (high + low) * (mean.rest + relative.rest));
     let whole = geometry::exp2i(i32::cast_from(clamp(n, -120.0f32, 120.0f32)));
-    grid.unit() * (geometry::exp(comptime!(std::f32::consts::LN_2) * left) * whole)
+    grid.amount() * (geometry::exp(comptime!(std::f32::consts::LN_2) * left) * whole)
 }
 
 /// Adam on the code coordinate; `kept` is what decay leaves of the weight.
@@ -118,18 +138,19 @@ fn on_chart(
     g: f32,
     m: f32,
     v: f32,
+    scale: Scale,
     moments: &Moments,
     grid: &Description,
     #[comptime] rule: Rule,
 ) -> Element {
-    let from = grid.scale() * kept;
+    let from = scale.scale * kept;
     let smooth = comptime!(matches!(rule, Rule::SmoothExp | Rule::SmoothLinear));
     let (spacing, end) = if comptime!(smooth) {
         (geometry::smooth_spacing(from, grid), geometry::smooth_end(grid))
     } else {
         (geometry::spacing(from, grid), geometry::end(grid))
     };
-    let to = moments.step(spacing * grid.unit() * g, m, v);
+    let to = moments.step(spacing * scale.inverse * g, m, v);
     let codes = -to.step;
     let target = match comptime!(rule) {
         Rule::Exp => geometry::moved(from, codes, grid),
@@ -137,7 +158,7 @@ fn on_chart(
         _ => select(is_nan(codes), nan(codes), clamp(from + codes * spacing, -end, end)),
     };
     let stuck = (target >= end && codes > 0.0f32) || (target <= -end && codes < 0.0f32);
-    // The difference, so that no step is no change though `scale * unit` need not be 1.
-    let w = kept + (target - from) * grid.unit();
+    // The difference, so that no step is no change though `scale * inverse` need not be 1.
+    let w = kept + (target - from) * scale.inverse;
     Element { w, m: select(stuck && !is_nan(codes), 0.0f32, to.m), v: to.v }
 }

@@ -25,17 +25,10 @@ const INFO_0: &[InfoField] = &[
     InfoField { offset: 16, kind: InfoKind(2), index: 4, divisor: 1 },
     InfoField { offset: 20, kind: InfoKind(2), index: 5, divisor: 1 },
     InfoField { offset: 24, kind: InfoKind(2), index: 6, divisor: 1 },
-    InfoField { offset: 28, kind: InfoKind(2), index: 7, divisor: 1 },
-    InfoField { offset: 32, kind: InfoKind(2), index: 8, divisor: 1 },
-    InfoField { offset: 36, kind: InfoKind(2), index: 9, divisor: 1 },
-    InfoField { offset: 40, kind: InfoKind(2), index: 10, divisor: 1 },
-    InfoField { offset: 44, kind: InfoKind(2), index: 11, divisor: 1 },
-    InfoField { offset: 48, kind: InfoKind(2), index: 12, divisor: 1 },
-    InfoField { offset: 52, kind: InfoKind(2), index: 13, divisor: 1 },
-    InfoField { offset: 56, kind: InfoKind(3), index: 0, divisor: 4 },
-    InfoField { offset: 60, kind: InfoKind(3), index: 1, divisor: 4 },
-    InfoField { offset: 64, kind: InfoKind(3), index: 2, divisor: 4 },
-    InfoField { offset: 68, kind: InfoKind(3), index: 3, divisor: 4 },
+    InfoField { offset: 32, kind: InfoKind(3), index: 0, divisor: 4 },
+    InfoField { offset: 36, kind: InfoKind(3), index: 1, divisor: 4 },
+    InfoField { offset: 40, kind: InfoKind(3), index: 2, divisor: 4 },
+    InfoField { offset: 44, kind: InfoKind(3), index: 3, divisor: 4 },
 ];
 
 const INFO_1: &[InfoField] = &[
@@ -46,26 +39,19 @@ const INFO_1: &[InfoField] = &[
     InfoField { offset: 16, kind: InfoKind(2), index: 4, divisor: 1 },
     InfoField { offset: 20, kind: InfoKind(2), index: 5, divisor: 1 },
     InfoField { offset: 24, kind: InfoKind(2), index: 6, divisor: 1 },
-    InfoField { offset: 28, kind: InfoKind(2), index: 7, divisor: 1 },
-    InfoField { offset: 32, kind: InfoKind(2), index: 8, divisor: 1 },
-    InfoField { offset: 36, kind: InfoKind(2), index: 9, divisor: 1 },
-    InfoField { offset: 40, kind: InfoKind(2), index: 10, divisor: 1 },
-    InfoField { offset: 44, kind: InfoKind(2), index: 11, divisor: 1 },
-    InfoField { offset: 48, kind: InfoKind(2), index: 12, divisor: 1 },
-    InfoField { offset: 52, kind: InfoKind(2), index: 13, divisor: 1 },
-    InfoField { offset: 56, kind: InfoKind(3), index: 0, divisor: 1 },
-    InfoField { offset: 60, kind: InfoKind(3), index: 1, divisor: 1 },
-    InfoField { offset: 64, kind: InfoKind(3), index: 2, divisor: 1 },
-    InfoField { offset: 68, kind: InfoKind(3), index: 3, divisor: 1 },
+    InfoField { offset: 32, kind: InfoKind(3), index: 0, divisor: 1 },
+    InfoField { offset: 36, kind: InfoKind(3), index: 1, divisor: 1 },
+    InfoField { offset: 40, kind: InfoKind(3), index: 2, divisor: 1 },
+    InfoField { offset: 44, kind: InfoKind(3), index: 3, divisor: 1 },
 ];
 
 pub const TEXTS: &[Text] = &[
     // Step(Plain), CUDA, 4 at once
-    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_ebefd6dd", deflated: part(0, 2408), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "plain_step_n_4_e5c8234a", deflated: part(0, 2409), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Plain), CUDA, 1 at once
-    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_855598eb", deflated: part(2408, 1261), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_0105ef22", deflated: part(2409, 1255), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 4 at once
-    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_ebefd6dd", deflated: part(3669, 2379), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "plain_step_n_4_e5c8234a", deflated: part(3664, 2374), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 1 at once
-    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_855598eb", deflated: part(6048, 1218), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 9, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_0105ef22", deflated: part(6038, 1222), buffers: BUFFERS_0, info: INFO_1, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
 ];

@@ -165,7 +165,7 @@ impl Optimizer for Fp8Manifold {
             smooth(grid.spec)?;
             device::chart(grid)?
         } else {
-            device::codes(grid, f32::recip)?
+            device::codes(grid, 1.0)?
         };
         let rule = match (self.asinh, self.linear) {
             (false, false) => Rule::Exp,

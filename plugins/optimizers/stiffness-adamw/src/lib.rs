@@ -58,12 +58,12 @@ impl StiffnessAdamW {
         let lr = step.scalars.lr;
         let amount = self.schedule.at(step.scalars.update);
         let keep = self.adam.keep(&step.info, lr);
-        let spacing = |scale| Spacing { geometry, scale, unit: unit(amount, scale) };
+        let spacing = |[scale, inverse]: [f32; 2]| Spacing { geometry, scale, unit: amount as f32 * inverse };
         let moments = |lr| self.adam.moments(lr, step.scalars.update);
         match self.placement {
             Placement::Post(ulp_per_lr) => {
                 let moments = moments(lr * ulp_per_lr);
-                let rule = |[scale, _]: [f32; 2]| ScaledStep { keep, moments, factor: spacing(scale) };
+                let rule = |pair| ScaledStep { keep, moments, factor: spacing(pair) };
                 Buffers::of(step)?.update_blocks(scales, rule);
             }
             Placement::Power(p) => {
@@ -77,17 +77,12 @@ impl StiffnessAdamW {
             }
             Placement::Pre => {
                 let moments = moments(lr);
-                let rule = |[scale, _]: [f32; 2]| ScaledGradient { keep, moments, factor: spacing(scale) };
+                let rule = |pair| ScaledGradient { keep, moments, factor: spacing(pair) };
                 Buffers::of(step)?.update_blocks(scales, rule);
             }
         }
         Ok(())
     }
-}
-
-/// What spacings in stored units are multiplied by: `amount`, in weight units.
-fn unit(amount: f64, scale: f32) -> f32 {
-    (amount / f64::from(scale)) as f32
 }
 
 impl Optimizer for StiffnessAdamW {
@@ -188,7 +183,7 @@ impl Optimizer for StiffnessAdamW {
         };
         let moments = self.adam.moments(lr, scalars.update);
         let step = |description| vec![device::step(rule, keep, &moments, description)];
-        Ok(device::codes(grid, |scale| unit(amount, scale))?.map(step))
+        Ok(device::codes(grid, amount as f32)?.map(step))
     }
 }
 

@@ -77,15 +77,29 @@ fn parts_begin_in_the_middle_of_blocks() {
     }
 }
 
+/// Kernels read the scales of blocks from a buffer: their numbers say which block an element is in, and nothing else.
 #[test]
-fn several_scales_go_through_main_memory() {
+fn launches_differ_in_the_extents_of_blocks() {
     let [_, _, _, _, e4m3, ..] = formats();
-    let (spec, pairs) = (FormatSpec::Minifloat(e4m3), [[2.0, 0.5], [4.0, 0.25]]);
-    let grid = Grid { spec: &spec, scales: Scales::new(&pairs, Blocks::consecutive(1200)) };
+    let (spec, info) = (FormatSpec::Minifloat(e4m3), ParamInfo::new("w", &SHAPE));
     let scalars = StepScalars { lr: 1e-3, update: 1 };
     for (what, optimizer, _) in optimizers() {
-        let launches = optimizer.launches(&ParamInfo::new("w", &SHAPE), scalars, Some(grid)).unwrap();
-        assert_eq!(launches, None, "{what}");
+        let launch = |scales: Scales<'_>| {
+            let grid = Some(Grid { spec: &spec, scales });
+            let [launch] = optimizer.launches(&info, scalars, grid).unwrap().unwrap().try_into().unwrap();
+            launch
+        };
+        let whole = launch(Scales::whole(&[2.0, 0.5]));
+        for blocks in layouts(SHAPE[1]) {
+            let pairs: Vec<_> = scales(blocks, COUNT).iter().map(|&scale| [scale, 1.0 / scale]).collect();
+            let found = launch(Scales::new(&pairs, blocks));
+            let words = found.scalars.len() - 4;
+            assert_eq!((found.op, &found.scalars[..words]), (whole.op, &whole.scalars[..words]), "{what}");
+            let Blocks { columns, block_rows, block_columns } = blocks;
+            let extents = [columns, block_rows, block_columns, columns.div_ceil(block_columns)];
+            let extents = extents.map(|extent| extent.min(u64::from(u32::MAX)) as u32);
+            assert_eq!(found.scalars[words..], extents, "{what} {blocks:?}");
+        }
     }
 }
 

@@ -137,15 +137,30 @@ fn parts_begin_in_the_middle_of_blocks() {
     }
 }
 
+/// Kernels read the scales of blocks from a buffer: their numbers say which block an element is in, and nothing else.
 #[test]
-fn several_scales_go_through_main_memory() {
-    let info = ParamInfo::new("w", &SHAPE);
-    let scalars = StepScalars { lr: 1e-3, update: 1 };
-    let pairs = [[2.0, 0.5], [4.0, 0.25]];
-    let grid = Grid { spec: &specs()[4], scales: Scales::new(&pairs, Blocks::consecutive(200)) };
+fn launches_differ_in_the_extents_of_blocks() {
+    let (info, scalars) = (ParamInfo::new("w", &SHAPE), StepScalars { lr: 1e-3, update: 1 });
     for placement in ["post", "power", "pre"] {
         let optimizer = stiff(&[("placement", text(placement))]);
-        assert_eq!(optimizer.launches(&info, scalars, Some(grid)).unwrap(), None, "{placement}");
+        let launches = |scales: Scales<'_>| {
+            let grid = Grid { spec: &specs()[4], scales };
+            optimizer.launches(&info, scalars, Some(grid)).unwrap().unwrap()
+        };
+        let whole = launches(Scales::whole(&[2.0, 0.5]));
+        for blocks in layouts(SHAPE[1]) {
+            let pairs = vec![[4.0, 0.25]; blocks.count(COUNT as u64) as usize];
+            let found = launches(Scales::new(&pairs, blocks));
+            assert_eq!(found.len(), whole.len(), "{placement}");
+            for (found, whole) in found.iter().zip(&whole) {
+                let words = found.scalars.len() - 4;
+                assert_eq!((found.op, &found.scalars[..words]), (whole.op, &whole.scalars[..words]));
+                let Blocks { columns, block_rows, block_columns } = blocks;
+                let extents = [columns, block_rows, block_columns, columns.div_ceil(block_columns)];
+                let extents = extents.map(|extent| extent.min(u64::from(u32::MAX)) as u32);
+                assert_eq!(found.scalars[words..], extents, "{placement} {blocks:?}");
+            }
+        }
     }
 }
 
