@@ -214,9 +214,10 @@ impl<F: Factor> Rule for ScaledGradient<F> {
     }
 }
 
-/// Adam on the code coordinate `u` of the weight, whose gradient is `S(w) * g`; decay, in weight units, comes first.
+/// Adam on the code coordinate `u` of the weight, whose gradient is `S(w) * g`.
 ///
-/// A coordinate that reaches an end of the grid stays there and loses its momentum outward.
+/// Decay, in weight units, comes after the gradient and before the step: S is that of the weight where the gradient was taken, and the
+/// step leads away from what decay leaves. A coordinate that reaches an end of the grid stays there and loses its momentum outward.
 #[derive(Debug, Clone, Copy)]
 pub struct OnChart<C> {
     /// What decay leaves.
@@ -236,8 +237,7 @@ impl<C: Chart> Rule for OnChart<C> {
 
     #[inline(always)]
     fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32 {
-        let from = self.scale * (self.keep * w);
-        let spacing = self.chart.spacing(from) * self.inv_scale;
+        let spacing = self.chart.spacing(self.scale * w) * self.inv_scale;
         -self.moments.step(spacing * g, m, v)
     }
     #[inline(always)]

@@ -104,7 +104,7 @@ pub fn apply(
             Element { w: kept - factor * to.step, m: to.m, v: to.v }
         }
         Rule::Exp | Rule::Linear | Rule::SmoothExp | Rule::SmoothLinear => {
-            on_chart(kept, g, m, v, scale, moments, grid, rule)
+            on_chart(w, kept, g, m, v, scale, moments, grid, rule)
         }
     };
     kept_nan(w, g, m, v, after)
@@ -131,9 +131,10 @@ fn power(field: i32, relative: Log2, mean: &Mean, grid: &Description) -> f32 {
     grid.amount() * (geometry::exp(comptime!(std::f32::consts::LN_2) * left) * whole)
 }
 
-/// Adam on the code coordinate; `kept` is what decay leaves of the weight.
+/// Adam on the code coordinate; `kept` is what decay leaves of the weight, where the step begins.
 #[cube]
 fn on_chart(
+    w: f32,
     kept: f32,
     g: f32,
     m: f32,
@@ -144,21 +145,27 @@ fn on_chart(
     #[comptime] rule: Rule,
 ) -> Element {
     let from = scale.scale * kept;
-    let smooth = comptime!(matches!(rule, Rule::SmoothExp | Rule::SmoothLinear));
-    let (spacing, end) = if comptime!(smooth) {
-        (geometry::smooth_spacing(from, grid), geometry::smooth_end(grid))
-    } else {
-        (geometry::spacing(from, grid), geometry::end(grid))
-    };
-    let to = moments.step(spacing * scale.inverse * g, m, v);
+    let to = moments.step(spacing(scale.scale * w, grid, rule) * scale.inverse * g, m, v);
+    let end = if comptime!(smooth(rule)) { geometry::smooth_end(grid) } else { geometry::end(grid) };
     let codes = -to.step;
     let target = match comptime!(rule) {
         Rule::Exp => geometry::moved(from, codes, grid),
         Rule::SmoothExp => geometry::smooth_moved(from, codes, grid),
-        _ => select(is_nan(codes), nan(codes), clamp(from + codes * spacing, -end, end)),
+        _ => select(is_nan(codes), nan(codes), clamp(from + codes * spacing(from, grid, rule), -end, end)),
     };
     let stuck = (target >= end && codes > 0.0f32) || (target <= -end && codes < 0.0f32);
     // The difference, so that no step is no change though `scale * inverse` need not be 1.
     let w = kept + (target - from) * scale.inverse;
     Element { w, m: select(stuck && !is_nan(codes), 0.0f32, to.m), v: to.v }
+}
+
+/// Whether a rule goes along the asinh chart.
+const fn smooth(rule: Rule) -> bool {
+    matches!(rule, Rule::SmoothExp | Rule::SmoothLinear)
+}
+
+/// Spacing on a rule's chart, in stored units.
+#[cube]
+fn spacing(x: f32, grid: &Description, #[comptime] rule: Rule) -> f32 {
+    if comptime!(smooth(rule)) { geometry::smooth_spacing(x, grid) } else { geometry::spacing(x, grid) }
 }

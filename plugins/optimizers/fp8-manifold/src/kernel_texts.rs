@@ -107,41 +107,41 @@ pub const TEXTS: &[Text] = &[
     // Step(Plain), CUDA, 4 at once
     Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "plain_step_n_4_e5c8234a", deflated: part(0, 2409), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Exp), CUDA, 4 at once
-    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_70fa45b7", deflated: part(2409, 6490), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_70fa45b7", deflated: part(2409, 6550), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Linear), CUDA, 4 at once
-    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_c104c5e5", deflated: part(8899, 4360), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_c104c5e5", deflated: part(8959, 4539), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), CUDA, 4 at once
-    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_130c49de", deflated: part(13259, 5791), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_130c49de", deflated: part(13498, 5930), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), CUDA, 4 at once
-    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_d0d8358b", deflated: part(19050, 4330), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_d0d8358b", deflated: part(19428, 4484), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Plain), CUDA, 1 at once
-    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_0105ef22", deflated: part(23380, 1255), buffers: BUFFERS_0, info: INFO_2, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_0105ef22", deflated: part(23912, 1255), buffers: BUFFERS_0, info: INFO_2, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Exp), CUDA, 1 at once
-    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_448e6e49", deflated: part(24635, 2586), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_448e6e49", deflated: part(25167, 2596), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Linear), CUDA, 1 at once
-    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_50968d7a", deflated: part(27221, 1863), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_50968d7a", deflated: part(27763, 1897), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), CUDA, 1 at once
-    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_8e289a89", deflated: part(29084, 2298), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_8e289a89", deflated: part(29660, 2329), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), CUDA, 1 at once
-    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_31fb333b", deflated: part(31382, 1832), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_31fb333b", deflated: part(31989, 1863), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 4 at once
-    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "plain_step_n_4_e5c8234a", deflated: part(33214, 2374), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "plain_step_n_4_e5c8234a", deflated: part(33852, 2374), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Exp), WGSL, 4 at once
-    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_70fa45b7", deflated: part(35588, 6469), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_70fa45b7", deflated: part(36226, 6541), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Linear), WGSL, 4 at once
-    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_c104c5e5", deflated: part(42057, 4570), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_c104c5e5", deflated: part(42767, 4753), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), WGSL, 4 at once
-    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_130c49de", deflated: part(46627, 5979), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_130c49de", deflated: part(47520, 6107), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), WGSL, 4 at once
-    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_d0d8358b", deflated: part(52606, 4551), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_d0d8358b", deflated: part(53627, 4653), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 1 at once
-    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_0105ef22", deflated: part(57157, 1222), buffers: BUFFERS_0, info: INFO_2, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_0105ef22", deflated: part(58280, 1222), buffers: BUFFERS_0, info: INFO_2, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Exp), WGSL, 1 at once
-    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_448e6e49", deflated: part(58379, 2495), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_448e6e49", deflated: part(59502, 2504), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Linear), WGSL, 1 at once
-    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_50968d7a", deflated: part(60874, 1857), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_50968d7a", deflated: part(62006, 1873), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), WGSL, 1 at once
-    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_8e289a89", deflated: part(62731, 2304), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_8e289a89", deflated: part(63879, 2324), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), WGSL, 1 at once
-    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_31fb333b", deflated: part(65035, 1835), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_31fb333b", deflated: part(66203, 1864), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
 ];

@@ -3,7 +3,7 @@
 //! Metrics in one dimension are flat, so this is plain Adam on the code coordinate `u = phi(w)`, whose gradient is `S * g`:
 //! momentum needs no transport, and a step of d is a step of d codes wherever the weight is. Riemannian Adam: Bécigneul & Ganea,
 //! arXiv:1810.00760. A coordinate at the largest code stays there and keeps no momentum outward. Weight decay is that of
-//! AdamW, in weight units, before the step.
+//! AdamW, in weight units, before the step and after the gradient, whose S is that of the undecayed weight.
 //!
 //! A parameter without a grid is updated as the option `unquantized` says. Refuses what AdamW refuses, and the `asinh` chart
 //! where the format is no minifloat.
