@@ -34,6 +34,9 @@ impl Adam {
         "Memory of the gradient's mean square, a step; below 1. 0.95 as for GPT models, not PyTorch's 0.999",
     );
 
+    /// The usual default of [`Self::eps`], for gradients in weight units.
+    pub const EPS: f64 = 1e-8;
+
     /// What keeps the denominator from zero. `default` is in units of the gradient that goes into the moments.
     #[must_use]
     pub const fn eps(default: f64) -> OptionSpec {
@@ -71,6 +74,12 @@ impl Adam {
             weight_decay: config.float("weight_decay")?,
             decay_1d: config.bool("decay_1d")?,
         })
+    }
+
+    /// The same with another `eps`.
+    #[must_use]
+    pub const fn with_eps(self, eps: f64) -> Self {
+        Self { eps, ..self }
     }
 
     /// The two moments.

@@ -30,7 +30,7 @@ impl Optimizer for AdamW {
             .options(&[
                 Adam::BETA1,
                 Adam::BETA2,
-                Adam::eps(1e-8),
+                Adam::eps(Adam::EPS),
                 Adam::WEIGHT_DECAY,
                 Adam::DECAY_1D,
                 OptionSpec::bool("error_feedback", false).help(

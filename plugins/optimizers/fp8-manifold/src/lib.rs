@@ -5,8 +5,8 @@
 //! arXiv:1810.00760. A coordinate at the largest code stays there and keeps no momentum outward. Weight decay is that of
 //! AdamW, in weight units, before the step and after the gradient, whose S is that of the undecayed weight.
 //!
-//! A parameter without a grid is updated as the option `unquantized` says. Refuses what AdamW refuses, and the `asinh` chart
-//! where the format is no minifloat.
+//! A parameter without a grid is updated as the option `unquantized` says, which is by AdamW, with AdamW's eps, unless it names a
+//! format. Refuses what AdamW refuses, and the `asinh` chart where the format is no minifloat.
 
 use altgrad_optimizer_kit::{
     Adam, Buffers, Chart, Moments, device,
@@ -32,6 +32,8 @@ use kernel_texts::TEXTS;
 #[derive(Debug)]
 pub struct Fp8Manifold {
     adam: Adam,
+    /// Of parameters without a grid, whose gradients are in weight units.
+    plain: Adam,
     /// Codes a step, a unit of learning rate.
     ulp_per_lr: f64,
     /// First order instead of along the grid.
@@ -89,7 +91,9 @@ impl Optimizer for Fp8Manifold {
         Adam::BETA1,
         Adam::BETA2,
         // Gradients count per code: they are smaller by the spacing, and so must eps be.
-        Adam::eps(1e-16),
+        Adam::eps(1e-16).help(
+            "Added to the root of the mean square of gradients per code; parameters without a grid have AdamW's 1e-8",
+        ),
         Adam::WEIGHT_DECAY,
         Adam::DECAY_1D,
         OptionSpec::float("ulp_per_lr", 100.0).range(0.0, 1e12).help(
@@ -106,8 +110,10 @@ impl Optimizer for Fp8Manifold {
 
     fn new(config: &Config) -> Result<Self, PluginError> {
         let (unquantized, asinh) = (Unquantized::new(config)?, config.text("chart")? == "asinh");
+        let adam = Adam::new(config)?;
         Ok(Self {
-            adam: Adam::new(config)?,
+            adam,
+            plain: adam.with_eps(Adam::EPS),
             ulp_per_lr: config.float("ulp_per_lr")?,
             linear: config.text("retraction")? == "linear",
             asinh,
@@ -135,7 +141,7 @@ impl Optimizer for Fp8Manifold {
 
     fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
         let Some(Grid { spec, scales }) = self.unquantized.grid(step.grid) else {
-            let rule = self.adam.plain(&step.info, step.scalars);
+            let rule = self.plain.plain(&step.info, step.scalars);
             Buffers::of(step)?.update(&rule);
             return Ok(());
         };
@@ -159,7 +165,7 @@ impl Optimizer for Fp8Manifold {
         grid: Option<Grid<'_>>,
     ) -> Result<Option<Vec<Launch>>, PluginError> {
         let Some(grid) = self.unquantized.grid(grid) else {
-            return Ok(Some(vec![self.adam.plain(param, scalars).launch()]));
+            return Ok(Some(vec![self.plain.plain(param, scalars).launch()]));
         };
         let description = if self.asinh {
             smooth(grid.spec)?;

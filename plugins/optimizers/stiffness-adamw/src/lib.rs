@@ -94,7 +94,7 @@ impl Optimizer for StiffnessAdamW {
     .options(&[
         Adam::BETA1,
         Adam::BETA2,
-        Adam::eps(1e-8),
+        Adam::eps(Adam::EPS),
         Adam::WEIGHT_DECAY,
         Adam::DECAY_1D,
         OptionSpec::text("placement", "post").choices(texts!["post", "power", "pre"]).help(

@@ -155,6 +155,34 @@ fn parameters_without_a_format_go_as_told() {
     }
 }
 
+/// `eps` is in units of gradients per code, which only parameters with a grid have.
+#[test]
+fn parameters_without_a_grid_have_adamws_eps() {
+    // A gradient of eps halves the first step.
+    let step = |eps, on: Option<FormatSpec>| {
+        let mut param = Param::new(&[1], &[0.0]);
+        param = if let Some(spec) = on { param.on(&spec, 1.0) } else { param };
+        param.step(&manifold(&[("eps", float(eps))]), 1.0, 1, &[1e-8]).unwrap();
+        param.w[0]
+    };
+    for eps in [0.0, 1e-16, 1e-3] {
+        assert!((step(eps, None) + 0.5).abs() < 1e-6, "eps {eps}: {}", step(eps, None));
+    }
+    // On integers, a gradient per code is one per unit.
+    let integers = || Some(FormatSpec::Table((0..8).map(|i| f32::from(i as i8 - 4)).collect()));
+    assert!((step(1e-8, integers()) + 0.5).abs() < 1e-6 && (step(1e-16, integers()) + 1.0).abs() < 1e-6);
+}
+
+/// The launch of such a parameter has the numbers of AdamW's.
+#[test]
+fn so_they_have_on_a_device() {
+    let (info, scalars) = (ParamInfo::new("bias", &[8]), StepScalars { lr: 1e-3, update: 3 });
+    let launches = |eps| manifold(&[("eps", float(eps))]).launches(&info, scalars, None).unwrap().unwrap();
+    let [found, expected] = [1e-16, 1e-8].map(launches);
+    assert_eq!(found, expected);
+    assert!(found[0].scalars.contains(&1e-8f32.to_bits()));
+}
+
 #[test]
 fn nan_is_not_hidden_and_impossible_calls_are_refused() {
     for format in formats() {
