@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{self, DataSection, DatasetChoice, TokenizerChoice};
-use altgrad_data::{Batches, Corpus};
+use altgrad_data::{Batches, Corpus, Split};
 use altgrad_fuzz::Target;
 use altgrad_loader::{
     elf,
@@ -143,7 +143,9 @@ fn token_bins() {
                     Ok(corpus) => {
                         let vocab = corpus.tokenizer.vocab() as i32;
                         let batches = Batches::new(corpus, 1, 2, 4);
-                        for batch in [batches.train(0), batches.validation(0)] {
+                        let held_out =
+                            batches.sample(Split::Validation, 1).chain(batches.whole(Split::Validation));
+                        for batch in held_out.chain([batches.train(0)]) {
                             let ids = batch.inputs.iter().chain(&batch.targets);
                             assert!(ids.clone().all(|id| (0..vocab).contains(id)), "{batch:?}");
                         }
