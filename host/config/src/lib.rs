@@ -19,6 +19,7 @@ mod load;
 mod optimizer;
 mod overrides;
 mod plugin_ref;
+mod quant;
 pub mod reference;
 mod schema;
 mod source;
@@ -37,9 +38,10 @@ pub use load::load;
 pub use load::read_as;
 pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};
 pub use plugin_ref::{PinnedPlugin, PluginRef};
+pub use quant::{LayerRule, QuantSection, ScalingSection, StoredScaleSection};
 pub use schema::{
-    CheckpointSection, DataSection, LayerRule, MetricsSection, ModelSection, PluginsSection, QuantSection,
-    RunConfig, RunSection, ScalingSection, ShadowSection, SinkSection, StoredScaleSection, TrainSection,
+    CheckpointSection, DataSection, MetricsSection, ModelSection, PluginsSection, RunConfig, RunSection,
+    ShadowSection, SinkSection, TrainSection,
 };
 pub use source::Source;
 pub use source::join;

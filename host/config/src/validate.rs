@@ -8,7 +8,8 @@ use altgrad_base::diagnostic::Diagnostic;
 use super::choices::{AmaxChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
 use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
-use super::schema::{QuantSection, RunConfig, ScalingSection, StoredScaleSection, TrainSection};
+use super::quant::{QuantSection, ScalingSection, StoredScaleSection};
+use super::schema::{RunConfig, TrainSection};
 use super::source::Source;
 
 /// What to do about a threshold that is out of range.

@@ -172,6 +172,7 @@ fn say(key: &str, value: Option<&str>) -> String {
     match (key, value) {
         ("quant.master_weights", Some("none")) => "no master weights".into(),
         ("quant.master_weights", _) => "master weights".into(),
+        ("quant.stored_scale.rule", Some(rule)) => format!("scales {}", rule.replace('_', " ")),
         (_, value) => format!("{} {}", key.rsplit('.').next().unwrap_or(key), value.unwrap_or("not set")),
     }
 }
