@@ -1,12 +1,15 @@
-//! The API key: where it is found, and that it shows nowhere.
+//! The API key: where it is found, where it goes, and that it shows nowhere.
 //!
-//! Order: `WANDB_API_KEY`, netrc (`$NETRC`, `~/.netrc`, `~/_netrc`; machine is the server's host, with its port if the
-//! address has one), then the file that the option `api_key_file` names. The run file cannot hold a key: it is copied
-//! into the run folder and into the tracker.
+//! Order: `WANDB_API_KEY`, then netrc (`$NETRC`, `~/.netrc`, `~/_netrc`; machine is the server's host, with its port if the
+//! address has one). The run file cannot hold a key: it is copied into the run folder and into the tracker.
+//!
+//! Run files come from strangers, and may name any server. A key therefore goes only to a host that the user has configured:
+//! the public server, that of `WANDB_BASE_URL` or of W&B's settings file, a machine of netrc, and this machine. It never goes
+//! over http to another machine.
 
-use std::{fmt, fs, path::PathBuf};
+use std::{fmt, fs, net::IpAddr, path::PathBuf};
 
-use crate::options::Environment;
+use crate::options::{Environment, PUBLIC_SERVER};
 
 /// Shortest key a server gives out.
 const MIN_LENGTH: usize = 40;
@@ -35,17 +38,25 @@ impl Key {
     }
 
     /// The key for a server, or why there is none.
-    pub(crate) fn find(host: &str, file: &str, environment: &Environment) -> Result<Self, String> {
-        let (text, place) = if let Some(key) = environment.get("WANDB_API_KEY") {
-            (key.to_string(), "WANDB_API_KEY".to_string())
-        } else if let Some((key, place)) = from_netrc(host, environment) {
-            (key, place)
-        } else if !file.is_empty() {
-            let text = fs::read_to_string(file)
-                .map_err(|error| format!("the key file `{file}` cannot be read ({error})"))?;
-            (text, format!("the file `{file}`"))
-        } else {
-            return Err(format!("no API key: set WANDB_API_KEY, or write it into netrc for machine {host}"));
+    pub(crate) fn find(base_url: &str, environment: &Environment) -> Result<Self, String> {
+        let host = host(base_url);
+        if !base_url.starts_with("https://") && !is_this_machine(host) {
+            return Err(format!("the API key is not sent over http to another machine: use https://{host}"));
+        }
+        let (text, place) = match (from_netrc(host, environment), environment.get("WANDB_API_KEY")) {
+            (_, Some(key)) if is_configured(host, environment) => (key.to_string(), "WANDB_API_KEY".into()),
+            (Some(found), _) => found,
+            (None, Some(_)) => {
+                return Err(format!(
+                    "WANDB_API_KEY is not sent to {host}, which only the run file names: set \
+                     WANDB_BASE_URL={base_url}, or write the key into netrc for machine {host}"
+                ));
+            }
+            (None, None) => {
+                return Err(format!(
+                    "no API key: set WANDB_API_KEY, or write it into netrc for machine {host}"
+                ));
+            }
         };
         let key = text.trim();
         let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
@@ -55,6 +66,35 @@ impl Key {
         }
         Ok(Self(key.to_string()))
     }
+}
+
+/// Whether the user, and not a run file alone, has chosen a server.
+fn is_configured(named: &str, environment: &Environment) -> bool {
+    let of_variable = environment.get("WANDB_BASE_URL").map(str::to_string);
+    let chosen = [Some(PUBLIC_SERVER.to_string()), of_variable, from_settings(environment)];
+    is_this_machine(named) || chosen.iter().flatten().any(|url| host(url.trim_end_matches('/')) == named)
+}
+
+/// Whether a host, with or without a port, is a loopback address.
+fn is_this_machine(host: &str) -> bool {
+    let address = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next(),
+        None => host.split(':').next(),
+    };
+    let address = address.unwrap_or_default();
+    address == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The server in the settings file of W&B's client: `$WANDB_CONFIG_DIR/settings`, by default `~/.config/wandb/settings`.
+fn from_settings(environment: &Environment) -> Option<String> {
+    let named = environment.get("WANDB_CONFIG_DIR").map(PathBuf::from);
+    let folder = named.or_else(|| Some(PathBuf::from(environment.get("HOME")?).join(".config/wandb")))?;
+    let text = fs::read_to_string(folder.join("settings")).ok()?;
+    let setting = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == "base_url").then(|| value.trim().to_string())
+    };
+    text.lines().find_map(setting)
 }
 
 /// Host of an address, with its port if there is one.
@@ -98,31 +138,55 @@ mod tests {
     const KEY: &str = "0123456789abcdef0123456789abcdef01234567";
 
     #[test]
-    fn the_order_is_environment_netrc_file_and_no_message_shows_a_key() {
+    fn the_order_is_environment_netrc_and_no_message_shows_a_key() {
         let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
+        let home = folder.path().display().to_string();
         let netrc_key = KEY.replace('0', "n");
-        fs::write(
-            path(".netrc"),
-            format!("machine a login user password x\nmachine h:8080\n  password {netrc_key}\n"),
-        )
-        .unwrap();
-        fs::write(path("key"), KEY.replace('0', "f") + "\n").unwrap();
-        let environment = |key: Option<&str>| {
-            let mut all = vec![("HOME".to_string(), path(""))];
-            all.extend(key.map(|key| ("WANDB_API_KEY".to_string(), key.to_string())));
-            Environment::of(all)
+        let netrc = format!("machine a login user password x\nmachine h:8080\n  password {netrc_key}\n");
+        fs::write(folder.path().join(".netrc"), netrc).unwrap();
+        let find = |url: &str, variables: &[(&str, &str)]| {
+            let all = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+            let all = all.chain([("HOME".to_string(), home.clone())]).collect();
+            Key::find(url, &Environment::of(all)).map(|key| key.0)
         };
-        let find = |host: &str, key| Key::find(host, &path("key"), &environment(key)).map(|key| key.0);
-        assert_eq!(find("h:8080", Some(KEY)).unwrap(), KEY);
-        assert_eq!(find("h:8080", None).unwrap(), netrc_key);
-        assert_eq!(find("h", None).unwrap(), KEY.replace('0', "f"));
-        let short = find("h", Some("secret-but-short")).unwrap_err();
+        let key = [("WANDB_API_KEY", KEY)];
+        assert_eq!(find(PUBLIC_SERVER, &key).unwrap(), KEY);
+        assert_eq!(find("http://127.0.0.1:99", &key).unwrap(), KEY);
+        assert_eq!(find("http://[::1]:99", &key).unwrap(), KEY);
+        assert_eq!(find("https://h:8080", &[]).unwrap(), netrc_key);
+        let short = find(PUBLIC_SERVER, &[("WANDB_API_KEY", "secret-but-short")]).unwrap_err();
         assert!(short.contains("WANDB_API_KEY") && !short.contains("secret"), "{short}");
-        let none = Key::find("h", "", &Environment::of(vec![])).unwrap_err();
+        let none = find(PUBLIC_SERVER, &[]).unwrap_err();
         assert!(none.contains("set WANDB_API_KEY"), "{none}");
         let key = Key(KEY.into());
         assert_eq!(key.scrub(&format!("401 for {KEY}!")), "401 for (key hidden)!");
         assert_eq!(format!("{key:?}"), "(key hidden)");
+    }
+
+    #[test]
+    fn a_key_goes_only_where_the_user_sends_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().display().to_string();
+        let find = |url: &str, base_url: Option<&str>| {
+            let mut all =
+                vec![("WANDB_API_KEY".to_string(), KEY.to_string()), ("HOME".to_string(), home.clone())];
+            all.extend(base_url.map(|url| ("WANDB_BASE_URL".to_string(), url.to_string())));
+            Key::find(url, &Environment::of(all)).map(|key| key.0)
+        };
+        for url in
+            ["https://stranger.example", "https://api.wandb.ai.stranger.example", "https://127.0.0.1.example"]
+        {
+            let refused = find(url, None).unwrap_err();
+            assert!(refused.contains("only the run file names") && !refused.contains(KEY), "{refused}");
+        }
+        let own = "https://wandb.example:8443";
+        assert!(find(own, Some("https://wandb.example")).is_err(), "another port is another server");
+        assert_eq!(find(own, Some("https://wandb.example:8443/")).unwrap(), KEY);
+        let http = find("http://wandb.example:8443", Some("http://wandb.example:8443")).unwrap_err();
+        assert!(http.contains("over http"), "{http}");
+        fs::create_dir_all(folder.path().join(".config/wandb")).unwrap();
+        fs::write(folder.path().join(".config/wandb/settings"), format!("[default]\nbase_url = {own}\n"))
+            .unwrap();
+        assert_eq!(find(own, None).unwrap(), KEY);
     }
 }

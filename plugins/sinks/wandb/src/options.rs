@@ -13,7 +13,7 @@ use altgrad_plugin_api::{AlertLevel, Config, OptionSpec, PluginError, texts};
 use serde::{Deserialize, Serialize};
 
 /// Where runs go if nothing is said.
-const PUBLIC_SERVER: &str = "https://api.wandb.ai";
+pub(crate) const PUBLIC_SERVER: &str = "https://api.wandb.ai";
 const PROJECT: &str = "altgrad";
 
 /// Variables of this process; a test makes its own.
@@ -82,7 +82,6 @@ pub(crate) struct Options {
     pub base_url: String,
     /// `run_id` is empty if none was asked for.
     pub identity: Identity,
-    pub api_key_file: String,
     /// Folder inside the run folder.
     pub folder: String,
     pub interval: Duration,
@@ -92,7 +91,7 @@ pub(crate) struct Options {
 }
 
 /// The options a run file may set.
-pub(crate) const SPECS: [OptionSpec; 17] = [
+pub(crate) const SPECS: [OptionSpec; 16] = [
     text("mode", "Where metrics go; empty: WANDB_MODE, or online")
         .choices(texts!["", "online", "offline", "disabled"]),
     text("project", "Project; empty: WANDB_PROJECT, or `altgrad`"),
@@ -105,8 +104,10 @@ pub(crate) const SPECS: [OptionSpec; 17] = [
     text("run_id", "Id on the server; empty: WANDB_RUN_ID, or a new one"),
     text("resume", "If the server has that id from elsewhere; empty: WANDB_RESUME, or never")
         .choices(texts!["", "allow", "must", "never"]),
-    text("base_url", "Server; empty: WANDB_BASE_URL, or https://api.wandb.ai"),
-    text("api_key_file", "File that holds the API key, if neither WANDB_API_KEY nor netrc does"),
+    text(
+        "base_url",
+        "Server; empty: WANDB_BASE_URL, or https://api.wandb.ai. A key goes only to servers that the user has configured",
+    ),
     OptionSpec::text("folder", "wandb").help("Folder of the sink's files inside the run folder"),
     OptionSpec::float("interval_s", 15.0)
         .range(0.5, 3600.0)
@@ -173,7 +174,6 @@ impl Options {
             mode,
             base_url: checked_url(&base_url)?,
             identity,
-            api_key_file: config.text("api_key_file")?.to_string(),
             folder: inside(config.text("folder")?)?,
             interval: seconds("interval_s")?,
             finish_timeout: seconds("finish_timeout_s")?,

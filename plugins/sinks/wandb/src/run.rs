@@ -15,7 +15,7 @@ use crate::{
     index::{Begin, Index},
     journal::{Journal, now},
     json,
-    key::{Key, host},
+    key::Key,
     naming::{Kept, identity},
     offline,
     options::{Environment, Identity, Mode, Options},
@@ -105,7 +105,7 @@ impl OpenRun {
         index.read_to(spool.len()).map_err(|error| io_error(&path, &error))?;
         let kept: Option<Kept> = serde_json::from_slice(run.state.as_slice()).ok();
         let identity = identity(options, run, only_upload, index.begin.as_ref(), kept.as_ref());
-        let key = Key::find(host(&options.base_url), &options.api_key_file, environment);
+        let key = Key::find(&options.base_url, environment);
         let shared = Arc::new(Shared::default());
         let runtime_before = kept.as_ref().map_or(0.0, |kept| kept.runtime);
         let repeats = resume_step.filter(|_| !only_upload);
