@@ -47,7 +47,7 @@ pub enum Scaling {
 pub enum ScaleChange {
     /// Never.
     Never,
-    /// Where the values have left the range that it was set for: [`super::stored_scale`].
+    /// Where the values have left the range that it was set for, as a power of two.
     Hysteresis,
 }
 
