@@ -72,6 +72,24 @@ fn check(bytes: &[u8]) -> Result<(), (String, String)> {
     Ok(())
 }
 
+/// Whether the library looks for others in its own folder: `$ORIGIN` in its search path or in what it needs. A damaged one does not.
+pub(crate) fn looks_beside_itself(bytes: &[u8]) -> bool {
+    let read = || -> object::Result<bool> {
+        let header = FileHeader64::<Endianness>::parse(bytes)?;
+        let endian = header.endian()?;
+        let dynamic = header.sections(endian, bytes)?.dynamic_table(endian, bytes)?;
+        let names_origin = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text);
+            text.contains("$ORIGIN") || text.contains("${ORIGIN}")
+        };
+        Ok(dynamic
+            .iter()
+            .filter(|entry| [elf::DT_RUNPATH, elf::DT_RPATH, elf::DT_NEEDED].contains(&entry.tag))
+            .any(|entry| dynamic.string(entry).is_ok_and(names_origin)))
+    };
+    read().unwrap_or(false)
+}
+
 /// Where a segment lies in memory, `(start, size)`.
 fn address(segment: &elf::ProgramHeader64<Endianness>, endian: Endianness) -> (u64, u64) {
     (segment.p_vaddr(endian), segment.p_memsz(endian))

@@ -33,7 +33,7 @@ pub enum Entry {
 /// The loader's own message: the file cannot be opened, or has neither entry symbol.
 pub fn open_library(path: &Path) -> Result<Entry, libloading::Error> {
     // SAFETY: running a library's initialisers is what loading a plugin means; the caller has checked that
-    // the file is a complete ELF library for this machine, so that mapping it cannot fault.
+    // the file is a complete ELF library for this machine, so that mapping it cannot fault, and that it stays so.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }?;
     // SAFETY: a symbol of this name is exported only by `export_plugin!` (or abi_stable's own macro), both as
     // a static `LibHeader`, whose first field is the `AbiHeader` that `AbiHeaderRef` points to and validates.

@@ -42,9 +42,12 @@ impl LibraryInfo {
 
 /// A library file that passed every check that reads it only.
 pub(crate) struct CheckedFile {
+    /// Absolute.
     pub(crate) path: PathBuf,
-    sha256: String,
-    bytes: u64,
+    /// Of the bytes.
+    pub(crate) sha256: String,
+    /// All of the file.
+    pub(crate) bytes: Vec<u8>,
     pub(crate) notes: Option<Notes>,
 }
 
@@ -69,12 +72,12 @@ impl CheckedFile {
             check_cpu(&notes.build)?;
             check_descriptors(&notes.descriptors)?;
         }
-        Ok(Self { path, sha256, bytes: bytes.len() as u64, notes })
+        Ok(Self { path, sha256, bytes, notes })
     }
 
     pub(crate) fn into_info(self, build: BuildInfo, descriptors: Vec<Descriptor>) -> LibraryInfo {
         let Self { path, sha256, bytes, .. } = self;
-        LibraryInfo { path, sha256, bytes, build, descriptors }
+        LibraryInfo { path, sha256, bytes: bytes.len() as u64, build, descriptors }
     }
 }
 

@@ -13,6 +13,7 @@ mod cpu;
 pub mod elf;
 #[allow(unsafe_code)]
 mod ffi;
+mod image;
 pub mod info;
 pub mod instance;
 #[cfg(feature = "gpu")]

@@ -1,6 +1,6 @@
 //! One library, checked in the order that keeps the host alive.
 //!
-//! The file and its notes ([`info`](crate::info)) -> dlopen (now, local, absolute) -> abi_stable header -> layout present -> version ->
+//! The file and its notes ([`info`](crate::info)) -> dlopen of those bytes (`image`: now, local) -> abi_stable header -> layout present -> version ->
 //! two-way layout check -> CPU features -> descriptors -> agreement with the notes. Of a library in C: magic number, version
 //! and sizes of its tables instead of header and layout. What fails is refused in one sentence that names the file. A pin is
 //! identity, not a sandbox: a plugin runs with the host's rights.
@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     ffi::{self, Entry},
+    image::{self, Fault},
     info::{CheckedFile, LibraryInfo, check_cpu, check_descriptors},
     notes::Notes,
     refusal::refused,
@@ -36,11 +37,23 @@ use crate::{
 /// # Errors
 /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is no sound library for this host.
 pub fn inspect(path: &Path) -> Result<LibraryInfo, Diagnostic> {
-    let file = CheckedFile::read(path, None).map_err(|refusal| refusal.at(path.display()))?;
-    match file.notes.clone() {
-        Some(Notes { build, descriptors }) => Ok(file.into_info(build, descriptors)),
-        None => Ok(LoadedLibrary::load(path, None)?.info),
-    }
+    examine(path).map(|(info, _)| info)
+}
+
+/// The same, and the bytes of the file of which that is true.
+///
+/// # Errors
+/// As [`inspect`].
+pub fn examine(path: &Path) -> Result<(LibraryInfo, Vec<u8>), Diagnostic> {
+    let examined = CheckedFile::read(path, None).and_then(|file| {
+        let bytes = file.bytes.clone();
+        let info = match file.notes.clone() {
+            Some(Notes { build, descriptors }) => file.into_info(build, descriptors),
+            None => LoadedLibrary::of(file)?.info,
+        };
+        Ok((info, bytes))
+    });
+    examined.map_err(|refusal| refusal.at(path.display()))
 }
 
 /// A plugin library that passed every check.
@@ -63,12 +76,13 @@ impl LoadedLibrary {
     /// # Errors
     /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place.
     pub fn load(path: &Path, pin: Option<&str>) -> Result<Self, Diagnostic> {
-        Self::load_checked(path, pin).map_err(|refusal| refusal.at(path.display()))
+        let file = CheckedFile::read(path, pin);
+        file.and_then(Self::of).map_err(|refusal| refusal.at(path.display()))
     }
 
-    fn load_checked(path: &Path, pin: Option<&str>) -> Result<Self, Diagnostic> {
-        let file = CheckedFile::read(path, pin)?;
-        let (build, exports) = match open(&file.path)? {
+    /// Loads the bytes that were read.
+    fn of(file: CheckedFile) -> Result<Self, Diagnostic> {
+        let (build, exports) = match open(&file)? {
             Entry::Rust(header) => {
                 let header = header.upgrade().map_err(|_| {
                     let hint = "rebuild it against this host's plugin-api";
@@ -139,19 +153,16 @@ impl Exports {
     }
 }
 
-fn open(path: &Path) -> Result<Entry, Diagnostic> {
-    ffi::open_library(path).map_err(|error| {
-        if matches!(error, libloading::Error::DlSym { .. } | libloading::Error::DlSymUnknown) {
+fn open(file: &CheckedFile) -> Result<Entry, Diagnostic> {
+    image::open(file).map_err(|fault| match fault {
+        Fault::NoEntry => {
             let hint = "add `altgrad_plugin_api::export_plugin!(...)`, or `ALTGRAD_EXPORT_FORMATS(...)` in C";
-            return refused("it exports no plugin", hint);
+            refused("it exports no plugin", hint)
         }
-        // What the loader says is the error's source.
-        let said = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        let said = said.replace('\n', " ");
-        refused(
+        Fault::Loader(said) => refused(
             format!("the loader says: {said}"),
             "a library or symbol it needs is missing, or it is damaged",
-        )
+        ),
     })
 }
 

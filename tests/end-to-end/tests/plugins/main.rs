@@ -6,5 +6,6 @@ mod c_plugin;
 mod check;
 mod foreign;
 mod other_compiler;
+mod overwritten;
 mod panics;
 mod third_party;

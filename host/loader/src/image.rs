@@ -1,0 +1,166 @@
+//! The file that the dynamic loader maps: a copy of the bytes that were hashed and checked, which nothing can change any more.
+//!
+//! A mapped file is not read once: who shortens it ends the process with SIGBUS, and who writes it changes code that runs, as `cp` over a
+//! library in use does both. So the loader is given a sealed memory file or, where the system forbids those, a private copy that is deleted
+//! once it is mapped. A library that looks for others beside itself (`$ORIGIN`) has to be opened where it lies.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs::{self, File},
+    io::{self, Write},
+    os::{
+        fd::{AsRawFd, IntoRawFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use tempfile::TempDir;
+
+use crate::{
+    elf,
+    ffi::{self, Entry},
+    info::CheckedFile,
+};
+
+/// The paths under which libraries were opened, by sha256. The dynamic loader knows a library by that path, so the same bytes are
+/// one library however often they are opened.
+static OPENED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// Longest name of a memory file, in bytes.
+const LONGEST_NAME: usize = 249;
+
+/// Why a library was not opened.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It has no entry symbol.
+    NoEntry,
+    /// What the dynamic loader says, with the library's own path.
+    Loader(String),
+}
+
+/// Opens a library that passed the static checks, for good.
+pub(crate) fn open(library: &CheckedFile) -> Result<Entry, Fault> {
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(path) = opened.get(&library.sha256) {
+        return load(path, library);
+    }
+    let (path, entry) = if elf::looks_beside_itself(&library.bytes) {
+        tracing::warn!(
+            "{} looks for other libraries beside itself, so it is loaded where it lies: do not overwrite it during the run",
+            library.path.display()
+        );
+        (library.path.clone(), load(&library.path, library)?)
+    } else {
+        load_sealed(library).or_else(|fault| match fault {
+            Fault::NoEntry => Err(fault),
+            Fault::Loader(why) => {
+                tracing::debug!("{}: sealed memory cannot be loaded: {why}", library.path.display());
+                load_private(library)
+            }
+        })?
+    };
+    opened.insert(library.sha256.clone(), path);
+    Ok(entry)
+}
+
+/// Opens a sealed copy, and says under which path.
+fn load_sealed(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
+    let sealed = seal(&library.path, &library.bytes);
+    let file = sealed.map_err(|error| Fault::Loader(format!("no memory file can be made ({error})")))?;
+    let path = proc_path(&file);
+    let entry = load(&path, library);
+    if !matches!(entry, Err(Fault::Loader(_))) {
+        // Open as long as the library is loaded: the dynamic loader would take the next file of that number for this one.
+        let _ = file.into_raw_fd();
+    }
+    Ok((path, entry?))
+}
+
+/// Opens a private copy, deleted once it is mapped, and says under which path.
+fn load_private(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
+    let copied = copy(library);
+    let (_folder, path) = copied
+        .map_err(|error| Fault::Loader(format!("it cannot be copied to a temporary folder ({error})")))?;
+    let entry = load(&path, library)?;
+    Ok((path, entry))
+}
+
+fn load(path: &Path, library: &CheckedFile) -> Result<Entry, Fault> {
+    use libloading::Error;
+    ffi::open_library(path).map_err(|error| match &error {
+        Error::DlSym { .. } | Error::DlSymUnknown => Fault::NoEntry,
+        // What the loader says is the error's source.
+        _ => {
+            let said =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            let own = library.path.display().to_string();
+            Fault::Loader(said.replace('\n', " ").replace(&*path.to_string_lossy(), &own))
+        }
+    })
+}
+
+/// A memory file with these bytes, which can be neither written nor resized. `/proc/self/maps` shows the library's own path.
+fn seal(library: &Path, bytes: &[u8]) -> io::Result<File> {
+    let own = Some(library.as_os_str()).filter(|name| name.len() <= LONGEST_NAME);
+    let name = own.or(library.file_name()).map_or(&b"plugin"[..], OsStr::as_bytes);
+    let name = &name[..name.len().min(LONGEST_NAME)];
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Linux before 6.3 knows no executable memory files: all of them are.
+    let made = memfd_create(name, flags | MemfdFlags::EXEC).or_else(|error| match error {
+        rustix::io::Errno::INVAL => memfd_create(name, flags),
+        other => Err(other),
+    });
+    let mut file = File::from(made?);
+    file.write_all(bytes)?;
+    fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
+    Ok(file)
+}
+
+fn proc_path(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// A copy in a folder that only this user can enter; it goes with the folder, what is mapped of it stays.
+fn copy(library: &CheckedFile) -> io::Result<(TempDir, PathBuf)> {
+    // The hash: no folder of other bytes ever has the same path.
+    let folder = tempfile::Builder::new().prefix(&format!("altgrad-{}-", library.sha256)).tempdir()?;
+    let path = folder.path().join(library.path.file_name().unwrap_or(OsStr::new("plugin.so")));
+    fs::write(&path, &library.bytes)?;
+    Ok((folder, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_file_holds_the_bytes_and_takes_no_others() {
+        let Ok(sealed) = seal(Path::new("/x/plugin.so"), b"bytes") else {
+            eprintln!("SKIPPED a_sealed_file_holds_the_bytes_and_takes_no_others: no memory files here");
+            return;
+        };
+        let path = proc_path(&sealed);
+        assert_eq!(fs::read(&path).unwrap(), b"bytes");
+        assert!((&sealed).write(b"other").is_err(), "written");
+        assert!(sealed.set_len(0).is_err() && sealed.set_len(99).is_err(), "resized");
+        assert!(fs::write(&path, b"other").is_err(), "truncated");
+        assert_eq!(fs::read(&path).unwrap(), b"bytes");
+        let named = fs::read_link(&path).unwrap();
+        assert!(named.to_string_lossy().contains("/x/plugin.so"), "{}", named.display());
+    }
+
+    #[test]
+    fn a_library_of_any_name_can_be_sealed() {
+        if seal(Path::new("/x/plugin.so"), b"").is_err() {
+            eprintln!("SKIPPED a_library_of_any_name_can_be_sealed: no memory files here");
+            return;
+        }
+        for name in [format!("/{}", "x".repeat(255)), format!("{}/c.so", "/b".repeat(300)), "..".into()] {
+            assert!(seal(Path::new(&name), b"").is_ok(), "{name}");
+        }
+    }
+}
