@@ -28,6 +28,8 @@ use report::{Line, Report};
 
 /// The check that every library goes through first.
 const LOAD: &str = "load";
+/// Seconds a check may take, by default.
+const TIMEOUT_S: u64 = 60;
 
 /// `altgrad-host plugins check`.
 #[derive(Debug, Args)]
@@ -38,7 +40,7 @@ pub(super) struct CheckArgs {
     #[arg(long)]
     json: bool,
     /// Seconds a check may take before it counts as hanging.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT_S, value_parser = clap::value_parser!(u64).range(1..))]
     timeout_s: u64,
     /// Runs only checks whose names contain this.
     #[arg(long, value_name = "TEXT")]
@@ -69,6 +71,11 @@ impl Contents {
 }
 
 impl CheckArgs {
+    /// What the command line says of a library alone.
+    pub(super) fn of(path: &Path) -> Self {
+        Self { path: path.into(), json: false, timeout_s: TIMEOUT_S, only: None, set: Vec::new(), seed: 0 }
+    }
+
     fn runs(&self, check: &str) -> bool {
         self.only.as_ref().is_none_or(|only| check.contains(only))
     }
@@ -105,6 +112,11 @@ impl CheckArgs {
 }
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
+    Ok(if passes(args)? { ExitCode::SUCCESS } else { ExitCode::from(Fault::Plugin.exit_code()) })
+}
+
+/// Runs the checks and prints what came of them; whether none failed.
+pub(super) fn passes(args: &CheckArgs) -> Result<bool, Diagnostic> {
     let timeout = Duration::from_secs(args.timeout_s);
     let mut report = Report::new(args.json);
     if let Some(contents) = load(&args.path, timeout, &mut report)? {
@@ -129,8 +141,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
             }
         }
     }
-    let failed = report.close()?;
-    Ok(if failed { ExitCode::from(Fault::Plugin.exit_code()) } else { ExitCode::SUCCESS })
+    Ok(!report.close()?)
 }
 
 /// Loads the library in a child; nothing if that already fails.

@@ -16,6 +16,7 @@ mod evaluate;
 #[allow(unsafe_code)]
 mod ffi;
 mod formats;
+mod install;
 mod plugins;
 mod progress;
 mod reference;

@@ -1,4 +1,4 @@
-//! `plugins list | inspect | check | new`: what the libraries of a folder, or one of them, hold, and whether it is sound.
+//! `plugins list | inspect | check | install | new`: what the libraries of a folder, or one of them, hold, and whether it is sound.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec};
 use clap::Subcommand;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
-use super::{check, scaffold};
+use super::{check, install, scaffold};
 /// `altgrad-host plugins`.
 #[derive(Debug, Subcommand)]
 pub(super) enum PluginsCommand {
@@ -32,6 +32,8 @@ pub(super) enum PluginsCommand {
     },
     /// Puts a library through the conformance suite, each check in a process of its own.
     Check(check::CheckArgs),
+    /// Copies libraries into the folder of plugins, if they are sound; one that has the same plugin is replaced.
+    Install(install::InstallArgs),
     /// Makes a plugin crate to begin with: source, test, README, CI file.
     New(scaffold::NewArgs),
     /// One check, in this process: what `check` starts.
@@ -44,6 +46,7 @@ pub(super) fn run(command: PluginsCommand) -> Result<ExitCode, Diagnostic> {
         PluginsCommand::List { dir } => list(dir),
         PluginsCommand::Inspect { path } => inspect(&path),
         PluginsCommand::Check(args) => check::run(&args),
+        PluginsCommand::Install(args) => install::run(&args),
         PluginsCommand::New(args) => scaffold::run(&args),
         PluginsCommand::CheckOne(args) => check::run_one(&args),
     }

@@ -91,7 +91,7 @@ pub(super) fn run(args: &NewArgs) -> Result<ExitCode, Diagnostic> {
     println!("  cd {}", folder.display());
     println!("  cargo build --release");
     println!("  altgrad-host plugins check target/release/{library}");
-    println!("  cp target/release/{library} PLUGINS/{name}.so");
+    println!("  altgrad-host plugins install target/release/{library}");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,6 +5,7 @@
 mod c_plugin;
 mod check;
 mod foreign;
+mod install;
 mod other_compiler;
 mod overwritten;
 mod panics;
