@@ -23,7 +23,7 @@ use altgrad_run_folder::{
     folder::{RunFolder, WEIGHTS},
     record::SinkCounts,
 };
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
 use super::{
@@ -40,7 +40,7 @@ pub(super) struct RunArgs {
     max_steps: Option<u64>,
     /// Goes on from a checkpoint: the newest sound one of the run folder, or the one whose folder is given, of a run
     /// folder its last. Without an earlier part of the run, `auto` starts anew.
-    #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO)]
+    #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO, value_parser = NonEmptyStringValueParser::new())]
     resume: Option<String>,
     /// Goes on although run file, data or plugins are not the checkpoint's, and records the difference.
     #[arg(long, requires = "resume")]

@@ -51,7 +51,8 @@ impl Damage {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut names: Vec<_> = self.path.iter().rev().take(2).map(|name| name.to_string_lossy()).collect();
-        if !FILES.contains(&names[0].as_ref()) && names[0] != CHECKSUMS {
+        let is_a_file = |name: &str| FILES.contains(&name) || name == CHECKSUMS;
+        if !names.first().is_some_and(|name| is_a_file(name)) {
             names.truncate(1);
         }
         names.reverse();

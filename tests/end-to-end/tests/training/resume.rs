@@ -253,6 +253,9 @@ fn foreign_and_missing_checkpoints_are_named() {
     let outcome = host(&bench, &["--out", "run", "--resume", "nowhere"]);
     assert_eq!(outcome.code, 2);
     assert!(outcome.stderr.contains("nowhere is missing"), "{}", outcome.stderr);
+    let outcome = host(&bench, &["--out", "run", "--resume", ""]);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("a value is required for '--resume"), "{}", outcome.stderr);
 }
 
 #[test]
