@@ -309,7 +309,9 @@ pub struct SinkSection {
     /// reported. Training never waits for a sink.
     #[serde(default = "default_sink_queue")]
     pub queue: usize,
-    /// Seconds the sink may take to open, and again to finish with what is left in its queue.
+    /// Seconds the sink may take to open, to take what waits in its queue before a checkpoint is complete, and to finish
+    /// with what is left. One that takes longer is closed: it gets nothing more, what it misses is counted and reported,
+    /// and nothing waits for it again.
     #[serde(default = "default_sink_deadline_s")]
     pub deadline_s: f64,
     /// The rest of the table, for the plugin to check.

@@ -1,9 +1,10 @@
 //! Sinks: every record and event to every sink, each on its own thread behind a bounded queue.
 //!
 //! The training thread never waits for a sink, slow, hung or dead. A full queue takes nothing more until it has space:
-//! what comes meanwhile is dropped, newest first, so that what was queued stays in order. A failed sink is closed.
-//! Opening and finishing have a deadline. What a sink did not take is counted, and reported when it begins and at
-//! the end; none of it ends the run. The module `worker` is the thread of one sink.
+//! what comes meanwhile is dropped, newest first, so that what was queued stays in order. Opening, the state for a
+//! checkpoint and finishing have a deadline. A sink that fails or misses a deadline is closed: it takes nothing more, and
+//! nobody waits for it again. What a sink did not take is counted, and reported when it begins and at the end; none of it
+//! ends the run. The module `worker` is the thread of one sink.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -67,7 +68,8 @@ impl Sinks {
     /// Asks every sink for the state that a checkpoint keeps, behind all rows so far; never waits.
     #[must_use]
     pub fn request_states(&self) -> StateRequest {
-        StateRequest { asked: self.workers.iter().map(Worker::request_state).collect() }
+        let asked = self.workers.iter().map(Worker::request_state).collect();
+        StateRequest { begun: Instant::now(), asked }
     }
 
     /// What went wrong in sinks since the last call: of each sink the first fault of a kind.

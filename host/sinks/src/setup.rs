@@ -29,14 +29,14 @@ pub struct SinkSetup {
     pub plugin: SinkPlugin,
     /// Rows and events it may lag behind.
     pub queue: usize,
-    /// How long it may take to open, and to finish.
+    /// How long it may take to open, to say its state for a checkpoint, and to finish.
     pub deadline: Duration,
 }
 
 /// What went wrong in a sink.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SinkFault {
-    /// It failed and is closed.
+    /// It failed or missed a deadline, and is closed.
     Closed(Diagnostic),
     /// It cannot keep up: some rows are dropped from here on.
     Full(Diagnostic),

@@ -1,11 +1,17 @@
 //! The states that sinks want kept in a checkpoint: asked for on the training thread, waited for on another.
 //!
-//! The question stands in a sink's queue behind every row before it, so an answer also says that those were taken.
+//! The question stands in a sink's queue behind every row before it, so an answer also says that those were taken. A sink
+//! that does not answer within its deadline is closed: it is waited for once, not at every checkpoint.
 
 use std::{
-    sync::mpsc::{Receiver, RecvTimeoutError},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
     time::{Duration, Instant},
 };
+
+use crate::worker::WorkerState;
 
 /// What a sink wants kept, or why nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,29 +31,52 @@ pub struct SinkResume {
     pub states: Vec<Option<Vec<u8>>>,
 }
 
+/// A sink that was asked for its state.
+#[derive(Debug)]
+pub(super) struct AskedSink {
+    pub name: String,
+    /// How long it may take from the question on.
+    pub deadline: Duration,
+    /// None if the question found no place.
+    pub answer: Option<Receiver<Vec<u8>>>,
+    pub progress: Arc<WorkerState>,
+}
+
+impl AskedSink {
+    /// Waits for the answer; closes the sink if its deadline passes.
+    fn wait(self, begun: Instant) -> SinkState {
+        let left = (begun + self.deadline).saturating_duration_since(Instant::now());
+        let answer = self.answer.as_ref().map(|answer| answer.recv_timeout(left));
+        if matches!(answer, Some(Err(RecvTimeoutError::Timeout))) {
+            self.progress.miss_deadline(&self.name, "say its state for a checkpoint", self.deadline);
+        }
+        let state = answer.and_then(Result::ok).ok_or_else(|| match self.progress.fault() {
+            Some(_) => "it is closed".to_string(),
+            None => "its queue was full".to_string(),
+        });
+        SinkState { name: self.name, state }
+    }
+}
+
 /// Questions to sinks that are not answered yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StateRequest {
-    pub(super) asked: Vec<(String, Option<Receiver<Vec<u8>>>)>,
+    pub(super) begun: Instant,
+    pub(super) asked: Vec<AskedSink>,
 }
 
 impl StateRequest {
-    /// Waits for all answers, together no longer than `patience`.
+    /// Waits for all answers, for each no longer than its sink's deadline from the question on.
     #[must_use]
-    pub fn wait(self, patience: Duration) -> Vec<SinkState> {
-        let deadline = Instant::now() + patience;
-        let answer = |(name, answer): (String, Option<Receiver<Vec<u8>>>)| {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let state = match answer.map(|answer| answer.recv_timeout(left)) {
-                Some(Ok(state)) => Ok(state),
-                Some(Err(RecvTimeoutError::Timeout)) => {
-                    Err(format!("no answer within {} s", patience.as_secs_f64()))
-                }
-                Some(Err(RecvTimeoutError::Disconnected)) => Err("it has failed".to_string()),
-                None => Err("it takes no more messages".to_string()),
-            };
-            SinkState { name, state }
-        };
-        self.asked.into_iter().map(answer).collect()
+    pub fn wait(self) -> Vec<SinkState> {
+        let begun = self.begun;
+        self.asked.into_iter().map(|sink| sink.wait(begun)).collect()
+    }
+}
+
+impl Default for StateRequest {
+    /// Asks no sink.
+    fn default() -> Self {
+        Self { begun: Instant::now(), asked: Vec::new() }
     }
 }

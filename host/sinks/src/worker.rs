@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
     },
     thread,
@@ -19,9 +19,11 @@ use altgrad_plugin_api::{
     sink::{Histogram, Metric},
 };
 use altgrad_run_folder::{events::Event, record::SinkCounts};
-use parking_lot::Mutex;
 
-use crate::setup::{RunFacts, SinkFault, SinkSetup};
+use crate::{
+    setup::{RunFacts, SinkFault, SinkSetup},
+    states::AskedSink,
+};
 
 /// A record and the names of its metrics, which the first sink that needs them makes for all.
 pub(super) struct Row {
@@ -55,19 +57,34 @@ enum Message {
     Finish(Vec<(MetricId, f64)>, RunOutcome),
 }
 
-/// What the sink's thread says of itself.
-#[derive(Default)]
-struct WorkerState {
-    /// Why it stopped taking rows.
-    fault: Mutex<Option<Diagnostic>>,
+/// What is known of a sink: its thread says it, and whoever has waited for it in vain.
+#[derive(Debug, Default)]
+pub(super) struct WorkerState {
+    /// Why the sink is closed: the first reason. A closed sink takes nothing, and nobody waits for it.
+    closed: OnceLock<Diagnostic>,
+    /// Whether it missed a deadline: its thread may never end.
+    hangs: AtomicBool,
     /// Rows and events it has handed over.
     rows: AtomicU64,
     events: AtomicU64,
 }
 
 impl WorkerState {
-    fn fault(&self) -> Option<Diagnostic> {
-        self.fault.lock().clone()
+    /// Closes the sink; a reason that is already there stays.
+    fn close(&self, fault: Diagnostic) {
+        let _ = self.closed.set(fault);
+    }
+
+    /// Closes a sink that did not do `what` within `deadline`.
+    pub(super) fn miss_deadline(&self, name: &str, what: &str, deadline: Duration) {
+        self.hangs.store(true, Ordering::Release);
+        let message = format!("sink `{name}` did not {what} within {deadline:?}");
+        self.close(Diagnostic::run(message).hint("`deadline_s` in its [[sink]] gives it more time"));
+    }
+
+    /// Why the sink is closed, if it is.
+    pub(super) fn fault(&self) -> Option<&Diagnostic> {
+        self.closed.get()
     }
 }
 
@@ -152,15 +169,29 @@ impl Worker {
         self.events.dropped += u64::from(!self.send(step, Message::Alert(event)));
     }
 
-    /// Asks for its state; nobody answers if the queue is full.
-    pub(super) fn request_state(&self) -> (String, Option<Receiver<Vec<u8>>>) {
+    /// Asks for its state; nobody answers if the sink is closed or its queue full.
+    pub(super) fn request_state(&self) -> AskedSink {
         let (sender, answer) = mpsc::channel();
-        (self.name.clone(), self.queue.try_send(Message::State(sender)).is_ok().then_some(answer))
+        let asked = self.try_send(Message::State(sender)).is_ok();
+        AskedSink {
+            name: self.name.clone(),
+            deadline: self.deadline,
+            answer: asked.then_some(answer),
+            progress: self.progress.clone(),
+        }
     }
 
-    /// Whether the queue took the message. A closed queue means that the sink has failed; its fault says why.
+    /// Puts a message into the queue of a sink that is not closed.
+    fn try_send(&self, message: Message) -> Result<(), TrySendError<Message>> {
+        match self.progress.fault() {
+            Some(_) => Err(TrySendError::Disconnected(message)),
+            None => self.queue.try_send(message),
+        }
+    }
+
+    /// Whether the sink may still get the message. One that is closed gets none; its fault says why.
     fn send(&mut self, step: u64, message: Message) -> bool {
-        let sent = self.queue.try_send(message);
+        let sent = self.try_send(message);
         if sent.is_err() {
             self.missing_from_step.get_or_insert(step);
         }
@@ -180,23 +211,29 @@ impl Worker {
             faults.push(SinkFault::Full(Diagnostic::run(message).hint(hint)));
         }
         if let Some(fault) = self.progress.fault().filter(|_| !self.fault_told) {
+            faults.push(SinkFault::Closed(fault.clone()));
             self.fault_told = true;
-            faults.push(SinkFault::Closed(fault));
         }
         faults
     }
 
     pub(super) fn counts(&self) -> SinkCounts {
+        let (rows, events) = (&self.progress.rows, &self.progress.events);
+        let [rows, events] = [rows, events].map(|taken| taken.load(Ordering::Acquire));
+        // What still waits for a closed sink is lost as well.
+        let closed = self.progress.fault().is_some();
+        let missing = |sent: &Sent, taken| if closed { sent.all - taken } else { sent.dropped };
         SinkCounts {
             name: self.name.clone(),
-            rows: self.progress.rows.load(Ordering::Acquire),
-            missing_rows: self.rows.dropped,
-            missing_events: self.events.dropped,
+            rows,
+            missing_rows: missing(&self.rows, rows),
+            missing_events: missing(&self.events, events),
             missing_from_step: self.missing_from_step,
         }
     }
 
-    /// Hands over the closing values, waits for the thread until the deadline, and says what went wrong in this sink.
+    /// Hands over the closing values, waits for the thread until the deadline unless it hangs, and says what
+    /// went wrong in this sink.
     pub(super) fn finish(
         self,
         summary: Vec<(MetricId, f64)>,
@@ -204,29 +241,23 @@ impl Worker {
         begun: Instant,
     ) -> (SinkCounts, Vec<Diagnostic>) {
         let deadline = begun + self.deadline;
-        let mut faults = Vec::new();
         let mut message = Message::Finish(summary, outcome);
         // A full queue drains, or its sink hangs and the deadline comes; a dead thread has closed it.
-        while let Err(TrySendError::Full(unsent)) = self.queue.try_send(message) {
+        while let Err(TrySendError::Full(unsent)) = self.try_send(message) {
             if Instant::now() >= deadline {
                 break;
             }
             message = unsent;
             thread::sleep(Duration::from_millis(5));
         }
-        let patience = deadline.saturating_duration_since(Instant::now());
+        let hangs = self.progress.hangs.load(Ordering::Acquire);
+        let patience =
+            if hangs { Duration::ZERO } else { deadline.saturating_duration_since(Instant::now()) };
         if matches!(self.done.recv_timeout(patience), Err(RecvTimeoutError::Timeout)) {
-            let message = format!("sink `{}` did not finish within {:?}", self.name, self.deadline);
-            faults.push(Diagnostic::run(message).hint("`deadline_s` in its [[sink]] gives it more time"));
+            self.progress.miss_deadline(&self.name, "finish", self.deadline);
         }
-        faults.extend(self.progress.fault());
-        // Rows that still wait are lost as well.
-        let taken = |taken: &AtomicU64, sent: &Sent| sent.all - taken.load(Ordering::Acquire);
-        let counts = SinkCounts {
-            missing_rows: taken(&self.progress.rows, &self.rows),
-            missing_events: taken(&self.progress.events, &self.events),
-            ..self.counts()
-        };
+        let mut faults = Vec::from_iter(self.progress.fault().cloned());
+        let counts = self.counts();
         for (missing, what) in [(counts.missing_rows, "rows"), (counts.missing_events, "events")] {
             if missing > 0 {
                 let from = counts.missing_from_step.map(|step| format!(", the first dropped at step {step}"));
@@ -239,7 +270,7 @@ impl Worker {
     }
 }
 
-/// What the thread does: open, rows and events, finish. Stops at the first fault.
+/// What the thread does: open, rows and events, finish. Stops at the first fault, and when others have closed the sink.
 fn serve(
     mut plugin: SinkPlugin,
     facts: (usize, &RunFacts),
@@ -265,11 +296,10 @@ fn serve(
                 (told.and_then(|()| plugin.finish(outcome)), true)
             }
         };
-        if let Err(diagnostic) = result {
-            *progress.fault.lock() = Some(diagnostic);
-            return;
+        if let Err(fault) = result {
+            progress.close(fault);
         }
-        if last {
+        if last || progress.fault().is_some() {
             return;
         }
     }

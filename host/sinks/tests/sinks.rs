@@ -3,7 +3,7 @@
 //! `cargo xtask test -p altgrad-sinks --test sinks -- --nocapture` prints how long the calls took. Needs the staged plugins
 //! and fixtures: `cargo xtask test` says where they are.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     fs,
@@ -115,6 +115,40 @@ fn opening_and_finishing_have_a_deadline() {
         assert_eq!((counts[0].rows, counts[0].missing_rows), (1, 0), "{place}");
         let said: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
         assert_eq!(said, ["sink `bad` did not finish within 200ms"], "{place}");
+    }
+}
+
+/// However many checkpoints ask: the first one waits, and the sink is closed from then on.
+#[test]
+fn a_hanging_sink_costs_one_deadline() {
+    let folder = TempDir::new().unwrap();
+    let registry = registry(folder.path());
+    for (place, taken) in [("sink.log:hang", 0), ("sink.state:hang", 1)] {
+        let deadline = Duration::from_secs(2);
+        let setups = vec![
+            bad(&registry, place, 100, deadline.as_secs_f64()),
+            setup(&registry, "jsonl", ("", ""), 100, 60.0),
+        ];
+        let mut sinks = Sinks::open(setups, facts(folder.path())).unwrap();
+        let begun = Instant::now();
+        for step in 0..20 {
+            sinks.write(record(step, 3));
+            let states = sinks.request_states().wait();
+            assert_eq!(states[0].state, Err("it is closed".to_string()), "{place}");
+            assert!(states[1].state.is_ok(), "{place}");
+        }
+        let [SinkFault::Closed(said)] = &sinks.new_faults()[..] else { panic!("{place}: it is said once") };
+        assert_eq!(said.message, "sink `bad` did not say its state for a checkpoint within 2s", "{place}");
+        let counts = sinks.counts();
+        assert_eq!((counts[0].rows, counts[0].missing_rows), (taken, 20 - taken), "{place}");
+        let (counts, faults) = sinks.finish(&[], RunOutcome::COMPLETED);
+        assert!(begun.elapsed() < 2 * deadline, "{place}: {:?}", begun.elapsed());
+        assert_eq!((counts[0].rows, counts[0].missing_rows), (taken, 20 - taken), "{place}");
+        assert_eq!(counts[0].missing_from_step, Some(1), "{place}");
+        assert_eq!((counts[1].rows, counts[1].missing_rows), (20, 0), "{place}");
+        assert_eq!(faults[0].message, said.message, "{place}");
+        assert!(faults[1].message.starts_with("sink `bad` is missing "), "{place}: {faults:?}");
+        assert_eq!(faults.len(), 2, "{place}: {faults:?}");
     }
 }
 

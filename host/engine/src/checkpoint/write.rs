@@ -5,7 +5,6 @@ use std::{
     collections::BTreeMap,
     io::{self, Write},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use altgrad_base::{
@@ -24,9 +23,6 @@ use super::{
     state::{self, CheckpointState, Cursors},
 };
 use crate::tensor_file;
-
-/// How long sinks may take to say their state.
-const SINKS_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A checkpoint that is complete under its name.
 #[derive(Debug, Clone)]
@@ -81,7 +77,7 @@ fn fill(
     files.write(OPTIMIZER, |out| tensor_file::write(tensors.optimizer, out))?;
     files.write(METER, |out| tensor_file::write(tensors.meter, out))?;
     files.write(CONFIG, |out| out.write_all(identity.config_toml.as_bytes()))?;
-    let sinks = sinks.wait(SINKS_DEADLINE);
+    let sinks = sinks.wait();
     let missing =
         sinks.iter().filter_map(|sink| Some(format!("{}: {}", sink.name, sink.state.as_ref().err()?)));
     let missing = missing.collect();

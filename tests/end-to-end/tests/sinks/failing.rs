@@ -1,7 +1,7 @@
 //! Sinks that hang, fail or run out of disk: the run goes on, its results are the same, and what is lost is counted in
 //! `run.json` and `events.jsonl` and said at the end.
 
-use std::{fs, process::Command};
+use std::{fs, process::Command, time::Instant};
 
 use altgrad_end_to_end::{Bench, Outcome, TINY, built, plugin, stage};
 use serde_json::Value;
@@ -50,7 +50,8 @@ fn a_hung_sink_costs_its_rows_and_nothing_else() {
     assert_eq!(status(&sound)["sinks"][0]["missing_rows"], 0);
 
     let bench = bench(&bad("sink.log:hang", "queue = 2\ndeadline_s = 0.5"));
-    let outcome = run(&bench, &[]);
+    // The queue is full by the end, so that no checkpoint asks.
+    let outcome = run(&bench, &["--set", "checkpoint.keep_best=false"]);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     for file in ["metrics.csv", "layers.csv", "histograms.csv", "weights.safetensors"] {
         let bytes = |bench: &Bench| fs::read(bench.path("run").join(file)).unwrap();
@@ -74,6 +75,34 @@ fn a_hung_sink_costs_its_rows_and_nothing_else() {
     for ((level, text), (due, begin)) in events.iter().zip(expected) {
         assert!(level == due && text.starts_with(begin), "{level} {text}");
         assert!(outcome.stderr.contains(begin), "{}", outcome.stderr);
+    }
+}
+
+/// A checkpoint after every step asks the sink, which hangs; only the first one waits.
+#[test]
+fn a_sink_that_hangs_costs_one_deadline_however_many_checkpoints_there_are() {
+    let steps = ["--set", "train.max_steps=30", "--set", "checkpoint.every=1"];
+    let sound = bench("");
+    assert_eq!(run(&sound, &steps).code, 0);
+    for (place, rows) in [("sink.log:hang", 0), ("sink.state:hang", 1)] {
+        let bench = bench(&bad(place, "deadline_s = 2.0"));
+        let begun = Instant::now();
+        let outcome = run(&bench, &steps);
+        assert!(begun.elapsed().as_secs() < 15, "{place}: {:?}", begun.elapsed());
+        assert_eq!(outcome.code, 1, "{place}: {}", outcome.stderr);
+        for file in ["metrics.csv", "weights.safetensors"] {
+            let bytes = |bench: &Bench| fs::read(bench.path("run").join(file)).unwrap();
+            assert!(bytes(&bench) == bytes(&sound), "{place}: {file}");
+        }
+        let status = status(&bench);
+        let hung = &status["sinks"][1];
+        assert_eq!((&hung["rows"], &hung["missing_rows"]), (&rows.into(), &(30 - rows).into()), "{place}");
+        let missed = "sink `bad` did not say its state for a checkpoint within 2s";
+        assert_eq!(status["faults"][0], missed, "{place}");
+        let lost = format!("sink `bad` is missing {} rows", 30 - rows);
+        assert!(status["faults"][1].as_str().unwrap().starts_with(&lost), "{place}: {}", status["faults"]);
+        assert_eq!(events(&bench)[0], ("error".to_string(), missed.to_string()), "{place}");
+        assert!(outcome.stderr.contains("training goes on without this sink"), "{}", outcome.stderr);
     }
 }
 
