@@ -36,6 +36,8 @@ impl ErrorKind {
     pub const PANIC: Self = Self(9);
     /// The instance panicked before and refuses to go on.
     pub const POISONED: Self = Self(10);
+    /// From [`Sink::open`](crate::Sink::open): rows that a checkpoint counts on are gone or changed.
+    pub const GAP: Self = Self(11);
 }
 
 /// An error in one sentence, with what to do about it.

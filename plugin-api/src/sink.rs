@@ -138,7 +138,9 @@ pub trait Sink: Send + Sized + 'static {
     /// Begins a run. `[sink-thread]`
     ///
     /// # Errors
-    /// Why nothing can be written; the host refuses to start the run.
+    /// Why nothing can be written; the host refuses to start the run. [`ErrorKind::GAP`](crate::ErrorKind::GAP) if rows that
+    /// [`RunInfo::state`] tells of are gone or changed: the host reports the message, keeps it with the run, and calls once
+    /// more, with an empty state, to go on with what is there.
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError>;
 
     /// Takes one row. Steps ascend; a step comes once. What was accepted must survive a crash of the

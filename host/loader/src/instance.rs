@@ -250,13 +250,19 @@ impl SinkPlugin {
         Ok(Self { identity, object })
     }
 
-    /// Begins a run.
+    /// Begins a run. Returns what the sink says is gone of the rows that `run.state` tells of.
     ///
     /// # Errors
     /// The plugin failed.
-    pub fn open(&mut self, run: &RunInfo<'_>) -> Result<(), Diagnostic> {
-        let result = self.object.open(run);
-        self.identity.start_failure(result)
+    pub fn open(&mut self, run: &RunInfo<'_>) -> Result<Option<String>, Diagnostic> {
+        let (result, gap) = match self.object.open(run) {
+            RResult::RErr(error) if error.kind == ErrorKind::GAP => {
+                let unverified = RunInfo { state: RSlice::EMPTY, ..*run };
+                (self.object.open(&unverified), Some(error.message.into_string()))
+            }
+            result => (result, None),
+        };
+        self.identity.start_failure(result).map(|()| gap)
     }
 
     /// Hands over one row.

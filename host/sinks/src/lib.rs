@@ -21,7 +21,7 @@ use altgrad_plugin_api::RunOutcome;
 use altgrad_run_folder::{events::Event, record::SinkCounts};
 
 pub use setup::{RunFacts, SinkFault, SinkSetup};
-pub use states::{SinkResume, SinkState, StateRequest};
+pub use states::{ResumedSink, SinkResume, SinkState, StateRequest};
 use worker::{Row, Worker};
 
 /// The sinks of a run.

@@ -38,6 +38,8 @@ pub struct SinkSetup {
 pub enum SinkFault {
     /// It failed or missed a deadline, and is closed.
     Closed(Diagnostic),
+    /// Rows of an earlier part of the run are gone.
+    Gap(Diagnostic),
     /// It cannot keep up: some rows are dropped from here on.
     Full(Diagnostic),
 }

@@ -11,13 +11,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::worker::WorkerState;
+use altgrad_run_folder::record::SinkCounts;
+
+use crate::worker::{Ledger, WorkerState};
 
 /// What a sink wants kept, or why nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkState {
-    /// The sink.
-    pub name: String,
+    /// The sink, and what became of the rows and events before the question.
+    pub counts: SinkCounts,
     /// Its own bytes; empty for most.
     pub state: Result<Vec<u8>, String>,
 }
@@ -27,8 +29,17 @@ pub struct SinkState {
 pub struct SinkResume {
     /// The step the run goes on from: rows from it on come again.
     pub step: u64,
-    /// Of each sink, in the run file's order: its state in the checkpoint, if there is one.
-    pub states: Vec<Option<Vec<u8>>>,
+    /// Of each sink, in the run file's order: what the checkpoint has of it.
+    pub sinks: Vec<ResumedSink>,
+}
+
+/// What a checkpoint has of a sink; nothing of one that joins the run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ResumedSink {
+    /// Its own bytes.
+    pub state: Vec<u8>,
+    /// What became of the rows and events before.
+    pub counts: SinkCounts,
 }
 
 /// A sink that was asked for its state.
@@ -40,6 +51,8 @@ pub(super) struct AskedSink {
     /// None if the question found no place.
     pub answer: Option<Receiver<Vec<u8>>>,
     pub progress: Arc<WorkerState>,
+    /// As it was when the question was asked.
+    pub ledger: Ledger,
 }
 
 impl AskedSink {
@@ -54,7 +67,11 @@ impl AskedSink {
             Some(_) => "it is closed".to_string(),
             None => "its queue was full".to_string(),
         });
-        SinkState { name: self.name, state }
+        let counts = match &state {
+            Ok(_) => self.ledger.all_taken(),
+            Err(_) => self.ledger.counts(&self.progress),
+        };
+        SinkState { counts, state }
     }
 }
 

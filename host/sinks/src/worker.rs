@@ -89,10 +89,50 @@ impl WorkerState {
 }
 
 /// How many messages of a kind there were, and how many were dropped.
-#[derive(Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Sent {
     all: u64,
     dropped: u64,
+}
+
+/// What was sent to a sink, and what became of it before this process.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ledger {
+    earlier: SinkCounts,
+    rows: Sent,
+    events: Sent,
+    /// The step of the first message that was dropped.
+    missing_from_step: Option<u64>,
+}
+
+impl Ledger {
+    /// What became of the messages, by what the sink says of itself.
+    pub(super) fn counts(&self, progress: &WorkerState) -> SinkCounts {
+        let (rows, events) = (&progress.rows, &progress.events);
+        // Of a moment that is over: the sink may have taken more since.
+        let taken = [(rows, self.rows), (events, self.events)]
+            .map(|(taken, sent)| taken.load(Ordering::Acquire).min(sent.all));
+        // What still waits for a closed sink is lost as well.
+        let closed = progress.fault().is_some();
+        let missing = |sent: Sent, taken| if closed { sent.all - taken } else { sent.dropped };
+        self.add(taken[0], missing(self.rows, taken[0]), missing(self.events, taken[1]))
+    }
+
+    /// The same of a sink that has taken all that its queue took.
+    pub(super) fn all_taken(&self) -> SinkCounts {
+        self.add(self.rows.all - self.rows.dropped, self.rows.dropped, self.events.dropped)
+    }
+
+    fn add(&self, rows: u64, missing_rows: u64, missing_events: u64) -> SinkCounts {
+        let earlier = &self.earlier;
+        SinkCounts {
+            rows: earlier.rows + rows,
+            missing_rows: earlier.missing_rows + missing_rows,
+            missing_events: earlier.missing_events + missing_events,
+            missing_from_step: earlier.missing_from_step.or(self.missing_from_step),
+            ..earlier.clone()
+        }
+    }
 }
 
 /// The training thread's end of a sink.
@@ -105,10 +145,9 @@ pub(super) struct Worker {
     /// Closed when the thread is done.
     done: Receiver<()>,
     progress: Arc<WorkerState>,
-    rows: Sent,
-    events: Sent,
-    /// The step of the first message that was dropped.
-    missing_from_step: Option<u64>,
+    ledger: Ledger,
+    /// What is gone of the rows of an earlier part of the run, until it is told.
+    gap: Option<String>,
     /// Whether a drop came while the sink was well, and whether that and its fault were told.
     full: bool,
     full_told: bool,
@@ -124,23 +163,27 @@ impl Worker {
         let (opened, open_result) = mpsc::channel();
         let (done_sender, done) = mpsc::channel();
         let progress = Arc::new(WorkerState::default());
-        let thread_progress = progress.clone();
+        let (thread_progress, thread_facts) = (progress.clone(), facts.clone());
         thread::Builder::new()
             .name(format!("sink-{name}"))
             .spawn(move || {
-                serve(plugin, (index, &facts), &opened, &messages, &thread_progress);
+                serve(plugin, (index, &thread_facts), &opened, &messages, &thread_progress);
                 drop(done_sender);
             })
             .map_err(|error| {
                 Diagnostic::run(format!("cannot start the thread of sink `{name}` ({error})"))
             })?;
-        open_result.recv_timeout(deadline).unwrap_or_else(|error| {
+        let gap = open_result.recv_timeout(deadline).unwrap_or_else(|error| {
             Err(Diagnostic::run(match error {
                 RecvTimeoutError::Disconnected => format!("the thread of sink `{name}` ended while opening"),
                 RecvTimeoutError::Timeout => format!("sink `{name}` did not open within {deadline:?}"),
             })
             .hint("give it more time with `deadline_s` in its [[sink]], or leave it out"))
         })?;
+        let earlier = facts.resume.as_ref().and_then(|resume| resume.sinks.get(index)).cloned();
+        let earlier = earlier.unwrap_or_default().counts;
+        let gaps = earlier.gaps.iter().chain(&gap).cloned().collect();
+        let earlier = SinkCounts { name: name.clone(), gaps, ..earlier };
         Ok(Self {
             name,
             queue,
@@ -148,9 +191,8 @@ impl Worker {
             deadline,
             done,
             progress,
-            rows: Sent::default(),
-            events: Sent::default(),
-            missing_from_step: None,
+            ledger: Ledger { earlier, ..Ledger::default() },
+            gap,
             full: false,
             full_told: false,
             fault_told: false,
@@ -158,15 +200,15 @@ impl Worker {
     }
 
     pub(super) fn write(&mut self, row: Arc<Row>) {
-        self.rows.all += 1;
+        self.ledger.rows.all += 1;
         let step = row.record.step;
-        self.rows.dropped += u64::from(!self.send(step, Message::Row(row)));
+        self.ledger.rows.dropped += u64::from(!self.send(step, Message::Row(row)));
     }
 
     pub(super) fn alert(&mut self, event: Arc<Event>) {
-        self.events.all += 1;
+        self.ledger.events.all += 1;
         let step = event.step;
-        self.events.dropped += u64::from(!self.send(step, Message::Alert(event)));
+        self.ledger.events.dropped += u64::from(!self.send(step, Message::Alert(event)));
     }
 
     /// Asks for its state; nobody answers if the sink is closed or its queue full.
@@ -178,6 +220,7 @@ impl Worker {
             deadline: self.deadline,
             answer: asked.then_some(answer),
             progress: self.progress.clone(),
+            ledger: self.ledger.clone(),
         }
     }
 
@@ -193,7 +236,7 @@ impl Worker {
     fn send(&mut self, step: u64, message: Message) -> bool {
         let sent = self.try_send(message);
         if sent.is_err() {
-            self.missing_from_step.get_or_insert(step);
+            self.ledger.missing_from_step.get_or_insert(step);
         }
         self.full |= matches!(sent, Err(TrySendError::Full(_)));
         sent.is_ok()
@@ -201,6 +244,7 @@ impl Worker {
 
     pub(super) fn new_faults(&mut self) -> Vec<SinkFault> {
         let mut faults = Vec::new();
+        faults.extend(self.gap.take().map(|gap| SinkFault::Gap(gap_fault(&self.name, &gap))));
         if self.full && !self.full_told {
             self.full_told = true;
             let (name, capacity) = (&self.name, self.capacity);
@@ -218,18 +262,7 @@ impl Worker {
     }
 
     pub(super) fn counts(&self) -> SinkCounts {
-        let (rows, events) = (&self.progress.rows, &self.progress.events);
-        let [rows, events] = [rows, events].map(|taken| taken.load(Ordering::Acquire));
-        // What still waits for a closed sink is lost as well.
-        let closed = self.progress.fault().is_some();
-        let missing = |sent: &Sent, taken| if closed { sent.all - taken } else { sent.dropped };
-        SinkCounts {
-            name: self.name.clone(),
-            rows,
-            missing_rows: missing(&self.rows, rows),
-            missing_events: missing(&self.events, events),
-            missing_from_step: self.missing_from_step,
-        }
+        self.ledger.counts(&self.progress)
     }
 
     /// Hands over the closing values, waits for the thread until the deadline unless it hangs, and says what
@@ -266,15 +299,21 @@ impl Worker {
                     .push(Diagnostic::run(format!("sink `{}` is missing {missing} {what}{from}", self.name)));
             }
         }
+        faults.extend(counts.gaps.iter().map(|gap| gap_fault(&self.name, gap)));
         (counts, faults)
     }
+}
+
+fn gap_fault(name: &str, gap: &str) -> Diagnostic {
+    Diagnostic::run(format!("sink `{name}` lost rows of an earlier part of the run: {gap}"))
+        .hint("a file was cut, deleted or edited after its checkpoint; an earlier checkpoint, or another run, makes the rows anew")
 }
 
 /// What the thread does: open, rows and events, finish. Stops at the first fault, and when others have closed the sink.
 fn serve(
     mut plugin: SinkPlugin,
     facts: (usize, &RunFacts),
-    opened: &mpsc::Sender<Result<(), Diagnostic>>,
+    opened: &mpsc::Sender<Result<Option<String>, Diagnostic>>,
     messages: &Receiver<Message>,
     progress: &WorkerState,
 ) {
@@ -327,9 +366,9 @@ fn write(plugin: &mut SinkPlugin, row: &Row) -> Result<(), Diagnostic> {
     })
 }
 
-fn open(plugin: &mut SinkPlugin, (index, facts): (usize, &RunFacts)) -> Result<(), Diagnostic> {
+fn open(plugin: &mut SinkPlugin, (index, facts): (usize, &RunFacts)) -> Result<Option<String>, Diagnostic> {
     let resume = facts.resume.as_ref();
-    let state = resume.and_then(|resume| resume.states.get(index)?.as_deref()).unwrap_or_default();
+    let state = resume.and_then(|resume| Some(&*resume.sinks.get(index)?.state)).unwrap_or_default();
     let names: Vec<String> = facts.metrics.iter().map(ToString::to_string).collect();
     let names: Vec<ApiName<'_>> =
         facts.metrics.iter().zip(&names).map(|(id, name)| api_name(id, name)).collect();

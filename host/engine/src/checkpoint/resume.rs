@@ -14,7 +14,7 @@ use altgrad_run_folder::{
     folder::RunFolder,
     record::{Difference, Resume},
 };
-use altgrad_sinks::SinkResume;
+use altgrad_sinks::{ResumedSink, SinkResume};
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::{
@@ -150,7 +150,13 @@ impl Chosen {
         resumes.push(Resume { step: saved.step, from, unix_s: unix_s(), differences });
         // In a folder of its own it is another run for its sinks.
         let kept = if folder.is_some() { saved.sink } else { Vec::new() };
-        let sinks = SinkResume { step: saved.step, states: sink_states(kept, &setup.config) };
+        remarks.extend(kept.iter().filter_map(|sink| {
+            let (name, why) = (&sink.counts.name, sink.missing.as_ref()?);
+            Some(format!(
+                "the checkpoint has no state of sink `{name}` ({why}), so its rows are not verified"
+            ))
+        }));
+        let sinks = SinkResume { step: saved.step, sinks: resumed_sinks(kept, &setup.config) };
         let (step, totals, alerts) = (saved.step, saved.totals, saved.alerts);
         let (identity, from, sinks) = (Some(identity), Some(path), Some(sinks));
         Ok(Start { step, folder, identity, from, totals, alerts, sinks, resumes, remarks })
@@ -204,7 +210,7 @@ impl Start {
 fn anew(folder: Option<RunFolder>) -> Start {
     let again = folder.is_some();
     let remarks = again.then(|| "it has no checkpoint yet, so it starts anew".to_string());
-    let sinks = again.then(|| SinkResume { step: 0, states: Vec::new() });
+    let sinks = again.then(|| SinkResume { step: 0, sinks: Vec::new() });
     Start { folder, sinks, remarks: remarks.into_iter().collect(), ..Start::default() }
 }
 
@@ -220,13 +226,15 @@ fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic 
         .hint("set it back, or go on all the same with `--resume-anyway`, which records the difference")
 }
 
-/// Of each sink of the run file, what the first unused sink of its name had kept.
-fn sink_states(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Vec<Option<Vec<u8>>> {
-    let state = |name: &str| {
-        let index = kept.iter().position(|kept| kept.name == name)?;
-        BASE64_STANDARD.decode(kept.remove(index).state?).ok()
+/// Of each sink of the run file, what the checkpoint has of the first unused sink of its name.
+fn resumed_sinks(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Vec<ResumedSink> {
+    let mut resumed = |name: &str| {
+        let index = kept.iter().position(|kept| kept.counts.name == name)?;
+        let SinkRecord { counts, state, .. } = kept.remove(index);
+        let state = state.and_then(|state| BASE64_STANDARD.decode(state).ok()).unwrap_or_default();
+        Some(ResumedSink { state, counts })
     };
-    config.sink.iter().map(|sink| sink.name.as_str()).map(state).collect()
+    config.sink.iter().map(|sink| resumed(&sink.name).unwrap_or_default()).collect()
 }
 
 /// Puts a checkpoint's tensors and counters into a run's state.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_run_folder::record::Resume;
+use altgrad_run_folder::record::{Resume, SinkCounts};
 use serde::{Deserialize, Serialize};
 
 use super::layout::CheckpointKind;
@@ -128,8 +128,9 @@ pub struct PluginRecord {
 /// What a sink asked to be kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SinkRecord {
-    /// Name in the run file.
-    pub name: String,
+    /// Its name, and what became of the rows and events before.
+    #[serde(flatten)]
+    pub counts: SinkCounts,
     /// Base64 of its state.
     pub state: Option<String>,
     /// Why there is none: it had failed, or did not answer in time.

@@ -79,7 +79,7 @@ fn fill(
     files.write(CONFIG, |out| out.write_all(identity.config_toml.as_bytes()))?;
     let sinks = sinks.wait();
     let missing =
-        sinks.iter().filter_map(|sink| Some(format!("{}: {}", sink.name, sink.state.as_ref().err()?)));
+        sinks.iter().filter_map(|sink| Some(format!("{}: {}", sink.counts.name, sink.state.as_ref().err()?)));
     let missing = missing.collect();
     let state = CheckpointState {
         format: state::FORMAT.into(),
@@ -115,7 +115,7 @@ fn saved(sink: SinkState) -> state::SinkRecord {
         Ok(state) => (Some(BASE64_STANDARD.encode(state)), None),
         Err(why) => (None, Some(why)),
     };
-    state::SinkRecord { name: sink.name, state, missing }
+    state::SinkRecord { counts: sink.counts, state, missing }
 }
 
 /// Gives a whole folder its name. One of that name is replaced: it is damaged, or of a time that was cut off.

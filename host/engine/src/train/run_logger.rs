@@ -83,6 +83,9 @@ impl<'a> RunLogger<'a> {
         for fault in self.sinks.new_faults() {
             let (level, fault, so) = match fault {
                 SinkFault::Closed(fault) => (AlertLevel::ERROR, fault, "training goes on without this sink"),
+                SinkFault::Gap(fault) => {
+                    (AlertLevel::WARN, fault, "training goes on; its files keep the gap")
+                }
                 SinkFault::Full(fault) => (AlertLevel::WARN, fault, "training does not wait for it"),
             };
             self.observer.say(&format!("{fault}\n  {so}"));

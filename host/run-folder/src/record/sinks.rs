@@ -1,4 +1,5 @@
-//! What became of a run's rows and events in a sink.
+//! What became of a run's rows and events in a sink, over the whole run: a resumed run goes on counting from its
+//! checkpoint.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,4 +18,6 @@ pub struct SinkCounts {
     pub missing_events: u64,
     /// The step of the first row or event that was dropped.
     pub missing_from_step: Option<u64>,
+    /// What it had taken and a resumed run found gone or changed, a sentence each time.
+    pub gaps: Vec<String>,
 }

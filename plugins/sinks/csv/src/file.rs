@@ -16,6 +16,8 @@ use std::{
 use altgrad_plugin_api::{ErrorKind, PluginError};
 use csv::{ByteRecord, Reader, ReaderBuilder, Terminator, Writer};
 
+use crate::kept::{Kept, Rows};
+
 /// The first column.
 pub(crate) const STEP: &str = "step";
 
@@ -33,19 +35,31 @@ pub(crate) struct CsvFile {
     length: u64,
     /// All columns, `step` first.
     header: Vec<String>,
+    rows: Rows,
+    /// What is gone or changed since the checkpoint.
+    gap: Option<String>,
+}
+
+/// Where a resumed run goes on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Resume<'a> {
+    pub step: u64,
+    /// What its checkpoint has of the file.
+    pub kept: Option<&'a Kept>,
 }
 
 impl CsvFile {
     /// Begins the file at `path` with these columns; folders are made.
     ///
-    /// A fresh run replaces what is there. With `resume_step`, whole rows of earlier steps and all columns stay.
+    /// A fresh run replaces what is there. With `resume`, whole rows of earlier steps and all columns stay, and are compared
+    /// with what the checkpoint kept.
     ///
     /// # Errors
     /// `IO` if the file cannot be written, is in use, or is not one that resuming can go on with.
     pub(crate) fn open(
         path: PathBuf,
         columns: Vec<String>,
-        resume_step: Option<u64>,
+        resume: Option<Resume<'_>>,
     ) -> Result<Self, PluginError> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
@@ -55,14 +69,16 @@ impl CsvFile {
         lock(&path, &file)?;
         // What a process left that was killed while it widened the file.
         let _ = fs::remove_file(beside(&path));
-        let (header, length) = match resume_step {
-            Some(step) => scan(&path, &file, step)?,
-            None => (Vec::new(), 0),
+        let Scanned { header, length, rows } = match resume {
+            Some(resume) => scan(&path, &file, resume.step)?,
+            None => Scanned::default(),
         };
-        let mut open = Self { path, file, length, header };
+        let gap = resume.and_then(|resume| resume.kept?.gap(&rows, &header, resume.step));
+        let gap = gap.map(|gap| format!("`{}`: {gap}", path.display()));
+        let mut open = Self { path, file, length, header, rows, gap };
         open.cut()?;
         if open.header.is_empty() {
-            open.append(&line(&columns))?;
+            open.write(&lines(&[&columns]))?;
             open.header = columns;
         } else {
             let own = open.header.iter().cloned();
@@ -80,11 +96,27 @@ impl CsvFile {
         &self.header
     }
 
-    /// Adds whole lines. If that fails, none of them is left behind, as far as the machine allows.
+    /// What a checkpoint keeps of the file.
+    pub(crate) fn kept(&self) -> Kept {
+        self.rows.kept(&self.header)
+    }
+
+    /// What was gone or changed when the file was opened.
+    pub(crate) fn gap(&self) -> Option<&str> {
+        self.gap.as_deref()
+    }
+
+    /// Adds rows of a step. If that fails, none of them is left behind, as far as the machine allows.
     ///
     /// # Errors
     /// `IO`.
-    pub(crate) fn append(&mut self, lines: &[u8]) -> Result<(), PluginError> {
+    pub(crate) fn append(&mut self, step: u64, rows: &[Vec<String>]) -> Result<(), PluginError> {
+        self.write(&lines(rows))?;
+        rows.iter().for_each(|row| self.rows.add(step, row));
+        Ok(())
+    }
+
+    fn write(&mut self, lines: &[u8]) -> Result<(), PluginError> {
         if let Err(error) = self.file.write_all(lines) {
             let _ = self.cut();
             return Err(io_error(&self.path, &error));
@@ -147,11 +179,13 @@ impl CsvFile {
     }
 }
 
-/// The text of one line.
-pub(crate) fn line<T: AsRef<[u8]>>(cells: &[T]) -> Vec<u8> {
+/// The text of rows of one length.
+fn lines<R: AsRef<[String]>>(rows: &[R]) -> Vec<u8> {
     let mut writer = Writer::from_writer(Vec::new());
-    // Neither can fail: the writer's end is memory, and rows of one writer are of one length.
-    let _ = writer.write_record(cells);
+    for row in rows {
+        // Cannot fail, as `into_inner` cannot: the writer's end is memory, and the rows are of one length.
+        let _ = writer.write_record(row.as_ref());
+    }
     writer.into_inner().unwrap_or_default()
 }
 
@@ -181,13 +215,23 @@ fn reader<'a>(path: &Path, mut file: &'a File) -> Result<Reader<BufReader<&'a Fi
     Ok(builder.from_reader(BufReader::new(file)))
 }
 
-/// The header of an interrupted run's file, and how many bytes of it a run from `resume_step` on keeps. No header if the
-/// file ends before the header does.
-fn scan(path: &Path, file: &File, resume_step: u64) -> Result<(Vec<String>, u64), PluginError> {
+/// What a resumed run keeps of a file.
+#[derive(Default)]
+struct Scanned {
+    /// Empty if the file ends before the header does.
+    header: Vec<String>,
+    /// Bytes of header and rows.
+    length: u64,
+    rows: Rows,
+}
+
+/// Reads the file of an interrupted run up to `resume_step`.
+fn scan(path: &Path, file: &File, resume_step: u64) -> Result<Scanned, PluginError> {
     let fault = |error: &dyn Display| io_error(path, error);
     let total = file.metadata().map_err(|error| fault(&error))?.len();
     let mut reader = reader(path, file)?;
     let (mut header, mut keep, mut record) = (Vec::new(), 0, ByteRecord::new());
+    let (mut rows, mut cells) = (Rows::default(), Vec::new());
     while reader.read_byte_record(&mut record).map_err(|error| fault(&error))? {
         let end = reader.position().byte();
         if end == total && is_torn(file, keep, end).map_err(|error| fault(&error))? {
@@ -212,10 +256,13 @@ fn scan(path: &Path, file: &File, resume_step: u64) -> Result<(Vec<String>, u64)
             if step >= resume_step {
                 break;
             }
+            cells.clear();
+            cells.extend(record.iter().map(<[u8]>::to_vec));
+            rows.add(step, &cells);
         }
         keep = end;
     }
-    Ok((header, keep))
+    Ok(Scanned { header, length: keep, rows })
 }
 
 /// Whether the last record was torn off by a crash: it ends without a line break, or with one that is part of a name.

@@ -10,7 +10,8 @@
 //! Timings are apart because equal runs must give the other files equal bit for bit. Layers are apart and one below the
 //! other because a model has hundreds: a table by layer is what one filters, groups and plots, and a new layer is a row.
 //! A missing value is an empty cell, NaN is `NaN`; a layer about which a step says nothing has no row. Metrics that come
-//! late get their column then, at the right. A resumed run keeps the rows of the steps before it, and repeats none.
+//! late get their column then, at the right. A resumed run keeps the rows of the steps before it, and repeats none; a
+//! checkpoint holds how many there are and their sum, and rows that are gone or changed by then are reported.
 //! Refuses paths that leave the run folder, and metrics called `step` or `layer`. Alerts are in the host's
 //! `events.jsonl`. The file is in `file.rs`, its columns in `table.rs`.
 
@@ -25,11 +26,13 @@ use altgrad_plugin_api::{
 };
 
 mod file;
+mod kept;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use file::CsvFile;
+use file::{CsvFile, Resume};
+use kept::Kept;
 use table::{Row, Table};
 
 /// The options that name files.
@@ -81,10 +84,28 @@ impl CsvSink {
         self.open.as_mut().ok_or_else(|| PluginError::new(ErrorKind::OTHER, "the csv sink is not open"))
     }
 
-    fn sync(&mut self) -> Result<(), PluginError> {
+    /// The open files, in the order of `FILES`.
+    fn files(&mut self) -> Result<Vec<&CsvFile>, PluginError> {
         let Tables { metrics, layers, timings, histograms } = self.tables()?;
-        [metrics, layers, timings].into_iter().try_for_each(|table| table.sync())?;
-        histograms.as_ref().map_or(Ok(()), CsvFile::sync)
+        Ok([metrics, layers, timings].map(|table| table.file()).into_iter().chain(&*histograms).collect())
+    }
+
+    fn sync(&mut self) -> Result<(), PluginError> {
+        self.files()?.into_iter().try_for_each(CsvFile::sync)
+    }
+
+    /// What a checkpoint has of each file, in the order of `FILES`; of one under another path it says nothing.
+    fn kept(&self, state: &str) -> [Option<Kept>; 4] {
+        let mut lines = state.lines();
+        std::array::from_fn(|file| {
+            let (kept, path) = lines.next()?.split_once('\t')?;
+            if path == self.shown_path(file) { Kept::from_line(kept) } else { None }
+        })
+    }
+
+    /// A path on one line.
+    fn shown_path(&self, file: usize) -> String {
+        self.paths[file].to_string_lossy().escape_debug().to_string()
     }
 }
 
@@ -119,30 +140,39 @@ impl Sink for CsvSink {
 
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
         let resume_step = run.resume_step.into_option();
+        let kept = self.kept(std::str::from_utf8(run.state.as_slice()).unwrap_or_default());
+        let resume = |file: usize| resume_step.map(|step| Resume { step, kept: kept[file].as_ref() });
         let [metrics, layers, timings, histograms] =
             [0, 1, 2, 3].map(|file: usize| Path::new(run.folder.as_str()).join(&self.paths[file]));
-        let table = |path, by_layer, column: fn(Place<'_>) -> Option<&str>| {
+        let table = |(path, resume), by_layer, column: fn(Place<'_>) -> Option<&str>| {
             let columns = run.metrics.as_slice().iter().filter_map(|name| column(place(name)));
-            Table::open(path, by_layer, columns, resume_step)
+            Table::open(path, by_layer, columns, resume)
         };
         let columns = ["step", "name", "edges", "counts"].map(String::from).to_vec();
-        let histograms = self.histograms.then(|| CsvFile::open(histograms, columns, resume_step));
+        let histograms = self.histograms.then(|| CsvFile::open(histograms, columns, resume(3)));
         self.open = Some(Tables {
-            metrics: table(metrics, false, |place| match place {
+            metrics: table((metrics, resume(0)), false, |place| match place {
                 Place::Metrics(name) => Some(name),
                 _ => None,
             })?,
-            layers: table(layers, true, |place| match place {
+            layers: table((layers, resume(1)), true, |place| match place {
                 Place::Layers(statistic, _) => Some(statistic),
                 _ => None,
             })?,
-            timings: table(timings, false, |place| match place {
+            timings: table((timings, resume(2)), false, |place| match place {
                 Place::Timings(name) => Some(name),
                 _ => None,
             })?,
             histograms: histograms.transpose()?,
         });
-        Ok(())
+        let gaps: Vec<String> =
+            self.files()?.into_iter().filter_map(|file| file.gap().map(str::to_string)).collect();
+        if gaps.is_empty() {
+            return Ok(());
+        }
+        // The host calls again.
+        self.open = None;
+        Err(PluginError::new(ErrorKind::GAP, gaps.join("; ")))
     }
 
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
@@ -172,13 +202,15 @@ impl Sink for CsvSink {
         let edges: Vec<String> = histogram.edges.iter().map(|edge| format!("{edge:?}")).collect();
         let counts: Vec<String> = histogram.counts.iter().map(u64::to_string).collect();
         let name = histogram.name.to_string();
-        file.append(&file::line(&[step.to_string(), name, edges.join(" "), counts.join(" ")]))
+        file.append(step, &[vec![step.to_string(), name, edges.join(" "), counts.join(" ")]])
     }
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
-        // Nothing has to be kept, but what the checkpoint relies on must outlive the machine as the checkpoint does.
+        // What the checkpoint relies on must outlive the machine as the checkpoint does.
         self.sync()?;
-        Ok(Vec::new())
+        let kept: Vec<String> = self.files()?.into_iter().map(|file| file.kept().to_line()).collect();
+        let line = |(file, kept): (usize, &String)| format!("{kept}\t{}\n", self.shown_path(file));
+        Ok(kept.iter().enumerate().map(line).collect::<String>().into_bytes())
     }
 
     fn finish(&mut self, _: RunOutcome) -> Result<(), PluginError> {

@@ -3,9 +3,8 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use altgrad_plugin_api::PluginError;
-use csv::Writer;
 
-use crate::file::{CsvFile, STEP, io_error};
+use crate::file::{CsvFile, Resume, STEP};
 
 /// The second column of a file by layer.
 const LAYER: &str = "layer";
@@ -20,7 +19,6 @@ pub(crate) struct Row<'a> {
 /// An open file and its columns.
 #[derive(Debug)]
 pub(crate) struct Table {
-    path: PathBuf,
     file: CsvFile,
     /// Columns that are no metrics.
     keys: &'static [&'static str],
@@ -37,16 +35,16 @@ impl Table {
         path: PathBuf,
         by_layer: bool,
         metrics: impl Iterator<Item = &'a str>,
-        resume_step: Option<u64>,
+        resume: Option<Resume<'_>>,
     ) -> Result<Self, PluginError> {
         let keys: &[&str] = if by_layer { &[STEP, LAYER] } else { &[STEP] };
         let mut header: Vec<String> = keys.iter().map(ToString::to_string).collect();
         let mut known = HashMap::new();
         add_columns(metrics, keys, &mut header, &mut known)?;
-        let file = CsvFile::open(path.clone(), header, resume_step)?;
+        let file = CsvFile::open(path, header, resume)?;
         // An earlier segment may have had other columns, and they stay where they were.
         let columns = file.header().iter().cloned().zip(0..).collect();
-        Ok(Self { path, file, keys, columns })
+        Ok(Self { file, keys, columns })
     }
 
     /// Adds the rows of one step, all or none of them.
@@ -61,7 +59,7 @@ impl Table {
         if add_columns(names, self.keys, &mut header, &mut self.columns)? {
             self.file.widen(header)?;
         }
-        let mut lines = Writer::from_writer(Vec::new());
+        let mut lines = Vec::with_capacity(rows.len());
         for row in rows {
             let mut cells = vec![String::new(); self.file.header().len()];
             cells[0] = step.to_string();
@@ -72,18 +70,14 @@ impl Table {
                 // `{:?}` is the shortest text that reads back as the same f64, with an exponent where that is shorter.
                 cells[self.columns[*name]] = format!("{value:?}");
             }
-            lines.write_record(&cells).map_err(|error| io_error(&self.path, &error))?;
+            lines.push(cells);
         }
-        let lines = lines.into_inner().map_err(|error| io_error(&self.path, &error.into_error()))?;
-        self.file.append(&lines)
+        self.file.append(step, &lines)
     }
 
-    /// See [`CsvFile::sync`].
-    ///
-    /// # Errors
-    /// `IO`.
-    pub(crate) fn sync(&self) -> Result<(), PluginError> {
-        self.file.sync()
+    /// The file itself.
+    pub(crate) fn file(&self) -> &CsvFile {
+        &self.file
     }
 }
 

@@ -21,6 +21,15 @@ fn name(name: &str) -> MetricName<'_> {
 }
 
 fn open(folder: &TempDir, metrics: &[&str], resume_step: Option<u64>) -> Result<CsvSink, PluginError> {
+    open_from(folder, metrics, resume_step, &[])
+}
+
+fn open_from(
+    folder: &TempDir,
+    metrics: &[&str],
+    resume_step: Option<u64>,
+    state: &[u8],
+) -> Result<CsvSink, PluginError> {
     let mut sink = new_sink(&[])?;
     let metrics: Vec<MetricName> = metrics.iter().map(|&metric| name(metric)).collect();
     sink.open(&RunInfo {
@@ -29,7 +38,7 @@ fn open(folder: &TempDir, metrics: &[&str], resume_step: Option<u64>) -> Result<
         config_toml: "".into(),
         metrics: metrics.as_slice().into(),
         resume_step: resume_step.into(),
-        state: [].as_slice().into(),
+        state: state.into(),
     })?;
     Ok(sink)
 }
@@ -248,4 +257,74 @@ fn a_disk_that_takes_nothing_is_an_error_that_names_the_file() {
     std::os::unix::fs::symlink("/dev/full", folder.path().join("metrics.csv")).unwrap();
     let error = open(&folder, &["a"], None).unwrap_err();
     assert!(error.message.contains("metrics.csv`: "), "{error}");
+}
+
+/// A run of ten steps with a checkpoint before step 8, and a metric that comes after it.
+fn ten_steps() -> (TempDir, Vec<u8>) {
+    let folder = TempDir::new().unwrap();
+    let mut sink = open(&folder, &["a", "n/h.0.weight"], None).unwrap();
+    let mut state = Vec::new();
+    for step in 0..10 {
+        if step == 8 {
+            state = sink.state().unwrap();
+        }
+        let late: &[_] = if step == 9 { &[("late", 2.0)] } else { &[] };
+        let row = [("a", step as f64), ("n/h.0.weight", 1.0), ("t/ms", 3.0)];
+        log(&mut sink, step, &[&row, late].concat()).unwrap();
+    }
+    (folder, state)
+}
+
+#[test]
+fn what_a_checkpoint_counts_on_is_found_again_or_reported() {
+    let whole = |_: &str| None;
+    let cut = |text: &str| Some(text[..text.find("\n4,").unwrap() + 1].to_string());
+    let torn = |text: &str| Some(text[..text.find("\n4,").unwrap() + 3].to_string());
+    let empty = |_: &str| Some(String::new());
+    let edited = |text: &str| Some(text.replace("\n4,4.0", "\n4,4.5"));
+    let renamed = |text: &str| Some(text.replacen(",a", ",b", 1));
+    let removed = |text: &str| Some(text.replace("\n4,4.0,\n", "\n"));
+    let later = |text: &str| Some(text.replace("\n9,", "\n9,1"));
+    type Damage<'a> = &'a dyn Fn(&str) -> Option<String>;
+    let cases: [(Damage<'_>, Option<&str>); 8] = [
+        (&whole, None),
+        (&later, None),
+        (&cut, Some("4 of 8 rows are missing, those of steps 4 to 7")),
+        (&torn, Some("4 of 8 rows are missing, those of steps 4 to 7")),
+        (&empty, Some("all 8 rows are missing, those up to step 7")),
+        (&edited, Some("its 8 rows are not those of the checkpoint")),
+        (&renamed, Some("its 8 rows are not those of the checkpoint")),
+        (&removed, Some("1 of 8 rows are missing before its end")),
+    ];
+    for (damage, expected) in cases {
+        let (folder, state) = ten_steps();
+        if let Some(damaged) = damage(&text(&folder, "metrics.csv")) {
+            assert_ne!(damaged, text(&folder, "metrics.csv"), "{expected:?}");
+            fs::write(folder.path().join("metrics.csv"), damaged).unwrap();
+        }
+        let opened = open_from(&folder, &["a"], Some(8), &state).map(drop);
+        let said = expected.map(|gap| {
+            let path = folder.path().join("metrics.csv");
+            PluginError::new(ErrorKind::GAP, format!("`{}`: {gap}", path.display()))
+        });
+        assert_eq!(opened.err(), said);
+        // As the host does then; the next checkpoint counts on what is there.
+        let state = open_from(&folder, &["a"], Some(8), &[]).unwrap().state().unwrap();
+        open_from(&folder, &["a"], Some(8), &state).unwrap();
+    }
+}
+
+#[test]
+fn every_file_is_verified_and_a_deleted_one_missed() {
+    for (file, rows) in [("metrics.csv", 8), ("layers.csv", 8), ("timings.csv", 8)] {
+        let (folder, state) = ten_steps();
+        fs::remove_file(folder.path().join(file)).unwrap();
+        let error = open_from(&folder, &["a"], Some(8), &state).unwrap_err();
+        let said = format!("{file}`: all {rows} rows are missing, those up to step 7");
+        assert!(error.kind == ErrorKind::GAP && error.message.ends_with(&said), "{error}");
+    }
+    // Rows that come again cannot be compared, and a state of another version says nothing.
+    let (folder, state) = ten_steps();
+    open_from(&folder, &["a"], Some(3), &state).unwrap();
+    open_from(&folder, &["a"], Some(3), b"\xff or\tanother").unwrap();
 }

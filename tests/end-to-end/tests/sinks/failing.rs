@@ -215,3 +215,54 @@ fn a_full_disk_costs_rows_and_not_the_run() {
     assert!(layers.ends_with('\n') && layers.len() <= 65536, "{}", layers.len());
     assert_eq!(bench.metrics("run")["step"].len() as u64, rows + 1, "metrics.csv had room for one more");
 }
+
+/// The disk is full for the sink in the first part of a run; the second part has room, and the rows stay missing.
+#[test]
+fn lost_rows_stay_lost_when_the_run_is_resumed() {
+    let bench = bench("");
+    let host = stage().join("altgrad-host").display().to_string();
+    let command = format!("trap '' XFSZ; ulimit -f 64; exec {host} run run.toml --out run");
+    let sets = [
+        "--set train.max_steps=300 --set train.eval_interval=0 --set metrics.histograms_every=0",
+        "--set checkpoint.every=0 --max-steps 200",
+    ];
+    let mut bash = Command::new("bash");
+    bash.current_dir(bench.path("")).args(["-c", &format!("{command} {}", sets.join(" "))]);
+    let outcome = Outcome::from(bash.output().unwrap());
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    let lost = status(&bench)["sinks"][0].clone();
+    let missing = lost["missing_rows"].as_u64().unwrap();
+    assert!(missing > 10, "{lost}");
+    let more = sets[0].split(' ').chain(["--resume", "auto"]).collect::<Vec<_>>();
+    let outcome = run(&bench, &more);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    let csv = status(&bench)["sinks"][0].clone();
+    assert_eq!((&csv["rows"], &csv["missing_rows"]), (&(300 - missing).into(), &missing.into()), "{csv}");
+    assert_eq!(csv["missing_from_step"], lost["missing_from_step"], "{csv}");
+    assert!(outcome.stderr.contains(&format!("sink `csv` is missing {missing} rows")), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("has no state of sink `csv` (it is closed)"), "{}", outcome.stderr);
+}
+
+#[test]
+fn rows_that_are_gone_when_a_run_is_resumed_are_reported_and_kept() {
+    let bench = bench("");
+    assert_eq!(run(&bench, &["--max-steps", "4"]).code, 0);
+    let text = bench.read("run/metrics.csv");
+    fs::write(bench.path("run/metrics.csv"), &text[..=text.find("\n2,").unwrap()]).unwrap();
+    let gap = "metrics.csv`: 2 of 4 rows are missing, those of steps 2 to 3";
+    // The gap is the run's from then on, in a later part too.
+    for more in [["--max-steps", "5"], ["--set", "train.max_steps=6"]] {
+        let outcome = run(&bench, &[&more[..], &["--resume", "auto"]].concat());
+        assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+        let csv = &status(&bench)["sinks"][0];
+        let [said] = &csv["gaps"].as_array().unwrap()[..] else { panic!("{csv}") };
+        assert!(said.as_str().unwrap().ends_with(gap), "{csv}");
+        let said =
+            events(&bench).iter().filter(|(level, text)| level == "warn" && text.ends_with(gap)).count();
+        assert_eq!(said, 1, "{more:?}");
+        assert!(outcome.stderr.contains(gap), "{}", outcome.stderr);
+    }
+    let text = bench.read("run/metrics.csv");
+    let steps: Vec<&str> = text.lines().skip(1).map(|line| &line[..1]).collect();
+    assert_eq!(steps, ["0", "1", "4", "5"]);
+}
