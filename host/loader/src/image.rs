@@ -2,7 +2,7 @@
 //!
 //! A mapped file is not read once: who shortens it ends the process with SIGBUS, and who writes it changes code that runs, as `cp` over a
 //! library in use does both. So the loader is given a sealed memory file or, where the system forbids those, a private copy that is deleted
-//! once it is mapped. A library that looks for others beside itself (`$ORIGIN`) has to be opened where it lies.
+//! once it is mapped. A library that looks for others beside itself (`$ORIGIN`), or cannot be copied at all, has to be opened where it lies.
 
 use std::{
     collections::BTreeMap,
@@ -49,11 +49,7 @@ pub(crate) fn open(library: &CheckedFile) -> Result<Entry, Fault> {
         return load(path, library);
     }
     let (path, entry) = if elf::looks_beside_itself(&library.bytes) {
-        tracing::warn!(
-            "{} looks for other libraries beside itself, so it is loaded where it lies: do not overwrite it during the run",
-            library.path.display()
-        );
-        (library.path.clone(), load(&library.path, library)?)
+        load_in_place(library, "looks for other libraries beside itself")?
     } else {
         load_sealed(library).or_else(|fault| match fault {
             Fault::NoEntry => Err(fault),
@@ -82,11 +78,22 @@ fn load_sealed(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
 
 /// Opens a private copy, deleted once it is mapped, and says under which path.
 fn load_private(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
-    let copied = copy(library);
-    let (_folder, path) = copied
-        .map_err(|error| Fault::Loader(format!("it cannot be copied to a temporary folder ({error})")))?;
+    let (_folder, path) = match copy(library) {
+        Ok(copied) => copied,
+        Err(error) => return load_in_place(library, &format!("cannot be copied ({error})")),
+    };
     let entry = load(&path, library)?;
     Ok((path, entry))
+}
+
+/// Opens the library's own file, which others can change, and says under which path.
+fn load_in_place(library: &CheckedFile, why: &str) -> Result<(PathBuf, Entry), Fault> {
+    let path = &library.path;
+    tracing::warn!(
+        "{} {why}, so it is loaded where it lies: do not overwrite it during the run",
+        path.display()
+    );
+    Ok((path.clone(), load(path, library)?))
 }
 
 fn load(path: &Path, library: &CheckedFile) -> Result<Entry, Fault> {
