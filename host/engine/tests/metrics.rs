@@ -39,14 +39,16 @@ rank_every = 1
 dead_neuron_window = 2
 "#;
 
-fn ready() -> ReadyRun {
+/// A run that measures everything; with `master` weights or "none".
+fn ready(master: &str) -> ReadyRun {
     let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
     let plugins = PathBuf::from(stage).join("plugins");
     let folder = TempDir::new().unwrap();
     let corpus = folder.path().join("corpus.txt");
     fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();
     let path = folder.path().join("run.toml");
-    let text = EVERYTHING.replace("CORPUS", corpus.to_str().unwrap());
+    let master = format!("[quant]\nmaster_weights = \"{master}\"");
+    let text = EVERYTHING.replace("CORPUS", corpus.to_str().unwrap()).replace("[quant]", &master);
     fs::write(&path, format!("{text}\n[plugins]\ndir = {plugins:?}\n")).unwrap();
     let (config, source) = altgrad_config::load(&path, &[]).unwrap();
     ReadyRun::build(config, &source).unwrap()
@@ -68,14 +70,14 @@ fn records(run: &mut ReadyRun) -> Vec<MetricRecord> {
 
 #[test]
 fn announced_names_are_parsed_to_the_identifiers_they_were_made_from() {
-    for id in ready().setup.metrics {
+    for id in ready("none").setup.metrics {
         assert_eq!(id.to_string().parse::<MetricId>(), Ok(id));
     }
 }
 
 #[test]
 fn what_is_announced_is_recorded_and_nothing_else() {
-    let mut run = ready();
+    let mut run = ready("fp32");
     let announced: BTreeSet<MetricId> = run.setup.metrics.iter().cloned().collect();
     assert_eq!(announced.len(), run.setup.metrics.len(), "a metric is announced twice");
     let recorded: BTreeSet<MetricId> =
@@ -93,8 +95,10 @@ fn what_is_announced_is_recorded_and_nothing_else() {
 
 #[test]
 fn every_definition_is_used_and_in_the_reference() {
-    let mut run = ready();
+    let mut run = ready("fp32");
     let mut used: BTreeSet<&str> = run.setup.metrics.iter().map(|id| id.definition().name).collect();
+    // Some are of weights without master weights.
+    used.extend(ready("none").setup.metrics.iter().map(|id| id.definition().name));
     for record in records(&mut run) {
         used.extend(record.histograms.iter().map(|histogram| histogram.id.definition().name));
         assert!(

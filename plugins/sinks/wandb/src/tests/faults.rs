@@ -167,12 +167,13 @@ fn a_wrong_key_or_host_or_tls_never_stops_a_run_and_the_key_shows_nowhere() {
         (server.url.as_str(), KEY.replace('0', "z"), "401"),
         (server.url.as_str(), String::new(), "no API key"),
         (server.url.as_str(), "short".to_string(), "not an API key"),
-        ("http://no-such-host.invalid", KEY.to_string(), "no answer from http://no-such-host.invalid"),
+        ("https://no-such-host.invalid", KEY.to_string(), "no answer from https://no-such-host.invalid"),
+        ("http://no-such-host.invalid", KEY.to_string(), "not sent over http"),
         (tls.as_str(), KEY.to_string(), "no answer from https://"),
     ];
     for (url, key, expected) in cases {
         let mut rig = Rig::new(url).with("finish_timeout_s", ConfigValue::Float(0.5)).text("notes", KEY);
-        rig.variables = vec![("WANDB_API_KEY".into(), key.clone())];
+        rig.variables = vec![("WANDB_API_KEY".into(), key.clone()), ("WANDB_BASE_URL".into(), url.into())];
         let mut sink = rig.open(None);
         log_all(&mut sink, 0..20);
         sink.alert(&Alert { step: 1, level: AlertLevel::ERROR, kind: "k".into(), text: (&*key).into() })
