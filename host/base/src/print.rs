@@ -1,31 +1,101 @@
-//! Output that cannot fail: a closed pipe or a full log must never end a training run.
+//! Output that cannot fail and cannot command a terminal.
 //!
-//! The macros carry the names of the standard ones, which panic when a line cannot be written. A file that imports
-//! them from here cannot use the panicking ones by accident.
+//! A closed pipe or a full log must never end a training run, so what cannot be written is dropped. Text comes from plugins, archives,
+//! run folders and paths of strangers too, so characters that terminals obey are written as escapes ([`escaped`]). The macros
+//! carry the names of the standard ones, which panic when a line cannot be written. A file that imports them from here cannot
+//! use the panicking ones by accident.
+
+use std::{borrow::Cow, fmt, io::Write};
+
+/// Whether a terminal would obey a character instead of showing it: control characters but line feed and tab, and those that change the
+/// direction of text or end a line.
+fn commands(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => character.is_control(),
+    }
+}
+
+/// Text in which each character that a terminal would obey is written as `\uXXXX`. JSON stays the same JSON.
+#[must_use]
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(commands) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if commands(character) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Writes text, escaped; what cannot be written is dropped. For the macros.
+pub fn write(mut out: impl Write, text: fmt::Arguments<'_>) {
+    let text = text.to_string();
+    let _ = out.write_all(escaped(&text).as_bytes());
+}
 
 /// Prints a line to standard output; a line that cannot be written is dropped.
 #[macro_export]
 macro_rules! println {
-    ($($arg:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($arg)*);
-    }};
+    () => { $crate::print::write(std::io::stdout(), format_args!("\n")) };
+    ($($arg:tt)*) => {
+        $crate::print::write(std::io::stdout(), format_args!("{}\n", format_args!($($arg)*)))
+    };
 }
 
 /// Prints to standard output without a line break; what cannot be written is dropped.
 #[macro_export]
 macro_rules! print {
-    ($($arg:tt)*) => {{
-        use std::io::Write as _;
-        let _ = write!(std::io::stdout(), $($arg)*);
-    }};
+    ($($arg:tt)*) => { $crate::print::write(std::io::stdout(), format_args!($($arg)*)) };
 }
 
 /// Prints a line to standard error; a line that cannot be written is dropped.
 #[macro_export]
 macro_rules! eprintln {
-    ($($arg:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($arg)*);
-    }};
+    () => { $crate::print::write(std::io::stderr(), format_args!("\n")) };
+    ($($arg:tt)*) => {
+        $crate::print::write(std::io::stderr(), format_args!("{}\n", format_args!($($arg)*)))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_terminals_obey_are_shown() {
+        let plain = "tables │ ± … ü\tand\nlines";
+        assert!(matches!(escaped(plain), Cow::Borrowed(text) if text == plain));
+        assert_eq!(escaped("\x1b[2J\x1b]0;title\x07"), "\\u001b[2J\\u001b]0;title\\u0007");
+        assert_eq!(escaped("a\rb\x08\x7f\u{9b}31m"), "a\\u000db\\u0008\\u007f\\u009b31m");
+        assert_eq!(escaped("x\u{202e}txt.exe\u{2069}"), "x\\u202etxt.exe\\u2069");
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let name = "x\u{202e}\u{9b}y";
+        let json = serde_json::to_string(name).unwrap_or_default();
+        assert_ne!(escaped(&json), json);
+        assert_eq!(serde_json::from_str::<String>(&escaped(&json)).unwrap_or_default(), name);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_dropped() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        write(Full, format_args!("{}", 1));
+    }
 }

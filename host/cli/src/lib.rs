@@ -119,7 +119,9 @@ pub fn main() -> ExitCode {
     let with_target = asked.is_ok();
     let filter = asked.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,wgpu_hal=off"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(with_target);
-    log.with_ansi(stderr().is_terminal()).with_writer(stderr).without_time().init();
+    // https://no-color.org: set to anything but nothing.
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    log.with_ansi(stderr().is_terminal() && !no_color).with_writer(stderr).without_time().init();
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::run(&args),

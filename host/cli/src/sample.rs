@@ -1,11 +1,11 @@
 //! `sample`: text from a trained model, as it is drawn.
 
 use std::{
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::{diagnostic::Diagnostic, print::escaped};
 use altgrad_engine::sample::{self, Sampler, pick::Picking, text::Characters};
 use clap::Args;
 
@@ -54,6 +54,7 @@ pub(super) fn run(args: &SampleArgs) -> Result<ExitCode, Diagnostic> {
     // A reader that goes away ends the sampling, not the process.
     let show = |text: String| {
         let mut out = io::stdout();
+        let text = if out.is_terminal() { escaped(&text) } else { text.as_str().into() };
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
     };
     // An empty prompt is refused before anything is shown.

@@ -8,6 +8,7 @@ mod book;
 mod data;
 mod diff;
 mod evaluate;
+mod foreign_text;
 mod formats;
 mod report;
 mod sample;
