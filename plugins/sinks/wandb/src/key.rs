@@ -37,6 +37,12 @@ impl Key {
         text.replace(&self.0, HIDDEN)
     }
 
+    /// The key of the environment, wherever it may go: it shows nowhere, also where it is not sent.
+    pub(crate) fn of_environment(environment: &Environment) -> Option<Self> {
+        let key = environment.get("WANDB_API_KEY")?.trim();
+        (key.len() >= MIN_LENGTH).then(|| Self(key.to_string()))
+    }
+
     /// The key for a server, or why there is none.
     pub(crate) fn find(base_url: &str, environment: &Environment) -> Result<Self, String> {
         let host = host(base_url);

@@ -124,7 +124,8 @@ impl OpenRun {
                 config: toml::from_str(run.config_toml.as_str()).map(json::from_toml).unwrap_or_default(),
             };
             let text = serde_json::to_string(&begin).unwrap_or_default();
-            journal.begin(&key.as_ref().map_or(text.clone(), |key| key.scrub(&text)));
+            let known = key.as_ref().ok().cloned().or_else(|| Key::of_environment(environment));
+            journal.begin(&known.map_or(text.clone(), |key| key.scrub(&text)));
         }
         let ended = only_upload && index.end.is_some();
         if options.mode == Mode::Online {

@@ -150,7 +150,10 @@ fn a_sink_that_does_not_say_its_state_costs_no_checkpoint() {
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert_eq!(step_of(&bench, "run/checkpoints/last"), 14);
     assert!(bench.read("run/events.jsonl").contains("without the state of sink bad: it is closed"));
-    succeeds(&bench, &["--out", "run", "--resume", "--set", "train.max_steps=16"]);
+    // The rows that the sink missed before stay missing.
+    let resumed = host(&bench, &["--out", "run", "--resume", "--set", "train.max_steps=16"], "");
+    assert!(resumed.code == 1 && resumed.stderr.contains("`bad` is missing"), "{}", resumed.stderr);
+    assert_eq!(step_of(&bench, "run/checkpoints/last"), 16);
     let state = bench.read("run/checkpoints/last/state.toml");
     assert!(state.contains("state = \"MS41\""), "{state}");
 }
