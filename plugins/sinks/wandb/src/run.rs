@@ -33,7 +33,8 @@ pub(crate) struct OpenRun {
     pub journal: Journal,
     alerts: Alerts,
     identity: Identity,
-    key: Result<Key, String>,
+    /// To be taken out of what is written, whether it is sent or not.
+    known_key: Option<Key>,
     shared: Arc<Shared>,
     /// The run folder, as the user is told.
     run_folder: String,
@@ -106,6 +107,7 @@ impl OpenRun {
         let kept: Option<Kept> = serde_json::from_slice(run.state.as_slice()).ok();
         let identity = identity(options, run, only_upload, index.begin.as_ref(), kept.as_ref());
         let key = Key::find(&options.base_url, environment);
+        let known_key = key.as_ref().ok().cloned().or_else(|| Key::of_environment(environment));
         let shared = Arc::new(Shared::default());
         let runtime_before = kept.as_ref().map_or(0.0, |kept| kept.runtime);
         let repeats = resume_step.filter(|_| !only_upload);
@@ -124,8 +126,7 @@ impl OpenRun {
                 config: toml::from_str(run.config_toml.as_str()).map(json::from_toml).unwrap_or_default(),
             };
             let text = serde_json::to_string(&begin).unwrap_or_default();
-            let known = key.as_ref().ok().cloned().or_else(|| Key::of_environment(environment));
-            journal.begin(&known.map_or(text.clone(), |key| key.scrub(&text)));
+            journal.begin(&known_key.as_ref().map_or(text.clone(), |key| key.scrub(&text)));
         }
         let ended = only_upload && index.end.is_some();
         if options.mode == Mode::Online {
@@ -139,7 +140,7 @@ impl OpenRun {
             finish_timeout: options.finish_timeout,
             journal,
             identity,
-            key,
+            known_key,
             shared,
             run_folder,
             folder,
@@ -151,7 +152,7 @@ impl OpenRun {
     /// Takes an alert, unless its kind rests.
     pub(crate) fn alert(&mut self, alert: &Alert<'_>) {
         let Some(mut alert) = self.alerts.pass(alert) else { return };
-        if let Ok(key) = &self.key {
+        if let Some(key) = &self.known_key {
             alert.text = key.scrub(&alert.text);
         }
         self.journal.alert(&alert);
