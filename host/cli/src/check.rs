@@ -4,7 +4,7 @@
 //! formats, of each variant) are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught
 //! and named. The checks are those of `altgrad-conformance`, and two more ([`leaks_and_locale`]).
 
-mod child;
+pub(super) mod child;
 mod leaks_and_locale;
 mod locale;
 mod protocol;

@@ -15,7 +15,8 @@ use clap::Args;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Value, json};
 
-use super::{ConfigArgs, run};
+use super::{ConfigArgs, run, vetting::TrustArgs};
+
 /// The exit code if the runs part, as of diff(1).
 const PARTED: u8 = 1;
 /// Rows of the table.
@@ -43,6 +44,8 @@ pub(super) struct DiffArgs {
     /// Writes one JSON object instead of lines.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub(super) trust: TrustArgs,
 }
 
 pub(super) fn run(args: &DiffArgs) -> Result<ExitCode, Diagnostic> {
@@ -65,7 +68,13 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode, Diagnostic> {
 
 fn load(args: &DiffArgs, config: &Path) -> Result<(RunConfig, Source), Diagnostic> {
     let config = config.to_path_buf();
-    run::load(&ConfigArgs { config, set: args.set.clone(), device: args.device, out: None })
+    run::load(&ConfigArgs {
+        config,
+        set: args.set.clone(),
+        device: args.device,
+        out: None,
+        trust: args.trust,
+    })
 }
 
 /// Refuses runs that would part at the first batch or weight for reasons that are no finding.

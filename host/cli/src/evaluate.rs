@@ -24,7 +24,7 @@ enum SplitArgument {
 #[derive(Debug, Args)]
 pub(super) struct EvaluateArgs {
     #[command(flatten)]
-    model: SavedModelArgs,
+    pub(super) model: SavedModelArgs,
     /// The part of the run's data.
     #[arg(long, value_enum, default_value_t = SplitArgument::Val)]
     split: SplitArgument,

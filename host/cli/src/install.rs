@@ -50,10 +50,10 @@ enum Before {
 /// Installs all of the libraries, or, if one is refused, none.
 pub(super) fn run(args: &InstallArgs) -> Result<ExitCode, Diagnostic> {
     let dir = args.dir.as_ref().map(|dir| dir.display().to_string());
-    let catalog = Catalog::open(&PluginsSection { dir, load: None })?;
+    let catalog = Catalog::open(&PluginsSection { dir, ..PluginsSection::default() })?;
     let mut plans: Vec<Plan> = Vec::new();
     for file in &args.files {
-        let (library, bytes) = library::examine(file)?;
+        let (library, bytes) = library::examine(file, None)?;
         if let Some(other) = plans.iter().find(|plan| share_a_plugin(&plan.library, &library)) {
             return Err(Diagnostic::config("two of the libraries have the same plugin")
                 .at(format!("{} and {}", other.library.path.display(), file.display()))

@@ -27,6 +27,7 @@ mod sample;
 mod saved_model;
 mod scaffold;
 mod sweep;
+mod vetting;
 mod wandb_upload;
 mod weights;
 
@@ -39,6 +40,8 @@ use std::{
 use altgrad_base::{diagnostic::Diagnostic, eprintln};
 use altgrad_config::DeviceChoice;
 use clap::{Args, Parser, Subcommand};
+
+use vetting::{Trust, TrustArgs};
 
 /// Trains transformers in exotic 8-bit number formats, with plugins loaded at run time.
 #[derive(Debug, Parser)]
@@ -108,6 +111,28 @@ struct ConfigArgs {
     /// Run folder to write instead of `<run.out>/<run.name>`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+impl Command {
+    /// Whose libraries it may load.
+    fn trust(&self) -> Trust {
+        match self {
+            Self::Run(args) => args.trust(),
+            Self::Check(args) => args.trust.into(),
+            Self::Sweep(args) => args.trust.into(),
+            Self::Diff(args) => args.trust.into(),
+            Self::Weights(command) => command.trust(),
+            Self::Evaluate(args) => args.model.trust(),
+            Self::Sample(args) => args.model.trust(),
+            Self::WandbUpload(args) => args.trust.into(),
+            // These name their libraries on the command line, or load those of the host's folder, or none.
+            Self::Plugins(_) | Self::Formats(_) | Self::Bench(_) | Self::Replay(_) => Trust::Named,
+            Self::Data(_) | Self::Compare(_) | Self::Report(_) => Trust::Known,
+            Self::Reference(_) | Self::Completions(_) | Self::Man(_) => Trust::Known,
+        }
+    }
 }
 
 /// Runs the command line of this process.
@@ -122,7 +147,9 @@ pub fn main() -> ExitCode {
     // https://no-color.org: set to anything but nothing.
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     log.with_ansi(stderr().is_terminal() && !no_color).with_writer(stderr).without_time().init();
-    let result = match Cli::parse().command {
+    let command = Cli::parse().command;
+    vetting::install(command.trust());
+    let result = match command {
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Check(args) => run::check(&args),

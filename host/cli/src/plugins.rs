@@ -53,7 +53,8 @@ pub(super) fn run(command: PluginsCommand) -> Result<ExitCode, Diagnostic> {
 }
 
 fn list(dir: Option<PathBuf>) -> Result<ExitCode, Diagnostic> {
-    let section = PluginsSection { dir: dir.map(|dir| dir.display().to_string()), load: None };
+    let section =
+        PluginsSection { dir: dir.map(|dir| dir.display().to_string()), ..PluginsSection::default() };
     let catalog = Catalog::open(&section)?;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header(["kind", "name", "version", "what", "library"]);

@@ -29,7 +29,9 @@ use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use super::{
     ConfigArgs,
     progress::{JsonProgress, TerminalProgress},
+    vetting::Trust,
 };
+
 /// `altgrad-host run`.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -58,6 +60,13 @@ pub(super) struct RunArgs {
     /// For programs that start runs: ends as on Ctrl-C when standard input ends.
     #[arg(long, hide = true)]
     while_input: bool,
+}
+
+impl RunArgs {
+    /// Whose libraries it may load.
+    pub(super) fn trust(&self) -> Trust {
+        self.config.trust.into()
+    }
 }
 
 /// How progress is shown.

@@ -15,7 +15,7 @@ use super::saved_model::SavedModelArgs;
 #[derive(Debug, Args)]
 pub(super) struct SampleArgs {
     #[command(flatten)]
-    model: SavedModelArgs,
+    pub(super) model: SavedModelArgs,
     /// Text to continue; of a longer one than the model's block, the end counts.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: String,

@@ -8,6 +8,8 @@ use altgrad_engine::{device::ComputeDevice, load_model::SavedModel, quant::Quant
 use altgrad_loader::Registry;
 use clap::Args;
 
+use super::vetting::{Trust, TrustArgs};
+
 /// A trained model, and where and how it computes.
 #[derive(Debug, Args)]
 pub(super) struct SavedModelArgs {
@@ -23,9 +25,16 @@ pub(super) struct SavedModelArgs {
     /// Device: auto, cpu, cuda:N or wgpu. On the CPU results are the same to the bit.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 impl SavedModelArgs {
+    /// Whose libraries may be loaded.
+    pub(super) fn trust(&self) -> Trust {
+        if self.plugins.is_some() { Trust::Named } else { self.trust.into() }
+    }
+
     /// Opens device and model.
     pub(super) fn open(&self) -> Result<(ComputeDevice, SavedModel), Diagnostic> {
         Ok((ComputeDevice::open(self.device)?, SavedModel::open(&self.checkpoint)?))

@@ -11,6 +11,8 @@ use altgrad_engine::setup::ReadyRun;
 use altgrad_sweep::{LauncherChoice, Options, folder::RESULT};
 use clap::{Args, ValueEnum};
 
+use super::vetting::TrustArgs;
+
 /// `altgrad-host sweep`.
 #[derive(Debug, Args)]
 pub(super) struct SweepArgs {
@@ -40,6 +42,8 @@ pub(super) struct SweepArgs {
     /// Shows errors and the tables only.
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    pub(super) trust: TrustArgs,
 }
 
 /// Who runs the processes.

@@ -17,6 +17,8 @@ use altgrad_run_folder::{
 };
 use clap::Args;
 
+use super::vetting::TrustArgs;
+
 /// The sink this command is for.
 const SINK: &str = "wandb";
 
@@ -31,6 +33,8 @@ pub(super) struct WandbUploadArgs {
     /// Seconds to try for.
     #[arg(long, value_name = "S", default_value_t = 3600)]
     timeout: u32,
+    #[command(flatten)]
+    pub(super) trust: TrustArgs,
 }
 
 pub(super) fn run(args: &WandbUploadArgs) -> Result<ExitCode, Diagnostic> {

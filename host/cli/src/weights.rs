@@ -15,7 +15,7 @@ use altgrad_engine::{
 };
 use clap::{Subcommand, ValueEnum, builder::PossibleValue};
 
-use super::{ConfigArgs, run};
+use super::{ConfigArgs, run, vetting::Trust};
 
 /// A weights layout as an argument.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +50,14 @@ pub(super) enum WeightsCommand {
         #[arg(long, value_enum, default_value_t = LayoutArgument(Convention::NanoGpt))]
         layout: LayoutArgument,
     },
+}
+
+impl WeightsCommand {
+    /// Whose libraries it may load.
+    pub(super) fn trust(&self) -> Trust {
+        let Self::Export { config, .. } = self;
+        config.trust.into()
+    }
 }
 
 pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {

@@ -131,6 +131,22 @@ named_choice! {
 }
 
 named_choice! {
+    /// What a plugin goes through before a run uses it.
+    PluginCheckChoice {
+        /// The quick checks of `plugins check`, in a process of their own, once for each build of a library and of the host.
+        Quick = "quick",
+        /// Nothing.
+        None = "none",
+    }
+}
+
+impl Default for PluginCheckChoice {
+    fn default() -> Self {
+        Self::Quick
+    }
+}
+
+named_choice! {
     /// What matrix products multiply; sums, and everything else, are f32.
     PrecisionChoice {
         /// f32.

@@ -31,8 +31,8 @@ mod validate;
 pub use alerts::{AlertsSection, Threshold};
 pub use choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, GranularityChoice, InvalidChoice,
-    MasterWeightsChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice, SteChoice,
-    StoredScaleChoice, TokenizerChoice,
+    MasterWeightsChoice, PluginCheckChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice,
+    SteChoice, StoredScaleChoice, TokenizerChoice,
 };
 pub use load::load;
 pub use load::read_as;

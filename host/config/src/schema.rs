@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::alerts::AlertsSection;
 use super::choices::{
-    DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, PrecisionChoice, Preset, ScheduleChoice,
-    TokenizerChoice,
+    DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, PluginCheckChoice, PrecisionChoice, Preset,
+    ScheduleChoice, TokenizerChoice,
 };
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
@@ -105,6 +105,8 @@ pub struct PluginsSection {
     /// The libraries to load, in this order. Default: every library in `dir`; a list
     /// keeps a run from changing when a file is dropped there.
     pub load: Option<Vec<PluginRef>>,
+    /// What a plugin goes through before the run uses it. A plugin that fails is refused; run.json says which plugins were checked.
+    pub check: PluginCheckChoice,
 }
 
 /// `[data]`.

@@ -160,6 +160,47 @@ pub fn checks() -> &'static [Check] {
     __each_check! { __check_table () }
 }
 
+/// Checks that a format goes through before a run uses it: together they take less than a second. Nothing beyond the plugin itself is
+/// needed for them.
+pub const QUICK: &[&str] = &[
+    "descriptor",
+    "options",
+    "spec",
+    "decode_codes",
+    "encode_codes",
+    "encode_nan",
+    "nearest_even_edges",
+    "nearest_away_edges",
+    "toward_zero_edges",
+    "stochastic_edges",
+    "special_values",
+    "idempotence",
+    "monotonicity",
+    "error_bound",
+    "statistics_counts",
+    "statistics_sums",
+    "histogram",
+    "shapes",
+    "length_mismatch",
+    "repeatable",
+    "instances",
+    "splits",
+    "block_scales",
+    "stochastic_keys",
+    "random_calls",
+];
+
+/// Runs those checks of a suite that are named, in the suite's order.
+///
+/// # Errors
+/// The first check that fails, by name, and how.
+pub fn run_named<S>(checks: &[Check<S>], names: &[&str], subject: &S) -> Outcome {
+    for check in checks.iter().filter(|check| names.contains(&check.name)) {
+        (check.run)(subject).map_err(|fault| format!("{}: {fault}", check.name))?;
+    }
+    Ok(Verdict::Passed)
+}
+
 /// The check of that name.
 #[must_use]
 pub fn check(name: &str) -> Option<&'static Check> {
@@ -183,5 +224,25 @@ pub fn run_on_variants<F: altgrad_plugin_api::Format>(name: &str) -> Result<(), 
 fn say_if_skipped(check: &str, subject: &str, verdict: Verdict) {
     if let Verdict::Skipped(why) = verdict {
         let _ = writeln!(std::io::stderr(), "SKIPPED {check} of {subject}: {why}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// The names of a suite.
+    fn names<S>(checks: &[super::Check<S>]) -> Vec<&'static str> {
+        checks.iter().map(|check| check.name).collect()
+    }
+
+    #[test]
+    fn quick_checks_are_checks_of_their_suites() {
+        let suites = [
+            (super::QUICK, names(super::checks())),
+            (super::optimizers::QUICK, names(super::optimizers::checks())),
+            (super::sinks::QUICK, names(super::sinks::checks())),
+        ];
+        for (quick, suite) in suites {
+            assert!(quick.iter().all(|name| suite.contains(name)), "{quick:?}, {suite:?}");
+        }
     }
 }

@@ -66,7 +66,7 @@ fn devices_collect_the_cpus_histograms() {
     let stage =
         std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test-gpu`");
     let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
-    let registry = Registry::open(&PluginsSection { dir, load: None }).unwrap();
+    let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
     let cpu = ComputeDevice::cpu();
     let open = |choice| ComputeDevice::open(choice).map_err(|error| skipped(TEST, &error.message)).ok();
     for device in [DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open) {

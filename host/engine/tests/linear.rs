@@ -54,7 +54,8 @@ fn benches() -> Vec<Bench> {
             // Past the test harness's capture, so that it is seen in a green run too.
             let _ = writeln!(std::io::stderr(), "SKIPPED quantized linear layers: {}", error.message);
         });
-        let registry = Registry::open(&PluginsSection { dir: dir.clone(), load: None }).unwrap();
+        let registry =
+            Registry::open(&PluginsSection { dir: dir.clone(), ..PluginsSection::default() }).unwrap();
         device.ok().map(|device| Bench { device, registry })
     };
     [DeviceChoice::Cpu, DeviceChoice::Wgpu, DeviceChoice::Cuda(0)].into_iter().filter_map(open).collect()

@@ -48,7 +48,7 @@ impl Weight {
         let stage =
             std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
         let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
-        let registry = Registry::open(&PluginsSection { dir, load: None }).unwrap();
+        let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
         let plugin =
             FormatPlugin::make(&registry, "test", format).unwrap_or_else(|(_, error)| panic!("{error}"));
         let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();

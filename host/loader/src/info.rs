@@ -38,6 +38,11 @@ impl LibraryInfo {
     pub fn find(&self, kind: PluginKind, id: &str) -> Option<&Descriptor> {
         self.descriptors.iter().find(|descriptor| descriptor.kind == kind && descriptor.id == id)
     }
+
+    /// Whether this is the same file as another.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        (&self.path, &self.sha256) == (&other.path, &other.sha256)
+    }
 }
 
 /// A library file that passed every check that reads it only.

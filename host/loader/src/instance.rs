@@ -15,7 +15,9 @@ use altgrad_plugin_api::{
     sink::{Histogram, Metric},
 };
 
-use super::{LoadedLibrary, Registry};
+use super::Registry;
+use crate::{registry::Found, statistics, vet::Checked};
+
 /// A run file's table for one plugin: where it stands, for messages, and what it says.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionTable<'a> {
@@ -36,15 +38,18 @@ pub struct Identity {
     pub version: String,
     /// The library's absolute path.
     pub library: String,
+    /// Whether it passed the quick checks before it was used.
+    pub checked: Checked,
 }
 
 impl Identity {
-    fn new(library: &LoadedLibrary, descriptor: &Descriptor, name: &str) -> Self {
+    fn new(found: &Found<'_>, name: &str) -> Self {
         Self {
-            kind: descriptor.kind,
+            kind: found.descriptor.kind,
             name: name.to_string(),
-            version: descriptor.version.to_string(),
-            library: library.info.path.display().to_string(),
+            version: found.descriptor.version.to_string(),
+            library: found.library.info.path.display().to_string(),
+            checked: found.checked,
         }
     }
 
@@ -154,7 +159,7 @@ impl FormatPlugin {
     pub fn make(registry: &Registry, key: &str, name: &str) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic: Diagnostic| (key.to_string(), diagnostic);
         let (id, variant) = name.split_once(':').map_or((name, None), |(id, variant)| (id, Some(variant)));
-        let (library, descriptor) = registry.find(PluginKind::FORMAT, id).map_err(|mut diagnostic| {
+        let descriptor = registry.describe(PluginKind::FORMAT, id).map_err(|mut diagnostic| {
             diagnostic.message = format!("{} at `{key}`", diagnostic.message);
             keyed(diagnostic)
         })?;
@@ -168,8 +173,9 @@ impl FormatPlugin {
             let hint = format!("write `{id}` for the format's canonical form");
             keyed(Diagnostic::config(format!("format `{name}` at `{key}`: {id} {why}")).hint(hint))
         })?;
-        let identity = Identity::new(library, descriptor, name);
-        let made = library.format_object(&descriptor.id, &config);
+        let found = registry.load(PluginKind::FORMAT, id, name).map_err(keyed)?;
+        let identity = Identity::new(&found, name);
+        let made = found.library.format_object(id, &config);
         let object = identity.make_failure(made, key).map_err(keyed)?;
         let spec = identity.make_failure(object.spec().into_result(), key).map_err(keyed)?;
         Ok(Self { identity, spec, object })
@@ -191,7 +197,15 @@ impl FormatPlugin {
             TensorView::new(src, &src_shape).and_then(|src| Ok((src, TensorViewMut::new(dst, &dst_shape)?)));
         let (src, dst) = views.map_err(|error| self.identity.failure(Fault::Run, &error))?;
         let histogram = RSliceMut::from_mut_slice(histogram);
-        self.identity.run_failure(self.object.fake_quant(src, dst, params, histogram))
+        let stats = self.identity.run_failure(self.object.fake_quant(src, dst, params, histogram))?;
+        match statistics::impossible(&stats, src_shape[0]) {
+            None => Ok(stats),
+            Some(what) => {
+                let error =
+                    PluginError::new(ErrorKind::VALUE, format!("its statistics are impossible: {what}"));
+                Err(self.identity.failure(Fault::Run, &error).hint("`altgrad-host plugins check` says more"))
+            }
+        }
     }
 }
 
@@ -211,10 +225,10 @@ impl OptimizerPlugin {
     /// The name or an option is unknown or wrong, or the plugin refuses.
     pub fn make(registry: &Registry, name: &str, table: OptionTable<'_>) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic| (format!("{}.name", table.key), diagnostic);
-        let (library, descriptor) = registry.find(PluginKind::OPTIMIZER, name).map_err(keyed)?;
-        let config = resolve(descriptor, table)?;
-        let identity = Identity::new(library, descriptor, name);
-        let made = library.optimizer_object(&descriptor.id, &config);
+        let config = resolve(registry.describe(PluginKind::OPTIMIZER, name).map_err(keyed)?, table)?;
+        let found = registry.load(PluginKind::OPTIMIZER, name, name).map_err(keyed)?;
+        let identity = Identity::new(&found, name);
+        let made = found.library.optimizer_object(name, &config);
         let object = identity.make_failure(made, table.key).map_err(keyed)?;
         Ok(Self { identity, config, object })
     }
@@ -242,10 +256,10 @@ impl SinkPlugin {
     /// The name or an option is unknown or wrong, or the plugin refuses.
     pub fn make(registry: &Registry, name: &str, table: OptionTable<'_>) -> Result<Self, KeyedDiagnostic> {
         let keyed = |diagnostic| (format!("{}.name", table.key), diagnostic);
-        let (library, descriptor) = registry.find(PluginKind::SINK, name).map_err(keyed)?;
-        let config = resolve(descriptor, table)?;
-        let identity = Identity::new(library, descriptor, name);
-        let made = library.sink_object(&descriptor.id, &config);
+        let config = resolve(registry.describe(PluginKind::SINK, name).map_err(keyed)?, table)?;
+        let found = registry.load(PluginKind::SINK, name, name).map_err(keyed)?;
+        let identity = Identity::new(&found, name);
+        let made = found.library.sink_object(name, &config);
         let object = identity.make_failure(made, table.key).map_err(keyed)?;
         Ok(Self { identity, object })
     }

@@ -1,7 +1,7 @@
 //! Plugins: from paths in a run file to instances that can be called.
 //!
-//! [`info`] reads what a file says about itself ([`notes`]), [`library`] turns it into a checked library, [`registry`] finds files
-//! and refuses duplicates, [`instance`] makes the formats, optimizers and sinks a run calls, `c_abi` what a library in C lacks.
+//! [`info`] reads what a file says about itself ([`notes`]), [`registry`] finds files, [`vet`] asks whether their code may run,
+//! [`library`] turns a file into a checked library, [`instance`] makes the formats, optimizers and sinks a run calls, `c_abi` what a library in C lacks.
 //! Nothing here knows of tensors of burn or of the training loop. Libraries are never unloaded.
 
 #![deny(missing_docs)]
@@ -25,7 +25,9 @@ pub mod optimizer;
 mod refusal;
 pub mod registry;
 mod rounding;
+mod statistics;
 mod version;
+pub mod vet;
 
 pub use info::LibraryInfo;
 pub use instance::{FormatPlugin, OptimizerPlugin, SinkPlugin};

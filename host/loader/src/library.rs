@@ -30,26 +30,33 @@ use crate::{
     notes::Notes,
     refusal::refused,
     version::{self, Version},
+    vet::{self, Candidate},
 };
 
-/// What a library says about itself, by its notes; a library that has none is loaded.
+/// What a library says about itself: by its notes or, if it has none, by its code in another process.
 ///
 /// # Errors
 /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is no sound library for this host.
 pub fn inspect(path: &Path) -> Result<LibraryInfo, Diagnostic> {
-    examine(path).map(|(info, _)| info)
+    examine(path, None).map(|(info, _)| info)
 }
 
-/// The same, and the bytes of the file of which that is true.
+/// The same of a library whose sha256 must be `pin` if one is given, and the bytes of the file of which that is true.
 ///
 /// # Errors
 /// As [`inspect`].
-pub fn examine(path: &Path) -> Result<(LibraryInfo, Vec<u8>), Diagnostic> {
-    let examined = CheckedFile::read(path, None).and_then(|file| {
+pub fn examine(path: &Path, pin: Option<&str>) -> Result<(LibraryInfo, Vec<u8>), Diagnostic> {
+    let examined = CheckedFile::read(path, pin).and_then(|file| {
         let bytes = file.bytes.clone();
-        let info = match file.notes.clone() {
-            Some(Notes { build, descriptors }) => file.into_info(build, descriptors),
-            None => LoadedLibrary::of(file)?.info,
+        let info = match (file.notes.clone(), vet::installed()) {
+            (Some(Notes { build, descriptors }), _) => file.into_info(build, descriptors),
+            (None, Some(vet)) => {
+                let candidate = Candidate { named: path, path: &file.path, sha256: &file.sha256 };
+                vet.allow(candidate)?;
+                let Notes { build, descriptors } = vet.describe(candidate)?;
+                file.into_info(build, descriptors)
+            }
+            (None, None) => LoadedLibrary::of(file)?.info,
         };
         Ok((info, bytes))
     });

@@ -14,7 +14,7 @@ use object::{
     elf::FileHeader64,
     read::elf::{FileHeader, NoteIterator, SectionHeader},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{refusal::refused, version};
 
@@ -63,6 +63,33 @@ pub fn read(library: &[u8]) -> Result<Option<Notes>, Diagnostic> {
     Ok(Some(Notes { build: build.leak(), descriptors }))
 }
 
+impl Notes {
+    /// The same as one JSON text, to be kept or handed to another process.
+    ///
+    /// # Errors
+    /// Never in practice: all of it can be written as JSON.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        let plugins = self.descriptors.iter().map(PluginText::of).collect();
+        serde_json::to_string(&NotesText { build: BuildText::of(&self.build), plugins })
+    }
+
+    /// Notes from such a text; its texts are leaked, as by [`read`].
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn from_json(text: &str) -> serde_json::Result<Self> {
+        let NotesText { build, plugins } = serde_json::from_str(text)?;
+        let descriptors = plugins.into_iter().map(PluginText::leak).collect();
+        Ok(Self { build: build.leak(), descriptors })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct NotesText {
+    build: BuildText,
+    plugins: Vec<PluginText>,
+}
+
 fn damaged(what: impl Display) -> Diagnostic {
     refused(format!("its notes are damaged: {what}"), "build it again")
 }
@@ -103,7 +130,7 @@ fn parsed<T: DeserializeOwned>(text: &[u8]) -> Result<T, Diagnostic> {
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct BuildText {
     api_version: String,
     rustc: String,
@@ -111,7 +138,7 @@ struct BuildText {
     cpu_features: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct PluginText {
     kind: u32,
     id: String,
@@ -121,11 +148,13 @@ struct PluginText {
     options: Vec<OptionText>,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct OptionText {
     name: String,
     default: DefaultText,
+    #[serde(skip_serializing_if = "Option::is_none")]
     min: Option<Bits>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     max: Option<Bits>,
     #[serde(default)]
     choices: Vec<String>,
@@ -133,7 +162,7 @@ struct OptionText {
     help: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum DefaultText {
     Bool(bool),
@@ -144,9 +173,15 @@ enum DefaultText {
 }
 
 /// A double as 16 hexadecimal digits.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 struct Bits(f64);
+
+impl From<Bits> for String {
+    fn from(Bits(value): Bits) -> Self {
+        format!("{:016x}", value.to_bits())
+    }
+}
 
 impl TryFrom<String> for Bits {
     type Error = String;
@@ -166,6 +201,15 @@ fn all_leaked(texts: Vec<String>) -> &'static [RStr<'static>] {
 }
 
 impl BuildText {
+    fn of(build: &BuildInfo) -> Self {
+        Self {
+            api_version: build.api_version.to_string(),
+            rustc: build.rustc.to_string(),
+            target: build.target.to_string(),
+            cpu_features: build.cpu_features.to_string(),
+        }
+    }
+
     fn leak(self) -> BuildInfo {
         BuildInfo {
             api_version: leaked(self.api_version),
@@ -177,6 +221,16 @@ impl BuildText {
 }
 
 impl PluginText {
+    fn of(descriptor: &Descriptor) -> Self {
+        Self {
+            kind: descriptor.kind.0,
+            id: descriptor.id.to_string(),
+            version: descriptor.version.to_string(),
+            summary: descriptor.summary.to_string(),
+            options: descriptor.options.iter().map(OptionText::of).collect(),
+        }
+    }
+
     fn leak(self) -> Descriptor {
         let options: Vec<OptionSpec> = self.options.into_iter().map(OptionText::leak).collect();
         Descriptor {
@@ -190,6 +244,24 @@ impl PluginText {
 }
 
 impl OptionText {
+    fn of(option: &OptionSpec) -> Self {
+        let texts = |texts: &[RStr<'_>]| texts.iter().map(ToString::to_string).collect();
+        Self {
+            name: option.name.to_string(),
+            default: match option.default {
+                OptionDefault::Bool(value) => DefaultText::Bool(value),
+                OptionDefault::Integer(value) => DefaultText::Integer(value),
+                OptionDefault::Float(value) => DefaultText::Float(Bits(value)),
+                OptionDefault::Text(value) => DefaultText::Text(value.to_string()),
+                OptionDefault::TextList(values) => DefaultText::TextList(texts(values.as_slice())),
+            },
+            min: (option.min > f64::NEG_INFINITY).then_some(Bits(option.min)),
+            max: (option.max < f64::INFINITY).then_some(Bits(option.max)),
+            choices: texts(option.choices.as_slice()),
+            help: option.help.to_string(),
+        }
+    }
+
     fn leak(self) -> OptionSpec {
         OptionSpec {
             name: leaked(self.name),

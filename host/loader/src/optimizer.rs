@@ -156,6 +156,7 @@ mod tests {
 
     use super::*;
     use crate::instance::Identity;
+    use crate::vet::Checked;
 
     /// Counts elements into its state, adds gradients, and fails as the gradient says: -1 with an error, -2 with a panic.
     struct Adds;
@@ -187,7 +188,8 @@ mod tests {
         let config = Config::resolve(&[], []).unwrap();
         let object = adapters::optimizer_object::<Adds>(&config).unwrap();
         let [name, version, library] = ["adds", "0", "here"].map(String::from);
-        let identity = Identity { kind: PluginKind::OPTIMIZER, name, version, library };
+        let identity =
+            Identity { kind: PluginKind::OPTIMIZER, name, version, library, checked: Checked::Unchecked };
         OptimizerPlugin { identity, config, object }
     }
 

@@ -1,50 +1,73 @@
-//! Which libraries a run has: found, loaded, and free of duplicate names.
+//! Which plugins a run has: libraries are found and described, and loaded when one of their plugins is used.
 //!
 //! Libraries come from the run file's `[plugins]` table only: those it lists, or all of its folder. The
-//! working directory is never searched by accident.
+//! working directory is never searched by accident. A library that a run does not use never runs any code in it, so a bad one
+//! costs a line of output at most.
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use altgrad_base::diagnostic::{Diagnostic, Fault, closest};
-use altgrad_config::{PluginRef, PluginsSection};
+use altgrad_config::{PluginCheckChoice, PluginRef, PluginsSection};
 use altgrad_plugin_api::{Descriptor, PluginKind};
 
 use super::{LibraryInfo, LoadedLibrary, library};
+use crate::vet::{self, Candidate, Checked};
 
-/// The loaded libraries, and what is worth saying when a name is not among them.
+/// The libraries of a run, and what is worth saying when a name is not among them.
 #[derive(Default)]
 pub struct Registry {
-    libraries: Vec<LoadedLibrary>,
+    entries: Vec<Entry>,
     /// Libraries of the folder that were refused; the run goes on unless it needs them.
     refused: Vec<Diagnostic>,
     /// The folder names are looked up in, absolute.
     folder: PathBuf,
+    check: PluginCheckChoice,
+}
+
+/// A library, loaded when it is used.
+struct Entry {
+    info: LibraryInfo,
+    /// Where it was found; may be a link.
+    named: PathBuf,
+    loaded: OnceLock<Result<LoadedLibrary, Diagnostic>>,
+}
+
+/// A plugin to make instances of.
+pub struct Found<'a> {
+    /// The library that has it, loaded.
+    pub library: &'a LoadedLibrary,
+    /// What it says about itself.
+    pub descriptor: &'a Descriptor,
+    /// Whether it passed the quick checks.
+    pub checked: Checked,
 }
 
 impl Registry {
-    /// Loads what `[plugins]` asks for.
+    /// Finds what `[plugins]` asks for; nothing of it is loaded yet.
     ///
-    /// With `load`, each entry must be found and sound. Without, every library of the folder is tried, and a
+    /// With `load`, each entry must be found and sound. Without, every library of the folder is described, and a
     /// refused one only counts when something of it is needed.
     ///
     /// # Errors
-    /// [`Fault::Plugin`]: a listed library is missing or refused, or two libraries export one name.
+    /// [`Fault::Plugin`]: a listed library is missing or refused. [`Fault::Config`]: the folder is none.
     pub fn open(section: &PluginsSection) -> Result<Self, Diagnostic> {
-        let mut registry = Self { folder: folder(section)?, ..Self::default() };
+        let mut registry = Self { folder: folder(section)?, check: section.check, ..Self::default() };
         match &section.load {
             Some(listed) => {
                 for entry in listed {
                     let path = registry.resolve(entry)?;
-                    registry.add(LoadedLibrary::load(&path, entry.sha256())?)?;
+                    let (info, _) = library::examine(&path, entry.sha256())?;
+                    registry.add(Entry::new(info, path));
                 }
             }
             None => {
                 for path in libraries_in(&registry.folder) {
-                    match LoadedLibrary::load(&path, None) {
-                        Ok(library) => registry.add(library)?,
+                    match library::inspect(&path) {
+                        Ok(info) => registry.add(Entry::new(info, path)),
                         Err(refusal) => registry.refused.push(refusal),
                     }
                 }
@@ -53,10 +76,9 @@ impl Registry {
         Ok(registry)
     }
 
-    /// The loaded libraries, in load order.
-    #[must_use]
-    pub fn libraries(&self) -> &[LoadedLibrary] {
-        &self.libraries
+    /// The libraries that were loaded, in the order in which they were found.
+    pub fn loaded(&self) -> impl Iterator<Item = &LibraryInfo> {
+        self.entries.iter().filter_map(|entry| Some(&entry.loaded.get()?.as_ref().ok()?.info))
     }
 
     /// Why libraries of the folder are not among them.
@@ -71,31 +93,50 @@ impl Registry {
         &self.folder
     }
 
-    /// The library and descriptor of a plugin.
+    /// What a plugin says about itself; nothing is loaded.
     ///
     /// # Errors
-    /// What is missing, where it was looked for, and what there is instead.
-    pub fn find(&self, kind: PluginKind, id: &str) -> Result<(&LoadedLibrary, &Descriptor), Diagnostic> {
-        self.libraries
-            .iter()
-            .find_map(|library| Some((library, library.info.find(kind, id)?)))
-            .ok_or_else(|| self.unknown(kind, id))
+    /// What is missing, where it was looked for, and what there is instead; or two libraries that have it.
+    pub fn describe(&self, kind: PluginKind, id: &str) -> Result<&Descriptor, Diagnostic> {
+        self.entry(kind, id).map(|(_, descriptor)| descriptor)
     }
 
-    /// Names of all plugins of a kind, in load order.
+    /// A plugin, its library loaded. `name` is that of a run file: `id`, for a format perhaps with a variant.
+    ///
+    /// # Errors
+    /// As [`Self::describe`]; the user does not trust the library; the plugin fails the quick checks; the library is refused.
+    pub fn load(&self, kind: PluginKind, id: &str, name: &str) -> Result<Found<'_>, Diagnostic> {
+        let (entry, _) = self.entry(kind, id)?;
+        let checked = entry.vet(kind, name, self.check)?;
+        let library = entry.load()?;
+        let descriptor = library.info.find(kind, id).ok_or_else(|| self.unknown(kind, id))?;
+        Ok(Found { library, descriptor, checked })
+    }
+
+    /// Names of all plugins of a kind, in the order in which their libraries were found.
     pub fn names(&self, kind: PluginKind) -> impl Iterator<Item = &str> {
-        self.libraries
+        self.entries
             .iter()
-            .flat_map(|library| &library.info.descriptors)
+            .flat_map(|entry| &entry.info.descriptors)
             .filter(move |descriptor| descriptor.kind == kind)
             .map(|descriptor| descriptor.id.as_str())
     }
 
-    fn add(&mut self, library: LoadedLibrary) -> Result<(), Diagnostic> {
-        if !is_known(self.libraries.iter().map(|known| &known.info), &library.info)? {
-            self.libraries.push(library);
+    /// Adds a library, once.
+    fn add(&mut self, entry: Entry) {
+        if !self.entries.iter().any(|known| known.info.is(&entry.info)) {
+            self.entries.push(entry);
         }
-        Ok(())
+    }
+
+    /// The only library that has a plugin.
+    fn entry(&self, kind: PluginKind, id: &str) -> Result<(&Entry, &Descriptor), Diagnostic> {
+        let mut having = self.entries.iter().filter_map(|entry| Some((entry, entry.info.find(kind, id)?)));
+        let found = having.next().ok_or_else(|| self.unknown(kind, id))?;
+        match having.next() {
+            None => Ok(found),
+            Some((other, _)) => Err(both(kind, id, [&found.0.info, &other.info])),
+        }
     }
 
     /// The file of one `plugins.load` entry.
@@ -144,55 +185,75 @@ impl Registry {
     }
 }
 
-/// What the libraries of a folder say about themselves: read from their notes, or, without any, by loading them.
+impl Entry {
+    fn new(info: LibraryInfo, named: PathBuf) -> Self {
+        Self { info, named, loaded: OnceLock::new() }
+    }
+
+    /// Asks whether its code may run, and whether one of its plugins passes the checks.
+    fn vet(&self, kind: PluginKind, name: &str, check: PluginCheckChoice) -> Result<Checked, Diagnostic> {
+        let Some(vet) = vet::installed() else { return Ok(Checked::Unchecked) };
+        let LibraryInfo { path, sha256, .. } = &self.info;
+        let candidate = Candidate { named: &self.named, path, sha256 };
+        let vetted = vet.allow(candidate).and_then(|()| match check {
+            PluginCheckChoice::Quick => vet.check(candidate, kind, name),
+            PluginCheckChoice::None => Ok(Checked::Unchecked),
+        });
+        vetted.map_err(|refusal| refusal.at(path.display()))
+    }
+
+    /// The library, loaded from the bytes that were described.
+    fn load(&self) -> Result<&LoadedLibrary, Diagnostic> {
+        let LibraryInfo { path, sha256, .. } = &self.info;
+        self.loaded.get_or_init(|| LoadedLibrary::load(path, Some(sha256))).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// What the libraries of a folder say about themselves.
 #[derive(Debug)]
 pub struct Catalog {
     /// The folder, absolute.
     pub folder: PathBuf,
     /// The libraries, sorted by file name.
     pub libraries: Vec<LibraryInfo>,
-    /// Why other libraries of the folder are not among them.
+    /// Why other libraries of the folder are not among them, and which of them have the same plugin.
     pub refused: Vec<Diagnostic>,
 }
 
 impl Catalog {
-    /// Reads every library of the folder that `[plugins]` names; its `load` is not followed.
+    /// Describes every library of the folder that `[plugins]` names; its `load` is not followed.
     ///
     /// # Errors
-    /// [`Fault::Plugin`]: two libraries export one name. [`Fault::Config`]: the folder is none.
+    /// [`Fault::Config`]: the folder is none.
     pub fn open(section: &PluginsSection) -> Result<Self, Diagnostic> {
         let folder = folder(section)?;
-        let (mut libraries, mut refused) = (Vec::new(), Vec::new());
-        for path in libraries_in(&folder) {
+        let mut catalog = Self { folder, libraries: Vec::new(), refused: Vec::new() };
+        for path in libraries_in(&catalog.folder) {
             match library::inspect(&path) {
-                Ok(library) if is_known(libraries.iter(), &library)? => {}
-                Ok(library) => libraries.push(library),
-                Err(refusal) => refused.push(refusal),
+                Ok(library) => catalog.add(library),
+                Err(refusal) => catalog.refused.push(refusal),
             }
         }
-        Ok(Self { folder, libraries, refused })
+        Ok(catalog)
+    }
+
+    fn add(&mut self, library: LibraryInfo) {
+        if self.libraries.iter().any(|known| known.is(&library)) {
+            return;
+        }
+        for Descriptor { kind, id, .. } in &library.descriptors {
+            let other = self.libraries.iter().find(|other| other.find(*kind, id).is_some());
+            self.refused.extend(other.map(|other| both(*kind, id, [other, &library])));
+        }
+        self.libraries.push(library);
     }
 }
 
-/// Whether a library is one of the others; a name that it shares with another file is refused.
-fn is_known<'a>(
-    mut others: impl Iterator<Item = &'a LibraryInfo>,
-    library: &LibraryInfo,
-) -> Result<bool, Diagnostic> {
-    let shared = |other: &LibraryInfo| {
-        let named = |descriptor: &&Descriptor| other.find(descriptor.kind, &descriptor.id).is_some();
-        library.descriptors.iter().find(named).copied()
-    };
-    let Some((other, Descriptor { kind, id, .. })) = others.find_map(|other| Some((other, shared(other)?)))
-    else {
-        return Ok(false);
-    };
-    if (&other.sha256, &other.path) == (&library.sha256, &library.path) {
-        return Ok(true);
-    }
-    Err(Diagnostic::plugin(format!("two libraries export the {kind} `{id}`"))
-        .at(format!("{} and {}", other.path.display(), library.path.display()))
-        .hint("remove one, or list the one you want in `plugins.load`"))
+/// A name that two libraries share.
+fn both(kind: PluginKind, id: &str, [one, other]: [&LibraryInfo; 2]) -> Diagnostic {
+    Diagnostic::plugin(format!("two libraries export the {kind} `{id}`"))
+        .at(format!("{} and {}", one.path.display(), other.path.display()))
+        .hint("remove one, or list the one you want in `plugins.load`")
 }
 
 /// `plugins.dir`, which must exist, or the folder `plugins` beside the executable.

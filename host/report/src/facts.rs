@@ -136,6 +136,8 @@ pub struct Plugin {
     pub sha256: String,
     /// The compiler it was built with.
     pub rustc: String,
+    /// Whether it passed the quick checks before the run; runs of earlier versions do not say.
+    pub checked: Option<bool>,
 }
 
 /// What `run.json` says.
@@ -209,6 +211,7 @@ impl Status {
                 .join(", "),
             sha256: text(library, "sha256").unwrap_or_default(),
             rustc: text(library, "rustc").unwrap_or_default(),
+            checked: library.get("checked").and_then(Value::as_bool),
         };
         let missing = |sink: &Value| sink.get("missing_rows").and_then(Value::as_u64).unwrap_or(0);
         Self {

@@ -14,7 +14,7 @@ use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 use super::{
     curves::Curves,
     events::{self, RecordedEvent},
-    facts::{Config, Status},
+    facts::{Config, Plugin, Status},
     histograms::{self, Histograms},
     layers::{self, Layers},
     series::Series,
@@ -156,7 +156,8 @@ impl Run {
         }
         let curves = curves.by_statistic;
         let name = name(path, &status);
-        let notes = notes.0;
+        let mut notes = notes.0;
+        notes.extend(unchecked(&status.plugins));
         let path = path.to_path_buf();
         Ok(Self {
             name,
@@ -242,6 +243,13 @@ fn name(path: &Path, status: &Status) -> String {
     let of_path =
         || named.file_name().map_or(path.display().to_string(), |name| name.to_string_lossy().into());
     own.unwrap_or_else(of_path)
+}
+
+/// Which of its plugins a run used without checks.
+fn unchecked(plugins: &[Plugin]) -> Option<String> {
+    let unchecked = plugins.iter().filter(|plugin| plugin.checked == Some(false));
+    let names: Vec<&str> = unchecked.map(|plugin| plugin.provides.as_str()).collect();
+    (!names.is_empty()).then(|| format!("it used plugins without checking them: {}", names.join(", ")))
 }
 
 /// What has neither a status nor rows is no run.

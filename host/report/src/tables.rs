@@ -122,8 +122,11 @@ pub fn runs(runs: &[Run]) -> Table {
 /// One row a plugin build: two rows of one plugin mean that runs used different code.
 #[must_use]
 pub fn plugins(runs: &[Run]) -> Table {
-    let mut table =
-        Table::new("plugins", "Plugins the runs used", &["provides", "sha256", "compiler", "runs"]);
+    let mut table = Table::new(
+        "plugins",
+        "Plugins the runs used",
+        &["provides", "sha256", "compiler", "checked", "runs"],
+    );
     let known: BTreeSet<_> = runs.iter().flat_map(|run| &run.status.plugins).collect();
     for plugin in known {
         let used = runs.iter().filter(|run| run.status.plugins.contains(plugin)).count();
@@ -131,6 +134,7 @@ pub fn plugins(runs: &[Run]) -> Table {
             Cell::text(&plugin.provides),
             Cell::text(&plugin.sha256),
             Cell::text(&plugin.rustc),
+            plugin.checked.map_or(Cell::Missing, |checked| Cell::text(if checked { "yes" } else { "no" })),
             Cell::Number(used as f64, Digits::Fixed(0)),
         ]);
     }

@@ -36,7 +36,8 @@ fn registry(folder: &Path) -> Registry {
     for library in libraries.into_iter().chain([plugin("csv.so"), plugin("tensorboard.so")]) {
         fs::copy(&library, folder.join(library.file_name().unwrap())).unwrap();
     }
-    Registry::open(&PluginsSection { dir: Some(folder.display().to_string()), load: None }).unwrap()
+    Registry::open(&PluginsSection { dir: Some(folder.display().to_string()), ..PluginsSection::default() })
+        .unwrap()
 }
 
 fn bad(registry: &Registry, misbehave: &str, queue: usize, deadline: f64) -> SinkSetup {

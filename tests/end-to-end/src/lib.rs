@@ -40,6 +40,10 @@ pub struct Outcome {
     pub stderr: String,
 }
 
+/// Commands that load libraries which files name.
+const TRUSTING: [&str; 8] =
+    ["run", "check", "sweep", "diff", "evaluate", "sample", "wandb-upload", "weights"];
+
 /// Smallest run that goes through every part: one tiny block on a small text, no sink.
 pub const TINY: &str = r#"
 [run]
@@ -117,11 +121,22 @@ impl Bench {
         Outcome::from(output)
     }
 
-    /// The command, not started.
+    /// The command, not started. The scratch folder's plugins are trusted, and checked once for all tests.
     #[must_use]
     pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.distrustful(args);
+        command.env("XDG_STATE_HOME", stage().join("state"));
+        if self.path("plugins").is_dir() && args.first().is_some_and(|name| TRUSTING.contains(name)) {
+            command.arg("--trust");
+        }
+        command
+    }
+
+    /// The command of a user who has never trusted a library: what is known of libraries is in the scratch folder's `state`.
+    #[must_use]
+    pub fn distrustful(&self, args: &[&str]) -> Command {
         let mut command = Command::new(stage().join("altgrad-host"));
-        command.current_dir(self.folder.path()).args(args);
+        command.current_dir(self.folder.path()).args(args).env("XDG_STATE_HOME", self.path("state"));
         command
     }
 

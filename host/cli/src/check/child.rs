@@ -22,7 +22,7 @@ use altgrad_conformance::{
     sinks::{self, SinkSubject},
     subject_names,
 };
-use altgrad_loader::{LoadedLibrary, instance::config_value};
+use altgrad_loader::{LibraryInfo, LoadedLibrary, instance::config_value, notes::Notes};
 use altgrad_plugin_api::{Config, ConfigValue, PluginKind};
 use clap::Args;
 
@@ -33,6 +33,8 @@ use super::{
 
 /// Between two looks at a child.
 const POLL: Duration = Duration::from_millis(5);
+/// Stands for all quick checks.
+const QUICK: &str = "quick";
 /// Bytes of output after which a child is stopped.
 const MOST_OUTPUT: u64 = 1 << 20;
 /// Characters of output that are shown.
@@ -57,6 +59,12 @@ pub(crate) struct OneArgs {
     /// Sets the process's locale to what the environment says, as any library in it may.
     #[arg(long)]
     adopt_locale: bool,
+    /// The sha256 that the library must have.
+    #[arg(long)]
+    sha256: Option<String>,
+    /// Answers with what the library says about its plugins.
+    #[arg(long)]
+    describe: bool,
 }
 
 /// The child's side.
@@ -64,8 +72,12 @@ pub(crate) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
     if args.adopt_locale {
         ffi::adopt_locale();
     }
-    let library = LoadedLibrary::load(&args.path, None)?;
+    let library = LoadedLibrary::load(&args.path, args.sha256.as_deref())?;
     let answer = match args.check.as_slice() {
+        _ if args.describe => {
+            let LibraryInfo { build, descriptors, .. } = library.info;
+            Notes { build, descriptors }.to_json()
+        }
         [kind, plugin, check] => match put_through(library, [kind, plugin, check], args) {
             Ok(Answer::Outcome(outcome)) => serde_json::to_string(&verdict(outcome)),
             Ok(Answer::Lifecycle(life)) => serde_json::to_string(&leaks_and_locale::fingerprint(life)),
@@ -118,31 +130,37 @@ fn put_through(
         PluginKind::FORMAT => {
             let make = move |config: &Config| library.format_object(&id, config);
             let subject = Subject::new(descriptor, plugin, make)?.with_seed(args.seed);
-            answer(altgrad_conformance::check(check), check, &subject, lifecycle::of_format)
+            answer(
+                (altgrad_conformance::checks(), altgrad_conformance::QUICK),
+                check,
+                &subject,
+                lifecycle::of_format,
+            )
         }
         PluginKind::OPTIMIZER => {
             let make = move |config: &Config| library.optimizer_object(&id, config);
             let subject = OptimizerSubject::new(descriptor, make)?.with_seed(args.seed);
-            answer(optimizers::check(check), check, &subject, lifecycle::of_optimizer)
+            answer((optimizers::checks(), optimizers::QUICK), check, &subject, lifecycle::of_optimizer)
         }
         PluginKind::SINK => {
             let options = args.set.iter().map(|set| option(set)).collect::<Result<Vec<_>, String>>()?;
             let make = move |config: &Config| library.sink_object(&id, config);
             let subject = SinkSubject::new(descriptor, options, args.seed, make)?;
-            answer(sinks::check(check), check, &subject, lifecycle::of_sink)
+            answer((sinks::checks(), sinks::QUICK), check, &subject, lifecycle::of_sink)
         }
         other => Err(format!("there is no suite for plugins of {other}")),
     }
 }
 
 fn answer<S>(
-    check: Option<&Check<S>>,
+    (checks, quick): (&[Check<S>], &[&str]),
     name: &str,
     subject: &S,
     life: fn(&S) -> Lifecycle,
 ) -> Result<Answer, String> {
-    Ok(match check {
+    Ok(match checks.iter().find(|check| check.name == name) {
         Some(check) => Answer::Outcome((check.run)(subject)),
+        None if name == QUICK => Answer::Outcome(altgrad_conformance::run_named(checks, quick, subject)),
         None if name == leaks_and_locale::LIFE => Answer::Lifecycle(life(subject)),
         None if name == leaks_and_locale::LEAKS.0 => {
             Answer::Outcome(leaks_and_locale::leaks(|| life(subject)))
@@ -174,14 +192,63 @@ pub(super) struct Ended {
     stderr: String,
 }
 
+/// What a library says about its plugins, as [`Notes::to_json`] writes it, or why it is refused.
+///
+/// # Errors
+/// No child can be started.
+pub(crate) fn describe(
+    path: &Path,
+    sha256: &str,
+    timeout: Duration,
+) -> Result<Result<String, String>, Diagnostic> {
+    let ended = spawn_with(path, &["--describe", "--sha256", sha256], None, timeout)?;
+    Ok(match (ended.fault(), ended.answer.as_ref()) {
+        (Some(fault), _) => Err(fault),
+        (None, Some(answer)) => Ok(answer.clone()),
+        (None, None) => match ended.refusal() {
+            Verdict::Failed(why) => Err(why),
+            Verdict::Ok | Verdict::Skipped(_) => Err("it gave no answer".into()),
+        },
+    })
+}
+
+/// Puts a plugin through the quick checks, all in one child: what it fails at, if at anything.
+///
+/// # Errors
+/// No child can be started.
+pub(crate) fn quick(
+    path: &Path,
+    sha256: &str,
+    kind: PluginKind,
+    name: &str,
+    timeout: Duration,
+) -> Result<Option<String>, Diagnostic> {
+    let asked = Asked { kind, plugin: name, check: QUICK, set: &[], seed: 0, locale: &[] };
+    let (verdict, _) = spawn_with(path, &["--sha256", sha256], Some(asked), timeout)?.verdict();
+    Ok(match verdict {
+        Verdict::Failed(why) => Some(why),
+        Verdict::Ok | Verdict::Skipped(_) => None,
+    })
+}
+
 /// The parent's side: runs a child to its end, or to the end of its time. Without `check` it only loads.
 pub(super) fn spawn(path: &Path, asked: Option<Asked<'_>>, timeout: Duration) -> Result<Ended, Diagnostic> {
+    spawn_with(path, &[], asked, timeout)
+}
+
+fn spawn_with(
+    path: &Path,
+    options: &[&str],
+    asked: Option<Asked<'_>>,
+    timeout: Duration,
+) -> Result<Ended, Diagnostic> {
     let run = || -> io::Result<Ended> {
         let answer = tempfile::NamedTempFile::new()?;
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = Command::new(env::current_exe()?);
         let scratch = tempfile::tempdir()?;
-        command.args(["plugins", "check-one"]).arg(std::path::absolute(path)?).arg(answer.path());
+        command.args(["plugins", "check-one"]).args(options);
+        command.arg(std::path::absolute(path)?).arg(answer.path());
         // A check must not find the user's keys, nor write where the user stands.
         let kept = env::vars_os().filter(|(name, _)| is_kept(&name.to_string_lossy()));
         command.env_clear().envs(kept).env("HOME", scratch.path()).current_dir(scratch.path());

@@ -37,7 +37,7 @@ pub(super) struct FolderArgs {
 impl FolderArgs {
     fn registry(&self) -> Result<Registry, Diagnostic> {
         let dir = self.plugins.as_ref().map(|dir| dir.display().to_string());
-        Registry::open(&PluginsSection { dir, load: None })
+        Registry::open(&PluginsSection { dir, ..PluginsSection::default() })
     }
 
     fn format(&self, name: &str) -> Result<(FormatPlugin, ValueGrid), Diagnostic> {
@@ -74,7 +74,7 @@ fn list(args: &FolderArgs) -> Result<ExitCode, Diagnostic> {
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["format", "bits", "smallest", "largest", "variants", "what"]);
     for name in registry.names(PluginKind::FORMAT) {
-        let (_, descriptor) = registry.find(PluginKind::FORMAT, name)?;
+        let descriptor = registry.describe(PluginKind::FORMAT, name)?;
         let format = FormatPlugin::make(&registry, "NAME", name).map_err(|(_, error)| error)?;
         let values = format.values()?;
         let variants = descriptor.options.iter().find(|option| option.name == "variant");

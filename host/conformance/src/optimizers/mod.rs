@@ -41,6 +41,23 @@ pub fn checks() -> &'static [Check<OptimizerSubject>] {
     }
 }
 
+/// Checks that an optimizer goes through before a run uses it.
+pub const QUICK: &[&str] = &[
+    "descriptor",
+    "options",
+    "states",
+    "scope",
+    "rule",
+    "finite",
+    "moves",
+    "parts",
+    "not_finite",
+    "shapes",
+    "random_steps",
+    "wrong_lengths",
+    "repeatable",
+];
+
 /// The check of that name.
 #[must_use]
 pub fn check(name: &str) -> Option<&'static Check<OptimizerSubject>> {

@@ -91,6 +91,9 @@ pub fn checks() -> &'static [Check<SinkSubject>] {
     __each_sink_check! { __sink_table () }
 }
 
+/// Checks that a sink goes through before a run uses it: none opens it, because that may reach a server or a file.
+pub const QUICK: &[&str] = &["descriptor", "options"];
+
 /// The check of that name.
 #[must_use]
 pub fn check(name: &str) -> Option<&'static Check<SinkSubject>> {

@@ -154,16 +154,13 @@ impl RunIdentity {
 }
 
 fn plugin(setup: &RunSetup, identity: &PluginIdentity) -> PluginRecord {
-    let library = setup
-        .registry
-        .libraries()
-        .iter()
-        .find(|library| library.info.path.display().to_string() == identity.library);
+    let library =
+        setup.registry.loaded().find(|library| library.path.display().to_string() == identity.library);
     PluginRecord {
         kind: identity.kind.to_string(),
         name: identity.name.clone(),
         version: identity.version.clone(),
-        sha256: library.map(|library| library.info.sha256.clone()).unwrap_or_default(),
+        sha256: library.map(|library| library.sha256.clone()).unwrap_or_default(),
     }
 }
 

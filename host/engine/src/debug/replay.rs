@@ -86,7 +86,10 @@ impl<'a> Replay<'a> {
     pub fn prepare(recording: &'a Recording, inputs: &ReplayInputs<'_>) -> Result<Self, Diagnostic> {
         let device = ComputeDevice::open(inputs.device)?;
         let config = &recording.config;
-        let section = PluginsSection { dir: inputs.plugins.map(|dir| dir.display().to_string()), load: None };
+        let section = PluginsSection {
+            dir: inputs.plugins.map(|dir| dir.display().to_string()),
+            ..PluginsSection::default()
+        };
         let registry = Registry::open(&section)?;
         let corpus = Corpus::open(&DataSection {
             dataset: DatasetChoice::Text(inputs.text.to_path_buf()),

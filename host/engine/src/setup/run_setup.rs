@@ -1,10 +1,8 @@
 //! What of a run is fixed before its first step.
 
-use std::collections::BTreeSet;
-
 use altgrad_config::{FullEvalChoice, RunConfig};
 use altgrad_data::{Batch, Batches, Split};
-use altgrad_loader::{Registry, instance::Identity};
+use altgrad_loader::{LibraryInfo, Registry, instance::Identity};
 use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
 
@@ -87,9 +85,9 @@ impl RunSetup {
         }
     }
 
-    /// Absolute paths of the libraries this run uses.
-    #[must_use]
-    pub fn used_libraries(&self) -> BTreeSet<&str> {
-        self.plugins.iter().map(|plugin| plugin.library.as_str()).collect()
+    /// The plugins of a library that this run uses.
+    pub fn plugins_of(&self, library: &LibraryInfo) -> impl Iterator<Item = &Identity> {
+        let path = library.path.display().to_string();
+        self.plugins.iter().filter(move |plugin| plugin.library == path)
     }
 }

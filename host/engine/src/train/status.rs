@@ -1,10 +1,10 @@
 //! What a run came to: the report, and `run.json`, which says it to other programs.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::AlertsSection;
-use altgrad_loader::Registry;
+use altgrad_loader::{LibraryInfo, vet::Checked};
 use altgrad_metrics::{MetricId, families::closing};
 use altgrad_run_folder::{
     events::unix_s,
@@ -161,15 +161,14 @@ fn record(
         checkpoint: report.checkpoint.clone(),
         resumes: report.resumes.clone(),
         computed: setup.computed.clone(),
-        environment: environment(&setup.registry, &setup.used_libraries(), &setup.device.label),
+        environment: environment(setup),
     }
 }
 
 /// The host, and the libraries the run uses (absolute paths).
-fn environment(registry: &Registry, used: &BTreeSet<&str>, device: &str) -> Environment {
-    let libraries = registry.libraries().iter().map(|library| &library.info);
-    let libraries = libraries.filter(|library| used.contains(library.path.display().to_string().as_str()));
-    let plugins = libraries.map(|library| Library {
+fn environment(setup: &RunSetup) -> Environment {
+    let used = |library: &&LibraryInfo| setup.plugins_of(library).next().is_some();
+    let plugins = setup.registry.loaded().filter(used).map(|library| Library {
         path: library.path.clone(),
         sha256: library.sha256.clone(),
         provides: library
@@ -179,10 +178,11 @@ fn environment(registry: &Registry, used: &BTreeSet<&str>, device: &str) -> Envi
             .collect(),
         api_version: library.build.api_version.to_string(),
         rustc: library.build.rustc.to_string(),
+        checked: Some(setup.plugins_of(library).all(|plugin| plugin.checked == Checked::Passed)),
     });
     Environment {
         host_version: env!("CARGO_PKG_VERSION").to_string(),
-        device: device.to_string(),
+        device: setup.device.label.clone(),
         threads: rayon::current_num_threads(),
         plugins: plugins.collect(),
     }

@@ -139,4 +139,7 @@ pub struct Library {
     pub api_version: String,
     /// The compiler that built it.
     pub rustc: String,
+    /// Whether the plugins that the run uses passed the quick checks before; runs of earlier versions do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checked: Option<bool>,
 }

@@ -1,0 +1,157 @@
+//! What this process asks before a library's code runs in it: whether the user trusts it, and whether it passes the quick checks.
+//!
+//! The host's own folder is trusted, and so is what the user names on the command line. Other libraries are named by files, which may
+//! come from strangers: they need `--trust`, or a yes at the terminal, once for each build. Libraries are described and checked in
+//! children, as `plugins check` does. [`Records`] keeps what is known of a library by its sha256.
+
+mod records;
+
+use std::{
+    fs,
+    io::{IsTerminal, stderr, stdin},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use altgrad_base::{diagnostic::Diagnostic, eprintln};
+use altgrad_loader::{
+    notes::Notes,
+    vet::{self, Candidate, Checked, Vet},
+};
+use altgrad_plugin_api::PluginKind;
+use clap::Args;
+
+use crate::check::child;
+use records::Records;
+
+/// Time for a library to describe itself, or for all quick checks of a plugin.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Whose libraries a command may load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Those of the host's folder, and those that the user trusted before.
+    Known,
+    /// The user trusts whatever the command needs.
+    Remember,
+    /// The user names them on the command line, for this once.
+    Named,
+}
+
+/// The option of commands that load what files name.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct TrustArgs {
+    /// Trusts the plugin libraries that the command needs, wherever they are. Without it, only libraries of the folder `plugins`
+    /// beside the executable are loaded, and those that were trusted before. Trust is remembered by sha256 in the user's state folder.
+    #[arg(long)]
+    trust: bool,
+}
+
+impl From<TrustArgs> for Trust {
+    fn from(args: TrustArgs) -> Self {
+        if args.trust { Self::Remember } else { Self::Known }
+    }
+}
+
+/// Installs the rules of this process.
+pub(super) fn install(trust: Trust) {
+    let executable = std::env::current_exe().ok();
+    let folder = executable.and_then(|file| fs::canonicalize(file.parent()?.join("plugins")).ok());
+    vet::install(Vetting { trust, folder, records: Records::open() });
+}
+
+struct Vetting {
+    trust: Trust,
+    /// The host's own, if it is there.
+    folder: Option<PathBuf>,
+    records: Records,
+}
+
+impl Vetting {
+    fn is_own(&self, library: &Path) -> bool {
+        let folder = library.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        folder.is_some() && folder == self.folder
+    }
+
+    fn remember(&self, library: Candidate<'_>) {
+        if let Err(error) = self.records.change(library.sha256, |record| record.trusted = true) {
+            let path = library.path.display();
+            eprintln!(
+                "warning: {path} is trusted for this command only: that cannot be remembered ({error})"
+            );
+        }
+    }
+}
+
+impl Vet for Vetting {
+    fn allow(&self, library: Candidate<'_>) -> Result<(), Diagnostic> {
+        let known = || self.records.read(library.sha256).trusted;
+        if self.trust == Trust::Named || self.is_own(library.named) || known() {
+            return Ok(());
+        }
+        if self.trust == Trust::Remember || is_trusted_by_the_user(library) {
+            self.remember(library);
+            return Ok(());
+        }
+        let hint = "its code would run with your rights: if you trust it, add `--trust` once, or install it with \
+                    `altgrad-host plugins install`";
+        Err(Diagnostic::plugin("the library is outside the host's folder, and not trusted").hint(hint))
+    }
+
+    fn describe(&self, library: Candidate<'_>) -> Result<Notes, Diagnostic> {
+        let notes = |text: &str| Notes::from_json(text).ok();
+        if let Some(known) = self.records.read(library.sha256).described.as_deref().and_then(notes) {
+            return Ok(known);
+        }
+        let described = child::describe(library.path, library.sha256, TIMEOUT)?;
+        let found = described.as_deref().map_err(Clone::clone).map(notes);
+        let found = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => return Err(refused("it gave no answer")),
+            Err(why) => return Err(refused(&why)),
+        };
+        self.keep(library, |record| record.described = described.ok());
+        Ok(found)
+    }
+
+    fn check(&self, library: Candidate<'_>, kind: PluginKind, name: &str) -> Result<Checked, Diagnostic> {
+        let plugin = format!("{kind} {name}");
+        let host = records::host();
+        if self.records.read(library.sha256).has_passed(&host, &plugin) {
+            return Ok(Checked::Passed);
+        }
+        if let Some(why) = child::quick(library.path, library.sha256, kind, name, TIMEOUT)? {
+            let path = library.path.display();
+            let hint = format!(
+                "`altgrad-host plugins check {path}` says more; `plugins.check = \"none\"` uses it all the same"
+            );
+            return Err(Diagnostic::plugin(format!("{kind} plugin `{name}` fails a check: {why}")).hint(hint));
+        }
+        self.keep(library, |record| record.passes(&host, &plugin));
+        Ok(Checked::Passed)
+    }
+}
+
+impl Vetting {
+    /// Keeps what was found out. Where that fails it is found out again, which takes a second and changes nothing.
+    fn keep(&self, library: Candidate<'_>, change: impl FnOnce(&mut records::Record)) {
+        let _ = self.records.change(library.sha256, change);
+    }
+}
+
+fn refused(why: &str) -> Diagnostic {
+    Diagnostic::plugin(format!("plugin library refused: {why}"))
+        .hint("`altgrad-host plugins check` says more; remove or rebuild the file")
+}
+
+/// Asks at the terminal, if there is one.
+fn is_trusted_by_the_user(library: Candidate<'_>) -> bool {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        return false;
+    }
+    let Candidate { path, sha256, .. } = library;
+    eprintln!("{} (sha256 {sha256:.12}...) is outside the host's folder.", path.display());
+    eprintln!("Its code runs with your rights. Trust it from now on? [y/N]");
+    let mut answer = String::new();
+    stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}

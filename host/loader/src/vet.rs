@@ -1,0 +1,66 @@
+//! What a process asks before code of a library runs in it.
+//!
+//! A library runs with the user's rights, and can end the process or spoil its memory. The host therefore installs a [`Vet`], which
+//! knows what the user trusts and tries libraries out in other processes. Without one every library is trusted, and tried out in
+//! this process: the default of programs that use this crate with libraries of their own.
+
+use std::{path::Path, sync::OnceLock};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_plugin_api::PluginKind;
+
+use crate::notes::Notes;
+
+/// A library file that a question is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// Where the user or a run file found it; may be a link.
+    pub named: &'a Path,
+    /// The file itself, absolute.
+    pub path: &'a Path,
+    /// Of the bytes that will be loaded, 64 hex digits.
+    pub sha256: &'a str,
+}
+
+/// Decides about libraries.
+pub trait Vet: Send + Sync {
+    /// Allows code of the library to run, here or in another process.
+    ///
+    /// # Errors
+    /// The user has not said that it may.
+    fn allow(&self, library: Candidate<'_>) -> Result<(), Diagnostic>;
+
+    /// What the code of a library without notes says about its plugins. The code runs in another process.
+    ///
+    /// # Errors
+    /// The library is refused, ends its process, or takes too long.
+    fn describe(&self, library: Candidate<'_>) -> Result<Notes, Diagnostic>;
+
+    /// Puts a plugin through the quick checks in another process, unless this library is known to pass them. `name` is that of a
+    /// run file: a format's may have a variant.
+    ///
+    /// # Errors
+    /// The plugin fails a check, ends its process, or takes too long.
+    fn check(&self, library: Candidate<'_>, kind: PluginKind, name: &str) -> Result<Checked, Diagnostic>;
+}
+
+/// Whether a plugin passed the quick checks before it was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Checked {
+    /// It passed them, now or earlier.
+    Passed,
+    /// They were not run.
+    Unchecked,
+}
+
+static VET: OnceLock<Box<dyn Vet>> = OnceLock::new();
+
+/// Installs the process's own, for good; a second one is ignored.
+pub fn install(vet: impl Vet + 'static) {
+    let _ = VET.set(Box::new(vet));
+}
+
+/// The process's own.
+pub(crate) fn installed() -> Option<&'static dyn Vet> {
+    VET.get().map(|vet| &**vet)
+}
