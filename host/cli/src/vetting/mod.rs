@@ -24,8 +24,10 @@ use clap::Args;
 use crate::check::child;
 use records::Records;
 
-/// Time for a library to describe itself, or for all quick checks of a plugin.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for a library to describe its plugins.
+const DESCRIPTION: Duration = Duration::from_secs(10);
+/// Time for all quick checks of a plugin.
+const CHECKS: Duration = Duration::from_secs(60);
 
 /// Whose libraries a command may load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +105,7 @@ impl Vet for Vetting {
         if let Some(known) = self.records.read(library.sha256).described.as_deref().and_then(notes) {
             return Ok(known);
         }
-        let described = child::describe(library.path, library.sha256, TIMEOUT)?;
+        let described = child::describe(library.path, library.sha256, DESCRIPTION)?;
         let found = described.as_deref().map_err(Clone::clone).map(notes);
         let found = match found {
             Ok(Some(found)) => found,
@@ -120,7 +122,7 @@ impl Vet for Vetting {
         if self.records.read(library.sha256).has_passed(&host, &plugin) {
             return Ok(Checked::Passed);
         }
-        if let Some(why) = child::quick(library.path, library.sha256, kind, name, TIMEOUT)? {
+        if let Some(why) = child::quick(library.path, library.sha256, kind, name, CHECKS)? {
             let path = library.path.display();
             let hint = format!(
                 "`altgrad-host plugins check {path}` says more; `plugins.check = \"none\"` uses it all the same"

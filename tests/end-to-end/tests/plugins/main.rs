@@ -4,9 +4,11 @@
 
 mod c_plugin;
 mod check;
+mod damaged;
 mod foreign;
 mod install;
 mod other_compiler;
 mod overwritten;
 mod panics;
 mod third_party;
+mod trust;

@@ -1,0 +1,107 @@
+//! Damaged libraries: no run that does not use one is affected, and no command ends without a message.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use altgrad_end_to_end::{Bench, TINY, compile_c_with, plugin, skipped};
+
+/// Libraries in a folder at a time.
+const AT_ONCE: usize = 20;
+
+/// Numbers in no particular order, the same each time (a linear congruential generator, Knuth's MMIX).
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 20
+}
+
+/// A library with one bit changed.
+fn flipped(sound: &[u8], state: &mut u64) -> Vec<u8> {
+    let mut bytes = sound.to_vec();
+    let bit = random(state) as usize % (8 * bytes.len());
+    bytes[bit / 8] ^= 1 << (bit % 8);
+    bytes
+}
+
+/// Sound libraries to damage: one with notes, and one without if there is a C compiler.
+fn sound(test: &str, bench: &Bench) -> Vec<Vec<u8>> {
+    let mut libraries = vec![fs::read(plugin("e3m4.so")).unwrap()];
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fixtures/misbehaver/c/misbehaver.c");
+    match compile_c_with(&source, &bench.path("c.so"), &[]) {
+        Ok(()) => libraries.push(fs::read(bench.path("c.so")).unwrap()),
+        Err(why) => skipped(test, &why),
+    }
+    libraries
+}
+
+/// A bench whose run uses E5M2 and AdamW of its own folder.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.add_plugin(&plugin("e5m2.so"));
+    bench.add_plugin(&plugin("adamw.so"));
+    bench.write("tiny.toml", &format!("{TINY}[plugins]\ndir = \"plugins\"\n"));
+    bench
+}
+
+/// Puts `count` damaged libraries beside those of a run that does not use them.
+fn beside_a_run(test: &str, count: usize) {
+    let (bench, mut state) = (bench(), 1);
+    let sound = sound(test, &bench);
+    let expected = bench.host(&["check", "tiny.toml"]);
+    assert_eq!(expected.code, 0, "{}", expected.stderr);
+    for round in 0..count.div_ceil(AT_ONCE) {
+        for i in 0..AT_ONCE {
+            let damaged = flipped(&sound[i % sound.len()], &mut state);
+            fs::write(bench.path(&format!("plugins/x{i}.so")), damaged).unwrap();
+        }
+        let outcome = bench.host(&["check", "tiny.toml"]);
+        assert_eq!((outcome.code, &outcome.stdout), (0, &expected.stdout), "{round}: {}", outcome.stderr);
+        let lines = outcome.stderr.lines().count();
+        assert!(
+            lines <= AT_ONCE && outcome.stderr.lines().all(|line| line.contains("/x")),
+            "{}",
+            outcome.stderr
+        );
+        let listed = bench.host(&["plugins", "list", "--dir", "plugins"]);
+        assert!(listed.stdout.contains("E5M2") && [0, 3].contains(&listed.code), "{}", listed.stderr);
+        assert_eq!(listed.code == 3, listed.stderr.contains("error: "), "{}", listed.stderr);
+    }
+}
+
+/// Damages the format that a run uses: how often each outcome, by the words of its message.
+fn in_a_run(count: usize) -> BTreeMap<&'static str, usize> {
+    const OUTCOMES: [&str; 6] =
+        ["SIGSEGV", "SIGBUS", "SIGILL", "hung", "fails a check", "plugin library refused"];
+    let (bench, mut state, mut outcomes) = (bench(), 2, BTreeMap::new());
+    let sound = fs::read(plugin("e5m2.so")).unwrap();
+    for round in 0..count {
+        fs::write(bench.path("plugins/e5m2.so"), flipped(&sound, &mut state)).unwrap();
+        let outcome = bench.host(&["check", "tiny.toml"]);
+        let said = &outcome.stderr;
+        let kind = match outcome.code {
+            0 => "works",
+            _ => OUTCOMES.into_iter().find(|words| said.contains(words)).unwrap_or("another message"),
+        };
+        assert!([0, 2, 3].contains(&outcome.code), "{round}: exit code {}: {said}", outcome.code);
+        assert!(outcome.code == 0 || said.contains("error: "), "{round}: no message: {said}");
+        *outcomes.entry(kind).or_default() += 1;
+    }
+    outcomes
+}
+
+#[test]
+fn damaged_libraries_beside_a_run_cost_a_line_each() {
+    beside_a_run("damaged_libraries_beside_a_run_cost_a_line_each", 2 * AT_ONCE);
+}
+
+#[test]
+fn a_damaged_library_in_a_run_is_refused_in_words() {
+    in_a_run(12);
+}
+
+/// Minutes: `cargo xtask test --test plugins -- --ignored --nocapture a_thousand`.
+#[test]
+#[ignore = "takes minutes"]
+fn a_thousand_damaged_libraries() {
+    beside_a_run("a_thousand_damaged_libraries", 1000);
+    println!("beside a run that does not use them: 1000 damaged libraries, no run affected");
+    println!("used by the run, by what is said: {:?}", in_a_run(200));
+}

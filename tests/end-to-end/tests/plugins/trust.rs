@@ -1,0 +1,163 @@
+//! Whose code runs: libraries outside the host's folder need trust, and nothing that a file names runs code unasked.
+
+use std::{fs, path::Path, process::Command};
+
+use altgrad_end_to_end::{Bench, Outcome, TINY, compile_c_with, plugin, skipped};
+
+/// A format whose library leaves a file behind as soon as it is loaded. With `DESCRIBED`, it has notes.
+const TELLTALE: &str = r#"
+#include "altgrad_plugin.h"
+#include <stdio.h>
+static const float values[4] = {0.0f, 1.0f, -2.0f, -1.0f};
+static const altgrad_format_v1 int2 = {sizeof(altgrad_format_v1), ALTGRAD_SPEC_TABLE, "INT2", "1.0.0", "-2 to 1",
+    {0, 0, 0, 0}, 2, 0, values, NULL, NULL, NULL, NULL};
+#ifdef DESCRIBED
+ALTGRAD_DESCRIBE_FORMAT("INT2", "1.0.0", "-2 to 1");
+#endif
+ALTGRAD_EXPORT_FORMATS(&int2);
+__attribute__((constructor)) static void loaded(void) {
+    FILE *file = fopen(TRACE, "w");
+    if (file) fclose(file);
+}
+"#;
+
+/// A bench whose run file names that format; `None`, and said, without a C compiler.
+fn telltale(test: &str, defines: &[&str]) -> Option<Bench> {
+    let bench = Bench::new();
+    bench.write("telltale.c", TELLTALE);
+    bench.write("tiny.toml", &format!("{TINY}[plugins]\ndir = \"theirs\"\n").replace("E5M2", "INT2"));
+    fs::create_dir(bench.path("theirs")).unwrap();
+    fs::copy(plugin("adamw.so"), bench.path("theirs/adamw.so")).unwrap();
+    let trace = format!("TRACE=\"{}\"", bench.path("trace").display());
+    let defines: Vec<&str> = [trace.as_str()].into_iter().chain(defines.iter().copied()).collect();
+    match compile_c_with(&bench.path("telltale.c"), &bench.path("theirs/int2.so"), &defines) {
+        Ok(()) => Some(bench),
+        Err(why) => {
+            skipped(test, &why);
+            None
+        }
+    }
+}
+
+fn outcome(command: &mut Command) -> Outcome {
+    Outcome::from(command.output().unwrap())
+}
+
+/// Whether the library was loaded since this was last asked.
+fn ran(bench: &Bench) -> bool {
+    fs::remove_file(bench.path("trace")).is_ok()
+}
+
+#[test]
+fn a_run_file_runs_no_code_before_the_user_trusts_it() {
+    for defines in [&["DESCRIBED"][..], &[]] {
+        let Some(bench) = telltale("a_run_file_runs_no_code_before_the_user_trusts_it", defines) else {
+            return;
+        };
+        for command in
+            [&["check", "tiny.toml"][..], &["run", "tiny.toml"], &["diff", "tiny.toml", "tiny.toml"]]
+        {
+            let refused = outcome(&mut bench.distrustful(command));
+            assert_eq!(refused.code, 3, "{command:?}: {}", refused.stderr);
+            let said = "the library is outside the host's folder, and not trusted";
+            assert!(
+                refused.stderr.contains(said) && refused.stderr.contains("--trust"),
+                "{}",
+                refused.stderr
+            );
+            assert!(!ran(&bench), "{command:?} ran it");
+        }
+        let trusted = outcome(&mut bench.distrustful(&["check", "tiny.toml", "--trust"]));
+        assert_eq!(trusted.code, 0, "{}", trusted.stderr);
+        assert!(ran(&bench));
+        let remembered = outcome(&mut bench.distrustful(&["check", "tiny.toml"]));
+        assert_eq!((remembered.code, remembered.stderr.as_str()), (0, ""));
+        // Another build is another library.
+        let mut bytes = fs::read(bench.path("theirs/int2.so")).unwrap();
+        bytes.push(0);
+        ran(&bench);
+        fs::write(bench.path("theirs/int2.so"), bytes).unwrap();
+        assert_eq!(outcome(&mut bench.distrustful(&["check", "tiny.toml"])).code, 3);
+        assert!(!ran(&bench));
+    }
+}
+
+#[test]
+fn reading_a_run_folder_runs_no_code() {
+    let Some(bench) = telltale("reading_a_run_folder_runs_no_code", &["DESCRIBED"]) else { return };
+    let run = outcome(&mut bench.distrustful(&["run", "tiny.toml", "--out", "theirs/run", "--trust"]));
+    assert!(run.code == 0 && ran(&bench), "{}", run.stderr);
+    fs::remove_dir_all(bench.path("state")).unwrap();
+    let config = "theirs/run/config.toml";
+    for (command, code) in [
+        (&["compare", "theirs/run"][..], 0),
+        (&["report", "theirs/run", "--out", "page.html"], 0),
+        (&["check", config, "--out", "other"], 3),
+        (&["sample", "theirs/run"], 3),
+        (&["evaluate", "theirs/run"], 3),
+    ] {
+        let said = outcome(&mut bench.distrustful(command));
+        assert_eq!(said.code, code, "{command:?}: {}{}", said.stdout, said.stderr);
+        assert!(!ran(&bench), "{command:?} ran it");
+    }
+}
+
+#[test]
+fn what_the_user_names_needs_no_trust_and_a_described_library_runs_no_code() {
+    let test = "what_the_user_names_needs_no_trust_and_a_described_library_runs_no_code";
+    let Some(bench) = telltale(test, &["DESCRIBED"]) else { return };
+    for command in [&["plugins", "list", "--dir", "theirs"][..], &["plugins", "inspect", "theirs/int2.so"]] {
+        let said = outcome(&mut bench.distrustful(command));
+        assert!(said.code == 0 && said.stdout.contains("INT2"), "{}", said.stderr);
+        assert!(!ran(&bench), "{command:?}");
+    }
+    let checked = outcome(&mut bench.distrustful(&["plugins", "check", "theirs/int2.so", "--only", "spec"]));
+    assert!(checked.code == 0 && ran(&bench), "{}{}", checked.stdout, checked.stderr);
+}
+
+#[test]
+fn members_of_a_sweep_inherit_trust() {
+    let Some(bench) = telltale("members_of_a_sweep_inherit_trust", &["DESCRIBED"]) else { return };
+    bench.write("sweep.toml", "name = \"two\"\nbase = \"tiny.toml\"\n[axes]\nrun.seed = [1, 2]\n");
+    let refused = outcome(&mut bench.distrustful(&["sweep", "sweep.toml"]));
+    assert!(refused.code == 3 && !ran(&bench), "{}", refused.stderr);
+    let swept = outcome(&mut bench.distrustful(&["sweep", "sweep.toml", "--trust"]));
+    assert_eq!(swept.code, 0, "{}{}", swept.stdout, swept.stderr);
+}
+
+/// What run.json says of the checks of the run's plugins.
+fn checked(run: &Path) -> Vec<bool> {
+    let record: serde_json::Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
+    let plugins = record["environment"]["plugins"].as_array().unwrap();
+    plugins.iter().map(|plugin| plugin["checked"].as_bool().unwrap()).collect()
+}
+
+#[test]
+fn a_plugin_that_fails_a_check_is_refused_unless_the_run_file_wants_it_unchecked() {
+    let bench = Bench::new();
+    bench.add_plugin(&altgrad_end_to_end::built("libaltgrad_fixture_misbehaver.so"));
+    bench.add_plugin(&plugin("adamw.so"));
+    bench.write("tiny.toml", &format!("{TINY}[plugins]\ndir = \"plugins\"\n").replace("E5M2", "BAD2"));
+    let run = |out: &str, more: &[&str], misbehave: &str| {
+        let args = [&["run", "tiny.toml", "--trust", "--out", out][..], more].concat();
+        outcome(bench.distrustful(&args).env("ALTGRAD_MISBEHAVE", misbehave))
+    };
+    for (misbehave, check) in
+        [("lie", "decode_codes"), ("ties", "nearest_even_edges"), ("waver", "spec"), ("abort", "SIGABRT")]
+    {
+        let refused = run("refused", &[], misbehave);
+        assert_eq!(refused.code, 3, "{misbehave}: {}", refused.stderr);
+        let said = "format plugin `BAD2` fails a check: ";
+        assert!(refused.stderr.contains(said) && refused.stderr.contains(check), "{}", refused.stderr);
+        assert!(!bench.path("refused").exists(), "{misbehave}");
+    }
+    let unchecked = run("unchecked", &["--set", "plugins.check=\"none\""], "ties");
+    assert_eq!(unchecked.code, 0, "{}", unchecked.stderr);
+    assert!(checked(&bench.path("unchecked")).contains(&false));
+    let note = "note: unchecked: it used plugins without checking them: ";
+    let compared = bench.host(&["compare", "unchecked"]);
+    assert!(compared.stderr.contains(note) && compared.stderr.contains("format BAD2"), "{}", compared.stderr);
+    let sound = run("sound", &[], "");
+    assert_eq!(sound.code, 0, "{}", sound.stderr);
+    assert_eq!(checked(&bench.path("sound")), [true, true]);
+}
