@@ -192,24 +192,18 @@ pub(super) struct Ended {
     stderr: String,
 }
 
-/// What a library says about its plugins, as [`Notes::to_json`] writes it, or why it is refused.
+/// What a library says about its plugins, as [`Notes::to_json`] writes it.
 ///
 /// # Errors
-/// No child can be started.
-pub(crate) fn describe(
-    path: &Path,
-    sha256: &str,
-    timeout: Duration,
-) -> Result<Result<String, String>, Diagnostic> {
+/// The library is refused, or no child can be started.
+pub(crate) fn describe(path: &Path, sha256: &str, timeout: Duration) -> Result<String, Diagnostic> {
     let ended = spawn_with(path, &["--describe", "--sha256", sha256], None, timeout)?;
-    Ok(match (ended.fault(), ended.answer.as_ref()) {
-        (Some(fault), _) => Err(fault),
+    match (ended.fault(), &ended.answer) {
         (None, Some(answer)) => Ok(answer.clone()),
-        (None, None) => match ended.refusal() {
-            Verdict::Failed(why) => Err(why),
-            Verdict::Ok | Verdict::Skipped(_) => Err("it gave no answer".into()),
-        },
-    })
+        (None, None) => Err(ended.refused()),
+        (Some(fault), _) => Err(Diagnostic::plugin(format!("plugin library refused: {fault}"))
+            .hint("remove the file, or build it again; `altgrad-host plugins check` says more")),
+    }
 }
 
 /// Puts a plugin through the quick checks, all in one child: what it fails at, if at anything.
@@ -344,6 +338,16 @@ impl Ended {
         const HEAD: &str = "error: ";
         let begin = if self.stderr.starts_with(HEAD) { 0 } else { self.stderr.find("\nerror: ")? + 1 };
         Some(&self.stderr[begin + HEAD.len()..])
+    }
+
+    /// The refusal that it ended with.
+    fn refused(&self) -> Diagnostic {
+        let mut lines = self.diagnostic().unwrap_or("it gave no answer").lines();
+        let refusal = Diagnostic::plugin(lines.next().unwrap_or_default());
+        match lines.find_map(|line| line.strip_prefix("hint: ")) {
+            Some(hint) => refusal.hint(hint),
+            None => refusal,
+        }
     }
 
     /// Why the library was refused, in one line.

@@ -22,7 +22,7 @@ use altgrad_plugin_api::PluginKind;
 use clap::Args;
 
 use crate::check::child;
-use records::Records;
+use records::{Records, Refused};
 
 /// Time for a library to describe its plugins.
 const DESCRIPTION: Duration = Duration::from_secs(10);
@@ -102,18 +102,31 @@ impl Vet for Vetting {
 
     fn describe(&self, library: Candidate<'_>) -> Result<Notes, Diagnostic> {
         let notes = |text: &str| Notes::from_json(text).ok();
-        if let Some(known) = self.records.read(library.sha256).described.as_deref().and_then(notes) {
+        let (known, host) = (self.records.read(library.sha256), records::host());
+        if let Some(known) = known.described.as_deref().and_then(notes) {
             return Ok(known);
         }
-        let described = child::describe(library.path, library.sha256, DESCRIPTION)?;
-        let found = described.as_deref().map_err(Clone::clone).map(notes);
-        let found = match found {
-            Ok(Some(found)) => found,
-            Ok(None) => return Err(refused("it gave no answer")),
-            Err(why) => return Err(refused(&why)),
-        };
-        self.keep(library, |record| record.described = described.ok());
-        Ok(found)
+        // One that hangs must not take its time from every command; who names it asks anew.
+        if let Some(Refused { message, hint, .. }) =
+            known.refused.filter(|refused| refused.host == host && self.trust != Trust::Named)
+        {
+            return Err(Diagnostic { hint, ..Diagnostic::plugin(message) });
+        }
+        let described = child::describe(library.path, library.sha256, DESCRIPTION).and_then(|described| {
+            let unreadable = || Diagnostic::plugin("plugin library refused: its description cannot be read");
+            Ok((notes(&described).ok_or_else(unreadable)?, described))
+        });
+        match described {
+            Ok((found, described)) => {
+                self.keep(library, |record| record.described = Some(described));
+                Ok(found)
+            }
+            Err(refusal) => {
+                let Diagnostic { message, hint, .. } = refusal.clone();
+                self.keep(library, |record| record.refused = Some(Refused { host, message, hint }));
+                Err(refusal)
+            }
+        }
     }
 
     fn check(&self, library: Candidate<'_>, kind: PluginKind, name: &str) -> Result<Checked, Diagnostic> {
@@ -122,8 +135,15 @@ impl Vet for Vetting {
         if self.records.read(library.sha256).has_passed(&host, &plugin) {
             return Ok(Checked::Passed);
         }
-        if let Some(why) = child::quick(library.path, library.sha256, kind, name, CHECKS)? {
-            let path = library.path.display();
+        let path = library.path.display();
+        let failed = match child::quick(library.path, library.sha256, kind, name, CHECKS) {
+            Ok(failed) => failed,
+            Err(error) => {
+                eprintln!("warning: {kind} plugin `{name}` of {path} is not checked: {}", error.message);
+                return Ok(Checked::Unchecked);
+            }
+        };
+        if let Some(why) = failed {
             let hint = format!(
                 "`altgrad-host plugins check {path}` says more; `plugins.check = \"none\"` uses it all the same"
             );
@@ -139,11 +159,6 @@ impl Vetting {
     fn keep(&self, library: Candidate<'_>, change: impl FnOnce(&mut records::Record)) {
         let _ = self.records.change(library.sha256, change);
     }
-}
-
-fn refused(why: &str) -> Diagnostic {
-    Diagnostic::plugin(format!("plugin library refused: {why}"))
-        .hint("`altgrad-host plugins check` says more; remove or rebuild the file")
 }
 
 /// Asks at the terminal, if there is one.

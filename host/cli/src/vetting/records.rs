@@ -26,8 +26,18 @@ pub(super) struct Record {
     /// What its code says of its plugins, if it has no notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) described: Option<String>,
+    /// Why it could not describe its plugins to a build of the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) refused: Option<Refused>,
     /// Plugins that passed the quick checks, by build of the host, the latest last.
     pub(super) passed: Vec<Passed>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Refused {
+    pub(super) host: String,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

@@ -49,7 +49,6 @@ pub const QUICK: &[&str] = &[
     "scope",
     "rule",
     "finite",
-    "moves",
     "parts",
     "not_finite",
     "shapes",

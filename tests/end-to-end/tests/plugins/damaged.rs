@@ -92,6 +92,61 @@ fn damaged_libraries_beside_a_run_cost_a_line_each() {
     beside_a_run("damaged_libraries_beside_a_run_cost_a_line_each", 2 * AT_ONCE);
 }
 
+/// Libraries without notes that end or stop the process as soon as they are loaded, by what the constructor does.
+const DEADLY: [(&str, &str); 4] = [
+    ("exit(0)", "ended the process with exit code 0"),
+    ("abort()", "crashed, aborted (SIGABRT)"),
+    ("*(volatile int *)16 = 0", "crashed, segmentation fault (SIGSEGV)"),
+    ("for (;;) pause()", "hung: not done after 10 s"),
+];
+
+#[test]
+fn files_of_all_kinds_beside_a_run_cost_a_line_each() {
+    let test = "files_of_all_kinds_beside_a_run_cost_a_line_each";
+    let bench = bench();
+    let sound = fs::read(plugin("e3m4.so")).unwrap();
+    let mut lines = Vec::new();
+    for (name, contents, said) in [
+        ("empty.so", &b""[..], "the file is empty"),
+        ("text.so", b"#!/bin/sh\n", "the file is not a shared library"),
+        ("header.so", &sound[..64], "cut short"),
+        ("half.so", &sound[..sound.len() / 2], "cut short"),
+    ] {
+        fs::write(bench.path("plugins").join(name), contents).unwrap();
+        lines.push((name.to_string(), said));
+    }
+    fs::create_dir(bench.path("plugins/folder.so")).unwrap();
+    std::os::unix::fs::symlink("nowhere.so", bench.path("plugins/link.so")).unwrap();
+    bench.write(
+        "deadly.c",
+        "#include <stdlib.h>\n#include <unistd.h>\n\
+        __attribute__((constructor)) static void loaded(void) { DO; }\n",
+    );
+    for (i, (what, said)) in DEADLY.into_iter().enumerate() {
+        let name = format!("deadly{i}.so");
+        let defines = [format!("DO={what}"), "_GNU_SOURCE".into()];
+        let defines: Vec<&str> = defines.iter().map(String::as_str).collect();
+        match compile_c_with(&bench.path("deadly.c"), &bench.path("plugins").join(&name), &defines) {
+            Ok(()) => lines.push((name, said)),
+            Err(why) => skipped(test, &why),
+        }
+    }
+    let outcome = bench.host(&["run", "tiny.toml", "--quiet"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    for (name, said) in &lines {
+        let line = outcome.stderr.lines().find(|line| line.contains(name.as_str())).unwrap_or_default();
+        assert!(line.contains(said), "{name}: {}", outcome.stderr);
+    }
+    let listed = bench.host(&["plugins", "list", "--dir", "plugins"]);
+    assert!(listed.code == 3 && listed.stdout.contains("E5M2"), "{}", listed.stderr);
+    assert_eq!(
+        listed.stderr.matches("error: plugin library refused: ").count(),
+        lines.len(),
+        "{}",
+        listed.stderr
+    );
+}
+
 #[test]
 fn a_damaged_library_in_a_run_is_refused_in_words() {
     in_a_run(12);

@@ -21,7 +21,9 @@ fn refused(bench: &Bench, outcome: &Outcome, code: i32, message: &str, place: &s
 /// The tiny run with every plugin the panicking one.
 fn panicking_run() -> String {
     let run_file = TINY.replace("E5M2", "BAD8").replace("\"adamw\"", "\"bad\"");
-    format!("{run_file}\n[plugins]\ndir = \"plugins\"\n[[sink]]\nname = \"bad\"\n")
+    format!(
+        "{run_file}\n[plugins]\ndir = \"plugins\"\n# Its optimizer does nothing.\ncheck = \"none\"\n[[sink]]\nname = \"bad\"\n"
+    )
 }
 
 fn panicking_bench() -> Bench {

@@ -18,7 +18,7 @@ fn with_fixture(run_file: &str) -> Bench {
         bench.add_plugin(&plugin(library));
     }
     bench.add_plugin(&built("libaltgrad_fixture_panicker.so"));
-    bench.write("run.toml", &format!("{run_file}\n[plugins]\ndir = \"plugins\"\n"));
+    bench.write("run.toml", &format!("{run_file}\n[plugins]\ndir = \"plugins\"\ncheck = \"none\"\n"));
     bench
 }
 

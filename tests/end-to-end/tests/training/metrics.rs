@@ -153,7 +153,17 @@ fn every_metric_comes_at_its_steps_and_nothing_else() {
     );
     // All were announced before the first row: a run that fails in its first step leaves the same header.
     bench.add_plugin(&built("libaltgrad_fixture_panicker.so"));
-    let failing = ["run", "run.toml", "--quiet", "--out", "none", "--set", "optimizer.name=bad"];
+    let failing = [
+        "run",
+        "run.toml",
+        "--quiet",
+        "--out",
+        "none",
+        "--set",
+        "optimizer.name=bad",
+        "--set",
+        "plugins.check=none",
+    ];
     let args: Vec<&str> = failing.into_iter().chain(ALL.iter().flat_map(|set| ["--set", set])).collect();
     let outcome = bench.host_with(&args, &[("ALTGRAD_PANIC_IN", "optimizer.step:error")]);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
