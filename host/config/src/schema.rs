@@ -283,9 +283,9 @@ impl Default for MetricsSection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointSection {
-    /// Steps between two checkpoints; 0 = only at the end. Training waits where one falls due before the last is written. A
-    /// crash loses at most that many steps, and up to as many again while the newest is being written. One takes up to 22
-    /// bytes per parameter on the disk.
+    /// Steps between two checkpoints; 0 = only at the end. A crash loses at most that many steps: training computes the next
+    /// gradients while one is written, and waits with the update until it is complete. One takes up to 22 bytes per parameter on
+    /// the disk.
     pub every: u64,
     /// Newest checkpoints that stay, at least 1; with 2, a damaged one costs at most `every` further steps.
     pub keep_last: usize,

@@ -72,6 +72,9 @@ fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointC
         for _ in 0..block {
             state.quant.begin_step(number);
             let (grads, reading) = step::compute_gradients(&setup, &mut state, number, None)?;
+            if with {
+                checkpointer.bound_loss(number + 1);
+            }
             step::apply_update(&setup, &mut state, number, grads, &reading)?;
             number += 1;
             if with && checkpointer.is_due(number) {

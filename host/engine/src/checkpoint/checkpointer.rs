@@ -1,7 +1,8 @@
 //! Makes a run's checkpoints: says when one is due, has it written on another thread, and tells what came of it.
 //!
-//! At most one is written at a time, and training waits for it where the next one is taken: none is left out. A checkpoint that
-//! cannot be written costs no training: it is told, and the next one is tried in its time.
+//! At most one is written at a time, and training waits for it where the next one is taken: none is left out. Training also waits
+//! before an update that would be more than `every` updates ahead of the newest complete checkpoint. A checkpoint that cannot be
+//! written costs no training: it is told, and the next one is tried in its time.
 
 use std::{
     path::{Path, PathBuf},
@@ -153,6 +154,16 @@ impl Checkpointer {
     /// What came of the one that was being written, if it is done.
     pub fn poll(&mut self) -> Vec<Event> {
         if self.writing.as_ref().is_some_and(|writing| writing.thread.is_finished()) {
+            return self.wait();
+        }
+        Vec::new()
+    }
+
+    /// Waits for the one that is being written if a crash after update number `updates` would otherwise lose more than `every`
+    /// updates. Returns what came of it.
+    pub fn bound_loss(&mut self, updates: u64) -> Vec<Event> {
+        let complete = self.last().map_or(0, |(step, _)| step);
+        if self.section.every > 0 && updates.saturating_sub(complete) > self.section.every {
             return self.wait();
         }
         Vec::new()

@@ -148,6 +148,28 @@ fn a_slow_disk_leaves_no_checkpoint_out() {
     assert_eq!(events.iter().filter(|event| event.kind == "checkpoint").count(), 6);
 }
 
+/// What a crash leaves is at most `every` updates behind, whatever the disk takes: before each update training waits if it must.
+#[test]
+fn a_crash_loses_at_most_every_updates() {
+    let folder = folder();
+    let slow = Disk::gated(|_, _| {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        Ok(())
+    });
+    let section = CheckpointSection { every: 3, keep_last: 9, ..CheckpointSection::default() };
+    let mut checkpointer = Checkpointer::new(folder.path(), section, RunIdentity::of_nobody(), slow, None);
+    let (mut most, mut written) = (0, 0);
+    for step in 0..14 {
+        if checkpointer.is_due(step) {
+            checkpointer.save(snapshot(step, None), StateRequest::default());
+        }
+        written += checkpointer.bound_loss(step + 1).len();
+        // The update is done: what a crash now loses.
+        most = most.max(step + 1 - steps(folder.path()).last().copied().unwrap_or_default());
+    }
+    assert_eq!((most, written), (3, 4));
+}
+
 /// A disk that counts, and fails where it is told to: at operation `at`, and after it too if `for_good`.
 fn failing(at: usize, for_good: bool) -> (Disk, Arc<AtomicUsize>, Arc<Mutex<Vec<Op>>>) {
     let (count, ops) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));

@@ -108,6 +108,7 @@ impl Run<'_> {
                 let tensors = keeps.then(|| StateTensors::of(&self.state)).transpose()?;
                 self.non_finite.begin(origin, tensors.map(|tensors| (self.before.clone(), tensors)));
             }
+            self.logger.log_events(self.checkpointer.bound_loss(step + 1));
             let update = step::apply_update(&self.setup, &mut self.state, step, grads, &reading)?;
             let elapsed = started.elapsed();
             step::record_metrics(&mut record, &self.setup, &self.state, (&reading, &update), elapsed);
