@@ -74,6 +74,36 @@ struct KindState {
     fired: u64,
 }
 
+impl AlertState {
+    /// Refuses what no run of `steps` updates remembers; counters and seconds go up to `most`.
+    ///
+    /// # Errors
+    /// The field, and its value with what is wrong with it.
+    pub fn check(&self, steps: u64, most: u64) -> Result<(), (String, String)> {
+        let too_many = |field: String, count: u64, most: u64| {
+            if count <= most { Ok(()) } else { Err((field, format!("{count}, which no run counts up to"))) }
+        };
+        for (kind, state) in &self.kinds {
+            let field = |field: &str| format!("kinds.{}.{field}", kind.name());
+            too_many(field("streak"), state.streak, most)?;
+            too_many(field("fired"), state.fired, most)?;
+            too_many(field("fired_at"), state.fired_at.unwrap_or_default().as_secs(), most)?;
+        }
+        too_many("nan_steps".into(), self.nan_steps, most)?;
+        too_many("diverged_at".into(), self.diverged_at.unwrap_or_default(), steps)?;
+        if let Some(previous) = self.previous.filter(|loss| !loss.is_finite()) {
+            return Err(("previous".into(), format!("{previous}, which no finite loss is")));
+        }
+        let Some(best) = self.best else { return Ok(()) };
+        too_many("best.step".into(), best.step, steps)?;
+        if best.loss.is_nan() {
+            Err(("best.loss".into(), "NaN, which is never the best".into()))
+        } else {
+            Ok(())
+        }
+    }
+}
+
 impl Alerts {
     /// The alerts of a run that begins.
     #[must_use]

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     layout::{CHECKSUMS, FILES, STATE, TENSORS},
+    sanity,
     state::{self, CheckpointState},
 };
 use crate::tensor_file::TensorFile;
@@ -107,7 +108,7 @@ impl Checkpoint {
             Damage::new(&path.join(name), format!("cannot be understood ({})", error.message()))
         };
         let state: CheckpointState = toml::from_str(&state).map_err(|error| broken(STATE, error))?;
-        sane(&state).map_err(|what| Damage::new(&path.join(STATE), what))?;
+        sanity::check(&state).map_err(|what| Damage::new(&path.join(STATE), what))?;
         for name in TENSORS {
             let file = path.join(name);
             let io = |error: io::Error| Damage::io(&file, &error);
@@ -155,17 +156,6 @@ fn foreign(path: &Path, text: &str) -> Result<(), Damage> {
         Ok(_) => Ok(()),
         Err(error) => Err(Damage::new(path, format!("cannot be understood ({})", error.message()))),
     }
-}
-
-/// What the types do not say.
-fn sane(state: &CheckpointState) -> Result<(), String> {
-    let cursors = state.cursors;
-    if cursors.step != state.step || cursors.micro_batch < state.step {
-        return Err(format!("contradicts itself: step {}, cursors {cursors:?}", state.step));
-    }
-    let seconds = [state.totals.training_s, state.totals.run_s];
-    let wrong = seconds.into_iter().find(|seconds| std::time::Duration::try_from_secs_f64(*seconds).is_err());
-    wrong.map_or(Ok(()), |seconds| Err(format!("holds a time of {seconds} seconds")))
 }
 
 /// The checksum of each of [`FILES`].
@@ -235,7 +225,7 @@ fn text(path: &Path) -> Result<String, Damage> {
 /// folder has none.
 ///
 /// # Errors
-/// The file is damaged, or of another version.
+/// The file is damaged, of another version, or has values that no run has.
 pub fn state_of(folder: &Path) -> Result<Option<CheckpointState>, Damage> {
     let path = folder.join(STATE);
     if !path.exists() {
@@ -245,7 +235,9 @@ pub fn state_of(folder: &Path) -> Result<Option<CheckpointState>, Damage> {
     foreign(&path, &text)?;
     let broken =
         |error: toml::de::Error| Damage::new(&path, format!("cannot be understood ({})", error.message()));
-    toml::from_str(&text).map(Some).map_err(broken)
+    let state = toml::from_str(&text).map_err(broken)?;
+    sanity::check(&state).map_err(|what| Damage::new(&path, what))?;
+    Ok(Some(state))
 }
 
 /// The validation loss that a checkpoint says it has, unchecked: to find the best among many.

@@ -15,13 +15,12 @@ use altgrad_run_folder::{
     record::{Difference, Resume},
 };
 use altgrad_sinks::{ResumedSink, SinkResume};
-use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::{
     identity::RunIdentity,
-    layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST, METER, MODEL, OPTIMIZER},
+    layout::{self, BEST, CHECKPOINTS, CheckpointKind, LAST, METER, MODEL, OPTIMIZER, STATE},
     read::{self, Checkpoint, Damage},
-    retention,
+    retention, sanity,
     snapshot::state_key,
     state::{RunTotals, SinkRecord},
 };
@@ -156,7 +155,9 @@ impl Chosen {
                 "the checkpoint has no state of sink `{name}` ({why}), so its rows are not verified"
             ))
         }));
-        let sinks = SinkResume { step: saved.step, sinks: resumed_sinks(kept, &setup.config) };
+        let sinks =
+            resumed_sinks(kept, &setup.config).map_err(|what| Damage::new(&path.join(STATE), what))?;
+        let sinks = SinkResume { step: saved.step, sinks };
         let (step, totals, alerts) = (saved.step, saved.totals, saved.alerts);
         let (identity, from, sinks) = (Some(identity), Some(path), Some(sinks));
         Ok(Start { step, folder, identity, from, totals, alerts, sinks, resumes, remarks })
@@ -227,14 +228,16 @@ fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic 
 }
 
 /// Of each sink of the run file, what the checkpoint has of the first unused sink of its name.
-fn resumed_sinks(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Vec<ResumedSink> {
+fn resumed_sinks(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Result<Vec<ResumedSink>, String> {
     let mut resumed = |name: &str| {
-        let index = kept.iter().position(|kept| kept.counts.name == name)?;
+        let Some(index) = kept.iter().position(|kept| kept.counts.name == name) else {
+            return Ok(ResumedSink::default());
+        };
         let SinkRecord { counts, state, .. } = kept.remove(index);
-        let state = state.and_then(|state| BASE64_STANDARD.decode(state).ok()).unwrap_or_default();
-        Some(ResumedSink { state, counts })
+        let state = state.map_or(Ok(Vec::new()), |state| sanity::decode(&state))?;
+        Ok(ResumedSink { state, counts })
     };
-    config.sink.iter().map(|sink| resumed(&sink.name).unwrap_or_default()).collect()
+    config.sink.iter().map(|sink| resumed(&sink.name)).collect()
 }
 
 /// Puts a checkpoint's tensors and counters into a run's state.

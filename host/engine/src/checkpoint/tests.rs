@@ -326,6 +326,103 @@ fn bytes_that_nobody_wrote_are_refused_or_used_but_never_panic() {
     assert!(use_it(&checkpoint) && refused > 1000, "{refused}");
 }
 
+/// A checkpoint whose checksums fit, with one value that no run has: the file and the field are named.
+#[test]
+fn a_value_that_no_run_has_is_refused_and_its_field_named() {
+    let folder = folder();
+    let checkpoint = written(folder.path());
+    let path = checkpoint.join(STATE);
+    let sound = fs::read_to_string(&path).unwrap();
+    // Empty lists stand at the top; one that is not is a table of its own.
+    let without_lists = sound.replace("sink = []\n", "").replace("resume = []\n", "");
+    let appended = |text: &str| format!("{without_lists}\n{text}\n");
+    let replaced = |was: &str, is: &str| {
+        assert_eq!(sound.matches(was).count(), 1, "{was} in {sound}");
+        sound.replace(was, is)
+    };
+    let history = |amax: &str| {
+        let entry = format!("history = [{{ layer = \"w\", role = \"weight\", amax = [0.5, {amax}] }}]");
+        replaced("[quant]\nhistory = []", &format!("[quant]\n{entry}"))
+    };
+    let scales = |bits: f32| {
+        let bits = bits.to_bits();
+        let entry = format!(
+            "settled = [{{ layer = \"w\", elements = 6, words = [], sums = [], scales = [{bits}] }}]"
+        );
+        replaced("settled = []", &entry)
+    };
+    let sink = |keys: &str| appended(&format!("[[sink]]\nname = \"csv\"\n{keys}"));
+    let most = u64::MAX;
+    let alert = |keys: &str| appended(&format!("[alerts.kinds.nan_loss]\nstreak = 1\nfired = 1\n{keys}"));
+    let rows = [
+        (replaced("updates = 10", &format!("updates = {most}")), "optimizer.updates"),
+        (replaced("updates = 10", "updates = 11"), "optimizer.updates"),
+        (replaced("tokens = 8", &format!("tokens = {most}")), "totals.tokens"),
+        (replaced("micro_batch = 20", &format!("micro_batch = {most}")), "cursors.micro_batch"),
+        (replaced("dead_steps = [10]", &format!("dead_steps = [{most}]")), "meter.dead_steps"),
+        (replaced("training_s = 0.1", "training_s = inf"), "totals.training_s"),
+        (replaced("run_s = 0.2", "run_s = nan"), "totals.run_s"),
+        (replaced("nan_steps = 0", &format!("nan_steps = {most}")), "alerts.nan_steps"),
+        (alert("").replace("streak = 1", &format!("streak = {most}")), "alerts.kinds.nan_loss.streak"),
+        (alert("").replace("fired = 1", &format!("fired = {most}")), "alerts.kinds.nan_loss.fired"),
+        (alert(&format!("fired_at = {{ secs = {most}, nanos = 0 }}")), "alerts.kinds.nan_loss.fired_at"),
+        (appended("[alerts.best]\nstep = 5\nloss = nan"), "alerts.best.loss"),
+        (appended(&format!("[alerts.best]\nstep = {most}\nloss = 1.0")), "alerts.best.step"),
+        (replaced("nan_steps = 0", "nan_steps = 0\nprevious = inf"), "alerts.previous"),
+        (replaced("nan_steps = 0", "nan_steps = 0\ndiverged_at = 11"), "alerts.diverged_at"),
+        (history("nan"), "quant.history.amax"),
+        (history("inf"), "quant.history.amax"),
+        (history("1e39"), "quant.history.amax"),
+        (history("-0.5"), "quant.history.amax"),
+        (scales(f32::NAN), "quant.settled.scales"),
+        (scales(f32::INFINITY), "quant.settled.scales"),
+        (scales(0.0), "quant.settled.scales"),
+        (sink(&format!("rows = {most}\nstate = \"\"")), "sink.rows"),
+        (sink(&format!("missing_rows = {most}\nstate = \"\"")), "sink.missing_rows"),
+        (sink(&format!("missing_events = {most}\nstate = \"\"")), "sink.missing_events"),
+        (sink(&format!("missing_from_step = {most}\nstate = \"\"")), "sink.missing_from_step"),
+        (sink("state = \"MS41*\""), "sink.state"),
+        (sink("state = \"MS4\""), "sink.state"),
+        (sink(""), "sink.state"),
+        (appended(&format!("[[resume]]\nstep = {most}\nfrom = \"x\"")), "resume.step"),
+    ];
+    for (text, field) in rows {
+        fs::write(&path, &text).unwrap();
+        sign(&checkpoint);
+        let damage = Checkpoint::open(&checkpoint).map(drop).unwrap_err();
+        assert!(
+            damage.path == path && damage.what.contains(&format!("`{field}`")),
+            "{field}: {damage}\n{text}"
+        );
+        // Those who read no more than this file refuse it too.
+        assert_eq!(super::read::state_of(&checkpoint).map(drop), Err(damage));
+    }
+    // What is odd, but happens.
+    for text in
+        [history("0.0"), sink("rows = 9\nstate = \"MS41\""), sink("missing = \"it is closed\""), alert("")]
+    {
+        fs::write(&path, &text).unwrap();
+        sign(&checkpoint);
+        assert!(Checkpoint::open(&checkpoint).is_ok(), "{:?}\n{text}", Checkpoint::open(&checkpoint));
+    }
+}
+
+/// A state that would be refused is no checkpoint either: it is said when it is made, not when it is needed.
+#[test]
+fn a_value_that_no_run_has_is_not_written() {
+    let folder = folder();
+    let mut checkpointer = checkpointer(folder.path(), Disk::default());
+    let mut wrong = snapshot(10, None);
+    wrong.tensors.updates = u64::MAX;
+    assert_eq!(save(&mut checkpointer, wrong), ["checkpoint_failed"]);
+    let said = checkpointer.fault().unwrap().to_string();
+    assert!(said.contains("its state has `optimizer.updates` = 18446744073709551615"), "{said}");
+    assert_eq!(
+        (steps(folder.path()), save(&mut checkpointer, snapshot(20, None))),
+        (vec![], vec!["checkpoint"])
+    );
+}
+
 #[test]
 fn a_length_that_is_not_the_runs_is_not_taken_into_memory() {
     let folder = folder();

@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use super::{
     identity::RunIdentity,
     layout::{self, CHECKSUMS, METER, MODEL, OPTIMIZER, REMOVED, STATE, UNFINISHED},
+    sanity,
     snapshot::Snapshot,
     state::{self, CheckpointState, Cursors},
 };
@@ -102,6 +103,8 @@ fn fill(
         sink: sinks.into_iter().map(saved).collect(),
         resume: resumes,
     };
+    // What could not be read back must not look like a checkpoint.
+    sanity::check(&state).map_err(|what| io::Error::other(format!("its state {what}")))?;
     let state = state.to_toml().map_err(other)?;
     files.write(STATE, |out| out.write_all(state.as_bytes()))?;
     let sums = std::mem::take(&mut files.sums);

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::{
     quant::ScaleRule,
-    tensor_file::{TensorFile, Values},
+    tensor_file::{OTHER_RUN, TensorFile, Values},
 };
 
 /// Elements of a parallel task, as many whole blocks as fit.
@@ -176,14 +176,20 @@ impl StoredState {
     /// Takes the tensors of a checkpoint back; `name` is the state's key there, `shape` the parameter's.
     ///
     /// # Errors
-    /// One is missing, or of another type or shape.
+    /// One is missing, of another type or shape, or has a scale that is not finite and positive.
     pub fn restore(&mut self, file: &TensorFile<'_>, name: &str, shape: &[usize]) -> Result<(), Diagnostic> {
         match self {
             Self::F32(values) => *values = Arc::new(file.required(name, shape)?),
             Self::Bf16(bits) => *bits = Arc::new(file.required_bf16(name, shape)?),
             Self::Codes { codes, scales, .. } => {
                 *codes = Arc::new(file.required_u8(name, shape)?);
-                *scales = Arc::new(file.required(&format!("{name}{SCALES}"), &[scales.len()])?);
+                let name = format!("{name}{SCALES}");
+                let read = file.required(&name, &[scales.len()])?;
+                if let Some(scale) = read.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
+                    let message = format!("the checkpoint's `{name}` has the scale {scale}, which is none");
+                    return Err(Diagnostic::config(message).hint(OTHER_RUN));
+                }
+                *scales = Arc::new(read);
             }
         }
         Ok(())
