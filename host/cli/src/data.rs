@@ -70,7 +70,7 @@ pub(super) struct PrepareArgs {
     /// The data set.
     dataset: DatasetArgument,
     /// What to read instead of downloading: a .jsonl, .jsonl.gz, .tar.gz, .zip or .txt file, or a folder of such (archives
-    /// excepted) and .json files.
+    /// excepted) and .json files. What is packed may unpack to 64 MiB, and beyond that to 100 times its packed size.
     #[arg(long, value_name = "PATH")]
     input: Option<PathBuf>,
     /// The folder for the bins.

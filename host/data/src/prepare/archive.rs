@@ -11,6 +11,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use flate2::read::MultiGzDecoder;
 
 use super::{
+    density::Density,
     input::InputKind,
     items::{Content, Ends, Item, Items, Stop, damaged, place},
     plain,
@@ -22,11 +23,15 @@ use super::{
 const LONGEST_HEADERS: u64 = 1 << 20;
 
 /// A gzipped tar archive.
-pub(super) fn tar_gz(items: &mut Items<'_>, dataset: Dataset, file: impl Read) -> Result<(), Stop> {
+pub(super) fn tar_gz(
+    items: &mut Items<'_>,
+    dataset: Dataset,
+    density: &Density,
+    file: impl Read,
+) -> Result<(), Stop> {
     let budget = Cell::new(None);
-    let unpacked =
-        Budgeted { inner: MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file)), left: &budget };
-    let mut archive = tar::Archive::new(unpacked);
+    let unpacked = density.unpacked(MultiGzDecoder::new(BufReader::with_capacity(1 << 16, file)));
+    let mut archive = tar::Archive::new(Budgeted { inner: unpacked, left: &budget });
     let mut entries = archive.entries().map_err(damaged)?;
     loop {
         // A reader of archives reads headers whole: they may not be longer than headers are.
@@ -37,10 +42,12 @@ pub(super) fn tar_gz(items: &mut Items<'_>, dataset: Dataset, file: impl Read) -
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let kind = entry.header().entry_type();
         let size = entry.size();
+        density.begin(&name);
         let mut read = 0;
         let counted = Entry { inner: &mut entry, read: &mut read };
         if !kind.is_dir() && !kind.is_pax_global_extensions() {
-            take(items, dataset, &name, kind.is_file() || kind.is_contiguous(), counted)?;
+            let is_plain = kind.is_file() || kind.is_contiguous();
+            take(items, dataset, (&name, is_plain), density, counted)?;
         }
         let rest = io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
         if read + rest < size {
@@ -54,7 +61,12 @@ pub(super) fn tar_gz(items: &mut Items<'_>, dataset: Dataset, file: impl Read) -
 }
 
 /// A zip archive.
-pub(super) fn zip(items: &mut Items<'_>, dataset: Dataset, file: impl Read + Seek) -> Result<(), Stop> {
+pub(super) fn zip(
+    items: &mut Items<'_>,
+    dataset: Dataset,
+    density: &Density,
+    file: impl Read + Seek,
+) -> Result<(), Stop> {
     let broken = |error: zip::result::ZipError| match error {
         zip::result::ZipError::Io(error) => damaged(error),
         error => {
@@ -67,8 +79,9 @@ pub(super) fn zip(items: &mut Items<'_>, dataset: Dataset, file: impl Read + See
     for index in 0..archive.len() {
         let entry = archive.by_index(index).map_err(broken)?;
         let name = entry.name().map_err(broken)?.into_owned();
+        density.begin(&name);
         if !entry.is_dir() {
-            take(items, dataset, &name, entry.is_file(), entry)?;
+            take(items, dataset, (&name, entry.is_file()), density, density.unpacked(entry))?;
         }
     }
     Ok(())
@@ -78,8 +91,8 @@ pub(super) fn zip(items: &mut Items<'_>, dataset: Dataset, file: impl Read + See
 fn take(
     items: &mut Items<'_>,
     dataset: Dataset,
-    name: &str,
-    is_plain: bool,
+    (name, is_plain): (&str, bool),
+    density: &Density,
     entry: impl Read,
 ) -> Result<(), Stop> {
     let safe = !name.starts_with('/')
@@ -90,7 +103,7 @@ fn take(
         _ if !safe => refuse(items, name, Reason::UnsafeName),
         None => Ok(()),
         Some(_) if !is_plain => refuse(items, name, Reason::NotAFile),
-        Some(kind) => plain::read(items, name, kind, entry),
+        Some(kind) => plain::read(items, name, kind, density, entry),
     }
 }
 

@@ -5,6 +5,7 @@ use std::{io, sync::mpsc::SyncSender};
 use altgrad_base::diagnostic::Diagnostic;
 
 use super::{
+    density::TooDense,
     layout::Split,
     skip::{Place, Reason},
 };
@@ -115,6 +116,11 @@ pub(super) fn place(name: &str) -> Place {
 /// The error of an input that cannot be read on.
 pub(super) fn damaged(error: impl Into<io::Error>) -> Stop {
     let error = error.into();
+    if let Some(dense) = TooDense::of(&error) {
+        return Stop::Failed(
+            Diagnostic::config(dense.to_string()).hint("if it is your data, unpack it and name the folder"),
+        );
+    }
     let message = match error.kind() {
         io::ErrorKind::UnexpectedEof => "the input ends in the middle: it was cut short".to_string(),
         _ => format!("the input cannot be read ({error})"),

@@ -1,11 +1,12 @@
 //! `data prepare`: a data set to token bins.
 //!
 //! [`sources`] knows the data sets, [`download`] fetches one. `input` finds the files, `reader` (with `archive`, `plain`,
-//! `lines`, `text`) streams their records as `items`, `layout` makes text of a record, `pipeline` encodes in parallel, `writer` makes the
+//! `lines`, `text`) streams their records as `items`, `density` refuses what unpacks to far too much, `layout` makes text of a record, `pipeline` encodes in parallel, `writer` makes the
 //! bins in the folder that `claim` keeps others out of. What cannot be used is counted (`skip`) or, with `--strict`, refused.
 
 mod archive;
 mod claim;
+mod density;
 pub mod download;
 mod input;
 mod items;

@@ -8,6 +8,7 @@ use std::{
 use flate2::read::MultiGzDecoder;
 
 use super::{
+    density::Density,
     input::InputKind,
     items::{Content, Ends, Item, Items, LONGEST, Stop, damaged, place},
     layout::Split,
@@ -19,11 +20,12 @@ use super::{
 /// Reads it to its end.
 ///
 /// # Errors
-/// It is damaged, or nobody wants more.
+/// It is damaged, unpacks to far too much, or nobody wants more.
 pub(super) fn read(
     items: &mut Items<'_>,
     name: &str,
     kind: InputKind,
+    density: &Density,
     reader: impl Read,
 ) -> Result<(), Stop> {
     // Large buffers: gzip and counting cost by the call.
@@ -31,7 +33,7 @@ pub(super) fn read(
     match kind {
         InputKind::Lines => lines(items, name, buffered(reader)),
         InputKind::LinesGz => {
-            let unpacked = MultiGzDecoder::new(buffered(reader));
+            let unpacked = density.unpacked(MultiGzDecoder::new(buffered(reader)));
             lines(items, name, BufReader::with_capacity(1 << 16, unpacked))
         }
         InputKind::Record => record(items, name, reader),

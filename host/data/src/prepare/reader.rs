@@ -11,6 +11,7 @@ use std::{
 
 use super::{
     archive,
+    density::Density,
     input::{Input, InputFile, InputKind},
     items::{Group, Items, Stop, damaged},
     plain,
@@ -49,12 +50,14 @@ fn read_file(
     done: &mut u64,
 ) -> Result<(), Stop> {
     let opened = File::open(&file.path).map_err(damaged)?;
-    let counted = Counted { inner: opened, meter, done };
+    let density = Density::new(file.bytes);
+    density.begin(&file.name);
+    let counted = density.packed(Counted { inner: opened, meter, done });
     match file.kind {
-        InputKind::TarGz => archive::tar_gz(items, dataset, counted),
-        InputKind::Zip => archive::zip(items, dataset, counted),
+        InputKind::TarGz => archive::tar_gz(items, dataset, &density, counted),
+        InputKind::Zip => archive::zip(items, dataset, &density, counted),
         _ if alone => text::cut_in_two(items, &file.name, file.bytes, BufReader::new(counted)),
-        kind => plain::read(items, &file.name, kind, counted),
+        kind => plain::read(items, &file.name, kind, &density, counted),
     }
 }
 

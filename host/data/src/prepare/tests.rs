@@ -7,6 +7,7 @@ use flate2::{Compression, write::GzEncoder};
 use super::*;
 
 mod bench;
+mod bombs;
 mod texts;
 use bench::{Bench, Silent};
 
@@ -261,13 +262,13 @@ fn names_in_archives_lead_nowhere() {
     }
 }
 
-/// 200 MiB of zeros in 200 kB: read past, line by line.
+/// 60 MiB of zeros in 200 kB, as much as anything may unpack to: read past, line by line.
 #[test]
-fn a_bomb_is_read_past() {
+fn a_long_line_that_packs_well_is_read_past() {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(GOOD.as_bytes()).unwrap();
     encoder.write_all(b"\n").unwrap();
-    for _ in 0..200 {
+    for _ in 0..60 {
         encoder.write_all(&vec![0; 1 << 20]).unwrap();
     }
     let bench = Bench::new();
