@@ -140,6 +140,37 @@ pub struct Plugin {
     pub checked: Option<bool>,
 }
 
+/// A sink that lacks rows or events of its run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IncompleteSink {
+    /// As messages call it.
+    pub name: String,
+    /// Rows that it did not take.
+    pub rows: u64,
+    /// Events that it did not take.
+    pub events: u64,
+    /// The step of the first row or event that it did not take.
+    pub from_step: Option<u64>,
+    /// What it had taken and a resumed run found gone or changed, a sentence each time.
+    pub gaps: Vec<String>,
+}
+
+impl IncompleteSink {
+    /// `None` for a sink that lacks nothing.
+    fn from_json(sink: &Value) -> Option<Self> {
+        let count = |key: &str| sink.get(key).and_then(Value::as_u64);
+        let gaps = sink.get("gaps").and_then(Value::as_array).into_iter().flatten();
+        let found = Self {
+            name: sink.get("name").and_then(Value::as_str).unwrap_or_default().to_string(),
+            rows: count("missing_rows").unwrap_or_default(),
+            events: count("missing_events").unwrap_or_default(),
+            from_step: count("missing_from_step"),
+            gaps: gaps.filter_map(Value::as_str).map(str::to_string).collect(),
+        };
+        (found.rows > 0 || found.events > 0 || !found.gaps.is_empty()).then_some(found)
+    }
+}
+
 /// What `run.json` says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Status {
@@ -175,8 +206,8 @@ pub struct Status {
     pub plugins: Vec<Plugin>,
     /// Times it was resumed.
     pub resumes: usize,
-    /// Rows that sinks are missing.
-    pub missing_rows: u64,
+    /// Sinks that lack rows or events of the run, parts before it was resumed included.
+    pub incomplete: Vec<IncompleteSink>,
 }
 
 impl Status {
@@ -213,7 +244,6 @@ impl Status {
             rustc: text(library, "rustc").unwrap_or_default(),
             checked: library.get("checked").and_then(Value::as_bool),
         };
-        let missing = |sink: &Value| sink.get("missing_rows").and_then(Value::as_u64).unwrap_or(0);
         Self {
             status: text(value, "status"),
             name: text(value, "name"),
@@ -231,7 +261,7 @@ impl Status {
             host_version: text(environment, "host_version"),
             plugins: list(environment, "plugins").iter().map(plugin).collect(),
             resumes: list(value, "resumes").len(),
-            missing_rows: list(value, "sinks").iter().map(missing).fold(0, u64::saturating_add),
+            incomplete: list(value, "sinks").iter().filter_map(IncompleteSink::from_json).collect(),
         }
     }
 }

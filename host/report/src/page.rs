@@ -1,10 +1,12 @@
 //! The report: one page in one file, which needs no network and says nothing to anyone.
 //!
 //! The template escapes everything it is given; figures travel as JSON whose `<` are written as escapes, so that no name
-//! can end a script. Charts are drawn by plotly.js, which is part of the page.
+//! can end a script. Charts are drawn by plotly.js, which is part of the page. Whatever comes through all the same, the page's
+//! `policy` keeps the browser from running.
 
 mod colours;
 mod facts;
+mod policy;
 
 use std::collections::BTreeMap;
 
@@ -26,6 +28,7 @@ use super::{
 };
 use colours::{colours, formats};
 use facts::{facts, failure_notes, made};
+use policy::policy;
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
@@ -112,18 +115,20 @@ pub fn render(
         section.into_iter().for_each(|section| section.charts.push(card(&context, chart)));
     }
     if let Some(section) = sections.iter_mut().find(|section| section.id == "failures") {
-        section.tables.extend(view_of(&tables, "failures"));
+        section.tables.extend(["failures", "missing"].iter().filter_map(|id| view_of(&tables, id)));
         section.notes = failure_notes(found);
     }
     let view =
         |ids: &[&str]| -> Vec<TableView> { ids.iter().filter_map(|id| view_of(&tables, id)).collect() };
     let optimizers = figures::optimizers(groups).into_iter().enumerate();
     let optimizers: Vec<_> = optimizers.map(|(index, name)| (name, figures::dash(index))).collect();
+    let plotly = plotly_script();
     let values = json!({
         "title": title,
+        "policy": policy(&[&plotly, SCRIPT], &[STYLE]),
         "style": STYLE,
         "script": SCRIPT,
-        "plotly": plotly_script(),
+        "plotly": plotly,
         "data": script_json(&data),
         "made": made(),
         "version": env!("CARGO_PKG_VERSION"),
@@ -151,6 +156,7 @@ pub fn every_table(found: &FoundRuns, groups: &[Group], comparison: &Comparison)
     vec![
         tables::comparison(comparison),
         tables::failures(&found.runs),
+        tables::missing(&found.runs),
         tables::configurations(&found.runs, groups),
         tables::runs(&found.runs),
         tables::plugins(&found.runs),

@@ -175,6 +175,28 @@ pub fn failures(runs: &[Run]) -> Table {
     table
 }
 
+/// One row a sink that lacks rows or events of its run: what was made of its files lacks them too.
+#[must_use]
+pub fn missing(runs: &[Run]) -> Table {
+    let columns = ["run", "sink", "rows missing", "events missing", "from step", "gaps found on resuming"];
+    let mut table = Table::new("missing", "Rows that were lost", &columns);
+    let count = |count: u64| Cell::Number(count as f64, Digits::Fixed(0));
+    for run in runs {
+        for sink in &run.status.incomplete {
+            let gaps = (!sink.gaps.is_empty()).then(|| sink.gaps.join("; "));
+            table.rows.push(vec![
+                Cell::text(&run.name),
+                Cell::text(&sink.name),
+                count(sink.rows),
+                count(sink.events),
+                sink.from_step.map_or(Cell::Missing, count),
+                gaps.map_or(Cell::Missing, Cell::Text),
+            ]);
+        }
+    }
+    table
+}
+
 /// What is odd about files, and what was left out.
 #[must_use]
 pub fn left_out(runs: &[Run], left_out: &[LeftOut]) -> Table {

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sha2::Digest;
 use tempfile::TempDir;
 
 use super::{
@@ -235,6 +236,64 @@ fn names_cannot_break_the_page() {
     assert_eq!(page.matches("alert(1)</script>").count(), 0);
     assert_eq!(page.matches("<script").count() - page_scripts(), 0, "no script but the page's own");
     assert!(page.contains("&lt;script&gt;alert(1)"), "the name is shown");
+}
+
+/// What stands between the tags of each element of that name that a browser would run or apply, in order.
+fn elements<'a>(mut page: &'a str, open: &str, close: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    while let Some((element, rest)) = page.split_once(open).and_then(|(_, rest)| rest.split_once(close)) {
+        found.push(element);
+        page = rest;
+    }
+    found
+}
+
+#[test]
+fn the_page_may_run_what_it_holds_and_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    run(folder.path(), "a", "none", 1, 2.0);
+    let (found, groups, comparison) = compared(folder.path());
+    let page = page::render("t", &found, &groups, &comparison).unwrap();
+    let head = page.find("</head>").unwrap();
+    let policy = elements(&page[..head], "<meta http-equiv=\"Content-Security-Policy\" content=\"", "\">")[0];
+    assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+    for (own, text) in [("script-src", "<script>"), ("style-src-elem", "<style>")] {
+        let directive = policy.split("; ").find_map(|directive| directive.strip_prefix(own)).unwrap();
+        let close = text.replace('<', "</");
+        let own = elements(&page, text, &close);
+        assert_eq!(own.len(), if text == "<script>" { 2 } else { 1 });
+        for text in own {
+            let sum = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, sha2::Sha256::digest(text));
+            assert!(directive.contains(&format!("'sha256-{sum}'")), "{directive}");
+        }
+        assert!(!directive.contains("unsafe"), "{directive}");
+    }
+}
+
+#[test]
+fn rows_that_were_lost_are_shown() {
+    let folder = TempDir::new().unwrap();
+    run(folder.path(), "whole", "none", 1, 2.0);
+    let lost = run(folder.path(), "lost", "E4M3", 1, 2.0);
+    let status = r#"{"name": "lost", "status": "completed", "steps": 10, "final_val_loss": 2.0, "sinks": [
+        {"name": "csv", "rows": 8, "missing_rows": 2, "missing_events": 1, "missing_from_step": 4,
+         "gaps": ["metrics.csv: 3 of 6 rows are <missing>, those of steps 3 to 5"]},
+        {"name": "wandb", "rows": 10, "missing_rows": 0, "missing_events": 0, "gaps": []}]}"#;
+    fs::write(lost.join("run.json"), status).unwrap();
+    let (found, groups, comparison) = compared(folder.path());
+    let table = super::tables::missing(&found.runs);
+    let rows: Vec<Vec<String>> =
+        table.rows.iter().map(|row| row.iter().map(|cell| cell.show("-")).collect()).collect();
+    let gap = "metrics.csv: 3 of 6 rows are <missing>, those of steps 3 to 5";
+    assert_eq!(rows, [["lost", "csv", "2", "1", "4", gap]]);
+    let page = page::render("t", &found, &groups, &comparison).unwrap();
+    assert!(page.contains("3 of 6 rows are &lt;missing&gt;, those of steps 3 to 5"));
+    assert!(page.contains("Sinks of 1 run lack rows or events"));
+    // Nothing is said of rows where none were lost.
+    fs::remove_dir_all(lost).unwrap();
+    let (found, groups, comparison) = compared(folder.path());
+    let page = page::render("t", &found, &groups, &comparison).unwrap();
+    assert!(!page.contains("table-missing") && !page.contains("lack rows or events"));
 }
 
 /// `<script` in a page without runs to speak of: its own, and what plotly.js says of scripts.

@@ -1,7 +1,8 @@
 //! A page in a headless chromium, and what is to be seen of it.
 //!
 //! The page stands in a frame of the wanted width, since windows have a least one, and a script that the copy of the
-//! page carries looks at it once its charts are drawn. Its answer leaves the browser in the dumped document.
+//! page carries looks at it once its charts are drawn. Its answer leaves the browser in the dumped document. The page's own policy
+//! holds: the script that looks is added to it by its sum, and what the policy refuses is among the errors.
 
 use std::{
     fs,
@@ -9,13 +10,16 @@ use std::{
     process::Command,
 };
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 /// Runs before anything else of the page: keeps what goes wrong.
 const LISTEN: &str = r#"<script>
 window.seen = [];
 addEventListener("error", (event) => seen.push(String(event.message)));
 addEventListener("unhandledrejection", (event) => seen.push(String(event.reason)));
+addEventListener("securitypolicyviolation", (event) => seen.push(`refused by ${event.effectiveDirective}: ${event.blockedURI}`));
 for (const kind of ["error", "warn"]) {
   const own = console[kind];
   console[kind] = (...words) => { seen.push(words.join(" ")); own.apply(console, words); };
@@ -23,7 +27,7 @@ for (const kind of ["error", "warn"]) {
 </script>"#;
 
 /// Runs last: waits for the charts, then looks.
-const LOOK: &str = r#"<script>
+const LOOK: &str = r#"
 (async () => {
   const root = document.documentElement;
   for (let i = 0; i < 600 && !root.dataset.drawn; i++) await new Promise((resolve) => setTimeout(resolve, 100));
@@ -73,7 +77,7 @@ const LOOK: &str = r#"<script>
   };
   parent.postMessage(JSON.stringify(answer), "*");
 })();
-</script>"#;
+"#;
 
 /// The browser, if there is one.
 #[must_use]
@@ -96,8 +100,11 @@ pub fn visit(chromium: &Path, page: &Path, width: u32, dark: bool) -> Value {
     // The first head and the last body: scripts of the page hold such words too.
     let (head, rest) = html.split_once("<head>").expect("a head");
     let (body, end) = rest.rsplit_once("</body>").expect("a body");
+    let sum = BASE64_STANDARD.encode(Sha256::digest(LOOK));
+    let body = body.replacen("script-src ", &format!("script-src 'sha256-{sum}' "), 1);
     let copy = folder.path().join("page.html");
-    fs::write(&copy, format!("{head}<head>{LISTEN}{body}{LOOK}</body>{end}")).expect("a copy");
+    fs::write(&copy, format!("{head}<head>{LISTEN}{body}<script>{LOOK}</script></body>{end}"))
+        .expect("a copy");
     let frame = format!(
         r#"<!doctype html><body style="margin:0"><iframe src="page.html" style="border:0;width:{width}px;height:3000px"></iframe>
 <script>addEventListener("message", (event) => {{

@@ -42,12 +42,19 @@ pub(super) fn facts(found: &FoundRuns, groups: &[Group]) -> Vec<(String, String)
 
 /// How many runs are sound, and what of the others cannot be said.
 pub(super) fn failure_notes(found: &FoundRuns) -> Vec<String> {
+    let plural = |runs: usize| if runs == 1 { "run" } else { "runs" };
     let sound = found.runs.iter().filter(|run| failures::of(run).is_empty()).count();
     let mut notes = vec![format!("{sound} of {} runs show none of these.", found.runs.len())];
+    let incomplete = found.runs.iter().filter(|run| !run.status.incomplete.is_empty()).count();
+    if incomplete > 0 {
+        notes.push(format!(
+            "Sinks of {incomplete} {} lack rows or events, as the table of lost rows says: curves of such a run may have holes.",
+            plural(incomplete)
+        ));
+    }
     let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
     let classes = found.runs.iter().flat_map(failures::unknown);
     classes.for_each(|class| *unknown.entry(class).or_default() += 1);
-    let plural = |runs: usize| if runs == 1 { "run" } else { "runs" };
     notes.extend(
         unknown.iter().map(|(class, runs)| format!("Not known of {runs} {}: {class}.", plural(*runs))),
     );

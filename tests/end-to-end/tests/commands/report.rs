@@ -170,7 +170,7 @@ fn one_seed_ranks_nothing_and_tables_come_in_every_form() {
     assert_eq!(outcome.code, 2);
     let outcome = bench.host(&["report", "runs", "--out", "r.html", "--tables", "tables"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert_eq!(fs::read_dir(bench.path("tables")).unwrap().count(), 18, "six tables, three forms");
+    assert_eq!(fs::read_dir(bench.path("tables")).unwrap().count(), 21, "seven tables, three forms");
 }
 
 #[test]
@@ -207,6 +207,35 @@ fn the_page_draws_every_chart_in_a_browser_without_errors_or_requests() {
         assert!(text.contains("<script>alert(1)</script>"), "names are shown as they are");
     }
     keep(&bench.path("r.html"));
+}
+
+/// What escaping is there to keep out of the page, as if it had not: nothing of it runs, and nothing is asked for.
+#[test]
+fn markup_that_is_not_the_pages_own_runs_nothing_in_a_browser() {
+    const NAME: &str = "markup_that_is_not_the_pages_own_runs_nothing_in_a_browser";
+    let Some(chromium) = browser::chromium() else { return skipped(NAME, "no chromium is installed") };
+    let bench = Bench::new();
+    bench.write("alone.csv", "step,train/loss,val/loss\n0,5.5,5.6\n1,5.1,\n2,4.9,5.0\n");
+    let outcome = bench.host(&["report", "alone.csv", "--out", "r.html"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let hostile = "<script>document.querySelector('h1').textContent = 'taken over'</script>\
+        <img src=\"picture.png\" onerror=\"document.querySelector('h1').textContent = 'taken over'\">\
+        <style>@import url(\"style.css\");</style><iframe src=\"frame.html\"></iframe><object data=\"o.svg\"></object>\
+        <base href=\"https://example.invalid/\"><link rel=\"stylesheet\" href=\"style.css\">";
+    let page = bench.read("r.html");
+    let (head, rest) = page.split_once("<body>").unwrap();
+    bench.write("hostile.html", &format!("{head}<body>{hostile}{rest}"));
+    let sound = browser::visit(&chromium, &bench.path("r.html"), 1280, false);
+    assert_eq!(sound["errors"], serde_json::json!([]));
+    let seen = browser::visit(&chromium, &bench.path("hostile.html"), 1280, false);
+    assert_eq!(seen["title"], sound["title"]);
+    assert_eq!(seen["charts"], seen["drawn"], "the page itself works as before");
+    let errors: Vec<&str> =
+        seen["errors"].as_array().unwrap().iter().filter_map(|error| error.as_str()).collect();
+    for directive in ["script-src-elem", "img-src", "style-src-elem", "frame-src", "object-src", "base-uri"] {
+        let refused = format!("refused by {directive}");
+        assert!(errors.iter().any(|error| error.starts_with(&refused)), "{directive}: {errors:#?}");
+    }
 }
 
 /// A copy for a person to look at, where `ALTGRAD_KEEP` names a folder.
