@@ -4,6 +4,7 @@
 
 mod commit;
 mod layers;
+mod signatures;
 mod sources;
 mod walkthroughs;
 
