@@ -5,7 +5,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use abi_stable::{
+use crate::abi::stable::{
     StableAbi,
     std_types::{RString, RVec},
 };

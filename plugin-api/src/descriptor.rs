@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use abi_stable::{
+use crate::abi::stable::{
     StableAbi,
     std_types::{RSlice, RStr},
 };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use abi_stable::{StableAbi, std_types::RString};
+use crate::abi::stable::{StableAbi, std_types::RString};
 
 /// What class of fault a [`PluginError`] is. A number, so that later versions can add kinds;
 /// a reader treats a number it does not know as [`ErrorKind::OTHER`].

@@ -3,7 +3,7 @@
 //! Each library has a registry of its own (`inventory`); the host sees nothing of it and asks the
 //! root module, which enumerates it sorted, because link order varies.
 
-use abi_stable::{
+use crate::abi::stable::{
     prefix_type::PrefixTypeTrait,
     std_types::{ROption, RResult, RStr, RVec},
 };
@@ -182,7 +182,7 @@ macro_rules! __note {
 mod tests {
     #[test]
     fn the_entry_symbol_is_the_one_abi_stable_looks_for() {
-        let name = abi_stable::library::ROOT_MODULE_LOADER_NAME_WITH_NUL;
+        let name = crate::abi::stable::library::ROOT_MODULE_LOADER_NAME_WITH_NUL;
         assert_eq!(name.trim_end_matches('\0'), crate::abi::ENTRY_SYMBOL);
     }
 

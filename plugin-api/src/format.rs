@@ -4,7 +4,7 @@
 //! numerics page; each method names what it needs of them. Calls come from any thread, several at a
 //! time on disjoint parts of one tensor, so a format keeps no mutable state.
 
-use abi_stable::{StableAbi, std_types::RVec};
+use crate::abi::stable::{StableAbi, std_types::RVec};
 
 use crate::{Config, Descriptor, KernelOp, KernelTarget, KernelText, PluginError, Scales, number::numbered};
 

@@ -34,7 +34,7 @@
 //!
 //! What rounding and updates did is counted by the host, by kernels of its own.
 
-use abi_stable::{
+use crate::abi::stable::{
     StableAbi,
     std_types::{RString, RVec},
 };

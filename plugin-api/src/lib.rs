@@ -65,7 +65,7 @@ pub mod tabulated;
 mod tensor;
 pub mod values;
 
-pub use abi_stable::std_types::RStr;
+pub use abi::stable::std_types::RStr;
 pub use config::{Config, ConfigEntry, ConfigValue, OptionFault};
 pub use descriptor::{BuildInfo, Descriptor, PluginKind};
 pub use error::{ErrorKind, PluginError};
@@ -86,7 +86,9 @@ pub use values::ValueGrid;
 /// What the macros need; not for people.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::abi::stable::library::{
+        __call_root_module_loader, CheckTypeLayout, LibHeader, RootModuleResult,
+    };
     pub use crate::export::{Make, Registration, root_module};
-    pub use abi_stable::library::{__call_root_module_loader, CheckTypeLayout, LibHeader, RootModuleResult};
     pub use inventory;
 }

@@ -35,7 +35,7 @@
 //!
 //! Readers ignore keys that they do not know.
 
-use abi_stable::std_types::RStr;
+use crate::abi::stable::std_types::RStr;
 
 use crate::{BuildInfo, Descriptor, OptionDefault, OptionSpec};
 

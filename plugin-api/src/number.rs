@@ -25,7 +25,7 @@ macro_rules! numbered {
         ///
         /// A number, so that later versions can add to it; a reader has to expect one that it does not know.
         #[repr(transparent)]
-        #[derive(abi_stable::StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive($crate::abi::stable::StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(
             /// The number that crosses.
             pub u32,

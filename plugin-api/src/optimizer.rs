@@ -3,7 +3,7 @@
 //! The host owns every buffer, checkpoints the states without knowing their meaning, and clips and
 //! accumulates gradients before the call.
 
-use abi_stable::{
+use crate::abi::stable::{
     StableAbi,
     std_types::{RSlice, RStr, RString, RVec},
 };

@@ -3,7 +3,7 @@
 //! A plugin lists them in its [`Descriptor`](crate::Descriptor), where they can be read without running the plugin. What it is
 //! made with, values from a run file and the defaults here, is a [`Config`](crate::Config).
 
-use abi_stable::{
+use crate::abi::stable::{
     StableAbi,
     std_types::{RSlice, RStr},
 };

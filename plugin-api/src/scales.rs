@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use abi_stable::{StableAbi, std_types::RSlice};
+use crate::abi::stable::{StableAbi, std_types::RSlice};
 
 use crate::PluginError;
 

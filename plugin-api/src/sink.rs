@@ -3,7 +3,7 @@
 //! A sink has a thread of its own behind a bounded queue, so it may block; it never sees the training
 //! thread. Calls come in this order: `open`, then any of `log`, `histogram`, `alert`, `state`, then `summary`, `finish`.
 
-use abi_stable::{
+use crate::abi::stable::{
     StableAbi,
     std_types::{ROption, RSlice, RStr},
 };

@@ -6,7 +6,7 @@
 
 use std::marker::PhantomData;
 
-use abi_stable::{StableAbi, std_types::RSlice};
+use crate::abi::stable::{StableAbi, std_types::RSlice};
 
 use crate::{ErrorKind, PluginError};
 

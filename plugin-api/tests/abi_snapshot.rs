@@ -19,7 +19,7 @@ use std::{
 
 use altgrad_plugin_api::abi::{
     ENTRY_SYMBOL, PluginModuleRef, ServicesObject,
-    abi_stable::{
+    stable::{
         StableAbi,
         type_layout::{TLData, TLField, TypeLayout},
     },

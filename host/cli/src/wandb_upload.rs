@@ -9,7 +9,7 @@ use altgrad_base::{diagnostic::Diagnostic, println};
 use altgrad_loader::{Registry, SinkPlugin, instance::OptionTable};
 use altgrad_plugin_api::{
     RunInfo, RunOutcome,
-    abi::abi_stable::std_types::{ROption, RSlice},
+    abi::stable::std_types::{ROption, RSlice},
 };
 use altgrad_run_folder::{
     folder::STATUS,

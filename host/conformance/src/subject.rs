@@ -6,9 +6,8 @@ use altgrad_plugin_api::{
     Config, ConfigValue, Descriptor, ErrorKind, Format, FormatSpec, KernelOp, KernelTarget, KernelText,
     PluginError, QuantParams, QuantStats, Rounding, Scales, TensorView, TensorViewMut,
     abi::{
-        FormatObject,
-        abi_stable::std_types::{ROption, RResult, RSliceMut},
-        adapters,
+        FormatObject, adapters,
+        stable::std_types::{ROption, RResult, RSliceMut},
     },
 };
 

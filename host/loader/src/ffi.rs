@@ -9,7 +9,7 @@ use std::path::Path;
 
 use altgrad_plugin_api::abi::{
     ENTRY_SYMBOL, PluginModuleRef,
-    abi_stable::library::{AbiHeaderRef, LibHeader, LibraryError},
+    stable::library::{AbiHeaderRef, LibHeader, LibraryError},
 };
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 

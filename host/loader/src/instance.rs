@@ -10,7 +10,7 @@ use altgrad_plugin_api::{
     PluginKind, QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, TensorView, TensorViewMut,
     abi::{
         FormatObject, OptimizerObject, SinkObject,
-        abi_stable::std_types::{RResult, RSlice, RSliceMut, RVec},
+        stable::std_types::{RResult, RSlice, RSliceMut, RVec},
     },
     sink::{Histogram, Metric},
 };

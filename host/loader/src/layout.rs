@@ -5,7 +5,7 @@
 
 use altgrad_plugin_api::abi::{
     PluginModuleRef,
-    abi_stable::{
+    stable::{
         StableAbi,
         abi_stability::abi_checking::{AbiInstability, AbiInstabilityErrors, check_layout_compatibility},
         type_layout::TypeLayout,

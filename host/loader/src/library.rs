@@ -15,7 +15,7 @@ use altgrad_plugin_api::{
     BuildInfo, Config, Descriptor, ErrorKind, PluginError, PluginKind,
     abi::{
         FormatObject, OptimizerObject, PluginModuleRef, SinkObject,
-        abi_stable::library::{LibHeader, LibraryError},
+        stable::library::{LibHeader, LibraryError},
     },
 };
 

@@ -5,7 +5,7 @@ use altgrad_plugin_api::{
     ErrorKind, Grid, ParamInfo, PluginError, Scope, StepScalars, TensorView, TensorViewMut,
     abi::{
         ServiceCall, ServicesObject, StepCall,
-        abi_stable::std_types::{ROption, RSlice, RSliceMut},
+        stable::std_types::{ROption, RSlice, RSliceMut},
     },
 };
 use rayon::prelude::*;

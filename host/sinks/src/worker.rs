@@ -15,7 +15,7 @@ use altgrad_loader::SinkPlugin;
 use altgrad_metrics::{MetricId, MetricKind, MetricRecord};
 use altgrad_plugin_api::{
     Alert, MetricName as ApiName, RunInfo, RunOutcome,
-    abi::abi_stable::std_types::{ROption, RSlice},
+    abi::stable::std_types::{ROption, RSlice},
     sink::{Histogram, Metric},
 };
 use altgrad_run_folder::{events::Event, record::SinkCounts};

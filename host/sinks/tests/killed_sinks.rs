@@ -20,7 +20,7 @@ use altgrad_end_to_end::{built, plugin, skipped, tensorboard};
 use altgrad_loader::LoadedLibrary;
 use altgrad_plugin_api::{
     Alert, AlertLevel, Config, Histogram, Metric, MetricName, RunInfo, RunOutcome,
-    abi::{SinkObject, abi_stable::std_types::RSlice},
+    abi::{SinkObject, stable::std_types::RSlice},
 };
 use rand_chacha::{
     ChaCha8Rng,

@@ -3,7 +3,7 @@
 //! One adapter a kind: it turns views into slices, checks that lengths fit before the plugin sees them,
 //! and guards the call.
 
-use abi_stable::{
+use crate::abi::stable::{
     erased_types::TD_Opaque,
     std_types::{ROption, RResult, RSlice, RSliceMut, RString, RVec},
 };

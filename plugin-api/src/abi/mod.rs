@@ -10,8 +10,9 @@
 pub mod adapters;
 mod guard;
 mod objects;
+pub mod stable;
 
-use abi_stable::{
+use crate::abi::stable::{
     StableAbi, declare_root_module_statics,
     library::RootModule,
     package_version_strings,
@@ -19,7 +20,6 @@ use abi_stable::{
     std_types::{ROption, RResult, RStr, RVec},
 };
 
-pub use abi_stable;
 pub(crate) use guard::install_panic_recorder;
 pub use objects::{
     FormatAbi, FormatAbi_TO, FormatObject, OptimizerAbi, OptimizerAbi_TO, OptimizerObject, ServiceCall,

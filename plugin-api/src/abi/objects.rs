@@ -6,7 +6,7 @@
 // The interfaces' documentation is the traits' they mirror; abi_stable generates undocumented items.
 #![allow(missing_docs, non_camel_case_types, missing_debug_implementations)]
 
-use abi_stable::{
+use crate::abi::stable::{
     StableAbi, sabi_trait,
     std_types::{RBox, ROption, RResult, RSlice, RSliceMut, RString, RVec},
 };

@@ -9,7 +9,7 @@
 
 use crate::{
     Grid, ParamInfo, PluginError, StepScalars,
-    abi::{ServicesObject, abi_stable::std_types::RResult},
+    abi::{ServicesObject, stable::std_types::RResult},
     number::numbered,
 };
 

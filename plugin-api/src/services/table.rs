@@ -17,7 +17,7 @@ use crate::{
     ErrorKind, PluginError,
     abi::{
         ServicesAbi, ServicesAbi_TO, ServicesObject,
-        abi_stable::{erased_types::TD_Opaque, std_types::RResult},
+        stable::{erased_types::TD_Opaque, std_types::RResult},
     },
 };
 

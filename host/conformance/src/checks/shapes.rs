@@ -2,7 +2,7 @@
 
 use altgrad_plugin_api::{
     ErrorKind, PluginError, QuantParams, RandomKey, Rounding, Scales, TensorView, TensorViewMut,
-    abi::abi_stable::std_types::RSliceMut,
+    abi::stable::std_types::RSliceMut,
 };
 
 use crate::{

@@ -5,7 +5,7 @@ use altgrad_plugin_api::{
     StepScalars, TensorView, TensorViewMut,
     abi::{
         OptimizerObject, ServiceCall, StepCall,
-        abi_stable::std_types::{RSlice, RSliceMut},
+        stable::std_types::{RSlice, RSliceMut},
     },
     grid::minifloat,
     services::{

@@ -10,9 +10,8 @@ use altgrad_plugin_api::{
     Alert, AlertLevel, Config, ConfigValue, Descriptor, Histogram, Metric, MetricName, PluginError, RunInfo,
     RunOutcome, Sink,
     abi::{
-        SinkObject,
-        abi_stable::std_types::{RSlice, RVec},
-        adapters,
+        SinkObject, adapters,
+        stable::std_types::{RSlice, RVec},
     },
 };
 use tempfile::TempDir;

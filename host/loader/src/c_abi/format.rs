@@ -12,7 +12,7 @@ use altgrad_plugin_api::{
     RandomKey, Rounding, Scales, Tabulated, TensorView, TensorViewMut, ValueGrid,
     abi::{
         FormatAbi,
-        abi_stable::std_types::{ROption, RResult, RSliceMut},
+        stable::std_types::{ROption, RResult, RSliceMut},
     },
 };
 

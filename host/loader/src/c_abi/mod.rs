@@ -14,7 +14,7 @@ use crate::{
 };
 use altgrad_plugin_api::{
     BuildInfo, Descriptor, FormatSpec, PluginError, RStr,
-    abi::{FormatAbi_TO, FormatObject, abi_stable::erased_types::TD_Opaque},
+    abi::{FormatAbi_TO, FormatObject, stable::erased_types::TD_Opaque},
 };
 use format::Instance;
 

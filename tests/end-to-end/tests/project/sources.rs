@@ -23,20 +23,26 @@ const MOST_LINES: usize = 500;
 
 /// Every Rust source of the project, path from the root and text.
 fn sources() -> Vec<(String, String)> {
-    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    let sources = files_named(".rs");
+    assert!(sources.len() > 50, "only {} sources found", sources.len());
+    sources
+}
+
+/// Every file of the project whose name ends so, path from the root and text.
+fn files_named(end: &str) -> Vec<(String, String)> {
+    fn walk(folder: &Path, end: &str, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if path.is_dir() && name != "target" && !name.starts_with('.') {
-                walk(&path, found);
-            } else if name.ends_with(".rs") {
+                walk(&path, end, found);
+            } else if name.ends_with(end) {
                 found.push(path);
             }
         }
     }
     let mut paths = Vec::new();
-    walk(&root(), &mut paths);
-    assert!(paths.len() > 50, "only {} sources found", paths.len());
+    walk(&root(), end, &mut paths);
     paths
         .into_iter()
         .map(|path| {
@@ -79,6 +85,44 @@ fn unsafe_code_is_only_in_the_files_that_may_have_it() {
     }
     let unused: Vec<_> = UNSAFE.iter().filter(|path| !found.contains(**path)).collect();
     assert!(unused.is_empty(), "files without `unsafe` are listed: {unused:?}");
+}
+
+/// The only file that may take something from the library that loads and checks plugins: it is quiet upstream, and may have to be
+/// replaced one day.
+const STABLE: &str = "plugin-api/src/abi/stable.rs";
+
+/// Lines of code that name a crate; those of comments and texts may.
+fn naming(text: &str, crate_name: &str) -> Vec<String> {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let path = [crate_name, "::"].concat();
+    let imports = ["use ", "extern crate "].map(|what| [what, crate_name].concat());
+    let names =
+        |line: &&str| line.contains(&path) || imports.iter().any(|import| line.contains(import.as_str()));
+    code.filter(names).map(|line| line.trim().to_string()).collect()
+}
+
+#[test]
+fn abi_stable_is_named_in_one_module() {
+    let crate_name = ["abi", "_stable"].concat();
+    for (path, text) in sources() {
+        let lines = naming(&text, &crate_name);
+        assert!(path == STABLE || lines.is_empty(), "{path}: take it from `{STABLE}`: {lines:#?}");
+        assert!(path != STABLE || !lines.is_empty(), "{path} names it no more: is it gone?");
+    }
+    // Nor does any other crate depend on it; templates and examples are what authors copy.
+    for (path, text) in files_named("Cargo.toml") {
+        let depends = text.lines().any(|line| line.starts_with(&crate_name) && !line.contains("opt-level"));
+        let may = ["Cargo.toml", "plugin-api/Cargo.toml"].contains(&path.as_str());
+        assert_eq!(depends, may, "{path}");
+    }
+    assert_eq!(
+        naming(
+            &"let x: NAME::RVec; // NAME::y\nuse NAME as a;\n// NAME::z".replace("NAME", &crate_name),
+            &crate_name
+        )
+        .len(),
+        2
+    );
 }
 
 #[test]

@@ -1,0 +1,47 @@
+//! All that is used of abi_stable, in one place: nothing else names the crate, here or in the host. What would replace it has to
+//! offer these items; ARCHITECTURE.md, "The plugin boundary", says what that takes.
+
+/// The trait of types whose layout is checked when a library is loaded, with its derive, and the macro that makes a trait's
+/// methods cross.
+pub use abi_stable::{StableAbi, sabi_trait};
+
+/// What the root module is declared with.
+pub use abi_stable::{declare_root_module_statics, package_version_strings};
+
+/// Views, texts, lists and results of a fixed layout.
+pub mod std_types {
+    pub use abi_stable::std_types::{RBox, ROption, RResult, RSlice, RSliceMut, RStr, RString, RVec};
+}
+
+/// Of objects: that they cannot be turned back into their type.
+pub mod erased_types {
+    pub use abi_stable::erased_types::TD_Opaque;
+}
+
+/// Version of a library's root module.
+pub mod sabi_types {
+    pub use abi_stable::sabi_types::VersionStrings;
+}
+
+/// Tables that may grow.
+pub mod prefix_type {
+    pub use abi_stable::prefix_type::PrefixTypeTrait;
+}
+
+/// What a library exports, and what is wrong with it.
+pub mod library {
+    pub use abi_stable::library::{
+        __call_root_module_loader, AbiHeaderRef, CheckTypeLayout, LibHeader, LibraryError,
+        ROOT_MODULE_LOADER_NAME_WITH_NUL, RootModule, RootModuleResult,
+    };
+}
+
+/// Layouts as data.
+pub mod type_layout {
+    pub use abi_stable::type_layout::{TLData, TLField, TypeLayout};
+}
+
+/// Whether two layouts fit together.
+pub mod abi_stability {
+    pub use abi_stable::abi_stability::abi_checking;
+}
