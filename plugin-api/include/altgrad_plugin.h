@@ -61,8 +61,8 @@ extern "C" {
 #define ALTGRAD_VALUE 8        /* a value has no code (NaN where there is none), or a code no value */
 
 /* How a value between two of the format's is rounded. A mode a function does not know is to be refused. */
-#define ALTGRAD_NEAREST_EVEN 0u /* to the nearest, ties to the even code; every format has it */
-#define ALTGRAD_NEAREST_AWAY 1u /* to the nearest, ties away from zero */
+#define ALTGRAD_NEAREST_EVEN 0u /* to the nearest by the format's thresholds, ties to the even code; every format has it */
+#define ALTGRAD_NEAREST_AWAY 1u /* to the nearest by the format's thresholds, ties away from zero */
 #define ALTGRAD_TOWARD_ZERO 2u
 #define ALTGRAD_STOCHASTIC 3u   /* up with probability (x - a) / (b - a), by random bits keyed by altgrad_random_key */
 
@@ -213,6 +213,17 @@ typedef struct altgrad_format_v1 {
     altgrad_encode_fn encode; /* NULL: rounded, then looked up among the values */
     altgrad_decode_fn decode; /* NULL: looked up among the values */
     const altgrad_kernel_v1 *const *kernels; /* `kernel_count` of them; NULL: on GPUs tensors go through main memory */
+    /*
+     * The magnitude that the largest magnitude of a tensor is scaled to, from 2^-90 to 2^90; 0: the largest value. A format whose values are
+     * densest elsewhere, such as a posit, says where.
+     */
+    float amax_target;
+    uint32_t threshold_count;
+    /*
+     * Where rounding to nearest goes from a finite value to the next, one threshold between any two neighbours in ascending order; both may
+     * be one of the neighbours, and at the threshold itself the rule for ties decides. NULL: the middle. `round` and `encode` follow them.
+     */
+    const float *thresholds;
 } altgrad_format_v1;
 
 /* What a library exports as `altgrad_plugin_entry_v1`. Read, not called: nothing of the library runs before it was checked. */

@@ -6,7 +6,10 @@
 
 use crate::abi::stable::{StableAbi, std_types::RVec};
 
-use crate::{Config, Descriptor, KernelOp, KernelTarget, KernelText, PluginError, Scales, number::numbered};
+use crate::{
+    Config, Conventions, Descriptor, KernelOp, KernelTarget, KernelText, PluginError, Scales,
+    number::numbered,
+};
 
 numbered! {
     /// What a minifloat does with its top exponent.
@@ -63,9 +66,9 @@ pub enum FormatSpec {
 numbered! {
     /// How a value between two grid points is rounded.
     Rounding {
-        /// To the nearest; ties to the even code.
+        /// To the nearest, by the format's thresholds; ties to the even code.
         NEAREST_EVEN = 0,
-        /// To the nearest; ties away from zero.
+        /// To the nearest, by the format's thresholds; ties away from zero.
         NEAREST_AWAY = 1,
         /// Toward zero.
         TOWARD_ZERO = 2,
@@ -218,6 +221,14 @@ pub trait Format: Send + Sync + Sized + 'static {
 
     /// What the codes mean. `[main-thread]`
     fn spec(&self) -> FormatSpec;
+
+    /// How it is used: what amax is scaled to, and where rounding to nearest turns. `[main-thread]`
+    ///
+    /// The default suits formats whose precision is the same over their range: amax becomes the largest value, and the nearer value
+    /// is the one at the smaller distance.
+    fn conventions(&self) -> Conventions {
+        Conventions::default()
+    }
 
     /// Rounds `src` to the format's grid and writes real values (not codes) to `dst`:
     /// `dst[i] = round(src[i] * scale) * inverse`, two f32 multiplications by the scale of the element's block and its inverse.

@@ -47,6 +47,7 @@
 
 pub mod abi;
 mod config;
+mod conventions;
 mod descriptor;
 mod error;
 mod export;
@@ -67,6 +68,7 @@ pub mod values;
 
 pub use abi::stable::std_types::RStr;
 pub use config::{Config, ConfigEntry, ConfigValue, OptionFault};
+pub use conventions::Conventions;
 pub use descriptor::{BuildInfo, Descriptor, PluginKind};
 pub use error::{ErrorKind, PluginError};
 pub use format::{Domain, Format, FormatSpec, Minifloat, QuantParams, QuantStats, RandomKey, Rounding};

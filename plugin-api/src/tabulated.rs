@@ -36,7 +36,8 @@
 use std::cmp::Ordering;
 
 use crate::{
-    ErrorKind, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales, ValueGrid, random::Words,
+    Conventions, ErrorKind, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales, ValueGrid,
+    random::Words,
 };
 
 /// A format given by its decode table; see the [module](self).
@@ -49,6 +50,7 @@ pub struct Tabulated {
     nan: Option<u16>,
     /// The code -0 is written as, if there is one.
     negative_zero: Option<u16>,
+    conventions: Conventions,
 }
 
 /// A value and the lowest of its codes.
@@ -77,7 +79,23 @@ impl Tabulated {
         let first = |is: fn(f32) -> bool| codes().find(|(_, value)| is(*value)).map(|(code, _)| code);
         let nan = first(f32::is_nan);
         let negative_zero = first(|value| value == 0.0 && value.is_sign_negative());
-        Ok(Self { by_code, points, nan, negative_zero })
+        let conventions = Conventions::default();
+        Ok(Self { by_code, points, nan, negative_zero, conventions })
+    }
+
+    /// The same format, used as `conventions` say.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CONFIG`]: see [`Conventions::check`].
+    pub fn with_conventions(self, conventions: Conventions) -> Result<Self, PluginError> {
+        conventions.check(&ValueGrid::new(&self.spec())?)?;
+        Ok(Self { conventions, ..self })
+    }
+
+    /// What [`Format::conventions`](crate::Format::conventions) has to say.
+    #[must_use]
+    pub fn conventions(&self) -> Conventions {
+        self.conventions.clone()
     }
 
     /// What [`Format::spec`](crate::Format::spec) has to say.
@@ -166,18 +184,25 @@ impl Tabulated {
             return Some(self.points[0]);
         };
         match self.points.get(above) {
-            Some(&high) if low.value != x => Some(between(x, low, high, rounding, word)),
+            Some(&high) if low.value != x => {
+                let threshold = self.conventions.thresholds.get(above - 1).copied();
+                Some(between(x, [low, high], threshold, rounding, word))
+            }
             _ => Some(low),
         }
     }
 }
 
-/// Which of its two neighbours a value strictly between them becomes.
-fn between(x: f32, low: Point, high: Point, rounding: Rounding, word: u32) -> Point {
+/// Which of its two neighbours a value strictly between them becomes; to nearest it turns at the threshold, or else in the middle.
+fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Rounding, word: u32) -> Point {
     let (wide, a, b) = (f64::from(x), f64::from(low.value), f64::from(high.value));
     // Where zero lies strictly between them, nothing is nearer to it: the nearer one is taken.
     let outer = (a >= 0.0).then_some(true).or((b <= 0.0).then_some(false));
-    let up = match (rounding, side(wide, a, b), outer) {
+    let side = match threshold {
+        Some(threshold) => wide.partial_cmp(&f64::from(threshold)).unwrap_or(Ordering::Equal),
+        None => side(wide, a, b),
+    };
+    let up = match (rounding, side, outer) {
         (Rounding::STOCHASTIC, _, _) => f64::from(word) < (wide - a) / (b - a) * 2f64.powi(32),
         (Rounding::TOWARD_ZERO, _, Some(outer)) => !outer,
         (_, Ordering::Less, _) => false,
@@ -251,6 +276,25 @@ mod tests {
             assert_eq!(got, [even, away, zero], "{x}");
         }
         assert!(rounded(f32::NAN, Rounding::NEAREST_EVEN).is_nan());
+    }
+
+    #[test]
+    fn declared_thresholds_decide_what_is_nearest() {
+        // The values are -2, 0, 1, 4: nothing becomes 0 but itself, and 1 goes up to 4 from 2 on.
+        let conventions = Conventions::default().turning_at(vec![0.0, 0.0, 2.0]);
+        let table = table().with_conventions(conventions.clone()).unwrap();
+        assert_eq!(table.conventions(), conventions);
+        for (x, even, zero) in
+            [(0.01, 1.0, 0.0), (-0.01, -2.0, 0.0), (1.99, 1.0, 1.0), (2.0, 4.0, 1.0), (0.0, 0.0, 0.0)]
+        {
+            for (rounding, expected) in [(Rounding::NEAREST_EVEN, even), (Rounding::TOWARD_ZERO, zero)] {
+                let mut y = [9.0];
+                let params = QuantParams { rounding, ..QuantParams::IDENTITY };
+                table.fake_quant(&[x], &mut y, &params, &mut []).unwrap();
+                assert_eq!(y[0], expected, "{x} {rounding:?}");
+            }
+        }
+        assert!(table.with_conventions(Conventions::default().turning_at(vec![0.0])).is_err());
     }
 
     #[test]

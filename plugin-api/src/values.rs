@@ -46,6 +46,18 @@ impl ValueGrid {
         }
     }
 
+    /// The finite values, ascending, each once; zero has any sign.
+    #[must_use]
+    pub fn finite_values(&self) -> Vec<f32> {
+        match self {
+            Self::Minifloat(grid) => {
+                let positive = || (0..=grid.max_code()).map(|code| grid.decode(code));
+                positive().skip(1).map(|value| -value).rev().chain(positive()).collect()
+            }
+            Self::Table(grid) => grid.sorted.clone(),
+        }
+    }
+
     /// Largest finite value.
     #[must_use]
     pub fn max_finite(&self) -> f32 {
@@ -190,6 +202,7 @@ mod tests {
     fn a_table_has_the_geometry_of_the_minifloat_it_lists() {
         let [minifloat, table] = twins();
         assert_eq!(table.max_finite(), 448.0);
+        assert_eq!(minifloat.finite_values(), table.finite_values());
         assert_eq!(minifloat.min_positive(), table.min_positive());
         assert_eq!((minifloat.min_finite(), table.min_finite()), (-448.0, -448.0));
         for w in [0.0, 0.001, -0.001, 0.0137, 0.5, -0.5, 0.75, 1.1, -3.3, 447.0, -448.0] {

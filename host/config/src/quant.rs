@@ -128,7 +128,7 @@ impl LayerRule {
     pub const OFF: &'static str = "none";
 }
 
-/// `[quant.scaling]`: `stored = round(x * scale)` with `scale = max_finite / (amax * 2^margin)`.
+/// `[quant.scaling]`: `stored = round(x * scale)` with `scale = target / (amax * 2^margin)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScalingSection {

@@ -32,7 +32,7 @@ pub(crate) fn scales(oracle: &Oracle) -> [f32; 6] {
     [1.0, 3.7, 0.3, 2f32.powi(-9), 140.8, top]
 }
 
-/// Everything about the grid where rounding goes wrong, in stored units: every value, every midpoint, one f32 step
+/// Everything about the grid where rounding goes wrong, in stored units: every value, every midpoint and declared threshold, one f32 step
 /// on both sides of each, half a step and more beyond the last, the ends of f32. No NaN.
 pub(crate) fn edges(oracle: &Oracle) -> Vec<f32> {
     let values: Vec<f64> = oracle.values().collect();
@@ -40,6 +40,9 @@ pub(crate) fn edges(oracle: &Oracle) -> Vec<f32> {
     for pair in values.windows(2) {
         with_neighbours(pair[0] as f32, &mut edges);
         with_neighbours(f64::midpoint(pair[0], pair[1]) as f32, &mut edges);
+    }
+    for &threshold in oracle.thresholds() {
+        with_neighbours(threshold as f32, &mut edges);
     }
     let last = values.len() - 1;
     let steps = [(values[last], values[last] - values[last - 1]), (values[0], values[0] - values[1])];

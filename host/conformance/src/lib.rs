@@ -98,7 +98,7 @@ macro_rules! __each_check {
             [idempotence, order, "rounding a rounded value changes nothing"]
             [monotonicity, order, "a larger value is never rounded to a smaller one"]
             [sign_symmetry, order, "the negative of a value is rounded to the negative result"]
-            [error_bound, order, "nearest is off by at most half a gap, every other mode by less than one"]
+            [error_bound, order, "nearest, without thresholds of its own, is off by at most half a gap, every other mode by less than one"]
             [statistics_counts, statistics, "overflow, underflow, NaN, non-zero and amax are exact"]
             [statistics_sums, statistics, "the three sums are right within 1e-6"]
             [histogram, statistics, "counts every code encode writes, adds to what is there, and changes nothing else"]
@@ -118,6 +118,7 @@ macro_rules! __each_check {
             [stochastic_independence, random, "neighbouring elements, consecutive steps, tensors and seeds are uncorrelated"]
             [random_calls, fuzz, "random lengths, places, scales, modes, keys and values: as defined; failures name the seed"]
             [sqnr_law, laws, "signal to noise on amax-scaled Gaussian data, for the formats with a known value"]
+            [scaling_law, laws, "scaled as the format wants, Gaussian data have a signal to noise within 3 dB of the best power of two"]
             [shrinkage_law, laws, "shrinkage on amax-scaled Gaussian data, for the formats with a known value"]
             [kernels, kernels, "kernel texts are whole: entry, buffers, info block, statistics, limits of the target, any length"]
         }

@@ -22,6 +22,8 @@ pub struct Oracle {
     by_code: Vec<f32>,
     /// Ascending, each value once.
     points: Vec<Point>,
+    /// Where rounding to nearest goes from a point to the next; empty: in the middle.
+    thresholds: Vec<f64>,
     sign_magnitude: bool,
 }
 
@@ -48,7 +50,40 @@ impl Oracle {
         if points.len() < 2 {
             return Err("the description has fewer than two finite values".into());
         }
-        Ok(Self { by_code, points, sign_magnitude })
+        Ok(Self { by_code, points, thresholds: Vec::new(), sign_magnitude })
+    }
+
+    /// The same, where rounding to nearest turns as the format declares.
+    ///
+    /// # Errors
+    /// Not one threshold for each gap between values, or one outside its gap.
+    pub fn turning_at(self, thresholds: &[f32]) -> Result<Self, String> {
+        let gaps = self.points.len() - 1;
+        if !thresholds.is_empty() && thresholds.len() != gaps {
+            return Err(format!(
+                "the format declares {} thresholds for {gaps} gaps between values",
+                thresholds.len()
+            ));
+        }
+        let thresholds: Vec<f64> = thresholds.iter().map(|&threshold| threshold.into()).collect();
+        let mut gaps = thresholds.iter().zip(self.points.windows(2));
+        if let Some((threshold, gap)) = gaps.find(|(at, gap)| !(gap[0].value..=gap[1].value).contains(at)) {
+            let (low, high) = (gap[0].value, gap[1].value);
+            return Err(format!(
+                "the format declares the threshold {threshold:e} between {low:e} and {high:e}"
+            ));
+        }
+        Ok(Self { thresholds, ..self })
+    }
+
+    /// Whether it turns elsewhere than in the middle.
+    pub(crate) fn has_thresholds(&self) -> bool {
+        !self.thresholds.is_empty()
+    }
+
+    /// The declared thresholds.
+    pub(crate) fn thresholds(&self) -> &[f64] {
+        &self.thresholds
     }
 
     /// The value of every code.
@@ -89,28 +124,34 @@ impl Oracle {
 
     /// The neighbours of `x`: equal if it is a value or beyond the last.
     pub(crate) fn cell(&self, x: f64) -> (f64, f64) {
-        let (a, b) = self.neighbours(x);
+        let [a, b] = self.neighbours(x).map(|index| self.points[index]);
         (a.value, b.value)
     }
 
-    fn neighbours(&self, x: f64) -> (Point, Point) {
+    /// Indices of the neighbours.
+    fn neighbours(&self, x: f64) -> [usize; 2] {
         let above = self.points.partition_point(|point| point.value <= x);
-        let Some(below) = above.checked_sub(1).map(|below| self.points[below]) else {
-            return (self.points[0], self.points[0]);
-        };
-        match self.points.get(above) {
-            Some(&next) if below.value != x => (below, next),
-            _ => (below, below),
+        let Some(below) = above.checked_sub(1) else { return [0, 0] };
+        let is_between = above < self.points.len() && self.points[below].value != x;
+        if is_between { [below, above] } else { [below, below] }
+    }
+
+    /// On which side of the place where rounding to nearest turns, between two neighbours, the number `x` is.
+    fn side(&self, x: f64, [a, b]: [usize; 2]) -> Ordering {
+        match self.thresholds.get(a) {
+            Some(threshold) if a != b => x.partial_cmp(threshold).unwrap_or(Ordering::Equal),
+            _ => side(x, self.points[a].value, self.points[b].value),
         }
     }
 
     /// What `x`, already scaled and not NaN, may be rounded to in one of the modes of [`Rounding::ALL`].
     pub(crate) fn round(&self, x: f32, rounding: Rounding) -> Allowed {
         let wide = f64::from(x);
-        let (a, b) = self.neighbours(wide);
+        let neighbours = self.neighbours(wide);
+        let [a, b] = neighbours.map(|index| self.points[index]);
         let both = [a.value, b.value];
         let toward = |up: bool| if up { [b.value; 2] } else { [a.value; 2] };
-        let chosen = match (rounding, side(wide, a.value, b.value)) {
+        let chosen = match (rounding, self.side(wide, neighbours)) {
             (Rounding::STOCHASTIC, _) => both,
             (Rounding::TOWARD_ZERO, _) => away(a, b).map_or(both, |up| toward(!up)),
             (_, Ordering::Less) => toward(false),
@@ -126,10 +167,16 @@ impl Oracle {
         chosen.map(|value| if value == 0.0 { 0f32.copysign(x) } else { value as f32 })
     }
 
-    /// Whether `got` is one of the values allowed. Outside sign-magnitude formats zeros need no sign.
-    pub(crate) fn allows(&self, allowed: Allowed, got: f32) -> bool {
-        let loose = |expected: f32| !self.sign_magnitude && expected == 0.0 && got == 0.0;
-        allowed.iter().any(|&expected| expected.to_bits() == got.to_bits() || loose(expected))
+    /// Whether a rounded value is one of those allowed, to the bit: a zero has a sign in every format.
+    pub(crate) fn allows(allowed: Allowed, got: f32) -> bool {
+        allowed.iter().any(|&expected| expected.to_bits() == got.to_bits())
+    }
+
+    /// Whether the value of a code is one of those allowed; where the codes have no zeros of both signs, a zero needs no sign.
+    pub(crate) fn allows_code(&self, allowed: Allowed, got: f32) -> bool {
+        let has = |zero: f32| self.by_code.iter().any(|value| value.to_bits() == zero.to_bits());
+        let loose = got == 0.0 && allowed.contains(&0.0) && !(has(0.0) && has(-0.0));
+        loose || Self::allows(allowed, got)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use altgrad_plugin_api::{
-    Config, ConfigValue, Descriptor, ErrorKind, Format, FormatSpec, KernelOp, KernelTarget, KernelText,
-    PluginError, QuantParams, QuantStats, Rounding, Scales, TensorView, TensorViewMut,
+    Config, ConfigValue, Conventions, Descriptor, ErrorKind, Format, FormatSpec, KernelOp, KernelTarget,
+    KernelText, PluginError, QuantParams, QuantStats, Rounding, Scales, TensorView, TensorViewMut,
     abi::{
         FormatObject, adapters,
         stable::std_types::{ROption, RResult, RSliceMut},
@@ -112,7 +112,8 @@ impl Subject {
     pub fn instance_and_oracle(&self) -> Result<(Instance, Oracle), String> {
         let instance = self.instance()?;
         let spec = instance.spec().map_err(|error| said("spec", &error))?;
-        Ok((instance, Oracle::new(&spec)?))
+        let conventions = instance.conventions()?;
+        Ok((instance, Oracle::new(&spec)?.turning_at(&conventions.thresholds)?))
     }
 }
 
@@ -152,6 +153,14 @@ impl Instance {
     /// The plugin's own.
     pub fn spec(&self) -> Called<FormatSpec> {
         self.object.spec().into_result()
+    }
+
+    /// [`Format::conventions`].
+    ///
+    /// # Errors
+    /// The call failed, in one sentence.
+    pub(crate) fn conventions(&self) -> Result<Conventions, String> {
+        self.object.conventions().into_result().map_err(|error| said("conventions", &error))
     }
 
     /// [`Format::fake_quant`].

@@ -77,7 +77,7 @@ fn devices_collect_the_cpus_histograms() {
                 (DeviceFormat::new(Arc::new(plugin), device, &MODES).unwrap(), device)
             });
             let max_finite = formats[0].0.max_finite();
-            let rule = ScaleRule { max_finite, margin: 0, pow2: false, group: None };
+            let rule = ScaleRule { target: max_finite, margin: 0, pow2: false, group: None };
             let fixed = |scale: f32| ScaleSource::Fixed([scale, 1.0 / scale]);
             let cases = [
                 (data(30_001, 1.0, 0.0), ScaleSource::Dynamic(rule)),

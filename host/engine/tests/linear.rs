@@ -257,12 +257,12 @@ fn check_once(
     stats
 }
 
-const RULE: ScaleRule = ScaleRule { max_finite: 0.0, margin: 0, pow2: false, group: None };
+const RULE: ScaleRule = ScaleRule { target: 0.0, margin: 0, pow2: false, group: None };
 
 /// A rule with the format's own largest value filled in.
 fn rule(bench: &Bench, format: &'static str, scaling: Scaling, ste: SteChoice) -> Rule {
     let max_finite = bench.values(format).last().unwrap().0 as f32;
-    let own = |rule: ScaleRule| ScaleRule { max_finite, ..rule };
+    let own = |rule: ScaleRule| ScaleRule { target: max_finite, ..rule };
     let scaling = match scaling {
         Scaling::None => Scaling::None,
         Scaling::Dynamic(rule) => Scaling::Dynamic(own(rule)),

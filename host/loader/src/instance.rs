@@ -6,8 +6,9 @@ use std::fmt;
 
 use altgrad_base::diagnostic::{Diagnostic, Fault, closest};
 use altgrad_plugin_api::{
-    Alert, Config, ConfigValue, Descriptor, ErrorKind, FormatSpec, OptionFault, ParamInfo, PluginError,
-    PluginKind, QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, TensorView, TensorViewMut,
+    Alert, Config, ConfigValue, Conventions, Descriptor, ErrorKind, FormatSpec, OptionFault, ParamInfo,
+    PluginError, PluginKind, QuantParams, QuantStats, RunInfo, RunOutcome, StateSpec, TensorView,
+    TensorViewMut, ValueGrid,
     abi::{
         FormatObject, OptimizerObject, SinkObject,
         stable::std_types::{RResult, RSlice, RSliceMut, RVec},
@@ -141,6 +142,8 @@ pub struct FormatPlugin {
     pub identity: Identity,
     /// What its codes mean.
     pub spec: FormatSpec,
+    /// What it is scaled to, and where its rounding to nearest turns; checked.
+    pub conventions: Conventions,
     pub(super) object: FormatObject,
 }
 
@@ -178,7 +181,10 @@ impl FormatPlugin {
         let made = found.library.format_object(id, &config);
         let object = identity.make_failure(made, key).map_err(keyed)?;
         let spec = identity.make_failure(object.spec().into_result(), key).map_err(keyed)?;
-        Ok(Self { identity, spec, object })
+        let conventions = identity.make_failure(object.conventions().into_result(), key).map_err(keyed)?;
+        let checked = ValueGrid::new(&spec).and_then(|values| conventions.check(&values));
+        checked.map_err(|error| keyed(identity.failure(Fault::Plugin, &error)))?;
+        Ok(Self { identity, spec, conventions, object })
     }
 
     /// Rounds `src` to the grid, into `dst`; see [`altgrad_plugin_api::Format::fake_quant`].

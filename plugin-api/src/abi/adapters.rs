@@ -14,9 +14,9 @@ use super::{
     guard::{Guarded, catch},
 };
 use crate::{
-    Alert, Config, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Launch, Metric,
-    Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Scales, Scope,
-    ServiceStep, Services, Sink, StateSpec, Step, StepScalars, TensorView, TensorViewMut,
+    Alert, Config, Conventions, Format, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText,
+    Launch, Metric, Optimizer, ParamInfo, PluginError, QuantParams, QuantStats, RunInfo, RunOutcome, Scales,
+    Scope, ServiceStep, Services, Sink, StateSpec, Step, StepScalars, TensorView, TensorViewMut,
 };
 
 /// Makes a format instance behind its guard.
@@ -64,6 +64,10 @@ fn same_len(what: &str, left: usize, right: usize) -> Result<(), PluginError> {
 impl<T: Format> FormatAbi for Guarded<T> {
     fn spec(&self) -> RResult<FormatSpec, PluginError> {
         self.call("spec", |format| Ok(format.spec())).into()
+    }
+
+    fn conventions(&self) -> RResult<Conventions, PluginError> {
+        self.call("conventions", |format| Ok(format.conventions())).into()
     }
 
     fn fake_quant(

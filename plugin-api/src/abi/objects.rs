@@ -12,9 +12,9 @@ use crate::abi::stable::{
 };
 
 use crate::{
-    Alert, Axes, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Launch, MapOp, Metric,
-    ParamInfo, PluginError, QuantParams, QuantStats, ReduceOp, RunInfo, RunOutcome, Scales, Scope, StateSpec,
-    StepScalars, TensorView, TensorViewMut, ZipOp,
+    Alert, Axes, Conventions, FormatSpec, Grid, Histogram, KernelOp, KernelTarget, KernelText, Launch, MapOp,
+    Metric, ParamInfo, PluginError, QuantParams, QuantStats, ReduceOp, RunInfo, RunOutcome, Scales, Scope,
+    StateSpec, StepScalars, TensorView, TensorViewMut, ZipOp,
 };
 
 /// One parameter's update as it crosses.
@@ -58,6 +58,7 @@ pub struct ServiceCall<'a> {
 #[sabi_trait]
 pub trait FormatAbi: Send + Sync {
     fn spec(&self) -> RResult<FormatSpec, PluginError>;
+    fn conventions(&self) -> RResult<Conventions, PluginError>;
     fn fake_quant(
         &self,
         src: TensorView<'_>,

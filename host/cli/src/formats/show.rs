@@ -3,6 +3,7 @@
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{FormatSpec, ValueGrid};
 use clap::Args;
 use plotters::prelude::{ChartBuilder, IntoDrawingArea, LineSeries, RED, SVGBackend, WHITE};
@@ -41,6 +42,7 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
         number(values.max_finite()),
         number(values.min_positive())
     );
+    println!("{}", describe_use(&format, &values));
     println!("\nspacing over magnitude (bars: log2 of the spacing, from the smallest)");
     print_spacing(&stretches);
     println!("\ncode map (row: high hex digits, column: low digit)");
@@ -67,6 +69,15 @@ fn describe(spec: &FormatSpec) -> String {
         ),
         FormatSpec::Table(values) => format!("decode table of {} codes", values.len()),
     }
+}
+
+/// What the format declares of its use, and what holds where it declares nothing.
+fn describe_use(format: &FormatPlugin, values: &ValueGrid) -> String {
+    let declared = &format.conventions;
+    let target = number(declared.target(values));
+    let which = if declared.amax_target.is_some() { "declared" } else { "the largest value" };
+    let turns = if declared.thresholds.is_empty() { "in the middle" } else { "at declared thresholds" };
+    format!("amax is scaled to {target} ({which}), rounding to nearest turns {turns}")
 }
 
 /// The positive values, cut where the spacing changes. The spacing of a value is the gap above it; the largest

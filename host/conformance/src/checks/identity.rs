@@ -1,7 +1,8 @@
 //! What a plugin says about itself: descriptor and options, whatever its kind; a format's description.
 
 use altgrad_plugin_api::{
-    Config, ConfigValue, Descriptor, ErrorKind, OptionDefault, OptionSpec, PluginError, PluginKind, texts,
+    Config, ConfigValue, Conventions, Descriptor, ErrorKind, OptionDefault, OptionSpec, PluginError,
+    PluginKind, ValueGrid, texts,
 };
 
 use crate::{Oracle, Outcome, Subject, Verdict, subject::said, subject_names};
@@ -121,15 +122,16 @@ pub(crate) fn spec(subject: &Subject) -> Outcome {
     if !subject_names(subject.descriptor()).iter().any(|name| name == subject.name()) {
         return Err(format!("`{}` is not one of the format's names", subject.name()));
     }
-    let specs = [subject.instance()?, subject.instance()?].map(|instance| {
+    // Tables may hold NaN, which is unequal to itself: compared as decode tables.
+    let described = || -> Result<(Vec<u32>, Conventions), String> {
+        let instance = subject.instance()?;
         let spec = instance.spec().map_err(|error| said("spec", &error))?;
-        // Tables may hold NaN, which is unequal to itself: compared as decode tables.
-        Ok::<_, String>(
-            Oracle::new(&spec)?.by_code().iter().map(|value| value.to_bits()).collect::<Vec<u32>>(),
-        )
-    });
-    let [first, second] = specs;
-    if first? != second? {
+        let conventions = instance.conventions()?;
+        let values = ValueGrid::new(&spec).map_err(|error| error.message.to_string())?;
+        conventions.check(&values).map_err(|error| error.message.to_string())?;
+        Ok((Oracle::new(&spec)?.by_code().iter().map(|value| value.to_bits()).collect(), conventions))
+    };
+    if described()? != described()? {
         return Err("two instances with the same options describe different formats".into());
     }
     Ok(Verdict::Passed)

@@ -4,13 +4,19 @@
 
 use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, QuantStats, Rounding};
 
-use crate::{Outcome, Subject, Verdict, compare::params, inputs::Random, subject::said};
+use crate::{Instance, Outcome, Subject, Verdict, compare::params, inputs::Random, subject::said};
 
 /// Tensors averaged over: the noise of a linear grid follows each tensor's largest element.
 const TENSORS: usize = 256;
 /// Elements a tensor. The values known for E1M6 and E2M5 belong to this size: the more elements, the larger the largest
 /// of them, and the coarser a linear grid (E1M6: 40.8 dB at 8192, 38.7 dB at 2^20).
 const ELEMENTS: usize = 4096;
+/// Tensors of each shift of the scale: enough for a decibel.
+const SHIFTED_TENSORS: usize = 8;
+/// Binades that the scale is moved by.
+const SHIFTS: std::ops::RangeInclusive<i32> = -24..=4;
+/// Decibels that the scale a format wants may be from the best.
+const SCALING_TOLERANCE: f64 = 3.0;
 /// Decibels off.
 const SQNR_TOLERANCE: f64 = 0.3;
 /// Relative: the known values have two digits and vary as much with the size of the tensor.
@@ -38,17 +44,33 @@ fn law(spec: &FormatSpec) -> Option<Law> {
     LAWS.iter().find(known).copied().filter(|_| bias == canonical)
 }
 
-/// The statistics of each tensor, rounded to nearest-even at the top of the format's range.
+/// The statistics of `tensors` tensors, rounded to nearest-even where the format wants them.
 fn measured(subject: &Subject) -> Result<Vec<QuantStats>, String> {
+    let (instance, target) = instance_and_target(subject)?;
+    rounded(&instance, target, TENSORS)
+}
+
+/// The format, and the magnitude that it wants the largest of a tensor to have.
+fn instance_and_target(subject: &Subject) -> Result<(Instance, f32), String> {
     let (instance, oracle) = subject.instance_and_oracle()?;
+    let declared = instance.conventions()?.amax_target.into_option();
+    Ok((instance, declared.unwrap_or(oracle.range().1 as f32)))
+}
+
+/// The statistics of Gaussian tensors whose largest magnitude is scaled to `target`.
+fn rounded(instance: &Instance, target: f32, tensors: usize) -> Result<Vec<QuantStats>, String> {
     let mut random = Random(101);
     let tensor = |_| {
         let src: Vec<f32> = (0..ELEMENTS).map(|_| random.gaussian() as f32).collect();
         let amax = src.iter().fold(0f32, |amax, x| amax.max(x.abs()));
-        let scale = oracle.range().1 as f32 / amax;
-        Ok(instance.quantized(&src, &params(scale, Rounding::NEAREST_EVEN).lend())?.1)
+        Ok(instance.quantized(&src, &params(target / amax, Rounding::NEAREST_EVEN).lend())?.1)
     };
-    (0..TENSORS).map(tensor).collect()
+    (0..tensors).map(tensor).collect()
+}
+
+/// Mean signal to noise, dB; infinite without noise.
+fn sqnr(stats: &[QuantStats]) -> f64 {
+    mean(stats, |stats| 10.0 * (stats.sum_x2 / stats.sum_err2).log10())
 }
 
 fn mean(stats: &[QuantStats], of: impl Fn(&QuantStats) -> f64) -> f64 {
@@ -64,11 +86,33 @@ pub(crate) fn sqnr_law(subject: &Subject) -> Outcome {
     let Some((.., expected, _)) = known_law(subject)? else {
         return Ok(Verdict::Skipped("no value is known for this format".into()));
     };
-    let got = mean(&measured(subject)?, |stats| 10.0 * (stats.sum_x2 / stats.sum_err2).log10());
+    let got = sqnr(&measured(subject)?);
     if (got - expected).abs() <= SQNR_TOLERANCE {
         return Ok(Verdict::Passed);
     }
     Err(format!("SQNR is {got:.2} dB, {expected} expected within {SQNR_TOLERANCE}"))
+}
+
+pub(crate) fn scaling_law(subject: &Subject) -> Outcome {
+    let (instance, target) = instance_and_target(subject)?;
+    let at = |target: f32| Ok::<_, String>(sqnr(&rounded(&instance, target, SHIFTED_TENSORS)?));
+    let here = at(target)?;
+    let mut best = (target, here);
+    for shift in SHIFTS {
+        let shifted = target * 2f32.powi(shift);
+        // Beyond these the scale or its inverse is no normal number.
+        if (2f32.powi(-100)..2f32.powi(100)).contains(&shifted) {
+            let found = at(shifted)?;
+            best = if found > best.1 { (shifted, found) } else { best };
+        }
+    }
+    if here.is_finite() && best.1 - here <= SCALING_TOLERANCE {
+        return Ok(Verdict::Passed);
+    }
+    Err(format!(
+        "SQNR is {here:.1} dB with amax scaled to {target:e}, and {:.1} dB with {:e}: declare that as `amax_target`",
+        best.1, best.0
+    ))
 }
 
 pub(crate) fn shrinkage_law(subject: &Subject) -> Outcome {

@@ -67,7 +67,7 @@ pub(crate) fn sign_symmetry(subject: &Subject) -> Outcome {
             let params = params.lend();
             let (values, _) = instance.quantized(&src, &params)?;
             let (mirrored, _) = instance.quantized(&negated, &params)?;
-            let differs = |i: &usize| !oracle.allows([-values[*i]; 2], mirrored[*i]);
+            let differs = |i: &usize| !Oracle::allows([-values[*i]; 2], mirrored[*i]);
             if let Some(i) = (0..src.len()).find(differs) {
                 let (mode, x) = (mode_name(rounding), shown(src[i]));
                 let (plus, minus) = (shown(values[i]), shown(mirrored[i]));
@@ -84,7 +84,9 @@ pub(crate) fn error_bound(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = ascending(&oracle, 1.0);
     for rounding in instance.modes()? {
-        let nearest = matches!(rounding, Rounding::NEAREST_EVEN | Rounding::NEAREST_AWAY);
+        // A format that declares where rounding turns says by that how far it may be off.
+        let nearest =
+            matches!(rounding, Rounding::NEAREST_EVEN | Rounding::NEAREST_AWAY) && !oracle.has_thresholds();
         let (values, _) = instance.quantized(&src, &params(1.0, rounding).lend())?;
         for (&x, &value) in src.iter().zip(&values).filter(|(x, _)| !oracle.overflows(**x)) {
             let (low, high) = oracle.cell(f64::from(x));

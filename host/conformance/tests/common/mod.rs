@@ -92,7 +92,8 @@ impl Format for Table {
         for (range, [scale, inverse]) in params.scales.runs(src.len()) {
             for (&x, y) in src[range.clone()].iter().zip(&mut dst[range]) {
                 let code = if x.is_nan() { 8 } else { Self::code(x * scale, params.rounding)? };
-                *y = values[usize::from(code)] * inverse;
+                let value = values[usize::from(code)];
+                *y = if value == 0.0 { value.copysign(x) } else { value } * inverse;
                 if let Some(counter) = histogram.get_mut(usize::from(code)).filter(|_| !x.is_nan()) {
                     *counter += 1;
                 }

@@ -63,6 +63,12 @@ impl DeviceFormat {
         self.values.max_finite()
     }
 
+    /// The magnitude that amax is scaled to: the declared one, or the largest finite value.
+    #[must_use]
+    pub fn amax_target(&self) -> f32 {
+        self.plugin.conventions.target(&self.values)
+    }
+
     /// The value of every code, by code. Empty if encoding and decoding a rounded value does not return it, as in a format
     /// without codes.
     #[must_use]

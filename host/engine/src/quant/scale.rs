@@ -1,6 +1,6 @@
 //! Scales: factors that bring the values of a tensor into the range of a format.
 //!
-//! `scale = max_finite / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse
+//! `scale = target / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse
 //! are normal numbers; 1 where there is no finite value but zero. Definitions: docs/numerics.md, section 4.1.
 
 /// Largest scale; its inverse is the smallest.
@@ -9,8 +9,8 @@ const LARGEST: f32 = f32::from_bits((127 + 126) << 23);
 /// How a scale follows from the largest magnitude.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScaleRule {
-    /// Largest finite value of the format.
-    pub max_finite: f32,
+    /// The magnitude that amax is scaled to: what the format declares, or its largest finite value.
+    pub target: f32,
     /// Binades left free above amax.
     pub margin: i32,
     /// Whether scales are rounded down to powers of two.
@@ -40,9 +40,9 @@ impl ScaleRule {
         scales.iter_mut().zip(amax).for_each(|(pair, amax)| *pair = self.scale(amax));
     }
 
-    /// `max_finite * 2^-margin`.
+    /// `target * 2^-margin`.
     pub(super) fn numerator(&self) -> f32 {
-        (f64::from(self.max_finite) * 2f64.powi(-self.margin)) as f32
+        (f64::from(self.target) * 2f64.powi(-self.margin)) as f32
     }
 
     /// Elements a group, for a tensor of `elements`.
@@ -119,7 +119,7 @@ fn amax_inline(values: &[f32]) -> f32 {
 mod tests {
     use super::*;
 
-    const E4M3: ScaleRule = ScaleRule { max_finite: 448.0, margin: 0, pow2: false, group: None };
+    const E4M3: ScaleRule = ScaleRule { target: 448.0, margin: 0, pow2: false, group: None };
 
     #[test]
     fn amax_is_scaled_to_the_largest_value_of_the_format() {
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(amax(&long[..2]), 0.0);
         assert_eq!((amax(&long), amax(&long[..90]), amax(&long[99..])), (1e9, 1e9, 99.0));
         // E7M0's largest value over f32's smallest: beyond f32.
-        let e7m0 = ScaleRule { max_finite: 2f32.powi(64), ..E4M3 };
+        let e7m0 = ScaleRule { target: 2f32.powi(64), ..E4M3 };
         assert_eq!(e7m0.scale(f32::from_bits(1)), [2f32.powi(126), 2f32.powi(-126)]);
         assert_eq!(E4M3.scale(f32::MAX)[0], 448.0 / f32::MAX);
     }

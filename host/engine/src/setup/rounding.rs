@@ -125,7 +125,7 @@ impl Builder<'_> {
         let width = if role == Role::Grad { shape[0] } else { shape[1] };
         let scaling = match role {
             Role::Weight if self.config.stores_weights() => self.stored_scaling(width, &format),
-            _ => self.scaling(width, format.max_finite()),
+            _ => self.scaling(width, format.amax_target()),
         };
         Ok(Site::new(self.name(layer), role, format, self.rounding(role), scaling, self.config.ste))
     }
@@ -139,10 +139,10 @@ impl Builder<'_> {
         rounding_mode(own.unwrap_or(self.config.rounding))
     }
 
-    fn scaling(&self, width: usize, max_finite: f32) -> Scaling {
+    fn scaling(&self, width: usize, target: f32) -> Scaling {
         let &ScalingSection { granularity, amax, window, static_amax, margin, pow2, .. } =
             &self.config.scaling;
-        let rule = ScaleRule { max_finite, margin, pow2, group: self.group(width) };
+        let rule = ScaleRule { target, margin, pow2, group: self.group(width) };
         match amax {
             _ if granularity == GranularityChoice::None => Scaling::None,
             AmaxChoice::Dynamic => Scaling::Dynamic(rule),
@@ -153,15 +153,16 @@ impl Builder<'_> {
 
     /// The scaling of a weight without master weights.
     fn stored_scaling(&self, width: usize, format: &DeviceFormat) -> Scaling {
-        let max_finite = format.max_finite();
+        let target = format.amax_target();
         let margin = self.config.stored_scale.margin.unwrap_or(0);
-        let rule = ScaleRule { max_finite, margin, pow2: false, group: self.group(width) };
+        let rule = ScaleRule { target, margin, pow2: false, group: self.group(width) };
         match self.config.stored_scale.rule {
             _ if self.config.scaling.granularity == GranularityChoice::None => Scaling::None,
             StoredScaleChoice::Dynamic => Scaling::Dynamic(rule),
             StoredScaleChoice::Fixed => Scaling::Stored { rule, change: ScaleChange::Never },
             StoredScaleChoice::PowerOfTwo => {
-                let rule = ScaleRule { max_finite: end_of_range(format.values()), pow2: true, ..rule };
+                let end = end_of_range(format.values()).min(target);
+                let rule = ScaleRule { target: end, pow2: true, ..rule };
                 Scaling::Stored { rule, change: ScaleChange::Hysteresis }
             }
         }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::ffi::c_table::{CFormat, CKernel};
 use altgrad_plugin_api::{
-    ErrorKind, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, QuantParams, QuantStats,
-    RandomKey, Rounding, Scales, Tabulated, TensorView, TensorViewMut, ValueGrid,
+    Conventions, ErrorKind, FormatSpec, KernelOp, KernelTarget, KernelText, PluginError, QuantParams,
+    QuantStats, RandomKey, Rounding, Scales, Tabulated, TensorView, TensorViewMut, ValueGrid,
     abi::{
         FormatAbi,
         stable::std_types::{ROption, RResult, RSliceMut},
@@ -42,7 +42,8 @@ impl Instance {
         let grid = ValueGrid::new(&spec)?;
         let by_code: Vec<f32> = (0..grid.codes()).map(|code| grid.decode(code as u16)).collect();
         let has_nan = by_code.iter().any(|value| value.is_nan());
-        Ok(Self { format, spec, grid, values: Tabulated::new(by_code)?, has_nan })
+        let values = Tabulated::new(by_code)?.with_conventions(format.conventions.clone())?;
+        Ok(Self { format, spec, grid, values, has_nan })
     }
 
     /// Rounds scaled values.
@@ -169,6 +170,10 @@ fn scale_back(values: &mut [f32], scales: &Scales<'_>) {
 impl FormatAbi for Instance {
     fn spec(&self) -> RResult<FormatSpec, PluginError> {
         RResult::ROk(self.spec.clone())
+    }
+
+    fn conventions(&self) -> RResult<Conventions, PluginError> {
+        RResult::ROk(self.format.conventions.clone())
     }
 
     fn fake_quant(

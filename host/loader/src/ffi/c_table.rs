@@ -10,8 +10,8 @@ use std::{
 };
 
 use altgrad_plugin_api::{
-    BufferRole, DType, Domain, ErrorKind, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp,
-    KernelText, MergeRule, Minifloat, PartialSum, PluginError, RandomKey, Rounding, StatisticsWord,
+    BufferRole, Conventions, DType, Domain, ErrorKind, InfoField, InfoKind, KernelBuffer, KernelLanguage,
+    KernelOp, KernelText, MergeRule, Minifloat, PartialSum, PluginError, RandomKey, Rounding, StatisticsWord,
 };
 
 use crate::version::{self, C_VERSION, Version};
@@ -53,6 +53,9 @@ struct Format {
     values: *const f32,
     functions: CFunctions,
     kernels: *const *const Kernel,
+    amax_target: f32,
+    threshold_count: u32,
+    thresholds: *const f32,
 }
 
 /// `altgrad_kernel_v1`.
@@ -131,6 +134,8 @@ pub struct CFormat {
     pub summary: &'static str,
     /// What its codes mean.
     pub spec: CSpec,
+    /// How it is used.
+    pub conventions: Conventions,
     /// What it does itself.
     pub functions: CFunctions,
     /// Its kernel texts.
@@ -214,6 +219,20 @@ impl CFormat {
             2 => CSpec::Table(table.bits, Some(array(table.values, 1 << table.bits, "its values")?.to_vec())),
             other => return Err(format!("there is no spec {other}")),
         };
+        let thresholds = match table.threshold_count {
+            count if table.thresholds.is_null() && count > 0 => {
+                return Err(format!("{count} thresholds, but `thresholds` is null"));
+            }
+            // Fewer than there are codes, of which there are 2^16 at most.
+            count if count > u32::from(u16::MAX) => {
+                return Err(format!("{count} thresholds: the table is damaged"));
+            }
+            count => array(table.thresholds, count as usize, "its thresholds")?.to_vec(),
+        };
+        let scaled = match table.amax_target {
+            0.0 => Conventions::default(),
+            target => Conventions::default().scaled_to(target),
+        };
         let kernels = array(table.kernels, counted(table.kernel_count, "kernels")?, "its kernels")?;
         let read = |(index, &kernel): (usize, &*const Kernel)| {
             CKernel::read(kernel).map_err(|fault| format!("its kernel {}: {fault}", index + 1))
@@ -223,6 +242,7 @@ impl CFormat {
             version: text(table.version, "version")?,
             summary: text(table.summary, "summary")?,
             spec,
+            conventions: scaled.turning_at(thresholds),
             functions: table.functions,
             kernels: kernels.iter().enumerate().map(read).collect::<Result<_, _>>()?,
         })

@@ -20,7 +20,8 @@ fn rows() -> [Row; 6] {
         "format_count" format_count, "compiler" compiler, "cpu_features" cpu_features, "formats" formats);
     let format = fields!(Format: "struct_size" struct_size, "spec" spec, "id" id, "version" version, "summary" summary,
         "minifloat" minifloat, "bits" bits, "kernel_count" kernel_count, "values" values, "round" functions.round,
-        "encode" functions.encode, "decode" functions.decode, "kernels" kernels);
+        "encode" functions.encode, "decode" functions.decode, "kernels" kernels, "amax_target" amax_target,
+        "threshold_count" threshold_count, "thresholds" thresholds);
     let kernel = fields!(Kernel: "struct_size" struct_size, "op" op, "language" language, "architecture" architecture,
         "vector" vector, "units" units, "shared_bytes" shared_bytes, "info_words" info_words, "buffer_count" buffer_count,
         "info_count" info_count, "statistic_count" statistic_count, "partial_sum_count" partial_sum_count, "entry" entry,
