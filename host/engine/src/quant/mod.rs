@@ -29,6 +29,7 @@ pub mod saved_tensors;
 pub mod scale;
 #[cfg(feature = "gpu")]
 mod scale_kernel;
+mod scale_loss;
 mod site;
 mod stat_words;
 mod state;
@@ -41,6 +42,7 @@ pub use format::DeviceFormat;
 pub use histogram::{HistogramCollector, SiteHistogram};
 pub use params::FakeQuantParams;
 pub use scale::{ScaleRule, ScaleSource};
+pub use scale_loss::ScaleLoss;
 pub use site::{LayerId, Role, ScaleChange, Scaling, Site};
 pub use state::{AmaxHistory, QuantState, SavedQuantState, SavedWeightStats};
 pub use stats::{PendingStats, QuantStats};

@@ -11,7 +11,9 @@ use altgrad_loader::{
 };
 use altgrad_sinks::SinkSetup;
 
-use super::{computed, groups, ready_run::ReadyRun, rounding, run_setup::RunSetup, schedule::Schedule};
+use super::{
+    computed, groups, ready_run::ReadyRun, rounding, run_setup::RunSetup, scale_warning, schedule::Schedule,
+};
 
 use crate::{
     device::ComputeDevice,
@@ -62,14 +64,25 @@ impl ReadyRun {
         let optimizer = optimizer.on_device(&device, &quant, &layout)?;
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
+        let scale_warning = scale_warning::warning(&quant, &params)?;
         let (seed, dropout) = (config.run.seed, config.model.dropout);
         let model = TrainModel { gpt: Gpt { shape, gelu: config.model.gelu }, dropout, seed };
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
         let state = TrainState::new(params, quant, optimizer, meter);
         let computed = computed::table(&config, &device, &state);
-        let setup =
-            RunSetup { config, registry, plugins, device, batches, model, schedule, metrics, computed };
+        let setup = RunSetup {
+            config,
+            registry,
+            plugins,
+            device,
+            batches,
+            model,
+            schedule,
+            metrics,
+            computed,
+            scale_warning,
+        };
         Ok(Self { setup, state, sinks })
     }
 }

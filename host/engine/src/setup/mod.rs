@@ -9,6 +9,7 @@ mod groups;
 mod ready_run;
 mod rounding;
 mod run_setup;
+mod scale_warning;
 mod schedule;
 
 pub use build::rounding_of;

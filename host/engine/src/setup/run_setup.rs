@@ -33,6 +33,8 @@ pub struct RunSetup {
     pub metrics: Vec<MetricId>,
     /// What is computed in which number format: the table of `run.json`.
     pub computed: Value,
+    /// What to say before the first step of the scales of initial weights, if they cost much signal to noise.
+    pub scale_warning: Option<String>,
 }
 
 impl RunSetup {

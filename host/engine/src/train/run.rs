@@ -63,6 +63,9 @@ pub fn run(
     let ReadyRun { setup, state, sinks } = ready;
     let identity = start.identity.take().map_or_else(|| RunIdentity::of(&setup), Ok)?;
     let folder = start.folder.take().map_or_else(|| RunFolder::claim(folder), Ok)?;
+    if let Some(warning) = setup.scale_warning.as_ref().filter(|_| start.from.is_none()) {
+        tracing::warn!("{warning}");
+    }
     let report = RunReport::starting(&start, setup.config.alerts);
     let sinks = match open((&setup, &state), sinks, &folder, &start, &report) {
         Ok(sinks) => sinks,

@@ -1,0 +1,158 @@
+//! What the scales of the first step cost weights: signal to noise against the best power of two, on a sample.
+//!
+//! Nothing here changes a run: [`ScaleLoss`] is for a warning before the first step (docs/numerics.md, section 7.6.1). Samples of all
+//! weights are read with one synchronization.
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_loader::FormatPlugin;
+use altgrad_plugin_api::{Blocks, QuantParams, Scales};
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use super::{
+    Role, Scaling, Site,
+    context::QuantContext,
+    fake_quant::scales_of,
+    scale::{self, ScaleRule, scale_pairs},
+};
+use crate::read_back::{ReadBack, Slot, Values};
+
+/// Elements of a weight that are rounded, or one row.
+const SAMPLE: usize = 4096;
+/// Binades that the scale is moved by.
+const OFFSETS: std::ops::RangeInclusive<i32> = -24..=16;
+/// Of offsets that are as good as the best within so many decibels, the smallest is named.
+const AS_GOOD: f64 = 0.5;
+
+/// What a weight loses by its scale.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScaleLoss {
+    /// Signal to noise at the scale of the first step, dB.
+    pub sqnr_db: f64,
+    /// At the best power of two times that, dB.
+    pub best_db: f64,
+    /// By how much the margin would have to grow to get there, binades.
+    pub margin: i32,
+}
+
+impl ScaleLoss {
+    /// Decibels lost.
+    #[must_use]
+    pub fn decibels(&self) -> f64 {
+        self.best_db - self.sqnr_db
+    }
+}
+
+/// Rows of a weight, with what their scales follow from.
+struct Sample<'a> {
+    site: &'a Site,
+    rule: ScaleRule,
+    width: usize,
+    rows: Slot,
+    /// The scale of the whole weight, if it has only one.
+    pair: Option<Slot>,
+}
+
+impl<'a> Sample<'a> {
+    /// Requests rows of a weight `[n]` of `width` columns; nothing if it has no scale.
+    fn ask(site: &'a Site, weight: &Tensor<1>, width: usize, read_back: &mut ReadBack) -> Option<Self> {
+        let (Scaling::Dynamic(rule)
+        | Scaling::Delayed { rule, .. }
+        | Scaling::Static { rule, .. }
+        | Scaling::Stored { rule, .. }) = site.scaling
+        else {
+            return None;
+        };
+        let all = weight.dims()[0] / width.max(1);
+        let count = (SAMPLE / width.max(1)).clamp(1, all.max(1));
+        let rows = (0..count).map(|row| weight.clone().narrow(0, row * all / count * width, width));
+        let rows = read_back.ask(Tensor::cat(rows.collect(), 0));
+        let one_scale = || scales_of(weight, site.scale()).reshape([2]);
+        let pair = site.has_one_scale().then(|| read_back.ask(one_scale()));
+        Some(Self { site, rule, width, rows, pair })
+    }
+
+    /// `None` where nothing is lost, or nothing can be said.
+    fn loss(&self, values: &Values) -> Result<Option<ScaleLoss>, Diagnostic> {
+        let rows = values.get(self.rows)?;
+        let (pairs, blocks) = match (self.pair, self.rule.group) {
+            (None, Some(group)) => {
+                let blocks = rows.chunks(self.width).flat_map(|row| row.chunks(group));
+                (
+                    blocks.map(|block| self.rule.scale(scale::amax(block))).collect(),
+                    self.site.blocks(self.width),
+                )
+            }
+            (Some(pair), _) => (scale_pairs(values.get(pair)?).to_vec(), Blocks::WHOLE),
+            (None, None) => return Ok(None),
+        };
+        let sqnr = |offset| sqnr_db(rows, self.site.format.plugin(), &pairs, blocks, offset);
+        // Without noise there is nothing to lose, and a format that fails will say so in a step.
+        let Some(mut sqnr_here) = sqnr(0) else { return Ok(None) };
+        for offset in 1..=self.room() {
+            sqnr_here = sqnr_here.max(sqnr(offset).unwrap_or(sqnr_here));
+        }
+        let found: Vec<(i32, f64)> = OFFSETS.filter_map(|offset| Some((offset, sqnr(offset)?))).collect();
+        let best_db = found.iter().fold(sqnr_here, |best, (_, sqnr)| best.max(*sqnr));
+        let as_good = found.iter().filter(|(_, sqnr)| *sqnr >= best_db - AS_GOOD);
+        let offset = as_good.map(|(offset, _)| *offset).min_by_key(|offset| offset.abs()).unwrap_or(0);
+        Ok(Some(ScaleLoss { sqnr_db: sqnr_here, best_db, margin: -offset }))
+    }
+
+    /// Binades that the scale may lie below the best: room for values that grow, and what is lost to powers of two.
+    fn room(&self) -> i32 {
+        match self.site.scaling {
+            Scaling::Stored { .. } => 2,
+            _ if self.rule.pow2 => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// `None` without noise or signal, where a scale is no normal number, and if the plugin fails.
+fn sqnr_db(
+    rows: &[f32],
+    format: &FormatPlugin,
+    pairs: &[[f32; 2]],
+    blocks: Blocks,
+    offset: i32,
+) -> Option<f64> {
+    let moved = |[scale, _]: &[f32; 2]| {
+        let scale = scale * 2f32.powi(offset);
+        (scale.is_normal() && (1.0 / scale).is_normal()).then_some([scale, 1.0 / scale])
+    };
+    let pairs = pairs.iter().map(moved).collect::<Option<Vec<_>>>()?;
+    let mut rounded = vec![f32::NAN; rows.len()];
+    let params = QuantParams::nearest(Scales::new(&pairs, blocks));
+    format.fake_quant(rows, &mut rounded, &params, &mut []).ok()?;
+    let [signal, noise] = rows.iter().zip(&rounded).fold([0.0; 2], |[signal, noise], (&x, &y)| {
+        let (x, error) = (f64::from(x), f64::from(y) - f64::from(x));
+        [signal + x * x, noise + error * error]
+    });
+    let ratio = signal / noise;
+    (signal > 0.0 && noise > 0.0 && ratio.is_finite()).then(|| 10.0 * ratio.log10())
+}
+
+impl QuantContext {
+    /// What each weight that is rounded loses by the scale of its first step, with its site; of weights `[n]` by layer, with the
+    /// lengths of their rows. Weights without scales or without noise are left out. One synchronization.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn scale_losses<'a>(
+        &self,
+        weights: impl Iterator<Item = (&'a Tensor<1>, usize)>,
+    ) -> Result<Vec<(&Site, ScaleLoss)>, Diagnostic> {
+        let mut read_back = ReadBack::default();
+        let samples: Vec<Sample<'_>> = weights
+            .enumerate()
+            .filter_map(|(layer, (weight, width))| {
+                Sample::ask(self.site(layer, Role::Weight)?.1, weight, width, &mut read_back)
+            })
+            .collect();
+        let values = read_back.read()?;
+        let losses = samples.par_iter().map(|sample| Ok((sample.site, sample.loss(&values)?)));
+        let losses = losses.collect::<Result<Vec<_>, Diagnostic>>()?;
+        Ok(losses.into_iter().filter_map(|(site, loss)| Some((site, loss?))).collect())
+    }
+}
