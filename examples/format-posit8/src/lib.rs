@@ -163,7 +163,7 @@ mod tests {
         let (dst, stats) = rounded([two(22), two(22).next_up(), -two(22), two(-30), -two(-149), 0.0]);
         assert_eq!(dst, [two(20), two(24), -two(20), two(-24), -two(-24), 0.0]);
         assert_eq!(stats.underflow, 0);
-        // 2^-16 is 0x03, 2^-20 is 0x02: between them the posit of nine bits is 2^-18, and the even code is the lower.
-        assert_eq!(rounded([two(-18), two(-18).next_up()]).0, [two(-20), two(-16)]);
+        // 2^-20 is 0x02 and 2^-18 is 0x03: between them the posit of nine bits is 2^-19, and the even code is the lower.
+        assert_eq!(rounded([two(-19), two(-19).next_up()]).0, [two(-20), two(-18)]);
     }
 }

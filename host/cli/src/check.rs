@@ -2,13 +2,17 @@
 //!
 //! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins (of
 //! formats, of each variant) are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught
-//! and named. The checks are those of `altgrad-conformance`, and two more ([`leaks_and_locale`]).
+//! and named. The checks are those of `altgrad-conformance`, and three more ([`leaks_and_locale`], [`mod@environment`]).
+//! What each check must leave as it was, [`surroundings`] and [`folders`] say.
 
 pub(super) mod child;
+mod environment;
+mod folders;
 mod leaks_and_locale;
 mod locale;
 mod protocol;
 mod report;
+mod surroundings;
 
 use std::{
     collections::BTreeSet,
@@ -23,6 +27,7 @@ use altgrad_plugin_api::PluginKind;
 use clap::Args;
 
 pub(super) use child::{OneArgs, run as run_one};
+use environment::ENVIRONMENT;
 use protocol::{Asked, Contents, Verdict};
 use report::{Line, Report};
 
@@ -30,6 +35,8 @@ use report::{Line, Report};
 const LOAD: &str = "load";
 /// Seconds a check may take, by default.
 const TIMEOUT_S: u64 = 60;
+/// Checks that hang before the rest is given up: a plugin that always hangs would take the time of all.
+const MOST_HUNG: usize = 3;
 
 /// `altgrad-host plugins check`.
 #[derive(Debug, Args)]
@@ -60,7 +67,7 @@ impl Contents {
     fn suites(&self) -> [Suite<'_>; 3] {
         fn said<S>(checks: &'static [Check<S>]) -> Vec<(&'static str, &'static str)> {
             let named = checks.iter().map(|check| (check.name, check.what));
-            named.chain([leaks_and_locale::LEAKS, leaks_and_locale::LOCALE]).collect()
+            named.chain([leaks_and_locale::LEAKS, leaks_and_locale::LOCALE, ENVIRONMENT]).collect()
         }
         [
             (PluginKind::FORMAT, &self.formats, said(checks())),
@@ -98,6 +105,31 @@ impl CheckArgs {
             .hint(format!("its checks: {}", names.join(", "))))
     }
 
+    /// One check of one plugin.
+    fn line(
+        &self,
+        kind: PluginKind,
+        plugin: &str,
+        (check, what): (&'static str, &'static str),
+        timeout: Duration,
+    ) -> Result<Line, Diagnostic> {
+        let asked =
+            Asked { kind, plugin, check, set: &self.set, seed: self.seed, locale: &[], variables: &[] };
+        let (verdict, seconds) = if check == leaks_and_locale::LOCALE.0 {
+            locale::locale(&self.path, &asked, timeout)?
+        } else if check == ENVIRONMENT.0 {
+            environment::environment(&self.path, &asked, timeout)?
+        } else {
+            child::spawn(&self.path, Some(asked), timeout)?.verdict()
+        };
+        let replay = self.replay(check, &verdict);
+        let plugin = match kind {
+            PluginKind::FORMAT => plugin.to_string(),
+            _ => format!("{kind} {plugin}"),
+        };
+        Ok(Line { plugin: Some(plugin), check, what, verdict, seconds, replay })
+    }
+
     /// The command that runs this check again, from the seed at which it failed.
     fn replay(&self, check: &str, verdict: &Verdict) -> Option<String> {
         let Verdict::Failed(why) = verdict else { return None };
@@ -122,24 +154,22 @@ pub(super) fn passes(args: &CheckArgs) -> Result<bool, Diagnostic> {
     if let Some(contents) = load(&args.path, timeout, &mut report)? {
         args.is_known(&contents)?;
         report.opens(&contents);
-        for (kind, plugins, checks) in contents.suites() {
-            for plugin in plugins {
-                for (check, what) in checks.iter().copied().filter(|(check, _)| args.runs(check)) {
-                    let asked = Asked { kind, plugin, check, set: &args.set, seed: args.seed, locale: &[] };
-                    let (verdict, seconds) = if check == leaks_and_locale::LOCALE.0 {
-                        locale::locale(&args.path, &asked, timeout)?
-                    } else {
-                        child::spawn(&args.path, Some(asked), timeout)?.verdict()
-                    };
-                    let replay = args.replay(check, &verdict);
-                    let plugin = match kind {
-                        PluginKind::FORMAT => plugin.clone(),
-                        _ => format!("{kind} {plugin}"),
-                    };
-                    report.add(Line { plugin: Some(plugin), check, what, verdict, seconds, replay });
-                }
+        let mut hung = 0;
+        let every = contents.suites().into_iter().flat_map(|(kind, plugins, checks)| {
+            let of_plugin = move |plugin| checks.clone().into_iter().map(move |check| (kind, plugin, check));
+            plugins.iter().flat_map(of_plugin)
+        });
+        let mut every = every.filter(|(.., (check, _))| args.runs(check));
+        for (kind, plugin, (check, what)) in every.by_ref() {
+            let line = args.line(kind, plugin, (check, what), timeout)?;
+            hung +=
+                usize::from(matches!(&line.verdict, Verdict::Failed(why) if why.starts_with(child::HUNG)));
+            report.add(line);
+            if hung == MOST_HUNG {
+                break;
             }
         }
+        report.stopped(every.count());
     }
     Ok(!report.close()?)
 }

@@ -31,3 +31,18 @@ pub fn c_heap_in_use() -> Option<u64> {
     #[cfg(not(target_env = "gnu"))]
     None
 }
+
+/// What the process does on each signal, from the first on: the address of the handler, or the number of a standard action.
+#[must_use]
+pub fn signal_actions() -> Vec<usize> {
+    let of = |signal| {
+        // SAFETY: a null pointer for the new action asks for the present one, which is written to a structure that is there; all its bits
+        // may be zero.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let asked = libc::sigaction(signal, std::ptr::null(), &raw mut action);
+            if asked == 0 { action.sa_sigaction } else { 0 }
+        }
+    };
+    (1..=libc::SIGRTMAX()).map(of).collect()
+}

@@ -39,6 +39,7 @@
 
 mod checks;
 mod compare;
+mod guarded;
 mod inputs;
 pub mod lifecycle;
 pub mod optimizers;
@@ -106,10 +107,12 @@ macro_rules! __each_check {
             [huge, shapes, "16 Mi elements at once"]
             [length_mismatch, shapes, "destinations too short or too long are refused as SHAPE and left alone"]
             [wrong_dtype, shapes, "tensors of another element type are refused as DTYPE and left alone"]
+            [memory, memory, "between guard pages: it reads and writes nothing beside its arguments, nor writes to what it is to read"]
             [strange_arguments, shapes, "impossible scales, keys and histograms end in values or errors, never in a panic"]
             [repeatable, together, "the same call gives the same result, in every mode"]
             [instances, together, "two instances do not influence each other"]
             [threads, together, "calls from four threads at once agree with one thread"]
+            [endurance, together, "the 120,000th call of an instance gives what the first gives"]
             [splits, together, "a tensor in parts, with their offsets as keys, gives what the whole gives"]
             [block_scales, blocks, "scales by block give what each block's one scale gives; too few are refused as SHAPE"]
             [stochastic_keys, random, "the same key draws the same bits; seed, step, tensor and offset each change them"]

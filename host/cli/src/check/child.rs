@@ -27,8 +27,10 @@ use altgrad_plugin_api::{Config, ConfigValue, PluginKind};
 use clap::Args;
 
 use super::{
+    folders::Folders,
     leaks_and_locale,
     protocol::{Asked, Contents, Verdict},
+    surroundings::Surroundings,
 };
 
 /// Between two looks at a child.
@@ -37,6 +39,8 @@ const POLL: Duration = Duration::from_millis(5);
 const QUICK: &str = "quick";
 /// Bytes of output after which a child is stopped.
 const MOST_OUTPUT: u64 = 1 << 20;
+/// How the fault of a child begins that took too long.
+pub(super) const HUNG: &str = "hung";
 /// Characters of output that are shown.
 const SHOWN_OUTPUT: usize = 200;
 
@@ -72,18 +76,35 @@ pub(crate) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
     if args.adopt_locale {
         ffi::adopt_locale();
     }
+    let unseen = |error| Diagnostic::run(format!("the process cannot be looked at ({error})"));
+    let surroundings = Surroundings::now().map_err(unseen)?;
     let library = LoadedLibrary::load(&args.path, args.sha256.as_deref())?;
     let answer = match args.check.as_slice() {
         _ if args.describe => {
             let LibraryInfo { build, descriptors, .. } = library.info;
             Notes { build, descriptors }.to_json()
         }
-        [kind, plugin, check] => match put_through(library, [kind, plugin, check], args) {
-            Ok(Answer::Outcome(outcome)) => serde_json::to_string(&verdict(outcome)),
-            Ok(Answer::Lifecycle(life)) => serde_json::to_string(&leaks_and_locale::fingerprint(life)),
-            Err(fault) => serde_json::to_string(&Verdict::Failed(fault)),
+        [kind, plugin, check] => {
+            let found = put_through(library, [kind, plugin, check], args);
+            // What is left changed comes first: it may be why a result is wrong.
+            match (surroundings.changed(), found) {
+                (Some(changed), Ok(Answer::Lifecycle(_))) => {
+                    serde_json::to_string(&leaks_and_locale::fingerprint(Err(changed)))
+                }
+                (Some(changed), _) => serde_json::to_string(&Verdict::Failed(changed)),
+                (None, Ok(Answer::Outcome(outcome))) => serde_json::to_string(&verdict(outcome)),
+                (None, Ok(Answer::Lifecycle(life))) => {
+                    serde_json::to_string(&leaks_and_locale::fingerprint(life))
+                }
+                (None, Err(fault)) => serde_json::to_string(&Verdict::Failed(fault)),
+            }
+        }
+        _ => match surroundings.changed() {
+            Some(changed) => {
+                return Err(Diagnostic::plugin(format!("the library {changed} when it was loaded")));
+            }
+            None => serde_json::to_string(&contents(&library)),
         },
-        _ => serde_json::to_string(&contents(&library)),
     };
     let written = answer.map_err(io::Error::from).and_then(|answer| fs::write(&args.answer, answer));
     written.map_err(|error| Diagnostic::run(format!("cannot write the answer ({error})")))?;
@@ -187,6 +208,8 @@ pub(super) struct Ended {
     /// Wall time.
     pub seconds: f64,
     stopped: Option<String>,
+    /// What it left in its folders.
+    left: Option<String>,
     status: ExitStatus,
     stdout: String,
     stderr: String,
@@ -217,7 +240,7 @@ pub(crate) fn quick(
     name: &str,
     timeout: Duration,
 ) -> Result<Option<String>, Diagnostic> {
-    let asked = Asked { kind, plugin: name, check: QUICK, set: &[], seed: 0, locale: &[] };
+    let asked = Asked { kind, plugin: name, check: QUICK, set: &[], seed: 0, locale: &[], variables: &[] };
     let (verdict, _) = spawn_with(path, &["--sha256", sha256], Some(asked), timeout)?.verdict();
     Ok(match verdict {
         Verdict::Failed(why) => Some(why),
@@ -236,24 +259,54 @@ fn spawn_with(
     asked: Option<Asked<'_>>,
     timeout: Duration,
 ) -> Result<Ended, Diagnostic> {
+    let folders = Folders::new().map_err(|error| cannot_run(&error))?;
+    start(path, options, asked, timeout, &folders)
+}
+
+fn cannot_run(error: &io::Error) -> Diagnostic {
+    Diagnostic::run(format!("cannot run a check in a process of its own ({error})"))
+}
+
+/// The same in these folders.
+pub(super) fn spawn_in(
+    path: &Path,
+    asked: Option<Asked<'_>>,
+    timeout: Duration,
+    folders: &Folders,
+) -> Result<Ended, Diagnostic> {
+    start(path, &[], asked, timeout, folders)
+}
+
+fn start(
+    path: &Path,
+    options: &[&str],
+    asked: Option<Asked<'_>>,
+    timeout: Duration,
+    folders: &Folders,
+) -> Result<Ended, Diagnostic> {
     let run = || -> io::Result<Ended> {
         let answer = tempfile::NamedTempFile::new()?;
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = Command::new(env::current_exe()?);
-        let scratch = tempfile::tempdir()?;
         command.args(["plugins", "check-one"]).args(options);
         command.arg(std::path::absolute(path)?).arg(answer.path());
         // A check must not find the user's keys, nor write where the user stands.
         let kept = env::vars_os().filter(|(name, _)| is_kept(&name.to_string_lossy()));
-        command.env_clear().envs(kept).env("HOME", scratch.path()).current_dir(scratch.path());
-        if let Some(Asked { kind, plugin, check, set, seed, locale }) = asked {
+        command.env_clear().envs(kept).envs(folders.variables()).current_dir(folders.work());
+        if let Some(Asked { kind, plugin, check, set, seed, locale, variables }) = asked {
             command.args([kind.to_string().as_str(), plugin, check, "--seed", seed.to_string().as_str()]);
             command.args(set.iter().map(|set| format!("--set={set}")));
             if check == leaks_and_locale::LEAKS.0 {
                 command.env(leaks_and_locale::EXACT_HEAP.0, leaks_and_locale::EXACT_HEAP.1);
             }
             if !locale.is_empty() {
-                command.arg("--adopt-locale").envs(leaks_and_locale::environment(scratch.path(), locale)?);
+                command.arg("--adopt-locale").envs(leaks_and_locale::environment(folders.beside(), locale)?);
+            }
+            for (name, value) in variables {
+                match value {
+                    Some(value) => command.env(name, value),
+                    None => command.env_remove(name),
+                };
             }
         }
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
@@ -264,14 +317,14 @@ fn spawn_with(
         let seconds = begun.elapsed().as_secs_f64();
         let answer = Some(fs::read_to_string(answer.path())?).filter(|answer| !answer.is_empty());
         let (stdout, stderr) = (output(&mut stdout)?, output(&mut stderr)?);
-        Ok(Ended { answer, seconds, stopped, status, stdout, stderr })
+        Ok(Ended { answer, seconds, stopped, left: folders.left()?, status, stdout, stderr })
     };
-    run().map_err(|error| Diagnostic::run(format!("cannot run a check in a process of its own ({error})")))
+    run().map_err(|error| cannot_run(&error))
 }
 
 /// Whether a child keeps a variable of the environment: what loading libraries and finding files needs, and our own.
 fn is_kept(name: &str) -> bool {
-    const KEPT: [&str; 4] = ["PATH", "LD_LIBRARY_PATH", "TMPDIR", "RUST_BACKTRACE"];
+    const KEPT: [&str; 3] = ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE"];
     KEPT.contains(&name) || name.starts_with("ALTGRAD_")
 }
 
@@ -295,7 +348,7 @@ fn watch(
             return Ok(Some(if flooded {
                 format!("wrote more than {} MiB of output", MOST_OUTPUT >> 20)
             } else {
-                format!("hung: not done after {} s", timeout.as_secs())
+                format!("{HUNG}: not done after {} s", timeout.as_secs())
             }));
         }
         thread::sleep(POLL);
@@ -322,7 +375,7 @@ impl Ended {
         }
         let how = match (self.status.signal(), self.status.code()) {
             (Some(signal), _) => format!("crashed, {}", signal_name(signal)),
-            (None, Some(0)) if self.answer.is_some() => return None,
+            (None, Some(0)) if self.answer.is_some() => return self.left.clone(),
             // The library was refused: an ordinary end without an answer.
             (None, Some(_)) if self.answer.is_none() && self.diagnostic().is_some() => return None,
             (None, code) => format!("ended the process with exit code {}", code.unwrap_or_default()),
@@ -354,6 +407,16 @@ impl Ended {
     pub(super) fn refusal(&self) -> Verdict {
         let lines = self.diagnostic().unwrap_or("it gave no answer").lines().map(str::trim_start);
         Verdict::Failed(lines.filter(|line| !line.starts_with("-->")).collect::<Vec<&str>>().join("; "))
+    }
+
+    /// The fingerprint of a life or what went wrong in it, and in how many seconds.
+    pub(super) fn life(self) -> (Result<String, String>, f64) {
+        let answer = self.answer.as_ref().and_then(|answer| serde_json::from_str(answer).ok());
+        let life = match (self.fault(), answer) {
+            (Some(fault), _) => Err(fault),
+            (None, answer) => answer.unwrap_or_else(|| Err("it gave no answer".into())),
+        };
+        (life, self.seconds)
     }
 
     /// What came of a check, and in how many seconds.

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 /// The checks, as reports name them, with what they hold a plugin to.
 pub(super) const LEAKS: (&str, &str) =
-    ("leaks", "made, used and dropped a hundred times, it leaves no memory, file or thread behind");
+    ("leaks", "made, used and dropped a hundred times, it leaves no memory, mapping, file or thread behind");
 pub(super) const LOCALE: (&str, &str) =
     ("locale", "it gives the same whatever the machine's locale, and whoever else in the process sets it");
 /// What a child is asked for the fingerprint of one life.
@@ -39,6 +39,7 @@ pub(super) const EXACT_HEAP: (&str, &str) =
 struct Held {
     heap: Option<u64>,
     resident: u64,
+    mapped: u64,
     files: u64,
     threads: u64,
 }
@@ -47,10 +48,13 @@ impl Held {
     fn now() -> io::Result<Self> {
         let count = |folder: &str| Ok::<_, io::Error>(fs::read_dir(folder)?.count() as u64);
         let statm = fs::read_to_string("/proc/self/statm")?;
-        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
+        let mut pages = statm.split(' ').map(|pages| pages.parse::<u64>().unwrap_or(0));
+        let mut bytes = || pages.next().unwrap_or(0) * 4096;
+        let (mapped, resident) = (bytes(), bytes());
         Ok(Self {
             heap: ffi::c_heap_in_use(),
-            resident: pages * 4096,
+            resident,
+            mapped,
             files: count("/proc/self/fd")?,
             threads: count("/proc/self/task")?,
         })
@@ -88,6 +92,7 @@ fn leak(held: &[Held]) -> Option<(u64, &'static str)> {
     let rows = [
         (growth(|held| held.heap.unwrap_or(0), 1), "bytes of memory"),
         (growth(|held| held.resident, 4096), "bytes of memory"),
+        (growth(|held| held.mapped, 4096), "bytes of mapped memory"),
         (growth(|held| held.files, 1), "open files"),
         (growth(|held| held.threads, 1), "threads"),
     ];

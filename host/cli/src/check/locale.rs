@@ -21,13 +21,9 @@ pub(super) fn locale(
 ) -> Result<(Verdict, f64), Diagnostic> {
     let mut seconds = 0.0;
     let mut life = |locale: &'static [&'static str]| -> Result<Result<String, String>, Diagnostic> {
-        let ended = child::spawn(path, Some(Asked { check: LIFE, locale, ..*asked }), timeout)?;
-        seconds += ended.seconds;
-        let answer = ended.answer.as_ref().and_then(|answer| serde_json::from_str(answer).ok());
-        Ok(match (ended.fault(), answer) {
-            (Some(fault), _) => Err(fault),
-            (None, answer) => answer.unwrap_or_else(|| Err("it gave no answer".into())),
-        })
+        let (life, took) = child::spawn(path, Some(Asked { check: LIFE, locale, ..*asked }), timeout)?.life();
+        seconds += took;
+        Ok(life)
     };
     let plain = life(&[])?;
     let mut verdict = plain.clone().map_or_else(Verdict::Failed, |_| Verdict::Ok);

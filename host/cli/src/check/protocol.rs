@@ -3,6 +3,9 @@
 use altgrad_plugin_api::PluginKind;
 use serde::{Deserialize, Serialize};
 
+/// A variable of the environment and its value; none: it is not set.
+pub(super) type Variable = (&'static str, Option<&'static str>);
+
 /// What a child is asked for.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
@@ -13,6 +16,8 @@ pub(super) struct Asked<'a> {
     pub(super) seed: u64,
     /// The variables that ask for another locale.
     pub(super) locale: &'static [&'static str],
+    /// Variables that are set otherwise than usual.
+    pub(super) variables: &'static [Variable],
 }
 
 /// What a library holds, as the child that loads it says.

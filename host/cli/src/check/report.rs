@@ -27,6 +27,7 @@ pub(super) struct Report {
     json: bool,
     contents: Option<(String, String)>,
     lines: Vec<Line>,
+    not_run: usize,
 }
 
 /// The JSON object.
@@ -38,11 +39,13 @@ struct Json<'a> {
     passed: usize,
     failed: usize,
     skipped: usize,
+    /// Checks that were given up because others hung.
+    not_run: usize,
 }
 
 impl Report {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, contents: None, lines: Vec::new() }
+        Self { json, contents: None, lines: Vec::new(), not_run: 0 }
     }
 
     /// The library is loaded: which it is.
@@ -66,6 +69,14 @@ impl Report {
         self.lines.push(line);
     }
 
+    /// Some checks are given up, or none.
+    pub(super) fn stopped(&mut self, not_run: usize) {
+        self.not_run = not_run;
+        if not_run > 0 && !self.json {
+            println!("stopped: three checks hung, and the other {not_run} were not run");
+        }
+    }
+
     fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
         self.lines.iter().filter(|line| is(&line.verdict)).count()
     }
@@ -78,7 +89,8 @@ impl Report {
         if self.json {
             let (library, sha256) =
                 self.contents.as_ref().map(|(library, sha256)| (library.as_str(), sha256.as_str())).unzip();
-            let json = Json { library, sha256, checks: &self.lines, passed, failed, skipped };
+            let json =
+                Json { library, sha256, checks: &self.lines, passed, failed, skipped, not_run: self.not_run };
             let text = serde_json::to_string_pretty(&json)
                 .map_err(|error| Diagnostic::run(format!("cannot write the report ({error})")))?;
             println!("{text}");

@@ -22,7 +22,7 @@ pub(crate) fn described(descriptor: &Descriptor, kind: PluginKind) -> Outcome {
     }
     let texts = [("version", descriptor.version.as_str()), ("summary", descriptor.summary.as_str())];
     for (what, text) in texts {
-        if text.trim().is_empty() || text.contains('\n') {
+        if text.trim().is_empty() || text.contains(char::is_control) {
             return Err(format!("the {what} {text:?} is not one line of text"));
         }
     }

@@ -2,12 +2,13 @@
 
 use std::thread;
 
-use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey};
+use altgrad_plugin_api::{QuantParams, QuantStats, RandomKey, Rounding};
 
 use crate::{
     Instance, Outcome, Subject, Verdict,
     compare::{KEY, OneScale, mode_name, params, same_values},
     inputs::{in_range, mixture},
+    subject::{UNWRITTEN, said},
 };
 
 /// What one call made of a slice: values, statistics, codes (of the same slice without NaN).
@@ -89,6 +90,29 @@ pub(crate) fn threads(subject: &Subject) -> Outcome {
                 thread.join().unwrap_or_else(|_| Err("a thread of the suite itself panicked".into()))
             })
         })?;
+    }
+    Ok(Verdict::Passed)
+}
+
+/// Calls of an instance, more than a plugin may have counted on.
+pub(crate) const MANY: usize = 120_000;
+
+pub(crate) fn endurance(subject: &Subject) -> Outcome {
+    let (instance, oracle) = subject.instance_and_oracle()?;
+    let src = in_range(&oracle, 3.7, 3, 74);
+    let params = params(3.7, Rounding::NEAREST_EVEN);
+    let params = params.lend();
+    let first = made(&instance, &src, &params)?;
+    let (mut values, mut codes) = ([UNWRITTEN; 3], [u16::MAX; 3]);
+    for call in 0..MANY {
+        let at = |error| format!("call {call} of an instance: {}", said("fake_quant or encode", &error));
+        let stats = instance.fake_quant(&src, &mut values, &params, &mut []).map_err(at)?;
+        // Codes are the slower half of it.
+        if call % 4 == 0 {
+            instance.encode(&src, &mut codes, &params).map_err(at)?;
+        }
+        let again = (values.to_vec(), stats, if call % 4 == 0 { codes.to_vec() } else { first.2.clone() });
+        same_made(&format!("call {call} of an instance"), &again, &first)?;
     }
     Ok(Verdict::Passed)
 }

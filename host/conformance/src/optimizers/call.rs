@@ -59,7 +59,7 @@ impl TestGrid {
         Self { spec, pairs: scales.iter().map(|&scale| [scale, 1.0 / scale]).collect(), blocks }
     }
 
-    fn lend(&self) -> Grid<'_> {
+    pub(super) fn lend(&self) -> Grid<'_> {
         Grid { spec: &self.spec, scales: Scales::new(&self.pairs, self.blocks) }
     }
 }

@@ -5,6 +5,7 @@
 //! them, with slices or, where an optimizer asks for services, with [`plain`](altgrad_plugin_api::services::plain) ones.
 
 mod call;
+mod memory;
 mod steps;
 mod subject;
 
@@ -27,7 +28,7 @@ pub fn checks() -> &'static [Check<OptimizerSubject>] {
     table! {
         [descriptor, descriptor, "name, version, summary and options are well formed, and every default is allowed"]
         [options, options, "no option value makes the constructor panic, and all declared choices and limits work"]
-        [states, states, "names are unique, types and roles known, first values finite; the same parameter always has the same"]
+        [states, states, "names are plain and unique, types and roles known, first values finite; the same parameter always has the same"]
         [scope, scope, "what a step has to see is known, and the same for the same parameter"]
         [rule, rule, "a parameter's rule is one line, the same when asked again, or refused as UNSUPPORTED"]
         [finite, steps::finite, "twenty steps of finite gradients leave finite numbers, on every grid and without one"]
@@ -37,6 +38,8 @@ pub fn checks() -> &'static [Check<OptimizerSubject>] {
         [not_finite, steps::not_finite, "NaN and infinities end in numbers or errors, never in a panic; NaN is not hidden"]
         [shapes, steps::shapes, "no element, one element, and shapes of any rank"]
         [random_steps, steps::random_steps, "random shapes, gradients, grids and parts: finite, and the same twice; failures name the seed"]
+        [memory, memory::memory, "between guard pages: it reads and writes nothing beside its arguments, nor writes to the gradient"]
+        [endurance, memory::endurance, "120,000 steps of an instance succeed"]
         [wrong_lengths, steps::wrong_lengths, "a gradient or state of another length is refused, and nothing is changed"]
     }
 }
@@ -79,6 +82,13 @@ fn states(subject: &OptimizerSubject) -> Outcome {
             return Err(format!("`{name}` {shape:?} has other states when asked again"));
         }
         for (index, state) in states.iter().enumerate() {
+            if !is_plain(state.name.as_str()) {
+                let what = "letters, digits, `-`, `_` and `.`, at most 64, and no `.` first";
+                return Err(format!(
+                    "the name of the state {:?} is not made of {what}: it becomes part of file contents",
+                    state.name
+                ));
+            }
             if state.name.is_empty() || states[..index].iter().any(|other| other.name == state.name) {
                 return Err(format!("`{name}` has two states named {:?}, or one without a name", state.name));
             }
@@ -91,6 +101,12 @@ fn states(subject: &OptimizerSubject) -> Outcome {
         }
     }
     Ok(Verdict::Passed)
+}
+
+/// Whether a name can stand in files and on terminals.
+fn is_plain(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=64).contains(&name.len()) && !name.starts_with('.') && name.chars().all(allowed)
 }
 
 fn scope(subject: &OptimizerSubject) -> Outcome {
@@ -112,8 +128,8 @@ fn rule(subject: &OptimizerSubject) -> Outcome {
     for grid in grids()? {
         for &case in CASES {
             let rule = rule_of(&first, case, grid.as_ref())?;
-            if rule.as_ref().is_some_and(|rule| rule.contains('\n')) {
-                return Err(format!("the rule of `{}` is more than a line: {rule:?}", case.0));
+            if rule.as_ref().is_some_and(|rule| rule.contains(char::is_control)) {
+                return Err(format!("the rule of `{}` is more than a line of text: {rule:?}", case.0));
             }
             let again = [&first, &second].map(|object| rule_of(object, case, grid.as_ref()));
             if again.iter().any(|again| again.as_ref() != Ok(&rule)) {

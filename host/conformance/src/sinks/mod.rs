@@ -22,6 +22,7 @@
 //! defaults; what those reach outside the machine is not looked at.
 
 mod calls;
+mod kept;
 mod resume;
 mod rows;
 mod subject;
@@ -49,7 +50,8 @@ macro_rules! __each_sink_check {
             [odd_values, rows, "NaN, infinities, zeros of both signs, the smallest and largest numbers"]
             [odd_distributions, rows, "one bin, no element, infinite edges, thousands of bins"]
             [new_metrics, rows, "metrics that nobody announced, from the first row or later, many at once"]
-            [many_rows, rows, "ten thousand rows, one after the other"]
+            [many_rows, rows, "120,000 rows, one after the other"]
+            [kept_values, kept, "files of the run folder that hold values of rows hold all of them, to the last digit"]
             [resume, resume, "a run that ended, in whatever way, goes on from any step; readable files have each step once"]
             [resume_again, resume, "resuming at the same step several times, and where nothing was written before"]
             [random_lives, resume, "runs of random rows that are killed and resumed at random; failures name the seed"]

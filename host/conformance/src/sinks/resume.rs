@@ -177,9 +177,11 @@ fn random_life(subject: &SinkSubject, seed: u64) -> Outcome {
                 parts.sink()?.histogram(step, &names[below(40) as usize], &edges, &counts)?;
             }
             _ => {
-                let more: Vec<(&str, f64)> = (0..below(5))
-                    .map(|_| (names[below(40) as usize].as_str(), f64::from_bits(below(1 << 60))))
-                    .collect();
+                // Neighbours from a random place on: no name comes twice in a row.
+                let (first, count) = (below(36) as usize, below(5) as usize);
+                let more = names[first..first + count].iter();
+                let more: Vec<(&str, f64)> =
+                    more.map(|name| (name.as_str(), f64::from_bits(below(1 << 60)))).collect();
                 parts.write(step, &more)?;
                 step += 1;
             }

@@ -3,7 +3,7 @@
 use altgrad_plugin_api::{AlertLevel, RunOutcome};
 
 use super::{SinkSubject, subject::Instance};
-use crate::{Outcome, Verdict};
+use crate::{Outcome, Verdict, checks::together::MANY};
 
 /// A fresh run that is given to `write`, finished, and looked after.
 fn in_a_run(subject: &SinkSubject, write: impl FnOnce(&mut Instance) -> Result<(), String>) -> Outcome {
@@ -102,7 +102,9 @@ pub(super) fn odd_values(subject: &SinkSubject) -> Outcome {
             sink.log(step, &row).map_err(|fault| format!("value {value:?}: {fault}"))?;
         }
         sink.state()?;
-        sink.summary(&VALUES.map(|value| ("final/train_loss", value)))
+        let names: Vec<String> = (0..VALUES.len()).map(|index| format!("final/value_{index}")).collect();
+        let values: Vec<(&str, f64)> = names.iter().map(String::as_str).zip(VALUES).collect();
+        sink.summary(&values)
     })
 }
 
@@ -142,6 +144,6 @@ pub(super) fn new_metrics(subject: &SinkSubject) -> Outcome {
 
 pub(super) fn many_rows(subject: &SinkSubject) -> Outcome {
     in_a_run(subject, |sink| {
-        (0..10_000).try_for_each(|step| sink.log(step, &[("train/loss", 1.0 / (1.0 + step as f64))]))
+        (0..MANY as u64).try_for_each(|step| sink.log(step, &[("train/loss", 1.0 / (1.0 + step as f64))]))
     })
 }

@@ -110,6 +110,15 @@ fn names<'a>(names: &[(&'a str, bool)]) -> Vec<MetricName<'a>> {
     names.iter().map(|&(name, timing)| MetricName { name: name.into(), timing }).collect()
 }
 
+/// Refuses what a host never hands over.
+fn unique(row: &[(&str, f64)]) -> Called {
+    let mut names = BTreeSet::new();
+    match row.iter().find(|(name, _)| !names.insert(*name)) {
+        Some((name, _)) => Err(format!("the suite itself repeats the name {name:.40?} in a row")),
+        None => Ok(()),
+    }
+}
+
 impl Instance {
     /// The object that crosses, for calls whose errors matter.
     pub(crate) fn object(&mut self) -> &mut SinkObject {
@@ -141,7 +150,9 @@ impl Instance {
         self.object.open(&run).into_result()
     }
 
+    /// Names within a row are unique, as the contract says.
     pub(crate) fn log(&mut self, step: u64, row: &[(&str, f64)]) -> Called {
+        unique(row)?;
         let row: Vec<Metric<'_>> = row
             .iter()
             .map(|&(name, value)| Metric {
@@ -170,6 +181,7 @@ impl Instance {
     }
 
     pub(crate) fn summary(&mut self, values: &[(&str, f64)]) -> Called {
+        unique(values)?;
         let values: Vec<Metric<'_>> = values
             .iter()
             .map(|&(name, value)| Metric { name: MetricName { name: name.into(), timing: false }, value })

@@ -174,6 +174,31 @@ fn misbehaviour_in_c_is_named_and_survived() {
         ("files", "leaks", "open files each time it is made, used and dropped"),
         ("locale", "locale", "depends on the locale: it gives something else with LC_"),
         ("sets-locale", "locale", "depends on the locale: it gives something else with LC_"),
+        ("rounds-up", "special_values", "left the processor rounding in another direction than to nearest"),
+        ("flushes", "special_values", "left the processor flushing subnormal numbers to zero"),
+        ("chdir", "special_values", "changed the working directory to `/`"),
+        ("setenv", "special_values", "changed the variable `ALTGRAD_SEEN` of the environment"),
+        ("signal", "special_values", "changed what the process does on signal 15"),
+        ("blocks", "special_values", "changed which signals its thread blocks"),
+        ("closes", "special_values", "closed descriptor 3, "),
+        ("maps", "leaks", "bytes of mapped memory each time it is made, used and dropped"),
+        ("writes-file", "special_values", "left \"notes.txt\" in the working directory"),
+        ("home", "environment", "depends on the environment: it gives something else with HOME=/nowhere"),
+        (
+            "reads-behind",
+            "memory",
+            "in decode of 1 elements, nearest-even, where nothing behind them may be touched",
+        ),
+        (
+            "reads-before",
+            "memory",
+            "in decode of 1 elements, nearest-even, where nothing before them may be touched",
+        ),
+        (
+            "writes-source",
+            "memory",
+            "crashed, segmentation fault (SIGSEGV), before the check was done: in decode of",
+        ),
     ];
     for (misbehave, name, message) in rows {
         let outcome = check(&bench, &library, name, misbehave);
