@@ -6,7 +6,7 @@ use altgrad_plugin_api::{
     ValueGrid,
 };
 
-use super::FormatPlugin;
+use super::{FormatPlugin, calls::Call};
 impl FormatPlugin {
     /// The format's values and their geometry, derived from its description.
     ///
@@ -35,7 +35,7 @@ impl FormatPlugin {
         let shape = [codes.len() as u64];
         let mut call = || -> Result<(), PluginError> {
             let (codes, dst) = (TensorView::new(codes, &shape)?, TensorViewMut::new(dst, &shape)?);
-            self.object.decode(codes, dst, scales).into_result()
+            self.object.call(Call::Decode, |object| object.decode(codes, dst, scales)).into_result()
         };
         call().map_err(|error| self.identity.failure(Fault::Run, &error))
     }
@@ -63,7 +63,7 @@ impl FormatPlugin {
         let shape = [src.len() as u64];
         let mut call = || -> Result<(), PluginError> {
             let (src, codes) = (TensorView::new(src, &shape)?, TensorViewMut::new(codes, &shape)?);
-            self.object.encode(src, codes, params).into_result()
+            self.object.call(Call::Encode, |object| object.encode(src, codes, params)).into_result()
         };
         call().map_err(|error| self.identity.failure(Fault::Run, &error))
     }
@@ -73,6 +73,6 @@ impl FormatPlugin {
     /// # Errors
     /// The plugin's.
     pub fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
-        self.object.kernel(op, target).into_result().map(Into::into)
+        self.object.call(Call::Kernel, |object| object.kernel(op, target)).into_result().map(Into::into)
     }
 }

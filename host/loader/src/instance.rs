@@ -16,7 +16,10 @@ use altgrad_plugin_api::{
     sink::{Histogram, Metric},
 };
 
-use super::Registry;
+use super::{
+    Registry,
+    calls::{self, Call, Marked},
+};
 use crate::{registry::Found, statistics, vet::Checked};
 
 /// A run file's table for one plugin: where it stands, for messages, and what it says.
@@ -52,6 +55,21 @@ impl Identity {
             library: found.library.info.path.display().to_string(),
             checked: found.checked,
         }
+    }
+
+    /// What its calls are marked with.
+    fn mark(&self) -> calls::Plugin {
+        calls::plugin(&self.name, &self.library)
+    }
+
+    /// Makes an instance.
+    fn make<T>(&self, make: impl FnOnce() -> Result<T, PluginError>) -> Result<Marked<T>, PluginError> {
+        let mark = self.mark();
+        let made = {
+            let _running = calls::enter(mark, Call::New);
+            make()
+        };
+        made.map(|object| Marked::new(mark, object))
     }
 
     /// A failed call, as the run sees it.
@@ -144,7 +162,7 @@ pub struct FormatPlugin {
     pub spec: FormatSpec,
     /// What it is scaled to, and where its rounding to nearest turns; checked.
     pub conventions: Conventions,
-    pub(super) object: FormatObject,
+    pub(super) object: Marked<FormatObject>,
 }
 
 /// By hand: the object that crosses has none.
@@ -178,10 +196,12 @@ impl FormatPlugin {
         })?;
         let found = registry.load(PluginKind::FORMAT, id, name).map_err(keyed)?;
         let identity = Identity::new(&found, name);
-        let made = found.library.format_object(id, &config);
+        let made = identity.make(|| found.library.format_object(id, &config));
         let object = identity.make_failure(made, key).map_err(keyed)?;
-        let spec = identity.make_failure(object.spec().into_result(), key).map_err(keyed)?;
-        let conventions = identity.make_failure(object.conventions().into_result(), key).map_err(keyed)?;
+        let spec = object.call(Call::Spec, |object| object.spec().into_result());
+        let spec = identity.make_failure(spec, key).map_err(keyed)?;
+        let conventions = object.call(Call::Conventions, |object| object.conventions().into_result());
+        let conventions = identity.make_failure(conventions, key).map_err(keyed)?;
         let checked = ValueGrid::new(&spec).and_then(|values| conventions.check(&values));
         checked.map_err(|error| keyed(identity.failure(Fault::Plugin, &error)))?;
         Ok(Self { identity, spec, conventions, object })
@@ -203,7 +223,8 @@ impl FormatPlugin {
             TensorView::new(src, &src_shape).and_then(|src| Ok((src, TensorViewMut::new(dst, &dst_shape)?)));
         let (src, dst) = views.map_err(|error| self.identity.failure(Fault::Run, &error))?;
         let histogram = RSliceMut::from_mut_slice(histogram);
-        let stats = self.identity.run_failure(self.object.fake_quant(src, dst, params, histogram))?;
+        let call = |object: &FormatObject| object.fake_quant(src, dst, params, histogram);
+        let stats = self.identity.run_failure(self.object.call(Call::FakeQuant, call))?;
         match statistics::impossible(&stats, src_shape[0]) {
             None => Ok(stats),
             Some(what) => {
@@ -221,7 +242,7 @@ pub struct OptimizerPlugin {
     pub identity: Identity,
     /// Its hyper-parameters, defaults filled in.
     pub config: Config,
-    pub(super) object: OptimizerObject,
+    pub(super) object: Marked<OptimizerObject>,
 }
 
 impl OptimizerPlugin {
@@ -234,7 +255,7 @@ impl OptimizerPlugin {
         let config = resolve(registry.describe(PluginKind::OPTIMIZER, name).map_err(keyed)?, table)?;
         let found = registry.load(PluginKind::OPTIMIZER, name, name).map_err(keyed)?;
         let identity = Identity::new(&found, name);
-        let made = found.library.optimizer_object(name, &config);
+        let made = identity.make(|| found.library.optimizer_object(name, &config));
         let object = identity.make_failure(made, table.key).map_err(keyed)?;
         Ok(Self { identity, config, object })
     }
@@ -244,7 +265,8 @@ impl OptimizerPlugin {
     /// # Errors
     /// The plugin failed.
     pub fn states(&self, param: &ParamInfo<'_>) -> Result<Vec<StateSpec>, Diagnostic> {
-        Ok(self.identity.start_failure(self.object.states(param))?.into_vec())
+        let states = self.object.call(Call::States, |object| object.states(param));
+        Ok(self.identity.start_failure(states)?.into_vec())
     }
 }
 
@@ -252,7 +274,7 @@ impl OptimizerPlugin {
 pub struct SinkPlugin {
     /// Name and library.
     pub identity: Identity,
-    object: SinkObject,
+    object: Marked<SinkObject>,
 }
 
 impl SinkPlugin {
@@ -265,7 +287,7 @@ impl SinkPlugin {
         let config = resolve(registry.describe(PluginKind::SINK, name).map_err(keyed)?, table)?;
         let found = registry.load(PluginKind::SINK, name, name).map_err(keyed)?;
         let identity = Identity::new(&found, name);
-        let made = found.library.sink_object(name, &config);
+        let made = identity.make(|| found.library.sink_object(name, &config));
         let object = identity.make_failure(made, table.key).map_err(keyed)?;
         Ok(Self { identity, object })
     }
@@ -275,10 +297,11 @@ impl SinkPlugin {
     /// # Errors
     /// The plugin failed.
     pub fn open(&mut self, run: &RunInfo<'_>) -> Result<Option<String>, Diagnostic> {
-        let (result, gap) = match self.object.open(run) {
+        let mut open = |run| self.object.call_mut(Call::Open, |object| object.open(run));
+        let (result, gap) = match open(run) {
             RResult::RErr(error) if error.kind == ErrorKind::GAP => {
                 let unverified = RunInfo { state: RSlice::EMPTY, ..*run };
-                (self.object.open(&unverified), Some(error.message.into_string()))
+                (open(&unverified), Some(error.message.into_string()))
             }
             result => (result, None),
         };
@@ -290,7 +313,7 @@ impl SinkPlugin {
     /// # Errors
     /// The plugin failed.
     pub fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), Diagnostic> {
-        let result = self.object.log(step, RSlice::from_slice(metrics));
+        let result = self.object.call_mut(Call::Log, |object| object.log(step, RSlice::from_slice(metrics)));
         self.identity.run_failure(result)
     }
 
@@ -299,7 +322,7 @@ impl SinkPlugin {
     /// # Errors
     /// The plugin failed.
     pub fn alert(&mut self, alert: &Alert<'_>) -> Result<(), Diagnostic> {
-        let result = self.object.alert(alert);
+        let result = self.object.call_mut(Call::Alert, |object| object.alert(alert));
         self.identity.run_failure(result)
     }
 
@@ -308,7 +331,7 @@ impl SinkPlugin {
     /// # Errors
     /// The plugin failed.
     pub fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), Diagnostic> {
-        let result = self.object.histogram(step, histogram);
+        let result = self.object.call_mut(Call::Histogram, |object| object.histogram(step, histogram));
         self.identity.run_failure(result)
     }
 
@@ -317,7 +340,7 @@ impl SinkPlugin {
     /// # Errors
     /// The plugin failed.
     pub fn state(&mut self) -> Result<Vec<u8>, Diagnostic> {
-        let result = self.object.state().map(RVec::into_vec);
+        let result = self.object.call_mut(Call::State, |object| object.state().map(RVec::into_vec));
         self.identity.run_failure(result)
     }
 
@@ -326,7 +349,8 @@ impl SinkPlugin {
     /// # Errors
     /// The plugin failed.
     pub fn summary(&mut self, metrics: &[Metric<'_>]) -> Result<(), Diagnostic> {
-        let result = self.object.summary(RSlice::from_slice(metrics));
+        let result =
+            self.object.call_mut(Call::Summary, |object| object.summary(RSlice::from_slice(metrics)));
         self.identity.run_failure(result)
     }
 
@@ -335,7 +359,7 @@ impl SinkPlugin {
     /// # Errors
     /// The plugin failed.
     pub fn finish(&mut self, outcome: RunOutcome) -> Result<(), Diagnostic> {
-        let result = self.object.finish(outcome);
+        let result = self.object.call_mut(Call::Finish, |object| object.finish(outcome));
         self.identity.run_failure(result)
     }
 }

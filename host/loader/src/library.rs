@@ -21,6 +21,7 @@ use altgrad_plugin_api::{
 
 use super::{
     c_abi::{self, CFormats},
+    calls::{self, Call},
     layout,
 };
 use crate::{
@@ -89,6 +90,8 @@ impl LoadedLibrary {
 
     /// Loads the bytes that were read.
     fn of(file: CheckedFile) -> Result<Self, Diagnostic> {
+        let library = calls::plugin("", &file.path.display().to_string());
+        let _running = calls::enter(library, Call::Load);
         let (build, exports) = match open(&file)? {
             Entry::Rust(header) => {
                 let header = header.upgrade().map_err(|_| {

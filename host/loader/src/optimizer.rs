@@ -10,7 +10,7 @@ use altgrad_plugin_api::{
 };
 use rayon::prelude::*;
 
-use super::instance::OptimizerPlugin;
+use super::{calls::Call, instance::OptimizerPlugin};
 /// Elements of a part. Fixed, so that parts do not depend on the number of threads; four buffers of them fit into a second-level cache.
 const PART: usize = 1 << 16;
 
@@ -70,7 +70,8 @@ impl OptimizerPlugin {
     /// # Errors
     /// The plugin failed, or wants what this host does not have.
     pub fn scope(&self, param: &ParamInfo<'_>) -> Result<Scope, Diagnostic> {
-        let scope = self.identity.start_failure(self.object.scope(param))?;
+        let scope = self.object.call(Call::Scope, |object| object.scope(param));
+        let scope = self.identity.start_failure(scope)?;
         if [Scope::WHOLE, Scope::ELEMENTS, Scope::SERVICES].contains(&scope) {
             return Ok(scope);
         }
@@ -84,7 +85,7 @@ impl OptimizerPlugin {
     /// # Errors
     /// The plugin cannot update such a parameter, or failed.
     pub fn rule(&self, param: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, Diagnostic> {
-        match self.object.rule(param, grid.into()).into_result() {
+        match self.object.call(Call::Rule, |object| object.rule(param, grid.into())).into_result() {
             Ok(rule) => Ok(rule.into()),
             Err(error) if error.kind == ErrorKind::UNSUPPORTED => {
                 Err(self.identity.failure(Fault::Config, &error))
@@ -127,7 +128,7 @@ impl OptimizerPlugin {
             scalars: update.scalars,
             grid: ROption::from(update.grid),
         };
-        self.object.step(call).into_result()
+        self.object.call(Call::Step, |object| object.step(call)).into_result()
     }
 
     /// Updates one parameter whose scope is [`Scope::SERVICES`].
@@ -145,7 +146,8 @@ impl OptimizerPlugin {
             scalars: update.scalars,
             grid: ROption::from(update.grid),
         };
-        self.identity.run_failure(self.object.step_with_services(call))
+        let result = self.object.call(Call::StepWithServices, |object| object.step_with_services(call));
+        self.identity.run_failure(result)
     }
 }
 
@@ -155,8 +157,11 @@ mod tests {
     use altgrad_plugin_api::{Config, Descriptor, Optimizer, PluginKind, StateSpec, Step, abi::adapters};
 
     use super::*;
-    use crate::instance::Identity;
-    use crate::vet::Checked;
+    use crate::{
+        calls::{self, Marked},
+        instance::Identity,
+        vet::Checked,
+    };
 
     /// Counts elements into its state, adds gradients, and fails as the gradient says: -1 with an error, -2 with a panic.
     struct Adds;
@@ -190,7 +195,7 @@ mod tests {
         let [name, version, library] = ["adds", "0", "here"].map(String::from);
         let identity =
             Identity { kind: PluginKind::OPTIMIZER, name, version, library, checked: Checked::Unchecked };
-        OptimizerPlugin { identity, config, object }
+        OptimizerPlugin { identity, config, object: Marked::new(calls::plugin("adds", "here"), object) }
     }
 
     /// One step; parameter and state.

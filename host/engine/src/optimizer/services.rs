@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_loader::{OptimizerPlugin, optimizer::ServiceUpdate};
+use altgrad_loader::{OptimizerPlugin, calls, optimizer::ServiceUpdate};
 use altgrad_plugin_api::{
     ErrorKind, Grid, MapOp, ParamInfo, PluginError, ReduceOp, StateSpec, StepScalars, ZipOp,
     services::table::{Compute, Served},
@@ -14,21 +14,24 @@ use burn::tensor::{Device, Tensor};
 
 use crate::{tensor, tensor_file::Values};
 
-/// The tensor library on a device.
+/// The tensor library on a device. An optimizer calls it, but what runs in it is the host's.
 struct OnDevice(Device);
 
 impl Compute for OnDevice {
     type Tensor = Tensor<2>;
 
     fn full(&self, shape: [usize; 2], value: f32) -> Tensor<2> {
+        let _host = calls::host();
         Tensor::full(shape, value, &self.0)
     }
 
     fn matmul(&self, a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
+        let _host = calls::host();
         a.matmul(b)
     }
 
     fn map(&self, op: MapOp, x: Tensor<2>) -> Option<Tensor<2>> {
+        let _host = calls::host();
         Some(match op {
             MapOp::ABS => x.abs(),
             MapOp::SQRT => x.sqrt(),
@@ -41,11 +44,13 @@ impl Compute for OnDevice {
     }
 
     fn affine(&self, x: Tensor<2>, factor: f32, term: f32) -> Tensor<2> {
+        let _host = calls::host();
         let scaled = x.mul_scalar(factor);
         if term == 0.0 { scaled } else { scaled.add_scalar(term) }
     }
 
     fn zip(&self, op: ZipOp, x: Tensor<2>, y: Tensor<2>) -> Option<Tensor<2>> {
+        let _host = calls::host();
         Some(match op {
             ZipOp::ADD => x + y,
             ZipOp::SUB => x - y,
@@ -62,6 +67,7 @@ impl Compute for OnDevice {
     }
 
     fn reduce(&self, op: ReduceOp, rows: bool, columns: bool, x: Tensor<2>) -> Option<Tensor<2>> {
+        let _host = calls::host();
         let x = match op {
             ReduceOp::SUM => x,
             ReduceOp::SUM_SQUARES => x.clone() * x,
@@ -76,14 +82,17 @@ impl Compute for OnDevice {
     }
 
     fn transpose(&self, x: Tensor<2>) -> Tensor<2> {
+        let _host = calls::host();
         x.transpose()
     }
 
     fn reshape(&self, x: Tensor<2>, shape: [usize; 2]) -> Tensor<2> {
+        let _host = calls::host();
         x.reshape(shape)
     }
 
     fn read(&self, x: Tensor<2>) -> Result<f32, PluginError> {
+        let _host = calls::host();
         let values = tensor::read_f32(x.reshape([1]));
         values.map(|values| values[0]).map_err(|error| PluginError::new(ErrorKind::DEVICE, error.message))
     }
