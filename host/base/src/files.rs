@@ -36,8 +36,13 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     file.write_all(contents)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
-    // Makes the rename itself durable, where folders can be opened.
-    File::open(folder).and_then(|folder| folder.sync_all()).or(Ok(()))
+    sync_folder(folder);
+    Ok(())
+}
+
+/// Makes renames in a folder durable, where folders can be opened.
+pub fn sync_folder(folder: &Path) {
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
 /// Waits until no other process holds the file, which is made if it is not there, and holds it while it is open. The

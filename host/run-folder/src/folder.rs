@@ -5,10 +5,18 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    path::{Path, PathBuf},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use altgrad_base::{diagnostic::Diagnostic, files};
+
+use crate::{
+    aftermath::Claim,
+    left_behind,
+    place::{self, Place},
+};
 
 /// The status file: the first in the folder, and the sign that it is taken.
 pub const STATUS: &str = "run.json";
@@ -22,17 +30,19 @@ const OTHER_PLACE: &str = "choose another folder with `--out DIR`";
 /// What is wrong with a folder that a run is being written to.
 const RUNNING: &str = "another process is running this run";
 
+/// How long a folder's lock is waited for: whoever was killed may still be about to let go of it.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two attempts to take it.
+const RETRY: Duration = Duration::from_millis(10);
+
 /// A claimed run folder.
 #[derive(Debug)]
 pub struct RunFolder {
-    /// Absolute.
-    path: PathBuf,
-    /// The outermost folder that was made for it.
-    created: Option<PathBuf>,
-    /// Whether it holds an earlier part of the run.
-    reopened: bool,
-    /// Keeps other processes out while it is open; the system lets go of it however this process ends.
-    _lock: Option<File>,
+    /// The path, and what was made for it.
+    claim: Claim,
+    /// The folder itself, wherever it is: keeps other processes out while it is open, and the system lets go of it however this process
+    /// ends. None where folders cannot be opened.
+    held: Option<File>,
 }
 
 impl RunFolder {
@@ -81,8 +91,8 @@ impl RunFolder {
         fs::create_dir_all(&path).map_err(failed)?;
         // Of two runs that found the folder empty at the same time, one gets it.
         File::create_new(path.join(STATUS)).map_err(failed)?;
-        let lock = lock(&path, RUNNING)?;
-        Ok(Self { path, created, reopened: false, _lock: lock })
+        let held = lock(&path, RUNNING)?;
+        Ok(Self { claim: Claim { path, created, reopened: false }, held })
     }
 
     /// Whether an earlier part of a run is there.
@@ -91,21 +101,40 @@ impl RunFolder {
         path.to_str().is_some() && path.join(STATUS).is_file()
     }
 
-    /// Takes the folder of a run that goes on.
+    /// Takes the folder of a run that goes on, and removes temporary files that its earlier processes left. Waits up to two
+    /// seconds for a process that is running it, because one that was killed may take a moment to end.
     ///
     /// # Errors
     /// Another process is running it.
     pub fn reopen(path: &Path) -> Result<Self, Diagnostic> {
         let path = std::path::absolute(path)
             .map_err(|error| Diagnostic::config(format!("the run folder cannot be used ({error})")))?;
-        let lock = lock(&path, RUNNING)?;
-        Ok(Self { path, created: None, reopened: true, _lock: lock })
+        let held = lock_patiently(&path)?;
+        if held.is_some() {
+            left_behind::remove(&path);
+        }
+        Ok(Self { claim: Claim { path, created: None, reopened: true }, held })
+    }
+
+    /// Takes the folder of a process that is gone.
+    ///
+    /// # Errors
+    /// Another process is running it.
+    pub(crate) fn taken_over(claim: Claim) -> Result<Self, Diagnostic> {
+        let held = lock(&claim.path, RUNNING)?;
+        Ok(Self { claim, held })
+    }
+
+    /// The folder's path, and what was made for it.
+    #[must_use]
+    pub fn as_claim(&self) -> &Claim {
+        &self.claim
     }
 
     /// Absolute path.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.claim.path
     }
 
     /// Writes a file of the folder: complete or not at all.
@@ -113,7 +142,7 @@ impl RunFolder {
     /// # Errors
     /// The disk is full, or the folder has become read-only.
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), Diagnostic> {
-        let path = self.path.join(name);
+        let path = self.claim.path.join(name);
         files::write(&path, contents).map_err(|error| {
             Diagnostic::run(format!("cannot write ({error})"))
                 .at(path.display())
@@ -121,22 +150,64 @@ impl RunFolder {
         })
     }
 
+    /// Sets room on the disk aside, which [`Self::write_last`] needs even if the disk is full by then.
+    ///
+    /// # Errors
+    /// The disk is full, or the folder has become read-only.
+    pub fn reserve(&self) -> Result<(), Diagnostic> {
+        let known = fs::metadata(self.path().join(STATUS)).map_or(0, |status| status.len());
+        left_behind::reserve(self.path(), known).map_err(|error| {
+            Diagnostic::run(format!("cannot set room aside for the run's last status ({error})"))
+                .at(self.path().display())
+                .hint("is the disk full, or the folder gone or read-only?")
+        })
+    }
+
+    /// Writes a file of the folder for the last time, into the room that was set aside, which is gone then: complete or not at all.
+    ///
+    /// # Errors
+    /// The folder has become read-only, or the disk is full and no room was set aside, or too little.
+    pub fn write_last(&self, name: &str, contents: &[u8]) -> Result<(), Diagnostic> {
+        match left_behind::write_into_reserve(self.path(), name, contents) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => self.write(name, contents),
+        }
+    }
+
+    /// Looks whether the folder is still where it was. One that was renamed is known by its new path from then on.
+    ///
+    /// # Errors
+    /// It was renamed or deleted: each call that finds it so says so.
+    pub fn look(&mut self) -> Result<(), Diagnostic> {
+        let Some(held) = &self.held else { return Ok(()) };
+        match place::of(held, &self.claim.path) {
+            Place::Same => Ok(()),
+            Place::Renamed(path) => {
+                let was = std::mem::replace(&mut self.claim.path, path);
+                let now = self.claim.path.display();
+                Err(Diagnostic::run(format!("the run folder was renamed during the run: it is {now} now"))
+                    .at(was.display()))
+            }
+            Place::Deleted => Err(Diagnostic::run("the run folder was deleted during the run")
+                .at(self.claim.path.display())
+                .hint("nothing more of this run can be kept")),
+        }
+    }
+
     /// Takes back a claim of a run that never started: removes what was made. All files are ours: the folder was empty,
     /// and the status file keeps other runs out.
     pub fn discard(self) {
-        if self.reopened {
-            return;
-        }
-        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        }
-        // Folders go only while they are empty, so nothing of others is touched.
-        for folder in self.path.ancestors() {
-            let ours = self.created.as_ref().is_some_and(|created| folder.starts_with(created));
-            if !ours || fs::remove_dir(folder).is_err() {
-                break;
-            }
+        self.claim.remove();
+    }
+}
+
+/// [`lock`], tried for [`PATIENCE`].
+fn lock_patiently(path: &Path) -> Result<Option<File>, Diagnostic> {
+    let begun = Instant::now();
+    loop {
+        match lock(path, RUNNING) {
+            Err(_) if begun.elapsed() < PATIENCE => thread::sleep(RETRY),
+            locked => return locked,
         }
     }
 }
@@ -158,6 +229,59 @@ pub fn lock(path: &Path, taken: &str) -> Result<Option<File>, Diagnostic> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_status_goes_where_room_was_set_aside_and_nothing_else_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("run");
+        let folder = RunFolder::claim(&path).unwrap();
+        folder.write(STATUS, b"first").unwrap();
+        folder.reserve().unwrap();
+        let names = || {
+            let mut names: Vec<_> =
+                fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(), [".altgrad-reserve", STATUS]);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let reserve = fs::metadata(path.join(".altgrad-reserve")).unwrap();
+            assert!(reserve.blocks() * 512 >= 1 << 18, "{} blocks", reserve.blocks());
+        }
+        folder.write_last(STATUS, b"last").unwrap();
+        assert_eq!((fs::read(path.join(STATUS)).unwrap(), names()), (b"last".to_vec(), vec![STATUS.into()]));
+        // Without room that was set aside it is an ordinary write.
+        folder.write_last(STATUS, b"once more").unwrap();
+        assert_eq!(fs::read(path.join(STATUS)).unwrap(), b"once more");
+        // What a process leaves that is killed is gone when the next takes the folder.
+        folder.reserve().unwrap();
+        fs::write(path.join(".altgrad-x1y2z3"), "half").unwrap();
+        drop(folder);
+        RunFolder::reopen(&path).unwrap();
+        assert_eq!(names(), [STATUS]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_folder_that_is_renamed_or_deleted_is_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(root.path()).unwrap();
+        let (path, other) = (root.join("run"), root.join("other"));
+        let mut folder = RunFolder::claim(&path).unwrap();
+        folder.look().unwrap();
+        fs::rename(&path, &other).unwrap();
+        // Another one in its place changes nothing.
+        fs::create_dir(&path).unwrap();
+        let said = folder.look().unwrap_err().to_string();
+        assert!(said.contains(&format!("it is {} now", other.display())), "{said}");
+        assert_eq!(folder.path(), other);
+        folder.write(STATUS, b"x").unwrap();
+        folder.look().unwrap();
+        fs::remove_dir_all(&other).unwrap();
+        assert!(folder.look().unwrap_err().message.contains("was deleted"));
+    }
 
     #[test]
     fn an_occupied_folder_is_refused_and_a_discarded_claim_leaves_nothing() {

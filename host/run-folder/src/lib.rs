@@ -2,11 +2,15 @@
 //!
 //! Training writes them, `compare`, `report` and `sweep` read them. This crate is their common ground, so that readers
 //! need neither the engine nor a tensor library. [`folder`] claims a folder, [`events`] is `events.jsonl`, [`record`] is
-//! `run.json` and the progress lines of `run --progress json`.
+//! `run.json` and the progress lines of `run --progress json`,
+//! [`aftermath`] what is left to do for a process that is gone.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod aftermath;
 pub mod events;
 pub mod folder;
+mod left_behind;
+mod place;
 pub mod record;

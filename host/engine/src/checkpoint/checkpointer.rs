@@ -106,6 +106,21 @@ impl Checkpointer {
         }
     }
 
+    /// Goes on in the run folder's new place. Returns what came of the one that was being written.
+    pub fn move_to(&mut self, run_folder: &Path) -> Vec<Event> {
+        let events = self.wait();
+        let folder = run_folder.join(CHECKPOINTS);
+        let moved = |path: &mut PathBuf| {
+            if let Ok(name) = path.strip_prefix(&self.archive.folder) {
+                *path = folder.join(name);
+            }
+        };
+        self.last.iter_mut().for_each(|(_, path)| moved(path));
+        self.anomaly.iter_mut().for_each(moved);
+        self.archive.folder = folder;
+        events
+    }
+
     /// Whether a regular checkpoint should be taken after `step` updates: a period is over.
     #[must_use]
     pub fn is_due(&self, step: u64) -> bool {

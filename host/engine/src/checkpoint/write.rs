@@ -69,6 +69,10 @@ fn fill(
     identity: &RunIdentity,
     sinks: StateRequest,
 ) -> io::Result<Vec<String>> {
+    if folder.ancestors().nth(2).is_some_and(|run_folder| !run_folder.is_dir()) {
+        // It was renamed or deleted, and must not come back.
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the run folder is gone"));
+    }
     disk.remove(folder)?;
     disk.create_folder(folder)?;
     let other = |error: Diagnostic| io::Error::other(error.message);

@@ -1,9 +1,15 @@
 //! Who hears of a run while it goes on: a terminal, or another program.
 
-use altgrad_run_folder::record::Progress;
+use altgrad_run_folder::{folder::RunFolder, record::Progress};
 
 /// Hears of a run's progress.
 pub trait RunObserver {
+    /// The run has its folder.
+    fn claimed(&mut self, _folder: &RunFolder) {}
+
+    /// The folder's `run.json` says that the run goes on.
+    fn begun(&mut self) {}
+
     /// A step is done.
     fn step(&mut self, progress: &Progress);
 

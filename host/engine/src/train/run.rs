@@ -66,6 +66,7 @@ pub fn run(
     if let Some(warning) = setup.scale_warning.as_ref().filter(|_| start.from.is_none()) {
         tracing::warn!("{warning}");
     }
+    observer.claimed(&folder);
     let report = RunReport::starting(&start, setup.config.alerts);
     let sinks = match open((&setup, &state), sinks, &folder, &start, &report) {
         Ok(sinks) => sinks,
@@ -74,6 +75,7 @@ pub fn run(
             return Err(diagnostic);
         }
     };
+    observer.begun();
     let resumed = start.sinks.is_some().then_some(start.step);
     let logger = RunLogger::open(sinks, folder.path(), resumed, observer);
     let from = start.from.clone().map(|path| (start.step, path));
@@ -124,6 +126,7 @@ impl Run<'_> {
                 self.checkpoint_now(CheckpointKind::Anomaly, None);
             }
             self.show_progress(last);
+            self.look_after_folder()?;
             self.logger.log_sink_faults(step);
             if evaluated.is_some() {
                 self.report.sinks = self.logger.counts();
@@ -141,6 +144,18 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A run whose folder is renamed or deleted ends: others may be about to use either path. In a renamed one everything is
+    /// closed as it should be.
+    fn look_after_folder(&mut self) -> Result<(), Diagnostic> {
+        let looked = self.folder.look();
+        if looked.is_err() {
+            self.before = self.step_state();
+            let events = self.checkpointer.move_to(self.folder.path());
+            self.logger.log_events(events);
+        }
+        looked
     }
 
     /// The run as it is now, tensors aside.
@@ -248,14 +263,17 @@ impl Run<'_> {
 
     /// Closes the run folder, whatever the run came to.
     fn end(mut self, result: Result<(), Diagnostic>) -> Result<RunReport, Diagnostic> {
-        if result.is_err() {
+        let is_there = self.folder.path().is_dir();
+        if result.is_err() && is_there {
             self.checkpoint_last(None);
         }
         self.logger.log_events(self.checkpointer.wait());
         self.report.checkpoint = self.checkpointer.last().map(|(_, path)| path.to_path_buf());
         self.report.checkpoint_failed = self.checkpointer.fault().is_some();
         let half_updated = self.state.half_updated.then_some(self.report.steps);
-        let result = result.map_err(|error| status::with_checkpoint(error, &self.checkpointer, half_updated));
+        let with_checkpoint = |error| status::with_checkpoint(error, &self.checkpointer, half_updated);
+        // Without the folder there is no checkpoint either.
+        let result = if is_there { result.map_err(with_checkpoint) } else { result };
         self.logger.observer.finish();
         let (outcome, status) = match &result {
             Err(_) => (RunOutcome::FAILED, RunStatus::Failed),
@@ -299,6 +317,7 @@ fn open(
         metrics: setup.metrics.clone(),
         resume: start.sinks.clone(),
     };
+    folder.reserve()?;
     let sinks = Sinks::open(sinks, facts)?;
     folder.write(CONFIG, config_toml.as_bytes())?;
     status::write((setup, state), folder, RunStatus::Running, report, None)?;

@@ -127,7 +127,11 @@ pub fn write(
     // Through a value, whose keys are sorted.
     let record = serde_json::to_value(record((setup, state), status, report, error))
         .map_err(|error| Diagnostic::run(format!("the run's status cannot be written ({error})")))?;
-    folder.write(STATUS, format!("{record:#}\n").as_bytes())
+    let contents = format!("{record:#}\n");
+    match status {
+        RunStatus::Running => folder.write(STATUS, contents.as_bytes()),
+        _ => folder.write_last(STATUS, contents.as_bytes()),
+    }
 }
 
 fn record(

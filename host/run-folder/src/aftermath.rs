@@ -1,0 +1,153 @@
+//! What is left to do in the folder of a run whose process is gone without having done it: the last word in `run.json`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use altgrad_base::{diagnostic::Diagnostic, files};
+use altgrad_plugin_api::AlertLevel;
+use serde_json::Value;
+
+use crate::{
+    events::{EVENTS, Event, EventLog, unix_s},
+    folder::{RunFolder, STATUS},
+    left_behind,
+    record::RunStatus,
+};
+
+/// How a process took hold of its run folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The folder, absolute.
+    pub path: PathBuf,
+    /// The outermost folder that was made for it.
+    pub created: Option<PathBuf>,
+    /// Whether it held an earlier part of the run.
+    pub reopened: bool,
+}
+
+/// How a process ended that left its folder as it was.
+#[derive(Debug, Clone)]
+pub struct End<'a> {
+    /// [`RunStatus::Failed`] or [`RunStatus::Interrupted`].
+    pub status: RunStatus,
+    /// Why, one sentence.
+    pub error: &'a str,
+    /// Steps it had done.
+    pub step: u64,
+}
+
+impl Claim {
+    /// Removes what a run made that never started; what a folder held before stays as it is.
+    pub fn discard(self) {
+        if let Ok(folder) = RunFolder::taken_over(self) {
+            folder.discard();
+        }
+    }
+
+    /// Writes into `run.json` and `events.jsonl` how the run ended. A run that had come to an end already keeps its status: the rest is one
+    /// more of its faults. The other values stay those of the last writing.
+    ///
+    /// # Errors
+    /// Another process has taken the folder, or it cannot be written.
+    pub fn finish(self, end: &End<'_>) -> Result<(), Diagnostic> {
+        let folder = RunFolder::taken_over(self)?;
+        let mut record = read(&folder.path().join(STATUS));
+        let Some(values) = record.as_object_mut() else {
+            return Err(Diagnostic::run("the run's status is damaged").at(folder.path().display()));
+        };
+        if values.get("status").is_none_or(|status| *status == Value::from("running")) {
+            let status = serde_json::to_value(end.status).unwrap_or_default();
+            values.insert("status".into(), status);
+            values.insert("error".into(), end.error.into());
+        } else if let Some(faults) = values.entry("faults").or_insert(Value::Array(Vec::new())).as_array_mut()
+        {
+            faults.push(end.error.into());
+        }
+        values.insert("updated_unix_s".into(), unix_s().into());
+        let mut events = EventLog::open(folder.path().join(EVENTS));
+        let (level, kind) = match end.status {
+            RunStatus::Interrupted => (AlertLevel::INFO, "interrupted"),
+            _ => (AlertLevel::ERROR, "failed"),
+        };
+        events.write(&Event::new(end.step, level, kind, end.error));
+        folder.write_last(STATUS, format!("{record:#}\n").as_bytes())?;
+        events.finish().map_or(Ok(()), Err)
+    }
+
+    /// Whether `run.json` says that the run goes on.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        read(&self.path.join(STATUS)).get("status") == Some(&Value::from("running"))
+    }
+
+    /// Removes everything in the folder, and the folders that were made for it; of an earlier part of a run only what is temporary.
+    pub(crate) fn remove(&self) {
+        if self.reopened {
+            return left_behind::remove(&self.path);
+        }
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+        // Folders go only while they are empty, so nothing of others is touched.
+        for folder in self.path.ancestors() {
+            let ours = self.created.as_ref().is_some_and(|created| folder.starts_with(created));
+            if !ours || fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// What the status file says; an empty object if it says nothing.
+fn read(path: &Path) -> Value {
+    let bytes = files::read(path).unwrap_or_default();
+    serde_json::from_slice(&bytes).unwrap_or(Value::Object(serde_json::Map::new()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn claim(path: &Path) -> Claim {
+        RunFolder::claim(path).unwrap().as_claim().clone()
+    }
+
+    #[test]
+    fn a_run_that_goes_on_has_failed_and_one_that_ended_keeps_its_status() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("run");
+        let claim = claim(&path);
+        let end = End { status: RunStatus::Failed, error: "it crashed", step: 7 };
+        for (text, status, error, faults) in [
+            (r#"{"status": "running", "steps": 5}"#, "failed", Value::from("it crashed"), Value::Null),
+            (r#"{"status": "completed"}"#, "completed", Value::Null, Value::from(vec!["it crashed"])),
+        ] {
+            fs::write(path.join(STATUS), text).unwrap();
+            claim.clone().finish(&end).unwrap();
+            let said: Value = serde_json::from_slice(&fs::read(path.join(STATUS)).unwrap()).unwrap();
+            assert_eq!((&said["status"], &said["error"], &said["faults"]), (&status.into(), &error, &faults));
+        }
+        let events = fs::read_to_string(path.join(EVENTS)).unwrap();
+        assert!(
+            events.contains(r#""step":7,"level":"error","kind":"failed","text":"it crashed""#),
+            "{events}"
+        );
+    }
+
+    #[test]
+    fn a_run_that_never_started_leaves_nothing_and_a_folder_that_is_taken_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("runs/exp");
+        let claim = claim(&path);
+        let other = RunFolder::reopen(&path).unwrap();
+        claim.clone().discard();
+        assert!(path.exists(), "another process has it");
+        drop(other);
+        claim.discard();
+        assert!(!root.path().join("runs").exists());
+    }
+}

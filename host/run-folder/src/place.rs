@@ -1,0 +1,44 @@
+//! Where a folder is that a process holds open: others can rename or delete it meanwhile.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+/// Where it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Where it was.
+    Same,
+    /// Somewhere else.
+    Renamed(PathBuf),
+    /// Nowhere.
+    Deleted,
+}
+
+/// Where the folder is that lay at `path`. What cannot be found out counts as no change.
+#[cfg(target_os = "linux")]
+pub(crate) fn of(held: &File, path: &Path) -> Place {
+    use std::os::{fd::AsRawFd, unix::fs::MetadataExt};
+
+    let Ok(own) = held.metadata() else { return Place::Same };
+    let is_it =
+        |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()) == (own.dev(), own.ino()));
+    match is_it(path) {
+        Ok(true) => return Place::Same,
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Place::Same,
+        Ok(false) | Err(_) => {}
+    }
+    // The system knows the present path of what is open; of what is deleted, one that leads nowhere.
+    match fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())) {
+        Ok(now) if is_it(&now).is_ok_and(|it| it) => Place::Renamed(now),
+        Ok(_) => Place::Deleted,
+        Err(_) => Place::Same,
+    }
+}
+
+/// Other systems do not say.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn of(_: &File, _: &Path) -> Place {
+    Place::Same
+}
