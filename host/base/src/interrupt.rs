@@ -1,5 +1,8 @@
-//! Ctrl-C and SIGTERM: the first asks the run to end cleanly, the second ends the process. A run that another program
-//! started can be asked by the end of its standard input too, which comes even if that program is killed.
+//! Signals. Ctrl-C, SIGTERM and SIGHUP: the first asks the run to end cleanly, the second ends the process. SIGUSR1 asks for a checkpoint.
+//!
+//! A run that another program started can be asked by the end of its standard input too, which comes even if that program is
+//! killed. The process that watches over a run passes on what it is sent as [`FORWARDED`]: a signal to a whole group of processes
+//! comes twice then, once directly and once passed on, and still counts once.
 
 use crate::eprintln;
 use std::{
@@ -8,28 +11,75 @@ use std::{
     thread,
 };
 
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2},
+    iterator::Signals,
+};
+
 use crate::diagnostic::Diagnostic;
 
 /// Exit code of an interrupted run.
 pub const EXIT_CODE: u8 = 130;
+/// The signal by which the process that watches over a run passes on that it is to end.
+pub const FORWARDED: i32 = SIGUSR2;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-/// Whether a signal came. Only signals count towards stopping at once: their sender repeats them on purpose.
-static SIGNALLED: AtomicBool = AtomicBool::new(false);
+static AT_ONCE: AtomicBool = AtomicBool::new(false);
+static CHECKPOINT: AtomicBool = AtomicBool::new(false);
 
-/// Installs the handler. Once a process.
+/// Hears from now on that the process is to end. Once a process.
 ///
 /// # Errors
 /// The operating system refused.
 pub fn install() -> Result<(), Diagnostic> {
-    ctrlc::set_handler(|| {
-        REQUESTED.store(true, Ordering::SeqCst);
-        if SIGNALLED.swap(true, Ordering::SeqCst) {
-            std::process::exit(i32::from(EXIT_CODE));
+    listen(&[SIGINT, SIGTERM, SIGHUP])
+}
+
+/// The same for a process that trains: it hears what is passed on to it, and SIGUSR1, too.
+///
+/// # Errors
+/// The operating system refused.
+pub fn install_for_training() -> Result<(), Diagnostic> {
+    listen(&[SIGINT, SIGTERM, SIGHUP, SIGUSR1, FORWARDED])
+}
+
+fn listen(signals: &[i32]) -> Result<(), Diagnostic> {
+    let failed = |error| Diagnostic::run(format!("cannot listen to signals ({error})"));
+    let mut signals = Signals::new(signals).map_err(failed)?;
+    let listen = move || {
+        // Only signals count towards stopping at once: their sender repeats them on purpose.
+        let (mut direct, mut forwarded) = (0, 0);
+        for signal in &mut signals {
+            match signal {
+                SIGUSR1 => ask_for_checkpoint(),
+                FORWARDED => forwarded += 1,
+                _ => direct += 1,
+            }
+            if signal != SIGUSR1 {
+                end(direct.max(forwarded));
+            }
         }
+    };
+    thread::Builder::new().name("signals".into()).spawn(listen).map_err(failed)?;
+    Ok(())
+}
+
+fn ask_for_checkpoint() {
+    if !CHECKPOINT.swap(true, Ordering::SeqCst) {
+        eprintln!("SIGUSR1: a checkpoint follows this step");
+    }
+}
+
+/// Ends the run, for the `times`th time of asking.
+fn end(times: u32) {
+    let first = !REQUESTED.swap(true, Ordering::SeqCst);
+    if times > 1 {
+        AT_ONCE.store(true, Ordering::SeqCst);
+        std::process::exit(i32::from(EXIT_CODE));
+    }
+    if first {
         eprintln!("interrupted: finishing this step; press Ctrl-C again to stop at once");
-    })
-    .map_err(|error| Diagnostic::run(format!("cannot install the Ctrl-C handler ({error})")))
+    }
 }
 
 /// From now on, the end of standard input asks the run to end cleanly.
@@ -45,4 +95,16 @@ pub fn at_end_of_input() {
 #[must_use]
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::SeqCst)
+}
+
+/// Whether the process ends now because it was asked a second time.
+#[must_use]
+pub fn at_once() -> bool {
+    AT_ONCE.load(Ordering::SeqCst)
+}
+
+/// Whether a checkpoint was asked for since the last call.
+#[must_use]
+pub fn checkpoint_requested() -> bool {
+    CHECKPOINT.swap(false, Ordering::SeqCst)
 }

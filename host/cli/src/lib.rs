@@ -1,7 +1,7 @@
 //! The command line of `altgrad-host`: commands, and the exit code of each.
 //!
-//! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused, 4 device not
-//! available, 130 interrupted. `diff` is 0 if the runs never part and 1 if they do, as diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
+//! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused or ended the process, 4 device not
+//! available, 130 interrupted, 128 + N ended by signal N. `diff` is 0 if the runs never part and 1 if they do, as diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
@@ -26,6 +26,7 @@ mod run;
 mod sample;
 mod saved_model;
 mod scaffold;
+mod supervise;
 mod sweep;
 mod vetting;
 mod wandb_upload;
@@ -41,6 +42,7 @@ use altgrad_base::{diagnostic::Diagnostic, eprintln};
 use altgrad_config::DeviceChoice;
 use clap::{Args, Parser, Subcommand};
 
+use plugins::PluginsCommand;
 use vetting::{Trust, TrustArgs};
 
 /// Trains transformers in exotic 8-bit number formats, with plugins loaded at run time.
@@ -54,6 +56,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Trains the run of a run file.
+    ///
+    /// Ctrl-C and SIGTERM end the run after the step, with a checkpoint; a second one ends it at once. SIGUSR1 writes a checkpoint after
+    /// the step, and training goes on.
     Run(run::RunArgs),
     /// Runs a matrix of run files, each in a process of its own: what is done is skipped, what was broken off goes on.
     Sweep(sweep::SweepArgs),
@@ -139,6 +144,26 @@ impl Command {
 #[must_use]
 pub fn main() -> ExitCode {
     ffi::keep_freed_pages();
+    let command = Cli::parse().command;
+    if let Command::Run(args) = &command
+        && let Some(code) = supervise::split(args.supervision())
+    {
+        return code;
+    }
+    // A check is about what plugins do, so nothing of the host stands in its way.
+    if !matches!(command, Command::Plugins(PluginsCommand::CheckOne(_))) {
+        supervise::prepare();
+    }
+    start_log();
+    let code = execute(command).unwrap_or_else(|diagnostic: Diagnostic| {
+        eprintln!("{diagnostic}");
+        ExitCode::from(diagnostic.fault.exit_code())
+    });
+    supervise::end();
+    code
+}
+
+fn start_log() {
     // Module paths help whoever asks for a log; a warning to a user is about the run.
     let asked = tracing_subscriber::EnvFilter::try_from_env("ALTGRAD_LOG");
     let with_target = asked.is_ok();
@@ -147,9 +172,11 @@ pub fn main() -> ExitCode {
     // https://no-color.org: set to anything but nothing.
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     log.with_ansi(stderr().is_terminal() && !no_color).with_writer(stderr).without_time().init();
-    let command = Cli::parse().command;
+}
+
+fn execute(command: Command) -> Result<ExitCode, Diagnostic> {
     vetting::install(command.trust());
-    let result = match command {
+    match command {
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Check(args) => run::check(&args),
@@ -168,9 +195,5 @@ pub fn main() -> ExitCode {
         Command::Reference(args) => reference::run(&args),
         Command::Completions(args) => about::completions(&args),
         Command::Man(args) => about::man(&args),
-    };
-    result.unwrap_or_else(|diagnostic: Diagnostic| {
-        eprintln!("{diagnostic}");
-        ExitCode::from(diagnostic.fault.exit_code())
-    })
+    }
 }

@@ -29,6 +29,7 @@ use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use super::{
     ConfigArgs,
     progress::{JsonProgress, TerminalProgress},
+    supervise::{self, Told},
     vetting::Trust,
 };
 
@@ -78,6 +79,13 @@ enum ProgressStyle {
     Json,
 }
 
+impl RunArgs {
+    /// What the supervising process has to know.
+    pub(super) fn supervision(&self) -> supervise::Asked {
+        supervise::Asked { json: self.progress == ProgressStyle::Json, with_starter: self.while_input }
+    }
+}
+
 /// The run file and its overrides.
 pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic> {
     let (mut config, source) = altgrad_config::load(&args.config, &args.set)?;
@@ -86,6 +94,7 @@ pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic>
         ComputeDevice::open(device).map_err(|error| error.at(format!("--device {device}")))?;
         config.run.device = device;
     }
+    supervise::limit(&config.limits);
     Ok((config, source))
 }
 
@@ -153,14 +162,15 @@ fn train(
         None => build_in_folder(&args.config).map(|(ready, folder)| (ready, folder, Start::default()))?,
     };
     // Not before: until here nothing is lost by simply stopping.
-    interrupt::install()?;
+    interrupt::install_for_training()?;
+    supervise::listens();
     if interrupt::requested() {
         return Ok(None);
     }
     if !args.quiet {
         say(&ready.summary());
     }
-    let report = train::run(ready, &folder, start, args.max_steps, observer)?;
+    let report = train::run(ready, &folder, start, args.max_steps, &mut Told(observer))?;
     if !args.quiet {
         say(&closing_table(&report, &folder.display().to_string()));
     }

@@ -40,8 +40,8 @@ pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, St
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use quant::{LayerRule, QuantSection, ScalingSection, StoredScaleSection};
 pub use schema::{
-    CheckpointSection, DataSection, MetricsSection, ModelSection, PluginsSection, RunConfig, RunSection,
-    ShadowSection, SinkSection, TrainSection,
+    CheckpointSection, DataSection, LimitsSection, MetricsSection, ModelSection, PluginsSection, RunConfig,
+    RunSection, ShadowSection, SinkSection, TrainSection,
 };
 pub use source::Source;
 pub use source::join;

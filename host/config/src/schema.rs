@@ -55,6 +55,9 @@ pub struct RunConfig {
     /// When the run's state is kept.
     #[serde(deserialize_with = "table")]
     pub checkpoint: CheckpointSection,
+    /// How long plugin calls may take.
+    #[serde(deserialize_with = "table")]
+    pub limits: LimitsSection,
     /// Where metrics go, one `[[sink]]` each, in file order. Default: nowhere but the
     /// terminal. The same sink may stand twice with different settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -299,6 +302,24 @@ pub struct CheckpointSection {
 impl Default for CheckpointSection {
     fn default() -> Self {
         Self { every: 100, keep_last: 2, keep_best: true, on_anomaly: true }
+    }
+}
+
+/// `[limits]`: how long a call into a format or optimizer plugin, or loading a library, may take. Calls into sinks have a deadline of
+/// their own, and nothing waits for them. Time in which the run was suspended does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsSection {
+    /// Seconds after which `run` warns, once a call, that a call has not returned; 0 = never.
+    pub plugin_call_warning_s: f64,
+    /// Seconds after which `run` ends with exit code 3, because a call has not returned; 0 = never. What was done after
+    /// the last checkpoint is lost.
+    pub plugin_call_timeout_s: f64,
+}
+
+impl Default for LimitsSection {
+    fn default() -> Self {
+        Self { plugin_call_warning_s: 60.0, plugin_call_timeout_s: 600.0 }
     }
 }
 

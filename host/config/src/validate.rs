@@ -30,6 +30,7 @@ pub(super) fn validate(config: &RunConfig, source: &Source) -> Result<(), Diagno
         metrics,
         alerts,
         checkpoint,
+        limits,
     ];
     let broken = sections.iter().flat_map(|rules| rules(config)).find(|rule| !rule.holds);
     let Some(rule) = broken else { return Ok(()) };
@@ -310,6 +311,17 @@ fn metrics(config: &RunConfig) -> Vec<Rule> {
 
 fn checkpoint(config: &RunConfig) -> Vec<Rule> {
     vec![size("checkpoint.keep_last", config.checkpoint.keep_last)]
+}
+
+fn limits(config: &RunConfig) -> Vec<Rule> {
+    let limits = config.limits;
+    let keys = [
+        ("limits.plugin_call_warning_s", limits.plugin_call_warning_s),
+        ("limits.plugin_call_timeout_s", limits.plugin_call_timeout_s),
+    ];
+    // A year, as of sinks.
+    keys.map(|(key, value)| finite(key, value, (0.0..3.2e7).contains(&value), "at least 0 and below 3.2e7"))
+        .into()
 }
 
 fn scaling(scaling: &ScalingSection) -> Vec<Rule> {

@@ -40,7 +40,7 @@ fn check_overrides(text: &str, rows: &[(&str, &str, &str)]) {
 }
 
 const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, shadow, metrics, alerts, checkpoint, \
-    sink";
+    limits, sink";
 
 #[test]
 #[rustfmt::skip]
@@ -176,6 +176,8 @@ fn ranges() {
         ("[alerts]\ncode_saturation_threshold = 2", "`alerts.code_saturation_threshold` must be at least 0 and below 1, is 2.0", ":2:29", "\"off\" switches the alert off"),
         ("[alerts]\nkurtosis_threshold = 0", "`alerts.kurtosis_threshold` must be positive, is 0.0", ":2:22", "\"off\" switches the alert off"),
         ("[checkpoint]\nkeep_last = 0", "`checkpoint.keep_last` must be from 1 to 2147483647, is 0", ":2:13", ""),
+        ("[limits]\nplugin_call_warning_s = -1", "`limits.plugin_call_warning_s` must be at least 0 and below 3.2e7, is -1.0", ":2:25", ""),
+        ("[limits]\nplugin_call_timeout_s = inf", "`limits.plugin_call_timeout_s` must be finite, is inf", ":2:25", ""),
         ("[alerts]\npatience = 0", "`alerts.patience` must be at least 1, is 0", ":2:12", ""),
         ("[alerts]\ncooldown_s = -1", "`alerts.cooldown_s` must be 0 or more, is -1.0", ":2:14", ""),
         ("[alerts]\nnan_cooldown_s = inf", "`alerts.nan_cooldown_s` must be finite, is inf", ":2:18", ""),

@@ -1,7 +1,7 @@
 //! Who a run is: its run file, data, plugins and machine; and how it differs from the one that wrote a checkpoint.
 //!
 //! What may change without a word: names and places (`run.name`, `run.out`, `plugins`, the path of the data), where
-//! metrics go (`sink`), when checkpoints are made (`checkpoint`), what is worth an alert (`alerts`), how long the run is (as
+//! metrics go (`sink`), when checkpoints are made (`checkpoint`), what is worth an alert (`alerts`), how long plugin calls may take (`limits`), how long the run is (as
 //! long as the learning rates of the steps that are done stay the same). Everything else would make another run of it.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use super::{
 use crate::setup::{RunSetup, Schedule};
 
 /// Keys, and sections, that a run may change when it goes on. The device, data and schedule are compared by what they are.
-const FREE: [&str; 11] = [
+const FREE: [&str; 12] = [
     "run.name",
     "run.out",
     "run.device",
@@ -29,6 +29,7 @@ const FREE: [&str; 11] = [
     "model.init",
     "alerts",
     "checkpoint",
+    "limits",
     "sink",
     "train.max_steps",
 ];

@@ -1,5 +1,6 @@
 //! The checkpoints of a run that is under way: which moments are kept.
 
+use altgrad_base::interrupt;
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::events::Event;
 
@@ -7,15 +8,19 @@ use super::{run::Run, step_state::StepState};
 use crate::checkpoint::{CheckpointKind, Snapshot, StateTensors};
 
 impl Run<'_> {
-    /// A checkpoint before step `step`, if there should be one. None while numbers are not finite: the last good state is
-    /// worth more.
+    /// A checkpoint before step `step`, if there should be one, or SIGUSR1 asked for it. None while numbers are not finite: the last
+    /// good state is worth more, and a request waits.
     pub(super) fn checkpoint_if_due(&mut self, step: u64, evaluated: Option<f64>) {
         self.logger.log_events(self.checkpointer.poll());
         let best = self.report.alerts.best().map(|best| best.loss);
         let better = evaluated.is_some_and(|loss| best.is_none_or(|best| loss < best));
-        let wanted = self.checkpointer.is_due(step) || better && self.checkpointer.keeps_best();
+        if self.non_finite.is_active() {
+            return;
+        }
+        let due = self.checkpointer.is_due(step) || better && self.checkpointer.keeps_best();
+        let wanted = interrupt::checkpoint_requested() || due;
         let fresh = step > 0 && self.checkpointer.last().is_none_or(|(last, _)| last != step);
-        if wanted && fresh && !self.non_finite.is_active() {
+        if wanted && fresh {
             self.checkpoint_now(CheckpointKind::Step, evaluated);
         }
     }

@@ -1,0 +1,137 @@
+//! Supervision of a run: a small process starts the one that trains, and watches over it.
+//!
+//! [`split`] forks before there are threads. The process that trains says in shared memory ([`shared`]) what it is doing, and its handlers
+//! ([`ffi`]) name the plugin in whose call it ends. The other one ([`parent`]) passes signals on, ends a run whose plugin call does not
+//! return ([`watchdog`]), and when the first is gone finishes `run.json` ([`ending`]). If the supervising process is killed, the
+//! system kills the one that trains.
+
+mod ending;
+#[allow(unsafe_code)]
+mod ffi;
+mod parent;
+mod shared;
+mod watchdog;
+
+use std::{process::ExitCode, sync::atomic::Ordering, time::Duration};
+
+use altgrad_base::eprintln;
+use altgrad_config::LimitsSection;
+use altgrad_engine::train::RunObserver;
+use altgrad_run_folder::{folder::RunFolder, record::Progress};
+use nix::{
+    sys::{
+        prctl,
+        signal::{SigSet, SigmaskHow, Signal},
+    },
+    unistd::{Pid, getpid, getppid},
+};
+
+use shared::shared;
+
+/// What the supervising process has to know of the command line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// Whether progress is JSON, the last word included.
+    pub json: bool,
+    /// Whether the run ends when the process that started it is gone.
+    pub with_starter: bool,
+}
+
+/// Splits the process in two. The one that trains returns, with nothing; the other watches over it and returns its exit code.
+/// Where the system refuses, the process goes on alone and says so.
+pub(crate) fn split(asked: Asked) -> Option<ExitCode> {
+    let alone = |error: &dyn std::fmt::Display| {
+        eprintln!("warning: the run goes on without supervision ({error})");
+        None
+    };
+    let starter = getppid();
+    let me = getpid();
+    let signals = parent::signals();
+    let before = match signals.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
+        Ok(before) => before,
+        Err(error) => return alone(&error),
+    };
+    match ffi::map().and_then(|shared| Ok((shared, ffi::fork()?))) {
+        Ok((shared, Some(child))) => {
+            Some(parent::Parent::new(Pid::from_raw(child), shared, asked, starter).watch(&signals))
+        }
+        Ok((shared, None)) => {
+            shared::share(shared);
+            begin_child(me, &before);
+            None
+        }
+        Err(error) => {
+            let _ = before.thread_set_mask();
+            alone(&error)
+        }
+    }
+}
+
+/// The first that the process that trains does.
+fn begin_child(parent: Pid, mask: &SigSet) {
+    // Without it only the supervising process's death goes unnoticed.
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    if getppid() != parent {
+        // It died before the line above.
+        std::process::exit(1);
+    }
+    let _ = mask.thread_set_mask();
+}
+
+/// Prepares this process for what plugins may do to it.
+pub(crate) fn prepare() {
+    ffi::ignore_harmless_signals();
+    ffi::install_handlers();
+}
+
+/// Says that this process has come to its own end: the exit code is its own.
+pub(crate) fn end() {
+    shared().ended.store(true, Ordering::Release);
+}
+
+/// Says that this process listens to signals.
+pub(crate) fn listens() {
+    shared().listens.store(true, Ordering::Release);
+}
+
+/// Says how long plugin calls may take.
+pub(crate) fn limit(limits: &LimitsSection) {
+    let seconds = [limits.plugin_call_warning_s, limits.plugin_call_timeout_s];
+    for (limit, seconds) in shared().limits_ms.iter().zip(seconds) {
+        // Whoever asks for less than a millisecond does not mean "never".
+        let ms = Duration::try_from_secs_f64(seconds).map_or(0, |limit| limit.as_millis().max(1));
+        limit.store(if seconds > 0.0 { ms as u64 } else { 0 }, Ordering::Relaxed);
+    }
+}
+
+/// An observer that tells the supervising process too.
+pub(crate) struct Told<'a>(pub &'a mut dyn RunObserver);
+
+impl RunObserver for Told<'_> {
+    fn claimed(&mut self, folder: &RunFolder) {
+        shared().claim(folder.as_claim());
+        self.0.claimed(folder);
+    }
+
+    fn begun(&mut self) {
+        shared().begin();
+        self.0.begun();
+    }
+
+    fn step(&mut self, progress: &Progress) {
+        shared().step.store(progress.step, Ordering::Relaxed);
+        self.0.step(progress);
+    }
+
+    fn say(&mut self, text: &str) {
+        self.0.say(text);
+    }
+
+    fn mention(&mut self, text: &str) {
+        self.0.mention(text);
+    }
+
+    fn finish(&mut self) {
+        self.0.finish();
+    }
+}

@@ -1,0 +1,124 @@
+//! What the process that trains leaves for the one that watches over it: atomic integers in memory that both map, so that it
+//! stays readable however the first ends.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+};
+
+use altgrad_loader::calls::{Mark, Table, Text};
+use altgrad_run_folder::aftermath::Claim;
+
+/// Bytes of the longest path that the system takes.
+const PATH: usize = 4096;
+/// [`Fatal::how`] of a plugin that called `exit`; everything else is a signal's number.
+pub const EXIT: u32 = 1 << 16;
+
+/// What the process that trains says. All zeros says nothing yet.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Shared {
+    /// Which plugin calls are running.
+    pub calls: Table,
+    /// Whether it listens to signals.
+    pub listens: AtomicBool,
+    /// Whether it came to its own end, and its exit code is its own.
+    pub ended: AtomicBool,
+    /// Whether it ended because it was asked a second time.
+    pub at_once: AtomicBool,
+    /// Steps done.
+    pub step: AtomicU64,
+    /// Milliseconds after which a call that has not returned is told, and the run ended; 0 = never.
+    pub limits_ms: [AtomicU64; 2],
+    fatal_mark: AtomicU64,
+    fatal_how: AtomicU32,
+    folder: Text<PATH>,
+    /// Bytes of the folder's path up to the outermost folder that was made for it, plus one; 0 if it was there.
+    created: AtomicUsize,
+    reopened: AtomicBool,
+    begun: AtomicBool,
+}
+
+/// What a handler has recorded of the end.
+#[derive(Debug, Clone, Copy)]
+pub struct Fatal {
+    /// The signal's number, or [`EXIT`].
+    pub how: u32,
+    /// What the thread was doing.
+    pub mark: Mark,
+}
+
+impl Shared {
+    /// Nothing said.
+    pub const fn new() -> Self {
+        Self {
+            calls: Table::new(),
+            listens: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            at_once: AtomicBool::new(false),
+            step: AtomicU64::new(0),
+            limits_ms: [const { AtomicU64::new(0) }; 2],
+            fatal_mark: AtomicU64::new(0),
+            fatal_how: AtomicU32::new(0),
+            folder: Text::new(),
+            created: AtomicUsize::new(0),
+            reopened: AtomicBool::new(false),
+            begun: AtomicBool::new(false),
+        }
+    }
+
+    /// Records how the process ends. For signal handlers too.
+    pub fn record_fatal(&self, how: u32, mark: Mark) {
+        self.fatal_mark.store(mark.to_bits(), Ordering::Relaxed);
+        self.fatal_how.store(how, Ordering::Release);
+    }
+
+    /// How the process ended, if a handler could say it.
+    pub fn fatal(&self) -> Option<Fatal> {
+        let how = self.fatal_how.load(Ordering::Acquire);
+        (how != 0).then(|| Fatal { how, mark: Mark::from_bits(self.fatal_mark.load(Ordering::Relaxed)) })
+    }
+
+    /// Says which folder the run has claimed.
+    pub fn claim(&self, claim: &Claim) {
+        let length = claim.created.as_ref().map_or(0, |created| created.as_os_str().len() + 1);
+        self.created.store(length, Ordering::Relaxed);
+        self.reopened.store(claim.reopened, Ordering::Relaxed);
+        self.folder.write(&claim.path.display().to_string());
+    }
+
+    /// Says that the folder's `run.json` is this run's.
+    pub fn begin(&self) {
+        self.begun.store(true, Ordering::Release);
+    }
+
+    /// Whether the folder's `run.json` is this run's.
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// The folder that the run has claimed, if it came to that.
+    pub fn claimed(&self) -> Option<Claim> {
+        let path = self.folder.get()?;
+        let created = self.created.load(Ordering::Relaxed).checked_sub(1);
+        let created = created.and_then(|length| path.get(..length)).map(Into::into);
+        Some(Claim { path: path.into(), created, reopened: self.reopened.load(Ordering::Relaxed) })
+    }
+}
+
+static OWN: Shared = Shared::new();
+static SHARED: OnceLock<&'static Shared> = OnceLock::new();
+
+/// Has this process leave what it says there.
+pub fn share(shared: &'static Shared) {
+    let _ = SHARED.set(shared);
+    altgrad_loader::calls::share(&shared.calls);
+}
+
+/// Where this process leaves what it says. For signal handlers too, once it was called.
+pub fn shared() -> &'static Shared {
+    SHARED.get_or_init(|| {
+        altgrad_loader::calls::share(&OWN.calls);
+        &OWN
+    })
+}

@@ -1,0 +1,146 @@
+//! Whether plugin calls return. Only time counts in which both processes were awake: a suspended process or machine is no stuck call.
+
+use std::{
+    collections::HashMap,
+    fs,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+use altgrad_loader::calls::Mark;
+
+use super::shared::Shared;
+
+/// Times between two looks.
+const TICKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+/// Looks within a limit, at least.
+const LOOKS: u32 = 4;
+
+/// What is to be said of a call that does not return: which, and the limit that is over.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Bark {
+    /// It is worth a warning.
+    Warn(Mark, Duration),
+    /// It is enough.
+    End(Mark, Duration),
+}
+
+/// A call that was running at the last look.
+#[derive(Debug)]
+struct Seen {
+    mark: Mark,
+    /// Time it was seen running.
+    running: Duration,
+    warned: bool,
+}
+
+/// Looks after the calls of all threads.
+#[derive(Debug, Default)]
+pub(super) struct Watchdog {
+    seen: HashMap<usize, Seen>,
+    looked: Option<Instant>,
+}
+
+impl Watchdog {
+    /// Time until the next look.
+    pub fn tick(&self, shared: &Shared) -> Duration {
+        let limits = limits(shared);
+        let least = limits.into_iter().flatten().min().unwrap_or(Duration::MAX);
+        (least / LOOKS).clamp(TICKS[0], TICKS[1])
+    }
+
+    /// Looks at the calls of that process.
+    pub fn look(&mut self, shared: &Shared, process: i32) -> Option<Bark> {
+        let now = Instant::now();
+        let since = self.looked.replace(now).map_or(Duration::ZERO, |looked| now - looked);
+        // A look that comes much too late was kept from coming: so, perhaps, was the other process.
+        let awake = since.min(2 * self.tick(shared));
+        let passed = if is_stopped(process) { Duration::ZERO } else { awake };
+        let running: Vec<_> = shared.calls.running().filter(|(_, mark)| mark.call().is_awaited()).collect();
+        self.count(&running, passed, limits(shared))
+    }
+
+    /// Takes in the calls that are running after `passed` more of time.
+    fn count(
+        &mut self,
+        running: &[(usize, Mark)],
+        passed: Duration,
+        [warning, end]: [Option<Duration>; 2],
+    ) -> Option<Bark> {
+        self.seen.retain(|thread, seen| running.contains(&(*thread, seen.mark)));
+        let mut bark = None;
+        for (thread, mark) in running {
+            let new = || Seen { mark: *mark, running: Duration::ZERO, warned: false };
+            let Some(seen) = self.seen.get_mut(thread) else {
+                self.seen.insert(*thread, new());
+                continue;
+            };
+            seen.running += passed;
+            let over = |limit: Option<Duration>| limit.filter(|limit| seen.running >= *limit);
+            if let Some(limit) = over(end) {
+                return Some(Bark::End(*mark, limit));
+            }
+            if let Some(limit) = over(warning)
+                && !std::mem::replace(&mut seen.warned, true)
+            {
+                bark = Some(Bark::Warn(*mark, limit));
+            }
+        }
+        bark
+    }
+}
+
+/// The limits that are set.
+fn limits(shared: &Shared) -> [Option<Duration>; 2] {
+    [0, 1].map(|index| {
+        let ms = shared.limits_ms[index].load(Ordering::Relaxed);
+        (ms > 0).then(|| Duration::from_millis(ms))
+    })
+}
+
+/// Whether a process is stopped, by a signal or a debugger.
+fn is_stopped(process: i32) -> bool {
+    // `id (name) state ...`; the name may hold anything.
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: [Option<Duration>; 2] = [Some(Duration::from_secs(2)), Some(Duration::from_secs(5))];
+
+    fn mark(count: u64) -> Mark {
+        Mark::from_bits(count << 32 | 1 << 16 | 4)
+    }
+
+    #[test]
+    fn a_call_that_stays_is_told_once_and_then_ended() {
+        let mut dog = Watchdog::default();
+        let said: Vec<_> =
+            (0..6).map(|_| dog.count(&[(3, mark(1))], Duration::from_secs(1), LIMITS)).collect();
+        let [warn, end] = LIMITS.map(Option::unwrap_or_default);
+        let expected =
+            [None, None, Some(Bark::Warn(mark(1), warn)), None, None, Some(Bark::End(mark(1), end))];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn calls_that_return_and_time_asleep_are_no_alarm() {
+        let mut dog = Watchdog::default();
+        for count in 0..100 {
+            assert_eq!(dog.count(&[(3, mark(count))], Duration::from_secs(1), LIMITS), None);
+            assert_eq!(dog.count(&[(3, mark(1000)), (4, mark(7))], Duration::ZERO, LIMITS), None);
+        }
+        for _ in 0..100 {
+            assert_eq!(dog.count(&[(5, mark(1))], Duration::from_secs(1), [None, None]), None);
+        }
+    }
+
+    #[test]
+    fn a_stopped_process_is_told_from_a_running_one() {
+        assert!(!is_stopped(std::process::id().cast_signed()));
+        assert!(!is_stopped(-1));
+    }
+}

@@ -1,0 +1,142 @@
+//! Plugins that end the process or never return: the message names plugin and call, and `run.json` says it too.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use altgrad_end_to_end::{Bench, TINY, built, compile_c, plugin, skipped};
+use serde_json::Value;
+
+/// A bench whose format does as `ALTGRAD_MISBEHAVE` says: in C, if there is a compiler.
+fn in_c() -> Result<Bench, String> {
+    let bench = bench("BAD2-C");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/misbehaver/c/misbehaver.c");
+    compile_c(&source, &bench.path("plugins/bad.so")).map(|()| bench)
+}
+
+fn in_rust() -> Bench {
+    let bench = bench("BAD2");
+    bench.add_plugin(&built("libaltgrad_fixture_misbehaver.so"));
+    bench
+}
+
+fn bench(format: &str) -> Bench {
+    let bench = Bench::new();
+    bench.add_plugin(&plugin("adamw.so"));
+    let run_file = TINY.replace("max_steps = 6", "max_steps = 40").replace("E5M2", format);
+    bench.write("run.toml", &format!("{run_file}\n[checkpoint]\nevery = 2\n[plugins]\ndir = \"plugins\"\n"));
+    bench
+}
+
+/// Runs, and asserts exit code, message and `run.json`.
+#[track_caller]
+fn ends(bench: &Bench, misbehave: &str, code: i32, said: &str, place: &str) {
+    let out = misbehave.replace('@', "-");
+    let outcome =
+        bench.host_with(&["run", "run.toml", "--quiet", "--out", &out], &[("ALTGRAD_MISBEHAVE", misbehave)]);
+    assert_eq!(outcome.code, code, "{misbehave}: {}", outcome.stderr);
+    let error = outcome.stderr.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    assert!(error.contains(said) && error.contains(place), "{misbehave}: {}", outcome.stderr);
+    let status: Value = serde_json::from_str(&bench.read(&format!("{out}/run.json"))).unwrap();
+    assert_eq!(status["status"], "failed", "{misbehave}: {status}");
+    let why = status["error"].as_str().unwrap();
+    assert!(why.contains(place), "{misbehave}: {why}");
+    // What a format in C rounds with is called for both.
+    assert!(why.contains("`fake_quant`") || why.contains("`encode`"), "{misbehave}: {why}");
+    assert!(status["environment"]["plugins"].is_array(), "{misbehave}: the rest of the file stays");
+    let events = bench.read(&format!("{out}/events.jsonl"));
+    assert!(events.contains("\"kind\":\"failed\"") && events.contains(place), "{misbehave}: {events}");
+}
+
+#[test]
+fn a_format_in_c_that_ends_the_process_is_named() {
+    let bench = match in_c() {
+        Ok(bench) => bench,
+        Err(why) => return skipped("a_format_in_c_that_ends_the_process_is_named", &why),
+    };
+    let library = bench.path("plugins/bad.so").display().to_string();
+    let place = format!("plugin `BAD2-C` ({library}), call `");
+    ends(&bench, "segfault@150", 3, "SIGSEGV in", &place);
+    ends(&bench, "abort@150", 3, "SIGABRT in", &place);
+    ends(&bench, "exit@150", 3, "the process was ended (exit) in", &place);
+    ends(&bench, "exit-now@150", 3, "the process ended with exit code 0 during", &place);
+    // Whoever sends it may be anybody, above all the system that is short of memory.
+    ends(&bench, "kill@150", 137, "SIGKILL (perhaps for its memory) during", &place);
+    // What was done before is kept: without the trouble the run goes on.
+    let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", "exit-now-150", "--resume"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(bench.read("exit-now-150/run.json").contains("\"status\": \"completed\""));
+}
+
+#[test]
+fn a_format_in_rust_that_ends_the_process_is_named() {
+    let bench = in_rust();
+    let library = bench.path("plugins/libaltgrad_fixture_misbehaver.so").display().to_string();
+    let place = format!("plugin `BAD2` ({library}), call `fake_quant`");
+    ends(&bench, "quant-abort@150", 3, "SIGABRT in", &place);
+    ends(&bench, "quant-exit@150", 3, "the process was ended (exit) in", &place);
+    ends(&bench, "quant-overflow@150", 3, "SIGSEGV (stack overflow) in", &place);
+}
+
+#[test]
+fn a_library_that_exits_when_it_is_loaded_is_named_and_no_folder_is_left() {
+    let bench = match in_c() {
+        Ok(bench) => bench,
+        Err(why) => {
+            return skipped("a_library_that_exits_when_it_is_loaded_is_named_and_no_folder_is_left", &why);
+        }
+    };
+    let library = bench.path("plugins/bad.so").display().to_string();
+    for command in ["run", "check"] {
+        let outcome = bench.host_with(&[command, "run.toml"], &[("ALTGRAD_MISBEHAVE", "exit-at-load")]);
+        assert_eq!(outcome.code, 3, "{command}: {}", outcome.stderr);
+        let said = format!("error: the process was ended (exit) in library `{library}`, call `load`\n");
+        assert!(outcome.stderr.contains(&said), "{command}: {}", outcome.stderr);
+    }
+    assert!(!bench.contents().contains(&"runs".to_string()));
+}
+
+#[test]
+fn a_crash_outside_of_a_run_keeps_its_signal_and_names_the_plugin() {
+    use std::os::unix::process::ExitStatusExt;
+    let bench = in_rust();
+    let run = bench.host(&["run", "run.toml", "--quiet", "--out", "run"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let mut command = bench.command(&["evaluate", "run"]);
+    let output = command.env("ALTGRAD_MISBEHAVE", "quant-abort").output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(6), "{stderr}");
+    assert!(stderr.contains("error: SIGABRT in plugin `BAD2` ("), "{stderr}");
+}
+
+#[test]
+fn a_call_that_does_not_return_is_told_and_then_ends_the_run() {
+    let bench = match in_c() {
+        Ok(bench) => bench,
+        Err(why) => return skipped("a_call_that_does_not_return_is_told_and_then_ends_the_run", &why),
+    };
+    let limits = ["--set", "limits.plugin_call_warning_s=0.2", "--set", "limits.plugin_call_timeout_s=0.6"];
+    let args = [&["run", "run.toml", "--quiet", "--out", "run"], limits.as_slice()].concat();
+    let started = Instant::now();
+    let outcome = bench.host_with(&args, &[("ALTGRAD_MISBEHAVE", "hang@150")]);
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    assert!(started.elapsed() < Duration::from_secs(30));
+    let place = "plugin `BAD2-C` (";
+    assert!(outcome.stderr.contains(&format!("warning: {place}")), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("` has not returned for 200ms"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("` did not return within 600ms"), "{}", outcome.stderr);
+    let status = bench.read("run/run.json");
+    assert!(
+        status.contains("\"status\": \"failed\"") && status.contains("did not return within"),
+        "{status}"
+    );
+    let events = bench.read("run/events.jsonl");
+    assert!(
+        events.contains("\"kind\":\"plugin_call\"") && events.contains("\"kind\":\"failed\""),
+        "{events}"
+    );
+    let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", "run", "--resume"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("warning"), "{}", outcome.stderr);
+}

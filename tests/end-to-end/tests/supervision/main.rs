@@ -1,0 +1,8 @@
+//! What plugins, signals, disks and other programs do to a run: each end has a message, an exit code and a last word in `run.json`.
+
+#![cfg(target_os = "linux")]
+
+mod culprits;
+mod disks;
+mod processes;
+mod signals;

@@ -1,0 +1,48 @@
+//! Runs that go on until something happens to them, and their processes.
+
+use std::{
+    fs,
+    process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
+
+use altgrad_end_to_end::{Bench, TINY};
+
+/// A run that goes on until it is stopped, and has begun.
+pub fn endless(more: &[&str]) -> (Bench, Child) {
+    let bench = Bench::new();
+    bench.write("run.toml", &format!("{TINY}\n[checkpoint]\nevery = 0\nkeep_best = false\n"));
+    let args = ["run", "run.toml", "--quiet", "--out", "run", "--set", "train.max_steps=100000000"];
+    let mut command = bench.command(&[args.as_slice(), more].concat());
+    let child = command.stderr(fs::File::create(bench.path("stderr")).unwrap()).spawn().unwrap();
+    wait(|| {
+        fs::read_to_string(bench.path("run/run.json")).is_ok_and(|text| text.contains("best_val_step\": 2"))
+    });
+    (bench, child)
+}
+
+#[track_caller]
+pub fn wait(mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < until, "a minute is over");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Processes that a process started.
+pub fn children(parent: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    text.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+pub fn send(signal: &str, process: u32) {
+    assert!(Command::new("kill").args([signal, &process.to_string()]).status().unwrap().success());
+}
+
+/// Whether a process runs: a dead one that nobody has asked after does not.
+pub fn runs(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}

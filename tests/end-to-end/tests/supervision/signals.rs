@@ -1,0 +1,106 @@
+//! Signals to a run: which end it, which do not, and who goes with it.
+
+use std::{fs, process::Stdio, thread, time::Duration};
+
+use altgrad_end_to_end::{Bench, TINY};
+
+use super::processes::{children, endless, runs, send, wait};
+
+#[test]
+fn a_run_whose_training_process_is_killed_says_so() {
+    let (bench, mut child) = endless(&[]);
+    let [training] = children(child.id())[..] else { panic!("one process trains") };
+    send("-KILL", training);
+    assert_eq!(child.wait().unwrap().code(), Some(137));
+    let said = bench.read("stderr");
+    assert!(said.contains("error: the process was ended by SIGKILL (perhaps for its memory)"), "{said}");
+    assert!(bench.read("run/run.json").contains("\"status\": \"failed\""));
+}
+
+#[test]
+fn who_kills_the_supervising_process_kills_the_training_at_once() {
+    let (bench, mut child) = endless(&[]);
+    let [training] = children(child.id())[..] else { panic!("one process trains") };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Its lock is let go of in time.
+    let resumed =
+        bench.host(&["run", "run.toml", "--quiet", "--out", "run", "--resume", "--set", "train.max_steps=4"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    assert!(!runs(training));
+}
+
+#[test]
+fn a_signal_to_both_processes_counts_once_and_a_second_one_ends_at_once() {
+    let (bench, mut child) = endless(&[]);
+    let [training] = children(child.id())[..] else { panic!("one process trains") };
+    for process in [training, child.id()] {
+        send("-INT", process);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(bench.path("run/weights.safetensors").is_file(), "it ended cleanly");
+    assert!(bench.read("run/run.json").contains("\"status\": \"interrupted\""));
+    assert_eq!(bench.read("stderr").matches("interrupted: finishing").count(), 1);
+
+    // Both come while nothing runs, so that the second finds the first step unfinished.
+    let (bench, mut child) = endless(&[]);
+    let [training] = children(child.id())[..] else { panic!("one process trains") };
+    for signal in ["-STOP", "-INT", "-TERM", "-CONT"] {
+        send(signal, training);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(bench.read("run/run.json").contains("\"status\": \"interrupted\""));
+}
+
+#[test]
+fn sigusr1_writes_a_checkpoint_and_training_goes_on() {
+    let (bench, mut child) = endless(&[]);
+    assert!(!bench.path("run/checkpoints/last").exists());
+    send("-USR1", child.id());
+    wait(|| bench.path("run/checkpoints/last").exists());
+    thread::sleep(Duration::from_millis(50));
+    assert!(child.try_wait().unwrap().is_none(), "{}", bench.read("stderr"));
+    assert!(bench.read("stderr").contains("SIGUSR1: a checkpoint follows this step"));
+    let first = fs::canonicalize(bench.path("run/checkpoints/last")).unwrap();
+    send("-USR1", child.id());
+    wait(|| fs::canonicalize(bench.path("run/checkpoints/last")).is_ok_and(|last| last != first));
+    send("-INT", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn time_in_which_a_run_is_stopped_is_no_time_in_a_call() {
+    let limits = ["--set", "limits.plugin_call_warning_s=1", "--set", "limits.plugin_call_timeout_s=1.5"];
+    let (bench, mut child) = endless(&limits);
+    let [training] = children(child.id())[..] else { panic!("one process trains") };
+    // Most of the time it is in a call.
+    for _ in 0..3 {
+        send("-STOP", training);
+        thread::sleep(Duration::from_millis(2000));
+        send("-CONT", training);
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(child.try_wait().unwrap().is_none(), "{}", bench.read("stderr"));
+    assert!(!bench.read("stderr").contains("warning"), "{}", bench.read("stderr"));
+    send("-INT", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_sweep_that_is_killed_leaves_no_process() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", TINY);
+    let matrix =
+        "base = \"tiny.toml\"\nname = \"m\"\n[set]\ntrain.max_steps = 100000000\n[axes]\nrun.seed = [1, 2]\n";
+    bench.write("m.toml", matrix);
+    let args = ["sweep", "m.toml", "--jobs", "2", "--threads", "1", "--quiet"];
+    let mut sweep = bench.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = |run: &str| bench.path(&format!("runs/m/{run}/run.json")).is_file();
+    wait(|| children(sweep.id()).len() == 2 && ["s1", "s2"].iter().all(|run| begun(run)));
+    let supervising = children(sweep.id());
+    let training: Vec<u32> = supervising.iter().flat_map(|process| children(*process)).collect();
+    assert_eq!(training.len(), 2);
+    sweep.kill().unwrap();
+    sweep.wait().unwrap();
+    wait(|| !supervising.iter().chain(&training).any(|process| runs(*process)));
+}
