@@ -67,7 +67,8 @@ pub(super) fn close(status: WaitStatus, shared: &Shared, asked: Asked, killed: O
         // Its last word may be missing all the same: a full disk.
         if let Some(claim) = claim.filter(|claim| shared.has_begun() && claim.is_running()) {
             let error = "the run ended without being able to write its status";
-            report(claim.finish(&End { status: RunStatus::Failed, error, step }));
+            // It has said why.
+            let _ = claim.finish(&End { status: RunStatus::Failed, error, step });
         }
         return ExitCode::from(verdict.code);
     };

@@ -2,7 +2,7 @@
 
 use altgrad_plugin_api::{
     Scope, StepScalars, TensorView, TensorViewMut,
-    abi::{OptimizerObject, StepCall, abi_stable::std_types::RSliceMut},
+    abi::{OptimizerObject, StepCall, stable::std_types::RSliceMut},
 };
 
 use super::{

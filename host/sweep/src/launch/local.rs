@@ -1,7 +1,7 @@
 //! Processes on this machine, some at a time.
 //!
 //! A process ends as on Ctrl-C, with a checkpoint, when its standard input ends: the sweep closes it to stop, and the
-//! system does if the sweep is killed.
+//! system does if the sweep is killed. One that does not end is killed after 30 s then, by the process that supervises it.
 
 use std::{
     collections::VecDeque,

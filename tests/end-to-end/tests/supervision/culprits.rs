@@ -9,7 +9,7 @@ use altgrad_end_to_end::{Bench, TINY, built, compile_c, plugin, skipped};
 use serde_json::Value;
 
 /// A bench whose format does as `ALTGRAD_MISBEHAVE` says: in C, if there is a compiler.
-fn in_c() -> Result<Bench, String> {
+pub fn in_c() -> Result<Bench, String> {
     let bench = bench("BAD2-C");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/misbehaver/c/misbehaver.c");
     compile_c(&source, &bench.path("plugins/bad.so")).map(|()| bench)
@@ -80,11 +80,11 @@ fn a_format_in_rust_that_ends_the_process_is_named() {
 }
 
 #[test]
-fn a_library_that_exits_when_it_is_loaded_is_named_and_no_folder_is_left() {
+fn a_library_that_does_not_load_is_named_and_no_folder_is_left() {
     let bench = match in_c() {
         Ok(bench) => bench,
         Err(why) => {
-            return skipped("a_library_that_exits_when_it_is_loaded_is_named_and_no_folder_is_left", &why);
+            return skipped("a_library_that_does_not_load_is_named_and_no_folder_is_left", &why);
         }
     };
     let library = bench.path("plugins/bad.so").display().to_string();
@@ -94,6 +94,11 @@ fn a_library_that_exits_when_it_is_loaded_is_named_and_no_folder_is_left() {
         let said = format!("error: the process was ended (exit) in library `{library}`, call `load`\n");
         assert!(outcome.stderr.contains(&said), "{command}: {}", outcome.stderr);
     }
+    let args = ["run", "run.toml", "--set", "limits.plugin_call_timeout_s=0.5"];
+    let outcome = bench.host_with(&args, &[("ALTGRAD_MISBEHAVE", "hang-at-load")]);
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    let said = format!("error: library `{library}`, call `load` did not return within 500ms\n");
+    assert!(outcome.stderr.contains(&said), "{}", outcome.stderr);
     assert!(!bench.contents().contains(&"runs".to_string()));
 }
 

@@ -2,9 +2,12 @@
 
 use std::{fs, process::Stdio, thread, time::Duration};
 
-use altgrad_end_to_end::{Bench, TINY};
+use altgrad_end_to_end::{Bench, TINY, skipped};
 
-use super::processes::{children, endless, runs, send, wait};
+use super::{
+    culprits,
+    processes::{children, endless, runs, send, wait},
+};
 
 #[test]
 fn a_run_whose_training_process_is_killed_says_so() {
@@ -84,6 +87,28 @@ fn time_in_which_a_run_is_stopped_is_no_time_in_a_call() {
     assert!(!bench.read("stderr").contains("warning"), "{}", bench.read("stderr"));
     send("-INT", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// A run that cannot end by itself, because a plugin call does not return.
+#[test]
+fn a_sweep_that_is_killed_leaves_no_process_that_hangs() {
+    let bench = match culprits::in_c() {
+        Ok(bench) => bench,
+        Err(why) => return skipped("a_sweep_that_is_killed_leaves_no_process_that_hangs", &why),
+    };
+    bench.write("m.toml", "base = \"run.toml\"\nname = \"m\"\n[axes]\nrun.seed = [1]\n");
+    let mut sweep = bench.command(&["sweep", "m.toml", "--threads", "1", "--quiet"]);
+    sweep.env("ALTGRAD_MISBEHAVE", "hang@150").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut sweep = sweep.spawn().unwrap();
+    wait(|| bench.path("runs/m/s1/checkpoints/last").exists());
+    let supervising = children(sweep.id());
+    let training: Vec<u32> = supervising.iter().flat_map(|process| children(*process)).collect();
+    assert_eq!(training.len(), 1);
+    sweep.kill().unwrap();
+    sweep.wait().unwrap();
+    wait(|| !supervising.iter().chain(&training).any(|process| runs(*process)));
+    let status = bench.read("runs/m/s1/run.json");
+    assert!(status.contains("the program that started the run is gone"), "{status}");
 }
 
 #[test]
