@@ -11,6 +11,7 @@ use std::{
     fs::{self, File},
     hint::black_box,
     io,
+    mem::ManuallyDrop,
     path::PathBuf,
 };
 
@@ -28,8 +29,8 @@ pub(super) struct Surroundings {
     actions: Vec<usize>,
     blocked: Option<String>,
     descriptors: BTreeMap<OsString, PathBuf>,
-    /// Held open.
-    _bait: Vec<File>,
+    /// Held open until the process ends: to close what somebody else has closed ends it at once.
+    _bait: Vec<ManuallyDrop<File>>,
 }
 
 /// How f32 numbers are computed on this thread.
@@ -76,7 +77,8 @@ fn blocked() -> Option<String> {
 impl Surroundings {
     /// As they are before a plugin may change them.
     pub(super) fn now() -> io::Result<Self> {
-        let bait = (0..BAIT).map(|_| File::open("/dev/null")).collect::<io::Result<_>>()?;
+        let bait =
+            (0..BAIT).map(|_| File::open("/dev/null").map(ManuallyDrop::new)).collect::<io::Result<_>>()?;
         Ok(Self {
             arithmetic: Arithmetic::now(),
             directory: env::current_dir()?,

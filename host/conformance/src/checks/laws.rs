@@ -15,6 +15,8 @@ const ELEMENTS: usize = 4096;
 const SHIFTED_TENSORS: usize = 8;
 /// Binades that the scale is moved by.
 const SHIFTS: std::ops::RangeInclusive<i32> = -24..=4;
+/// Codes from which on amax as the largest value is as good as any power of two, on an even grid.
+const LEAST_CODES: usize = 16;
 /// Decibels that the scale a format wants may be from the best.
 const SCALING_TOLERANCE: f64 = 3.0;
 /// Decibels off.
@@ -95,6 +97,13 @@ pub(crate) fn sqnr_law(subject: &Subject) -> Outcome {
 
 pub(crate) fn scaling_law(subject: &Subject) -> Outcome {
     let (instance, target) = instance_and_target(subject)?;
+    let declares = instance.conventions()?.amax_target.is_some();
+    if !declares && subject.instance_and_oracle()?.1.by_code().len() < LEAST_CODES {
+        let why = format!(
+            "a format of fewer than {LEAST_CODES} codes may do better where values saturate, and says nothing of it"
+        );
+        return Ok(Verdict::Skipped(why));
+    }
     let at = |target: f32| Ok::<_, String>(sqnr(&rounded(&instance, target, SHIFTED_TENSORS)?));
     let here = at(target)?;
     let mut best = (target, here);

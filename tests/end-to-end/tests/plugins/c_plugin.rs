@@ -209,3 +209,28 @@ fn misbehaviour_in_c_is_named_and_survived() {
         assert_eq!(has_replay, name != "load", "{}", outcome.stdout);
     }
 }
+
+/// Values that are dense around 1 and far apart above: scaled to the largest one, nearly all of a tensor becomes one of two values.
+#[test]
+fn a_format_that_tapers_has_to_say_what_it_is_scaled_to() {
+    let text = "#include <math.h>\n#include \"altgrad_plugin.h\"\n\
+        static const float values[16] = {0.0f, 0.25f, 0.5f, 0.75f, 1.0f, 1.5f, 64.0f, 4096.0f,\n\
+            NAN, -4096.0f, -64.0f, -1.5f, -1.0f, -0.75f, -0.5f, -0.25f};\n\
+        static const altgrad_format_v1 format = {\n\
+            .struct_size = sizeof(altgrad_format_v1), .spec = ALTGRAD_SPEC_TABLE, .id = \"TAPER\", .version = \"1.0.0\",\n\
+            .summary = \"tapers\", .bits = 4, .values = values, .amax_target = TARGET};\n\
+        ALTGRAD_EXPORT_FORMATS(&format);\n";
+    for (target, code) in [("0.0f", 3), ("1.5f", 0)] {
+        let bench = Bench::new();
+        bench.write("taper.c", text);
+        let define = format!("TARGET={target}");
+        if let Err(why) = compile_c_with(&bench.path("taper.c"), &bench.path("taper.so"), &[&define]) {
+            skipped("a_format_that_tapers_has_to_say_what_it_is_scaled_to", &why);
+            return;
+        }
+        let outcome = bench.host(&["plugins", "check", "taper.so", "--only", "scaling_law"]);
+        assert_eq!(outcome.code, code, "{target}: {}{}", outcome.stdout, outcome.stderr);
+        let found = outcome.stdout.contains(" dB with amax scaled to 4.096e3, and ");
+        assert_eq!(found, code != 0, "{target}: {}", outcome.stdout);
+    }
+}

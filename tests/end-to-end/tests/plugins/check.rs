@@ -1,6 +1,6 @@
 //! `plugins check`: sound libraries pass, and each kind of misbehaviour is named, by check, and survived.
 
-use std::fs;
+use std::{fs, time::Instant};
 
 use altgrad_end_to_end::{Bench, Outcome, built, plugin};
 use insta::assert_snapshot;
@@ -166,7 +166,6 @@ fn misbehaviour_is_named_and_survived() {
         ("locale", "locale", "depends on the locale: it gives something else with LC_ALL=de_DE.UTF-8"),
         ("ties", "nearest_even_edges", "nearest-even: 1e0 (0x3f800000), expected 0e0 (0x00000000)"),
         ("zero-sign", "nearest_even_edges", "nearest-even: 0e0 (0x00000000), expected -0e0 (0x80000000)"),
-        ("target", "scaling_law", " dB with amax scaled to 1e6, and "),
         ("tired", "endurance", "call 100000 of an instance: `fake_quant or encode` failed: too tired"),
     ];
     for (misbehave, name, message) in rows {
@@ -213,11 +212,13 @@ fn oversteps_are_named() {
 #[test]
 fn a_plugin_that_always_hangs_is_given_up_after_three_checks() {
     let fixture = built("libaltgrad_fixture_misbehaver.so");
-    let outcome = check(&fixture, &["--timeout-s", "1", "--only", "e"], "hang");
+    let begun = Instant::now();
+    let outcome = check(&fixture, &["--timeout-s", "1"], "hangs");
+    let seconds = begun.elapsed().as_secs();
     assert_eq!(outcome.code, 3, "{}{}", outcome.stdout, outcome.stderr);
     assert_eq!(outcome.stdout.matches("FAILED: hung").count(), 3, "{}", outcome.stdout);
-    let stopped = "stopped: three checks hung, and the other 1 were not run\n";
-    assert!(outcome.stdout.contains(stopped), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("stopped: three checks hung, and the other "), "{}", outcome.stdout);
+    assert!(seconds < 20, "{seconds} s");
 }
 
 #[test]

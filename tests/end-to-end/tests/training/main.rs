@@ -12,5 +12,6 @@ mod quantized;
 mod replay;
 mod resume;
 mod runs;
+mod scale_warning;
 mod states;
 mod stored_scales;

@@ -1,0 +1,75 @@
+//! The warning before the first step where scales cost weights much of their signal to noise: said where it is so, and nowhere else.
+
+use altgrad_end_to_end::{Bench, TINY, built, plugin};
+
+const WARNING: &str = "dB of signal to noise";
+
+/// A bench with some formats, and a run file that asks for one of them.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    for name in ["adamw", "csv", "e0m7", "e1m6", "e2m5", "e3m4", "e4m3", "e5m2", "e6m1", "e7m0"] {
+        bench.add_plugin(&plugin(&format!("{name}.so")));
+    }
+    bench.add_plugin(&built("libaltgrad_example_int8.so"));
+    bench.add_plugin(&built("libaltgrad_example_posit8.so"));
+    let model = TINY.replace("n_embd = 8", "n_embd = 32").replace("max_steps = 6", "max_steps = 1");
+    bench.write(
+        "run.toml",
+        &format!("{}\n[plugins]\ndir = \"plugins\"\n", model.replace("warmup_steps = 2", "warmup_steps = 1")),
+    );
+    bench
+}
+
+/// What a run with these settings says on standard error.
+#[track_caller]
+fn said(bench: &Bench, settings: &[&str]) -> String {
+    let sets = settings.iter().flat_map(|setting| ["--set", setting]);
+    let args: Vec<&str> = ["run", "run.toml", "--quiet", "--out", "out"].into_iter().chain(sets).collect();
+    let outcome = bench.host(&args);
+    assert_eq!(outcome.code, 0, "{settings:?}: {}", outcome.stderr);
+    std::fs::remove_dir_all(bench.path("out")).unwrap();
+    outcome.stderr
+}
+
+#[test]
+fn scales_that_cost_much_are_named_with_the_margin_that_does_not() {
+    let bench = bench();
+    // Moved to the largest posit, as scales would be if the format declared nothing.
+    let posit = said(&bench, &["quant.weight=POSIT8", "quant.scaling.margin=-20"]);
+    assert!(posit.contains("the scale of `") && posit.contains("with `quant.scaling.margin = "), "{posit}");
+    assert_eq!(posit.matches(WARNING).count(), 1, "{posit}");
+    let lost: f64 = posit.split(" costs ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!((20.0..35.0).contains(&lost), "{posit}");
+    let e4m3 = said(&bench, &["quant.weight=E4M3", "quant.scaling.margin=20"]);
+    assert!(e4m3.contains(WARNING) && e4m3.contains("more weights lose more than 3 dB"), "{e4m3}");
+    let stored = ["quant.weight=E4M3", "quant.master_weights=none", "quant.stored_scale.margin=20"];
+    let stored = said(&bench, &stored);
+    assert!(stored.contains("with `quant.stored_scale.margin = "), "{stored}");
+    // The margin that is named costs nothing.
+    let margin = posit.split("quant.scaling.margin = ").nth(1).unwrap().split('`').next().unwrap();
+    let better = said(&bench, &["quant.weight=POSIT8", &format!("quant.scaling.margin={margin}")]);
+    assert!(!better.contains(WARNING), "{better}");
+}
+
+#[test]
+fn healthy_scales_are_not_mentioned() {
+    let bench = bench();
+    let formats = ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0", "INT8", "POSIT8"];
+    let scalings: [&[&str]; 7] = [
+        &[],
+        &["quant.scaling.granularity=channel"],
+        &["quant.scaling.granularity=block", "quant.scaling.pow2=true"],
+        &["quant.scaling.margin=1"],
+        &["quant.scaling.amax=delayed"],
+        &["quant.master_weights=none"],
+        &["quant.master_weights=none", "quant.stored_scale.rule=fixed"],
+    ];
+    for format in formats {
+        for scaling in scalings {
+            let weight = format!("quant.weight={format}");
+            let settings = [&[weight.as_str()], scaling].concat();
+            let stderr = said(&bench, &settings);
+            assert!(!stderr.contains(WARNING), "{settings:?}: {stderr}");
+        }
+    }
+}
