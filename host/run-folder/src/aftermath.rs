@@ -57,7 +57,7 @@ impl Claim {
         let Some(values) = record.as_object_mut() else {
             return Err(Diagnostic::run("the run's status is damaged").at(folder.path().display()));
         };
-        if values.get("status").is_none_or(|status| *status == Value::from("running")) {
+        if values.get("status").is_none_or(|status| status == "running") {
             let status = serde_json::to_value(end.status).unwrap_or_default();
             values.insert("status".into(), status);
             values.insert("error".into(), end.error.into());
@@ -79,7 +79,7 @@ impl Claim {
     /// Whether `run.json` says that the run goes on.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        read(&self.path.join(STATUS)).get("status") == Some(&Value::from("running"))
+        read(&self.path.join(STATUS)).get("status").is_some_and(|status| status == "running")
     }
 
     /// Removes everything in the folder, and the folders that were made for it; of an earlier part of a run only what is temporary.
