@@ -34,7 +34,9 @@ fn values() -> Vec<Logged> {
     let mut logged = Vec::new();
     for step in 0..ROWS {
         let late = (step >= LATE).then_some("late/metric");
-        for (index, metric) in ["train/loss", "grad_norm_l2/h.0.attn.c_attn.weight"].into_iter().chain(late).enumerate() {
+        for (index, metric) in
+            ["train/loss", "grad_norm_l2/h.0.attn.c_attn.weight"].into_iter().chain(late).enumerate()
+        {
             let rank = step * 3 + index as u64;
             let exact = 1.0 + (rank as f64 + 0.1 + 0.8 * random.unit()) / (3.0 * ROWS as f64);
             // The first metric has values that are exact in f32, for sinks whose files have only those.

@@ -28,7 +28,10 @@ fn bench(format: &str) -> Bench {
     let bench = Bench::new();
     bench.add_plugin(&plugin("adamw.so"));
     let run_file = TINY.replace("max_steps = 6", "max_steps = 40").replace("E5M2", format);
-    bench.write("run.toml", &format!("{run_file}\n[checkpoint]\nevery = 2\n[plugins]\ndir = \"plugins\"\ncheck = \"none\"\n"));
+    bench.write(
+        "run.toml",
+        &format!("{run_file}\n[checkpoint]\nevery = 2\n[plugins]\ndir = \"plugins\"\ncheck = \"none\"\n"),
+    );
     bench
 }
 
