@@ -16,12 +16,14 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::diagnostic::Diagnostic;
+use crate::{diagnostic::Diagnostic, scratch};
 
 /// Exit code of an interrupted run.
 pub const EXIT_CODE: u8 = 130;
 /// The signal by which the process that watches over a run passes on that it is to end.
 pub const FORWARDED: i32 = SIGUSR2;
+/// Signals that ask a process to end.
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 static AT_ONCE: AtomicBool = AtomicBool::new(false);
@@ -32,7 +34,7 @@ static CHECKPOINT: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// The operating system refused.
 pub fn install() -> Result<(), Diagnostic> {
-    listen(&[SIGINT, SIGTERM, SIGHUP])
+    listen(&ENDING)
 }
 
 /// The same for a process that trains: it hears what is passed on to it, and SIGUSR1, too.
@@ -44,22 +46,23 @@ pub fn install_for_training() -> Result<(), Diagnostic> {
 }
 
 fn listen(signals: &[i32]) -> Result<(), Diagnostic> {
+    // Only signals count towards stopping at once: their sender repeats them on purpose.
+    let (mut direct, mut forwarded) = (0, 0);
+    hear(signals, move |signal| {
+        match signal {
+            SIGUSR1 => return ask_for_checkpoint(),
+            FORWARDED => forwarded += 1,
+            _ => direct += 1,
+        }
+        end(direct.max(forwarded));
+    })
+}
+
+/// Does something for each signal, on a thread of its own.
+fn hear(signals: &[i32], mut does: impl FnMut(i32) + Send + 'static) -> Result<(), Diagnostic> {
     let failed = |error| Diagnostic::run(format!("cannot listen to signals ({error})"));
     let mut signals = Signals::new(signals).map_err(failed)?;
-    let listen = move || {
-        // Only signals count towards stopping at once: their sender repeats them on purpose.
-        let (mut direct, mut forwarded) = (0, 0);
-        for signal in &mut signals {
-            match signal {
-                SIGUSR1 => ask_for_checkpoint(),
-                FORWARDED => forwarded += 1,
-                _ => direct += 1,
-            }
-            if signal != SIGUSR1 {
-                end(direct.max(forwarded));
-            }
-        }
-    };
+    let listen = move || signals.forever().for_each(&mut does);
     thread::Builder::new().name("signals".into()).spawn(listen).map_err(failed)?;
     Ok(())
 }
@@ -75,11 +78,25 @@ fn end(times: u32) {
     let first = !REQUESTED.swap(true, Ordering::SeqCst);
     if times > 1 {
         AT_ONCE.store(true, Ordering::SeqCst);
-        std::process::exit(i32::from(EXIT_CODE));
+        exit();
     }
     if first {
         eprintln!("interrupted: finishing this step; press Ctrl-C again to stop at once");
     }
+}
+
+/// Lets the first signal end the process, with [`EXIT_CODE`], once what is temporary is removed: for commands that have nothing to
+/// end cleanly. Once a process, in place of [`install`].
+///
+/// # Errors
+/// The operating system refused.
+pub fn end_at_once() -> Result<(), Diagnostic> {
+    hear(&ENDING, |_| exit())
+}
+
+fn exit() -> ! {
+    let _held = scratch::clean_up();
+    std::process::exit(i32::from(EXIT_CODE));
 }
 
 /// From now on, the end of standard input asks the run to end cleanly.

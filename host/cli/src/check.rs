@@ -21,7 +21,10 @@ use std::{
     time::Duration,
 };
 
-use altgrad_base::diagnostic::{Diagnostic, Fault};
+use altgrad_base::{
+    diagnostic::{Diagnostic, Fault},
+    interrupt,
+};
 use altgrad_conformance::{Check, checks, optimizers, sinks};
 use altgrad_plugin_api::PluginKind;
 use clap::Args;
@@ -144,6 +147,7 @@ impl CheckArgs {
 }
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
+    interrupt::end_at_once()?;
     Ok(if passes(args)? { ExitCode::SUCCESS } else { ExitCode::from(Fault::Plugin.exit_code()) })
 }
 

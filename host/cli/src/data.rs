@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
+use altgrad_base::{diagnostic::Diagnostic, eprintln, interrupt, println};
 use altgrad_config::TokenizerChoice;
 use altgrad_data::{
     info::{self, Info},
@@ -118,6 +118,7 @@ pub(super) fn run(command: DataCommand) -> Result<ExitCode, Diagnostic> {
 }
 
 fn prepare(args: PrepareArgs) -> Result<(), Diagnostic> {
+    interrupt::end_at_once()?;
     let shown = PreparationProgress::new(args.quiet);
     let request = Request {
         dataset: args.dataset.0,

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use altgrad_base::{diagnostic::Diagnostic, files, println};
+use altgrad_base::{diagnostic::Diagnostic, files, interrupt, println};
 use altgrad_config::PluginsSection;
 use altgrad_loader::{Catalog, LibraryInfo, library};
 use clap::Args;
@@ -49,6 +49,7 @@ enum Before {
 
 /// Installs all of the libraries, or, if one is refused, none.
 pub(super) fn run(args: &InstallArgs) -> Result<ExitCode, Diagnostic> {
+    interrupt::end_at_once()?;
     let dir = args.dir.as_ref().map(|dir| dir.display().to_string());
     let catalog = Catalog::open(&PluginsSection { dir, ..PluginsSection::default() })?;
     let mut plans: Vec<Plan> = Vec::new();

@@ -5,10 +5,7 @@
 //! and sizes of its tables instead of header and layout. What fails is refused in one sentence that names the file. A pin is
 //! identity, not a sandbox: a plugin runs with the host's rights.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::{
@@ -184,25 +181,16 @@ fn check_types(header: &'static LibHeader, path: &Path) -> Result<PluginModuleRe
     version::check(&header.version_strings().version)?;
     let ours = Version::of_api();
     layout::check(library).map_err(|fault| {
-        let hint = match write_report(path, &fault.report) {
-            Some(file) => format!("rebuild it against plugin-api {ours}; full report in {}", file.display()),
-            None => format!("rebuild it against plugin-api {ours}"),
-        };
+        tracing::debug!("{}: {}", path.display(), fault.report);
+        let hint = format!(
+            "rebuild it against plugin-api {ours}; with ALTGRAD_LOG=debug the whole comparison is shown"
+        );
         refused(fault.sentence, hint)
     })?;
     ffi::root_module(header).map_err(|error: LibraryError| {
         let text = error.to_string();
         refused(text.lines().next().unwrap_or("its constructor failed"), "report it to the plugin's author")
     })
-}
-
-/// The checker's hundreds of lines go to a file of their own, if one can be made.
-fn write_report(path: &Path, report: &str) -> Option<PathBuf> {
-    let name = path.file_stem()?.to_string_lossy();
-    let file =
-        tempfile::Builder::new().prefix(&format!("altgrad-layout-{name}-")).suffix(".txt").tempfile().ok()?;
-    fs::write(file.path(), report).ok()?;
-    file.keep().ok().map(|(_, kept)| kept)
 }
 
 /// Refuses a library that says something else about itself in its notes than in its code.

@@ -8,7 +8,7 @@ mod report;
 
 use std::process::ExitCode;
 
-use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_base::{diagnostic::Diagnostic, interrupt, println};
 use altgrad_config::DeviceChoice;
 use altgrad_engine::bench::{BenchModel, BenchSpec, checkpoints, other_trainer::OtherTrainer, steps};
 use clap::{Args, ValueEnum};
@@ -120,6 +120,7 @@ impl Size {
 }
 
 pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Diagnostic> {
+    interrupt::end_at_once()?;
     let spec = BenchSpec {
         model: args.model(),
         cases: args.cases.clone(),

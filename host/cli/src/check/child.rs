@@ -285,11 +285,12 @@ fn start(
     folders: &Folders,
 ) -> Result<Ended, Diagnostic> {
     let run = || -> io::Result<Ended> {
-        let answer = tempfile::NamedTempFile::new()?;
+        let answer = folders.beside().join("answer");
+        fs::write(&answer, "")?;
         let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let mut command = Command::new(env::current_exe()?);
         command.args(["plugins", "check-one"]).args(options);
-        command.arg(std::path::absolute(path)?).arg(answer.path());
+        command.arg(std::path::absolute(path)?).arg(&answer);
         // A check must not find the user's keys, nor write where the user stands.
         let kept = env::vars_os().filter(|(name, _)| is_kept(&name.to_string_lossy()));
         command.env_clear().envs(kept).envs(folders.variables()).current_dir(folders.work());
@@ -315,7 +316,7 @@ fn start(
         let stopped = watch(&mut child, &[&stdout, &stderr], begun + timeout, timeout)?;
         let status = child.wait()?;
         let seconds = begun.elapsed().as_secs_f64();
-        let answer = Some(fs::read_to_string(answer.path())?).filter(|answer| !answer.is_empty());
+        let answer = Some(fs::read_to_string(&answer)?).filter(|answer| !answer.is_empty());
         let (stdout, stderr) = (output(&mut stdout)?, output(&mut stderr)?);
         Ok(Ended { answer, seconds, stopped, left: folders.left()?, status, stdout, stderr })
     };

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tempfile::TempDir;
+use altgrad_base::scratch::Scratch;
 
 /// The folders, and what a file in each is said to be in.
 const FOLDERS: [(&str, &str); 3] = [
@@ -16,11 +16,11 @@ const FOLDERS: [(&str, &str); 3] = [
 
 /// Folders of one check's processes.
 #[derive(Debug)]
-pub(super) struct Folders(TempDir);
+pub(super) struct Folders(Scratch);
 
 impl Folders {
     pub(super) fn new() -> io::Result<Self> {
-        let folders = Self(tempfile::tempdir()?);
+        let folders = Self(Scratch::new(None)?);
         for (name, _) in FOLDERS {
             fs::create_dir(folders.path(name))?;
         }

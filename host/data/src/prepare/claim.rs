@@ -6,17 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::{diagnostic::Diagnostic, scratch::Cleanup};
 
 /// The file whose lock keeps other preparations out.
 const LOCK: &str = ".lock";
 
 /// A folder that no other preparation may write to. Dropped, it removes the folders it made that are empty: a preparation that
-/// fails leaves nothing.
+/// fails leaves nothing, nor one that a signal ends.
 pub(super) struct Claim {
-    folder: PathBuf,
-    /// The folders that were made, outermost first.
-    made: Vec<PathBuf>,
+    _cleanup: Cleanup,
     _lock: File,
 }
 
@@ -40,20 +38,20 @@ impl Claim {
                 .hint("wait for it"),
             fs::TryLockError::Error(error) => failed(error),
         })?;
-        Ok(Self { folder: folder.into(), made, _lock: lock })
+        let folder = folder.to_path_buf();
+        Ok(Self { _cleanup: Cleanup::new(move || remove_empty(&folder, &made)), _lock: lock })
     }
 }
 
-impl Drop for Claim {
-    fn drop(&mut self) {
-        let empty = fs::read_dir(&self.folder)
-            .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == LOCK));
-        if empty && !self.made.is_empty() {
-            fs::remove_file(self.folder.join(LOCK)).ok();
-            for folder in self.made.iter().rev() {
-                // Fails, as it should, where something else has come meanwhile.
-                fs::remove_dir(folder).ok();
-            }
+/// Removes the folders that were `made`, outermost first, if the last of them holds nothing but the lock.
+fn remove_empty(folder: &Path, made: &[PathBuf]) {
+    let empty =
+        fs::read_dir(folder).is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == LOCK));
+    if empty && !made.is_empty() {
+        fs::remove_file(folder.join(LOCK)).ok();
+        for folder in made.iter().rev() {
+            // Fails, as it should, where something else has come meanwhile.
+            fs::remove_dir(folder).ok();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use altgrad_base::{diagnostic::Diagnostic, files};
+use altgrad_base::{diagnostic::Diagnostic, files, scratch::Cleanup};
 
 use super::{
     input,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::meta::{self, Meta};
 
-/// The bins of a folder, being made. Dropped before [`Self::publish`], they vanish.
+/// The bins of a folder, being made. Dropped before [`Self::publish`], they vanish; so they do when a signal ends the process.
 pub(super) struct Bins {
     folder: PathBuf,
     separator: Vec<u16>,
@@ -26,6 +26,7 @@ pub(super) struct Bins {
     open: Option<Split>,
     /// Whether the document at hand is left out.
     broken: bool,
+    _cleanup: Cleanup,
 }
 
 /// One bin.
@@ -50,12 +51,18 @@ impl Bins {
     /// # Errors
     /// A file cannot be made.
     pub(super) fn new(folder: &Path, separator: Vec<u16>) -> Result<Self, Diagnostic> {
-        let mut bins =
-            Self { folder: folder.into(), separator, bins: BTreeMap::new(), open: None, broken: false };
-        for split in Split::ALL {
-            // Of a preparation that was killed.
-            fs::remove_file(bins.part(split)).ok();
-        }
+        let parts = Split::ALL.map(|split| part(folder, split));
+        // Of a preparation that was killed; and later of this one, gone already once published.
+        let remove = move || parts.iter().for_each(|part| drop(fs::remove_file(part)));
+        remove();
+        let mut bins = Self {
+            folder: folder.into(),
+            separator,
+            bins: BTreeMap::new(),
+            open: None,
+            broken: false,
+            _cleanup: Cleanup::new(remove),
+        };
         bins.bin(Split::Train)?;
         bins.bin(Split::Val)?;
         Ok(bins)
@@ -130,12 +137,8 @@ impl Bins {
         Ok(meta)
     }
 
-    fn part(&self, split: Split) -> PathBuf {
-        self.folder.join(format!("{}.bin.part", split.name()))
-    }
-
     fn bin(&mut self, split: Split) -> Result<&mut Bin, Diagnostic> {
-        let part = self.part(split);
+        let part = part(&self.folder, split);
         match self.bins.entry(split) {
             std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -193,13 +196,9 @@ impl Bin {
     }
 }
 
-impl Drop for Bins {
-    fn drop(&mut self) {
-        for bin in self.bins.values() {
-            // Gone already once published.
-            fs::remove_file(&bin.part).ok();
-        }
-    }
+/// A bin's name while it is written.
+fn part(folder: &Path, split: Split) -> PathBuf {
+    folder.join(format!("{}.bin.part", split.name()))
 }
 
 fn failed(path: &Path, error: io::Error) -> Diagnostic {

@@ -5,9 +5,9 @@ use std::{fs, path::Path};
 use altgrad_base::{
     diagnostic::Diagnostic,
     random::{self, Stream},
+    scratch::Scratch,
 };
 use altgrad_config::DeviceChoice;
-use tempfile::TempDir;
 
 use crate::setup::ReadyRun;
 
@@ -54,8 +54,8 @@ pub struct BenchSpec {
 }
 
 /// A folder with random token ids, which goes when it is dropped.
-pub(super) fn tokens_folder(spec: &BenchSpec) -> Result<TempDir, Diagnostic> {
-    let folder = tempfile::tempdir()
+pub(super) fn tokens_folder(spec: &BenchSpec) -> Result<Scratch, Diagnostic> {
+    let folder = Scratch::new(None)
         .map_err(|error| Diagnostic::run(format!("cannot make a temporary folder ({error})")))?;
     write_tokens(folder.path(), spec.model)?;
     Ok(folder)

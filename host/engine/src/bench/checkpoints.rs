@@ -4,7 +4,7 @@
 
 use std::{path::Path, time::Instant};
 
-use altgrad_base::{diagnostic::Diagnostic, files::Disk};
+use altgrad_base::{diagnostic::Diagnostic, files::Disk, scratch::Scratch};
 use altgrad_config::CheckpointSection;
 use altgrad_sinks::StateRequest;
 use serde::Serialize;
@@ -56,7 +56,7 @@ pub fn measure(spec: &BenchSpec, every: u64) -> Result<Vec<CheckpointCost>, Diag
 /// Times a run for `steps` steps each way, a checkpoint every `every` steps.
 fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointCost, Diagnostic> {
     let ReadyRun { setup, mut state, .. } = run;
-    let folder = tempfile::tempdir_in(".")
+    let folder = Scratch::new(Some(Path::new(".")))
         .map_err(|error| Diagnostic::run(format!("cannot make a folder for checkpoints ({error})")))?;
     let section = CheckpointSection { every, ..CheckpointSection::default() };
     let mut checkpointer =

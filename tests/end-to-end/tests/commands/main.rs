@@ -12,3 +12,4 @@ mod foreign_text;
 mod formats;
 mod report;
 mod sample;
+mod temporary;
