@@ -5,6 +5,7 @@
 mod alerts;
 mod faults;
 mod groups;
+mod io_errors;
 mod kills;
 mod metrics;
 mod optimizers;
