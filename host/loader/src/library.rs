@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::{diagnostic::Diagnostic, print::escaped};
 use altgrad_plugin_api::{
     BuildInfo, Config, Descriptor, ErrorKind, PluginError, PluginKind,
     abi::{
@@ -181,7 +181,7 @@ fn check_types(header: &'static LibHeader, path: &Path) -> Result<PluginModuleRe
     version::check(&header.version_strings().version)?;
     let ours = Version::of_api();
     layout::check(library).map_err(|fault| {
-        tracing::debug!("{}: {}", path.display(), fault.report);
+        tracing::debug!("{}: {}", path.display(), escaped(&fault.report));
         let hint = format!(
             "rebuild it against plugin-api {ours}; with ALTGRAD_LOG=debug the whole comparison is shown"
         );
