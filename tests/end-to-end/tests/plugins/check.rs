@@ -41,6 +41,17 @@ fn each_check_has_a_line_and_modes_a_format_lacks_are_skipped_by_name() {
     assert_snapshot!("check_int8", Bench::new().page(&outcome));
 }
 
+/// Its rounding turns where it declares, and its scaling target is within 3 dB of the best.
+#[test]
+fn a_posit_passes_with_the_conventions_that_it_declares() {
+    let outcome = check(&built("libaltgrad_example_posit8.so"), &[], "");
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    for name in ["nearest_even_edges", "nearest_away_random", "error_bound", "scaling_law"] {
+        let passed = |line: &str| line.contains(name) && line.ends_with(" ok");
+        assert!(outcome.stdout.lines().any(passed), "{name}: {}", outcome.stdout);
+    }
+}
+
 #[test]
 fn optimizers_pass_their_suite() {
     let staged = ["adamw.so", "stiffness-adamw.so", "fp8-manifold.so"].map(plugin);
