@@ -221,8 +221,8 @@ fn two_libraries_with_the_same_plugin_are_refused() {
     let bench = bench_without("", &listed(r#"["e5m2", "adamw", "copy"]"#));
     fs::copy(plugin("e5m2.so"), bench.path("plugins/copy.so")).unwrap();
     assert_snapshot!(refusal(&bench, &bench.host(&["run", "tiny.toml"]), 3), @"
-    error: two libraries export the format `E5M2`
-      --> [scratch]/plugins/e5m2.so and [scratch]/plugins/copy.so
+    error: two libraries export the format `E5M2` at `quant.weight`
+      --> tiny.toml:24:10 ([scratch]/plugins/e5m2.so and [scratch]/plugins/copy.so)
     hint: remove one, or list the one you want in `plugins.load`
     ");
 }
