@@ -21,8 +21,12 @@ use crate::read_back::{ReadBack, Slot, Values};
 const SAMPLE: usize = 4096;
 /// Binades that the scale is moved by.
 const OFFSETS: std::ops::RangeInclusive<i32> = -24..=16;
+/// Far from the scale in use, one in so many is looked at first.
+const STRIDE: i32 = 4;
+/// Decibels lost that make it worth to look at all.
+const WORTH_A_LOOK: f64 = 1.0;
 /// Of offsets that are as good as the best within so many decibels, the smallest is named.
-const AS_GOOD: f64 = 0.5;
+const AS_GOOD: f64 = 0.1;
 
 /// What a weight loses by its scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,8 +96,15 @@ impl<'a> Sample<'a> {
         for offset in 1..=self.room() {
             sqnr_here = sqnr_here.max(sqnr(offset).unwrap_or(sqnr_here));
         }
-        let found: Vec<(i32, f64)> = OFFSETS.filter_map(|offset| Some((offset, sqnr(offset)?))).collect();
-        let best_db = found.iter().fold(sqnr_here, |best, (_, sqnr)| best.max(*sqnr));
+        let at = |offset: i32| Some((offset, sqnr(offset)?));
+        let best = |found: &[(i32, f64)]| found.iter().fold(sqnr_here, |best, (_, sqnr)| best.max(*sqnr));
+        // Far away a peak is missed by two binades at most, and stands out by more than they cost.
+        let near = OFFSETS.filter(|offset| offset.abs() < STRIDE || offset % STRIDE == 0);
+        let mut found: Vec<(i32, f64)> = near.filter_map(at).collect();
+        if best(&found) - sqnr_here > WORTH_A_LOOK {
+            found = OFFSETS.filter_map(at).collect();
+        }
+        let best_db = best(&found);
         let as_good = found.iter().filter(|(_, sqnr)| *sqnr >= best_db - AS_GOOD);
         let offset = as_good.map(|(offset, _)| *offset).min_by_key(|offset| offset.abs()).unwrap_or(0);
         Ok(Some(ScaleLoss { sqnr_db: sqnr_here, best_db, margin: -offset }))

@@ -12,7 +12,7 @@ fn bench() -> Bench {
     }
     bench.add_plugin(&built("libaltgrad_example_int8.so"));
     bench.add_plugin(&built("libaltgrad_example_posit8.so"));
-    let model = TINY.replace("n_embd = 8", "n_embd = 32").replace("max_steps = 6", "max_steps = 1");
+    let model = TINY.replace("n_embd = 8", "n_embd = 32").replace("max_steps = 6", "max_steps = 2");
     bench.write(
         "run.toml",
         &format!("{}\n[plugins]\ndir = \"plugins\"\n", model.replace("warmup_steps = 2", "warmup_steps = 1")),
