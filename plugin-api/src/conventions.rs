@@ -4,12 +4,13 @@
 //! its largest values are few and far apart, so a tensor that is scaled to them loses most of its digits.
 //! Definitions: docs/numerics.md, sections 2.2 and 4.1.
 
-use abi_stable::{
-    StableAbi,
-    std_types::{ROption, RVec},
+use crate::{
+    PluginError, ValueGrid,
+    abi::stable::{
+        StableAbi,
+        std_types::{ROption, RVec},
+    },
 };
-
-use crate::{PluginError, ValueGrid};
 
 /// Smallest and largest magnitude that can be declared: with every margin the scale's numerator is a normal f32.
 const TARGETS: [f32; 2] = [f32::from_bits((127 - 90) << 23), f32::from_bits((127 + 90) << 23)];

@@ -22,10 +22,14 @@ pub(crate) fn reserve(folder: &Path, known: u64) -> io::Result<()> {
     let bytes = LEAST.max(TIMES * known);
     let path = folder.join(RESERVE);
     let file = File::options().create(true).truncate(true).write(true).open(&path)?;
-    let made = allocate(&file, bytes).and_then(|()| file.sync_all());
-    made.inspect_err(|_| {
+    let made = allocate(&file, bytes).and_then(|()| file.sync_all()).inspect_err(|_| {
         let _ = fs::remove_file(&path);
-    })
+    });
+    match made {
+        // No file may be that long here. That says nothing about the room that there is.
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(()),
+        made => made,
+    }
 }
 
 /// Gives a file that many bytes on the disk.

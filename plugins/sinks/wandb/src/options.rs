@@ -169,7 +169,10 @@ impl Options {
         };
         check(&identity)?;
         let base_url = said("base_url", "WANDB_BASE_URL")?.unwrap_or_else(|| PUBLIC_SERVER.into());
-        let seconds = |option| Ok::<_, PluginError>(Duration::from_secs_f64(config.float(option)?));
+        let seconds = |option: &str| {
+            Duration::try_from_secs_f64(config.float(option)?)
+                .map_err(|error| PluginError::config(format!("`{option}`: {error}")))
+        };
         Ok(Self {
             mode,
             base_url: checked_url(&base_url)?,

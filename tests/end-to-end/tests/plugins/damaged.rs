@@ -96,7 +96,7 @@ fn damaged_libraries_beside_a_run_cost_a_line_each() {
 const DEADLY: [(&str, &str); 4] = [
     ("exit(0)", "ended the process with exit code 0"),
     ("abort()", "crashed, aborted (SIGABRT)"),
-    ("*(volatile int *)16 = 0", "crashed, segmentation fault (SIGSEGV)"),
+    ("static volatile long place = 16; *(volatile char *)place = 0", "crashed, segmentation fault (SIGSEGV)"),
     ("for (;;) pause()", "hung: not done after 10 s"),
 ];
 

@@ -27,7 +27,7 @@ fn in_rust() -> Bench {
 fn bench(format: &str) -> Bench {
     let bench = Bench::new();
     bench.add_plugin(&plugin("adamw.so"));
-    let run_file = TINY.replace("max_steps = 6", "max_steps = 40").replace("E5M2", format);
+    let run_file = TINY.replace("max_steps = 6", "max_steps = 400").replace("E5M2", format);
     bench.write(
         "run.toml",
         &format!("{run_file}\n[checkpoint]\nevery = 2\n[plugins]\ndir = \"plugins\"\ncheck = \"none\"\n"),
@@ -63,16 +63,16 @@ fn a_format_in_c_that_ends_the_process_is_named() {
     };
     let library = bench.path("plugins/bad.so").display().to_string();
     let place = format!("plugin `BAD2-C` ({library}), call `");
-    ends(&bench, "segfault@150", 3, "SIGSEGV in", &place);
-    ends(&bench, "abort@150", 3, "SIGABRT in", &place);
-    ends(&bench, "exit@150", 3, "the process was ended (exit) in", &place);
-    ends(&bench, "exit-now@150", 3, "the process ended with exit code 0 during", &place);
+    ends(&bench, "segfault@1000", 3, "SIGSEGV in", &place);
+    ends(&bench, "abort@1000", 3, "SIGABRT in", &place);
+    ends(&bench, "exit@1000", 3, "the process was ended (exit) in", &place);
+    ends(&bench, "exit-now@1000", 3, "the process ended with exit code 0 during", &place);
     // Whoever sends it may be anybody, above all the system that is short of memory.
-    ends(&bench, "kill@150", 137, "SIGKILL (perhaps for its memory) during", &place);
+    ends(&bench, "kill@1000", 137, "SIGKILL (perhaps for its memory) during", &place);
     // What was done before is kept: without the trouble the run goes on.
-    let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", "exit-now-150", "--resume"]);
+    let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", "exit-now-1000", "--resume"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(bench.read("exit-now-150/run.json").contains("\"status\": \"completed\""));
+    assert!(bench.read("exit-now-1000/run.json").contains("\"status\": \"completed\""));
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn a_format_in_rust_that_ends_the_process_is_named() {
     let bench = in_rust();
     let library = bench.path("plugins/libaltgrad_fixture_misbehaver.so").display().to_string();
     let place = format!("plugin `BAD2` ({library}), call `fake_quant`");
-    ends(&bench, "quant-abort@150", 3, "SIGABRT in", &place);
-    ends(&bench, "quant-exit@150", 3, "the process was ended (exit) in", &place);
-    ends(&bench, "quant-overflow@150", 3, "SIGSEGV (stack overflow) in", &place);
+    ends(&bench, "quant-abort@1000", 3, "SIGABRT in", &place);
+    ends(&bench, "quant-exit@1000", 3, "the process was ended (exit) in", &place);
+    ends(&bench, "quant-overflow@1000", 3, "SIGSEGV (stack overflow) in", &place);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_call_that_does_not_return_is_told_and_then_ends_the_run() {
     let limits = ["--set", "limits.plugin_call_warning_s=0.2", "--set", "limits.plugin_call_timeout_s=0.6"];
     let args = [&["run", "run.toml", "--quiet", "--out", "run"], limits.as_slice()].concat();
     let started = Instant::now();
-    let outcome = bench.host_with(&args, &[("ALTGRAD_MISBEHAVE", "hang@150")]);
+    let outcome = bench.host_with(&args, &[("ALTGRAD_MISBEHAVE", "hang@1000")]);
     assert_eq!(outcome.code, 3, "{}", outcome.stderr);
     assert!(started.elapsed() < Duration::from_secs(30));
     let place = "plugin `BAD2-C` (";

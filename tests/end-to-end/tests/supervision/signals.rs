@@ -98,7 +98,7 @@ fn a_sweep_that_is_killed_leaves_no_process_that_hangs() {
     };
     bench.write("m.toml", "base = \"run.toml\"\nname = \"m\"\n[axes]\nrun.seed = [1]\n");
     let mut sweep = bench.command(&["sweep", "m.toml", "--threads", "1", "--quiet"]);
-    sweep.env("ALTGRAD_MISBEHAVE", "hang@150").stdout(Stdio::null()).stderr(Stdio::null());
+    sweep.env("ALTGRAD_MISBEHAVE", "hang@1000").stdout(Stdio::null()).stderr(Stdio::null());
     let mut sweep = sweep.spawn().unwrap();
     wait(|| bench.path("runs/m/s1/checkpoints/last").exists());
     let supervising = children(sweep.id());
