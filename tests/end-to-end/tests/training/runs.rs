@@ -80,7 +80,8 @@ fn a_format_changes_neither_initial_weights_nor_batches() {
     for library in [plugin("adamw.so"), plugin("csv.so"), built("libaltgrad_fixture_panicker.so")] {
         bench.add_plugin(&library);
     }
-    let plain = with_csv("[plugins]\ndir = \"plugins\"\n").replace("[quant]\nweight = \"E5M2\"", "");
+    let plain = with_csv("[plugins]\ndir = \"plugins\"\ncheck = \"none\"\n")
+        .replace("[quant]\nweight = \"E5M2\"", "");
     bench.write("plain.toml", &plain);
     // BAD8 passes values through: with it, every loss must be the unquantized run's, to the bit.
     bench.write("same.toml", &format!("{plain}[quant]\nweight = \"BAD8\"\n"));
