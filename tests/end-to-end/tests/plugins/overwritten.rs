@@ -72,6 +72,7 @@ fn inside((unshare, before): (&[&str], &str), command: &Command) -> Command {
     let mut around = Command::new("unshare");
     around.args(unshare).args(["sh", "-c", &format!("{before} && exec \"$0\" \"$@\"")]);
     around.arg(command.get_program()).args(command.get_args());
+    around.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     around
 }
 

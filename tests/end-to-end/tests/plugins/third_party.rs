@@ -88,6 +88,7 @@ fn the_guides_commands_work_from_the_archive_alone() {
         bench.write("example.toml", example);
         ran(Command::new(bench.path("altgrad/altgrad-host"))
             .args(["check", "example.toml", "--device", "cpu"])
+            .env("XDG_STATE_HOME", bench.path("state"))
             .current_dir(bench.path("")));
     }
     // What the CI file does where the API is not where it was.
@@ -101,7 +102,10 @@ fn the_archive_is_complete_and_says_what_it_is() {
     let bench = Bench::new();
     let folder = unpacked(&bench);
     let host = |args: &[&str]| {
-        let output = ran(Command::new(folder.join("altgrad-host")).args(args).current_dir(bench.path("")));
+        let output = ran(Command::new(folder.join("altgrad-host"))
+            .args(args)
+            .env("XDG_STATE_HOME", bench.path("state"))
+            .current_dir(bench.path("")));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let list = host(&["plugins", "list"]);

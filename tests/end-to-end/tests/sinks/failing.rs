@@ -3,7 +3,7 @@
 
 use std::{fs, process::Command, time::Instant};
 
-use altgrad_end_to_end::{Bench, Outcome, TINY, built, plugin, stage};
+use altgrad_end_to_end::{Bench, Outcome, TINY, built, plugin};
 use serde_json::Value;
 
 /// A run with the CSV sink and these further sinks.
@@ -188,16 +188,23 @@ fn queue_and_deadline_outside_their_ranges_are_refused() {
     }
 }
 
-/// Files may not grow beyond 64 KiB: the disk is full for the sink's files, and there is room for the weights.
+/// A run in which files may not grow beyond 64 KiB: the disk is full for the sink's files, and there is room for the weights.
+fn run_on_a_small_disk(bench: &Bench, more: &str) -> Outcome {
+    let args = ["run", "run.toml", "--out", "run", "--set", "train.eval_interval=0"];
+    let args: Vec<&str> = args.into_iter().chain(more.split(' ')).collect();
+    let host = bench.command(&args);
+    let mut bash = Command::new("bash");
+    bash.current_dir(bench.path("")).args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\""]);
+    bash.arg(host.get_program()).args(host.get_args());
+    bash.envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Outcome::from(bash.output().unwrap())
+}
+
 #[test]
 fn a_full_disk_costs_rows_and_not_the_run() {
     let bench = bench("");
-    let host = stage().join("altgrad-host").display().to_string();
-    let command = format!("trap '' XFSZ; ulimit -f 64; exec {host} run run.toml --out run");
-    let sets = " --set train.max_steps=200 --set train.eval_interval=0 --set metrics.histograms_every=0";
-    let mut bash = Command::new("bash");
-    bash.current_dir(bench.path("")).args(["-c", &(command + sets)]);
-    let outcome = Outcome::from(bash.output().unwrap());
+    let sets = "--set train.max_steps=200 --set metrics.histograms_every=0";
+    let outcome = run_on_a_small_disk(&bench, sets);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert!(
         outcome.stderr.contains("layers.csv`: ") && outcome.stderr.contains("training goes on without"),
@@ -220,20 +227,14 @@ fn a_full_disk_costs_rows_and_not_the_run() {
 #[test]
 fn lost_rows_stay_lost_when_the_run_is_resumed() {
     let bench = bench("");
-    let host = stage().join("altgrad-host").display().to_string();
-    let command = format!("trap '' XFSZ; ulimit -f 64; exec {host} run run.toml --out run");
-    let sets = [
-        "--set train.max_steps=300 --set train.eval_interval=0 --set metrics.histograms_every=0",
-        "--set checkpoint.every=0 --max-steps 200",
-    ];
-    let mut bash = Command::new("bash");
-    bash.current_dir(bench.path("")).args(["-c", &format!("{command} {}", sets.join(" "))]);
-    let outcome = Outcome::from(bash.output().unwrap());
+    let sets = "--set train.max_steps=300 --set metrics.histograms_every=0";
+    let outcome = run_on_a_small_disk(&bench, &format!("{sets} --set checkpoint.every=0 --max-steps 200"));
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     let lost = status(&bench)["sinks"][0].clone();
     let missing = lost["missing_rows"].as_u64().unwrap();
     assert!(missing > 10, "{lost}");
-    let more = sets[0].split(' ').chain(["--resume", "auto"]).collect::<Vec<_>>();
+    let more =
+        sets.split(' ').chain(["--set", "train.eval_interval=0", "--resume", "auto"]).collect::<Vec<_>>();
     let outcome = run(&bench, &more);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     let csv = status(&bench)["sinks"][0].clone();
