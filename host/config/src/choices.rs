@@ -140,6 +140,8 @@ named_choice! {
     }
 }
 
+// The macro has no place for the derive's attribute.
+#[allow(clippy::derivable_impls)]
 impl Default for PluginCheckChoice {
     fn default() -> Self {
         Self::Quick
