@@ -43,7 +43,8 @@ mod tests {
         }
         assert_eq!(impossible(&real, 5), None);
         assert_eq!(impossible(&QuantStats::default(), 0), None);
-        let wrong: [(fn(&mut QuantStats), &str); 6] = [
+        type Change = fn(&mut QuantStats);
+        let wrong: [(Change, &str); 6] = [
             (|stats| stats.overflow = 6, "6 overflows among 5 elements"),
             (|stats| stats.underflow = 4, "4 underflows and 1 NaN among 4 elements other than 0"),
             (|stats| stats.amax = f32::NAN, "the largest finite magnitude is NaN"),
