@@ -96,11 +96,13 @@ fn a_sweep_that_is_killed_leaves_no_process_that_hangs() {
         Ok(bench) => bench,
         Err(why) => return skipped("a_sweep_that_is_killed_leaves_no_process_that_hangs", &why),
     };
-    bench.write("m.toml", "base = \"run.toml\"\nname = \"m\"\n[axes]\nrun.seed = [1]\n");
+    let set = "[set]\nlimits.plugin_call_warning_s = 0.2\n";
+    bench.write("m.toml", &format!("base = \"run.toml\"\nname = \"m\"\n{set}[axes]\nrun.seed = [1]\n"));
     let mut sweep = bench.command(&["sweep", "m.toml", "--threads", "1", "--quiet"]);
     sweep.env("ALTGRAD_MISBEHAVE", "hang@1000").stdout(Stdio::null()).stderr(Stdio::null());
     let mut sweep = sweep.spawn().unwrap();
-    wait(|| bench.path("runs/m/s1/checkpoints/last").exists());
+    let events = bench.path("runs/m/s1/events.jsonl");
+    wait(|| fs::read_to_string(&events).is_ok_and(|events| events.contains("\"kind\":\"plugin_call\"")));
     let supervising = children(sweep.id());
     let training: Vec<u32> = supervising.iter().flat_map(|process| children(*process)).collect();
     assert_eq!(training.len(), 1);
