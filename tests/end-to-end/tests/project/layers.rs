@@ -36,6 +36,7 @@ impl Rule {
 
 const API: &str = "altgrad-plugin-api";
 const BASE: &str = "altgrad-base";
+const CASTS: &str = "altgrad-casts";
 const CONFIG: &str = "altgrad-config";
 const CONFORMANCE: &str = "altgrad-conformance";
 const DATA: &str = "altgrad-data";
@@ -60,6 +61,7 @@ const RULES: &[Rule] = &[
     rule(BASE, &[]),
     rule(LAWGEN, &[]),
     rule(METRICS, &[]),
+    rule(CASTS, &[API]),
     rule(CONFORMANCE, &[API]).tests(&[FORMAT_KIT]),
     rule(CONFIG, &[BASE, METRICS]),
     rule(LOADER, &[API, BASE, CONFIG]).tests(&[END_TO_END]),
@@ -71,7 +73,21 @@ const RULES: &[Rule] = &[
     rule(SWEEP, &[BASE, CONFIG, METRICS, RUN_FOLDER]),
     rule(
         HOST,
-        &[API, BASE, CONFIG, CONFORMANCE, DATA, ENGINE, LOADER, METRICS, REPORT, RUN_FOLDER, SINKS, SWEEP],
+        &[
+            API,
+            BASE,
+            CASTS,
+            CONFIG,
+            CONFORMANCE,
+            DATA,
+            ENGINE,
+            LOADER,
+            METRICS,
+            REPORT,
+            RUN_FOLDER,
+            SINKS,
+            SWEEP,
+        ],
     ),
     // Plugins know the API and the kits.
     rule(FORMAT_KIT, &[API]).tests(&[CONFORMANCE]),
@@ -155,7 +171,7 @@ fn crates_depend_only_on_the_layers_below_them() {
 
 #[test]
 fn no_rule_lets_a_lower_layer_reach_a_higher_one() {
-    for low in [REPORT, SWEEP, DATA, LOADER, METRICS, CONFIG, CONFORMANCE, API] {
+    for low in [REPORT, SWEEP, DATA, LOADER, METRICS, CONFIG, CASTS, CONFORMANCE, API] {
         assert!(!reaches(low, ENGINE), "{low} may reach {ENGINE}");
     }
     for rule in RULES {

@@ -1,0 +1,178 @@
+//! A cast, and a matrix on its way through one.
+
+use altgrad_plugin_api::RandomKey;
+
+use crate::{
+    Axis, Block, CastError, Grid, Hadamard, Layout, Operation, Rounding, Scaling, Shape,
+    scale_rule::Statistics, scaling::BlockScale,
+};
+
+/// How a matrix becomes codes and scales, but for the format.
+///
+/// The default scales the tensor's largest magnitude to the format's target by one f32 scale and rounds to nearest, ties to even.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cast {
+    /// How scaled elements are rounded.
+    pub rounding: Rounding,
+    /// What shares a scale.
+    pub block: Block,
+    /// How scales follow from blocks. With [`Block::None`] the default, which is not used.
+    pub scaling: Scaling,
+    /// A rotation before all else: results are those of the rotated matrix, and are not rotated back.
+    pub transform: Option<Hadamard>,
+}
+
+impl Default for Cast {
+    fn default() -> Self {
+        Self {
+            rounding: Rounding::NearestEven,
+            block: Block::Tensor,
+            scaling: Scaling::default(),
+            transform: None,
+        }
+    }
+}
+
+/// A matrix whose elements are scaled and not yet rounded.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    layout: Layout,
+    scaled: Vec<f32>,
+    /// NaN that the format has no code for.
+    nan: Vec<usize>,
+    scales: Vec<BlockScale>,
+    tensor_scale: Option<f32>,
+    dequantize: Operation,
+}
+
+/// A matrix that went through a cast.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// What codes and scales stand for, row-major, in the shape of the matrix.
+    pub values: Vec<f32>,
+    /// The codes, likewise. Those of minifloats are sign-magnitude. NaN has all bits below the sign set, as PyTorch writes it; in a format
+    /// without NaN it has the code of 1.5, as torchao writes it.
+    pub codes: Vec<u16>,
+    /// The stored scale of each block, as f32, in the shape of [`Layout::counts`]: what values are multiplied by, but for the tensor's
+    /// scale, and for the factor where scales are bytes. NaN for a poisoned block.
+    pub scales: Vec<f32>,
+    /// The same as bytes, where they are stored so: E8M0 or E4M3.
+    pub scale_codes: Option<Vec<u8>>,
+    /// What all stored scales are multiplied by, where there is such a scale.
+    pub tensor_scale: Option<f32>,
+    /// The blocks.
+    pub layout: Layout,
+}
+
+impl Cast {
+    /// Refuses fields that exclude each other, are out of range, or do not suit the format.
+    ///
+    /// # Errors
+    /// [`CastError::Fields`].
+    pub fn check(&self, grid: &Grid) -> Result<(), CastError> {
+        if let Block::Along(0) | Block::Tile([0, _] | [_, 0]) = self.block {
+            return Err(CastError::fields("`block` has no elements", "32 is MX's, [128, 128] DeepSeek-V3's"));
+        }
+        if self.block == Block::None && self.scaling != Scaling::default() {
+            return Err(CastError::fields(
+                "`scaling` has no effect with block none",
+                "leave it out, or set block to tensor, row, a number or a tile",
+            ));
+        }
+        self.rounding.check(grid)?;
+        self.transform.map_or(Ok(()), Hadamard::check)?;
+        self.scaling.check(grid)
+    }
+
+    /// Transforms a row-major matrix, computes its scales and scales its elements. `axis` is that of blocks and transforms; `key` gives
+    /// the signs of a random transform.
+    ///
+    /// # Errors
+    /// [`CastError`]: the fields, the number of elements, or an axis that the transform does not divide.
+    pub fn prepare(
+        &self,
+        grid: &Grid,
+        values: &[f32],
+        shape: Shape,
+        axis: Axis,
+        key: &RandomKey,
+    ) -> Result<Prepared, CastError> {
+        self.check(grid)?;
+        shape.check(values.len())?;
+        let mut scaled = match self.transform {
+            Some(transform) => transform.apply(values, shape, axis, key)?,
+            None => values.to_vec(),
+        };
+        let layout = Layout::new(self.block, shape, axis);
+        let (scales, tensor_scale) = if self.block == Block::None {
+            (vec![BlockScale::ONE], None)
+        } else {
+            let mut blocks = vec![Statistics::default(); layout.count()];
+            for (block, range) in layout.runs() {
+                scaled[range].iter().for_each(|x| blocks[block].add(*x));
+            }
+            self.scaling.scales(grid, &blocks)
+        };
+        for (block, range) in layout.runs() {
+            let BlockScale { encode, decode, .. } = scales[block];
+            for x in &mut scaled[range] {
+                *x = match self.scaling.quantize {
+                    Operation::Multiply => *x * encode,
+                    Operation::Divide => *x / decode,
+                };
+                // The sign of such a NaN is the processor's choice.
+                if encode.is_nan() {
+                    *x = f32::NAN;
+                }
+            }
+        }
+        let nan = if grid.has_nan() { Vec::new() } else { take_nan(&mut scaled) };
+        Ok(Prepared { layout, scaled, nan, scales, tensor_scale, dequantize: self.scaling.dequantize })
+    }
+}
+
+/// Replaces NaN by 1.5 and says where it was. torchao's conversion to formats without NaN gives NaN the code of 1.5.
+fn take_nan(scaled: &mut [f32]) -> Vec<usize> {
+    let places: Vec<usize> = (0..scaled.len()).filter(|&i| scaled[i].is_nan()).collect();
+    places.iter().for_each(|&i| scaled[i] = 1.5);
+    places
+}
+
+impl Prepared {
+    /// The scaled elements, row-major: what is to be rounded. An element's index here is its index for stochastic rounding.
+    #[must_use]
+    pub fn scaled(&self) -> &[f32] {
+        &self.scaled
+    }
+
+    /// The values of the codes that the scaled elements were rounded to. A zero has the sign of its element, also where the format
+    /// has one zero only.
+    ///
+    /// # Errors
+    /// [`CastError::Codes`]: another number of codes than elements.
+    pub fn finish(self, grid: &Grid, mut codes: Vec<u16>) -> Result<Applied, CastError> {
+        if codes.len() != self.scaled.len() {
+            return Err(CastError::Codes { codes: codes.len(), elements: self.scaled.len() });
+        }
+        let mut values = vec![0.0; codes.len()];
+        for (block, range) in self.layout.runs() {
+            let BlockScale { encode, decode, .. } = self.scales[block];
+            for i in range {
+                if let Some(nan) = grid.nan_code(self.scaled[i]) {
+                    codes[i] = nan;
+                }
+                let point = grid.decode(codes[i]);
+                let point = if point == 0.0 { point.copysign(self.scaled[i]) } else { point };
+                values[i] = match self.dequantize {
+                    Operation::Multiply => point * decode,
+                    Operation::Divide => point / encode,
+                };
+            }
+        }
+        self.nan.iter().for_each(|&i| values[i] = f32::NAN);
+        let scale_codes = self.scales.iter().map(|scale| scale.code).collect();
+        let scales = self.scales.iter().map(|scale| scale.stored).collect();
+        let Self { layout, tensor_scale, .. } = self;
+        Ok(Applied { values, codes, scales, scale_codes, tensor_scale, layout })
+    }
+}

@@ -1,0 +1,93 @@
+//! What a cast has to know of its number format.
+
+use altgrad_plugin_api::{Conventions, FormatSpec, PluginError, Tabulated, ValueGrid};
+
+use crate::scale_rule::floor_log2;
+
+/// A number format: its values, and the magnitude that the largest of a block is scaled to.
+#[derive(Debug, Clone)]
+pub struct Grid {
+    values: ValueGrid,
+    conventions: Conventions,
+    target: f32,
+    has_nan: bool,
+}
+
+impl Grid {
+    /// The grid of a format.
+    ///
+    /// # Errors
+    /// `CONFIG`: the description or the conventions are impossible.
+    pub fn new(spec: &FormatSpec, conventions: &Conventions) -> Result<Self, PluginError> {
+        let values = ValueGrid::new(spec)?;
+        conventions.check(&values)?;
+        let target = conventions.target(&values);
+        let has_nan = match &values {
+            ValueGrid::Minifloat(grid) => grid.has_nan(),
+            table @ ValueGrid::Table(_) => (0..table.codes()).any(|code| table.decode(code as u16).is_nan()),
+        };
+        Ok(Self { values, conventions: conventions.clone(), target, has_nan })
+    }
+
+    /// The magnitude that the largest of a block is scaled to: what the format declares, or its largest finite value.
+    #[must_use]
+    pub fn target(&self) -> f32 {
+        self.target
+    }
+
+    /// `emax` of OCP MX v1.0 section 6.3: the exponent of the largest power of two up to [`Self::target`]. 8 for E4M3, 15 for
+    /// E5M2, 2 for E2M1 and E2M3, 4 for E3M2, 0 for MX's INT8.
+    #[must_use]
+    pub fn emax(&self) -> i32 {
+        floor_log2(self.target)
+    }
+
+    /// Stored significand bits; `None` for a table.
+    #[must_use]
+    pub fn significand_bits(&self) -> Option<u32> {
+        match &self.values {
+            ValueGrid::Minifloat(grid) => Some(grid.spec().significand_bits),
+            ValueGrid::Table(_) => None,
+        }
+    }
+
+    /// Whether a code means NaN.
+    #[must_use]
+    pub fn has_nan(&self) -> bool {
+        self.has_nan
+    }
+
+    /// The code of an element that is NaN: all bits below the sign. `None` for numbers, and for formats whose all-ones code is no NaN.
+    pub(crate) fn nan_code(&self, x: f32) -> Option<u16> {
+        let ValueGrid::Minifloat(grid) = &self.values else { return None };
+        let sign = if x.is_sign_negative() { grid.sign_bit() } else { 0 };
+        (x.is_nan() && self.has_nan).then(|| sign | (grid.sign_bit() - 1))
+    }
+
+    /// Whether the format declares where rounding to nearest turns.
+    #[must_use]
+    pub fn has_thresholds(&self) -> bool {
+        !self.conventions.thresholds.is_empty()
+    }
+
+    /// Bits a code.
+    #[must_use]
+    pub fn bits(&self) -> u32 {
+        self.values.codes().ilog2()
+    }
+
+    /// The value of a code, exact.
+    #[must_use]
+    pub fn decode(&self, code: u16) -> f32 {
+        self.values.decode(code)
+    }
+
+    /// Rounding to this grid without its plugin: slow, and the same bits.
+    ///
+    /// # Errors
+    /// `CONFIG`: the format cannot be given by a table.
+    pub fn rounder(&self) -> Result<Tabulated, PluginError> {
+        let values = (0..self.values.codes()).map(|code| self.values.decode(code as u16));
+        Tabulated::new(values)?.with_conventions(self.conventions.clone())
+    }
+}

@@ -1,0 +1,55 @@
+//! Casts: how a matrix of f32 becomes codes of a number format, scales, and the values that those stand for.
+//!
+//! A [`Cast`] says which elements share a scale ([`Block`]), how the scale follows from them ([`Rule`]), how it is stored
+//! ([`Storage`]), and how elements are rounded ([`Rounding`]). Every published recipe for training in low precision is a choice
+//! of these. The arithmetic is f32 in the order that the sources have, so that results agree with theirs bit by bit.
+//!
+//! A cast has two halves. [`Cast::prepare`] computes scales and scaled elements; the caller has them rounded to codes, by a
+//! plugin or with [`Grid::rounder`]; [`Prepared::finish`] turns codes back into values.
+//!
+//! ```
+//! use altgrad_casts::{Axis, Block, Cast, Grid, Rule, Shape, Storage};
+//! use altgrad_plugin_api::{Conventions, Domain, FormatSpec, QuantParams, RandomKey, grid::minifloat};
+//!
+//! // MXFP8: E4M3 in blocks of 32 with E8M0 scales.
+//! let spec = FormatSpec::Minifloat(minifloat(4, 3, Domain::FN)?);
+//! let grid = Grid::new(&spec, &Conventions::default())?;
+//! let mut cast = Cast { block: Block::Along(32), ..Cast::default() };
+//! cast.scaling.rule = Rule::Rceil;
+//! cast.scaling.storage = Storage::E8m0;
+//! let shape = Shape { rows: 1, columns: 32 };
+//! let prepared = cast.prepare(&grid, &[3.0; 32], shape, Axis::Rows, &RandomKey::default())?;
+//! let rounder = grid.rounder()?;
+//! let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, mode| {
+//!     let mut codes = vec![0; scaled.len()];
+//!     let params = QuantParams { rounding: mode, ..QuantParams::IDENTITY };
+//!     rounder.encode(scaled, &mut codes, &params).map(|()| codes)
+//! })?;
+//! let applied = prepared.finish(&grid, codes)?;
+//! assert_eq!((applied.values[0], applied.scales[0]), (3.0, 1.0 / 128.0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! This crate knows neither run files nor plugins nor tensors of a device. Definitions: docs/numerics.md, section 4.5.
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod blocks;
+mod cast;
+mod error;
+mod grid;
+mod hadamard;
+mod rounding;
+mod scale_rule;
+mod scale_storage;
+mod scaling;
+
+pub use blocks::{Axis, Block, Layout, Shape};
+pub use cast::{Applied, Cast, Prepared};
+pub use error::CastError;
+pub use grid::Grid;
+pub use hadamard::{Hadamard, Signs};
+pub use rounding::Rounding;
+pub use scale_rule::Rule;
+pub use scaling::{Limit, NonFinite, Operation, Order, Scaling, Storage, ZeroBlock};

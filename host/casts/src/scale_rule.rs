@@ -1,0 +1,135 @@
+//! How the power of two of a scale follows from the elements of a block: the exponent `e` of the decode scale `2^e`.
+//!
+//! Exponents are taken from the bits of f32, never from a logarithm, which is off beside powers of two. The rule that is no power of
+//! two by itself, [`Rule::Max`], is in [`crate::Scaling`].
+
+use crate::Grid;
+
+/// How a scale follows from a block. `target` and `emax` are the grid's; amax is the largest finite magnitude.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Rule {
+    /// amax is scaled to `target`: `encode = target / amax`, or `decode = amax / target` (Transformer Engine, torchao, DeepGEMM).
+    #[default]
+    Max,
+    /// `2^(floor(log2 amax) - emax)`: OCP MX v1.0 section 6.3. Elements beyond the largest value saturate.
+    Floor,
+    /// `2^(ceil(log2 amax) - emax)`: torchao's CEIL.
+    Ceil,
+    /// As `Floor`, amax being rounded to the format's significand bits before, halves up: torchao's EVEN.
+    Even,
+    /// `amax * fl(1/target)` rounded up to a power of two: nothing saturates but by that rounding (Transformer Engine, torchao's RCEIL, cuBLAS).
+    Rceil,
+    /// `2^floor(log2(std * deviations/target + 1e-8))`, the standard deviation being that of the block about its mean: the forward pass of
+    /// Quartet (arXiv:2505.14669). Not bit-identical to its kernels, whose sums have no fixed order.
+    Rms {
+        /// Standard deviations that are scaled to `target`, above 0: 2.92247856 for E2M1.
+        deviations: f64,
+    },
+}
+
+/// What a scale may depend on: the elements of one block.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Statistics {
+    /// Largest finite magnitude; 0 if there is none.
+    pub(crate) amax: f32,
+    /// Whether an element is NaN or infinite.
+    pub(crate) nonfinite: bool,
+    /// Finite elements, their sum, and that of their squares.
+    count: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Statistics {
+    pub(crate) fn add(&mut self, x: f32) {
+        if x.is_finite() {
+            let wide = f64::from(x);
+            self.amax = self.amax.max(x.abs());
+            self.count += 1;
+            self.sum += wide;
+            self.squares += wide * wide;
+        } else {
+            self.nonfinite = true;
+        }
+    }
+
+    /// Standard deviation of the finite elements about their mean, rounded to f32; 0 without any.
+    fn deviation(&self) -> f32 {
+        let count = self.count.max(1) as f64;
+        let mean = self.sum / count;
+        (self.squares / count - mean * mean).max(0.0).sqrt() as f32
+    }
+}
+
+/// `floor(log2 |x|)` of a finite number that is not 0, subnormals included.
+pub(crate) fn floor_log2(x: f32) -> i32 {
+    // Exact: every f32 but 0 is a normal f64.
+    (f64::from(x).to_bits() >> 52 & 0x7ff) as i32 - 1023
+}
+
+/// `ceil(log2 x)` of a finite number above 0.
+pub(crate) fn ceil_log2(x: f32) -> i32 {
+    let is_power = f64::from(x).to_bits() & ((1 << 52) - 1) == 0;
+    floor_log2(x) + i32::from(!is_power)
+}
+
+/// `2^e` for `-149 <= e <= 127`, subnormals included.
+pub(crate) fn exp2(e: i32) -> f32 {
+    f64::from_bits(((e + 1023) as u64) << 52) as f32
+}
+
+impl Rule {
+    /// The exponent of the decode scale, before it is clamped to what can be stored, of a block with `amax > 0`. `None`: amax, rounded, is
+    /// infinite. `Max` has none of its own and is taken as `Rceil`.
+    pub(crate) fn exponent(
+        self,
+        grid: &Grid,
+        amax: f32,
+        statistics: &Statistics,
+        margin: i32,
+    ) -> Option<i32> {
+        let emax = grid.emax() - margin;
+        Some(match self {
+            Self::Floor => floor_log2(amax) - emax,
+            Self::Ceil => ceil_log2(amax) - emax,
+            Self::Even => {
+                let half = 1u32 << 22 >> grid.significand_bits().unwrap_or(0);
+                let rounded = f32::from_bits(amax.to_bits() + half);
+                if !rounded.is_finite() {
+                    return None;
+                }
+                floor_log2(rounded) - emax
+            }
+            Self::Max | Self::Rceil => {
+                let ratio = amax * (1.0 / (grid.target() * exp2(-margin)));
+                // Below 2^-127 nothing can be stored; a product that underflows to 0 is there too.
+                if ratio == 0.0 { -127 } else { ceil_log2(ratio) }
+            }
+            Self::Rms { deviations } => {
+                let factor = (deviations / f64::from(grid.target())) as f32;
+                floor_log2(statistics.deviation() * factor + 1e-8)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithms_are_exact_beside_powers_of_two() {
+        for e in -149..=127 {
+            let power = exp2(e);
+            assert_eq!((floor_log2(power), ceil_log2(power)), (e, e));
+            if e > -126 {
+                let below = f32::from_bits(power.to_bits() - 1);
+                let above = f32::from_bits(power.to_bits() + 1);
+                assert_eq!((floor_log2(below), ceil_log2(below)), (e - 1, e));
+                assert_eq!((floor_log2(above), ceil_log2(above)), (e, e + 1));
+            }
+        }
+        assert_eq!(exp2(-127).to_bits(), 0x0040_0000);
+        assert_eq!((floor_log2(-3.0), ceil_log2(f32::from_bits(3))), (1, -147));
+    }
+}

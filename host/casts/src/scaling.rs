@@ -1,0 +1,366 @@
+//! The scales of blocks: what elements are multiplied by before rounding (*encode*) and codes afterwards (*decode*).
+//!
+//! `fl` is one rounding to f32. Sources: Transformer Engine (encode first), DeepGEMM and torchao's optimizers (decode first), OCP MX v1.0,
+//! arXiv:2509.25149 appendix B (NVFP4). A fused or reordered operation would change last bits and flip ties.
+
+use crate::{
+    CastError, Grid, Rule,
+    scale_rule::{Statistics, ceil_log2, exp2, floor_log2},
+    scale_storage::{E4M3_MAX, E4M3_NAN, E8M0_NAN, e4m3, e8m0},
+};
+
+/// What a scale is stored as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Storage {
+    /// f32.
+    #[default]
+    F32,
+    /// A byte `e + 127` for `2^e`, 255 for NaN: OCP MX v1.0 section 5.4.1. Implies a power of two.
+    E8m0,
+    /// A byte, E4M3 without sign: NVFP4.
+    E4m3,
+}
+
+/// Which of the two scales is divided first. The other is its reciprocal, rounded again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// `encode = fl(target / amax)`, `decode = fl(1 / encode)`. Powers of two are rounded down.
+    #[default]
+    Encode,
+    /// `decode = fl(amax / target)`, `encode = fl(1 / decode)`. Powers of two are rounded up.
+    Decode,
+}
+
+/// What becomes of a scale beyond f32's normal numbers, for [`Rule::Max`] with f32 scales.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Limit {
+    /// Scales are kept from `2^-126` to `2^126`, so that both are normal numbers: this project's.
+    #[default]
+    Normal,
+    /// An infinite encode scale becomes the largest f32, or `2^127` as a power of two: Transformer Engine's.
+    F32,
+}
+
+/// The scale of a block whose amax is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ZeroBlock {
+    /// 1.
+    #[default]
+    One,
+    /// `2^-127`, E8M0's code 0: torchao, Transformer Engine.
+    Smallest,
+    /// As if amax were `2^-126`: microxcaling.
+    MinNormal,
+}
+
+/// What NaN and infinities in a block do to its scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NonFinite {
+    /// Nothing: amax is that of the finite elements. NaN stays NaN, infinities saturate.
+    #[default]
+    Skip,
+    /// The scale is NaN, and so is every element of the block (torchao): of the tensor, if it has a scale.
+    Poison,
+}
+
+/// How a scale is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Operation {
+    /// By a multiplication: elements with the encode scale, values with the decode scale.
+    #[default]
+    Multiply,
+    /// By a division: elements by the decode scale, values by the encode scale.
+    Divide,
+}
+
+/// How the scales of a cast follow from its blocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scaling {
+    /// The rule.
+    pub rule: Rule,
+    /// What scales are stored as.
+    pub storage: Storage,
+    /// Whether scales of [`Rule::Max`] are rounded to powers of two; all other rules make powers of two.
+    pub pow2: bool,
+    /// Which scale is divided first; only for [`Rule::Max`].
+    pub order: Order,
+    /// Whether E4M3 scales lie under an f32 scale of the whole tensor.
+    pub tensor: bool,
+    /// Binades left free above amax, -32 to 32.
+    pub margin: i32,
+    /// Lower clamp of amax, in units of the elements; for E4M3 scales that of the scale itself. 0: none. It is f64 because torchao divides
+    /// by its 1e-12 in f64; where `decode` is divided first, it is rounded to f32.
+    pub floor: f64,
+    /// What becomes of scales that are no normal numbers.
+    pub limit: Limit,
+    /// The scale of a block of zeros.
+    pub zero: ZeroBlock,
+    /// What NaN and infinities do.
+    pub nonfinite: NonFinite,
+    /// Multiplied into the encode scale after all else, above 0; the stored byte does not have it. 3/4 in the backward pass of
+    /// Quartet (arXiv:2505.14669), 16/17 in Quartet II.
+    pub factor: f32,
+    /// How elements are scaled.
+    pub quantize: Operation,
+    /// How values are scaled back.
+    pub dequantize: Operation,
+    /// The amax of each block, or of the tensor under E4M3 scales, where it comes from elsewhere: past steps (delayed scaling) or a
+    /// constant. Finite, 0 or more. `None`: the elements at hand.
+    pub amax: Option<f32>,
+}
+
+impl Default for Scaling {
+    fn default() -> Self {
+        Self {
+            rule: Rule::Max,
+            storage: Storage::F32,
+            pow2: false,
+            order: Order::Encode,
+            tensor: false,
+            margin: 0,
+            floor: 0.0,
+            limit: Limit::Normal,
+            zero: ZeroBlock::One,
+            nonfinite: NonFinite::Skip,
+            factor: 1.0,
+            quantize: Operation::Multiply,
+            dequantize: Operation::Multiply,
+            amax: None,
+        }
+    }
+}
+
+/// The scale of one block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct BlockScale {
+    pub(crate) encode: f32,
+    pub(crate) decode: f32,
+    /// What is stored, and its code.
+    pub(crate) stored: f32,
+    pub(crate) code: Option<u8>,
+}
+
+impl BlockScale {
+    pub(crate) const ONE: Self = Self { encode: 1.0, decode: 1.0, stored: 1.0, code: None };
+
+    fn nan(code: Option<u8>) -> Self {
+        Self { encode: f32::NAN, decode: f32::NAN, stored: f32::NAN, code }
+    }
+}
+
+impl Scaling {
+    /// Refuses fields that exclude each other or are out of range.
+    ///
+    /// # Errors
+    /// [`CastError::Fields`].
+    pub fn check(&self, grid: &Grid) -> Result<(), CastError> {
+        let refuse = |is: bool, message: &str, hint| {
+            if is { Err(CastError::fields(message, hint)) } else { Ok(()) }
+        };
+        let e4m3 = self.storage == Storage::E4m3;
+        refuse(
+            e4m3 && (self.rule != Rule::Max || self.pow2 || self.margin != 0),
+            "`scaling.type` is e4m3, which needs rule max without pow2 and margin",
+            "use e8m0 or f32 for powers of two",
+        )?;
+        refuse(
+            self.tensor && !e4m3,
+            "`scaling.tensor` is f32, and the scales of blocks are not e4m3",
+            "set type = \"e4m3\", or leave tensor out",
+        )?;
+        refuse(
+            self.rule == Rule::Even && grid.significand_bits().is_none(),
+            "`scaling.rule` is even, and the format has no significand bits to round to",
+            "use floor, ceil or rceil for this format",
+        )?;
+        refuse(
+            matches!(self.rule, Rule::Rms { deviations } if !(deviations > 0.0 && deviations.is_finite())),
+            "`scaling.deviations` must be a finite number above 0",
+            "Quartet has 2.92247856 for E2M1",
+        )?;
+        refuse(
+            !(-32..=32).contains(&self.margin),
+            "`scaling.margin` must be from -32 to 32",
+            "it counts binades",
+        )?;
+        refuse(
+            !(self.floor >= 0.0 && self.floor <= f64::from(f32::MAX)),
+            "`scaling.floor` must be a finite number, 0 or more",
+            "0 clamps nothing",
+        )?;
+        refuse(
+            !(self.factor >= 2f32.powi(-32) && self.factor <= 2f32.powi(32)),
+            "`scaling.factor` must be from 2^-32 to 2^32",
+            "1 changes nothing; Quartet's backward pass has 0.75",
+        )?;
+        refuse(
+            self.amax.is_some_and(|amax| !(amax.is_finite() && amax >= 0.0)),
+            "`scaling.static_amax` must be a finite number, 0 or more",
+            "leave it out to measure the elements at hand",
+        )
+    }
+
+    /// The scales of blocks with these elements, and that of the tensor: what the stored scales are multiplied by.
+    pub(crate) fn scales(&self, grid: &Grid, blocks: &[Statistics]) -> (Vec<BlockScale>, Option<f32>) {
+        if self.storage == Storage::E4m3 {
+            return self.two_levels(grid, blocks);
+        }
+        (blocks.iter().map(|block| self.block(grid, block)).collect(), None)
+    }
+
+    fn poisons(&self, block: &Statistics) -> bool {
+        self.nonfinite == NonFinite::Poison && self.amax.is_none() && block.nonfinite
+    }
+
+    /// A scale in f32 or E8M0.
+    fn block(&self, grid: &Grid, block: &Statistics) -> BlockScale {
+        let nan = BlockScale::nan((self.storage == Storage::E8m0).then_some(E8M0_NAN));
+        if self.poisons(block) {
+            return nan;
+        }
+        let mut amax = self.amax.unwrap_or(block.amax);
+        if f64::from(amax) < self.floor && self.rule != Rule::Max {
+            amax = self.floor as f32;
+        }
+        if amax == 0.0 && self.floor == 0.0 && !matches!(self.rule, Rule::Rms { .. }) {
+            match self.zero {
+                ZeroBlock::One => return self.power(0),
+                ZeroBlock::Smallest => return self.power(-127),
+                ZeroBlock::MinNormal => amax = f32::MIN_POSITIVE,
+            }
+        }
+        match self.rule {
+            Rule::Max => match (self.order, self.pow2 || self.storage == Storage::E8m0) {
+                (Order::Encode, true) => self.power(-floor_log2(self.encode(grid, amax))),
+                // DeepGEMM keeps the exponent byte from 1 to 254; a byte of its own may be 0.
+                (Order::Decode, true) => {
+                    let least = if self.storage == Storage::E8m0 { -127 } else { -126 };
+                    let decode = self.decode(grid, amax);
+                    self.power(if decode == 0.0 { least } else { ceil_log2(decode).max(least) })
+                }
+                (Order::Encode, false) => {
+                    let encode = self.encode(grid, amax) * self.factor;
+                    let decode = 1.0 / encode;
+                    BlockScale { encode, decode, stored: decode, code: None }
+                }
+                (Order::Decode, false) => {
+                    let decode = self.decode(grid, amax) / self.factor;
+                    let encode = (1.0 / decode).min(f32::MAX);
+                    BlockScale { encode, decode, stored: decode, code: None }
+                }
+            },
+            rule => match rule.exponent(grid, amax, block, self.margin) {
+                Some(e) => self.power(e),
+                None if self.nonfinite == NonFinite::Poison => nan,
+                None => self.power(128 - grid.emax() + self.margin),
+            },
+        }
+    }
+
+    /// The decode scale `2^e`, as near as it can be stored.
+    fn power(&self, e: i32) -> BlockScale {
+        let (code, power) = e8m0(e);
+        let encode = exp2(127 - i32::from(code)) * self.factor;
+        let decode = power / self.factor;
+        match self.storage {
+            Storage::E8m0 => BlockScale { encode, decode, stored: power, code: Some(code) },
+            _ => BlockScale { encode, decode, stored: decode, code: None },
+        }
+    }
+
+    /// `target * 2^-margin`.
+    fn numerator(&self, grid: &Grid) -> f32 {
+        (f64::from(grid.target()) * 2f64.powi(-self.margin)) as f32
+    }
+
+    /// `fl(target / amax)`, within limits.
+    fn encode(&self, grid: &Grid, amax: f32) -> f32 {
+        let numerator = self.numerator(grid);
+        let encode = if f64::from(amax) >= self.floor {
+            numerator / amax
+        } else {
+            (f64::from(numerator) / self.floor) as f32
+        };
+        self.limited(encode.min(f32::MAX))
+    }
+
+    /// `fl(amax / target)`, within limits.
+    fn decode(&self, grid: &Grid, amax: f32) -> f32 {
+        self.limited(amax.max(self.floor as f32) / self.numerator(grid))
+    }
+
+    fn limited(&self, scale: f32) -> f32 {
+        if self.limit == Limit::Normal && self.storage == Storage::F32 {
+            scale.clamp(exp2(-126), exp2(126))
+        } else {
+            scale
+        }
+    }
+
+    /// E4M3 scales, with or without one of the tensor.
+    fn two_levels(&self, grid: &Grid, blocks: &[Statistics]) -> (Vec<BlockScale>, Option<f32>) {
+        let measured = blocks.iter().map(|block| block.amax).fold(0.0, f32::max);
+        let poisoned = self.tensor && blocks.iter().any(|block| self.poisons(block));
+        let amax = if poisoned { f32::NAN } else { self.amax.unwrap_or(measured) };
+        let tensor = self.tensor.then(|| Tensor::new(self.order, amax, grid.target()));
+        let scales = blocks.iter().map(|block| {
+            if poisoned || self.poisons(block) {
+                return BlockScale::nan(Some(E4M3_NAN));
+            }
+            let amax = if self.tensor { block.amax } else { self.amax.unwrap_or(block.amax) };
+            self.e4m3_block(grid, amax, tensor.as_ref())
+        });
+        (scales.collect(), tensor.map(|tensor| tensor.decode))
+    }
+
+    fn e4m3_block(&self, grid: &Grid, amax: f32, tensor: Option<&Tensor>) -> BlockScale {
+        let target = grid.target();
+        let ratio = match (self.order, tensor) {
+            (Order::Encode, None) => amax * (1.0 / target),
+            (Order::Encode, Some(tensor)) => amax * (tensor.encode * (1.0 / target)),
+            (Order::Decode, None) => amax / target,
+            (Order::Decode, Some(tensor)) => amax / target / tensor.decode,
+        };
+        let (code, stored) = e4m3(ratio.max(self.floor as f32).min(E4M3_MAX));
+        let (encode, decode) = match (self.order, tensor) {
+            (_, None) => (1.0 / stored, stored),
+            (Order::Encode, Some(tensor)) => {
+                (1.0 / (stored * tensor.decode), stored * tensor.amax * (1.0 / (E4M3_MAX * target)))
+            }
+            (Order::Decode, Some(tensor)) => (1.0 / tensor.decode / stored, tensor.decode * stored),
+        };
+        BlockScale {
+            encode: encode.min(f32::MAX) * self.factor,
+            decode: decode / self.factor,
+            stored,
+            code: Some(code),
+        }
+    }
+}
+
+/// The scale of a tensor whose blocks have E4M3 scales: 448 times the format's target is its largest value.
+#[derive(Debug, Clone, Copy)]
+struct Tensor {
+    amax: f32,
+    encode: f32,
+    decode: f32,
+}
+
+impl Tensor {
+    fn new(order: Order, amax: f32, target: f32) -> Self {
+        let most = E4M3_MAX * target;
+        let (encode, decode) = match order {
+            Order::Encode => {
+                let encode = (most / amax).min(f32::MAX);
+                let encode = if amax == 0.0 || encode == 0.0 { 1.0 } else { encode };
+                (encode, 1.0 / encode)
+            }
+            Order::Decode => {
+                let decode = if amax == 0.0 { 1.0 } else { amax / most };
+                (1.0 / decode, decode)
+            }
+        };
+        // `min` takes the number beside NaN.
+        if amax.is_nan() { Self { amax, encode: amax, decode: amax } } else { Self { amax, encode, decode } }
+    }
+}
