@@ -8,6 +8,7 @@
 
 mod about;
 mod bench;
+mod casts;
 mod check;
 mod compare;
 mod data;
@@ -19,6 +20,7 @@ mod formats;
 mod install;
 mod plugins;
 mod progress;
+mod raw_f32;
 mod reference;
 mod replay;
 mod report;
@@ -70,6 +72,9 @@ enum Command {
     /// Shows number formats and rounds with them.
     #[command(subcommand)]
     Formats(formats::FormatsCommand),
+    /// Applies casts: a format with its rounding, blocks and scales.
+    #[command(subcommand)]
+    Casts(casts::CastsCommand),
     /// Computes the loss and perplexity of a trained model on its run's data, as the run's evaluations do, and writes nothing.
     Evaluate(evaluate::EvaluateArgs),
     /// Continues a text with a trained model.
@@ -133,7 +138,9 @@ impl Command {
             Self::Sample(args) => args.model.trust(),
             Self::WandbUpload(args) => args.trust.into(),
             // These name their libraries on the command line, or load those of the host's folder, or none.
-            Self::Plugins(_) | Self::Formats(_) | Self::Bench(_) | Self::Replay(_) => Trust::Named,
+            Self::Plugins(_) | Self::Formats(_) | Self::Casts(_) | Self::Bench(_) | Self::Replay(_) => {
+                Trust::Named
+            }
             Self::Data(_) | Self::Compare(_) | Self::Report(_) => Trust::Known,
             Self::Reference(_) | Self::Completions(_) | Self::Man(_) => Trust::Known,
         }
@@ -182,6 +189,7 @@ fn execute(command: Command) -> Result<ExitCode, Diagnostic> {
         Command::Check(args) => run::check(&args),
         Command::Plugins(command) => plugins::run(command),
         Command::Formats(command) => formats::run(command),
+        Command::Casts(command) => casts::run(command),
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Sample(args) => sample::run(&args),
         Command::Data(command) => data::run(command),

@@ -22,7 +22,7 @@ pub struct InvalidChoice {
 }
 
 impl InvalidChoice {
-    fn new(given: &str, choices: &[&str]) -> Self {
+    pub(super) fn new(given: &str, choices: &[&str]) -> Self {
         let quoted: Vec<String> = choices.iter().map(|name| format!("`{name}`")).collect();
         let choices = match quoted.split_last() {
             Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -117,6 +117,8 @@ macro_rules! named_choice {
         through_string!($type);
     };
 }
+
+pub(super) use {named_choice, string_schema, through_string};
 
 named_choice! {
     /// How text becomes token ids.

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod alerts;
+pub mod cast;
 mod choices;
 mod explain;
 mod hints;

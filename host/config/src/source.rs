@@ -36,22 +36,27 @@ pub struct Source {
 impl Source {
     /// Parses `text`, still without overrides: the tree and where its keys stand.
     pub fn parse(path: &Path, text: String) -> Result<(Table, Self), Diagnostic> {
-        if let Some(message) = too_many_brackets(&text) {
+        Self::parse_shown(path, &text.clone(), text)
+    }
+
+    /// The same for `text` that stands for `shown`, byte for byte: positions and the kept text are of that.
+    pub(super) fn parse_shown(path: &Path, text: &str, shown: String) -> Result<(Table, Self), Diagnostic> {
+        if let Some(message) = too_many_brackets(text) {
             return Err(Diagnostic::config(message).at(path.display()).hint(PATTERNS));
         }
         // The parser reports in its own order; the user wants the first place.
-        let (parsed, errors) = DeTable::parse_recoverable(&text);
+        let (parsed, errors) = DeTable::parse_recoverable(text);
         let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
         if let Some(error) = errors.iter().min_by_key(|error| start(error)) {
             return Err(Diagnostic::config(format!("not valid TOML: {}", one_line(error.message())))
-                .at(position(path, &text, start(error))));
+                .at(position(path, &shown, start(error))));
         }
         let mut places = BTreeMap::new();
         let table = plain_table(parsed.get_ref(), "", &mut |dotted, key, value| {
             places.insert(dotted, Place::File { key: key.start, value: value.start });
         })
-        .map_err(|fault| Diagnostic::config(fault.message).at(position(path, &text, fault.offset)))?;
-        Ok((table, Self { path: path.to_owned(), text, overrides: Vec::new(), places }))
+        .map_err(|fault| Diagnostic::config(fault.message).at(position(path, &shown, fault.offset)))?;
+        Ok((table, Self { path: path.to_owned(), text: shown, overrides: Vec::new(), places }))
     }
 
     /// The path as it was given.

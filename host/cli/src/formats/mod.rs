@@ -28,7 +28,7 @@ pub(super) enum FormatsCommand {
 
 /// Where the plugins are.
 #[derive(Debug, Args)]
-pub(super) struct FolderArgs {
+pub(crate) struct FolderArgs {
     /// Folder of plugin libraries; by default `plugins` beside the executable.
     #[arg(long, value_name = "DIR")]
     plugins: Option<PathBuf>,
@@ -40,7 +40,11 @@ impl FolderArgs {
         Registry::open(&PluginsSection { dir, ..PluginsSection::default() })
     }
 
-    fn format(&self, name: &str) -> Result<(FormatPlugin, ValueGrid), Diagnostic> {
+    /// A format and its values.
+    ///
+    /// # Errors
+    /// No plugin has it, or the plugin is refused.
+    pub(crate) fn format(&self, name: &str) -> Result<(FormatPlugin, ValueGrid), Diagnostic> {
         let format = FormatPlugin::make(&self.registry()?, "NAME", name).map_err(|(_, error)| error)?;
         let values = format.values()?;
         Ok((format, values))

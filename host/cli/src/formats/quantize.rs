@@ -1,6 +1,6 @@
 //! `formats quantize`: raw little-endian f32 in, rounded values out, by the same operation that training uses.
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use altgrad_base::{diagnostic::Diagnostic, println};
 use altgrad_config::{DeviceChoice, RoundingChoice};
@@ -16,6 +16,8 @@ use clap::{
 };
 
 use super::FolderArgs;
+use crate::raw_f32;
+
 /// `altgrad-host formats quantize`.
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
@@ -51,33 +53,15 @@ pub(super) fn run(args: &QuantizeArgs) -> Result<ExitCode, Diagnostic> {
         return Err(Diagnostic::config(message).hint("1 rounds the values as they are"));
     }
     let (format, _) = args.folder.format(&args.name)?;
-    let source = read(args)?;
+    let source = raw_f32::read(&args.input)?;
     let device = ComputeDevice::open(args.device)?;
     let options =
         QuantizeOptions { rounding: rounding_mode(args.rounding), scale: args.scale, seed: args.seed };
     let (rounded, seen) = quantize(format, source, options, &device)?;
-    let bytes: Vec<u8> = rounded.iter().flat_map(|value| value.to_le_bytes()).collect();
-    fs::write(&args.output, bytes).map_err(|error| {
-        Diagnostic::run(format!("cannot write the output ({error})")).at(args.output.display())
-    })?;
+    raw_f32::write(&args.output, &rounded)?;
     println!("{} elements, amax {}", seen.elements, seen.stats.amax);
     for (definition, value) in metrics::rounding::values(&seen) {
         println!("{} {value}", definition.name);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn read(args: &QuantizeArgs) -> Result<Vec<f32>, Diagnostic> {
-    let bytes = fs::read(&args.input).map_err(|error| {
-        Diagnostic::config(format!("cannot read the input ({error})"))
-            .at(args.input.display())
-            .hint("give a file of raw little-endian f32 values")
-    })?;
-    let (values, rest) = bytes.as_chunks::<4>();
-    if !rest.is_empty() {
-        return Err(Diagnostic::config(format!("{} bytes are no whole number of f32 values", bytes.len()))
-            .at(args.input.display())
-            .hint("give a file of raw little-endian f32 values"));
-    }
-    Ok(values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
 }

@@ -1,0 +1,160 @@
+//! `casts apply`: raw little-endian f32 in; values, codes and scales out.
+
+use std::{path::PathBuf, process::ExitCode, str::FromStr};
+
+use altgrad_base::{
+    diagnostic::{Diagnostic, Fault},
+    println,
+};
+use altgrad_casts::{Applied, Axis, CastError, Grid, Shape};
+use altgrad_config::{
+    Source,
+    cast::{CastSection, ScaleTypeChoice, TensorScaleChoice, read_cast},
+};
+use altgrad_plugin_api::{QuantParams, RandomKey};
+use clap::{Args, ValueEnum};
+
+use super::cast::cast;
+use crate::{formats::FolderArgs, raw_f32};
+
+/// `altgrad-host casts apply`.
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// The cast: `E4M3`, or `format = "E4M3", block = 32, scaling = { type = "e8m0", rule = "rceil" }`.
+    #[arg(long, value_name = "TOML")]
+    cast: String,
+    /// Rows and columns of the matrix.
+    #[arg(long, value_name = "R,C")]
+    shape: MatrixShape,
+    /// What blocks and transforms run along, the contraction of the product that the matrix is for.
+    #[arg(long)]
+    axis: AxisChoice,
+    /// Raw little-endian f32, row-major.
+    #[arg(long, value_name = "F32LE")]
+    input: PathBuf,
+    /// The values after the cast, likewise: those of the transformed matrix, if there is a transform.
+    #[arg(long, value_name = "F32LE")]
+    output: PathBuf,
+    /// The decode scale of each block, row-major: each axis of the matrix divided by the block's extent. Without the tensor's scale.
+    #[arg(long, value_name = "F32LE")]
+    scales: Option<PathBuf>,
+    /// The decode scale of the tensor, one number; only with scaling.tensor.
+    #[arg(long, value_name = "F32LE")]
+    tensor_scale: Option<PathBuf>,
+    /// The scales as bytes; only with scaling.type e8m0 or e4m3.
+    #[arg(long, value_name = "FILE")]
+    scale_codes: Option<PathBuf>,
+    /// The codes, a byte each, row-major; sign-magnitude for minifloats.
+    #[arg(long, value_name = "FILE")]
+    codes: Option<PathBuf>,
+    /// Seed of stochastic rounding and random signs (step 0, tensor 0).
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    folder: FolderArgs,
+}
+
+/// What blocks run along.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AxisChoice {
+    /// Blocks run within a row.
+    Rows,
+    /// Blocks run within a column.
+    Columns,
+}
+
+/// `32,64`.
+#[derive(Debug, Clone, Copy)]
+struct MatrixShape(Shape);
+
+impl FromStr for MatrixShape {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let extent = |text: &str| text.trim().parse().ok().filter(|extent| *extent > 0);
+        let parts = text.split_once(',');
+        let extents = parts.and_then(|(rows, columns)| extent(rows).zip(extent(columns)));
+        let (rows, columns) = extents.ok_or("must be rows and columns, such as 32,64")?;
+        Ok(Self(Shape { rows, columns }))
+    }
+}
+
+pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
+    let (section, source) = read_cast("--cast", &args.cast)?;
+    let (format, _) =
+        args.folder.format(&section.format).map_err(|error| error.at(source.locate("format")))?;
+    let grid = Grid::new(&format.spec, &format.conventions)
+        .map_err(|error| format.identity.failure(Fault::Plugin, &error))?;
+    let cast = cast(&section);
+    cast.check(&grid).map_err(|error| refusal(&error, &source))?;
+    args.refuse_files(&grid, &section)?;
+    let values = raw_f32::read(&args.input)?;
+    let axis = match args.axis {
+        AxisChoice::Rows => Axis::Rows,
+        AxisChoice::Columns => Axis::Columns,
+    };
+    let key = RandomKey { seed: args.seed, ..RandomKey::default() };
+    let prepared =
+        cast.prepare(&grid, &values, args.shape.0, axis, &key).map_err(|error| refusal(&error, &source))?;
+    let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, rounding| {
+        format.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
+    })?;
+    let applied = prepared.finish(&grid, codes).map_err(|error| refusal(&error, &source))?;
+    args.write(&applied)?;
+    let [rows, columns] = applied.layout.counts();
+    println!("{} elements, {rows} x {columns} scales", applied.values.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A cast that the format or the matrix does not allow, at the key that it is about.
+fn refusal(error: &CastError, source: &Source) -> Diagnostic {
+    let message = error.to_string();
+    let diagnostic = Diagnostic::config(message.as_str()).hint(error.hint());
+    match (error, message.split('`').nth(1)) {
+        (CastError::Fields { .. }, Some(key)) => diagnostic.at(source.locate(key)),
+        (CastError::Elements { .. } | CastError::Transform { .. }, _) => diagnostic.at("--shape"),
+        _ => diagnostic,
+    }
+}
+
+impl ApplyArgs {
+    /// Refuses files that nothing would be written to.
+    fn refuse_files(&self, grid: &Grid, section: &CastSection) -> Result<(), Diagnostic> {
+        let refuse = |is: bool, message: String, hint: &str| {
+            if is { Err(Diagnostic::config(message).hint(hint)) } else { Ok(()) }
+        };
+        refuse(
+            self.codes.is_some() && grid.bits() > 8,
+            format!("--codes takes a byte a code, and those of {} have {} bits", section.format, grid.bits()),
+            "leave --codes out; the values say the same",
+        )?;
+        refuse(
+            self.scale_codes.is_some() && section.scaling.storage == ScaleTypeChoice::F32,
+            "--scale-codes is given, and the cast's scales are f32".to_owned(),
+            "use --scales, or set scaling.type to e8m0 or e4m3",
+        )?;
+        refuse(
+            self.tensor_scale.is_some() && section.scaling.tensor == TensorScaleChoice::None,
+            "--tensor-scale is given, and the cast has no scale of the tensor".to_owned(),
+            "use --scales; or set scaling.type to e4m3 and scaling.tensor to f32",
+        )
+    }
+
+    fn write(&self, applied: &Applied) -> Result<(), Diagnostic> {
+        raw_f32::write(&self.output, &applied.values)?;
+        if let Some(path) = &self.scales {
+            raw_f32::write(path, &applied.scales)?;
+        }
+        if let Some((path, scale)) = self.tensor_scale.as_ref().zip(applied.tensor_scale) {
+            raw_f32::write(path, &[scale])?;
+        }
+        if let Some((path, codes)) = self.scale_codes.as_ref().zip(applied.scale_codes.as_ref()) {
+            raw_f32::write_bytes(path, codes)?;
+        }
+        if let Some(path) = &self.codes {
+            let bytes: Vec<u8> = applied.codes.iter().map(|code| *code as u8).collect();
+            raw_f32::write_bytes(path, &bytes)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! A cast as text, as the arithmetic takes it.
+
+use altgrad_casts::{
+    Block, Cast, Hadamard, Limit, NonFinite, Operation, Order, Rounding, Rule, Scaling, Signs, Storage,
+    ZeroBlock,
+};
+use altgrad_config::cast::{
+    BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, NonFiniteChoice, OperationChoice,
+    ScaleLimitChoice, ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice,
+    TransformSection, TransformTypeChoice, ZeroBlockChoice,
+};
+
+/// The cast that a section describes, without its format.
+pub(super) fn cast(section: &CastSection) -> Cast {
+    Cast {
+        rounding: match section.rounding {
+            CastRoundingChoice::NearestEven => Rounding::NearestEven,
+            CastRoundingChoice::NearestAway => Rounding::NearestAway,
+            CastRoundingChoice::NearestZero => Rounding::NearestZero,
+            CastRoundingChoice::TowardZero => Rounding::TowardZero,
+            CastRoundingChoice::Stochastic => Rounding::Stochastic,
+        },
+        block: match section.block {
+            BlockChoice::None => Block::None,
+            BlockChoice::Tensor => Block::Tensor,
+            BlockChoice::Row => Block::Row,
+            BlockChoice::Along(along) => Block::Along(along as usize),
+            BlockChoice::Tile(extents) => Block::Tile(extents.map(|extent| extent as usize)),
+        },
+        scaling: scaling(&section.scaling),
+        transform: section.transform.as_ref().map(transform),
+    }
+}
+
+fn transform(section: &TransformSection) -> Hadamard {
+    Hadamard {
+        size: section.hadamard,
+        signs: match section.signs {
+            SignsChoice::None => Signs::None,
+            SignsChoice::Te => Signs::Te,
+            SignsChoice::Seed => Signs::Seed,
+        },
+        to_bf16: section.to == TransformTypeChoice::Bf16,
+    }
+}
+
+fn scaling(section: &CastScalingSection) -> Scaling {
+    let storage = match section.storage {
+        ScaleTypeChoice::F32 => Storage::F32,
+        ScaleTypeChoice::E8m0 => Storage::E8m0,
+        ScaleTypeChoice::E4m3 => Storage::E4m3,
+    };
+    let by_default = if storage == Storage::E8m0 { ZeroBlockChoice::Smallest } else { ZeroBlockChoice::One };
+    Scaling {
+        rule: match section.rule {
+            ScaleRuleChoice::Max => Rule::Max,
+            ScaleRuleChoice::Floor => Rule::Floor,
+            ScaleRuleChoice::Ceil => Rule::Ceil,
+            ScaleRuleChoice::Even => Rule::Even,
+            ScaleRuleChoice::Rceil => Rule::Rceil,
+            ScaleRuleChoice::Rms => Rule::Rms { deviations: section.deviations },
+        },
+        storage,
+        pow2: section.pow2,
+        order: match section.order {
+            ScaleOrderChoice::Encode => Order::Encode,
+            ScaleOrderChoice::Decode => Order::Decode,
+        },
+        tensor: section.tensor == TensorScaleChoice::F32,
+        margin: section.margin,
+        floor: section.floor,
+        limit: match section.limit {
+            ScaleLimitChoice::Normal => Limit::Normal,
+            ScaleLimitChoice::F32 => Limit::F32,
+        },
+        zero: match section.zero.unwrap_or(by_default) {
+            ZeroBlockChoice::One => ZeroBlock::One,
+            ZeroBlockChoice::Smallest => ZeroBlock::Smallest,
+            ZeroBlockChoice::Normal => ZeroBlock::MinNormal,
+        },
+        nonfinite: match section.nonfinite {
+            NonFiniteChoice::Skip => NonFinite::Skip,
+            NonFiniteChoice::Poison => NonFinite::Poison,
+        },
+        factor: section.factor,
+        quantize: operation(section.quantize),
+        dequantize: operation(section.dequantize),
+        // The reader lets no amax stand that is not used.
+        amax: section.static_amax,
+    }
+}
+
+fn operation(choice: OperationChoice) -> Operation {
+    match choice {
+        OperationChoice::Multiply => Operation::Multiply,
+        OperationChoice::Divide => Operation::Divide,
+    }
+}

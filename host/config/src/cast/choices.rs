@@ -1,0 +1,139 @@
+//! Values of a cast that are picked from a few.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::choices::{InvalidChoice, named_choice, string_schema, through_string};
+
+named_choice! {
+    /// How scaled elements are rounded.
+    CastRoundingChoice {
+        /// To the nearer code, ties to the even one.
+        NearestEven = "nearest-even",
+        /// To the nearer code, ties away from zero.
+        NearestAway = "nearest-away",
+        /// To the nearer code, ties toward zero.
+        NearestZero = "nearest-zero",
+        /// To the code nearer zero.
+        TowardZero = "toward-zero",
+        /// Up with the probability of the distance from below.
+        Stochastic = "stochastic",
+    }
+}
+
+named_choice! {
+    /// How the scale of a block follows from its elements.
+    ScaleRuleChoice {
+        /// The largest magnitude becomes the format's largest value.
+        Max = "max",
+        /// Its power of two becomes the format's largest power of two (OCP MX).
+        Floor = "floor",
+        /// The power of two above it becomes the format's largest power of two.
+        Ceil = "ceil",
+        /// As `floor`, after rounding it to the format's significand bits.
+        Even = "even",
+        /// As `max`, the decode scale being rounded up to a power of two.
+        Rceil = "rceil",
+        /// From the standard deviation.
+        Rms = "rms",
+    }
+}
+
+named_choice! {
+    /// What scales are stored as.
+    ScaleTypeChoice {
+        /// f32.
+        F32 = "f32",
+        /// A byte for a power of two (OCP MX).
+        E8m0 = "e8m0",
+        /// A byte, E4M3 (NVFP4).
+        E4m3 = "e4m3",
+    }
+}
+
+named_choice! {
+    /// Which scale is divided first; the other is its reciprocal.
+    ScaleOrderChoice {
+        /// The one that elements are multiplied by.
+        Encode = "encode",
+        /// The one that codes are multiplied by.
+        Decode = "decode",
+    }
+}
+
+named_choice! {
+    /// What lies over the scales of blocks.
+    TensorScaleChoice {
+        /// Nothing.
+        None = "none",
+        /// An f32 scale of the whole tensor.
+        F32 = "f32",
+    }
+}
+
+named_choice! {
+    /// What becomes of scales that are no normal f32.
+    ScaleLimitChoice {
+        /// Kept from 2^-126 to 2^126.
+        Normal = "normal",
+        /// Kept finite.
+        F32 = "f32",
+    }
+}
+
+named_choice! {
+    /// The scale of a block of zeros.
+    ZeroBlockChoice {
+        /// 1.
+        One = "one",
+        /// 2^-127.
+        Smallest = "smallest",
+        /// That of a largest magnitude of 2^-126.
+        Normal = "normal",
+    }
+}
+
+named_choice! {
+    /// What NaN and infinities in a block do.
+    NonFiniteChoice {
+        /// Nothing to its scale.
+        Skip = "skip",
+        /// They make the block NaN.
+        Poison = "poison",
+    }
+}
+
+named_choice! {
+    /// How a scale is applied.
+    OperationChoice {
+        /// By a multiplication.
+        Multiply = "multiply",
+        /// By a division by the other scale.
+        Divide = "divide",
+    }
+}
+
+named_choice! {
+    /// The signs of a Hadamard transform.
+    SignsChoice {
+        /// All positive.
+        None = "none",
+        /// Transformer Engine's 16.
+        Te = "te",
+        /// From the seed.
+        Seed = "seed",
+    }
+}
+
+named_choice! {
+    /// What a transform's results are rounded to.
+    TransformTypeChoice {
+        /// f32: not rounded.
+        F32 = "f32",
+        /// bf16, ties to even.
+        Bf16 = "bf16",
+    }
+}

@@ -1,0 +1,270 @@
+//! A cast as text: which format, how elements are rounded, what shares a scale and how the scale follows.
+//!
+//! [`read_cast`] takes one line, as a command line has it. What is refused here is what needs no format: keys, types, and keys without
+//! effect. The rest is the cast's own check. Definitions: docs/numerics.md, section 4.5.
+
+mod choices;
+mod text;
+
+use std::path::Path;
+
+use altgrad_base::diagnostic::Diagnostic;
+use serde::{Deserialize, Serialize};
+use serde_path_to_error::Error;
+use toml::Value;
+
+pub use choices::{
+    CastRoundingChoice, NonFiniteChoice, OperationChoice, ScaleLimitChoice, ScaleOrderChoice,
+    ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice, TransformTypeChoice, ZeroBlockChoice,
+};
+
+use super::choices::AmaxChoice;
+use super::source::Source;
+use super::tables::table;
+
+/// A cast.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CastSection {
+    /// The format, `NAME` or `NAME:VARIANT`.
+    pub format: String,
+    /// How scaled elements are rounded. Default: to nearest, ties to even.
+    #[serde(default = "nearest_even")]
+    pub rounding: CastRoundingChoice,
+    /// What shares a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Default: `tensor`.
+    #[serde(default)]
+    pub block: BlockChoice,
+    /// A rotation before all else. Default: none.
+    #[serde(default)]
+    pub transform: Option<TransformSection>,
+    /// How scales follow from blocks.
+    #[serde(default, deserialize_with = "table")]
+    pub scaling: CastScalingSection,
+}
+
+fn nearest_even() -> CastRoundingChoice {
+    CastRoundingChoice::NearestEven
+}
+
+/// What shares a scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub enum BlockChoice {
+    /// Nothing: elements are rounded as they are.
+    None,
+    /// All elements.
+    #[default]
+    Tensor,
+    /// The elements of a line along the contraction.
+    Row,
+    /// This many elements along the contraction.
+    Along(u32),
+    /// Lines, and elements of each along the contraction.
+    Tile([u32; 2]),
+}
+
+impl TryFrom<Value> for BlockChoice {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        let extent = |value: &Value| {
+            value.as_integer().and_then(|value| u32::try_from(value).ok()).filter(|value| *value > 0)
+        };
+        let choice = match &value {
+            Value::String(text) => match text.as_str() {
+                "none" => Some(Self::None),
+                "tensor" => Some(Self::Tensor),
+                "row" => Some(Self::Row),
+                _ => None,
+            },
+            Value::Array(extents) => match extents.as_slice() {
+                [lines, along] => extent(lines).zip(extent(along)).map(|(a, b)| Self::Tile([a, b])),
+                _ => None,
+            },
+            number => extent(number).map(Self::Along),
+        };
+        choice.ok_or(
+            "none of \"none\", \"tensor\", \"row\", a whole number above 0, and a tile such as [16, 16]",
+        )
+    }
+}
+
+impl From<BlockChoice> for Value {
+    fn from(choice: BlockChoice) -> Self {
+        match choice {
+            BlockChoice::None => "none".into(),
+            BlockChoice::Tensor => "tensor".into(),
+            BlockChoice::Row => "row".into(),
+            BlockChoice::Along(along) => i64::from(along).into(),
+            BlockChoice::Tile(extents) => extents.map(i64::from).to_vec().into(),
+        }
+    }
+}
+
+/// A Hadamard transform along the contraction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransformSection {
+    /// Elements of a tile: a power of two from 2 to 256.
+    pub hadamard: usize,
+    /// Signs that elements are multiplied by before. Default: all positive.
+    #[serde(default = "no_signs")]
+    pub signs: SignsChoice,
+    /// What results are rounded to. Default: nothing.
+    #[serde(default = "no_rounding")]
+    pub to: TransformTypeChoice,
+}
+
+fn no_signs() -> SignsChoice {
+    SignsChoice::None
+}
+
+fn no_rounding() -> TransformTypeChoice {
+    TransformTypeChoice::F32
+}
+
+/// How the scales of a cast follow from its blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CastScalingSection {
+    /// What scales are stored as.
+    #[serde(rename = "type")]
+    pub storage: ScaleTypeChoice,
+    /// The rule.
+    pub rule: ScaleRuleChoice,
+    /// Whether scales of `max` are powers of two.
+    pub pow2: bool,
+    /// Which scale is divided first.
+    pub order: ScaleOrderChoice,
+    /// What lies over E4M3 scales.
+    pub tensor: TensorScaleChoice,
+    /// Binades left free above the largest magnitude.
+    pub margin: i32,
+    /// Lower clamp of the largest magnitude; of the scale, if it is E4M3.
+    pub floor: f64,
+    /// What becomes of scales that are no normal f32.
+    pub limit: ScaleLimitChoice,
+    /// The scale of a block of zeros. Default: `smallest` for E8M0, `one` for f32.
+    pub zero: Option<ZeroBlockChoice>,
+    /// What NaN and infinities do.
+    pub nonfinite: NonFiniteChoice,
+    /// Multiplied into the encode scale.
+    pub factor: f32,
+    /// How elements are scaled.
+    pub quantize: OperationChoice,
+    /// How values are scaled back.
+    pub dequantize: OperationChoice,
+    /// Where the largest magnitude comes from.
+    pub amax: AmaxChoice,
+    /// That of `static`.
+    pub static_amax: Option<f32>,
+    /// Standard deviations that `rms` scales to the format's largest value. Default: 2.92247856, Quartet's for E2M1.
+    pub deviations: f64,
+}
+
+impl Default for CastScalingSection {
+    fn default() -> Self {
+        Self {
+            storage: ScaleTypeChoice::F32,
+            rule: ScaleRuleChoice::Max,
+            pow2: false,
+            order: ScaleOrderChoice::Encode,
+            tensor: TensorScaleChoice::None,
+            margin: 0,
+            floor: 0.0,
+            limit: ScaleLimitChoice::Normal,
+            zero: None,
+            nonfinite: NonFiniteChoice::Skip,
+            factor: 1.0,
+            quantize: OperationChoice::Multiply,
+            dequantize: OperationChoice::Multiply,
+            amax: AmaxChoice::Dynamic,
+            static_amax: None,
+            deviations: 2.922_478_56,
+        }
+    }
+}
+
+/// Reads a cast that is applied once, by itself: the keys of a cast, separated by commas or lines, in braces or not; or the name of a format
+/// alone. `name` stands for a file's in positions.
+///
+/// # Errors
+/// What is no TOML, unknown, of a wrong type, or without effect, with its line and column.
+pub fn read_cast(name: &str, text: &str) -> Result<(CastSection, Source), Diagnostic> {
+    let path = Path::new(name);
+    let (table, source) = match text::format_alone(text) {
+        Some(format) => {
+            let (_, source) = Source::parse_shown(path, "", text.to_owned())?;
+            (toml::Table::from_iter([("format".to_owned(), Value::String(format.to_owned()))]), source)
+        }
+        None => Source::parse_shown(path, &text::as_document(text), text.to_owned())?,
+    };
+    let cast = serde_path_to_error::deserialize(Value::Table(table.clone()))
+        .map_err(|error| explain(&error, &table, &source))?;
+    refuse_without_effect(&cast, &source)?;
+    Ok((cast, source))
+}
+
+/// serde's complaint in the terms of a cast.
+fn explain(error: &Error<toml::de::Error>, table: &toml::Table, source: &Source) -> Diagnostic {
+    const EXAMPLE: &str = "a cast is keys such as format = \"E4M3\", block = 32, scaling = { type = \"e8m0\", rule = \"rceil\" }";
+    if error.inner().message().starts_with("missing field `format`") {
+        return Diagnostic::config("the cast has no `format`").at(source.path().display()).hint(EXAMPLE);
+    }
+    let mut diagnostic = super::explain::explain(error, table, source).hint(EXAMPLE);
+    // What a run file has at its top are sections.
+    diagnostic.hint = diagnostic.hint.map(|hint| hint.replace("known sections:", "known keys:"));
+    diagnostic
+}
+
+/// Refuses keys that are written and change nothing.
+fn refuse_without_effect(cast: &CastSection, source: &Source) -> Result<(), Diagnostic> {
+    use ScaleRuleChoice::{Max, Rms};
+    let scaling = &cast.scaling;
+    let (max, rms) = (scaling.rule == Max, scaling.rule == Rms);
+    let (f32, e4m3) = (scaling.storage == ScaleTypeChoice::F32, scaling.storage == ScaleTypeChoice::E4m3);
+    let fixed = scaling.amax == AmaxChoice::Static;
+    for (key, has_effect, needed) in [
+        ("order", max, "only rule max divides; leave it out"),
+        (
+            "pow2",
+            max && f32,
+            "rule max with type f32 needs it; all others say whether scales are powers of two",
+        ),
+        ("limit", max && f32, "it holds for rule max with type f32; leave it out"),
+        ("zero", !e4m3 && !rms && scaling.floor == 0.0, "such a block has a scale without it; leave it out"),
+        ("floor", !rms, "rule rms knows no largest magnitude; leave it out"),
+        ("margin", !rms, "rule rms knows no largest magnitude; leave it out"),
+        ("amax", !rms, "rule rms knows no largest magnitude; leave it out"),
+        ("static_amax", fixed, "set amax = \"static\""),
+        ("deviations", rms, "set rule = \"rms\""),
+    ] {
+        let dotted = format!("scaling.{key}");
+        if source.is_written(&dotted) && !has_effect {
+            return Err(Diagnostic::config(format!("`{dotted}` has no effect here"))
+                .at(source.locate_key(&dotted))
+                .hint(needed));
+        }
+    }
+    if cast.block == BlockChoice::None && source.is_written("scaling") {
+        return Err(Diagnostic::config("`scaling` has no effect with block none")
+            .at(source.locate_key("scaling"))
+            .hint("leave it out, or set block to tensor, row, a number or a tile"));
+    }
+    let amax = |message: &str, hint: &str| {
+        Err(Diagnostic::config(message).at(source.locate("scaling.amax")).hint(hint))
+    };
+    if scaling.amax == AmaxChoice::Delayed {
+        return amax(
+            "`scaling.amax` is delayed, and a cast by itself has no past steps",
+            "give the past amax: amax = \"static\", static_amax = 3.5",
+        );
+    }
+    if fixed && scaling.static_amax.is_none() {
+        return amax("`scaling.amax` is static, and no amax is given", "add static_amax = 3.5");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Casts that are read, and casts that are refused, each with its exact words.
+
+use super::*;
+
+#[test]
+fn a_cast_may_be_a_name_a_line_a_table_or_a_document() {
+    let (name, _) = read_cast("--cast", "E4M3").unwrap();
+    assert_eq!(
+        (name.format.as_str(), name.block, name.scaling),
+        ("E4M3", BlockChoice::Tensor, Default::default())
+    );
+    let line = "format = \"E2M1\", block = [16, 16], scaling = { type = \"e4m3\", tensor = \"f32\" }";
+    let (cast, _) = read_cast("--cast", line).unwrap();
+    assert_eq!(cast.block, BlockChoice::Tile([16, 16]));
+    assert_eq!(cast.scaling.storage, ScaleTypeChoice::E4m3);
+    let lines = "format = \"E2M1\"\nblock = [16, 16]\nscaling.type = \"e4m3\"\nscaling.tensor = \"f32\"";
+    for other in [format!("{{ {line} }}"), lines.to_owned()] {
+        assert_eq!(read_cast("--cast", &other).unwrap().0, cast, "{other}");
+    }
+}
+
+#[test]
+fn what_a_cast_cannot_be_is_refused_where_it_stands() {
+    const HINT: &str = "a cast is keys such as format = \"E4M3\", block = 32, scaling = { type = \"e8m0\", rule = \"rceil\" }";
+    for (text, message, place, hint) in [
+        ("", "the cast has no `format`", "--cast", HINT),
+        (
+            "format = \"E4M3\", blok = 3",
+            "unknown key `blok`",
+            "--cast:1:18",
+            "did you mean `block`? known keys: format, rounding, block, transform, scaling",
+        ),
+        (
+            "{format = \"E4M3\", scaling = { ruel = 'max' }}",
+            "unknown key `scaling.ruel`",
+            "--cast:1:31",
+            "did you mean `rule`? known keys in [scaling]: type, rule, pow2, order, tensor, margin, floor, limit, zero, nonfinite, factor, quantize, dequantize, amax, static_amax, deviations",
+        ),
+        (
+            "format = 'E4M3', block = 'column'",
+            "`block`: none of \"none\", \"tensor\", \"row\", a whole number above 0, and a tile such as [16, 16]",
+            "--cast:1:26",
+            HINT,
+        ),
+        (
+            "format = 'E4M3', block = [16, 0]",
+            "`block`: none of \"none\", \"tensor\", \"row\", a whole number above 0, and a tile such as [16, 16]",
+            "--cast:1:26",
+            HINT,
+        ),
+        (
+            "format = 'E4M3', scaling = { type = 'e5m2' }",
+            "`scaling.type` must be `f32`, `e8m0` or `e4m3`, is \"e5m2\"",
+            "--cast:1:37",
+            "did you mean `e8m0`?",
+        ),
+        (
+            "format = 'E4M3', scaling = 'max'",
+            "`scaling` must be a table, found string \"max\"",
+            "--cast:1:28",
+            HINT,
+        ),
+        (
+            "format = 'E4M3', scaling = { rule = 'floor', order = 'decode' }",
+            "`scaling.order` has no effect here",
+            "--cast:1:46",
+            "only rule max divides; leave it out",
+        ),
+        (
+            "format = 'E4M3', scaling = { type = 'e8m0', pow2 = true }",
+            "`scaling.pow2` has no effect here",
+            "--cast:1:45",
+            "rule max with type f32 needs it; all others say whether scales are powers of two",
+        ),
+        (
+            "format = 'E4M3', block = 'none', scaling = { factor = 2 }",
+            "`scaling` has no effect with block none",
+            "--cast:1:34",
+            "leave it out, or set block to tensor, row, a number or a tile",
+        ),
+        (
+            "format = 'E4M3', scaling = { amax = 'delayed' }",
+            "`scaling.amax` is delayed, and a cast by itself has no past steps",
+            "--cast:1:37",
+            "give the past amax: amax = \"static\", static_amax = 3.5",
+        ),
+        (
+            "format = 'E4M3', scaling = { amax = 'static' }",
+            "`scaling.amax` is static, and no amax is given",
+            "--cast:1:37",
+            "add static_amax = 3.5",
+        ),
+        (
+            "format = 'E4M3', scaling = { static_amax = 1 }",
+            "`scaling.static_amax` has no effect here",
+            "--cast:1:30",
+            "set amax = \"static\"",
+        ),
+    ] {
+        let error = read_cast("--cast", text).unwrap_err();
+        assert_eq!(error.message, message, "{text}");
+        assert_eq!((error.place.as_deref(), error.hint.as_deref()), (Some(place), Some(hint)), "{text}");
+    }
+}
