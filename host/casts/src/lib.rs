@@ -44,6 +44,7 @@ mod rounding;
 mod scale_rule;
 mod scale_storage;
 mod scaling;
+mod two_levels;
 
 pub use blocks::{Axis, Block, Layout, Shape};
 pub use cast::{Applied, Cast, Prepared};

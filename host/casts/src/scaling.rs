@@ -6,7 +6,7 @@
 use crate::{
     CastError, Grid, Rule,
     scale_rule::{Statistics, ceil_log2, exp2, floor_log2},
-    scale_storage::{E4M3_MAX, E4M3_NAN, E8M0_NAN, e4m3, e8m0},
+    scale_storage::{E8M0_NAN, e8m0},
 };
 
 /// What a scale is stored as.
@@ -141,9 +141,10 @@ pub(crate) struct BlockScale {
 }
 
 impl BlockScale {
+    /// Scale 1.
     pub(crate) const ONE: Self = Self { encode: 1.0, decode: 1.0, stored: 1.0, code: None };
 
-    fn nan(code: Option<u8>) -> Self {
+    pub(crate) fn nan(code: Option<u8>) -> Self {
         Self { encode: f32::NAN, decode: f32::NAN, stored: f32::NAN, code }
     }
 }
@@ -208,7 +209,7 @@ impl Scaling {
         (blocks.iter().map(|block| self.block(grid, block)).collect(), None)
     }
 
-    fn poisons(&self, block: &Statistics) -> bool {
+    pub(crate) fn poisons(&self, block: &Statistics) -> bool {
         self.nonfinite == NonFinite::Poison && self.amax.is_none() && block.nonfinite
     }
 
@@ -295,72 +296,5 @@ impl Scaling {
         } else {
             scale
         }
-    }
-
-    /// E4M3 scales, with or without one of the tensor.
-    fn two_levels(&self, grid: &Grid, blocks: &[Statistics]) -> (Vec<BlockScale>, Option<f32>) {
-        let measured = blocks.iter().map(|block| block.amax).fold(0.0, f32::max);
-        let poisoned = self.tensor && blocks.iter().any(|block| self.poisons(block));
-        let amax = if poisoned { f32::NAN } else { self.amax.unwrap_or(measured) };
-        let tensor = self.tensor.then(|| Tensor::new(self.order, amax, grid.target()));
-        let scales = blocks.iter().map(|block| {
-            if poisoned || self.poisons(block) {
-                return BlockScale::nan(Some(E4M3_NAN));
-            }
-            let amax = if self.tensor { block.amax } else { self.amax.unwrap_or(block.amax) };
-            self.e4m3_block(grid, amax, tensor.as_ref())
-        });
-        (scales.collect(), tensor.map(|tensor| tensor.decode))
-    }
-
-    fn e4m3_block(&self, grid: &Grid, amax: f32, tensor: Option<&Tensor>) -> BlockScale {
-        let target = grid.target();
-        let ratio = match (self.order, tensor) {
-            (Order::Encode, None) => amax * (1.0 / target),
-            (Order::Encode, Some(tensor)) => amax * (tensor.encode * (1.0 / target)),
-            (Order::Decode, None) => amax / target,
-            (Order::Decode, Some(tensor)) => amax / target / tensor.decode,
-        };
-        let (code, stored) = e4m3(ratio.max(self.floor as f32).min(E4M3_MAX));
-        let (encode, decode) = match (self.order, tensor) {
-            (_, None) => (1.0 / stored, stored),
-            (Order::Encode, Some(tensor)) => {
-                (1.0 / (stored * tensor.decode), stored * tensor.amax * (1.0 / (E4M3_MAX * target)))
-            }
-            (Order::Decode, Some(tensor)) => (1.0 / tensor.decode / stored, tensor.decode * stored),
-        };
-        BlockScale {
-            encode: encode.min(f32::MAX) * self.factor,
-            decode: decode / self.factor,
-            stored,
-            code: Some(code),
-        }
-    }
-}
-
-/// The scale of a tensor whose blocks have E4M3 scales: 448 times the format's target is its largest value.
-#[derive(Debug, Clone, Copy)]
-struct Tensor {
-    amax: f32,
-    encode: f32,
-    decode: f32,
-}
-
-impl Tensor {
-    fn new(order: Order, amax: f32, target: f32) -> Self {
-        let most = E4M3_MAX * target;
-        let (encode, decode) = match order {
-            Order::Encode => {
-                let encode = (most / amax).min(f32::MAX);
-                let encode = if amax == 0.0 || encode == 0.0 { 1.0 } else { encode };
-                (encode, 1.0 / encode)
-            }
-            Order::Decode => {
-                let decode = if amax == 0.0 { 1.0 } else { amax / most };
-                (1.0 / decode, decode)
-            }
-        };
-        // `min` takes the number beside NaN.
-        if amax.is_nan() { Self { amax, encode: amax, decode: amax } } else { Self { amax, encode, decode } }
     }
 }

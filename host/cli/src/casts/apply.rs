@@ -81,8 +81,10 @@ impl FromStr for MatrixShape {
 
 pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
     let (section, source) = read_cast("--cast", &args.cast)?;
-    let (format, _) =
-        args.folder.format(&section.format).map_err(|error| error.at(source.locate("format")))?;
+    let format = args
+        .folder
+        .format_at("format", &section.format)
+        .map_err(|error| error.at(source.locate("format")))?;
     let grid = Grid::new(&format.spec, &format.conventions)
         .map_err(|error| format.identity.failure(Fault::Plugin, &error))?;
     let cast = cast(&section);

@@ -40,14 +40,18 @@ impl FolderArgs {
         Registry::open(&PluginsSection { dir, ..PluginsSection::default() })
     }
 
-    /// A format and its values.
+    fn format(&self, name: &str) -> Result<(FormatPlugin, ValueGrid), Diagnostic> {
+        let format = self.format_at("NAME", name)?;
+        let values = format.values()?;
+        Ok((format, values))
+    }
+
+    /// The format that `key` names.
     ///
     /// # Errors
     /// No plugin has it, or the plugin is refused.
-    pub(crate) fn format(&self, name: &str) -> Result<(FormatPlugin, ValueGrid), Diagnostic> {
-        let format = FormatPlugin::make(&self.registry()?, "NAME", name).map_err(|(_, error)| error)?;
-        let values = format.values()?;
-        Ok((format, values))
+    pub(crate) fn format_at(&self, key: &str, name: &str) -> Result<FormatPlugin, Diagnostic> {
+        FormatPlugin::make(&self.registry()?, key, name).map_err(|(_, error)| error)
     }
 }
 

@@ -19,7 +19,7 @@ pub use choices::{
 };
 
 use super::choices::AmaxChoice;
-use super::source::Source;
+use super::source::{Place, Source};
 use super::tables::table;
 
 /// A cast.
@@ -84,7 +84,7 @@ impl TryFrom<Value> for BlockChoice {
             number => extent(number).map(Self::Along),
         };
         choice.ok_or(
-            "none of \"none\", \"tensor\", \"row\", a whole number above 0, and a tile such as [16, 16]",
+            "must be \"none\", \"tensor\", \"row\", a whole number above 0, or a tile such as [16, 16]",
         )
     }
 }
@@ -194,7 +194,9 @@ pub fn read_cast(name: &str, text: &str) -> Result<(CastSection, Source), Diagno
     let path = Path::new(name);
     let (table, source) = match text::format_alone(text) {
         Some(format) => {
-            let (_, source) = Source::parse_shown(path, "", text.to_owned())?;
+            let (_, mut source) = Source::parse_shown(path, "", text.to_owned())?;
+            let start = text.find(format).unwrap_or(0);
+            source.places.insert("format".to_owned(), Place::File { key: start, value: start });
             (toml::Table::from_iter([("format".to_owned(), Value::String(format.to_owned()))]), source)
         }
         None => Source::parse_shown(path, &text::as_document(text), text.to_owned())?,

@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn a_cast_may_be_a_name_a_line_a_table_or_a_document() {
-    let (name, _) = read_cast("--cast", "E4M3").unwrap();
+    let (name, source) = read_cast("--cast", " E4M3").unwrap();
+    assert_eq!(source.locate("format"), "--cast:1:2");
     assert_eq!(
         (name.format.as_str(), name.block, name.scaling),
         ("E4M3", BlockChoice::Tensor, Default::default())
@@ -38,13 +39,13 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
         ),
         (
             "format = 'E4M3', block = 'column'",
-            "`block`: none of \"none\", \"tensor\", \"row\", a whole number above 0, and a tile such as [16, 16]",
+            "`block`: must be \"none\", \"tensor\", \"row\", a whole number above 0, or a tile such as [16, 16]",
             "--cast:1:26",
             HINT,
         ),
         (
             "format = 'E4M3', block = [16, 0]",
-            "`block`: none of \"none\", \"tensor\", \"row\", a whole number above 0, and a tile such as [16, 16]",
+            "`block`: must be \"none\", \"tensor\", \"row\", a whole number above 0, or a tile such as [16, 16]",
             "--cast:1:26",
             HINT,
         ),

@@ -5,6 +5,7 @@
 mod bad_input;
 mod bench;
 mod book;
+mod casts;
 mod data;
 mod diff;
 mod evaluate;
