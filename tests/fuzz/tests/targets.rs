@@ -35,6 +35,37 @@ fn readable(refusal: &Diagnostic) {
 }
 
 #[test]
+fn cast() {
+    Target {
+        name: "cast",
+        words: &[
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b"\"",
+            b"'",
+            b"#",
+            b",",
+            b"\n",
+            b"=",
+            b"scaling.",
+            b"1e400",
+            b"\xc3\x28",
+        ],
+        bytes_a_byte: 1000,
+        bytes: 1 << 18,
+        read: |folder| {
+            let text = fs::read(folder.join("cast")).unwrap_or_default();
+            if let Err(refusal) = altgrad_config::cast::read_cast("--cast", &String::from_utf8_lossy(&text)) {
+                readable(&refusal);
+            }
+        },
+    }
+    .fuzz();
+}
+
+#[test]
 fn run_file() {
     Target {
         name: "run-file",
