@@ -50,7 +50,7 @@ pub struct Prepared {
 pub struct Applied {
     /// What codes and scales stand for, row-major, in the shape of the matrix.
     pub values: Vec<f32>,
-    /// The codes, likewise. Those of minifloats are sign-magnitude. NaN has all bits below the sign set, as PyTorch writes it; in a format
+    /// The codes, likewise, as the format has them ([`Grid::sign_magnitude`] for one order). NaN has all bits below the sign set, as PyTorch writes it; in a format
     /// without NaN it has the code of 1.5, as torchao writes it.
     pub codes: Vec<u16>,
     /// The stored scale of each block, as f32, in the shape of [`Layout::counts`]: what values are multiplied by, but for the tensor's

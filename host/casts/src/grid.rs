@@ -82,6 +82,34 @@ impl Grid {
         self.values.decode(code)
     }
 
+    /// The sign-magnitude code of every code: the sign is the top bit, and below it magnitudes are numbered from the smallest. NaN has all
+    /// bits below the sign set. Codes of minifloats are so already; those of tables may be two's complement.
+    ///
+    /// `None` for a table with more magnitudes than that has room for, such as integers that reach farther below zero than above, or
+    /// with infinities.
+    #[must_use]
+    pub fn sign_magnitude(&self) -> Option<Vec<u16>> {
+        let codes = (0..self.values.codes()).map(|code| code as u16);
+        let ValueGrid::Table(_) = &self.values else { return Some(codes.collect()) };
+        let sign = 1u16 << (self.bits() - 1);
+        let mut magnitudes: Vec<f32> = self.values.finite_values().iter().map(|value| value.abs()).collect();
+        magnitudes.sort_by(f32::total_cmp);
+        magnitudes.dedup();
+        if magnitudes.len() + usize::from(self.has_nan) > usize::from(sign) {
+            return None;
+        }
+        let of = |code: u16| {
+            let value = self.decode(code);
+            let magnitude = if value.is_nan() {
+                sign - 1
+            } else {
+                magnitudes.binary_search_by(|other| other.total_cmp(&value.abs())).ok()? as u16
+            };
+            Some(if value.is_sign_negative() && !value.is_nan() { sign | magnitude } else { magnitude })
+        };
+        codes.map(of).collect()
+    }
+
     /// Rounding to this grid without its plugin: slow, and the same bits.
     ///
     /// # Errors

@@ -37,6 +37,23 @@ fn fields_that_exclude_each_other_are_refused_by_name() {
 }
 
 #[test]
+fn codes_of_tables_have_a_sign_and_a_magnitude() {
+    let table = |values: &[f32]| {
+        let spec = FormatSpec::Table(values.iter().copied().collect());
+        altgrad_casts::Grid::new(&spec, &Conventions::default()).unwrap().sign_magnitude()
+    };
+    // Two's complement of two bits: 0, 1, -2, -1, with -2 taken as -1, as NaN, and as itself.
+    assert_eq!(table(&[0.0, 1.0, -1.0, -1.0]), Some(vec![0, 1, 3, 3]));
+    assert_eq!(table(&[0.0, 1.0, f32::NAN, -1.0]), None);
+    assert_eq!(table(&[0.0, 1.0, -2.0, -1.0]), None);
+    assert_eq!(table(&[0.0, 1.0, 2.0, f32::NAN, -0.0, -1.0, -2.0, -2.0]), Some(vec![0, 1, 2, 3, 4, 5, 6, 6]));
+    assert_eq!(table(&[0.0, 1.0, f32::INFINITY, -1.0]), None);
+    let int8 = grid("INT8").sign_magnitude().unwrap();
+    assert_eq!((int8[0], int8[127], int8[255], int8[129]), (0, 127, 0x81, 0xff));
+    assert_eq!(grid("E2M1").sign_magnitude(), Some((0..16).collect()));
+}
+
+#[test]
 fn ties_toward_zero_need_middles() {
     let spec = FormatSpec::Table([0.0, 1.0, 4.0, -2.0].into_iter().collect());
     let conventions = Conventions::default().turning_at(vec![0.0, 0.0, 2.0]);

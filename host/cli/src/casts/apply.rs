@@ -44,7 +44,7 @@ pub(crate) struct ApplyArgs {
     /// The scales as bytes; only with scaling.type e8m0 or e4m3.
     #[arg(long, value_name = "FILE")]
     scale_codes: Option<PathBuf>,
-    /// The codes, a byte each, row-major; sign-magnitude for minifloats.
+    /// The codes, a byte each, row-major, as sign and magnitude; only for formats of at most 8 bits.
     #[arg(long, value_name = "FILE")]
     codes: Option<PathBuf>,
     /// Seed of stochastic rounding and random signs (step 0, tensor 0).
@@ -102,7 +102,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
         format.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
     })?;
     let applied = prepared.finish(&grid, codes).map_err(|error| refusal(&error, &source))?;
-    args.write(&applied)?;
+    args.write(&grid, &applied)?;
     let [rows, columns] = applied.layout.counts();
     println!("{} elements, {rows} x {columns} scales", applied.values.len());
     Ok(ExitCode::SUCCESS)
@@ -125,9 +125,15 @@ impl ApplyArgs {
         let refuse = |is: bool, message: String, hint: &str| {
             if is { Err(Diagnostic::config(message).hint(hint)) } else { Ok(()) }
         };
+        let name = &section.format;
         refuse(
             self.codes.is_some() && grid.bits() > 8,
-            format!("--codes takes a byte a code, and those of {} have {} bits", section.format, grid.bits()),
+            format!("--codes takes a byte a code, and those of {name} have {} bits", grid.bits()),
+            "leave --codes out; the values say the same",
+        )?;
+        refuse(
+            self.codes.is_some() && grid.sign_magnitude().is_none(),
+            format!("--codes writes sign and magnitude, and {name} has too many magnitudes for that"),
             "leave --codes out; the values say the same",
         )?;
         refuse(
@@ -142,7 +148,7 @@ impl ApplyArgs {
         )
     }
 
-    fn write(&self, applied: &Applied) -> Result<(), Diagnostic> {
+    fn write(&self, grid: &Grid, applied: &Applied) -> Result<(), Diagnostic> {
         raw_f32::write(&self.output, &applied.values)?;
         if let Some(path) = &self.scales {
             raw_f32::write(path, &applied.scales)?;
@@ -153,8 +159,8 @@ impl ApplyArgs {
         if let Some((path, codes)) = self.scale_codes.as_ref().zip(applied.scale_codes.as_ref()) {
             raw_f32::write_bytes(path, codes)?;
         }
-        if let Some(path) = &self.codes {
-            let bytes: Vec<u8> = applied.codes.iter().map(|code| *code as u8).collect();
+        if let Some((path, order)) = self.codes.as_ref().zip(grid.sign_magnitude()) {
+            let bytes: Vec<u8> = applied.codes.iter().map(|code| order[usize::from(*code)] as u8).collect();
             raw_f32::write_bytes(path, &bytes)?;
         }
         Ok(())
