@@ -133,11 +133,11 @@ named_choice! {
 }
 
 named_choice! {
-    /// What a plugin goes through before a run uses it.
+    /// Which checks a plugin must pass before a run uses it.
     PluginCheckChoice {
         /// The quick checks of `plugins check`, in a process of their own, once for each build of a library and of the host.
         Quick = "quick",
-        /// Nothing.
+        /// No checks.
         None = "none",
     }
 }

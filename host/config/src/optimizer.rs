@@ -11,7 +11,7 @@ use super::choices::RoundingChoice;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OptimizerSection {
-    /// Name of a loaded optimizer. `adamw` is the baseline of every comparison.
+    /// Name of an optimizer plugin. `adamw` is the baseline of every comparison.
     pub name: String,
     /// Parameters that are treated otherwise: rules in order, a later one that matches a parameter replaces earlier ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]

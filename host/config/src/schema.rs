@@ -25,7 +25,7 @@ pub struct RunConfig {
     /// Name, seed, place and device of the run.
     #[serde(deserialize_with = "table")]
     pub run: RunSection,
-    /// Which plugin libraries are loaded.
+    /// Where plugins come from.
     #[serde(deserialize_with = "table")]
     pub plugins: PluginsSection,
     /// Corpus, tokenizer and batch shape.
@@ -108,7 +108,7 @@ pub struct PluginsSection {
     /// The libraries to load, in this order. Default: every library in `dir`; a list
     /// keeps a run from changing when a file is dropped there.
     pub load: Option<Vec<PluginRef>>,
-    /// What a plugin goes through before the run uses it. A plugin that fails is refused; run.json says which plugins were checked.
+    /// Which checks a plugin must pass before the run uses it. A plugin that fails is refused; run.json says which plugins were checked.
     pub check: PluginCheckChoice,
 }
 
@@ -326,7 +326,7 @@ impl Default for LimitsSection {
 /// One `[[sink]]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SinkSection {
-    /// Name of a loaded sink.
+    /// Name of a sink plugin.
     pub name: String,
     /// Rows and events the sink may lag behind, 1 to 1,000,000; what comes while so many wait is dropped, counted and
     /// reported. Training never waits for a sink.

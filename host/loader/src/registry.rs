@@ -158,8 +158,8 @@ impl Registry {
         let names: Vec<&str> = self.names(kind).collect();
         let fault = if self.refused.is_empty() { Fault::Config } else { Fault::Plugin };
         let mut hint = match names.as_slice() {
-            [] => format!("no {kind} is loaded"),
-            names => format!("loaded {kind}s: {}", names.join(", ")),
+            [] => format!("no {kind} is available"),
+            names => format!("available {kind}s: {}", names.join(", ")),
         };
         if let Some(name) = closest(id, names.iter().copied()) {
             hint = format!("{hint}; did you mean `{name}`?");

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// `altgrad-host formats`.
 #[derive(Debug, Subcommand)]
 pub(super) enum FormatsCommand {
-    /// Lists the loaded formats with their range.
+    /// Lists the formats with their range.
     List(FolderArgs),
     /// Draws a format's grid: spacing over magnitude, and the code map.
     Show(show::ShowArgs),

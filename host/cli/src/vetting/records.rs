@@ -54,6 +54,7 @@ impl Record {
 
     pub(super) fn passes(&mut self, host: &str, plugin: &str) {
         match self.passed.iter_mut().find(|passed| passed.host == host) {
+            Some(passed) if passed.plugins.iter().any(|known| known == plugin) => {}
             Some(passed) => passed.plugins.push(plugin.into()),
             None => self.passed.push(Passed { host: host.into(), plugins: vec![plugin.into()] }),
         }

@@ -160,7 +160,7 @@ fn a_deleted_library_is_named_with_the_place_that_needs_it() {
     assert_snapshot!(refusal(&bench, &bench.host(&["run", "tiny.toml"]), 2), @"
     error: unknown format `E5M2` at `quant.weight`
       --> tiny.toml:24:10
-    hint: no format is loaded; looked in [scratch]/plugins (it holds adamw.so, csv.so)
+    hint: no format is available; looked in [scratch]/plugins (it holds adamw.so, csv.so)
     ");
 
     let bench = bench_without("e5m2.so", &listed(r#"["e5m2", "adamw"]"#));
@@ -212,7 +212,7 @@ fn a_broken_library_in_the_folder_counts_only_when_it_is_needed() {
      WARN [scratch]/plugins/e5m2.so: plugin library refused: the file is not a shared library (no ELF header)
     error: unknown format `E5M2` at `quant.weight`
       --> tiny.toml:24:10
-    hint: no format is loaded; looked in [scratch]/plugins (it holds adamw.so, csv.so, e5m2.so); [scratch]/plugins/e5m2.so: plugin library refused: the file is not a shared library (no ELF header)
+    hint: no format is available; looked in [scratch]/plugins (it holds adamw.so, csv.so, e5m2.so); [scratch]/plugins/e5m2.so: plugin library refused: the file is not a shared library (no ELF header)
     ");
 }
 
