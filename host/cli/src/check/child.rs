@@ -1,4 +1,4 @@
-//! One check in a process of its own: what the child does, and how its parent watches it.
+//! One check, all quick checks, or a description of a library, in a process of its own: what the child does, and how its parent watches it.
 //!
 //! The verdict goes through a file, because standard output belongs to nobody here: a plugin that writes to it would
 //! spoil whatever the host prints there, so anything in it is a fault.
