@@ -4,7 +4,7 @@ use altgrad_plugin_api::RandomKey;
 
 use crate::{
     Axis, Block, CastError, Grid, Hadamard, Layout, Operation, Rounding, Scaling, Shape,
-    scale_rule::Statistics, scaling::BlockScale,
+    scale_rule::BlockStatistics, scaling::BlockScale,
 };
 
 /// How a matrix becomes codes and scales, but for the format.
@@ -107,11 +107,11 @@ impl Cast {
         let (scales, tensor_scale) = if self.block == Block::None {
             (vec![BlockScale::ONE], None)
         } else {
-            let mut blocks = vec![Statistics::default(); layout.count()];
+            let mut blocks = vec![BlockStatistics::default(); layout.count()];
             for (block, range) in layout.runs() {
                 scaled[range].iter().for_each(|x| blocks[block].add(*x));
             }
-            self.scaling.scales(grid, &blocks)
+            self.scaling.scales(grid.range(), &blocks)
         };
         for (block, range) in layout.runs() {
             let BlockScale { encode, decode, .. } = scales[block];

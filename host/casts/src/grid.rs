@@ -4,12 +4,40 @@ use altgrad_plugin_api::{Conventions, FormatSpec, PluginError, Tabulated, ValueG
 
 use crate::scale_rule::floor_log2;
 
+/// What the scales of a block have to know of its format.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range {
+    /// The magnitude that the largest of a block is scaled to, above 0: what the format declares, or its largest finite value.
+    pub target: f32,
+    /// Stored significand bits; `None` for a table.
+    pub significand_bits: Option<u32>,
+}
+
+impl Range {
+    /// That of a format with these values and conventions.
+    #[must_use]
+    pub fn new(values: &ValueGrid, conventions: &Conventions) -> Self {
+        let significand_bits = match values {
+            ValueGrid::Minifloat(grid) => Some(grid.spec().significand_bits),
+            ValueGrid::Table(_) => None,
+        };
+        Self { target: conventions.target(values), significand_bits }
+    }
+
+    /// `emax` of OCP MX v1.0 section 6.3: the exponent of the largest power of two up to `target`. 8 for E4M3, 15 for
+    /// E5M2, 2 for E2M1 and E2M3, 4 for E3M2, 0 for MX's INT8.
+    #[must_use]
+    pub fn emax(&self) -> i32 {
+        floor_log2(self.target)
+    }
+}
+
 /// A number format: its values, and the magnitude that the largest of a block is scaled to.
 #[derive(Debug, Clone)]
 pub struct Grid {
     values: ValueGrid,
     conventions: Conventions,
-    target: f32,
+    range: Range,
     has_nan: bool,
 }
 
@@ -21,34 +49,18 @@ impl Grid {
     pub fn new(spec: &FormatSpec, conventions: &Conventions) -> Result<Self, PluginError> {
         let values = ValueGrid::new(spec)?;
         conventions.check(&values)?;
-        let target = conventions.target(&values);
+        let range = Range::new(&values, conventions);
         let has_nan = match &values {
             ValueGrid::Minifloat(grid) => grid.has_nan(),
             table @ ValueGrid::Table(_) => (0..table.codes()).any(|code| table.decode(code as u16).is_nan()),
         };
-        Ok(Self { values, conventions: conventions.clone(), target, has_nan })
+        Ok(Self { values, conventions: conventions.clone(), range, has_nan })
     }
 
-    /// The magnitude that the largest of a block is scaled to: what the format declares, or its largest finite value.
+    /// What scales have to know of it.
     #[must_use]
-    pub fn target(&self) -> f32 {
-        self.target
-    }
-
-    /// `emax` of OCP MX v1.0 section 6.3: the exponent of the largest power of two up to [`Self::target`]. 8 for E4M3, 15 for
-    /// E5M2, 2 for E2M1 and E2M3, 4 for E3M2, 0 for MX's INT8.
-    #[must_use]
-    pub fn emax(&self) -> i32 {
-        floor_log2(self.target)
-    }
-
-    /// Stored significand bits; `None` for a table.
-    #[must_use]
-    pub fn significand_bits(&self) -> Option<u32> {
-        match &self.values {
-            ValueGrid::Minifloat(grid) => Some(grid.spec().significand_bits),
-            ValueGrid::Table(_) => None,
-        }
+    pub fn range(&self) -> &Range {
+        &self.range
     }
 
     /// Whether a code means NaN.

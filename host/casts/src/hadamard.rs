@@ -75,30 +75,59 @@ impl Hadamard {
         if !length.is_multiple_of(self.size) {
             return Err(CastError::Transform { length, size: self.size });
         }
-        let signs = self.signs(key);
-        let factor = (1.0 / (self.size as f64).sqrt()) as f32;
         let mut result = values.to_vec();
+        if axis == Axis::Rows {
+            self.rotate(&mut result, key);
+            return Ok(result);
+        }
+        let signs = self.signs(key);
         let mut tile = vec![0.0; self.size];
-        for first in self.firsts(shape, axis) {
+        for first in self.firsts(shape) {
             for (i, x) in tile.iter_mut().enumerate() {
-                *x = values[first + i * stride] * signs[i];
+                *x = values[first + i * stride];
             }
-            transform(&mut tile);
+            self.rotate_tile(&mut tile, &signs);
             for (i, y) in tile.iter().enumerate() {
-                let y = y * factor;
-                result[first + i * stride] = if self.to_bf16 { to_bf16(y) } else { y };
+                result[first + i * stride] = *y;
             }
         }
         Ok(result)
     }
 
-    /// Index of the first element of each tile.
-    fn firsts(self, shape: Shape, axis: Axis) -> Vec<usize> {
-        let Shape { rows, columns } = shape;
-        let (row_step, column_step) = if axis == Axis::Rows { (1, self.size) } else { (self.size, 1) };
-        let rows = (0..rows).step_by(row_step);
-        rows.flat_map(|row| (0..columns).step_by(column_step).map(move |column| row * columns + column))
-            .collect()
+    /// Transforms consecutive tiles in place, such as the rows of a matrix whose width is a whole number of them. What is left of a last
+    /// tile stays as it is.
+    pub fn rotate(self, elements: &mut [f32], key: &RandomKey) {
+        let signs = self.signs(key);
+        elements.chunks_exact_mut(self.size).for_each(|tile| self.rotate_tile(tile, &signs));
+    }
+
+    /// The inverse of [`Self::rotate`], which is its transpose: what gradients of transformed elements go through. Not rounded to bf16.
+    pub fn rotate_back(self, elements: &mut [f32], key: &RandomKey) {
+        let (signs, factor) = (self.signs(key), self.factor());
+        for tile in elements.chunks_exact_mut(self.size) {
+            transform(tile);
+            tile.iter_mut().zip(&signs).for_each(|(x, sign)| *x *= factor * sign);
+        }
+    }
+
+    fn rotate_tile(self, tile: &mut [f32], signs: &[f32]) {
+        tile.iter_mut().zip(signs).for_each(|(x, sign)| *x *= sign);
+        transform(tile);
+        let factor = self.factor();
+        for y in tile {
+            *y = if self.to_bf16 { to_bf16(*y * factor) } else { *y * factor };
+        }
+    }
+
+    /// `1/sqrt(size)`, rounded.
+    fn factor(self) -> f32 {
+        (1.0 / (self.size as f64).sqrt()) as f32
+    }
+
+    /// Index of the first element of each tile of columns.
+    fn firsts(self, Shape { rows, columns }: Shape) -> Vec<usize> {
+        let rows = (0..rows).step_by(self.size);
+        rows.flat_map(|row| (0..columns).map(move |column| row * columns + column)).collect()
     }
 
     fn signs(self, key: &RandomKey) -> Vec<f32> {
@@ -183,6 +212,20 @@ mod tests {
         let once = transform.apply(&x, shape, Axis::Rows, &key).unwrap();
         assert_eq!(once[0], 30.0);
         assert_eq!(transform.apply(&once, shape, Axis::Rows, &key).unwrap(), x);
+    }
+
+    #[test]
+    fn rotating_back_is_the_inverse() {
+        let x: Vec<f32> = (0..64).map(|i| (i as f32).cos()).collect();
+        let key = RandomKey { seed: 3, ..RandomKey::default() };
+        for signs in [Signs::None, Signs::Te, Signs::Seed] {
+            let transform = Hadamard { size: 16, signs, to_bf16: false };
+            let mut y = x.clone();
+            transform.rotate(&mut y, &key);
+            assert!(x.iter().zip(&y).any(|(x, y)| (x - y).abs() > 0.1));
+            transform.rotate_back(&mut y, &key);
+            assert!(x.iter().zip(&y).all(|(x, y)| (x - y).abs() < 1e-6), "{signs:?}");
+        }
     }
 
     #[test]

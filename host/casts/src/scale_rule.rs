@@ -3,9 +3,9 @@
 //! Exponents are taken from the bits of f32, never from a logarithm, which is off beside powers of two. The rule that is no power of
 //! two by itself, [`Rule::Max`], is in [`crate::Scaling`].
 
-use crate::Grid;
+use crate::Range;
 
-/// How a scale follows from a block. `target` and `emax` are the grid's; amax is the largest finite magnitude.
+/// How a scale follows from a block. `target` and `emax` are the format's ([`Range`]); amax is the largest finite magnitude.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Rule {
     /// amax is scaled to `target`: `encode = target / amax`, or `decode = amax / target` (Transformer Engine, torchao, DeepGEMM).
@@ -29,19 +29,26 @@ pub enum Rule {
 
 /// What a scale may depend on: the elements of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Statistics {
+pub struct BlockStatistics {
     /// Largest finite magnitude; 0 if there is none.
-    pub(crate) amax: f32,
+    pub amax: f32,
     /// Whether an element is NaN or infinite.
-    pub(crate) nonfinite: bool,
+    pub nonfinite: bool,
     /// Finite elements, their sum, and that of their squares.
     count: u64,
     sum: f64,
     squares: f64,
 }
 
-impl Statistics {
-    pub(crate) fn add(&mut self, x: f32) {
+impl BlockStatistics {
+    /// Those of a block of which only the largest finite magnitude is known: enough where [`Scaling::needs_amax_only`](crate::Scaling::needs_amax_only).
+    #[must_use]
+    pub fn of_amax(amax: f32) -> Self {
+        Self { amax, ..Self::default() }
+    }
+
+    /// Adds an element.
+    pub fn add(&mut self, x: f32) {
         if x.is_finite() {
             let wide = f64::from(x);
             self.amax = self.amax.max(x.abs());
@@ -83,17 +90,17 @@ impl Rule {
     /// infinite. `Max` has none of its own and is taken as `Rceil`.
     pub(crate) fn exponent(
         self,
-        grid: &Grid,
+        range: &Range,
         amax: f32,
-        statistics: &Statistics,
+        statistics: &BlockStatistics,
         margin: i32,
     ) -> Option<i32> {
-        let emax = grid.emax() - margin;
+        let emax = range.emax() - margin;
         Some(match self {
             Self::Floor => floor_log2(amax) - emax,
             Self::Ceil => ceil_log2(amax) - emax,
             Self::Even => {
-                let half = 1u32 << 22 >> grid.significand_bits().unwrap_or(0);
+                let half = 1u32 << 22 >> range.significand_bits.unwrap_or(0);
                 let rounded = f32::from_bits(amax.to_bits() + half);
                 if !rounded.is_finite() {
                     return None;
@@ -101,12 +108,12 @@ impl Rule {
                 floor_log2(rounded) - emax
             }
             Self::Max | Self::Rceil => {
-                let ratio = amax * (1.0 / (grid.target() * exp2(-margin)));
+                let ratio = amax * (1.0 / (range.target * exp2(-margin)));
                 // Below 2^-127 nothing can be stored; a product that underflows to 0 is there too.
                 if ratio == 0.0 { -127 } else { ceil_log2(ratio) }
             }
             Self::Rms { deviations } => {
-                let factor = (deviations / f64::from(grid.target())) as f32;
+                let factor = (deviations / f64::from(range.target)) as f32;
                 floor_log2(statistics.deviation() * factor + 1e-8)
             }
         })

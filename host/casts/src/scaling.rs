@@ -4,9 +4,10 @@
 //! arXiv:2509.25149 appendix B (NVFP4). A fused or reordered operation would change last bits and flip ties.
 
 use crate::{
-    CastError, Grid, Rule,
-    scale_rule::{Statistics, ceil_log2, exp2, floor_log2},
+    CastError, Grid, Range, Rule,
+    scale_rule::{BlockStatistics, ceil_log2, exp2, floor_log2},
     scale_storage::{E8M0_NAN, e8m0},
+    two_levels::TensorScale,
 };
 
 /// What a scale is stored as.
@@ -170,7 +171,7 @@ impl Scaling {
             "set type = \"e4m3\", or leave tensor out",
         )?;
         refuse(
-            self.rule == Rule::Even && grid.significand_bits().is_none(),
+            self.rule == Rule::Even && grid.range().significand_bits.is_none(),
             "`scaling.rule` is even, and the format has no significand bits to round to",
             "use floor, ceil or rceil for this format",
         )?;
@@ -202,19 +203,39 @@ impl Scaling {
     }
 
     /// The scales of blocks with these elements, and that of the tensor: what the stored scales are multiplied by.
-    pub(crate) fn scales(&self, grid: &Grid, blocks: &[Statistics]) -> (Vec<BlockScale>, Option<f32>) {
-        if self.storage == Storage::E4m3 {
-            return self.two_levels(grid, blocks);
-        }
-        (blocks.iter().map(|block| self.block(grid, block)).collect(), None)
+    pub(crate) fn scales(&self, range: &Range, blocks: &[BlockStatistics]) -> (Vec<BlockScale>, Option<f32>) {
+        let tensor = self.tensor_scale(range, blocks);
+        let scales = blocks.iter().map(|block| self.scale(range, block, tensor.as_ref())).collect();
+        (scales, tensor.map(|tensor| tensor.decode))
     }
 
-    pub(crate) fn poisons(&self, block: &Statistics) -> bool {
+    /// What elements of a block are multiplied by, and what their codes are: encode and decode scale. `tensor` is
+    /// [`Self::tensor_scale`] of all blocks.
+    #[must_use]
+    pub fn pair(&self, range: &Range, block: &BlockStatistics, tensor: Option<&TensorScale>) -> [f32; 2] {
+        let BlockScale { encode, decode, .. } = self.scale(range, block, tensor);
+        [encode, decode]
+    }
+
+    /// Whether the largest finite magnitude of a block is all that its scale depends on.
+    #[must_use]
+    pub fn needs_amax_only(&self) -> bool {
+        self.nonfinite == NonFinite::Skip && !matches!(self.rule, Rule::Rms { .. })
+    }
+
+    fn scale(&self, range: &Range, block: &BlockStatistics, tensor: Option<&TensorScale>) -> BlockScale {
+        match self.storage {
+            Storage::E4m3 => self.e4m3_scale(range, block, tensor),
+            Storage::F32 | Storage::E8m0 => self.block(range, block),
+        }
+    }
+
+    pub(crate) fn poisons(&self, block: &BlockStatistics) -> bool {
         self.nonfinite == NonFinite::Poison && self.amax.is_none() && block.nonfinite
     }
 
     /// A scale in f32 or E8M0.
-    fn block(&self, grid: &Grid, block: &Statistics) -> BlockScale {
+    fn block(&self, range: &Range, block: &BlockStatistics) -> BlockScale {
         let nan = BlockScale::nan((self.storage == Storage::E8m0).then_some(E8M0_NAN));
         if self.poisons(block) {
             return nan;
@@ -232,28 +253,28 @@ impl Scaling {
         }
         match self.rule {
             Rule::Max => match (self.order, self.pow2 || self.storage == Storage::E8m0) {
-                (Order::Encode, true) => self.power(-floor_log2(self.encode(grid, amax))),
+                (Order::Encode, true) => self.power(-floor_log2(self.encode(range, amax))),
                 // DeepGEMM keeps the exponent byte from 1 to 254; a byte of its own may be 0.
                 (Order::Decode, true) => {
                     let least = if self.storage == Storage::E8m0 { -127 } else { -126 };
-                    let decode = self.decode(grid, amax);
+                    let decode = self.decode(range, amax);
                     self.power(if decode == 0.0 { least } else { ceil_log2(decode).max(least) })
                 }
                 (Order::Encode, false) => {
-                    let encode = self.encode(grid, amax) * self.factor;
+                    let encode = self.encode(range, amax) * self.factor;
                     let decode = 1.0 / encode;
                     BlockScale { encode, decode, stored: decode, code: None }
                 }
                 (Order::Decode, false) => {
-                    let decode = self.decode(grid, amax) / self.factor;
+                    let decode = self.decode(range, amax) / self.factor;
                     let encode = (1.0 / decode).min(f32::MAX);
                     BlockScale { encode, decode, stored: decode, code: None }
                 }
             },
-            rule => match rule.exponent(grid, amax, block, self.margin) {
+            rule => match rule.exponent(range, amax, block, self.margin) {
                 Some(e) => self.power(e),
                 None if self.nonfinite == NonFinite::Poison => nan,
-                None => self.power(128 - grid.emax() + self.margin),
+                None => self.power(128 - range.emax() + self.margin),
             },
         }
     }
@@ -270,13 +291,13 @@ impl Scaling {
     }
 
     /// `target * 2^-margin`.
-    fn numerator(&self, grid: &Grid) -> f32 {
-        (f64::from(grid.target()) * 2f64.powi(-self.margin)) as f32
+    fn numerator(&self, range: &Range) -> f32 {
+        (f64::from(range.target) * 2f64.powi(-self.margin)) as f32
     }
 
     /// `fl(target / amax)`, within limits.
-    fn encode(&self, grid: &Grid, amax: f32) -> f32 {
-        let numerator = self.numerator(grid);
+    fn encode(&self, range: &Range, amax: f32) -> f32 {
+        let numerator = self.numerator(range);
         let encode = if f64::from(amax) >= self.floor {
             numerator / amax
         } else {
@@ -286,8 +307,8 @@ impl Scaling {
     }
 
     /// `fl(amax / target)`, within limits.
-    fn decode(&self, grid: &Grid, amax: f32) -> f32 {
-        self.limited(amax.max(self.floor as f32) / self.numerator(grid))
+    fn decode(&self, range: &Range, amax: f32) -> f32 {
+        self.limited(amax.max(self.floor as f32) / self.numerator(range))
     }
 
     fn limited(&self, scale: f32) -> f32 {

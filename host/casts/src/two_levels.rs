@@ -4,31 +4,40 @@
 //! arXiv:2509.25149, appendix B, gives the formulas without the order of roundings.
 
 use crate::{
-    Grid, Order, Scaling,
-    scale_rule::Statistics,
+    Order, Range, Scaling,
+    scale_rule::BlockStatistics,
     scale_storage::{E4M3_MAX, E4M3_NAN, e4m3},
     scaling::BlockScale,
 };
 
 impl Scaling {
-    /// E4M3 scales, with or without one of the tensor.
-    pub(crate) fn two_levels(&self, grid: &Grid, blocks: &[Statistics]) -> (Vec<BlockScale>, Option<f32>) {
-        let measured = blocks.iter().map(|block| block.amax).fold(0.0, f32::max);
-        let poisoned = self.tensor && blocks.iter().any(|block| self.poisons(block));
-        let amax = if poisoned { f32::NAN } else { self.amax.unwrap_or(measured) };
-        let tensor = self.tensor.then(|| Tensor::new(self.order, amax, grid.target()));
-        let scales = blocks.iter().map(|block| {
-            if poisoned || self.poisons(block) {
-                return BlockScale::nan(Some(E4M3_NAN));
-            }
-            let amax = if self.tensor { block.amax } else { self.amax.unwrap_or(block.amax) };
-            self.e4m3_block(grid, amax, tensor.as_ref())
-        });
-        (scales.collect(), tensor.map(|tensor| tensor.decode))
+    /// The f32 scale over the scales of these blocks, if there is one.
+    #[must_use]
+    pub fn tensor_scale(&self, range: &Range, blocks: &[BlockStatistics]) -> Option<TensorScale> {
+        self.tensor.then(|| {
+            let measured = blocks.iter().map(|block| block.amax).fold(0.0, f32::max);
+            let is_poisoned = blocks.iter().any(|block| self.poisons(block));
+            let amax = if is_poisoned { f32::NAN } else { self.amax.unwrap_or(measured) };
+            TensorScale::new(self.order, amax, range.target)
+        })
     }
 
-    fn e4m3_block(&self, grid: &Grid, amax: f32, tensor: Option<&Tensor>) -> BlockScale {
-        let target = grid.target();
+    /// An E4M3 scale, with or without one of the tensor.
+    pub(crate) fn e4m3_scale(
+        &self,
+        range: &Range,
+        block: &BlockStatistics,
+        tensor: Option<&TensorScale>,
+    ) -> BlockScale {
+        if self.poisons(block) || tensor.is_some_and(|tensor| tensor.amax.is_nan()) {
+            return BlockScale::nan(Some(E4M3_NAN));
+        }
+        let amax = if tensor.is_some() { block.amax } else { self.amax.unwrap_or(block.amax) };
+        self.e4m3_block(range, amax, tensor)
+    }
+
+    fn e4m3_block(&self, range: &Range, amax: f32, tensor: Option<&TensorScale>) -> BlockScale {
+        let target = range.target;
         let ratio = match (self.order, tensor) {
             (Order::Encode, None) => amax * (1.0 / target),
             (Order::Encode, Some(tensor)) => amax * (tensor.encode * (1.0 / target)),
@@ -54,13 +63,13 @@ impl Scaling {
 
 /// The scale of a tensor whose blocks have E4M3 scales: 448 times the format's target is its largest value.
 #[derive(Debug, Clone, Copy)]
-struct Tensor {
+pub struct TensorScale {
     amax: f32,
     encode: f32,
-    decode: f32,
+    pub(crate) decode: f32,
 }
 
-impl Tensor {
+impl TensorScale {
     fn new(order: Order, amax: f32, target: f32) -> Self {
         let most = E4M3_MAX * target;
         let (encode, decode) = match order {

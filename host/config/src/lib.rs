@@ -14,6 +14,7 @@
 mod alerts;
 pub mod cast;
 mod choices;
+mod depth;
 mod explain;
 mod hints;
 mod load;
@@ -21,7 +22,9 @@ mod optimizer;
 mod overrides;
 mod plugin_ref;
 mod quant;
+mod recipe;
 pub mod reference;
+mod scaling;
 mod schema;
 mod source;
 mod tables;
@@ -35,11 +38,14 @@ pub use choices::{
     MasterWeightsChoice, PluginCheckChoice, PrecisionChoice, Preset, RoundingChoice, ScheduleChoice,
     SteChoice, StoredScaleChoice, TokenizerChoice,
 };
+pub use depth::BlockCount;
 pub use load::load;
 pub use load::read_as;
 pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};
 pub use plugin_ref::{PinnedPlugin, PluginRef};
-pub use quant::{LayerRule, QuantSection, ScalingSection, StoredScaleSection};
+pub use quant::{LayerRule, QuantSection, StoredScaleSection};
+pub use recipe::RECIPES;
+pub use scaling::{ScalingFields, ScalingSection};
 pub use schema::{
     CheckpointSection, DataSection, LimitsSection, MetricsSection, ModelSection, PluginsSection, RunConfig,
     RunSection, ShadowSection, SinkSection, TrainSection,

@@ -15,7 +15,7 @@ use super::choices::{Preset, ScheduleChoice, StoredScaleChoice};
 use super::plugin_ref::PluginRef;
 use super::schema::{PluginsSection, RunConfig};
 use super::source::{Source, position};
-use super::{explain, hints, overrides, validate};
+use super::{explain, hints, overrides, recipe, validate};
 /// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
 ///
 /// The result is resolved (every default concrete, plugin paths absolute) and in range.
@@ -46,6 +46,7 @@ pub(super) fn load_text(
 ) -> Result<(RunConfig, Source), Diagnostic> {
     let (mut table, mut source) = Source::parse(path, text)?;
     overrides::apply(&mut table, &mut source, overrides)?;
+    recipe::apply(&mut table, &mut source)?;
     let mut config: RunConfig = serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
         .map_err(|error| explain::explain(&error, &table, &source))?;
     resolve(&mut config, &source)?;

@@ -1,17 +1,23 @@
 //! `[quant]` and its tables: what the linear layers round, and how values are brought into the formats' range.
 
+use altgrad_metrics::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::choices::{
-    AmaxChoice, GranularityChoice, MasterWeightsChoice, RoundingChoice, SteChoice, StoredScaleChoice,
-};
+use super::cast::{BlockChoice, CastRoundingChoice, CastTables, TransformChoice, UseSourceChoice};
+use super::choices::{GranularityChoice, MasterWeightsChoice, RoundingChoice, SteChoice, StoredScaleChoice};
+use super::depth::BlockCount;
+use super::scaling::{ScalingFields, ScalingSection};
 use super::tables::table;
 
 /// `[quant]`: what the linear layers round. Formats are written like `E5M2` or `E3M4:ieee`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuantSection {
+    /// A shipped recipe, such as `mxfp8` (`altgrad-host casts recipes` lists them), or a TOML file with `[quant]` and `train.precision`,
+    /// relative to the run file. Keys of the run file override those of the recipe; its rules by layer come after the recipe's. After
+    /// load: not given, the recipe's keys being written out.
+    pub recipe: Option<String>,
     /// Format of the weights, or `none`. Default: unquantized, the baseline.
     pub weight: Option<String>,
     /// Format of the layers' inputs, or `none`. Default: unquantized.
@@ -38,12 +44,24 @@ pub struct QuantSection {
     /// How the scales of weights without master weights change.
     #[serde(deserialize_with = "table")]
     pub stored_scale: StoredScaleSection,
+    /// What shares a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
+    /// `[lines, elements along the contraction]`. Default: what `scaling.granularity` says.
+    pub block: Option<BlockChoice>,
+    /// What second uses of operands, in the backward pass, round: the weight in dgrad, the input and the gradient in wgrad.
+    /// Default: `reuse`.
+    pub source: Option<UseSourceChoice>,
+    /// A Hadamard transform of both operands of all products, along the contraction. Default: none.
+    pub transform: Option<TransformChoice>,
+    /// Casts by use.
+    #[serde(deserialize_with = "table")]
+    pub cast: CastTables,
     /// Glob patterns on the names of the layers' weights, such as `*.attn.*`, that stay unquantized.
+    /// The head is `lm_head.weight`, tied to the embedding or not.
     pub exclude: Vec<String>,
-    /// Blocks at the start that stay unquantized.
-    pub skip_first: usize,
-    /// Blocks at the end that stay unquantized. The head is no block: exclude it by name.
-    pub skip_last: usize,
+    /// Blocks at the start that stay unquantized: a number, or a share of all such as `"15%"`, rounded up.
+    pub skip_first: BlockCount,
+    /// Blocks at the end that stay unquantized, likewise. The head is no block: exclude it by name.
+    pub skip_last: BlockCount,
     /// Formats by layer: rules in order, later ones override.
     pub layer: Vec<LayerRule>,
 }
@@ -51,6 +69,7 @@ pub struct QuantSection {
 impl Default for QuantSection {
     fn default() -> Self {
         Self {
+            recipe: None,
             weight: None,
             activation: None,
             grad: None,
@@ -62,9 +81,13 @@ impl Default for QuantSection {
             ste: SteChoice::Identity,
             scaling: ScalingSection::default(),
             stored_scale: StoredScaleSection::default(),
+            block: None,
+            source: None,
+            transform: None,
+            cast: CastTables::default(),
             exclude: Vec::new(),
-            skip_first: 0,
-            skip_last: 0,
+            skip_first: BlockCount::default(),
+            skip_last: BlockCount::default(),
             layer: Vec::new(),
         }
     }
@@ -77,12 +100,19 @@ impl QuantSection {
         self.rounds_weights() || self.rounds_values()
     }
 
-    /// Whether it names a format of activations or gradients anywhere.
+    /// Whether it names a format of anything but the weights in the forward pass.
     #[must_use]
     pub fn rounds_values(&self) -> bool {
-        let rules = self.layer.iter().flat_map(|rule| [&rule.activation, &rule.grad]);
-        let values = [&self.activation, &self.grad].into_iter().chain(rules);
-        values.flatten().any(|format| format != LayerRule::OFF)
+        let named = [&self.activation, &self.grad].into_iter();
+        let named = named.chain(self.layer.iter().flat_map(|rule| [&rule.activation, &rule.grad]));
+        let others = Role::ALL.into_iter().filter(|role| *role != Role::Weight);
+        named.flatten().any(is_on) || others.into_iter().any(|role| self.casts(role).any(is_on))
+    }
+
+    /// The formats that casts name for a use.
+    fn casts(&self, role: Role) -> impl Iterator<Item = &String> {
+        let tables = std::iter::once(&self.cast).chain(self.layer.iter().map(|rule| &rule.cast));
+        tables.filter_map(move |tables| tables.of(role)?.format.as_ref())
     }
 
     /// Whether weights are stored on the grids of their formats, without master weights.
@@ -94,22 +124,32 @@ impl QuantSection {
     /// Whether they are stored with scales.
     #[must_use]
     pub fn has_stored_scales(&self) -> bool {
-        self.stores_weights() && self.scaling.granularity != GranularityChoice::None
+        let none = match self.block {
+            Some(block) => block == BlockChoice::None,
+            None => self.scaling.granularity == GranularityChoice::None,
+        };
+        self.stores_weights() && !none
     }
 
     /// Whether it names a format of weights anywhere.
     #[must_use]
     pub fn rounds_weights(&self) -> bool {
         let rules = self.layer.iter().map(|rule| &rule.weight);
-        [&self.weight].into_iter().chain(rules).flatten().any(|format| format != LayerRule::OFF)
+        let mut named = [&self.weight].into_iter().chain(rules).flatten();
+        named.any(is_on) || self.casts(Role::Weight).any(is_on)
     }
 }
 
-/// One `[[quant.layer]]`: formats of the layers whose weight's name it matches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Whether a format rounds.
+fn is_on(format: &String) -> bool {
+    format != LayerRule::OFF
+}
+
+/// One `[[quant.layer]]`: casts of the layers whose weight's name it matches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LayerRule {
-    /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`.
+    /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`. The head is `lm_head.weight`, tied or not.
     #[serde(rename = "match")]
     pub pattern: String,
     /// Format of the weight; `none` switches it off. Default: what earlier rules say.
@@ -121,45 +161,32 @@ pub struct LayerRule {
     /// Format of the output's gradient; likewise.
     #[serde(default)]
     pub grad: Option<String>,
+    /// As `quant.rounding`, for these layers; so are the keys below.
+    #[serde(default)]
+    pub rounding: Option<CastRoundingChoice>,
+    /// What shares a scale.
+    #[serde(default)]
+    pub block: Option<BlockChoice>,
+    /// What second uses round.
+    #[serde(default)]
+    pub source: Option<UseSourceChoice>,
+    /// A Hadamard transform, or `none`.
+    #[serde(default)]
+    pub transform: Option<TransformChoice>,
+    /// The gradient past the rounding.
+    #[serde(default)]
+    pub ste: Option<SteChoice>,
+    /// How scales follow from blocks.
+    #[serde(default)]
+    pub scaling: Option<ScalingFields>,
+    /// Casts by use.
+    #[serde(default, deserialize_with = "table")]
+    pub cast: CastTables,
 }
 
 impl LayerRule {
     /// What switches a format off.
     pub const OFF: &'static str = "none";
-}
-
-/// `[quant.scaling]`: `stored = round(x * scale)` with `scale = target / (amax * 2^margin)`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ScalingSection {
-    /// How many elements share a scale.
-    pub granularity: GranularityChoice,
-    /// Elements per block, along the reduction dimension; the last block of a row may be shorter. Only for `block`.
-    pub block: usize,
-    /// Where amax comes from. `delayed` and `static` need granularity `tensor`.
-    pub amax: AmaxChoice,
-    /// Steps `delayed` looks back.
-    pub window: usize,
-    /// The amax of `static`. Default: the first step's.
-    pub static_amax: Option<f32>,
-    /// Binades left free above amax.
-    pub margin: i32,
-    /// Whether scales are rounded down to powers of two, as in microscaling formats.
-    pub pow2: bool,
-}
-
-impl Default for ScalingSection {
-    fn default() -> Self {
-        Self {
-            granularity: GranularityChoice::Tensor,
-            block: 32,
-            amax: AmaxChoice::Dynamic,
-            window: 16,
-            static_amax: None,
-            margin: 0,
-            pow2: false,
-        }
-    }
 }
 
 /// `[quant.stored_scale]`: how the scales of weights without master weights change. Such scales are state: what a weight

@@ -18,6 +18,8 @@ use toml::{Table, Value};
 pub(super) enum Place {
     /// Byte offsets of the key and of its value in the file.
     File { key: usize, value: usize },
+    /// The same of the recipe.
+    Recipe { key: usize, value: usize },
     /// The `--set` of this index.
     Override(usize),
 }
@@ -29,6 +31,8 @@ pub struct Source {
     text: String,
     /// As on the command line, without `--set`.
     pub(super) overrides: Vec<String>,
+    /// Path and text of the recipe, if the run file names one.
+    pub(super) recipe: Option<(PathBuf, String)>,
     /// By dotted key, array elements by index: `sink.0.name`.
     pub(super) places: BTreeMap<String, Place>,
 }
@@ -56,7 +60,7 @@ impl Source {
             places.insert(dotted, Place::File { key: key.start, value: value.start });
         })
         .map_err(|fault| Diagnostic::config(fault.message).at(position(path, &shown, fault.offset)))?;
-        Ok((table, Self { path: path.to_owned(), text: shown, overrides: Vec::new(), places }))
+        Ok((table, Self { path: path.to_owned(), text: shown, overrides: Vec::new(), recipe: None, places }))
     }
 
     /// The path as it was given.
@@ -89,6 +93,7 @@ impl Source {
     pub fn locate(&self, key: &str) -> String {
         match self.places.get(key) {
             Some(Place::File { value, .. }) => position(&self.path, &self.text, *value),
+            Some(Place::Recipe { value, .. }) => self.recipe_place(*value),
             Some(Place::Override(index)) => self.override_place(*index),
             None => format!("{} (default)", self.path.display()),
         }
@@ -98,7 +103,7 @@ impl Source {
     pub fn offset(&self, key: &str) -> Option<usize> {
         match self.places.get(key)? {
             Place::File { value, .. } => Some(*value),
-            Place::Override(_) => None,
+            Place::Recipe { .. } | Place::Override(_) => None,
         }
     }
 
@@ -106,6 +111,7 @@ impl Source {
     pub(super) fn locate_key(&self, key: &str) -> String {
         match self.places.get(key) {
             Some(Place::File { key, .. }) => position(&self.path, &self.text, *key),
+            Some(Place::Recipe { key, .. }) => self.recipe_place(*key),
             _ => self.locate(key),
         }
     }
@@ -114,6 +120,12 @@ impl Source {
     pub(super) fn locate_first(&self, keys: &[&str]) -> String {
         let written = keys.iter().find(|key| self.is_written(key));
         self.locate(written.or(keys.first()).unwrap_or(&""))
+    }
+
+    fn recipe_place(&self, offset: usize) -> String {
+        let (path, text) =
+            self.recipe.as_ref().map_or((Path::new("recipe"), ""), |(path, text)| (path, text));
+        position(path, text, offset)
     }
 
     /// `--set run.name=x`.

@@ -8,7 +8,8 @@ use altgrad_base::diagnostic::Diagnostic;
 use super::choices::{AmaxChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
 use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
-use super::quant::{QuantSection, ScalingSection, StoredScaleSection};
+use super::quant::{QuantSection, StoredScaleSection};
+use super::scaling::ScalingSection;
 use super::schema::{RunConfig, TrainSection};
 use super::source::Source;
 
@@ -282,8 +283,8 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
         .hint("name one, such as weight = \"E5M2\", or remove the key"),
         unused("quant.ste", quant.ste == plain.ste),
         unused("quant.exclude", quant.exclude.is_empty()),
-        unused("quant.skip_first", quant.skip_first == 0),
-        unused("quant.skip_last", quant.skip_last == 0),
+        unused("quant.skip_first", quant.skip_first == plain.skip_first),
+        unused("quant.skip_last", quant.skip_last == plain.skip_last),
         unused("quant.scaling", quant.scaling == plain.scaling),
     ];
     rules.extend(stored_scale(quant));

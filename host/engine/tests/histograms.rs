@@ -77,12 +77,15 @@ fn devices_collect_the_cpus_histograms() {
                 (DeviceFormat::new(Arc::new(plugin), device, &MODES).unwrap(), device)
             });
             let max_finite = formats[0].0.max_finite();
-            let rule = ScaleRule { target: max_finite, margin: 0, pow2: false, group: None };
+            let rule = ScaleRule::max(max_finite, 0, false, None);
             let fixed = |scale: f32| ScaleSource::Fixed([scale, 1.0 / scale]);
             let cases = [
                 (data(30_001, 1.0, 0.0), ScaleSource::Dynamic(rule)),
-                (data(300_000, 1.0, 0.0), ScaleSource::Dynamic(ScaleRule { group: Some(100), ..rule })),
-                (data(4096, 1e-9, 0.0), ScaleSource::Dynamic(ScaleRule { pow2: true, ..rule })),
+                (
+                    data(300_000, 1.0, 0.0),
+                    ScaleSource::Dynamic(ScaleRule::max(max_finite, 0, false, Some(100))),
+                ),
+                (data(4096, 1e-9, 0.0), ScaleSource::Dynamic(ScaleRule::max(max_finite, 0, true, None))),
                 (data(4096, 1e12, 3e12), ScaleSource::Dynamic(rule)),
                 (data(70_000, 0.01, 1.0), ScaleSource::ONE),
                 (with_specials(data(1000, 3.0, 0.5)), fixed(0.37)),

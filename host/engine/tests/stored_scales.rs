@@ -32,7 +32,7 @@ type MakeScaling = fn(rule: ScaleRule, end: f32) -> Scaling;
 
 const FIXED: MakeScaling = |rule, _| Scaling::Stored { rule, change: ScaleChange::Never };
 const POWER_OF_TWO: MakeScaling = |rule, end| Scaling::Stored {
-    rule: ScaleRule { target: end, pow2: true, ..rule },
+    rule: ScaleRule::max(end, rule.scaling.margin, true, rule.group),
     change: ScaleChange::Hysteresis,
 };
 const DYNAMIC: MakeScaling = |rule, _| Scaling::Dynamic(rule);
@@ -54,7 +54,7 @@ impl Weight {
         let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();
         let format = DeviceFormat::new(Arc::new(plugin), &device, &[rounding]).unwrap();
         let grid = format.values().clone();
-        let rule = ScaleRule { target: grid.max_finite(), margin, pow2: false, group };
+        let rule = ScaleRule::max(grid.max_finite(), margin, false, group);
         let site = Site::new(
             "layer",
             Role::Weight,

@@ -143,7 +143,7 @@ fn what_is_not_finite_is_skipped_or_poisons() {
     let x = [1.0, f32::NAN, -f32::INFINITY, 0.5, 1.0, 0.5];
     for (name, nan_code) in [("E4M3", 0x7f), ("E5M2", 0x7f), ("E2M1", 3), ("INT8", 96)] {
         let grid = grid(name);
-        let most = grid.target();
+        let most = grid.range().target;
         let scaling = Scaling { rule: Rule::Floor, storage: Storage::E8m0, ..Scaling::default() };
         let skip = apply(&with(Block::Row, scaling), &grid, &x, [2, 3]);
         assert_eq!(skip.values[0], 1.0, "{name}");

@@ -32,18 +32,18 @@ fn exponent(grid: &Grid, rule: Rule, amax: f32) -> i32 {
     let power = |e: i32| 2f64.powi(e);
     let floor = |x: f64| (-149..129).rev().find(|e| power(*e) <= x).unwrap();
     let ceil = |x: f64| (-149..129).find(|e| power(*e) >= x).unwrap();
-    let emax = floor(f64::from(grid.target()));
+    let emax = floor(f64::from(grid.range().target));
     let wide = f64::from(amax);
     let e = match rule {
         Rule::Floor => floor(wide) - emax,
         Rule::Ceil => ceil(wide) - emax,
         Rule::Even => {
             // To significand bits, halves up.
-            let unit = power(floor(wide).max(-126) - grid.significand_bits().unwrap() as i32);
+            let unit = power(floor(wide).max(-126) - grid.range().significand_bits.unwrap() as i32);
             floor((wide / unit + 0.5).floor() * unit) - emax
         }
         // One rounding to f32 of the product with a reciprocal rounded to f32.
-        _ => ceil(f64::from(amax * (1.0 / grid.target())).max(power(-149))),
+        _ => ceil(f64::from(amax * (1.0 / grid.range().target)).max(power(-149))),
     };
     e.clamp(-127, 127)
 }
@@ -97,7 +97,7 @@ fn f32_scales_divide_in_the_order_that_is_asked_for() {
                 let x = numbers(40 * 16, seed as u32 + 9, range);
                 let applied = apply(&cast, &grid, &x, [40, 16]);
                 for (i, row) in x.chunks(16).enumerate() {
-                    let (most, target) = (f64::from(largest(row)), f64::from(grid.target()));
+                    let (most, target) = (f64::from(largest(row)), f64::from(grid.range().target));
                     // Ratios of two f32 in f64, rounded to f32: one rounding.
                     let (encode, decode) = match order {
                         Order::Encode => {

@@ -14,7 +14,6 @@ use altgrad_config::{
 use altgrad_plugin_api::{QuantParams, RandomKey};
 use clap::{Args, ValueEnum};
 
-use super::cast::cast;
 use crate::{formats::FolderArgs, raw_f32};
 
 /// `altgrad-host casts apply`.
@@ -87,7 +86,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
         .map_err(|error| error.at(source.locate("format")))?;
     let grid = Grid::new(&format.spec, &format.conventions)
         .map_err(|error| format.identity.failure(Fault::Plugin, &error))?;
-    let cast = cast(&section);
+    let cast = section.cast();
     cast.check(&grid).map_err(|error| refusal(&error, &source))?;
     args.refuse_files(&grid, &section)?;
     let values = raw_f32::read(&args.input)?;

@@ -1,7 +1,6 @@
 //! `casts apply`: casts, for people and for cross-checks.
 
 mod apply;
-mod cast;
 
 use std::process::ExitCode;
 

@@ -93,6 +93,30 @@ named_choice! {
         Smallest = "smallest",
         /// That of a largest magnitude of 2^-126.
         Normal = "normal",
+        /// The last one, under delayed scaling.
+        Keep = "keep",
+    }
+}
+
+named_choice! {
+    /// What a second use of an operand rounds.
+    UseSourceChoice {
+        /// Nothing: it is the first use's values again.
+        Reuse = "reuse",
+        /// The tensor in high precision.
+        HighPrecision = "hp",
+        /// The values of the first use.
+        Dequantized = "dequantized",
+    }
+}
+
+named_choice! {
+    /// The scale of the first step under delayed scaling.
+    FirstScaleChoice {
+        /// From the values of that step.
+        Dynamic = "dynamic",
+        /// 1.
+        One = "one",
     }
 }
 

@@ -3,7 +3,9 @@
 //! [`read_cast`] takes one line, as a command line has it. What is refused here is what needs no format: keys, types, and keys without
 //! effect. The rest is the cast's own check. Definitions: docs/numerics.md, section 4.5.
 
+mod arithmetic;
 mod choices;
+mod fields;
 mod text;
 
 use std::path::Path;
@@ -14,9 +16,11 @@ use serde_path_to_error::Error;
 use toml::Value;
 
 pub use choices::{
-    CastRoundingChoice, NonFiniteChoice, OperationChoice, ScaleLimitChoice, ScaleOrderChoice,
-    ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice, TransformTypeChoice, ZeroBlockChoice,
+    CastRoundingChoice, FirstScaleChoice, NonFiniteChoice, OperationChoice, ScaleLimitChoice,
+    ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice, TransformTypeChoice,
+    UseSourceChoice, ZeroBlockChoice,
 };
+pub use fields::{CastFields, CastTables, ResolvedCast, TransformChoice};
 
 use super::choices::AmaxChoice;
 use super::source::{Place, Source};
@@ -234,6 +238,7 @@ fn refuse_without_effect(cast: &CastSection, source: &Source) -> Result<(), Diag
             "rule max with type f32 needs it; all others say whether scales are powers of two",
         ),
         ("limit", max && f32, "it holds for rule max with type f32; leave it out"),
+        ("zero", scaling.zero != Some(ZeroBlockChoice::Keep), "a cast by itself has no past steps"),
         ("zero", !e4m3 && !rms && scaling.floor == 0.0, "such a block has a scale without it; leave it out"),
         ("floor", !rms, "rule rms knows no largest magnitude; leave it out"),
         ("margin", !rms, "rule rms knows no largest magnitude; leave it out"),

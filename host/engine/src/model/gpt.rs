@@ -53,8 +53,8 @@ impl Gpt {
         let x = self.hidden(pass, batch);
         let [batch_size, block, width] = x.dims();
         let (head, rows) = (pass.head(), batch_size * block);
-        // A trace records all logits, and rounding their gradient needs all of them for its scale.
-        let in_parts = pass.trace.is_none() && pass.quant.has_unrounded_gradient(head.weight);
+        // A trace records all logits, and rounding their gradient or the operands again needs all of them.
+        let in_parts = pass.trace.is_none() && pass.quant.has_plain_backward(head.weight);
         if in_parts && cpu_ops::is_available(&x.device()) {
             let (x, weight) = (x.reshape([rows, width]), pass.matrix(head.weight));
             let (x, weight) = pass.quant.operands(head.weight, x, weight, pass.micro_batch, TraceScope::OFF);

@@ -1,8 +1,8 @@
 //! Quantized linear layers: which tensors are rounded before and after their matrix products.
 //!
-//! Forward `y = Q_a(x) Q_w(W)^T`; backward, with `g = Q_g(dL/dy)` rounded once, `dL/dx = g Q_w(W)` and
-//! `dL/dW = g^T Q_a(x)`. The backward pass uses the rounded operands, because rounding and product are separate operations
-//! (docs/numerics.md, section 5.2).
+//! Forward `y = Q_a(x) Q_w(W)^T`; backward, with `g = dL/dy`, `dL/dx = Q_g(g) Q_w'(W)` and `dL/dW = Q_g'(g)^T Q_a'(x)`. The primed
+//! casts are those of second uses. Unless a run says otherwise they reuse what the first ones made, because rounding and product are
+//! separate operations (docs/numerics.md, section 5.2).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,9 +16,10 @@ use burn::tensor::Tensor;
 use parking_lot::Mutex;
 
 use super::{
-    FakeQuantOutput, FakeQuantParams, HistogramCollector, LayerId, PendingStats, QuantStats, Role, Site,
-    fake_quant::{fake_quant_at, scales_of},
-    operand::{GradientRounding, Operand},
+    CastParams, FakeQuantOutput, FakeQuantParams, HistogramCollector, LayerId, PendingStats, QuantStats,
+    Role, Rotation, Site, UseSource,
+    cast::{arranged_scales, cast, cast_at},
+    operand::{BackwardUses, GradientRounding, Operand},
     product::{self, GradientStats},
     saved_tensors::Encoding,
     weight_scales::WeightScales,
@@ -40,6 +41,8 @@ pub struct QuantContext {
     /// Whether weights are rounded from f32 each step, or stored on the grids of their formats.
     master_weights: MasterWeightsChoice,
     precision: PrecisionChoice,
+    /// Second uses of operands that are not rounded though their first uses are.
+    unrounded: BTreeSet<(LayerId, Role)>,
     /// Whether the device multiplies bf16 fast.
     fast_bf16: bool,
     seed: u64,
@@ -85,6 +88,7 @@ impl QuantContext {
             layers,
             master_weights,
             precision,
+            unrounded: BTreeSet::new(),
             fast_bf16: false,
             seed,
             step: 0,
@@ -93,6 +97,12 @@ impl QuantContext {
             grid_stats: Mutex::default(),
             weight_scales: Mutex::default(),
         }
+    }
+
+    /// The same with these second uses of operands in high precision. All others that have no site reuse the first ones.
+    #[must_use]
+    pub fn with_unrounded(self, unrounded: BTreeSet<(LayerId, Role)>) -> Self {
+        Self { unrounded, ..self }
     }
 
     /// The same on a device that multiplies bf16 fast or not.
@@ -122,11 +132,6 @@ impl QuantContext {
     /// What is rounded, in one line: `weights E4M3, activations E4M3, gradients E5M2`.
     #[must_use]
     pub fn summary(&self) -> String {
-        let plural = |role| match role {
-            Role::Weight => "weights",
-            Role::Activation => "activations",
-            Role::Grad => "gradients",
-        };
         let mut parts = Vec::new();
         for role in Role::ALL {
             let of_role = self.sites.iter().filter(|site| site.role == role);
@@ -136,7 +141,7 @@ impl QuantContext {
                 let formats: Vec<&str> = formats.into_iter().collect();
                 let bare = role == Role::Weight && self.master_weights == MasterWeightsChoice::None;
                 let masters = if bare { " without master weights" } else { "" };
-                parts.push(format!("{} {}{masters}", plural(role), formats.join("/")));
+                parts.push(format!("{} {}{masters}", role.plural(), formats.join("/")));
             }
         }
         match (parts.is_empty(), self.precision) {
@@ -176,31 +181,79 @@ impl QuantContext {
         micro_batch: u64,
         scope: TraceScope<'_>,
     ) -> Tensor<2> {
+        let device = x.device();
+        let high_precision = device.is_autodiff().then(|| [x.clone(), weight.clone()].map(untracked));
         let (x, weight) = self.operands(layer, x, weight, micro_batch, scope);
-        let grad = self.site(layer, Role::Grad);
-        let rounding = match grad {
-            Some((id, site)) => {
-                let [tokens, outputs] = [x.values.dims()[0], weight.values.dims()[0]];
-                let padding = site.padding(outputs);
-                let params = self.fake_quant_params(id, self.key(id, micro_batch), tokens * padding);
-                GradientRounding::Format(params, padding)
-            }
-            None if self.precision == PrecisionChoice::Bf16 => GradientRounding::Bf16,
-            None => GradientRounding::None,
+        let backward = match high_precision {
+            Some([high_x, high_weight]) => BackwardUses {
+                input: self.second_use(layer, Role::ActivationWgrad, (high_x, &x), micro_batch),
+                weight: self.second_use(layer, Role::WeightDgrad, (high_weight, &weight), 0),
+                gradient: self.gradient_rounding(layer, Role::Grad, micro_batch),
+                gradient_for_weight: self.second_gradient(layer, micro_batch),
+            },
+            None => BackwardUses::default(),
         };
-        let probe = scope.gradient_probe("rounded gradient", &x.values.device());
-        let (y, stats) = product::product(x, weight, rounding, self.fast_bf16, probe);
+        let recorded = [("input for wgrad", &backward.input), ("weight for dgrad", &backward.weight)];
+        for (what, operand) in recorded {
+            operand.iter().for_each(|operand| scope.record(what, &operand.values));
+        }
+        let probe = scope.gradient_probe("rounded gradient", &device);
+        let (y, stats) = product::product(x, weight, backward, self.fast_bf16, probe);
         scope.record("product", &y);
-        if let (Some((id, _)), Some(stats)) = (grad, stats) {
-            self.push_pending(id, StatsSource::AfterBackward(stats));
+        for (role, stats) in [Role::Grad, Role::GradWgrad].into_iter().zip(stats) {
+            if let Some(((id, _), stats)) = self.site(layer, role).zip(stats) {
+                self.push_pending(id, StatsSource::AfterBackward(stats));
+            }
         }
         y
     }
 
-    /// Whether the gradient of a layer's product is used without rounding.
+    /// Whether the backward pass of a layer's product uses an unrounded gradient and the operands of the forward pass.
     #[must_use]
-    pub fn has_unrounded_gradient(&self, layer: LayerId) -> bool {
-        self.site(layer, Role::Grad).is_none() && self.precision == PrecisionChoice::Fp32
+    pub fn has_plain_backward(&self, layer: LayerId) -> bool {
+        let others = [Role::Grad, Role::GradWgrad, Role::ActivationWgrad, Role::WeightDgrad];
+        let differs = |role| self.site(layer, role).is_some() || self.unrounded.contains(&(layer, role));
+        self.precision == PrecisionChoice::Fp32 && !others.into_iter().any(differs)
+    }
+
+    /// How the gradient is rounded in a use that does not reuse another.
+    fn gradient_rounding(&self, layer: LayerId, role: Role, micro_batch: u64) -> GradientRounding {
+        match self.site(layer, role) {
+            Some((id, _)) => {
+                GradientRounding::Cast(Box::new(self.cast_params(id, layer, self.key(id, micro_batch))))
+            }
+            None if self.precision == PrecisionChoice::Bf16 => GradientRounding::Bf16,
+            None => GradientRounding::None,
+        }
+    }
+
+    /// How the gradient is rounded for the product of the weight's gradient, if not as for the input's.
+    fn second_gradient(&self, layer: LayerId, micro_batch: u64) -> Option<(GradientRounding, bool)> {
+        let role = Role::GradWgrad;
+        let site = self.site(layer, role);
+        let is_own = site.is_some() || self.unrounded.contains(&(layer, role));
+        let from_first = site.is_some_and(|(_, site)| site.source == UseSource::Dequantized);
+        is_own.then(|| (self.gradient_rounding(layer, role, micro_batch), from_first))
+    }
+
+    /// The second use of an operand, transposed, if it is not the first one: from the tensor in high precision, or from the values of the
+    /// first use.
+    fn second_use(
+        &self,
+        layer: LayerId,
+        role: Role,
+        (high_precision, first): (Tensor<2>, &Operand),
+        micro_batch: u64,
+    ) -> Option<Operand> {
+        if self.unrounded.contains(&(layer, role)) {
+            return Some(self.unrounded_operand(high_precision.swap_dims(0, 1)));
+        }
+        let (id, site) = self.site(layer, role)?;
+        let source = match site.source {
+            UseSource::HighPrecision => high_precision,
+            UseSource::Dequantized => untracked(first.values.clone()),
+        };
+        Some(self.rounded_operand(id, layer, source.swap_dims(0, 1), micro_batch))
     }
 
     /// The operands of a layer's product, as [`Self::linear`] rounds them.
@@ -238,18 +291,23 @@ impl QuantContext {
     }
 
     fn operand(&self, layer: LayerId, role: Role, x: Tensor<2>, micro_batch: u64) -> Operand {
-        let Some((id, site)) = self.site(layer, role) else { return self.unrounded_operand(x) };
-        let width = x.dims()[1];
-        let rounded = self.round(id, x, self.key(id, micro_batch));
-        if role == Role::Weight {
+        match self.site(layer, role) {
+            Some((id, _)) => self.rounded_operand(id, layer, x, micro_batch),
+            None => self.unrounded_operand(x),
+        }
+    }
+
+    /// An operand that a site rounds; blocks run along its rows.
+    fn rounded_operand(&self, id: SiteId, layer: LayerId, x: Tensor<2>, micro_batch: u64) -> Operand {
+        let site = &self.sites[id];
+        let has_codes = site.has_codes(x.dims());
+        let rounded = cast(x, self.cast_params(id, layer, self.key(id, micro_batch)));
+        if site.role == Role::Weight {
             self.keep_scales(id, &rounded.scales);
         }
         self.push_pending(id, StatsSource::Ready(rounded.stats));
-        let values = without_padding(rounded.values, width);
-        // Where rows were padded, groups are no longer consecutive elements.
-        let has_codes = site.padding(width) == 0 && !site.format.decoded().is_empty();
         let encoding = if has_codes { Encoding::Codes(site.format.clone()) } else { Encoding::F32 };
-        Operand { values, scales: rounded.scales, encoding }
+        Operand { values: rounded.values, scales: rounded.scales, encoding }
     }
 
     /// A weight as it is used at `step`: without master weights rounded to the grid of its format, at its last scales or
@@ -260,13 +318,27 @@ impl QuantContext {
         else {
             return value;
         };
-        let width = value.dims()[1];
-        let padded = with_padding(value, site.padding(width));
-        let scales = self.next_scales(id, scales_of(&padded, site.scale()));
-        let rounded = self.round_at(id, (padded, width), scales, RandomKey { step, ..self.key(id, 0) });
+        let key = RandomKey { step, ..self.key(id, 0) };
+        let scales = self.next_scales(id, arranged_scales(&value, site));
+        let rounded = self.round_at(id, value, scales, key);
         self.keep_scales(id, &rounded.scales);
         self.grid_stats.lock().push((id, rounded.stats));
-        without_padding(rounded.values, width)
+        rounded.values
+    }
+
+    /// The gradient of a layer's weight as it is rounded, if it is. Shape: `[out, in]`.
+    #[must_use]
+    pub fn round_weight_gradient(&self, layer: LayerId, grad: Tensor<2>, micro_batch: u64) -> Tensor<2> {
+        let Some((id, _)) = self.site(layer, Role::WeightGrad) else { return grad };
+        let rounded = cast(grad, self.cast_params(id, layer, self.key(id, micro_batch)));
+        self.push_pending(id, StatsSource::Ready(rounded.stats));
+        rounded.values
+    }
+
+    /// Whether the gradient of a layer's weight is rounded.
+    #[must_use]
+    pub fn rounds_weight_gradient(&self, layer: LayerId) -> bool {
+        self.site(layer, Role::WeightGrad).is_some()
     }
 
     /// The site of a role of a layer, if it is rounded.
@@ -281,34 +353,26 @@ impl QuantContext {
         RandomKey { seed: self.seed, step: self.step, tensor, offset: 0 }
     }
 
-    /// The parameters of rounding at a site. `padding_elements` of the elements are zeros that pad rows.
-    fn fake_quant_params(&self, id: SiteId, key: RandomKey, padding_elements: usize) -> FakeQuantParams {
+    /// The parameters of a cast at a site of a layer.
+    fn cast_params(&self, id: SiteId, layer: LayerId, key: RandomKey) -> CastParams {
+        let site = &self.sites[id];
         let histogram = self.histograms.get(id).cloned();
-        FakeQuantParams { histogram, padding_elements, ..self.sites[id].fake_quant_params(key) }
+        let quant = FakeQuantParams { histogram, ..site.fake_quant_params(key) };
+        let rotation =
+            site.transform.map(|hadamard| Rotation { hadamard, key: self.sign_key(layer, site.role) });
+        CastParams { quant, arrangement: site.arrangement(), rotation }
     }
 
-    /// Rounds a site's tensor, whose rows are padded to whole blocks.
-    fn round(&self, id: SiteId, x: Tensor<2>, key: RandomKey) -> FakeQuantOutput<2> {
-        let (site, width) = (&self.sites[id], x.dims()[1]);
-        let padded = with_padding(x, site.padding(width));
-        let scales = scales_of(&padded, site.scale());
-        self.round_at(id, (padded, width), scales, key)
+    /// The key of random signs: the same for both operands of a product, for all micro-batches of a step.
+    fn sign_key(&self, layer: LayerId, role: Role) -> RandomKey {
+        let tensor = u64::MAX - (4 * layer as u64 + u64::from(role.product().unwrap_or(3)));
+        RandomKey { seed: self.seed, step: self.step, tensor, offset: 0 }
     }
 
-    /// Rounds a site's tensor, padded from rows of `width`, at these scales.
-    fn round_at(
-        &self,
-        id: SiteId,
-        (padded, width): (Tensor<2>, usize),
-        scales: Tensor<2>,
-        key: RandomKey,
-    ) -> FakeQuantOutput<2> {
-        let [rows, padded_width] = padded.dims();
-        let params = self.fake_quant_params(id, key, rows * (padded_width - width));
-        let rounded = fake_quant_at(padded, scales, params);
-        // The zeros of the padding change no statistic but the number of elements.
-        let stats = PendingStats { elements: (rows * width) as u64, ..rounded.stats };
-        FakeQuantOutput { stats, ..rounded }
+    /// Rounds a weight at these scales.
+    fn round_at(&self, id: SiteId, x: Tensor<2>, scales: Tensor<2>, key: RandomKey) -> FakeQuantOutput<2> {
+        let params = self.cast_params(id, 0, key);
+        cast_at(x, scales, params)
     }
 
     /// Adds a weight that was rounded at the end of its update to its histogram, on steps that collect one. Values on the
@@ -317,11 +381,9 @@ impl QuantContext {
         if self.histograms.is_empty() {
             return;
         }
-        let Some((id, site)) = self.site(layer, Role::Weight) else { return };
+        let Some((id, _)) = self.site(layer, Role::Weight) else { return };
         let Some(scales) = self.weight_scales.lock().get(&id).map(|kept| kept.pairs.clone()) else { return };
-        let width = weight.dims()[1];
-        let padded = with_padding(untracked(weight.clone()), site.padding(width));
-        drop(self.round_at(id, (padded, width), scales, self.key(id, 0)));
+        drop(self.round_at(id, untracked(weight.clone()), scales, self.key(id, 0)));
     }
 
     /// Records the largest magnitudes of a training step, for the scales of later steps.
@@ -350,18 +412,4 @@ impl QuantContext {
     pub fn has_one_scale(&self, layer: LayerId) -> bool {
         self.site(layer, Role::Weight).is_some_and(|(_, site)| site.has_one_scale())
     }
-}
-
-/// `x` with `columns` columns of zeros appended.
-fn with_padding(x: Tensor<2>, columns: usize) -> Tensor<2> {
-    if columns == 0 {
-        return x;
-    }
-    let zeros = Tensor::zeros([x.dims()[0], columns], &x.device());
-    Tensor::cat(vec![x, zeros], 1)
-}
-
-/// The first `width` columns.
-fn without_padding(x: Tensor<2>, width: usize) -> Tensor<2> {
-    if x.dims()[1] == width { x } else { x.narrow(1, 0, width) }
 }

@@ -1,21 +1,13 @@
-//! Fake quantization as one differentiable operation on every backend.
+//! Fake quantization on every backend: the rounding of the format, on the device of the tensor.
 //!
-//! Forward: the rounding of the format, on the device of the tensor. Backward: the straight-through estimator. An operation
-//! cannot return an error, so a failed call leaves NaN in its result and the reason in the [`DeviceFormat`](super::DeviceFormat).
-//! Reading the statistics returns that error. Gradients are rounded in [`super::product`].
+//! An operation cannot return an error, so a failed call leaves NaN in its result and the reason in the
+//! [`DeviceFormat`](super::DeviceFormat). Reading the statistics returns that error.
 
 use std::sync::Arc;
 
-use altgrad_config::SteChoice;
 use burn::backend::{
-    Autodiff, Backend, Dispatch, Flex, TensorMetadata,
-    autodiff::{
-        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-        grads::Gradients,
-        ops::{Backward, Ops, OpsKind, unary},
-    },
-    backend_extension,
-    tensor::{BoolTensor, FloatTensor},
+    Autodiff, Backend, Dispatch, Flex, TensorMetadata, autodiff::checkpoint::strategy::CheckpointStrategy,
+    backend_extension, tensor::FloatTensor,
 };
 use burn::tensor::{Shape, Tensor, TensorData};
 
@@ -52,7 +44,7 @@ pub trait FakeQuantOps: Backend {
 use burn::backend::fusion::custom::TensorSpec;
 
 #[cfg(feature = "gpu")]
-fn flat_spec(len: usize) -> TensorSpec {
+pub(super) fn flat_spec(len: usize) -> TensorSpec {
     TensorSpec::new(Shape::from([len]), burn::tensor::DType::F32)
 }
 
@@ -77,7 +69,7 @@ fn scales_shape(x: &TensorSpec, rule: &ScaleRule) -> TensorSpec {
 /// A rounded tensor, its scales and the statistics of its rounding.
 #[derive(Debug)]
 pub struct FakeQuantOutput<const D: usize> {
-    /// The rounded values, in the shape of the source. The straight-through estimator passes their gradient on.
+    /// The rounded values, in the shape of the source.
     pub values: Tensor<D>,
     /// `[groups, 2]`: the scales and their inverses.
     pub scales: Tensor<2>,
@@ -144,68 +136,16 @@ impl FakeQuantOps for Flex {
     }
 }
 
-/// The straight-through estimator. Its state is true where it blocks the gradient.
-#[derive(Debug)]
-struct StraightThrough;
-
-impl<B: Backend> Backward<B, 1> for StraightThrough {
-    type State = Option<BoolTensor<B>>;
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let blocked = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| match blocked {
-            Some(blocked) => B::float_mask_fill(grad, blocked, 0f32.into()),
-            None => grad,
-        });
-    }
-}
-
-/// Where the estimator blocks the gradient; `None` if nowhere.
-fn blocked<B: FakeQuantOps>(
-    x: &FloatTensor<B>,
-    scales: &FloatTensor<B>,
-    params: &FakeQuantParams,
-) -> Option<BoolTensor<B>> {
-    let settings = burn::backend::get_device_settings::<B>(&x.device());
-    match params.ste {
-        SteChoice::Identity => None,
-        SteChoice::Relu => Some(B::float_lower_equal_elem(x.clone(), 0f32.into(), settings.bool_dtype)),
-        SteChoice::Clipped => {
-            let (shape, groups) = (x.shape(), scales.shape()[0]);
-            let flat = B::float_reshape(x.clone(), Shape::from([groups, shape.num_elements() / groups]));
-            let scale = B::float_slice(scales.clone(), &[(0..groups).into(), (0..1).into()]);
-            let scaled = B::float_mul(flat, scale);
-            // The scaled amax can exceed the largest value by the rounding error of the scale. That is no saturation.
-            let max = params.format.max_finite().next_up().next_up();
-            let beyond = B::float_greater_elem(B::float_abs(scaled), max.into(), settings.bool_dtype);
-            Some(B::bool_reshape(beyond, shape))
-        }
-    }
-}
-
+/// Rounding as such passes no gradient: [`cast`](super::cast()) does.
 impl<B: FakeQuantOps, C: CheckpointStrategy> FakeQuantOps for Autodiff<B, C> {
     fn fake_quant(
         x: FloatTensor<Self>,
         scales: FloatTensor<Self>,
         params: Arc<FakeQuantParams>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let node = x.node();
-        let (x, scales) = (x.into_primitive(), scales.into_primitive());
         let constant = <Self as burn::backend::AutodiffBackend>::from_inner;
-        match <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
-            .compute_bound()
-            .stateful()
-        {
-            OpsKind::Tracked(prep) => {
-                let blocked = blocked::<B>(&x, &scales, &params);
-                let (y, words, sums) = B::fake_quant(x, scales, params);
-                (prep.finish(blocked, y), constant(words), constant(sums))
-            }
-            OpsKind::UnTracked(prep) => {
-                let (y, words, sums) = B::fake_quant(x, scales, params);
-                (prep.finish(y), constant(words), constant(sums))
-            }
-        }
+        let (y, words, sums) = B::fake_quant(x.into_primitive(), scales.into_primitive(), params);
+        (constant(y), constant(words), constant(sums))
     }
 
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {

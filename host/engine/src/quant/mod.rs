@@ -1,11 +1,13 @@
 //! Quantization: the rounding of linear layers to number formats.
 //!
 //! A [`Site`] is a tensor of a linear layer that is rounded: its weight, its input, or the gradient of its output.
-//! [`QuantContext`] holds all sites and computes the layers. [`fake_quant`](fake_quant()) is rounding as a differentiable
-//! tensor operation on every device. [`DeviceFormat`] is the format of a plugin on a device: its kernels on a GPU, its
+//! [`QuantContext`] holds all sites and computes the layers. [`cast`](cast()) is scaling and rounding as a differentiable tensor
+//! operation on every device, [`fake_quant`](fake_quant()) the rounding in it. [`DeviceFormat`] is the format of a plugin on a device: its kernels on a GPU, its
 //! function on the CPU. [`product`] is the matrix product that follows. Statistics of the rounding stay on the device until the
 //! step reads all its results back.
 
+mod arrangement;
+mod cast;
 #[cfg(any(feature = "gpu", test))]
 mod code_table;
 mod collect;
@@ -36,14 +38,16 @@ mod state;
 pub mod stats;
 mod weight_scales;
 
+pub use arrangement::Arrangement;
+pub use cast::{CastParams, Rotation, cast};
 pub use context::{QuantContext, SiteId};
 pub use fake_quant::{FakeQuantOutput, fake_quant};
 pub use format::DeviceFormat;
 pub use histogram::{HistogramCollector, SiteHistogram};
-pub use params::FakeQuantParams;
+pub use params::{Arithmetic, FakeQuantParams};
 pub use scale::{ScaleRule, ScaleSource};
 pub use scale_loss::ScaleLoss;
-pub use site::{LayerId, Role, ScaleChange, Scaling, Site};
+pub use site::{DelayedStart, History, LayerId, Role, ScaleChange, Scaling, Site, UseSource};
 pub use state::{AmaxHistory, QuantState, SavedQuantState, SavedWeightStats};
 pub use stats::{PendingStats, QuantStats};
 pub use weight_scales::{WeightGrid, end_of_range};

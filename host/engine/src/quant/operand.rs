@@ -1,11 +1,11 @@
-//! The operands of a linear layer's matrix product and how they are multiplied.
+//! The operands of a linear layer's three matrix products and how they are multiplied.
 
 use burn::tensor::Tensor;
 
-use super::{FakeQuantParams, saved_tensors::Encoding};
+use super::{CastParams, saved_tensors::Encoding};
 
 /// An operand of a product: its values, the scales of their rounding and an exact encoding.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Operand {
     /// `[rows, in]`.
     pub values: Tensor<2>,
@@ -22,25 +22,81 @@ impl Operand {
         let scales = Tensor::from_data([[1f32, 1.0]], &values.device());
         Self { values, scales, encoding }
     }
+
+    /// Whether it can be multiplied as bf16.
+    pub(super) fn fits_bf16(&self) -> bool {
+        self.scales.dims()[0] == 1 && self.encoding.fits_bf16()
+    }
 }
 
 /// How the gradient of a product is rounded before it is multiplied.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub enum GradientRounding {
     /// Not at all.
+    #[default]
     None,
     /// To bf16.
     Bf16,
-    /// To a format, after padding rows with a number of columns of zeros.
-    Format(FakeQuantParams, usize),
+    /// By a cast.
+    Cast(Box<CastParams>),
+}
+
+impl GradientRounding {
+    /// The cast, if it is one.
+    pub(super) fn cast(&self) -> Option<&CastParams> {
+        match self {
+            Self::Cast(params) => Some(params),
+            Self::None | Self::Bf16 => None,
+        }
+    }
+
+    /// Whether the gradient can be multiplied as bf16.
+    pub(super) fn fits_bf16(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Bf16 => true,
+            Self::Cast(params) => {
+                params.quant.scale.is_per_tensor()
+                    && params.quant.arithmetic.is_the_formats()
+                    && Encoding::Codes(params.quant.format.clone()).fits_bf16()
+            }
+        }
+    }
+}
+
+/// What the backward pass of a product multiplies. The default reuses the operands of the forward pass and rounds no gradient.
+#[derive(Debug, Clone, Default)]
+pub struct BackwardUses {
+    /// The input in the product of the weight's gradient, transposed, `[in, tokens]`. `None`: the first use.
+    pub input: Option<Operand>,
+    /// The weight in the product of the input's gradient, transposed, `[in, out]`. `None`: the first use.
+    pub weight: Option<Operand>,
+    /// The gradient in the product of the input's gradient.
+    pub gradient: GradientRounding,
+    /// The same in the product of the weight's gradient: how it is rounded, transposed, `[out, tokens]`, and whether from the values of its first
+    /// use. `None`: the first use.
+    pub gradient_for_weight: Option<(GradientRounding, bool)>,
 }
 
 /// How a layer multiplies.
 #[derive(Debug, Clone)]
 pub struct ProductParams {
-    /// Exact encodings of the input and the weight.
-    pub(super) encodings: [Encoding; 2],
+    /// Whether input and weight are multiplied as bf16 in the forward pass.
+    pub(super) as_bf16: [bool; 2],
+    /// What is saved of input and weight.
+    pub(super) saved: [SavedOperand; 2],
+    /// How the gradient is rounded for the product of the input's gradient, and for that of the weight's.
     pub(super) gradient: GradientRounding,
-    /// Whether input, weight and gradient are multiplied as bf16.
-    pub(super) as_bf16: [bool; 3],
+    pub(super) gradient_for_weight: Option<(GradientRounding, bool)>,
+    /// Whether these are multiplied as bf16.
+    pub(super) gradient_as_bf16: [bool; 2],
+}
+
+/// What the backward pass uses of an operand.
+#[derive(Debug, Clone)]
+pub(super) struct SavedOperand {
+    /// Whether it is a second use, which is transposed.
+    pub(super) is_second: bool,
+    pub(super) encoding: Encoding,
+    pub(super) as_bf16: bool,
 }

@@ -2,10 +2,30 @@
 
 use std::sync::Arc;
 
+use altgrad_casts::Operation;
 use altgrad_config::SteChoice;
 use altgrad_plugin_api::{RandomKey, Rounding};
 
 use super::{DeviceFormat, HistogramCollector, ScaleSource};
+/// How a rounding differs from a format's own, which multiplies by scale and inverse. The default is the format's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Arithmetic {
+    /// How elements are scaled: by a multiplication with the scale, or by a division by the inverse.
+    pub quantize: Operation,
+    /// How codes are scaled back: by a multiplication with the inverse, or by a division by the scale.
+    pub dequantize: Operation,
+    /// Whether ties are rounded toward zero. The rounding mode is to nearest, ties away.
+    pub ties_toward_zero: bool,
+}
+
+impl Arithmetic {
+    /// Whether the format rounds so itself.
+    #[must_use]
+    pub fn is_the_formats(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The format of a fake quantization and how it is applied.
 #[derive(Debug, Clone)]
 pub struct FakeQuantParams {
@@ -17,6 +37,8 @@ pub struct FakeQuantParams {
     pub key: RandomKey,
     /// Where scales come from.
     pub scale: ScaleSource,
+    /// How scales are applied and ties are rounded, where that is not the format's own.
+    pub arithmetic: Arithmetic,
     /// The straight-through estimator of the gradient.
     pub ste: SteChoice,
     /// Number of elements that are no values of the tensor but zeros, which pad its rows.
@@ -34,6 +56,7 @@ impl FakeQuantParams {
             rounding: Rounding::NEAREST_EVEN,
             key: RandomKey::default(),
             scale: ScaleSource::ONE,
+            arithmetic: Arithmetic::default(),
             ste: SteChoice::Identity,
             padding_elements: 0,
             histogram: None,

@@ -26,7 +26,8 @@ use burn::tensor::{FloatDType, Shape};
 
 use super::{
     ScaleSource,
-    fake_quant::{self, FakeQuantOps},
+    cast::CastOps,
+    fake_quant,
     operand::{GradientRounding, ProductParams},
     saved_tensors,
 };
@@ -34,22 +35,30 @@ use crate::tensor::{bf16::Bf16Ops, matmul};
 
 /// Products of linear layers, as burn's backends see them.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
-pub trait ProductOps: FakeQuantOps + Bf16Ops {
-    /// `x w^T`. The gradients of `words` and `sums` are the statistics of rounding the product's gradient. The gradient of
-    /// `gradient_probe` is the rounded gradient, flat.
+pub trait ProductOps: CastOps + Bf16Ops {
+    /// `x w^T`. The gradients of `words` and `sums` are the statistics of rounding the product's gradient for the input's; those of
+    /// `second_words` and `second_sums` for the weight's. The gradient of `gradient_probe` is the rounded gradient, flat. `second_x` and
+    /// `second_w` are used in the backward pass, where there are such.
     #[fusion(default)]
     fn product(
         x: FloatTensor<Self>,
         w: FloatTensor<Self>,
         x_scales: FloatTensor<Self>,
         w_scales: FloatTensor<Self>,
+        second_x: FloatTensor<Self>,
+        second_w: FloatTensor<Self>,
+        second_x_scales: FloatTensor<Self>,
+        second_w_scales: FloatTensor<Self>,
         words: FloatTensor<Self>,
         sums: FloatTensor<Self>,
+        second_words: FloatTensor<Self>,
+        second_sums: FloatTensor<Self>,
         gradient_probe: FloatTensor<Self>,
         params: Arc<ProductParams>,
     ) -> FloatTensor<Self> {
-        let _ = (words, sums, gradient_probe);
-        let [x_as_bf16, w_as_bf16, _] = params.as_bf16;
+        let _ = (second_x, second_w, second_x_scales, second_w_scales);
+        let _ = (words, sums, second_words, second_sums, gradient_probe);
+        let [x_as_bf16, w_as_bf16] = params.as_bf16;
         let (x, w) = (MatrixFactor::new(x, x_scales, x_as_bf16), MatrixFactor::new(w, w_scales, w_as_bf16));
         multiply::<Self>(x, w.transposed())
     }
@@ -117,7 +126,7 @@ impl ProductOps for Flex {
         params: Arc<ProductParams>,
         index: usize,
     ) -> FloatTensor<Self> {
-        saved_tensors::pack(x, &scales, &params.encodings[index])
+        saved_tensors::pack(x, &scales, &params.saved[index].encoding)
     }
 
     fn unpack(
@@ -126,7 +135,7 @@ impl ProductOps for Flex {
         params: Arc<ProductParams>,
         index: usize,
     ) -> FloatTensor<Self> {
-        saved_tensors::unpack(packed, &scales, &params.encodings[index])
+        saved_tensors::unpack(packed, &scales, &params.saved[index].encoding)
     }
 
     fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -200,69 +209,73 @@ fn multiply<B: ProductOps>(a: MatrixFactor<B>, b: MatrixFactor<B>) -> FloatTenso
 #[derive(Debug)]
 struct ProductBackward;
 
-impl<B: ProductOps> Backward<B, 5> for ProductBackward {
+impl<B: ProductOps> Backward<B, 7> for ProductBackward {
     /// Saved operands, their scales, how the layer multiplies.
     type State = ([FloatTensor<B>; 2], [FloatTensor<B>; 2], Arc<ProductParams>);
 
-    fn backward(self, ops: Ops<Self::State, 5>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Self::State, 7>, grads: &mut Gradients, _: &mut Checkpointer) {
         let ([x, w], [x_scales, w_scales], params) = ops.state;
-        let [x_parent, w_parent, words_parent, sums_parent, probe_parent] = ops.parents;
-        let (grad, statistics) = round_gradient::<B>(grads.consume::<B>(&ops.node), &params);
+        let [x_parent, w_parent, words, sums, second_words, second_sums, probe_parent] = ops.parents;
+        let whole = grads.consume::<B>(&ops.node);
+        let transposed = params.gradient_for_weight.as_ref().map(|_| B::float_swap_dims(whole.clone(), 0, 1));
+        let (grad, statistics) = round_gradient::<B>(whole, &params.gradient, params.gradient_as_bf16[0]);
         if let Some(parent) = probe_parent {
             let rounded = grad.clone().into_f32();
             let flat = Shape::from([rounded.shape().num_elements()]);
             grads.register::<B>(parent.id, B::float_reshape(rounded, flat));
         }
+        // The saved operand as `[in, tokens]` or `[in, out]` if it is a second use, else as it was.
         let restore = |saved: FloatTensor<B>, scales: FloatTensor<B>, index: usize| {
-            if params.as_bf16[index] {
+            if params.saved[index].as_bf16 {
                 return MatrixFactor::Bf16(saved, scales);
             }
             MatrixFactor::F32(B::unpack(saved, scales, params.clone(), index))
         };
+        let untransposed = |factor: MatrixFactor<B>, index: usize| {
+            if params.saved[index].is_second { factor.transposed() } else { factor }
+        };
+        let (for_weight, second_statistics) = match (&params.gradient_for_weight, transposed) {
+            (Some((rounding, from_first)), Some(transposed)) => {
+                let source = if *from_first { grad.clone().transposed().into_f32() } else { transposed };
+                round_gradient::<B>(source, rounding, params.gradient_as_bf16[1])
+            }
+            _ => (grad.clone().transposed(), None),
+        };
         if let Some(parent) = x_parent {
-            grads.register::<B>(parent.id, multiply::<B>(grad.clone(), restore(w, w_scales, 1)));
+            let w = untransposed(restore(w, w_scales, 1), 1);
+            grads.register::<B>(parent.id, multiply::<B>(grad, w));
         }
         if let Some(parent) = w_parent {
-            grads.register::<B>(parent.id, multiply::<B>(grad.transposed(), restore(x, x_scales, 0)));
+            let x = untransposed(restore(x, x_scales, 0), 0);
+            grads.register::<B>(parent.id, multiply::<B>(for_weight, x));
         }
-        for (parent, values) in [words_parent, sums_parent].into_iter().zip(statistics.into_iter().flatten())
-        {
-            if let Some(parent) = parent {
-                grads.register::<B>(parent.id, values);
+        let leaves =
+            [[words, sums], [second_words, second_sums]].into_iter().zip([statistics, second_statistics]);
+        for (parents, values) in leaves {
+            for (parent, values) in parents.into_iter().zip(values.into_iter().flatten()) {
+                if let Some(parent) = parent {
+                    grads.register::<B>(parent.id, values);
+                }
             }
         }
     }
 }
 
-/// The gradient as the layer rounds it, and the statistics of the rounding.
+/// The gradient as it is rounded, and the statistics of the rounding.
 fn round_gradient<B: ProductOps>(
     grad: FloatTensor<B>,
-    params: &ProductParams,
+    rounding: &GradientRounding,
+    as_bf16: bool,
 ) -> (MatrixFactor<B>, Option<[FloatTensor<B>; 2]>) {
-    let as_bf16 = params.as_bf16[2];
-    match &params.gradient {
+    match rounding {
         GradientRounding::None => (MatrixFactor::F32(grad), None),
         GradientRounding::Bf16 if as_bf16 => {
             let one = fake_quant::scales::<B>(&grad, ScaleSource::ONE);
             (MatrixFactor::new(grad, one, as_bf16), None)
         }
         GradientRounding::Bf16 => (MatrixFactor::F32(B::round_to_bf16(grad)), None),
-        GradientRounding::Format(format, padding) => {
-            let [rows, columns] = [grad.shape()[0], grad.shape()[1]];
-            let grad = if *padding == 0 {
-                grad
-            } else {
-                let shape = Shape::from([rows, *padding]);
-                let zeros = B::float_zeros(shape, &grad.device(), FloatDType::F32);
-                B::float_cat(vec![grad, zeros], 1)
-            };
-            let scales = fake_quant::scales::<B>(&grad, format.scale);
-            let (grad, words, sums) = B::fake_quant(grad, scales.clone(), Arc::new(format.clone()));
-            let grad = if *padding == 0 {
-                grad
-            } else {
-                B::float_slice(grad, &[(0..rows).into(), (0..columns).into()])
-            };
+        GradientRounding::Cast(params) => {
+            let (grad, scales, words, sums) = B::cast(grad, Arc::new((**params).clone()));
             (MatrixFactor::new(grad, scales, as_bf16), Some([words, sums]))
         }
     }
@@ -274,25 +287,48 @@ impl<B: ProductOps, C: CheckpointStrategy> ProductOps for Autodiff<B, C> {
         w: FloatTensor<Self>,
         x_scales: FloatTensor<Self>,
         w_scales: FloatTensor<Self>,
+        second_x: FloatTensor<Self>,
+        second_w: FloatTensor<Self>,
+        second_x_scales: FloatTensor<Self>,
+        second_w_scales: FloatTensor<Self>,
         words: FloatTensor<Self>,
         sums: FloatTensor<Self>,
+        second_words: FloatTensor<Self>,
+        second_sums: FloatTensor<Self>,
         gradient_probe: FloatTensor<Self>,
         params: Arc<ProductParams>,
     ) -> FloatTensor<Self> {
-        let nodes = [x.node(), w.node(), words.node(), sums.node(), gradient_probe.node()];
+        let leaves = [&words, &sums, &second_words, &second_sums, &gradient_probe].map(|leaf| leaf.node());
+        let [words, sums, second_words, second_sums, probe] = leaves;
+        let nodes = [x.node(), w.node(), words, sums, second_words, second_sums, probe];
         let [x, w, x_scales, w_scales] = [x, w, x_scales, w_scales].map(|tensor| tensor.into_primitive());
-        let prep = <ProductBackward as Backward<B, 5>>::prepare::<C>(ProductBackward, nodes);
+        let second = [(second_x, second_x_scales), (second_w, second_w_scales)]
+            .map(|(values, scales)| (values.into_primitive(), scales.into_primitive()));
+        let prep = <ProductBackward as Backward<B, 7>>::prepare::<C>(ProductBackward, nodes);
         let x = MatrixFactor::<B>::new(x, x_scales.clone(), params.as_bf16[0]);
         let w = MatrixFactor::<B>::new(w, w_scales.clone(), params.as_bf16[1]);
         let y = multiply::<B>(x.clone(), w.clone().transposed());
         match prep.compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
-                let save = |factor: MatrixFactor<B>, scales: &FloatTensor<B>, index: usize| match factor {
-                    MatrixFactor::F32(matrix) => B::pack(matrix, scales.clone(), params.clone(), index),
-                    MatrixFactor::Bf16(matrix, _) => matrix,
+                let save = |first: (MatrixFactor<B>, FloatTensor<B>), second, index: usize| {
+                    let saved = &params.saved[index];
+                    let (factor, scales) = if saved.is_second {
+                        let (values, scales): (FloatTensor<B>, FloatTensor<B>) = second;
+                        (MatrixFactor::new(values, scales.clone(), saved.as_bf16), scales)
+                    } else {
+                        first
+                    };
+                    match factor {
+                        MatrixFactor::F32(matrix) => {
+                            (B::pack(matrix, scales.clone(), params.clone(), index), scales)
+                        }
+                        MatrixFactor::Bf16(matrix, _) => (matrix, scales),
+                    }
                 };
-                let saved = [save(x, &x_scales, 0), save(w, &w_scales, 1)];
-                prep.finish((saved, [x_scales, w_scales], params), y)
+                let [second_x, second_w] = second;
+                let (x, x_scales) = save((x, x_scales), second_x, 0);
+                let (w, w_scales) = save((w, w_scales), second_w, 1);
+                prep.finish(([x, w], [x_scales, w_scales], params), y)
             }
             OpsKind::UnTracked(prep) => prep.finish(y),
         }

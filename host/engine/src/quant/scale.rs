@@ -1,48 +1,78 @@
 //! Scales: factors that bring the values of a tensor into the range of a format.
 //!
-//! `scale = target / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse
-//! are normal numbers; 1 where there is no finite value but zero. Definitions: docs/numerics.md, section 4.1.
+//! [`altgrad_casts`] says how a scale follows from a block. Here are the blocks of a tensor's consecutive elements, and where the
+//! scales of a call come from. Definitions: docs/numerics.md, sections 4.1 and 4.5.
 
-/// Largest scale; its inverse is the smallest.
-const LARGEST: f32 = f32::from_bits((127 + 126) << 23);
+use altgrad_casts::{BlockStatistics, Range, Scaling};
 
-/// How a scale follows from the largest magnitude.
+/// How scales follow from the elements of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScaleRule {
-    /// The magnitude that amax is scaled to: what the format declares, or its largest finite value.
-    pub target: f32,
-    /// Binades left free above amax.
-    pub margin: i32,
-    /// Whether scales are rounded down to powers of two.
-    pub pow2: bool,
+    /// What scales have to know of the format.
+    pub range: Range,
+    /// How the scale of a block follows from its elements.
+    pub scaling: Scaling,
     /// Consecutive elements that share a scale; divides the tensor's length. `None`: the whole tensor.
     pub group: Option<usize>,
 }
 
 impl ScaleRule {
-    /// The scale for a largest finite magnitude, and its inverse rounded once.
+    /// `scale = target / (amax * 2^margin)`, one f32 division, kept between 2^-126 and 2^126 so that scale and inverse are normal
+    /// numbers; 1 where there is no finite value but zero. With `pow2` rounded down to a power of two.
+    #[must_use]
+    pub fn max(target: f32, margin: i32, pow2: bool, group: Option<usize>) -> Self {
+        let scaling = Scaling { margin, pow2, ..Scaling::default() };
+        Self { range: Range { target, significand_bits: None }, scaling, group }
+    }
+
+    /// The scale for a largest finite magnitude, and what codes are multiplied by: its inverse, or what the scaling stores.
     #[must_use]
     pub fn scale(&self, amax: f32) -> [f32; 2] {
-        if amax == 0.0 {
-            return [1.0, 1.0];
-        }
-        // A power of two changes no significand: the division below is the only rounding.
-        let scale = (self.numerator() / amax).clamp(1.0 / LARGEST, LARGEST);
-        let scale = if self.pow2 { f32::from_bits(scale.to_bits() & 0x7f80_0000) } else { scale };
-        [scale, 1.0 / scale]
+        self.pair(&BlockStatistics::of_amax(amax), &[])
+    }
+
+    /// The scale of a block, and what codes are multiplied by. `all` are the blocks of the tensor, if it has a scale of its own.
+    fn pair(&self, block: &BlockStatistics, all: &[BlockStatistics]) -> [f32; 2] {
+        let tensor = self.scaling.tensor_scale(&self.range, all);
+        self.scaling.pair(&self.range, block, tensor.as_ref())
+    }
+
+    /// Whether the scale is the one of [`Self::max`], which kernels compute; others are computed in main memory.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let plain = Scaling { margin: self.scaling.margin, pow2: self.scaling.pow2, ..Scaling::default() };
+        self.scaling == plain
     }
 
     /// The scale and inverse of each group of `group` consecutive elements, one pair of `scales` each; the last may
     /// be shorter.
     pub(crate) fn group_scales(&self, values: &[f32], group: usize, scales: &mut [[f32; 2]]) {
-        let mut amax = vec![0.0; scales.len()];
-        group_amax(values, group, &mut amax);
-        scales.iter_mut().zip(amax).for_each(|(pair, amax)| *pair = self.scale(amax));
+        let blocks = self.statistics(values, group, scales.len());
+        let tensor = self.scaling.tensor_scale(&self.range, &blocks);
+        for (pair, block) in scales.iter_mut().zip(&blocks) {
+            *pair = self.scaling.pair(&self.range, block, tensor.as_ref());
+        }
+    }
+
+    /// What the scales of `count` groups of `group` consecutive elements depend on.
+    pub(super) fn statistics(&self, values: &[f32], group: usize, count: usize) -> Vec<BlockStatistics> {
+        if self.scaling.needs_amax_only() {
+            let mut amax = vec![0.0; count];
+            group_amax(values, group, &mut amax);
+            return amax.into_iter().map(BlockStatistics::of_amax).collect();
+        }
+        let of = |values: &[f32]| {
+            let mut block = BlockStatistics::default();
+            values.iter().for_each(|x| block.add(*x));
+            block
+        };
+        values.chunks(group).map(of).collect()
     }
 
     /// `target * 2^-margin`.
+    #[cfg(feature = "gpu")]
     pub(super) fn numerator(&self) -> f32 {
-        (f64::from(self.target) * 2f64.powi(-self.margin)) as f32
+        (f64::from(self.range.target) * 2f64.powi(-self.scaling.margin)) as f32
     }
 
     /// Elements a group, for a tensor of `elements`.
@@ -119,27 +149,29 @@ fn amax_inline(values: &[f32]) -> f32 {
 mod tests {
     use super::*;
 
-    const E4M3: ScaleRule = ScaleRule { target: 448.0, margin: 0, pow2: false, group: None };
+    fn e4m3(margin: i32, pow2: bool) -> ScaleRule {
+        ScaleRule::max(448.0, margin, pow2, None)
+    }
 
     #[test]
     fn amax_is_scaled_to_the_largest_value_of_the_format() {
-        assert_eq!(E4M3.scale(2.0), [224.0, 1.0 / 224.0]);
-        assert_eq!(ScaleRule { margin: 1, ..E4M3 }.scale(2.0)[0], 112.0);
-        assert_eq!(ScaleRule { margin: -1, ..E4M3 }.scale(2.0)[0], 448.0);
-        assert_eq!(ScaleRule { pow2: true, ..E4M3 }.scale(2.0), [128.0, 1.0 / 128.0]);
+        assert_eq!(e4m3(0, false).scale(2.0), [224.0, 1.0 / 224.0]);
+        assert_eq!(e4m3(1, false).scale(2.0)[0], 112.0);
+        assert_eq!(e4m3(-1, false).scale(2.0)[0], 448.0);
+        assert_eq!(e4m3(0, true).scale(2.0), [128.0, 1.0 / 128.0]);
     }
 
     #[test]
     fn empty_and_extreme_tensors_have_a_finite_scale() {
-        assert_eq!(E4M3.scale(0.0), [1.0, 1.0]);
+        assert_eq!(e4m3(0, false).scale(0.0), [1.0, 1.0]);
         assert_eq!(amax(&[0.0, f32::NAN, f32::NEG_INFINITY]), 0.0);
         assert_eq!(amax(&[-3.0, f32::NAN, f32::INFINITY, 2.0]), 3.0);
         let long: Vec<f32> = (0..100).map(|i| [i as f32, f32::NAN, -1e9][i % 3]).collect();
         assert_eq!(amax(&long[..2]), 0.0);
         assert_eq!((amax(&long), amax(&long[..90]), amax(&long[99..])), (1e9, 1e9, 99.0));
         // E7M0's largest value over f32's smallest: beyond f32.
-        let e7m0 = ScaleRule { target: 2f32.powi(64), ..E4M3 };
+        let e7m0 = ScaleRule::max(2f32.powi(64), 0, false, None);
         assert_eq!(e7m0.scale(f32::from_bits(1)), [2f32.powi(126), 2f32.powi(-126)]);
-        assert_eq!(E4M3.scale(f32::MAX)[0], 448.0 / f32::MAX);
+        assert_eq!(e4m3(0, false).scale(f32::MAX)[0], 448.0 / f32::MAX);
     }
 }

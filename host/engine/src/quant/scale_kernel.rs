@@ -33,7 +33,7 @@ pub(super) fn scales(x: CubeTensor, rule: ScaleRule) -> CubeTensor {
         amax.into_buffer_arg(),
         scales.clone().into_buffer_arg(),
         rule.numerator(),
-        rule.pow2,
+        rule.scaling.pow2,
     );
     scales
 }

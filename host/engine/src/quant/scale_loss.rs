@@ -114,7 +114,7 @@ impl<'a> Sample<'a> {
     fn room(&self) -> i32 {
         match self.site.scaling {
             Scaling::Stored { .. } => 2,
-            _ if self.rule.pow2 => 2,
+            _ if self.rule.scaling.pow2 => 2,
             _ => 1,
         }
     }

@@ -2,12 +2,14 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use altgrad_casts::Hadamard;
 use altgrad_config::SteChoice;
 pub use altgrad_metrics::Role;
 use altgrad_plugin_api::{Blocks, RandomKey, Rounding};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{DeviceFormat, FakeQuantParams, QuantStats, ScaleRule, ScaleSource};
+use super::{Arithmetic, Arrangement, DeviceFormat, FakeQuantParams, QuantStats, ScaleRule, ScaleSource};
+
 /// A linear layer, by the index of its weight in the model's table of parameters.
 pub type LayerId = usize;
 
@@ -18,13 +20,14 @@ pub enum Scaling {
     None,
     /// From the values to be rounded.
     Dynamic(ScaleRule),
-    /// From the largest amax of the last `window` steps; the step's own is recorded after use. The first step is
-    /// dynamic.
+    /// From the largest amax of the last `window` steps; the step's own is recorded after use.
     Delayed {
         /// How a scale follows from amax.
         rule: ScaleRule,
         /// Steps remembered.
         window: usize,
+        /// What the first step and steps after zeros do.
+        start: DelayedStart,
     },
     /// From this amax for good; without one, the first step's.
     Static {
@@ -40,6 +43,25 @@ pub enum Scaling {
         /// When it is set again.
         change: ScaleChange,
     },
+}
+
+/// What delayed scaling does where the past says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DelayedStart {
+    /// Whether the first step has scale 1, as in Transformer Engine. Otherwise it is dynamic.
+    pub first_is_one: bool,
+    /// Whether the last scale is kept while all magnitudes of the window are 0, as in Transformer Engine. Otherwise it is 1.
+    pub keeps_over_zeros: bool,
+}
+
+/// Where the values of a second use come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UseSource {
+    /// The tensor in high precision.
+    #[default]
+    HighPrecision,
+    /// The values of the first use.
+    Dequantized,
 }
 
 /// When a scale that is state is set again.
@@ -66,8 +88,24 @@ pub struct Site {
     pub scaling: Scaling,
     /// The straight-through estimator; gradients ignore it.
     pub ste: SteChoice,
+    /// Rows and columns of a tile that shares a scale, where blocks are no parts of rows. The scaling's groups are its elements.
+    pub tile: Option<[usize; 2]>,
+    /// A rotation of rows before all else.
+    pub transform: Option<Hadamard>,
+    /// How the rounding differs from the format's own.
+    pub arithmetic: Arithmetic,
+    /// Where values come from, for a second use.
+    pub source: UseSource,
+    history: Mutex<History>,
+}
+
+/// The past of a site.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct History {
     /// Largest magnitudes of past steps, the newest last.
-    history: Mutex<VecDeque<f32>>,
+    pub amax: VecDeque<f32>,
+    /// The largest of the last window that was not all zero; 0 before.
+    pub kept: f32,
 }
 
 impl Site {
@@ -81,7 +119,19 @@ impl Site {
         scaling: Scaling,
         ste: SteChoice,
     ) -> Self {
-        Self { layer: layer.to_string(), role, format, rounding, scaling, ste, history: Mutex::default() }
+        Self {
+            layer: layer.to_string(),
+            role,
+            format,
+            rounding,
+            scaling,
+            ste,
+            tile: None,
+            transform: None,
+            arithmetic: Arithmetic::default(),
+            source: UseSource::default(),
+            history: Mutex::default(),
+        }
     }
 
     /// The parameters of the next rounding.
@@ -92,6 +142,7 @@ impl Site {
             rounding: self.rounding,
             key,
             scale: self.scale(),
+            arithmetic: self.arithmetic,
             ste: self.ste,
             padding_elements: 0,
             histogram: None,
@@ -101,28 +152,58 @@ impl Site {
     /// Where scales come from at this step.
     #[must_use]
     pub fn scale(&self) -> ScaleSource {
-        let past = || self.history().iter().copied().reduce(f32::max);
+        let past = || self.history().amax.iter().copied().reduce(f32::max);
         let (rule, amax) = match self.scaling {
             Scaling::None => return ScaleSource::ONE,
             Scaling::Dynamic(rule) | Scaling::Stored { rule, .. } => return ScaleSource::Dynamic(rule),
-            Scaling::Delayed { rule, .. } => (rule, past()),
+            Scaling::Delayed { rule, start, .. } => match past() {
+                None if start.first_is_one => return ScaleSource::ONE,
+                Some(0.0) if start.keeps_over_zeros => match self.history().kept {
+                    0.0 => return ScaleSource::ONE,
+                    kept => (rule, Some(kept)),
+                },
+                past => (rule, past),
+            },
             Scaling::Static { rule, amax } => (rule, amax.or_else(past)),
         };
-        amax.map_or(ScaleSource::Dynamic(rule), |amax| ScaleSource::Fixed(rule.scale(amax)))
+        let Some(amax) = amax else { return ScaleSource::Dynamic(rule) };
+        match rule.group {
+            None => ScaleSource::Fixed(rule.scale(amax)),
+            // All blocks have this amax; those of NVFP4 lie under a scale of the tensor that has it.
+            Some(_) => {
+                let scaling = altgrad_casts::Scaling { amax: Some(amax), ..rule.scaling };
+                ScaleSource::Dynamic(ScaleRule { scaling, ..rule })
+            }
+        }
     }
 
     /// Elements that share a scale, if not the whole tensor does.
     fn group(&self) -> Option<usize> {
         match self.scaling {
-            Scaling::Dynamic(rule) | Scaling::Stored { rule, .. } => rule.group,
-            Scaling::None | Scaling::Delayed { .. } | Scaling::Static { .. } => None,
+            Scaling::Dynamic(rule)
+            | Scaling::Stored { rule, .. }
+            | Scaling::Delayed { rule, .. }
+            | Scaling::Static { rule, .. } => rule.group,
+            Scaling::None => None,
         }
     }
 
-    /// Columns to add to rows of `width`, so that blocks divide them.
+    /// The tiles of a matrix that share a scale.
     #[must_use]
-    pub fn padding(&self, width: usize) -> usize {
-        self.group().map_or(0, |group| width.next_multiple_of(group) - width)
+    pub fn arrangement(&self) -> Arrangement {
+        match (self.tile, self.group()) {
+            (Some(tile), _) => Arrangement { tile },
+            (None, Some(group)) => Arrangement::along(group),
+            (None, None) => Arrangement::NONE,
+        }
+    }
+
+    /// Whether the rounded values are those of codes times inverses of scales, in the order of the tensor.
+    #[must_use]
+    pub fn has_codes(&self, shape: [usize; 2]) -> bool {
+        self.arrangement().is_identity(shape)
+            && self.arithmetic.is_the_formats()
+            && !self.format.decoded().is_empty()
     }
 
     /// Whether one scale is that of all elements.
@@ -134,39 +215,43 @@ impl Site {
     /// Which elements of a tensor with rows of `width` share a scale.
     #[must_use]
     pub fn blocks(&self, width: usize) -> Blocks {
-        self.group().map_or(Blocks::WHOLE, |group| Blocks {
-            columns: width as u64,
-            block_rows: 1,
-            block_columns: group as u64,
-        })
+        if self.has_one_scale() {
+            return Blocks::WHOLE;
+        }
+        let [rows, columns] = self.arrangement().tile;
+        Blocks { columns: width as u64, block_rows: rows as u64, block_columns: columns as u64 }
     }
 
     /// Adds the largest magnitude of a training step to the history, for later scales.
     pub fn record_amax(&self, stats: &QuantStats) {
         let window = match self.scaling {
             Scaling::Delayed { window, .. } => window,
-            Scaling::Static { amax: None, .. } if self.history().is_empty() => 1,
+            Scaling::Static { amax: None, .. } if self.history().amax.is_empty() => 1,
             _ => return,
         };
         let mut history = self.history();
-        history.push_back(stats.stats.amax);
-        let excess = history.len().saturating_sub(window);
-        history.drain(..excess);
+        history.amax.push_back(stats.stats.amax);
+        let excess = history.amax.len().saturating_sub(window);
+        history.amax.drain(..excess);
+        let largest = history.amax.iter().copied().fold(0.0, f32::max);
+        if largest > 0.0 {
+            history.kept = largest;
+        }
     }
 
-    /// The largest magnitudes of past steps, the newest last; `None` if the scaling needs none.
+    /// The largest magnitudes of past steps; `None` if the scaling needs none.
     #[must_use]
-    pub fn amax_history(&self) -> Option<Vec<f32>> {
+    pub fn amax_history(&self) -> Option<History> {
         let needs = matches!(self.scaling, Scaling::Delayed { .. } | Scaling::Static { amax: None, .. });
-        needs.then(|| self.history().iter().copied().collect())
+        needs.then(|| self.history().clone())
     }
 
     /// Replaces the history.
-    pub fn set_amax_history(&self, amax: impl Iterator<Item = f32>) {
-        *self.history() = amax.collect();
+    pub fn set_amax_history(&self, history: History) {
+        *self.history() = history;
     }
 
-    fn history(&self) -> MutexGuard<'_, VecDeque<f32>> {
+    fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock()
     }
 }

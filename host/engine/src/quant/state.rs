@@ -5,7 +5,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::{PendingStats, QuantContext, SiteId, weight_scales::WeightScales};
+use super::{History, PendingStats, QuantContext, SiteId, weight_scales::WeightScales};
 use crate::{read_back::ReadBack, tensor};
 
 /// The state in main memory, as a checkpoint stores it.
@@ -29,6 +29,9 @@ pub struct AmaxHistory {
     pub role: String,
     /// Largest finite magnitudes of past steps, the newest last: f32 values.
     pub amax: Vec<f64>,
+    /// The largest of the last window that was not all zero.
+    #[serde(default)]
+    pub kept: f64,
 }
 
 /// The statistics of a weight's last rounding, in the words of its format.
@@ -58,8 +61,13 @@ impl QuantContext {
     #[must_use]
     pub fn state(&self) -> QuantState {
         let history = self.sites.iter().filter_map(|site| {
-            let amax = site.amax_history()?.into_iter().map(f64::from).collect();
-            Some(AmaxHistory { layer: site.layer.clone(), role: site.role.name().to_string(), amax })
+            let History { amax, kept } = site.amax_history()?;
+            Some(AmaxHistory {
+                layer: site.layer.clone(),
+                role: site.role.name().to_string(),
+                amax: amax.into_iter().map(f64::from).collect(),
+                kept: f64::from(kept),
+            })
         });
         let (grid_stats, scales) = (self.grid_stats.lock(), self.weight_scales.lock());
         let weights = grid_stats.iter().map(|(id, stats)| {
@@ -96,7 +104,8 @@ impl QuantContext {
             match (site.amax_history(), state.history.iter().find(own)) {
                 (None, _) => {}
                 (Some(_), Some(history)) => {
-                    site.set_amax_history(history.amax.iter().map(|&amax| amax as f32))
+                    let amax = history.amax.iter().map(|&amax| amax as f32).collect();
+                    site.set_amax_history(History { amax, kept: history.kept as f32 });
                 }
                 (Some(_), None) => {
                     return Err(misfit(&format!("no scales of `{}`, {}", site.layer, site.role.name())));

@@ -102,7 +102,7 @@ impl QuantContext {
         match (self.sites[id].scaling, kept) {
             (Scaling::Stored { change: ScaleChange::Never, .. }, Some(kept)) => kept,
             (Scaling::Stored { change: ScaleChange::Hysteresis, rule }, Some(kept)) => {
-                stored(kept, wanted, rule.margin)
+                stored(kept, wanted, rule.scaling.margin)
             }
             _ => wanted,
         }

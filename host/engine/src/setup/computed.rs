@@ -150,12 +150,12 @@ fn scaling(scaling: &Scaling, row: usize) -> Value {
             Some(group) if group == row => "channel".to_string(),
             Some(group) => format!("block of {group}"),
         };
-        json!({ "granularity": granularity, "amax": amax, "margin": rule.margin, "pow2": rule.pow2 })
+        json!({ "granularity": granularity, "amax": amax, "margin": rule.scaling.margin, "pow2": rule.scaling.pow2 })
     };
     match scaling {
         Scaling::None => json!("none"),
         Scaling::Dynamic(rule) => with(rule, json!("dynamic")),
-        Scaling::Delayed { rule, window } => with(rule, json!(format!("delayed, {window} steps"))),
+        Scaling::Delayed { rule, window, .. } => with(rule, json!(format!("delayed, {window} steps"))),
         Scaling::Static { rule, amax: Some(amax) } => with(rule, json!(amax)),
         Scaling::Static { rule, amax: None } => with(rule, json!("the first step's")),
         Scaling::Stored { rule, change: ScaleChange::Never } => with(rule, json!("the initial weights'")),

@@ -72,12 +72,7 @@ fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Stor
             format!("`{key}`: states are stored in 8 bits, `{}` has {} codes", codes.format, values.codes());
         return Err((key, Diagnostic::config(message).hint("name a format of up to 8 bits, or bf16")));
     }
-    let rule = ScaleRule {
-        target: format.conventions.target(&values),
-        margin: 0,
-        pow2: false,
-        group: Some(codes.block),
-    };
+    let rule = ScaleRule::max(format.conventions.target(&values), 0, false, Some(codes.block));
     let rounding = rounding_mode(codes.rounding);
     Ok(Storage::Codes(Arc::new(CodeStorage { format, rule, block: codes.block, rounding })))
 }

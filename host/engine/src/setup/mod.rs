@@ -4,6 +4,7 @@
 //! is what of a run is fixed from then on; what training changes is [`TrainState`](crate::state::TrainState).
 
 mod build;
+mod casts;
 mod computed;
 mod groups;
 mod ready_run;

@@ -1,21 +1,32 @@
 //! The setup's part about rounding: a run file's formats, rules and patterns made into the sites of a model.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_casts::Block;
 use altgrad_config::{
-    AmaxChoice, GranularityChoice, LayerRule, PrecisionChoice, QuantSection, RunConfig, ScalingSection,
-    StoredScaleChoice,
+    LayerRule, MasterWeightsChoice, PrecisionChoice, QuantSection, RunConfig, StoredScaleChoice,
+    cast::{ResolvedCast, UseSourceChoice},
 };
-use altgrad_loader::{FormatPlugin, Registry, instance::KeyedDiagnostic, rounding_mode};
+use altgrad_loader::{FormatPlugin, Registry, instance::KeyedDiagnostic};
 use altgrad_plugin_api::Rounding;
 use wildmatch::WildMatch;
 
+use super::casts::{self, LayerShape};
 use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
-    quant::{DeviceFormat, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, end_of_range},
+    quant::{
+        DeviceFormat, LayerId, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, UseSource,
+        end_of_range,
+    },
 };
+
+/// The name of the language-model head, tied or not.
+const HEAD: &str = "lm_head.weight";
 
 /// What a run's rounding is made of.
 struct Builder<'a> {
@@ -23,8 +34,15 @@ struct Builder<'a> {
     registry: &'a Registry,
     device: &'a ComputeDevice,
     layout: &'a Layout,
+    /// Tokens of a micro-batch of training.
+    tokens: usize,
     /// Formats by name, each opened once.
     formats: HashMap<String, Arc<DeviceFormat>>,
+    /// All rounding modes of the run.
+    modes: Vec<Rounding>,
+    sites: Vec<(LayerId, Site)>,
+    /// Second uses in high precision.
+    unrounded: BTreeSet<(LayerId, Role)>,
 }
 
 /// The rounding of a run.
@@ -34,15 +52,22 @@ pub(super) fn quant(
     device: &ComputeDevice,
     layout: &Layout,
 ) -> Result<QuantContext, KeyedDiagnostic> {
-    let mut builder = Builder { config: &config.quant, registry, device, layout, formats: HashMap::new() };
-    let layers = builder.layers()?;
-    let mut sites = Vec::new();
-    for layer in layers {
-        for role in Role::ALL {
-            if let Some((name, key)) = builder.format_of(layer, role) {
-                sites.push((layer, builder.site(layer, role, &name, &key)?));
-            }
-        }
+    let mut builder = Builder {
+        config: &config.quant,
+        registry,
+        device,
+        layout,
+        tokens: config.data.batch_size * config.data.block_size,
+        formats: HashMap::new(),
+        modes: Vec::new(),
+        sites: Vec::new(),
+        unrounded: BTreeSet::new(),
+    };
+    let layers: Vec<_> =
+        builder.layers()?.into_iter().map(|layer| (layer, builder.casts_of(layer))).collect();
+    builder.modes = modes(layers.iter().flat_map(|(_, casts)| casts));
+    for (layer, casts) in &layers {
+        builder.add_layer(*layer, casts)?;
     }
     builder.check_rules()?;
     let precision = config.train.precision;
@@ -50,8 +75,20 @@ pub(super) fn quant(
         let error = Diagnostic::config("device `wgpu` does not compute in bf16");
         return Err(("train.precision".into(), error.hint("use precision = \"fp32\", or another device")));
     }
-    let quant = QuantContext::new(sites, config.quant.master_weights, precision, config.run.seed);
-    Ok(quant.with_fast_bf16(device.multiplies_bf16_fast()))
+    let quant = QuantContext::new(builder.sites, config.quant.master_weights, precision, config.run.seed);
+    Ok(quant.with_unrounded(builder.unrounded).with_fast_bf16(device.multiplies_bf16_fast()))
+}
+
+/// The rounding modes of all casts that round.
+fn modes<'a>(casts: impl Iterator<Item = &'a (Role, ResolvedCast)>) -> Vec<Rounding> {
+    let mut modes = Vec::new();
+    for (_, resolved) in casts.filter(|(_, resolved)| resolved.format().is_some()) {
+        let (mode, _) = casts::mode(resolved.cast().rounding);
+        if !modes.contains(&mode) {
+            modes.push(mode);
+        }
+    }
+    modes
 }
 
 impl Builder<'_> {
@@ -59,16 +96,21 @@ impl Builder<'_> {
         &self.layout.specs[layer].name
     }
 
+    /// Whether a pattern matches a layer's name. A head that is tied to the embedding has a name of its own beside that one.
+    fn is_match(&self, pattern: &str, layer: ParamId) -> bool {
+        let matcher = WildMatch::new(pattern);
+        matcher.matches(self.name(layer)) || layer == self.layout.head && matcher.matches(HEAD)
+    }
+
     /// The layers that nothing excludes.
     fn layers(&self) -> Result<Vec<ParamId>, KeyedDiagnostic> {
         let mut layers = self.layout.linear_weights();
         for (index, pattern) in self.config.exclude.iter().enumerate() {
             self.matches(pattern, &format!("quant.exclude.{index}"))?;
-            let matcher = WildMatch::new(pattern);
-            layers.retain(|&layer| !matcher.matches(self.name(layer)));
+            layers.retain(|&layer| !self.is_match(pattern, layer));
         }
         let blocks = self.layout.blocks.len();
-        let kept = self.config.skip_first..blocks.saturating_sub(self.config.skip_last);
+        let kept = self.config.skip_first.of(blocks)..blocks.saturating_sub(self.config.skip_last.of(blocks));
         let skipped: Vec<ParamId> = (0..blocks)
             .filter(|block| !kept.contains(block))
             .flat_map(|block| self.layout.blocks[block].linear_weights())
@@ -77,11 +119,42 @@ impl Builder<'_> {
         Ok(layers)
     }
 
+    /// The casts of all uses of a layer's tensors.
+    fn casts_of(&self, layer: ParamId) -> Vec<(Role, ResolvedCast)> {
+        let applies = |rule: &LayerRule| self.is_match(&rule.pattern, layer);
+        Role::ALL.map(|role| (role, self.config.cast(role, applies))).into()
+    }
+
+    /// Adds the sites of a layer.
+    fn add_layer(&mut self, layer: ParamId, casts: &casts::LayerCasts) -> Result<(), KeyedDiagnostic> {
+        let shape = &self.layout.specs[layer].shape;
+        let shape = LayerShape { inputs: shape[1], outputs: shape[0], tokens: self.tokens };
+        casts::check_sources(casts)?;
+        casts::check_transforms(self.name(layer), casts, shape)?;
+        for (role, resolved) in casts {
+            let is_second = role.first_use().is_some();
+            if is_second && resolved.source() == UseSourceChoice::Reuse {
+                continue;
+            }
+            let first = casts.iter().find(|(of, _)| Some(*of) == role.first_use());
+            match resolved.format() {
+                Some(format) => {
+                    let site = self.site(layer, *role, format, resolved, shape)?;
+                    self.sites.push((layer, site));
+                }
+                None if first.is_some_and(|(_, first)| first.format().is_some()) => {
+                    self.unrounded.insert((layer, *role));
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses a pattern that matches no layer at all: a typing error.
     fn matches(&self, pattern: &str, key: &str) -> Result<(), KeyedDiagnostic> {
         let all = self.layout.linear_weights();
-        let matcher = WildMatch::new(pattern);
-        if all.iter().any(|&layer| matcher.matches(self.name(layer))) {
+        if all.iter().any(|&layer| self.is_match(pattern, layer)) {
             return Ok(());
         }
         let names: Vec<&str> = all.iter().map(|&layer| self.name(layer)).take(5).collect();
@@ -90,90 +163,68 @@ impl Builder<'_> {
         Err((key.to_string(), Diagnostic::config(message).hint(hint)))
     }
 
-    /// The format of a role of a layer and the key that says so.
-    fn format_of(&self, layer: ParamId, role: Role) -> Option<(String, String)> {
-        let general = match role {
-            Role::Weight => &self.config.weight,
-            Role::Activation => &self.config.activation,
-            Role::Grad => &self.config.grad,
-        };
-        let mut format = general.as_ref().map(|name| (name.clone(), format!("quant.{}", role.name())));
-        for (index, rule) in self.config.layer.iter().enumerate() {
-            let own = match role {
-                Role::Weight => &rule.weight,
-                Role::Activation => &rule.activation,
-                Role::Grad => &rule.grad,
-            };
-            if let Some(name) = own
-                && WildMatch::new(&rule.pattern).matches(self.name(layer))
-            {
-                format = Some((name.clone(), format!("quant.layer.{index}.{}", role.name())));
-            }
-        }
-        format.filter(|(name, _)| name != LayerRule::OFF)
-    }
-
     fn check_rules(&self) -> Result<(), KeyedDiagnostic> {
         let mut rules = self.config.layer.iter().enumerate();
         rules.try_for_each(|(index, rule)| self.matches(&rule.pattern, &format!("quant.layer.{index}.match")))
     }
 
-    fn site(&mut self, layer: ParamId, role: Role, name: &str, key: &str) -> Result<Site, KeyedDiagnostic> {
-        let format = self.format(name, key)?;
-        let shape = &self.layout.specs[layer].shape;
-        // Values are consecutive along the inputs of weights and activations, along the outputs of gradients.
-        let width = if role == Role::Grad { shape[0] } else { shape[1] };
-        let scaling = match role {
-            Role::Weight if self.config.stores_weights() => self.stored_scaling(width, &format),
-            _ => self.scaling(width, format.amax_target()),
+    fn site(
+        &mut self,
+        layer: ParamId,
+        role: Role,
+        name: &str,
+        resolved: &ResolvedCast,
+        shape: LayerShape,
+    ) -> Result<Site, KeyedDiagnostic> {
+        let cast = resolved.cast();
+        let format = self.format(name, &resolved.key)?;
+        casts::check_fields(resolved, &cast, &format)?;
+        let (group, tile) = casts::groups(cast.block, shape.of(role), role);
+        let is_stored = role == Role::Weight && self.config.master_weights == MasterWeightsChoice::None;
+        let scaling = if is_stored {
+            refuse_stored(resolved, &cast)?;
+            self.stored_scaling(&cast, group, &format)
+        } else {
+            casts::scaling(resolved, &cast, &format, group)?
         };
-        Ok(Site::new(self.name(layer), role, format, self.rounding(role), scaling, self.config.ste))
-    }
-
-    fn rounding(&self, role: Role) -> Rounding {
-        let own = match role {
-            Role::Weight => self.config.weight_rounding,
-            Role::Activation => self.config.activation_rounding,
-            Role::Grad => self.config.grad_rounding,
+        let (rounding, _) = casts::mode(cast.rounding);
+        let mut site = Site::new(
+            self.name(layer),
+            role,
+            format,
+            rounding,
+            scaling,
+            resolved.fields.ste.unwrap_or(self.config.ste),
+        );
+        site.tile = tile;
+        site.transform = cast.transform;
+        site.arithmetic = casts::arithmetic(&cast);
+        site.source = match resolved.source() {
+            UseSourceChoice::Dequantized => UseSource::Dequantized,
+            UseSourceChoice::HighPrecision | UseSourceChoice::Reuse => UseSource::HighPrecision,
         };
-        rounding_mode(own.unwrap_or(self.config.rounding))
-    }
-
-    fn scaling(&self, width: usize, target: f32) -> Scaling {
-        let &ScalingSection { granularity, amax, window, static_amax, margin, pow2, .. } =
-            &self.config.scaling;
-        let rule = ScaleRule { target, margin, pow2, group: self.group(width) };
-        match amax {
-            _ if granularity == GranularityChoice::None => Scaling::None,
-            AmaxChoice::Dynamic => Scaling::Dynamic(rule),
-            AmaxChoice::Delayed => Scaling::Delayed { rule, window },
-            AmaxChoice::Static => Scaling::Static { rule, amax: static_amax },
-        }
+        Ok(site)
     }
 
     /// The scaling of a weight without master weights.
-    fn stored_scaling(&self, width: usize, format: &DeviceFormat) -> Scaling {
+    fn stored_scaling(
+        &self,
+        cast: &altgrad_casts::Cast,
+        group: Option<usize>,
+        format: &DeviceFormat,
+    ) -> Scaling {
         let target = format.amax_target();
         let margin = self.config.stored_scale.margin.unwrap_or(0);
-        let rule = ScaleRule { target, margin, pow2: false, group: self.group(width) };
+        let rule = ScaleRule::max(target, margin, false, group);
         match self.config.stored_scale.rule {
-            _ if self.config.scaling.granularity == GranularityChoice::None => Scaling::None,
+            _ if cast.block == Block::None => Scaling::None,
             StoredScaleChoice::Dynamic => Scaling::Dynamic(rule),
             StoredScaleChoice::Fixed => Scaling::Stored { rule, change: ScaleChange::Never },
             StoredScaleChoice::PowerOfTwo => {
                 let end = end_of_range(format.values()).min(target);
-                let rule = ScaleRule { target: end, pow2: true, ..rule };
+                let rule = ScaleRule::max(end, margin, true, group);
                 Scaling::Stored { rule, change: ScaleChange::Hysteresis }
             }
-        }
-    }
-
-    /// Elements of a row of `width` that share a scale, if not the whole tensor does.
-    fn group(&self, width: usize) -> Option<usize> {
-        match self.config.scaling.granularity {
-            GranularityChoice::None | GranularityChoice::Tensor => None,
-            GranularityChoice::Channel => Some(width),
-            GranularityChoice::Block => Some(self.config.scaling.block.min(width)),
         }
     }
 
@@ -183,10 +234,8 @@ impl Builder<'_> {
             return Ok(format.clone());
         }
         let plugin = Arc::new(FormatPlugin::make(self.registry, key, name)?);
-        let mut modes: Vec<Rounding> = Role::ALL.map(|role| self.rounding(role)).to_vec();
-        modes.dedup();
         let format =
-            DeviceFormat::new(plugin, self.device, &modes).map_err(|error| (key.to_string(), error))?;
+            DeviceFormat::new(plugin, self.device, &self.modes).map_err(|error| (key.to_string(), error))?;
         if !format.runs_on_device(self.device) {
             let device = &self.device.label;
             tracing::warn!("format `{name}` has no kernels for {device}: tensors go to main memory and back");
@@ -194,4 +243,18 @@ impl Builder<'_> {
         self.formats.insert(name.to_string(), format.clone());
         Ok(format)
     }
+}
+
+/// Refuses what a weight without master weights cannot have: its values are those of its grid.
+fn refuse_stored(resolved: &ResolvedCast, cast: &altgrad_casts::Cast) -> Result<(), KeyedDiagnostic> {
+    let refused = [
+        ("transform", cast.transform.is_some()),
+        ("rounding", casts::mode(cast.rounding).1),
+        ("scaling.type", cast.scaling.storage != altgrad_casts::Storage::F32),
+    ];
+    refused.into_iter().find(|(_, is)| *is).map_or(Ok(()), |(field, _)| {
+        let key = resolved.key_of(field);
+        let message = format!("`{key}` is not for weights without master weights");
+        Err((key, Diagnostic::config(message).hint("set quant.master_weights = \"fp32\", or remove the key")))
+    })
 }

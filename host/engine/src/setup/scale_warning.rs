@@ -39,7 +39,8 @@ fn said(site: &Site, loss: &ScaleLoss, others: usize) -> String {
         }
         Scaling::None => ("", None),
     };
-    let better = rule.map(|rule| rule.margin + loss.margin).filter(|margin| (-32..=32).contains(margin));
+    let better =
+        rule.map(|rule| rule.scaling.margin + loss.margin).filter(|margin| (-32..=32).contains(margin));
     if let Some(margin) = better {
         let _ = write!(text, ", with `{key} = {margin}`");
     }

@@ -94,10 +94,18 @@ impl TrainModel {
             if let Some(trace) = trace {
                 trace.collect(&tape, index as u64);
             }
-            let grads = weights.iter().zip(&state.params.layout.specs).map(|(weight, spec)| {
-                weight.grad(&tape).ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))
-            });
-            let grads = grads.collect::<Result<Vec<_>, _>>()?;
+            let grads =
+                weights.iter().zip(&state.params.layout.specs).enumerate().map(|(id, (weight, spec))| {
+                    let grad = weight.grad(&tape);
+                    let grad =
+                        grad.ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))?;
+                    if !quant.rounds_weight_gradient(id) {
+                        return Ok(grad);
+                    }
+                    let matrix = grad.reshape([spec.shape[0], spec.shape[1]]);
+                    Ok(quant.round_weight_gradient(id, matrix, index as u64).reshape([spec.len()]))
+                });
+            let grads = grads.collect::<Result<Vec<_>, Diagnostic>>()?;
             sums = if sums.is_empty() {
                 grads
             } else {

@@ -4,31 +4,67 @@ use altgrad_casts::{
     Block, Cast, Hadamard, Limit, NonFinite, Operation, Order, Rounding, Rule, Scaling, Signs, Storage,
     ZeroBlock,
 };
-use altgrad_config::cast::{
+
+use super::{
     BlockChoice, CastRoundingChoice, CastScalingSection, CastSection, NonFiniteChoice, OperationChoice,
-    ScaleLimitChoice, ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice, TensorScaleChoice,
-    TransformSection, TransformTypeChoice, ZeroBlockChoice,
+    ResolvedCast, ScaleLimitChoice, ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, SignsChoice,
+    TensorScaleChoice, TransformChoice, TransformSection, TransformTypeChoice, ZeroBlockChoice,
 };
 
-/// The cast that a section describes, without its format.
-pub(super) fn cast(section: &CastSection) -> Cast {
-    Cast {
-        rounding: match section.rounding {
-            CastRoundingChoice::NearestEven => Rounding::NearestEven,
-            CastRoundingChoice::NearestAway => Rounding::NearestAway,
-            CastRoundingChoice::NearestZero => Rounding::NearestZero,
-            CastRoundingChoice::TowardZero => Rounding::TowardZero,
-            CastRoundingChoice::Stochastic => Rounding::Stochastic,
-        },
-        block: match section.block {
-            BlockChoice::None => Block::None,
-            BlockChoice::Tensor => Block::Tensor,
-            BlockChoice::Row => Block::Row,
-            BlockChoice::Along(along) => Block::Along(along as usize),
-            BlockChoice::Tile(extents) => Block::Tile(extents.map(|extent| extent as usize)),
-        },
-        scaling: scaling(&section.scaling),
-        transform: section.transform.as_ref().map(transform),
+impl CastSection {
+    /// The cast, without its format.
+    #[must_use]
+    pub fn cast(&self) -> Cast {
+        Cast {
+            rounding: rounding(self.rounding),
+            block: block(self.block),
+            scaling: scaling(&self.scaling),
+            transform: self.transform.as_ref().map(transform),
+        }
+    }
+}
+
+impl ResolvedCast {
+    /// The cast, without its format.
+    #[must_use]
+    pub fn cast(&self) -> Cast {
+        let fields = &self.fields;
+        let scaling_fields = fields.scaling.unwrap_or_default();
+        let block = block(fields.block.unwrap_or_default());
+        Cast {
+            rounding: rounding(fields.rounding.unwrap_or(CastRoundingChoice::NearestEven)),
+            block,
+            // Without blocks there are no scales to follow from anything.
+            scaling: if block == Block::None {
+                Scaling::default()
+            } else {
+                scaling(&scaling_fields.cast_scaling())
+            },
+            transform: match &fields.transform {
+                Some(TransformChoice::Hadamard(section)) => Some(transform(section)),
+                Some(TransformChoice::None) | None => None,
+            },
+        }
+    }
+}
+
+fn rounding(choice: CastRoundingChoice) -> Rounding {
+    match choice {
+        CastRoundingChoice::NearestEven => Rounding::NearestEven,
+        CastRoundingChoice::NearestAway => Rounding::NearestAway,
+        CastRoundingChoice::NearestZero => Rounding::NearestZero,
+        CastRoundingChoice::TowardZero => Rounding::TowardZero,
+        CastRoundingChoice::Stochastic => Rounding::Stochastic,
+    }
+}
+
+fn block(choice: BlockChoice) -> Block {
+    match choice {
+        BlockChoice::None => Block::None,
+        BlockChoice::Tensor => Block::Tensor,
+        BlockChoice::Row => Block::Row,
+        BlockChoice::Along(along) => Block::Along(along as usize),
+        BlockChoice::Tile(extents) => Block::Tile(extents.map(|extent| extent as usize)),
     }
 }
 
@@ -74,7 +110,8 @@ fn scaling(section: &CastScalingSection) -> Scaling {
             ScaleLimitChoice::F32 => Limit::F32,
         },
         zero: match section.zero.unwrap_or(by_default) {
-            ZeroBlockChoice::One => ZeroBlock::One,
+            // Of delayed scaling, which has no blocks of its own.
+            ZeroBlockChoice::One | ZeroBlockChoice::Keep => ZeroBlock::One,
             ZeroBlockChoice::Smallest => ZeroBlock::Smallest,
             ZeroBlockChoice::Normal => ZeroBlock::MinNormal,
         },

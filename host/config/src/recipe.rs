@@ -1,0 +1,146 @@
+//! Recipes: tables of `[quant]` that a run file names instead of writing them.
+
+use std::path::{Path, PathBuf};
+
+use altgrad_base::diagnostic::{Diagnostic, closest};
+use toml::{Table, Value};
+
+use super::source::{Place, Source, join};
+
+/// The shipped recipes by name: the files of `configs/recipes`.
+pub const RECIPES: &[(&str, &str)] = &[
+    ("coat", include_str!("../../../configs/recipes/coat.toml")),
+    ("deepseek_v3", include_str!("../../../configs/recipes/deepseek_v3.toml")),
+    ("hybrid", include_str!("../../../configs/recipes/hybrid.toml")),
+    ("mxfp4", include_str!("../../../configs/recipes/mxfp4.toml")),
+    ("mxfp6", include_str!("../../../configs/recipes/mxfp6.toml")),
+    ("mxfp8", include_str!("../../../configs/recipes/mxfp8.toml")),
+    ("mxint8", include_str!("../../../configs/recipes/mxint8.toml")),
+    ("nvfp4", include_str!("../../../configs/recipes/nvfp4.toml")),
+    ("quartet", include_str!("../../../configs/recipes/quartet.toml")),
+    ("te_block", include_str!("../../../configs/recipes/te_block.toml")),
+    ("te_current", include_str!("../../../configs/recipes/te_current.toml")),
+    ("te_delayed", include_str!("../../../configs/recipes/te_delayed.toml")),
+    ("torchao_mxfp8", include_str!("../../../configs/recipes/torchao_mxfp8.toml")),
+    ("torchao_rowwise", include_str!("../../../configs/recipes/torchao_rowwise.toml")),
+    ("torchao_rowwise_gw_hp", include_str!("../../../configs/recipes/torchao_rowwise_gw_hp.toml")),
+    ("torchao_tensorwise", include_str!("../../../configs/recipes/torchao_tensorwise.toml")),
+];
+
+/// Puts the keys of the recipe that `table` names under its own, and the name away.
+pub(super) fn apply(table: &mut Table, source: &mut Source) -> Result<(), Diagnostic> {
+    const KEY: &str = "quant.recipe";
+    let Some(Value::String(name)) = table.get("quant").and_then(|quant| quant.get("recipe")).cloned() else {
+        return Ok(());
+    };
+    let at = source.locate(KEY);
+    let (path, text) = text_of(&name, source.path()).map_err(|error| error.at(at))?;
+    let (recipe, places) = Source::parse(&path, text)?;
+    refuse_others(&recipe, &places)?;
+    if let Some(quant) = table.get_mut("quant").and_then(Value::as_table_mut) {
+        quant.remove("recipe");
+    }
+    source.places.remove(KEY);
+    merge(table, recipe, "", &mut Merge { source, recipe: &places });
+    source.recipe = Some((path, places.text().to_owned()));
+    Ok(())
+}
+
+/// The recipe's path, for messages, and its text.
+fn text_of(name: &str, run_file: &Path) -> Result<(PathBuf, String), Diagnostic> {
+    if let Some((name, text)) = RECIPES.iter().find(|(shipped, _)| *shipped == name) {
+        return Ok((PathBuf::from(format!("recipe {name}")), (*text).to_owned()));
+    }
+    if !name.ends_with(".toml") {
+        let names = RECIPES.iter().map(|(name, _)| *name);
+        let hint = match closest(name, names.clone()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "recipes are {}; a file is named by its path, which ends with .toml",
+                names.collect::<Vec<_>>().join(", ")
+            ),
+        };
+        return Err(Diagnostic::config(format!("there is no recipe `{name}`")).hint(hint));
+    }
+    let path = run_file.parent().unwrap_or(Path::new("")).join(name);
+    let bytes = altgrad_base::files::read(&path)
+        .map_err(|error| Diagnostic::config(format!("cannot read the recipe {}: {error}", path.display())))?;
+    let text = super::load::decode(&path, "recipe", bytes)?;
+    Ok((path, text))
+}
+
+/// A recipe says what is rounded and in which precision, and nothing else.
+fn refuse_others(recipe: &Table, places: &Source) -> Result<(), Diagnostic> {
+    let train = recipe.get("train").and_then(Value::as_table);
+    let sections = recipe.keys().filter(|key| !["quant", "train"].contains(&key.as_str())).cloned();
+    let keys = train.into_iter().flat_map(Table::keys).filter(|key| *key != "precision");
+    let nested = recipe.get("quant").and_then(|quant| quant.get("recipe")).map(|_| "quant.recipe".to_owned());
+    let other = sections.chain(keys.map(|key| join("train", key))).chain(nested).next();
+    other.map_or(Ok(()), |key| {
+        Err(Diagnostic::config(format!("`{key}` is no key of a recipe"))
+            .at(places.locate_key(&key))
+            .hint("a recipe has [quant] and train.precision; the rest belongs in the run file"))
+    })
+}
+
+/// Where the keys of both files stand.
+struct Merge<'a> {
+    source: &'a mut Source,
+    recipe: &'a Source,
+}
+
+impl Merge<'_> {
+    /// Takes over the places of a key of the recipe and of all below it.
+    fn take_places(&mut self, dotted: &str) {
+        let inside = format!("{dotted}.");
+        let taken = self.recipe.places.iter().filter(|(key, _)| *key == dotted || key.starts_with(&inside));
+        for (key, place) in taken {
+            if let Place::File { key: at, value } = *place {
+                self.source.places.insert(key.clone(), Place::Recipe { key: at, value });
+            }
+        }
+    }
+
+    /// Moves the places of the elements of an array back by `count`.
+    fn shift(&mut self, dotted: &str, count: usize) {
+        let inside = format!("{dotted}.");
+        let keys: Vec<String> =
+            self.source.places.keys().filter(|key| key.starts_with(&inside)).cloned().collect();
+        let moved = keys.into_iter().filter_map(|key| {
+            let rest = &key[inside.len()..];
+            let (index, below) =
+                rest.split_once('.').map_or((rest, None), |(index, below)| (index, Some(below)));
+            let index = index.parse::<usize>().ok()? + count;
+            let new = match below {
+                Some(below) => format!("{inside}{index}.{below}"),
+                None => format!("{inside}{index}"),
+            };
+            Some((new, self.source.places.remove(&key)?))
+        });
+        let moved: Vec<_> = moved.collect();
+        self.source.places.extend(moved);
+    }
+}
+
+/// Adds what `table` lacks of `recipe`. Rules by layer of both stand one after the other.
+fn merge(table: &mut Table, recipe: Table, parent: &str, places: &mut Merge<'_>) {
+    for (name, value) in recipe {
+        let dotted = join(parent, &name);
+        match (table.get_mut(&name), value) {
+            (Some(Value::Table(own)), Value::Table(inherited)) => merge(own, inherited, &dotted, places),
+            (Some(Value::Array(own)), Value::Array(mut rules)) if dotted == "quant.layer" => {
+                places.shift(&dotted, rules.len());
+                rules.append(own);
+                *own = rules;
+                for index in 0..own.len() {
+                    places.take_places(&join(&dotted, &index.to_string()));
+                }
+            }
+            (Some(_), _) => {}
+            (None, value) => {
+                table.insert(name, value);
+                places.take_places(&dotted);
+            }
+        }
+    }
+}

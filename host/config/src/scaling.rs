@@ -1,0 +1,155 @@
+//! `[quant.scaling]` and the `scaling` tables of casts: one list of keys, which a section fills with defaults and a cast inherits.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cast::{
+    CastScalingSection, FirstScaleChoice, NonFiniteChoice, OperationChoice, ScaleLimitChoice,
+    ScaleOrderChoice, ScaleRuleChoice, ScaleTypeChoice, TensorScaleChoice, ZeroBlockChoice,
+};
+use super::choices::{AmaxChoice, GranularityChoice};
+
+/// Declares the section and the fields of casts, which share all keys of the list.
+macro_rules! scaling_tables {
+    ($($(#[$meta:meta])* $key:ident: $type:ty,)+) => {
+        /// `[quant.scaling]`: `stored = round(x * scale)` with `scale = target / (amax * 2^margin)`, unless keys say otherwise.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct ScalingSection {
+            /// How many elements share a scale; `quant.block` says more.
+            pub granularity: GranularityChoice,
+            /// Elements per block, along the reduction dimension; the last block of a row may be shorter. Only for `block`.
+            pub block: usize,
+            /// Where amax comes from. `delayed` and `static` need granularity `tensor`.
+            pub amax: AmaxChoice,
+            /// Steps `delayed` looks back.
+            pub window: usize,
+            /// The amax of `static`. Default: the first step's.
+            pub static_amax: Option<f32>,
+            /// Binades left free above amax.
+            pub margin: i32,
+            /// Whether scales are rounded down to powers of two, as in microscaling formats.
+            pub pow2: bool,
+            $($(#[$meta])* pub $key: Option<$type>,)+
+        }
+
+        impl Default for ScalingSection {
+            fn default() -> Self {
+                Self {
+                    granularity: GranularityChoice::Tensor,
+                    block: 32,
+                    amax: AmaxChoice::Dynamic,
+                    window: 16,
+                    static_amax: None,
+                    margin: 0,
+                    pow2: false,
+                    $($key: None,)+
+                }
+            }
+        }
+
+        /// How the scales of a cast follow from its blocks: what is given. What is left out comes from the cast it inherits from, then from
+        /// `[quant.scaling]`.
+        #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct ScalingFields {
+            /// Where amax comes from.
+            pub amax: Option<AmaxChoice>,
+            /// Steps `delayed` looks back.
+            pub window: Option<usize>,
+            /// The amax of `static`. Default: the first step's.
+            pub static_amax: Option<f32>,
+            /// Binades left free above amax.
+            pub margin: Option<i32>,
+            /// Whether scales of rule `max` are rounded to powers of two.
+            pub pow2: Option<bool>,
+            $($(#[$meta])* pub $key: Option<$type>,)+
+        }
+
+        impl ScalingSection {
+            /// What the section gives to casts.
+            #[must_use]
+            pub fn fields(&self) -> ScalingFields {
+                ScalingFields {
+                    amax: Some(self.amax),
+                    window: Some(self.window),
+                    static_amax: self.static_amax,
+                    margin: Some(self.margin),
+                    pow2: Some(self.pow2),
+                    $($key: self.$key,)+
+                }
+            }
+        }
+
+        impl ScalingFields {
+            /// These, and what they leave out from `parent`.
+            #[must_use]
+            pub fn or(self, parent: Self) -> Self {
+                Self {
+                    amax: self.amax.or(parent.amax),
+                    window: self.window.or(parent.window),
+                    static_amax: self.static_amax.or(parent.static_amax),
+                    margin: self.margin.or(parent.margin),
+                    pow2: self.pow2.or(parent.pow2),
+                    $($key: self.$key.or(parent.$key),)+
+                }
+            }
+        }
+    };
+}
+
+scaling_tables! {
+    /// What scales are stored as. Default: `f32`.
+    #[serde(rename = "type")]
+    storage: ScaleTypeChoice,
+    /// How a scale follows from a block. Default: `max`.
+    rule: ScaleRuleChoice,
+    /// Which scale is divided first; only for rule `max`. Default: `encode`.
+    order: ScaleOrderChoice,
+    /// What lies over E4M3 scales. Default: `none`.
+    tensor: TensorScaleChoice,
+    /// Lower clamp of amax, in units of the elements; of the scale, if it is E4M3. Default: 0.
+    floor: f64,
+    /// What becomes of scales that are no normal f32; only for rule `max` with type `f32`. Default: `normal`.
+    limit: ScaleLimitChoice,
+    /// The scale of a block of zeros. Default: `smallest` for E8M0, `one` for f32.
+    zero: ZeroBlockChoice,
+    /// What NaN and infinities in a block do. Default: `skip`.
+    nonfinite: NonFiniteChoice,
+    /// Multiplied into the scale after all else, from 2^-32 to 2^32. Default: 1.
+    factor: f32,
+    /// How elements are scaled. Default: `multiply`.
+    quantize: OperationChoice,
+    /// How values are scaled back. Default: `multiply`.
+    dequantize: OperationChoice,
+    /// Standard deviations that rule `rms` scales to the format's largest value. Default: 2.92247856, Quartet's for E2M1.
+    deviations: f64,
+    /// The scale of the first step under delayed scaling. Default: `dynamic`.
+    first: FirstScaleChoice,
+}
+
+impl ScalingFields {
+    /// The keys that an arithmetic of single casts knows, defaults filled in.
+    #[must_use]
+    pub fn cast_scaling(&self) -> CastScalingSection {
+        let plain = CastScalingSection::default();
+        CastScalingSection {
+            storage: self.storage.unwrap_or(plain.storage),
+            rule: self.rule.unwrap_or(plain.rule),
+            pow2: self.pow2.unwrap_or(plain.pow2),
+            order: self.order.unwrap_or(plain.order),
+            tensor: self.tensor.unwrap_or(plain.tensor),
+            margin: self.margin.unwrap_or(plain.margin),
+            floor: self.floor.unwrap_or(plain.floor),
+            limit: self.limit.unwrap_or(plain.limit),
+            zero: self.zero.filter(|zero| *zero != ZeroBlockChoice::Keep),
+            nonfinite: self.nonfinite.unwrap_or(plain.nonfinite),
+            factor: self.factor.unwrap_or(plain.factor),
+            quantize: self.quantize.unwrap_or(plain.quantize),
+            dequantize: self.dequantize.unwrap_or(plain.dequantize),
+            amax: self.amax.unwrap_or(plain.amax),
+            static_amax: self.static_amax,
+            deviations: self.deviations.unwrap_or(plain.deviations),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A cast of a matrix as one differentiable operation on every backend.
+//!
+//! Forward: transform, scales, rounding. Backward: the straight-through estimator, then the inverse transform. Blocks run along
+//! the last axis; a caller that contracts over another transposes first.
+
+use std::sync::Arc;
+
+use altgrad_casts::Hadamard;
+use altgrad_config::SteChoice;
+use altgrad_plugin_api::RandomKey;
+use burn::backend::{
+    Autodiff, Dispatch, Flex, TensorMetadata,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind, unary},
+    },
+    backend_extension,
+    tensor::{BoolTensor, FloatTensor},
+};
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use super::{
+    FakeQuantOutput, FakeQuantParams, PendingStats, Site,
+    arrangement::Arrangement,
+    fake_quant::{self, FakeQuantOps},
+};
+use crate::tensor::{
+    cpu::{elements, from_elements},
+    untracked,
+};
+
+/// A rotation of the rows of a matrix, whose width is a whole number of its tiles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rotation {
+    /// The transform.
+    pub hadamard: Hadamard,
+    /// What random signs follow from: the same for both operands of a product.
+    pub key: RandomKey,
+}
+
+/// The parameters of one cast.
+#[derive(Debug, Clone)]
+pub struct CastParams {
+    /// The rounding; its groups are the tiles of the arrangement.
+    pub quant: FakeQuantParams,
+    /// The tiles that share a scale.
+    pub arrangement: Arrangement,
+    /// A rotation before all else.
+    pub rotation: Option<Rotation>,
+}
+
+impl From<FakeQuantParams> for CastParams {
+    /// A cast of a tensor whose rows are whole groups.
+    fn from(quant: FakeQuantParams) -> Self {
+        Self { quant, arrangement: Arrangement::NONE, rotation: None }
+    }
+}
+
+/// Casts, as burn's backends see them.
+#[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
+pub trait CastOps: FakeQuantOps {
+    /// Values, scales `[groups, 2]`, and the words and sums of the statistics, of a matrix.
+    #[fusion(default)]
+    fn cast(
+        x: FloatTensor<Self>,
+        params: Arc<CastParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let x = match params.rotation {
+            Some(rotation) => Self::rotate(x, rotation, false),
+            None => x,
+        };
+        cast_rotated::<Self>(x, &params)
+    }
+
+    /// The rows rotated, or rotated back.
+    #[fusion(meta = same_shape)]
+    fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self>;
+}
+
+/// Shape of [`CastOps::rotate`]'s result.
+#[cfg(feature = "gpu")]
+fn same_shape(
+    x: &burn::backend::fusion::custom::TensorSpec,
+    _: &Rotation,
+    _: &bool,
+) -> burn::backend::fusion::custom::TensorSpec {
+    x.clone()
+}
+
+/// All of a cast but the rotation.
+fn cast_rotated<B: FakeQuantOps>(
+    x: FloatTensor<B>,
+    params: &CastParams,
+) -> (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>) {
+    let shape = [x.shape()[0], x.shape()[1]];
+    let x = params.arrangement.arranged::<B>(x);
+    let scales = fake_quant::scales::<B>(&x, params.quant.scale);
+    let padding_elements = params.arrangement.padding(shape);
+    let quant = FakeQuantParams { padding_elements, ..params.quant.clone() };
+    let (values, words, sums) = B::fake_quant(x, scales.clone(), Arc::new(quant));
+    (params.arrangement.restored::<B>(values, shape), scales, words, sums)
+}
+
+/// Casts a matrix. The straight-through estimator passes the gradient of the values on.
+#[must_use]
+pub fn cast(x: Tensor<2>, params: CastParams) -> FakeQuantOutput<2> {
+    let (format, elements) = (params.quant.format.clone(), x.shape().num_elements() as u64);
+    let (values, scales, words, sums) = <Dispatch as CastOps>::cast(x.into_dispatch(), Arc::new(params));
+    let (words, sums) = (untracked(Tensor::from_dispatch(words)), untracked(Tensor::from_dispatch(sums)));
+    let stats = PendingStats { format, elements, words, sums };
+    FakeQuantOutput { values: Tensor::from_dispatch(values), scales: Tensor::from_dispatch(scales), stats }
+}
+
+/// The scales that a site's scaling gives a matrix, `[groups, 2]`, without a rotation.
+pub(super) fn arranged_scales(x: &Tensor<2>, site: &Site) -> Tensor<2> {
+    let arranged = site.arrangement().arranged::<Dispatch>(x.clone().into_dispatch());
+    Tensor::from_dispatch(fake_quant::scales::<Dispatch>(&arranged, site.scale()))
+}
+
+/// Rounds a matrix at these scales, whatever the parameters say of scales and rotations. No gradient passes.
+pub(super) fn cast_at(x: Tensor<2>, scales: Tensor<2>, params: CastParams) -> FakeQuantOutput<2> {
+    let CastParams { quant, arrangement, .. } = params;
+    let shape = x.dims();
+    let format = quant.format.clone();
+    let quant = FakeQuantParams { padding_elements: arrangement.padding(shape), ..quant };
+    let arranged = arrangement.arranged::<Dispatch>(x.into_dispatch());
+    let (scales, quant) = (scales.into_dispatch(), Arc::new(quant));
+    let (values, words, sums) = <Dispatch as FakeQuantOps>::fake_quant(arranged, scales.clone(), quant);
+    let [words, sums] = [words, sums].map(|flat| untracked(Tensor::from_dispatch(flat)));
+    let values = Tensor::from_dispatch(arrangement.restored::<Dispatch>(values, shape));
+    let stats = PendingStats { format, elements: (shape[0] * shape[1]) as u64, words, sums };
+    FakeQuantOutput { values, scales: Tensor::from_dispatch(scales), stats }
+}
+
+impl CastOps for Flex {
+    fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self> {
+        let shape = x.shape();
+        let x = x.to_contiguous();
+        let values = rotated(elements(&x).to_vec(), rotation, back);
+        from_elements(values, shape)
+    }
+}
+
+/// Consecutive tiles rotated, or rotated back, on all threads.
+pub(super) fn rotated(mut values: Vec<f32>, rotation: Rotation, back: bool) -> Vec<f32> {
+    /// Elements of a parallel task, a multiple of all sizes of tiles.
+    const CHUNK: usize = 1 << 15;
+    values.par_chunks_mut(CHUNK).for_each(|part| {
+        if back {
+            rotation.hadamard.rotate_back(part, &rotation.key);
+        } else {
+            rotation.hadamard.rotate(part, &rotation.key);
+        }
+    });
+    values
+}
+
+/// The straight-through estimator, and the way back from a rotation.
+#[derive(Debug)]
+struct StraightThrough;
+
+impl<B: CastOps> Backward<B, 1> for StraightThrough {
+    /// True where the gradient is blocked, and the rotation.
+    type State = (Option<BoolTensor<B>>, Option<Rotation>);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (blocked, rotation) = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
+            let grad = match blocked {
+                Some(blocked) => B::float_mask_fill(grad, blocked, 0f32.into()),
+                None => grad,
+            };
+            match rotation {
+                Some(rotation) => B::rotate(grad, rotation, true),
+                None => grad,
+            }
+        });
+    }
+}
+
+/// Where the estimator blocks the gradient; `None` if nowhere. `x` is the rotated matrix.
+fn blocked<B: FakeQuantOps>(
+    x: &FloatTensor<B>,
+    scales: &FloatTensor<B>,
+    params: &CastParams,
+) -> Option<BoolTensor<B>> {
+    let settings = burn::backend::get_device_settings::<B>(&x.device());
+    match params.quant.ste {
+        SteChoice::Identity => None,
+        SteChoice::Relu => Some(B::float_lower_equal_elem(x.clone(), 0f32.into(), settings.bool_dtype)),
+        SteChoice::Clipped => {
+            let shape = [x.shape()[0], x.shape()[1]];
+            let arranged = params.arrangement.arranged::<B>(x.clone());
+            let (whole, groups) = (arranged.shape(), scales.shape()[0]);
+            let flat = B::float_reshape(arranged, [groups, whole.num_elements() / groups].into());
+            let scale = B::float_slice(scales.clone(), &[(0..groups).into(), (0..1).into()]);
+            let scaled = B::float_reshape(B::float_mul(flat, scale), whole);
+            let scaled = params.arrangement.restored::<B>(scaled, shape);
+            // The scaled amax can exceed the largest value by the rounding error of the scale. That is no saturation.
+            let max = params.quant.format.max_finite().next_up().next_up();
+            Some(B::float_greater_elem(B::float_abs(scaled), max.into(), settings.bool_dtype))
+        }
+    }
+}
+
+impl<B: CastOps, C: CheckpointStrategy> CastOps for Autodiff<B, C> {
+    fn cast(
+        x: FloatTensor<Self>,
+        params: Arc<CastParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let node = x.node();
+        let constant = <Self as burn::backend::AutodiffBackend>::from_inner;
+        let prep = <StraightThrough as Backward<B, 1>>::prepare::<C>(StraightThrough, [node])
+            .compute_bound()
+            .stateful();
+        let x = match params.rotation {
+            Some(rotation) => B::rotate(x.into_primitive(), rotation, false),
+            None => x.into_primitive(),
+        };
+        let (y, scales, words, sums) = cast_rotated::<B>(x.clone(), &params);
+        let y = match prep {
+            OpsKind::Tracked(prep) => prep.finish((blocked::<B>(&x, &scales, &params), params.rotation), y),
+            OpsKind::UnTracked(prep) => prep.finish(y),
+        };
+        (y, constant(scales), constant(words), constant(sums))
+    }
+
+    fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self> {
+        // Used inside of `cast` only, which is on the graph itself.
+        <Self as burn::backend::AutodiffBackend>::from_inner(B::rotate(x.into_primitive(), rotation, back))
+    }
+}
