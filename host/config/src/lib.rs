@@ -13,6 +13,7 @@
 
 mod alerts;
 pub mod cast;
+mod casts_in_use;
 mod choices;
 mod depth;
 mod explain;

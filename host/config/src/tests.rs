@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod casts;
 mod refusals;
 
 use std::collections::BTreeSet;

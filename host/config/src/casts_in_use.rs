@@ -1,0 +1,148 @@
+//! Refuses keys of casts that are written and change nothing.
+
+use std::collections::BTreeSet;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_metrics::Role;
+
+use super::{
+    AmaxChoice, GranularityChoice, LayerRule, QuantSection,
+    cast::{BlockChoice, ResolvedCast, ScaleRuleChoice, ScaleTypeChoice, UseSourceChoice},
+    source::Source,
+};
+
+/// The fields of a cast, and what they need to have an effect.
+const FIELDS: &[(&str, &str)] = &[
+    ("format", "with source = \"reuse\" the first use says it"),
+    ("rounding", "it needs a format, and a source other than \"reuse\" in a second use"),
+    ("block", "it needs a format, and a source other than \"reuse\" in a second use"),
+    ("source", "it is for second uses: weight_dgrad, activation_wgrad and grad_wgrad"),
+    ("transform", "it needs a format, and a source other than \"reuse\" in a second use"),
+    ("ste", "it is for weights and activations in the forward pass"),
+    ("scaling.type", "it needs a format with scales"),
+    ("scaling.rule", "it needs a format with scales"),
+    ("scaling.pow2", "it needs rule max with type f32; all others say whether scales are powers of two"),
+    ("scaling.order", "it needs rule max"),
+    ("scaling.tensor", "it needs a format with scales"),
+    ("scaling.margin", "rule rms and scales of type e4m3 have no margin"),
+    ("scaling.floor", "rule rms knows no largest magnitude"),
+    ("scaling.limit", "it needs rule max with type f32"),
+    (
+        "scaling.zero",
+        "scales of type e4m3, those of rule rms, and those with a floor have no other; keep needs amax delayed",
+    ),
+    ("scaling.nonfinite", "it needs a format with scales"),
+    ("scaling.factor", "it needs a format with scales"),
+    ("scaling.quantize", "it needs a format with scales"),
+    ("scaling.dequantize", "it needs a format with scales"),
+    ("scaling.amax", "it needs a format with scales that follow from a largest magnitude"),
+    ("scaling.window", "it needs amax = \"delayed\""),
+    ("scaling.static_amax", "it needs amax = \"static\""),
+    ("scaling.deviations", "it needs rule rms"),
+    ("scaling.first", "it needs amax = \"delayed\""),
+];
+
+/// Keys that other rules are about.
+const OTHERS: &[&str] = &[
+    "quant.rounding",
+    "quant.ste",
+    "quant.scaling.amax",
+    "quant.scaling.window",
+    "quant.scaling.static_amax",
+    "quant.scaling.margin",
+    "quant.scaling.pow2",
+];
+
+/// Refuses the first key of a cast without an effect, and two keys that say the same.
+pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnostic> {
+    // A resolved file has the default.
+    if quant.block.is_some() && quant.scaling.granularity != GranularityChoice::Tensor {
+        let key = "quant.scaling.granularity";
+        let message = format!("`{key}` and `quant.block` both say what shares a scale");
+        return Err(Diagnostic::config(message).at(source.locate_key(key)).hint("remove one of them"));
+    }
+    let written: Vec<(&String, &str)> =
+        source.places.keys().filter_map(|key| Some((key, hint_of(key)?))).collect();
+    if written.is_empty() {
+        return Ok(());
+    }
+    let effective = effective(quant);
+    let idle = written.into_iter().find(|(key, _)| !effective.contains(*key));
+    idle.map_or(Ok(()), |(key, hint)| {
+        Err(Diagnostic::config(format!("`{key}` does nothing here")).at(source.locate_key(key)).hint(hint))
+    })
+}
+
+/// What the field at this key needs, if it is one of a cast.
+fn hint_of(key: &str) -> Option<&'static str> {
+    let below = key.strip_prefix("quant.").filter(|_| !OTHERS.contains(&key))?;
+    let below = match below.strip_prefix("layer.") {
+        Some(rule) => rule.split_once('.')?.1,
+        None => below,
+    };
+    let below = match below.strip_prefix("cast.") {
+        Some(cast) => cast.split_once('.')?.1,
+        None => below,
+    };
+    FIELDS.iter().find(|(field, _)| *field == below).map(|(_, hint)| *hint)
+}
+
+/// The keys that some cast takes its fields from.
+fn effective(quant: &QuantSection) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    let rules = (0..quant.layer.len()).map(Some).chain([None]);
+    for only in rules {
+        // By address: rules may be equal.
+        let rule = only.and_then(|index| quant.layer.get(index));
+        let applies = |other: &LayerRule| rule.is_some_and(|rule| std::ptr::eq(rule, other));
+        for role in Role::ALL {
+            let cast = quant.cast(role, applies);
+            let first = role.first_use().map(|first| quant.cast(first, applies));
+            let used = FIELDS
+                .iter()
+                .map(|(field, _)| *field)
+                .filter(|field| has_effect(field, role, &cast, first.as_ref()));
+            keys.extend(used.map(|field| cast.key_of(field)));
+        }
+    }
+    keys
+}
+
+fn has_effect(field: &str, role: Role, cast: &ResolvedCast, first: Option<&ResolvedCast>) -> bool {
+    let reuses = first.is_some() && cast.source() == UseSourceChoice::Reuse;
+    let rounds = cast.format().is_some() && !reuses;
+    let Some(key) = field.strip_prefix("scaling.") else {
+        return match field {
+            "format" => !reuses,
+            "source" => first.is_some_and(|first| first.format().is_some() || rounds),
+            "ste" => rounds && matches!(role, Role::Weight | Role::Activation),
+            _ => rounds,
+        };
+    };
+    let fields = cast.fields.scaling.unwrap_or_default();
+    let scaling = fields.cast_scaling();
+    let max = scaling.rule == ScaleRuleChoice::Max;
+    let rms = scaling.rule == ScaleRuleChoice::Rms;
+    let (f32, e4m3) = (scaling.storage == ScaleTypeChoice::F32, scaling.storage == ScaleTypeChoice::E4m3);
+    let delayed = scaling.amax == AmaxChoice::Delayed;
+    let keeps = fields.zero.is_some() && scaling.zero.is_none();
+    rounds
+        && cast.fields.block != Some(BlockChoice::None)
+        && match key {
+            "pow2" | "limit" => max && f32,
+            "order" => max,
+            "margin" => !rms && !e4m3,
+            "floor" | "amax" => !rms,
+            "zero" => {
+                if keeps {
+                    delayed
+                } else {
+                    !e4m3 && !rms && scaling.floor == 0.0
+                }
+            }
+            "window" | "first" => delayed,
+            "static_amax" => scaling.amax == AmaxChoice::Static,
+            "deviations" => rms,
+            _ => true,
+        }
+}

@@ -1,0 +1,135 @@
+//! Casts of run files: what they inherit, what a recipe gives, and what is refused, with its words and place.
+
+use altgrad_metrics::Role;
+
+use super::try_load;
+use crate::{
+    BlockCount, LayerRule, RECIPES, RoundingChoice, RunConfig,
+    cast::{
+        BlockChoice, CastRoundingChoice, ResolvedCast, ScaleTypeChoice, TransformChoice, UseSourceChoice,
+    },
+};
+
+fn load(text: &str) -> RunConfig {
+    try_load(text, &[]).unwrap_or_else(|error| panic!("{text}\n{error}")).0
+}
+
+fn cast(text: &str, role: Role, layer: Option<usize>) -> ResolvedCast {
+    let quant = load(text).quant;
+    let rule = layer.map(|index| &quant.layer[index]);
+    quant.cast(role, |other: &LayerRule| rule.is_some_and(|rule| std::ptr::eq(rule, other)))
+}
+
+#[test]
+fn a_format_alone_means_what_it_always_did() {
+    let text = "[quant]\nweight = 'E4M3'\nweight_rounding = 'stochastic'\nscaling = { granularity = 'block', block = 8 }";
+    let weight = cast(text, Role::Weight, None);
+    assert_eq!((weight.format(), weight.key.as_str()), (Some("E4M3"), "quant.weight"));
+    assert_eq!(weight.fields.rounding, Some(CastRoundingChoice::Stochastic));
+    assert_eq!(weight.fields.block, Some(BlockChoice::Along(8)));
+    assert_eq!(cast(text, Role::WeightDgrad, None).source(), UseSourceChoice::Reuse);
+    assert_eq!(cast(text, Role::Activation, None).format(), None);
+    assert_eq!(load(text).quant.rounding, RoundingChoice::NearestEven);
+}
+
+#[test]
+fn the_more_specific_table_wins_and_of_two_alike_the_later() {
+    let text = "
+        [quant]
+        weight = 'E4M3'
+        activation = 'E4M3'
+        block = 32
+        source = 'hp'
+        [quant.scaling]
+        type = 'e8m0'
+        [quant.cast.weight]
+        block = [16, 16]
+        [quant.cast.weight_dgrad]
+        rounding = 'nearest-away'
+        scaling = { rule = 'floor' }
+        [[quant.layer]]
+        match = '*'
+        weight = 'E5M2'
+        block = 64
+        cast.weight_dgrad.format = 'none'";
+    let weight = cast(text, Role::Weight, None);
+    assert_eq!(
+        (weight.fields.block, weight.key_of("block")),
+        (Some(BlockChoice::Tile([16, 16])), "quant.cast.weight.block".into())
+    );
+    let second = cast(text, Role::WeightDgrad, None);
+    assert_eq!((second.format(), second.source()), (Some("E4M3"), UseSourceChoice::HighPrecision));
+    assert_eq!(
+        (second.key_of("source"), second.key_of("scaling.type")),
+        ("quant.source".into(), "quant.scaling.type".into())
+    );
+    let scaling = second.fields.scaling.unwrap().cast_scaling();
+    assert_eq!((scaling.storage, scaling.rule.name()), (ScaleTypeChoice::E8m0, "floor"));
+    // The rule's block is general, the tile is of the weight.
+    let ruled = cast(text, Role::Weight, Some(0));
+    assert_eq!((ruled.format(), ruled.fields.block), (Some("E5M2"), Some(BlockChoice::Tile([16, 16]))));
+    let off = cast(text, Role::WeightDgrad, Some(0));
+    assert_eq!((off.format(), off.key.as_str()), (None, "quant.layer.0.cast.weight_dgrad.format"));
+}
+
+#[test]
+fn recipes_are_read_and_written_out() {
+    for (name, text) in RECIPES {
+        let config = load(&format!("[quant]\nrecipe = '{name}'"));
+        assert_eq!(config.quant, load(text).quant, "{name}");
+        assert_eq!(config.quant.recipe, None);
+        let written = config.to_toml().unwrap();
+        assert_eq!(load(&written).quant, config.quant, "{name}");
+        assert!(text.starts_with("# ") && text.contains("\n# Source: "), "{name} names no source");
+    }
+    let config = load("[quant]\nrecipe = 'nvfp4'\nskip_last = 2\n[quant.cast.weight]\nblock = [32, 16]");
+    assert_eq!(
+        (config.quant.skip_last, config.quant.block),
+        (BlockCount::Blocks(2), Some(BlockChoice::Along(16)))
+    );
+    let cast = config.quant.cast(Role::ActivationWgrad, |_| false);
+    assert!(matches!(cast.fields.transform, Some(TransformChoice::Hadamard(_))), "{cast:?}");
+    assert_eq!(config.quant.cast.weight.unwrap().block, Some(BlockChoice::Tile([32, 16])));
+}
+
+#[test]
+fn rules_of_the_run_file_come_after_those_of_its_recipe() {
+    let text = "[quant]\nrecipe = 'hybrid'\n[[quant.layer]]\nmatch = 'h.0.*'\nweight = 'E7M0'";
+    let (config, source) = try_load(text, &[]).unwrap();
+    let patterns: Vec<&str> = config.quant.layer.iter().map(|rule| rule.pattern.as_str()).collect();
+    assert_eq!(patterns, ["*.mlp.*", "lm_head.weight", "h.0.*"]);
+    assert_eq!(source.locate("quant.layer.2.weight"), "conf/x.toml:5:10");
+    assert!(
+        source.locate("quant.layer.0.match").starts_with("recipe hybrid:"),
+        "{}",
+        source.locate("quant.layer.0.match")
+    );
+}
+
+#[test]
+#[rustfmt::skip]
+fn what_casts_cannot_be_is_refused_where_it_stands() {
+    let blocks = "`quant.block`: must be \"none\", \"tensor\", \"row\", a whole number above 0, or a tile such as [16, 16]";
+    let reuse = "it needs a format, and a source other than \"reuse\" in a second use";
+    for (text, message, at, hint) in [
+        ("[quant]\nweight = 'E4M3'\nblock = 'diagonal'", blocks, ":3:9", ""),
+        ("[quant]\nweight = 'E4M3'\nblock = 0", blocks, ":3:9", ""),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.bias]\nformat = 'E4M3'", "unknown key `quant.cast.bias`", ":3:13", "known keys in `quant.cast`: weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad, weight_grad"),
+        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e5m2'", "`quant.scaling.type` must be `f32`, `e8m0` or `e4m3`, is \"e5m2\"", ":4:8", "did you mean `e8m0`?"),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\nblock = 32", "`quant.cast.weight_dgrad.block` does nothing here", ":4:1", reuse),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\ntransform = { hadamard = 16 }", "`quant.cast.weight_dgrad.transform` does nothing here", ":4:1", reuse),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.grad]\nrounding = 'stochastic'", "`quant.cast.grad.rounding` does nothing here", ":4:1", reuse),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\nsource = 'hp'\n[quant.cast.grad]\nsource = 'hp'", "`quant.cast.grad.source` does nothing here", ":6:1", "it is for second uses: weight_dgrad, activation_wgrad and grad_wgrad"),
+        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nrule = 'floor'\norder = 'decode'", "`quant.scaling.order` does nothing here", ":5:1", "it needs rule max"),
+        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nfirst = 'one'", "`quant.scaling.first` does nothing here", ":4:1", "it needs amax = \"delayed\""),
+        ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'row'", "`quant.scaling.granularity` must be `none`, `tensor`, `channel` or `block`, is \"row\"", ":5:15", ""),
+        ("[quant]\nweight = 'E4M3'\nblock = 32\n[quant.scaling]\ngranularity = 'block'", "`quant.scaling.granularity` and `quant.block` both say what shares a scale", ":5:1", "remove one of them"),
+        ("[quant]\nrecipe = 'mxpf8'", "there is no recipe `mxpf8`", ":2:10", "did you mean `mxfp8`?"),
+        ("[quant]\nskip_last = '15'\nweight = 'E4M3'", "`quant.skip_last`: must be a number of blocks, or a share of all such as \"15%\"", ":2:13", ""),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.weight]\ntransform = 'fft'", "`quant.cast.weight.transform`: must be \"none\" or a table such as { hadamard = 16 }", ":4:13", ""),
+    ] {
+        let error = try_load(text, &[]).map(|_| ()).unwrap_err();
+        let said = (error.message.as_str(), error.place.as_deref().unwrap_or_default(), error.hint.as_deref().unwrap_or_default());
+        assert_eq!(said, (message, format!("conf/x.toml{at}").as_str(), hint), "{text}");
+    }
+}

@@ -1,0 +1,253 @@
+//! Linear layers whose operands go through casts, against a plain reference: each use cast by `altgrad-casts` alone, transposed where
+//! its product contracts over rows, and products in f64. Every field of a cast by itself, and every shipped recipe.
+//!
+//! Needs the staged plugins: `cargo xtask test` says where they are.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::PathBuf;
+
+use altgrad_casts::{Axis, Block, Cast, Grid, Shape};
+use altgrad_config::{
+    AmaxChoice, DeviceChoice, LayerRule, PluginsSection, RECIPES, RunConfig, SteChoice,
+    cast::{ResolvedCast, UseSourceChoice},
+};
+use altgrad_engine::{
+    device::ComputeDevice,
+    model::{Layout, layout::GptShape},
+    quant::{QuantContext, Role},
+    setup::rounding_of,
+    trace::TraceScope,
+};
+use altgrad_loader::{FormatPlugin, Registry};
+use altgrad_plugin_api::{QuantParams, RandomKey};
+use burn::tensor::{Tensor, TensorData};
+
+/// Enough for transforms of 32 elements along each axis.
+const TOKENS: usize = 64;
+const MODEL: &str = "[model]\nn_layer = 2\nn_head = 2\nn_embd = 32\n[data]\nblock_size = 16\nbatch_size = 4\n[run]\nseed = 7\n";
+
+/// What a run file makes of a layer.
+struct Bench {
+    config: RunConfig,
+    registry: Registry,
+    layout: Layout,
+    quant: QuantContext,
+    device: ComputeDevice,
+}
+
+impl Bench {
+    fn new(quant: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.toml");
+        std::fs::write(&path, format!("{MODEL}{quant}")).unwrap();
+        let (config, source) =
+            altgrad_config::load(&path, &[]).unwrap_or_else(|error| panic!("{quant}\n{error}"));
+        let stage =
+            std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
+        let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
+        let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
+        let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();
+        let layout = Layout::new(&GptShape::new(&config.model, 16, 64));
+        let quant = rounding_of(&config, &source, &registry, &device, &layout)
+            .unwrap_or_else(|error| panic!("{quant}\n{error}"));
+        Self { config, registry, layout, quant, device }
+    }
+
+    /// The cast of a use, and the grid of its format, if it rounds.
+    fn cast(&self, layer: usize, role: Role) -> (ResolvedCast, Option<(Cast, Grid)>) {
+        let name = &self.layout.specs[layer].name;
+        let applies = |rule: &LayerRule| wildmatch::WildMatch::new(&rule.pattern).matches(name);
+        let resolved = self.config.quant.cast(role, applies);
+        let format = resolved.format().map(|format| {
+            let plugin =
+                FormatPlugin::make(&self.registry, "test", format).unwrap_or_else(|(_, e)| panic!("{e}"));
+            let mut cast = resolved.cast();
+            let fields = resolved.fields.scaling.unwrap_or_default();
+            if fields.amax == Some(AmaxChoice::Delayed) && fields.first.is_some() {
+                // The first step has scale 1.
+                cast = Cast { block: Block::None, scaling: altgrad_casts::Scaling::default(), ..cast };
+            }
+            (cast, Grid::new(&plugin.spec, &plugin.conventions).unwrap())
+        });
+        (resolved, format)
+    }
+
+    /// A use's values of `x`, whose rows have `width` elements that the product contracts over, and which elements pass a gradient.
+    fn round(&self, layer: usize, role: Role, x: &[f32], width: usize) -> (Vec<f32>, Vec<bool>) {
+        let (resolved, Some((cast, grid))) = self.cast(layer, role) else {
+            return (x.to_vec(), vec![true; x.len()]);
+        };
+        let sites = self.quant.sites();
+        let name = &self.layout.specs[layer].name;
+        let site = sites.iter().position(|site| site.role == role && site.layer == *name).unwrap();
+        let key = |tensor: u64| RandomKey { seed: 7, step: 0, tensor, offset: 0 };
+        let product = u64::from(role.product().unwrap());
+        let signs = key(u64::MAX - (4 * layer as u64 + product));
+        let shape = Shape { rows: x.len() / width, columns: width };
+        let prepared = cast.prepare(&grid, x, shape, Axis::Rows, &signs).unwrap();
+        let most = grid.range().target.next_up().next_up();
+        let blocks = resolved.fields.ste == Some(SteChoice::Clipped);
+        let passes = prepared.scaled().iter().map(|x| !(blocks && x.abs() > most)).collect();
+        let rounder = grid.rounder().unwrap();
+        let key = key(site as u64);
+        let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, rounding| {
+            let mut codes = vec![0; scaled.len()];
+            let params = QuantParams { rounding, key, ..QuantParams::IDENTITY };
+            rounder.encode(scaled, &mut codes, &params).map(|()| codes)
+        });
+        (prepared.finish(&grid, codes.unwrap()).unwrap().values, passes)
+    }
+
+    /// A second use of `x` with `width` columns, transposed; `first` are the values of the first use.
+    fn second(&self, layer: usize, role: Role, x: &[f32], first: &[f32], width: usize) -> Vec<f32> {
+        let rows = x.len() / width;
+        match self.cast(layer, role).0.source() {
+            UseSourceChoice::Reuse => transposed(first, width),
+            UseSourceChoice::HighPrecision => self.round(layer, role, &transposed(x, width), rows).0,
+            UseSourceChoice::Dequantized => self.round(layer, role, &transposed(first, width), rows).0,
+        }
+    }
+
+    /// Forward and both gradients of a layer.
+    fn check(&self, what: &str, layer: usize) {
+        let [outputs, inputs] = [0, 1].map(|axis| self.layout.specs[layer].shape[axis]);
+        let (x, w, g) = (data(TOKENS * inputs, 1), data(outputs * inputs, 2), data(TOKENS * outputs, 3));
+        let tensor = |values: &[f32], columns: usize| {
+            let shape = [values.len() / columns, columns];
+            Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &self.device.tensors)
+        };
+        let tracked = |values: &[f32], columns| Tensor::from_inner(tensor(values, columns)).require_grad();
+        let (xt, wt) = (tracked(&x, inputs), tracked(&w, inputs));
+        let y = self.quant.linear(layer, xt.clone(), wt.clone(), 0, TraceScope::OFF);
+        let tape = (y.clone() * Tensor::from_inner(tensor(&g, outputs))).sum().backward();
+        self.quant.collect_gradient_stats(&tape);
+        let stats = self.quant.read_pass_stats().unwrap();
+        for (site, stats) in self.quant.sites().iter().zip(&stats) {
+            let is_own = site.layer == self.layout.specs[layer].name && site.role != Role::WeightGrad;
+            assert_eq!(stats.is_some(), is_own, "{what}: statistics of {}, {}", site.layer, site.role.name());
+        }
+
+        let (xq, x_passes) = self.round(layer, Role::Activation, &x, inputs);
+        let (wq, w_passes) = self.round(layer, Role::Weight, &w, inputs);
+        let (gq, _) = self.round(layer, Role::Grad, &g, outputs);
+        close(&format!("{what}: y"), &read(y.inner()), &matmul(&xq, &transposed(&wq, inputs), inputs));
+        // [in, out], [in, tokens] and [out, tokens].
+        let w2 = self.second(layer, Role::WeightDgrad, &w, &wq, inputs);
+        let x2 = self.second(layer, Role::ActivationWgrad, &x, &xq, inputs);
+        let g2 = self.second(layer, Role::GradWgrad, &g, &gq, outputs);
+        let dx = matmul(&gq, &transposed(&w2, outputs), outputs);
+        let dw = matmul(&g2, &transposed(&x2, TOKENS), TOKENS);
+        let back = |mut grad: Vec<f64>, passes: &[bool], role| {
+            grad.iter_mut().zip(passes).filter(|(_, passes)| !**passes).for_each(|(grad, _)| *grad = 0.0);
+            let transform = self.cast(layer, role).1.and_then(|(cast, _)| cast.transform);
+            let Some(transform) = transform else { return grad };
+            let mut rotated: Vec<f32> = grad.iter().map(|x| *x as f32).collect();
+            let signs = RandomKey { seed: 7, step: 0, tensor: u64::MAX - 4 * layer as u64, offset: 0 };
+            transform.rotate_back(&mut rotated, &signs);
+            rotated.into_iter().map(f64::from).collect()
+        };
+        close(&format!("{what}: dx"), &read(xt.grad(&tape).unwrap()), &back(dx, &x_passes, Role::Activation));
+        close(&format!("{what}: dw"), &read(wt.grad(&tape).unwrap()), &back(dw, &w_passes, Role::Weight));
+    }
+}
+
+/// Values of about unit size with some outliers, with a fixed seed.
+fn data(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    (0..len).map(|i| (uniform() + uniform() + uniform()) * if i % 37 == 0 { 20.0 } else { 2.0 }).collect()
+}
+
+/// `a [rows, inner]` times `b [inner, columns]`.
+fn matmul(a: &[f32], b: &[f32], inner: usize) -> Vec<f64> {
+    let columns = b.len() / inner;
+    let product = |i: usize, j: usize| {
+        (0..inner).map(|k| f64::from(a[i * inner + k]) * f64::from(b[k * columns + j])).sum()
+    };
+    (0..a.len() / inner).flat_map(|i| (0..columns).map(move |j| (i, j))).map(|(i, j)| product(i, j)).collect()
+}
+
+fn transposed(a: &[f32], columns: usize) -> Vec<f32> {
+    let rows = a.len() / columns;
+    (0..columns).flat_map(|column| (0..rows).map(move |row| a[row * columns + column])).collect()
+}
+
+fn close(what: &str, found: &[f32], expected: &[f64]) {
+    let largest = expected.iter().fold(0f64, |most, x| most.max(x.abs()));
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let error = (f64::from(*found) - expected).abs();
+        assert!(error <= 2e-6 * largest, "{what}[{i}]: {found}, expected {expected}");
+    }
+}
+
+fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.try_into_data().unwrap().try_into_vec().unwrap()
+}
+
+/// A layer of attention and one of the MLP, which recipes may treat differently.
+fn check(what: &str, quant: &str) {
+    for name in ["h.0.attn.c_proj.weight", "h.0.mlp.c_fc.weight"] {
+        let bench = Bench::new(quant);
+        let layer = bench.layout.specs.iter().position(|spec| spec.name == name).unwrap();
+        bench.check(&format!("{what}, {name}"), layer);
+    }
+}
+
+#[test]
+fn every_recipe_gives_the_product_and_gradients_of_its_casts() {
+    for (name, _) in RECIPES {
+        check(name, &format!("[quant]\nrecipe = '{name}'\n"));
+    }
+}
+
+#[test]
+fn every_field_of_a_cast_gives_the_product_and_gradients_that_it_should() {
+    let fields = [
+        "",
+        "block = 'none'",
+        "block = 'row'",
+        "block = 8",
+        "block = 7",
+        "block = [4, 8]",
+        "block = [5, 3]",
+        "block = 8\nsource = 'hp'",
+        "block = [4, 8]\nsource = 'hp'",
+        "block = [5, 3]\nsource = 'dequantized'",
+        "source = 'hp'",
+        "rounding = 'stochastic'\nblock = 8\nsource = 'hp'",
+        "rounding = 'nearest-away'",
+        "rounding = 'toward-zero'",
+        "ste = 'clipped'\nscaling = { margin = -1 }",
+        "scaling = { pow2 = true }",
+        "scaling = { type = 'e8m0', rule = 'floor' }\nblock = 8\nste = 'clipped'",
+        "scaling = { type = 'e8m0', rule = 'ceil' }\nblock = 8",
+        "scaling = { type = 'e8m0', rule = 'even' }\nblock = 8",
+        "scaling = { type = 'e8m0', rule = 'rceil' }\nblock = 8",
+        "scaling = { type = 'e8m0', rule = 'rms' }\nblock = 8",
+        "scaling = { type = 'e4m3', tensor = 'f32' }\nblock = 16",
+        "scaling = { type = 'e4m3', tensor = 'f32', order = 'decode', floor = 0.015625 }\nblock = 16",
+        "scaling = { type = 'e4m3' }\nblock = 16",
+        "scaling = { order = 'decode', floor = 1e-4 }\nblock = 8",
+        "scaling = { limit = 'f32', quantize = 'divide' }",
+        "scaling = { dequantize = 'divide' }\nblock = 8",
+        "scaling = { factor = 0.75 }\nblock = 8",
+        "scaling = { amax = 'static', static_amax = 1.5 }",
+        "scaling = { amax = 'delayed', window = 4, first = 'one', zero = 'keep' }",
+        "scaling = { nonfinite = 'poison' }\nblock = 8",
+        "transform = { hadamard = 16, signs = 'te', to = 'bf16' }\nsource = 'dequantized'",
+        "transform = { hadamard = 32, signs = 'seed' }\nsource = 'dequantized'\nblock = 8",
+        "cast.weight.transform = { hadamard = 8 }\ncast.activation.transform = { hadamard = 8 }\ncast.weight.rounding = 'nearest-zero'",
+        "cast.activation_wgrad = { source = 'hp', format = 'none' }\ncast.weight_dgrad = { source = 'hp', format = 'E5M2' }",
+        "cast.grad_wgrad = { source = 'hp', format = 'none' }",
+        "cast.grad_wgrad = { source = 'dequantized', block = 8 }",
+        "cast.weight_dgrad = { source = 'hp', block = 'tensor' }\nblock = 'row'",
+    ];
+    for field in fields {
+        check(field, &format!("[quant]\nweight = 'E4M3'\nactivation = 'E3M4'\ngrad = 'E5M2'\n{field}\n"));
+    }
+}
