@@ -36,7 +36,7 @@ fn value(code: u16) -> f32 {
 
 impl Format for Int8 {
     const DESCRIPTOR: Descriptor =
-        Descriptor::format("INT8", env!("CARGO_PKG_VERSION"), "Symmetric 8-bit integers, -127 to 127");
+        Descriptor::format("INT8-RUST", env!("CARGO_PKG_VERSION"), "Symmetric 8-bit integers, -127 to 127");
 
     fn new(_: &Config) -> Result<Self, PluginError> {
         Ok(Self)

@@ -82,7 +82,7 @@ fn a_run_with_the_example_equals_the_run_with_its_rust_twin() {
     bench.add_plugin(&built("libaltgrad_example_int8.so"));
     bench.add_plugin(&plugin("adamw.so"));
     bench.add_plugin(&plugin("csv.so"));
-    for (name, format) in [("c", "INT8-C"), ("rust", "INT8")] {
+    for (name, format) in [("c", "INT8-C"), ("rust", "INT8-RUST")] {
         let run = TINY.replace(
             "weight = \"E5M2\"",
             &format!("weight = \"{format}\"\nactivation = \"{format}\"\ngrad = \"{format}\""),

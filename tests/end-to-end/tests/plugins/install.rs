@@ -122,6 +122,6 @@ fn a_library_that_fails_its_checks_is_not_installed_if_they_were_asked_for() {
     let example = built("libaltgrad_example_int8.so").display().to_string();
     let passed = bench.host(&["plugins", "install", &example, "--dir", "plugins", "--check"]);
     assert_eq!(passed.code, 0, "{}{}", passed.stdout, passed.stderr);
-    assert!(passed.stdout.contains(" 0 failed") && passed.stdout.contains("installed format INT8 "));
+    assert!(passed.stdout.contains(" 0 failed") && passed.stdout.contains("installed format INT8-RUST "));
     assert_eq!(folder(&bench), ["libaltgrad_example_int8.so"]);
 }

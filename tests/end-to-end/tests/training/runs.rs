@@ -140,7 +140,7 @@ fn a_library_in_the_plugin_folder_adds_its_format() {
     for name in ["e5m2.so", "adamw.so"] {
         bench.add_plugin(&plugin(name));
     }
-    bench.write("tiny.toml", &format!("{TINY}\n[plugins]\ndir = \"plugins\"\n").replace("E5M2", "INT8"));
+    bench.write("tiny.toml", &format!("{TINY}\n[plugins]\ndir = \"plugins\"\n").replace("E5M2", "INT8-RUST"));
     assert_eq!(bench.host(&["run", "tiny.toml", "--quiet"]).code, 2);
     bench.add_plugin(&altgrad_end_to_end::built("libaltgrad_example_int8.so"));
     let outcome = bench.host(&["run", "tiny.toml", "--quiet"]);
