@@ -102,10 +102,7 @@ impl Sums {
 
 /// The smallest and the largest number of a format.
 fn bounds(grid: &ValueGrid) -> [f64; 2] {
-    let values = (0..grid.codes()).map(|code| f64::from(grid.decode(code as u16)));
-    values
-        .filter(|value| value.is_finite())
-        .fold([f64::MAX, f64::MIN], |[low, high], value| [low.min(value), high.max(value)])
+    [grid.min_finite(), grid.max_finite()].map(f64::from)
 }
 
 impl WeightStatistics {
