@@ -22,13 +22,20 @@ use altgrad_plugin_api::{
 use common::named;
 
 named!(E0M7, Domain::FIN, &[Domain::FIN]);
+named!(E0M3, Domain::FIN, &[Domain::FIN]);
 named!(E1M6, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E2M1, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E2M3, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E2M5, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E3M2, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E3M4, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E4M3, Domain::FN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E5M2, Domain::IEEE, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E5M6, Domain::IEEE, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E5M10, Domain::IEEE, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E6M1, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E7M0, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
+named!(E8M7, Domain::IEEE, &[Domain::IEEE]);
 
 /// Patterns a call.
 const BLOCK: u32 = 1 << 16;
@@ -247,13 +254,20 @@ fn every_f32_is_rounded_as_defined() {
     println!("|---|---|---|---|---|---|---|");
     let right = [
         check_format::<MinifloatFormat<E0M7, 0, 7>>(),
+        check_format::<MinifloatFormat<E0M3, 0, 3>>(),
         check_format::<MinifloatFormat<E1M6, 1, 6>>(),
+        check_format::<MinifloatFormat<E2M1, 2, 1>>(),
+        check_format::<MinifloatFormat<E2M3, 2, 3>>(),
         check_format::<MinifloatFormat<E2M5, 2, 5>>(),
+        check_format::<MinifloatFormat<E3M2, 3, 2>>(),
         check_format::<MinifloatFormat<E3M4, 3, 4>>(),
         check_format::<MinifloatFormat<E4M3, 4, 3>>(),
         check_format::<MinifloatFormat<E5M2, 5, 2>>(),
+        check_format::<MinifloatFormat<E5M6, 5, 6>>(),
+        check_format::<MinifloatFormat<E5M10, 5, 10>>(),
         check_format::<MinifloatFormat<E6M1, 6, 1>>(),
         check_format::<MinifloatFormat<E7M0, 7, 0>>(),
+        check_format::<MinifloatFormat<E8M7, 8, 7>>(),
     ];
     println!("\n{:.0?} in all", Duration::from_secs(start.elapsed().as_secs()));
     assert!(right.iter().all(|&right| right));

@@ -11,6 +11,7 @@ named!(E4M3, Domain::FN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E1M6, Domain::FIN, &[Domain::IEEE, Domain::FIN]);
 named!(E7M0, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E0M7, Domain::FIN, &[Domain::FIN]);
+named!(E2M1, Domain::FIN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E8M7, Domain::IEEE, &[Domain::IEEE]);
 
 /// OCP, with infinities and NaN.
@@ -36,6 +37,11 @@ mod e7m0 {
 /// Only subnormals.
 mod e0m7 {
     altgrad_conformance::format_suite!(super::MinifloatFormat<super::E0M7, 0, 7>);
+}
+
+/// 4 bits.
+mod e2m1 {
+    altgrad_conformance::format_suite!(super::MinifloatFormat<super::E2M1, 2, 1>);
 }
 
 /// 16 bits, the exponent range of f32.

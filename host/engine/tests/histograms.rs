@@ -19,8 +19,22 @@ use altgrad_engine::{
 use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_plugin_api::{RandomKey, Rounding};
 
-const FORMATS: [&str; 10] =
-    ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E4M3:ieee", "E5M2", "E5M2:fin", "E6M1", "E7M0"];
+const FORMATS: [&str; 14] = [
+    "E0M7",
+    "E1M6",
+    "E2M1",
+    "E2M3",
+    "E2M5",
+    "E3M2",
+    "E3M4",
+    "E4M3",
+    "E4M3:ieee",
+    "E5M2",
+    "E5M2:fin",
+    "E6M1",
+    "E7M0",
+    "INT4",
+];
 const MODES: [Rounding; 4] =
     [Rounding::NEAREST_EVEN, Rounding::NEAREST_AWAY, Rounding::TOWARD_ZERO, Rounding::STOCHASTIC];
 

@@ -133,6 +133,8 @@ fn main() -> Result<(), Failed> {
     let formats = [
         ("E5M2", quantizer::<5, 2>(Domain::IEEE, amax)?),
         ("E4M3", quantizer::<4, 3>(Domain::FN, amax)?),
+        ("E2M1", quantizer::<2, 1>(Domain::FIN, amax)?),
+        ("INT8", quantizer::<0, 7>(Domain::FIN, amax)?),
         ("E1M6", quantizer::<1, 6>(Domain::FIN, amax)?),
         ("E7M0", quantizer::<7, 0>(Domain::FIN, amax)?),
         ("E8M7", quantizer::<8, 7>(Domain::IEEE, amax)?),

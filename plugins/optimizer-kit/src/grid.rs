@@ -68,11 +68,11 @@ fn named(text: &str) -> Result<FormatSpec, PluginError> {
     minifloat(e, m, domain).map(FormatSpec::Minifloat)
 }
 
-/// What a bare name means: OCP's two, IEEE 754's half and bfloat16, and all codes finite for the rest.
+/// What a bare name means, as the shipped formats have it: OCP's two, IEEE 754's half, bfloat16 and E5M6, and all codes finite for the rest.
 fn canonical(e: u32, m: u32) -> Domain {
     match (e, m) {
         (4, 3) => Domain::FN,
-        (5, 2) | (5, 10) | (8, 7) => Domain::IEEE,
+        (5, 2 | 6 | 10) | (8, 7) => Domain::IEEE,
         _ => Domain::FIN,
     }
 }
@@ -98,6 +98,7 @@ mod tests {
             ("E4M3:ieee", 240.0),
             ("E4M3:fin", 480.0),
             ("E5M2", 57344.0),
+            ("E5M6", 65024.0),
             ("E5M10", 65504.0),
         ] {
             let Ok(Unquantized::As(spec)) = read(name) else { panic!("{name}") };

@@ -42,7 +42,7 @@ fn domains<F: Format>() -> Vec<Subject> {
     subjects
 }
 
-/// The project's formats, without the 16-bit one.
+/// The project's formats of up to 8 bits.
 #[must_use]
 pub fn all_of_8_bits() -> Vec<Vec<Subject>> {
     let mut all = all();
@@ -50,7 +50,7 @@ pub fn all_of_8_bits() -> Vec<Vec<Subject>> {
     all
 }
 
-/// Formats with the domains of their crates, and a 16-bit one.
+/// Formats with the domains of their crates.
 macro_rules! formats {
     ($($name:ident($exponent:literal, $significand:literal) $domains:expr;)*) => {
         $(struct $name;
@@ -81,13 +81,19 @@ macro_rules! formats {
 }
 
 formats! {
+    E0M3(0, 3) [Domain::FIN];
     E0M7(0, 7) [Domain::FIN];
     E1M6(1, 6) [Domain::FIN, Domain::IEEE, Domain::FN];
+    E2M1(2, 1) [Domain::FIN, Domain::IEEE, Domain::FN];
+    E2M3(2, 3) [Domain::FIN, Domain::IEEE, Domain::FN];
     E2M5(2, 5) [Domain::FIN, Domain::IEEE, Domain::FN];
+    E3M2(3, 2) [Domain::FIN, Domain::IEEE, Domain::FN];
     E3M4(3, 4) [Domain::FIN, Domain::IEEE, Domain::FN];
     E4M3(4, 3) [Domain::FN, Domain::IEEE, Domain::FIN];
     E5M2(5, 2) [Domain::IEEE, Domain::FN, Domain::FIN];
     E6M1(6, 1) [Domain::FIN, Domain::IEEE, Domain::FN];
     E7M0(7, 0) [Domain::FIN, Domain::IEEE, Domain::FN];
-    BF16(8, 7) [Domain::IEEE];
+    E5M6(5, 6) [Domain::IEEE, Domain::FN, Domain::FIN];
+    E5M10(5, 10) [Domain::IEEE, Domain::FN, Domain::FIN];
+    E8M7(8, 7) [Domain::IEEE];
 }

@@ -33,15 +33,21 @@ macro_rules! formats {
 }
 
 formats! {
+    int4 "E0M3"
     e0m7 "E0M7"
     e1m6 "E1M6"
+    e2m1 "E2M1"
+    e2m3 "E2M3"
     e2m5 "E2M5"
+    e3m2 "E3M2"
     e3m4 "E3M4"
     e4m3 "E4M3"
     e5m2 "E5M2"
     e6m1 "E6M1"
     e7m0 "E7M0"
-    bf16 "BF16"
+    e5m6 "E5M6"
+    e5m10 "E5M10"
+    e8m7 "E8M7"
 }
 
 /// What surrounds the rounding is the same in all formats: one is enough.

@@ -119,8 +119,9 @@ fn table(args: &TableArgs) -> Result<ExitCode, Diagnostic> {
         println!("{:#}", json!({ "name": args.name, "bits": values.codes().ilog2(), "codes": codes }));
         return Ok(ExitCode::SUCCESS);
     }
+    let digits = values.codes().ilog2().div_ceil(4) as usize;
     for (code, value) in decoded.iter().enumerate() {
-        println!("0x{code:02x}  {}", number(*value));
+        println!("0x{code:0digits$x}  {}", number(*value));
     }
     Ok(ExitCode::SUCCESS)
 }

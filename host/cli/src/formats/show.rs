@@ -11,6 +11,8 @@ use plotters::prelude::{ChartBuilder, IntoDrawingArea, LineSeries, RED, SVGBacke
 use super::{FolderArgs, number};
 /// Width of the longest bar, characters.
 const BAR: f64 = 40.0;
+/// Codes of the widest format whose map is drawn.
+const MOST_CODES: usize = 256;
 
 /// `altgrad-host formats show`.
 #[derive(Debug, Args)]
@@ -36,7 +38,7 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
     let (format, values) = args.folder.format(&args.name)?;
     let decoded = format.decode_all(&values)?;
     let stretches = stretches(&values, &decoded);
-    println!("{}: {}", args.name, describe(&format.spec));
+    println!("{}: {} bits, {}", args.name, values.codes().ilog2(), describe(&format.spec));
     println!(
         "largest {}, smallest above zero {}",
         number(values.max_finite()),
@@ -45,8 +47,12 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
     println!("{}", describe_use(&format, &values));
     println!("\nspacing over magnitude (bars: log2 of the spacing, from the smallest)");
     print_spacing(&stretches);
-    println!("\ncode map (row: high hex digits, column: low digit)");
-    print_codes(&decoded);
+    if decoded.len() <= MOST_CODES {
+        println!("\ncode map (row: high hex digits, column: low digit)");
+        print_codes(&decoded);
+    } else {
+        println!("\n{} codes: `formats table {}` prints them", decoded.len(), args.name);
+    }
     if let Some(file) = &args.svg {
         let svg = draw(&args.name, &stretches)
             .map_err(|error| Diagnostic::run(format!("cannot draw the spacing ({error})")))?;

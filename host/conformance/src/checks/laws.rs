@@ -27,14 +27,22 @@ const SHRINKAGE_TOLERANCE: f64 = 0.15;
 /// What is known of a format: its bits, domain, SQNR in dB, and shrinkage.
 type Law = (u32, u32, Domain, f64, Option<f64>);
 
-const LAWS: [Law; 7] = [
+const LAWS: [Law; 15] = [
+    (0, 3, Domain::FIN, 16.2, None),
+    (0, 7, Domain::FIN, 41.2, None),
     (1, 6, Domain::FIN, 41.2, None),
+    (2, 1, Domain::FIN, 18.5, Some(-8.9e-3)),
+    (2, 3, Domain::FIN, 30.9, None),
     (2, 5, Domain::FIN, 43.0, None),
+    (3, 2, Domain::FIN, 25.6, None),
     (3, 4, Domain::FIN, 37.6, None),
     (4, 3, Domain::FN, 31.6, Some(-8e-4)),
     (5, 2, Domain::IEEE, 25.5, Some(-2.6e-3)),
+    (5, 6, Domain::IEEE, 49.6, None),
+    (5, 10, Domain::IEEE, 73.7, None),
     (6, 1, Domain::FIN, 19.7, Some(-1.05e-2)),
     (7, 0, Domain::FIN, 14.2, Some(-3.9e-2)),
+    (8, 7, Domain::IEEE, 55.6, None),
 ];
 
 fn law(spec: &FormatSpec) -> Option<Law> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::group::Group;
 
 /// Colours of formats in light and dark: Okabe and Ito's, darker or lighter where a page needs the contrast.
-const COLOURS: [(&str, [&str; 2]); 10] = [
+const COLOURS: [(&str, [&str; 2]); 18] = [
     ("fp32", ["#4b5563", "#c9ced6"]),
     ("bf16", ["#8a6f5c", "#c9a98f"]),
     ("E4M3", ["#0072b2", "#4fb0ea"]),
@@ -16,6 +16,14 @@ const COLOURS: [(&str, [&str; 2]); 10] = [
     ("E6M1", ["#6448b0", "#b09af2"]),
     ("E2M5", ["#1f86ad", "#86d8f5"]),
     ("E0M7", ["#6a6a14", "#c8c860"]),
+    ("E2M1", ["#a32a4f", "#f590ae"]),
+    ("E2M3", ["#3b6d8c", "#9cc6de"]),
+    ("E3M2", ["#3f7d20", "#a5d67f"]),
+    ("E5M10", ["#7d5a3c", "#d3ab88"]),
+    ("E8M7", ["#75618a", "#c4b0d8"]),
+    ("E5M6", ["#9f6300", "#f2bc66"]),
+    ("INT8", ["#4f4f9e", "#a9a9ec"]),
+    ("INT4", ["#8c3b8c", "#dd9edd"]),
 ];
 /// For everything else, in turn.
 const MORE: [[&str; 2]; 4] =

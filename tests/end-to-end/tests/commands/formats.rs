@@ -5,16 +5,24 @@ use std::fs;
 use altgrad_end_to_end::Bench;
 use insta::assert_snapshot;
 
-/// (name, largest value) of the canonical domains: the table of docs/numerics.md, section 1.3.
-const CANONICAL: [(&str, f64); 8] = [
-    ("E0M7", 1.984375),
-    ("E1M6", 3.96875),
-    ("E2M5", 7.875),
-    ("E3M4", 31.0),
-    ("E4M3", 448.0),
-    ("E5M2", 57344.0),
-    ("E6M1", 1.5 * 4294967296.0),
-    ("E7M0", 18446744073709551616.0),
+/// (name, bits, largest value) of the canonical domains: the table of docs/numerics.md, section 1.3.
+const CANONICAL: [(&str, usize, f64); 16] = [
+    ("E0M7", 8, 1.984375),
+    ("E1M6", 8, 3.96875),
+    ("E2M1", 4, 6.0),
+    ("E2M3", 6, 7.5),
+    ("E2M5", 8, 7.875),
+    ("E3M2", 6, 28.0),
+    ("E3M4", 8, 31.0),
+    ("E4M3", 8, 448.0),
+    ("E5M10", 16, 65504.0),
+    ("E5M2", 8, 57344.0),
+    ("E5M6", 12, 65024.0),
+    ("E6M1", 8, 1.5 * 4294967296.0),
+    ("E7M0", 8, 18446744073709551616.0),
+    ("E8M7", 16, 3.3895313892515355e38),
+    ("INT4", 4, 1.75),
+    ("INT8", 8, 1.984375),
 ];
 
 fn table(name: &str) -> Vec<serde_json::Value> {
@@ -25,12 +33,12 @@ fn table(name: &str) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn all_eight_formats_are_listed_with_their_range() {
+fn all_formats_are_listed_with_their_range() {
     let bench = Bench::new();
     assert_snapshot!("list", bench.page(&bench.host(&["formats", "list"])));
-    for (name, max) in CANONICAL {
+    for (name, bits, max) in CANONICAL {
         let codes = table(name);
-        assert_eq!(codes.len(), 256, "{name}");
+        assert_eq!(codes.len(), 1 << bits, "{name}");
         let largest = codes.iter().filter_map(|code| code["value"].as_f64()).fold(0.0, f64::max);
         assert_eq!(largest, max, "{name}");
     }
@@ -59,6 +67,10 @@ fn show_draws_text_and_svg() {
     // A linear grid is one stretch.
     let linear = bench.host(&["formats", "show", "E1M6"]).stdout;
     assert!(linear.contains("0.03125 .. 3.96875"), "{linear}");
+    assert_snapshot!("show_e2m1", bench.page(&bench.host(&["formats", "show", "E2M1"])));
+    // Of 16 bits no map is drawn: it would have 4096 rows.
+    let wide = bench.host(&["formats", "show", "E8M7"]).stdout;
+    assert!(wide.lines().count() < 300 && wide.contains("`formats table E8M7`"), "{wide}");
 }
 
 #[test]

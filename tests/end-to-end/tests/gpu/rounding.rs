@@ -9,7 +9,10 @@ use altgrad_end_to_end::{Bench, Outcome, TINY, built, fixture, skipped};
 
 /// Devices that may be there.
 const DEVICES: [&str; 2] = ["wgpu", "cuda:0"];
-const FORMATS: [&str; 8] = ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0"];
+const FORMATS: [&str; 16] = [
+    "E0M7", "E1M6", "E2M1", "E2M3", "E2M5", "E3M2", "E3M4", "E4M3", "E5M10", "E5M2", "E5M6", "E6M1", "E7M0",
+    "E8M7", "INT4", "INT8",
+];
 const MODES: [&str; 4] = ["nearest-even", "nearest-away", "toward-zero", "stochastic"];
 
 /// The devices that answer; the others are reported as skipped.

@@ -16,3 +16,4 @@ mod runs;
 mod scale_warning;
 mod states;
 mod stored_scales;
+mod widths;

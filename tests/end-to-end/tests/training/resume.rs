@@ -45,7 +45,7 @@ fn halves(set: &[&str]) -> Bench {
 
 #[test]
 fn two_halves_are_the_whole_for_every_way_of_rounding() {
-    let rows: [&[&str]; 9] = [
+    let rows: [&[&str]; 11] = [
         &["quant.weight=none"],
         &["train.precision=bf16", "quant.weight=none", "train.grad_accum=2", "model.dropout=0.1"],
         &["quant.activation=E4M3", "quant.grad=E5M2", "quant.rounding=stochastic"],
@@ -55,6 +55,8 @@ fn two_halves_are_the_whole_for_every_way_of_rounding() {
         &["quant.master_weights=none", "quant.weight=E7M0", "quant.stored_scale={rule=\"fixed\"}"],
         &["quant.master_weights=none", "quant.stored_scale={rule=\"dynamic\"}"],
         &["quant.weight=E1M6", "quant.scaling={granularity=\"block\", block=4}", "quant.master_weights=none"],
+        &["quant.weight=INT4", "quant.activation=E2M1", "quant.grad=E3M2"],
+        &["quant.weight=E5M6", "quant.activation=E8M7", "quant.master_weights=none"],
     ];
     for set in rows {
         halves(set);
@@ -65,10 +67,12 @@ fn two_halves_are_the_whole_for_every_way_of_rounding() {
 fn two_halves_are_the_whole_for_every_optimizer() {
     let blocks = "quant.scaling={granularity=\"block\", block=4}";
     let codes = "optimizer.states={exp_avg={format=\"E5M2\", block=16}, exp_avg_sq={format=\"E5M2\", rounding=\"stochastic\"}}";
-    let rows: [&[&str]; 11] = [
+    let packed = "optimizer.states={exp_avg={format=\"INT4\", block=5}, exp_avg_sq={format=\"E2M1\", block=3, rounding=\"stochastic\"}}";
+    let rows: [&[&str]; 12] = [
         &["optimizer.name=adamw", "optimizer.decay_1d=true"],
         &["optimizer.states={exp_avg=\"bf16\", exp_avg_sq=\"bf16\"}"],
         &[codes],
+        &[packed],
         &[
             "quant.master_weights=none",
             "optimizer.error_feedback=true",

@@ -2,12 +2,17 @@
 
 use altgrad_end_to_end::{Bench, TINY, built, plugin};
 
+/// All shipped formats.
+const FORMATS: [&str; 16] = [
+    "E0M7", "E1M6", "E2M1", "E2M3", "E2M5", "E3M2", "E3M4", "E4M3", "E5M10", "E5M2", "E5M6", "E6M1", "E7M0",
+    "E8M7", "INT4", "INT8",
+];
 const WARNING: &str = "dB of signal to noise";
 
 /// A bench with some formats, and a run file that asks for one of them.
 fn bench() -> Bench {
     let bench = Bench::new();
-    for name in ["adamw", "csv", "e0m7", "e1m6", "e2m5", "e3m4", "e4m3", "e5m2", "e6m1", "e7m0"] {
+    for name in FORMATS.map(str::to_lowercase).iter().map(String::as_str).chain(["adamw", "csv"]) {
         bench.add_plugin(&plugin(&format!("{name}.so")));
     }
     bench.add_plugin(&built("libaltgrad_example_int8.so"));
@@ -54,7 +59,6 @@ fn scales_that_cost_much_are_named_with_the_margin_that_does_not() {
 #[test]
 fn healthy_scales_are_not_mentioned() {
     let bench = bench();
-    let formats = ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0", "INT8", "POSIT8"];
     let scalings: [&[&str]; 7] = [
         &[],
         &["quant.scaling.granularity=channel"],
@@ -64,7 +68,7 @@ fn healthy_scales_are_not_mentioned() {
         &["quant.master_weights=none"],
         &["quant.master_weights=none", "quant.stored_scale.rule=fixed"],
     ];
-    for format in formats {
+    for format in FORMATS.into_iter().chain(["INT8-RUST", "POSIT8"]) {
         for scaling in scalings {
             let weight = format!("quant.weight={format}");
             let settings = [&[weight.as_str()], scaling].concat();

@@ -69,8 +69,9 @@ fn the_first_step_stores_the_rounded_states() {
     let bytes = |name: &str| states[name]["bytes"].as_u64().unwrap() as usize;
     assert_eq!(bytes("exp_avg") + bytes("exp_avg_sq"), 2 * elements);
 
-    for format in ["E4M3", "E5M2"] {
+    for format in ["E4M3", "E5M2", "E3M2", "E2M1", "INT4"] {
         let codes_of = values(&bench, format);
+        let packed = codes_of.len() <= 16;
         let max = codes_of.iter().copied().filter(|x| x.is_finite()).fold(0f32, f32::max);
         let table = format!("{{ format = \"{format}\", block = {BLOCK} }}");
         let set = format!("optimizer.states={{exp_avg={table}, exp_avg_sq={table}}}");
@@ -81,7 +82,13 @@ fn the_first_step_stores_the_rounded_states() {
             let (exact, scales) = (f32s(&exact[name].1), f32s(&stored[&format!("{name}.scales")].1));
             assert_eq!(scales.len(), exact.len().div_ceil(BLOCK), "{name}");
             total += bytes.len() + 4 * scales.len();
-            for ((codes, x), scale) in bytes.chunks(BLOCK).zip(exact.chunks(BLOCK)).zip(scales) {
+            // Two codes of four bits lie in a byte.
+            let codes: Vec<u8> = match packed {
+                true => bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]).collect(),
+                false => bytes.clone(),
+            };
+            assert_eq!(bytes.len(), if packed { exact.len().div_ceil(2) } else { exact.len() }, "{name}");
+            for ((codes, x), scale) in codes.chunks(BLOCK).zip(exact.chunks(BLOCK)).zip(scales) {
                 let amax = x.iter().fold(0f32, |amax, x| amax.max(x.abs()));
                 assert_eq!(scale, if amax == 0.0 { 1.0 } else { (max / amax).min(2f32.powi(126)) }, "{name}");
                 for (&code, &x) in codes.iter().zip(x) {
