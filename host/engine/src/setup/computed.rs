@@ -131,6 +131,7 @@ impl Table<'_> {
         let row = if role == Role::Grad { shape[0] } else { shape[1] };
         let mut said = json!({
             "format": site.format.plugin().identity.name,
+            "bits": site.format.values().codes().ilog2(),
             "rounding": rounding_name(site.rounding),
             "scaling": scaling(&site.scaling, row),
             "rounded_by": rounded_by(&site.format, self.device),
