@@ -78,7 +78,8 @@ pub enum StateFloat {
     Bf16,
 }
 
-/// Codes of a format, with a scale for each block of consecutive elements: one byte per element and four per block.
+/// Codes of a format, with a scale for each block of consecutive elements: one byte per element, half of one for a
+/// format of at most 4 bits, and four per block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StateCodes {

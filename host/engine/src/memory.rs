@@ -5,7 +5,7 @@
 use std::fs;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{PrecisionChoice, RunConfig};
+use altgrad_config::{PrecisionChoice, RunConfig, StateFloat, StateStorage};
 
 use crate::{cpu_ops, device::ComputeDevice, model::GptShape};
 
@@ -59,7 +59,23 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     };
     let scores = if is_plain { PLAIN_SCORES * tokens * heads * block } else { 0.0 };
     let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + scores);
-    BASE + parameters * (BYTES_A_PARAMETER + remembered(config)) + activations * 4.0
+    // The largest parameter's states are in f32 while it is updated.
+    let (saved, converted) = stored_states(config);
+    let largest = (vocab * width).max(4.0 * width * width);
+    let states = converted * largest - saved * parameters;
+    BASE + parameters * (BYTES_A_PARAMETER + remembered(config)) + states + activations * 4.0
+}
+
+/// Bytes a parameter that states take less than in f32, and bytes an element that an update has beside them. Codes are taken to have
+/// a byte each, and two states at most: what a format or an optimizer is, is not known yet.
+fn stored_states(config: &RunConfig) -> (f64, f64) {
+    let saved = |storage: &StateStorage| match storage {
+        StateStorage::Float(StateFloat::F32) => None,
+        StateStorage::Float(StateFloat::Bf16) => Some(2.0),
+        StateStorage::Codes(codes) => Some(3.0 - 4.0 / codes.block.max(1) as f64),
+    };
+    let saved: Vec<f64> = config.optimizer.states.values().filter_map(saved).take(2).collect();
+    (saved.iter().sum(), 4.0 * saved.len() as f64)
 }
 
 /// Bytes a parameter beside the optimizer's: what metrics remember, a shadow step's gradients, and what a checkpoint that is being

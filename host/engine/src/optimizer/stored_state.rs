@@ -18,6 +18,9 @@ use crate::{
 
 /// Elements of a parallel task, as many whole blocks as fit.
 const PART: usize = 1 << 16;
+/// Bits of a code that shares a byte with another.
+const PACKED_BITS: u32 = 4;
+const PACKED_MASK: u8 = (1 << PACKED_BITS) - 1;
 
 /// The type that a state is stored in.
 #[derive(Debug, Clone)]
@@ -26,7 +29,7 @@ pub enum Storage {
     F32,
     /// 2 bytes per element, rounded to nearest, ties to even.
     Bf16,
-    /// One byte per element, and four per block.
+    /// One byte per element, half of one if codes have at most 4 bits, and four per block.
     Codes(Arc<CodeStorage>),
 }
 
@@ -35,6 +38,8 @@ pub enum Storage {
 pub struct CodeStorage {
     /// The format, of up to 256 codes.
     pub format: FormatPlugin,
+    /// Bits of a code: 1 to 8.
+    pub bits: u32,
     /// The scale of a block, from its largest magnitude.
     pub rule: ScaleRule,
     /// Consecutive elements that share a scale.
@@ -62,11 +67,13 @@ pub enum StoredState {
     F32(Arc<Vec<f32>>),
     /// `[n]`: bits.
     Bf16(Arc<Vec<u16>>),
-    /// Codes `[n]` and scales `[blocks]`.
+    /// Codes of `n` elements and scales `[blocks]`.
     Codes {
         /// How they are made.
         storage: Arc<CodeStorage>,
-        /// The codes.
+        /// How many.
+        elements: usize,
+        /// The codes, as many a byte as fit; the first in the low bits.
         codes: Arc<Vec<u8>>,
         /// What values were multiplied by.
         scales: Arc<Vec<f32>>,
@@ -84,7 +91,8 @@ impl StoredState {
             Storage::Bf16 => Self::Bf16(Arc::new(vec![0; elements])),
             Storage::Codes(storage) => Self::Codes {
                 storage: storage.clone(),
-                codes: Arc::new(vec![0; elements]),
+                elements,
+                codes: Arc::new(vec![0; elements.div_ceil(storage.codes_a_byte())]),
                 scales: Arc::new(vec![1.0; elements.div_ceil(storage.block)]),
             },
         };
@@ -137,7 +145,7 @@ impl StoredState {
         match self {
             Self::F32(values) => Ok(values.to_vec()),
             Self::Bf16(bits) => Ok(bits.par_iter().map(|&bits| bf16::from_bits(bits).to_f32()).collect()),
-            Self::Codes { storage, codes, scales } => storage.decode(codes, scales),
+            Self::Codes { storage, elements, codes, scales } => storage.decode(*elements, codes, scales),
         }
     }
 
@@ -152,7 +160,7 @@ impl StoredState {
                 let own = Arc::make_mut(bits).par_iter_mut().zip(values);
                 own.for_each(|(bits, &value)| *bits = bf16::from_f32(value).to_bits());
             }
-            Self::Codes { storage, codes, scales } => {
+            Self::Codes { storage, codes, scales, .. } => {
                 let (codes, scales) = (Arc::make_mut(codes).as_mut_slice(), Arc::make_mut(scales));
                 storage.encode(values, key, codes, scales.as_mut_slice())?;
             }
@@ -166,8 +174,8 @@ impl StoredState {
         match self {
             Self::F32(values) => vec![("", None, Values::F32(values.clone()))],
             Self::Bf16(bits) => vec![("", None, Values::Bf16(bits.clone()))],
-            Self::Codes { codes, scales, .. } => vec![
-                ("", None, Values::U8(codes.clone())),
+            Self::Codes { storage, codes, scales, .. } => vec![
+                ("", storage.is_packed().then(|| vec![codes.len()]), Values::U8(codes.clone())),
                 (SCALES, Some(vec![scales.len()]), Values::F32(scales.clone())),
             ],
         }
@@ -181,7 +189,9 @@ impl StoredState {
         match self {
             Self::F32(values) => *values = Arc::new(file.required(name, shape)?),
             Self::Bf16(bits) => *bits = Arc::new(file.required_bf16(name, shape)?),
-            Self::Codes { codes, scales, .. } => {
+            Self::Codes { storage, codes, scales, .. } => {
+                let packed = [codes.len()];
+                let shape = if storage.is_packed() { packed.as_slice() } else { shape };
                 *codes = Arc::new(file.required_u8(name, shape)?);
                 let name = format!("{name}{SCALES}");
                 let read = file.required(&name, &[scales.len()])?;
@@ -200,21 +210,43 @@ impl StoredState {
 const SCALES: &str = ".scales";
 
 impl CodeStorage {
-    /// Elements of a parallel task.
-    fn part(&self) -> usize {
-        (PART / self.block).max(1) * self.block
+    /// Codes that share a byte: two of at most 4 bits, else one.
+    fn codes_a_byte(&self) -> usize {
+        if self.bits <= PACKED_BITS { 2 } else { 1 }
     }
 
-    fn decode(&self, codes: &[u8], scales: &[f32]) -> Result<Vec<f32>, Diagnostic> {
-        let mut values = vec![0.0; codes.len()];
-        let parts = values.par_chunks_mut(self.part()).zip(codes.par_chunks(self.part()));
-        parts.zip(scales.par_chunks(self.part() / self.block)).try_for_each(
-            |((values, codes), scales)| {
-                let codes: Vec<u16> = codes.iter().map(|&code| code.into()).collect();
-                let pairs: Vec<[f32; 2]> = scales.iter().map(|&scale| [scale, 1.0 / scale]).collect();
-                self.format.decode(&codes, values, &Scales::new(&pairs, self.blocks()))
-            },
-        )?;
+    fn is_packed(&self) -> bool {
+        self.codes_a_byte() > 1
+    }
+
+    /// Elements of a parallel task: whole blocks and whole bytes.
+    fn part(&self) -> usize {
+        let blocks = (PART / self.block).max(1) * self.block;
+        if blocks.is_multiple_of(self.codes_a_byte()) { blocks } else { blocks * self.codes_a_byte() }
+    }
+
+    fn pack(&self, codes: &[u16], bytes: &mut [u8]) {
+        for (byte, codes) in bytes.iter_mut().zip(codes.chunks(self.codes_a_byte())) {
+            *byte = codes.iter().rev().fold(0, |byte, &code| byte << PACKED_BITS | code as u8);
+        }
+    }
+
+    fn unpack(&self, bytes: &[u8], elements: usize) -> Vec<u16> {
+        if !self.is_packed() {
+            return bytes.iter().map(|&code| code.into()).collect();
+        }
+        let codes = bytes.iter().flat_map(|&byte| [byte & PACKED_MASK, byte >> PACKED_BITS]);
+        codes.take(elements).map(u16::from).collect()
+    }
+
+    fn decode(&self, elements: usize, codes: &[u8], scales: &[f32]) -> Result<Vec<f32>, Diagnostic> {
+        let (mut values, part) = (vec![0.0; elements], self.part());
+        let parts = values.par_chunks_mut(part).zip(codes.par_chunks(part / self.codes_a_byte()));
+        parts.zip(scales.par_chunks(part / self.block)).try_for_each(|((values, codes), scales)| {
+            let codes = self.unpack(codes, values.len());
+            let pairs: Vec<[f32; 2]> = scales.iter().map(|&scale| [scale, 1.0 / scale]).collect();
+            self.format.decode(&codes, values, &Scales::new(&pairs, self.blocks()))
+        })?;
         Ok(values)
     }
 
@@ -226,7 +258,8 @@ impl CodeStorage {
         scales: &mut [f32],
     ) -> Result<(), Diagnostic> {
         let part = self.part();
-        let parts = codes.par_chunks_mut(part).zip(scales.par_chunks_mut(part / self.block));
+        let parts =
+            codes.par_chunks_mut(part / self.codes_a_byte()).zip(scales.par_chunks_mut(part / self.block));
         parts.zip(values.par_chunks(part)).enumerate().try_for_each(|(index, ((codes, scales), values))| {
             let mut pairs = vec![[1.0; 2]; scales.len()];
             self.rule.group_scales(values, self.block, &mut pairs);
@@ -234,7 +267,7 @@ impl CodeStorage {
             let scales_of_part = Scales::new(&pairs, self.blocks());
             let params = QuantParams { scales: scales_of_part, rounding: self.rounding, key };
             let wide = self.format.encode(values, &params)?;
-            codes.iter_mut().zip(wide).for_each(|(code, wide)| *code = wide as u8);
+            self.pack(&wide, codes);
             scales.iter_mut().zip(&pairs).for_each(|(scale, [pair, _])| *scale = *pair);
             Ok(())
         })

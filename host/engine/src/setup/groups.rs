@@ -74,5 +74,6 @@ fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Stor
     }
     let rule = ScaleRule::max(format.conventions.target(&values), 0, false, Some(codes.block));
     let rounding = rounding_mode(codes.rounding);
-    Ok(Storage::Codes(Arc::new(CodeStorage { format, rule, block: codes.block, rounding })))
+    let bits = values.codes().ilog2();
+    Ok(Storage::Codes(Arc::new(CodeStorage { format, bits, rule, block: codes.block, rounding })))
 }
