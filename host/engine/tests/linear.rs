@@ -24,7 +24,10 @@ use altgrad_engine::{
 use altgrad_plugin_api::Rounding;
 use burn::tensor::{Tensor, TensorData};
 
-const FORMATS: [&str; 8] = ["E0M7", "E1M6", "E2M5", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0"];
+const FORMATS: [&str; 11] =
+    ["E0M7", "E1M6", "E2M1", "E2M5", "E3M2", "E3M4", "E4M3", "E5M2", "E6M1", "E7M0", "INT4"];
+/// Of more than 8 bits.
+const WIDE: [&str; 3] = ["E5M6", "E5M10", "E8M7"];
 const TOKENS: usize = 12;
 const INPUTS: usize = 16;
 const OUTPUTS: usize = 8;
@@ -108,7 +111,7 @@ impl Bench {
     fn codes(&self, rule: &Rule, x: &[f32], width: usize) -> Vec<u64> {
         let values = self.values(rule.format);
         let max = values.last().unwrap().0 as f32;
-        let mut counts = vec![0; 256];
+        let mut counts = vec![0; values.len().next_power_of_two()];
         for (&x, scale) in x.iter().zip(reference_scales(rule, x, width, max)) {
             let nearest = nearest(&values, f64::from(x * scale));
             // Zero has a code of either sign.
@@ -389,7 +392,7 @@ fn delayed_and_static_scales_follow_from_earlier_steps() {
 #[test]
 fn dynamic_scaling_is_the_same_on_every_device() {
     let benches = benches();
-    for format in FORMATS {
+    for format in FORMATS.into_iter().chain(WIDE) {
         for exponent in [-149, -140, -127, -126, -60, -3, 0, 5, 63, 100, 126] {
             for (pow2, margin, group) in [(false, 0, None), (false, 3, Some(8)), (true, -2, Some(4))] {
                 let unit = 2f64.powi(exponent);
@@ -446,14 +449,14 @@ fn unrounded_operands_and_gradients_are_rounded_to_bf16() {
     }
 }
 
-/// Every value of these formats is exact in bf16; products of E7M0's largest ones are beyond f32.
+/// Every value of these formats is exact in bf16, but for E5M10's; products of the largest ones of E7M0 and E8M7 are beyond f32.
 #[test]
 fn formats_exact_in_bf16_are_multiplied_as_bf16() {
     let bench = benches().remove(0);
-    for name in FORMATS {
+    for name in FORMATS.into_iter().chain(WIDE) {
         let rule = rule(&bench, name, Scaling::None, SteChoice::Identity);
         let encoding = Encoding::Codes(bench.site(Role::Weight, &rule).format.clone());
-        assert_eq!(encoding.fits_bf16(), name != "E7M0", "{name}");
+        assert_eq!(encoding.fits_bf16(), !["E5M10", "E7M0", "E8M7"].contains(&name), "{name}");
     }
     assert!(Encoding::Bf16.fits_bf16() && !Encoding::F32.fits_bf16());
 }
@@ -466,7 +469,7 @@ fn operands_saved_as_codes_are_exact() {
         let tensor = Tensor::<2>::from_data(TensorData::new(values, shape), &bench.device.tensors);
         Tensor::from_inner(tensor).require_grad()
     };
-    for name in FORMATS {
+    for name in FORMATS.into_iter().chain(WIDE) {
         for (unit, group) in [(1.0, None), (1e-6, Some(16)), (1e9, Some(4)), (1e-38, None), (0.0, None)] {
             let scaling = Scaling::Dynamic(scale_rule(0, false, group));
             let rule = rule(&bench, name, scaling, SteChoice::Identity);
