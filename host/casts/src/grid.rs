@@ -122,7 +122,8 @@ impl Grid {
         codes.map(of).collect()
     }
 
-    /// Rounding to this grid without its plugin: slow, and the same bits.
+    /// Rounding to this grid without its plugin: slow, and the same bits, but for stochastic rounding, where words of the random stream may
+    /// decide otherwise.
     ///
     /// # Errors
     /// `CONFIG`: the format cannot be given by a table.

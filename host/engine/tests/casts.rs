@@ -54,6 +54,10 @@ impl Bench {
         Self { config, registry, layout, quant, device }
     }
 
+    fn plugin(&self, format: &str) -> FormatPlugin {
+        FormatPlugin::make(&self.registry, "test", format).unwrap_or_else(|(_, error)| panic!("{error}"))
+    }
+
     /// The cast of a use, and the grid of its format, if it rounds.
     fn cast(&self, layer: usize, role: Role) -> (ResolvedCast, Option<(Cast, Grid)>) {
         let name = &self.layout.specs[layer].name;
@@ -89,12 +93,10 @@ impl Bench {
         let most = grid.range().target.next_up().next_up();
         let blocks = resolved.fields.ste == Some(SteChoice::Clipped);
         let passes = prepared.scaled().iter().map(|x| !(blocks && x.abs() > most)).collect();
-        let rounder = grid.rounder().unwrap();
         let key = key(site as u64);
+        let plugin = self.plugin(resolved.format().unwrap());
         let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, rounding| {
-            let mut codes = vec![0; scaled.len()];
-            let params = QuantParams { rounding, key, ..QuantParams::IDENTITY };
-            rounder.encode(scaled, &mut codes, &params).map(|()| codes)
+            plugin.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
         });
         (prepared.finish(&grid, codes.unwrap()).unwrap().values, passes)
     }

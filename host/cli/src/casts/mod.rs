@@ -1,10 +1,11 @@
-//! `casts apply`: casts, for people and for cross-checks.
+//! `casts apply | show | recipes`: casts, for people and for cross-checks.
 
 mod apply;
+mod show;
 
 use std::process::ExitCode;
 
-use altgrad_base::diagnostic::Diagnostic;
+use altgrad_base::{diagnostic::Diagnostic, println};
 use clap::Subcommand;
 
 /// `altgrad-host casts`.
@@ -21,10 +22,22 @@ pub(super) enum CastsCommand {
     /// quantize and dequantize (multiply, divide), amax (dynamic, static), static_amax, deviations }.
     /// The page on numerics, section 4.5, defines each.
     Apply(apply::ApplyArgs),
+    /// Shows which operand of which product of the linear layers a run file rounds how.
+    Show(show::ShowArgs),
+    /// Lists the recipes that `quant.recipe` takes, with their first lines.
+    Recipes,
 }
 
 pub(super) fn run(command: CastsCommand) -> Result<ExitCode, Diagnostic> {
     match command {
         CastsCommand::Apply(args) => apply::run(&args),
+        CastsCommand::Show(args) => show::run(&args),
+        CastsCommand::Recipes => {
+            for (name, text) in altgrad_config::RECIPES {
+                let about = text.lines().next().unwrap_or_default().trim_start_matches("# ");
+                println!("{name:<24}{about}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

@@ -341,6 +341,18 @@ impl QuantContext {
         self.site(layer, Role::WeightGrad).is_some()
     }
 
+    /// The site of a use of a layer's tensor, if it has a cast of its own.
+    #[must_use]
+    pub fn site_of(&self, layer: LayerId, role: Role) -> Option<&Site> {
+        self.site(layer, role).map(|(_, site)| site)
+    }
+
+    /// Whether a second use is in high precision though the first is rounded.
+    #[must_use]
+    pub fn is_unrounded(&self, layer: LayerId, role: Role) -> bool {
+        self.unrounded.contains(&(layer, role))
+    }
+
     /// The site of a role of a layer, if it is rounded.
     pub(super) fn site(&self, layer: LayerId, role: Role) -> Option<(SiteId, &Site)> {
         let id = *self.layers.get(&(layer, role))?;

@@ -45,6 +45,20 @@ impl DeviceFormat {
         })
     }
 
+    /// The format without kernels: its CPU function rounds, wherever tensors are.
+    ///
+    /// # Errors
+    /// The plugin's description is impossible.
+    pub fn on_host(plugin: Arc<FormatPlugin>, device: &ComputeDevice) -> Result<Self, Diagnostic> {
+        #[cfg_attr(not(feature = "gpu"), allow(unused_mut))]
+        let mut format = Self::untested(plugin, device)?;
+        #[cfg(feature = "gpu")]
+        {
+            format.kernels = None;
+        }
+        Ok(format)
+    }
+
     /// The plugin.
     #[must_use]
     pub fn plugin(&self) -> &FormatPlugin {

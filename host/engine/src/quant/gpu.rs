@@ -10,7 +10,9 @@ use burn::tensor::Shape;
 use burn_cubecl::{CubeBackend, CubeDevice, kernel::into_contiguous, tensor::CubeTensor};
 
 use super::{
-    DeviceFormat, FakeQuantParams, ScaleRule, cpu,
+    DeviceFormat, FakeQuantParams, Rotation, ScaleRule,
+    cast::{self, CastOps},
+    cpu,
     fake_quant::{FakeQuantOps, fake_quant},
     scale::scale_pairs,
     scale_kernel,
@@ -48,7 +50,31 @@ impl FakeQuantOps for CubeBackend {
     }
 
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
-        scale_kernel::scales(x, rule)
+        if rule.is_plain() {
+            return scale_kernel::scales(x, rule);
+        }
+        let device = x.device();
+        let elements = x.shape().num_elements();
+        let groups = elements / rule.group_len(elements);
+        let scales = match download::<Self>(into_contiguous(x)) {
+            Ok(x) => cpu::dynamic_scales(&x, &rule).into_flattened(),
+            // The rounding that follows fails likewise, and says so.
+            Err(_) => vec![f32::NAN; 2 * groups],
+        };
+        upload::<Self>(&device, Shape::from([groups, 2]), scales)
+    }
+}
+
+/// Transforms are computed in main memory, in the order of additions that sources have.
+impl CastOps for CubeBackend {
+    fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self> {
+        let (device, shape) = (x.device(), x.shape());
+        let values = match download::<Self>(into_contiguous(x)) {
+            Ok(values) => cast::rotated(values, rotation, back),
+            // The rounding that follows fails likewise, and says so.
+            Err(_) => vec![f32::NAN; shape.num_elements()],
+        };
+        upload::<Self>(&device, shape, values)
     }
 }
 

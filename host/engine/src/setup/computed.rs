@@ -5,17 +5,10 @@
 use std::collections::BTreeMap;
 
 use altgrad_config::{MasterWeightsChoice, PrecisionChoice, RunConfig};
-use altgrad_loader::rounding_name;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::{
-    device::ComputeDevice,
-    quant::{DeviceFormat, Role, ScaleChange, ScaleRule, Scaling},
-    state::TrainState,
-};
-
-/// Type of everything that no format rounds: burn's tensors, and the optimizers' buffers.
-const TYPE: &str = "f32";
+use super::described_casts::{TYPE, linear_layers};
+use crate::{device::ComputeDevice, state::TrainState};
 
 /// The table. Linear layers that are alike share an entry.
 pub(super) fn table(config: &RunConfig, device: &ComputeDevice, state: &TrainState) -> Value {
@@ -34,7 +27,7 @@ impl Table<'_> {
         let shadow = (self.config.shadow.every > 0).then_some(TYPE);
         json!({
             "device": self.device.label,
-            "linear_layers": self.linear_layers(),
+            "linear_layers": linear_layers(&self.state.quant, &self.state.params.layout, self.device),
             "matrix_products": self.matrix_products(),
             "embeddings": TYPE,
             "layer_norms": TYPE,
@@ -99,77 +92,5 @@ impl Table<'_> {
             "linear_layers_multiply_as": exact,
             "accumulator": TYPE,
         })
-    }
-
-    fn linear_layers(&self) -> Vec<Value> {
-        let layout = &self.state.params.layout;
-        let mut kinds: Vec<(Map<String, Value>, Vec<&str>)> = Vec::new();
-        for layer in layout.linear_weights() {
-            let spec = &layout.specs[layer];
-            let roles: Map<String, Value> = Role::ALL
-                .map(|role| (role.name().to_string(), self.role(&spec.name, &spec.shape, role)))
-                .into_iter()
-                .collect();
-            match kinds.iter_mut().find(|(kind, _)| *kind == roles) {
-                Some((_, layers)) => layers.push(&spec.name),
-                None => kinds.push((roles, vec![&spec.name])),
-            }
-        }
-        let entry = |(mut roles, layers): (Map<String, Value>, Vec<&str>)| {
-            roles.insert("layers".into(), json!(layers));
-            Value::Object(roles)
-        };
-        kinds.into_iter().map(entry).collect()
-    }
-
-    /// What becomes of a layer's weight, input or output gradient; `shape` is the weight's, `[out, in]`.
-    fn role(&self, layer: &str, shape: &[usize], role: Role) -> Value {
-        let sites = self.state.quant.sites();
-        let Some(site) = sites.iter().find(|site| site.layer == layer && site.role == role) else {
-            return json!(TYPE);
-        };
-        let row = if role == Role::Grad { shape[0] } else { shape[1] };
-        let mut said = json!({
-            "format": site.format.plugin().identity.name,
-            "bits": site.format.values().codes().ilog2(),
-            "rounding": rounding_name(site.rounding),
-            "scaling": scaling(&site.scaling, row),
-            "rounded_by": rounded_by(&site.format, self.device),
-        });
-        if role != Role::Grad {
-            said["ste"] = json!(site.ste.name());
-        }
-        said
-    }
-}
-
-/// `row`: consecutive values of a row of the tensor.
-fn scaling(scaling: &Scaling, row: usize) -> Value {
-    let with = |rule: &ScaleRule, amax: Value| {
-        let granularity = match rule.group {
-            None => "tensor".to_string(),
-            Some(group) if group == row => "channel".to_string(),
-            Some(group) => format!("block of {group}"),
-        };
-        json!({ "granularity": granularity, "amax": amax, "margin": rule.scaling.margin, "pow2": rule.scaling.pow2 })
-    };
-    match scaling {
-        Scaling::None => json!("none"),
-        Scaling::Dynamic(rule) => with(rule, json!("dynamic")),
-        Scaling::Delayed { rule, window, .. } => with(rule, json!(format!("delayed, {window} steps"))),
-        Scaling::Static { rule, amax: Some(amax) } => with(rule, json!(amax)),
-        Scaling::Static { rule, amax: None } => with(rule, json!("the first step's")),
-        Scaling::Stored { rule, change: ScaleChange::Never } => with(rule, json!("the initial weights'")),
-        Scaling::Stored { rule, change: ScaleChange::Hysteresis } => {
-            with(rule, json!("of the update that last set the scale"))
-        }
-    }
-}
-
-fn rounded_by(format: &DeviceFormat, device: &ComputeDevice) -> &'static str {
-    match (device.label.as_str(), format.runs_on_device(device)) {
-        ("cpu", _) => "the format's CPU function",
-        (_, true) => "the format's kernels",
-        (_, false) => "the format's CPU function, through main memory",
     }
 }

@@ -6,6 +6,7 @@
 mod build;
 mod casts;
 mod computed;
+mod described_casts;
 mod groups;
 mod ready_run;
 mod rounding;
@@ -14,6 +15,7 @@ mod scale_warning;
 mod schedule;
 
 pub use build::rounding_of;
+pub use described_casts::linear_layers;
 pub use ready_run::ReadyRun;
 pub use run_setup::RunSetup;
 pub use schedule::Schedule;

@@ -20,8 +20,8 @@ use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
     quant::{
-        DeviceFormat, LayerId, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, UseSource,
-        end_of_range,
+        DeviceFormat, LayerId, QuantContext, Role, ScaleChange, ScaleRule, ScaleSource, Scaling, Site,
+        UseSource, end_of_range,
     },
 };
 
@@ -36,8 +36,8 @@ struct Builder<'a> {
     layout: &'a Layout,
     /// Tokens of a micro-batch of training.
     tokens: usize,
-    /// Formats by name, each opened once.
-    formats: HashMap<String, Arc<DeviceFormat>>,
+    /// Formats by name and by whether the CPU rounds for them, each opened once.
+    formats: HashMap<(String, bool), Arc<DeviceFormat>>,
     /// All rounding modes of the run.
     modes: Vec<Rounding>,
     sites: Vec<(LayerId, Site)>,
@@ -177,7 +177,9 @@ impl Builder<'_> {
         shape: LayerShape,
     ) -> Result<Site, KeyedDiagnostic> {
         let cast = resolved.cast();
-        let format = self.format(name, &resolved.key)?;
+        let arithmetic = casts::arithmetic(&cast);
+        // Kernels multiply by scales, and round ties as their modes say.
+        let format = self.format(name, &resolved.key, !arithmetic.is_the_formats())?;
         casts::check_fields(resolved, &cast, &format)?;
         let (group, tile) = casts::groups(cast.block, shape.of(role), role);
         let is_stored = role == Role::Weight && self.config.master_weights == MasterWeightsChoice::None;
@@ -198,7 +200,8 @@ impl Builder<'_> {
         );
         site.tile = tile;
         site.transform = cast.transform;
-        site.arithmetic = casts::arithmetic(&cast);
+        site.arithmetic = arithmetic;
+        self.warn_of_main_memory(&site);
         site.source = match resolved.source() {
             UseSourceChoice::Dequantized => UseSource::Dequantized,
             UseSourceChoice::HighPrecision | UseSourceChoice::Reuse => UseSource::HighPrecision,
@@ -228,19 +231,40 @@ impl Builder<'_> {
         }
     }
 
-    /// The format of that name on the device, opened the first time.
-    fn format(&mut self, name: &str, key: &str) -> Result<Arc<DeviceFormat>, KeyedDiagnostic> {
-        if let Some(format) = self.formats.get(name) {
+    /// Warns where a GPU leaves a part of a cast to the CPU.
+    fn warn_of_main_memory(&self, site: &Site) {
+        let plain = match site.scale() {
+            ScaleSource::Dynamic(rule) => rule.is_plain(),
+            ScaleSource::Fixed(_) => true,
+        };
+        if self.device.label != "cpu" && (!plain || site.transform.is_some()) {
+            tracing::warn!(
+                "the {} of `{}` go to main memory and back: {} computes neither their scales nor their transforms",
+                site.role.plural(),
+                site.layer,
+                self.device.label
+            );
+        }
+    }
+
+    /// The format of that name on the device, opened the first time; `on_host` if the CPU is to round.
+    fn format(&mut self, name: &str, key: &str, on_host: bool) -> Result<Arc<DeviceFormat>, KeyedDiagnostic> {
+        let id = (name.to_string(), on_host && self.device.label != "cpu");
+        if let Some(format) = self.formats.get(&id) {
             return Ok(format.clone());
         }
         let plugin = Arc::new(FormatPlugin::make(self.registry, key, name)?);
-        let format =
-            DeviceFormat::new(plugin, self.device, &self.modes).map_err(|error| (key.to_string(), error))?;
+        let format = if id.1 {
+            DeviceFormat::on_host(plugin, self.device).map(Arc::new)
+        } else {
+            DeviceFormat::new(plugin, self.device, &self.modes)
+        };
+        let format = format.map_err(|error| (key.to_string(), error))?;
         if !format.runs_on_device(self.device) {
             let device = &self.device.label;
             tracing::warn!("format `{name}` has no kernels for {device}: tensors go to main memory and back");
         }
-        self.formats.insert(name.to_string(), format.clone());
+        self.formats.insert(id, format.clone());
         Ok(format)
     }
 }

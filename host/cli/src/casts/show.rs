@@ -1,0 +1,123 @@
+//! `casts show`: which operand of which product a run file rounds how.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_config::DeviceChoice;
+use altgrad_engine::{
+    device::ComputeDevice,
+    model::{Layout, layout::GptShape},
+    setup::{linear_layers, rounding_of},
+};
+use altgrad_loader::Registry;
+use altgrad_metrics::Role;
+use clap::Args;
+use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+use serde_json::Value;
+
+/// `altgrad-host casts show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The run file.
+    config: PathBuf,
+    /// Override a key, as for `run`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// Print the casts as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Products of a linear layer, and the roles of their operands, `W` being `[out, in]`.
+const PRODUCTS: [(&str, &[Role]); 4] = [
+    ("fprop: y = x W^T, over in", &[Role::Activation, Role::Weight]),
+    ("dgrad: dx = g W, over out", &[Role::Grad, Role::WeightDgrad]),
+    ("wgrad: dW = g^T x, over tokens", &[Role::GradWgrad, Role::ActivationWgrad]),
+    ("result of wgrad", &[Role::WeightGrad]),
+];
+
+pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
+    let (config, source) = altgrad_config::load(&args.config, &args.overrides)?;
+    let registry = Registry::open(&config.plugins)?;
+    let device = ComputeDevice::open(DeviceChoice::Cpu)?;
+    // The size of the vocabulary changes no cast but the width of the head's gradient.
+    let layout = Layout::new(&GptShape::new(&config.model, config.data.block_size, 256));
+    let quant = rounding_of(&config, &source, &registry, &device, &layout)?;
+    let kinds = linear_layers(&quant, &layout, &device);
+    if args.json {
+        println!("{}", Value::Array(kinds));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for kind in &kinds {
+        let names: Vec<&str> =
+            kind["layers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        println!("{}", names.join(", "));
+        println!("{}", table(kind));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(kind: &Value) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["product", "operand", "format", "rounding", "scales", "from"]);
+    for (product, roles) in PRODUCTS {
+        for role in roles {
+            if let Some(row) = row(kind, *role) {
+                let [operand, format, rounding, scales, from] = row;
+                table.add_row([product.to_owned(), operand, format, rounding, scales, from]);
+            }
+        }
+    }
+    table
+}
+
+/// Operand, format, rounding, scales and source of a use.
+fn row(kind: &Value, role: Role) -> Option<[String; 5]> {
+    let operand = role.name().to_owned();
+    let Some(cast) = kind.get(role.name()) else {
+        let first = role.first_use()?;
+        let source = match kind.get(first.name()) {
+            Some(Value::Object(_)) => format!("the codes of {}", first.name()),
+            _ => "the tensor".to_owned(),
+        };
+        let format = kind[first.name()]["format"].as_str().unwrap_or("f32").to_owned();
+        return Some([operand, format, "-".into(), "-".into(), source]);
+    };
+    let Some(format) = cast["format"].as_str() else {
+        return Some([
+            operand,
+            cast.as_str().unwrap_or("f32").to_owned(),
+            "-".into(),
+            "-".into(),
+            "the tensor".into(),
+        ]);
+    };
+    let text = |key: &str| cast[key].as_str().unwrap_or("-").to_owned();
+    let from = cast["of"].as_str().unwrap_or("the tensor in high precision").to_owned();
+    let from = match cast.get("transform") {
+        Some(transform) => format!("{from}, transformed: {}", listed(transform)),
+        None => from,
+    };
+    Some([operand, format.to_owned(), text("rounding"), listed(&cast["scaling"]), from])
+}
+
+/// The keys of a table with their values; what says that nothing is special is left out.
+fn listed(value: &Value) -> String {
+    let Some(table) = value.as_object() else { return value.as_str().unwrap_or("-").to_owned() };
+    let plain = |key: &str, value: &Value| {
+        matches!((key, value), ("pow2", Value::Bool(false)) | ("signs", Value::String(_)))
+            && value != "seed"
+            && value != "te"
+            || key == "margin" && value == 0
+            || key == "to" && value == "f32"
+    };
+    let keys = table.iter().filter(|(key, value)| !plain(key, value));
+    let words = keys.map(|(key, value)| match (key.as_str(), value) {
+        ("granularity", Value::String(text)) => text.clone(),
+        (key, Value::String(text)) => format!("{key} {text}"),
+        (key, Value::Bool(true)) => key.to_owned(),
+        (key, value) => format!("{key} {value}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}

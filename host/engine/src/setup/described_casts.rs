@@ -1,0 +1,172 @@
+//! The casts of a model's linear layers in words and numbers, for `run.json` and for people.
+
+use altgrad_casts::{Limit, NonFinite, Operation, Order, Rule, Signs, Storage, ZeroBlock};
+use altgrad_loader::rounding_name;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    device::ComputeDevice,
+    model::{Layout, layout::ParamId},
+    quant::{DeviceFormat, QuantContext, Role, ScaleChange, ScaleRule, Scaling, Site, UseSource},
+};
+
+/// Type of everything that no format rounds: burn's tensors, and the optimizers' buffers.
+pub(super) const TYPE: &str = "f32";
+
+/// What becomes of the operands of linear layers. Layers that are alike share an entry: their names as `layers`, and a cast by role. First
+/// uses are always there; second uses and the weight's gradient where they have a cast of their own or none.
+#[must_use]
+pub fn linear_layers(quant: &QuantContext, layout: &Layout, device: &ComputeDevice) -> Vec<Value> {
+    let mut kinds: Vec<(Map<String, Value>, Vec<&str>)> = Vec::new();
+    for layer in layout.linear_weights() {
+        let spec = &layout.specs[layer];
+        let roles = Role::ALL.into_iter().filter_map(|role| {
+            let said = said(quant, (layer, &spec.shape), role, device);
+            let is_first = Role::FIRST_USES.contains(&role);
+            said.or(is_first.then(|| json!(TYPE))).map(|said| (role.name().to_string(), said))
+        });
+        let roles: Map<String, Value> = roles.collect();
+        match kinds.iter_mut().find(|(kind, _)| *kind == roles) {
+            Some((_, layers)) => layers.push(&spec.name),
+            None => kinds.push((roles, vec![&spec.name])),
+        }
+    }
+    let entry = |(mut roles, layers): (Map<String, Value>, Vec<&str>)| {
+        roles.insert("layers".into(), json!(layers));
+        Value::Object(roles)
+    };
+    kinds.into_iter().map(entry).collect()
+}
+
+/// What becomes of a use of a layer's tensor; `None` if nothing of its own. `shape` is the weight's, `[out, in]`.
+fn said(
+    quant: &QuantContext,
+    (layer, shape): (ParamId, &[usize]),
+    role: Role,
+    device: &ComputeDevice,
+) -> Option<Value> {
+    let Some(site) = quant.site_of(layer, role) else {
+        return quant.is_unrounded(layer, role).then(|| json!(TYPE));
+    };
+    let row = match role {
+        Role::Weight | Role::Activation | Role::WeightGrad => Some(shape[1]),
+        Role::Grad | Role::WeightDgrad => Some(shape[0]),
+        // As many as there are tokens.
+        Role::ActivationWgrad | Role::GradWgrad => None,
+    };
+    let mut said = json!({
+        "format": site.format.plugin().identity.name,
+        "rounding": rounding_name(site.rounding),
+        "scaling": scaling(site, row),
+        "rounded_by": rounded_by(&site.format, device),
+    });
+    if site.arithmetic.ties_toward_zero {
+        said["rounding"] = json!("nearest-zero");
+    }
+    if [Role::Weight, Role::Activation].contains(&role) {
+        said["ste"] = json!(site.ste.name());
+    }
+    if role.first_use().is_some() {
+        said["of"] = json!(match site.source {
+            UseSource::HighPrecision => "the tensor in high precision",
+            UseSource::Dequantized => "the values of the first use",
+        });
+    }
+    if let Some(hadamard) = site.transform {
+        let signs = match hadamard.signs {
+            Signs::None => "none",
+            Signs::Te => "te",
+            Signs::Seed => "seed",
+        };
+        let to = if hadamard.to_bf16 { "bf16" } else { "f32" };
+        said["transform"] = json!({ "hadamard": hadamard.size, "signs": signs, "to": to });
+    }
+    Some(said)
+}
+
+/// `row`: elements of a row of the tensor as it is rounded, if that is known.
+fn scaling(site: &Site, row: Option<usize>) -> Value {
+    let with = |rule: &ScaleRule, amax: Value| {
+        let granularity = match (site.tile, rule.group) {
+            (Some([rows, columns]), _) => format!("tile of {rows} x {columns}"),
+            (None, None) => "tensor".to_string(),
+            (None, Some(group)) if Some(group) == row => "channel".to_string(),
+            (None, Some(group)) => format!("block of {group}"),
+        };
+        let scaling = &rule.scaling;
+        let mut said = json!({
+            "granularity": granularity, "amax": amax, "margin": scaling.margin, "pow2": scaling.pow2
+        });
+        for (key, value) in unusual(scaling) {
+            said[key] = value;
+        }
+        said
+    };
+    match &site.scaling {
+        Scaling::None => json!("none"),
+        Scaling::Dynamic(rule) => with(rule, json!("dynamic")),
+        Scaling::Delayed { rule, window, start } => {
+            let mut said = with(rule, json!(format!("delayed, {window} steps")));
+            if start.first_is_one {
+                said["first"] = json!("one");
+            }
+            if start.keeps_over_zeros {
+                said["zero"] = json!("keep");
+            }
+            said
+        }
+        Scaling::Static { rule, amax: Some(amax) } => with(rule, json!(amax)),
+        Scaling::Static { rule, amax: None } => with(rule, json!("the first step's")),
+        Scaling::Stored { rule, change: ScaleChange::Never } => with(rule, json!("the initial weights'")),
+        Scaling::Stored { rule, change: ScaleChange::Hysteresis } => {
+            with(rule, json!("of the update that last set the scale"))
+        }
+    }
+}
+
+/// The keys of a scaling that differ from their defaults, as a run file has them.
+fn unusual(scaling: &altgrad_casts::Scaling) -> Vec<(&'static str, Value)> {
+    let rule = match scaling.rule {
+        Rule::Max => None,
+        Rule::Floor => Some("floor"),
+        Rule::Ceil => Some("ceil"),
+        Rule::Even => Some("even"),
+        Rule::Rceil => Some("rceil"),
+        Rule::Rms { .. } => Some("rms"),
+    };
+    let storage = match scaling.storage {
+        Storage::F32 => None,
+        Storage::E8m0 => Some("e8m0"),
+        Storage::E4m3 => Some("e4m3"),
+    };
+    let zero = match (scaling.zero, scaling.storage) {
+        (ZeroBlock::One, Storage::E8m0) => Some("one"),
+        (ZeroBlock::Smallest, Storage::F32) => Some("smallest"),
+        (ZeroBlock::MinNormal, _) => Some("normal"),
+        _ => None,
+    };
+    let divides = |operation: Operation| (operation == Operation::Divide).then_some("divide");
+    let texts = [
+        ("type", storage),
+        ("rule", rule),
+        ("order", (scaling.order == Order::Decode).then_some("decode")),
+        ("tensor", scaling.tensor.then_some("f32")),
+        ("limit", (scaling.limit == Limit::F32).then_some("f32")),
+        ("zero", zero),
+        ("nonfinite", (scaling.nonfinite == NonFinite::Poison).then_some("poison")),
+        ("quantize", divides(scaling.quantize)),
+        ("dequantize", divides(scaling.dequantize)),
+    ];
+    let texts = texts.into_iter().filter_map(|(key, text)| Some((key, json!(text?))));
+    let floor = (scaling.floor != 0.0).then(|| ("floor", json!(scaling.floor)));
+    let factor = (scaling.factor != 1.0).then(|| ("factor", json!(scaling.factor)));
+    texts.chain(floor).chain(factor).collect()
+}
+
+fn rounded_by(format: &DeviceFormat, device: &ComputeDevice) -> &'static str {
+    match (device.label.as_str(), format.runs_on_device(device)) {
+        ("cpu", _) => "the format's CPU function",
+        (_, true) => "the format's kernels",
+        (_, false) => "the format's CPU function, through main memory",
+    }
+}
