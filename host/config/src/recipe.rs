@@ -21,6 +21,7 @@ pub const RECIPES: &[(&str, &str)] = &[
     ("te_block", include_str!("../../../configs/recipes/te_block.toml")),
     ("te_current", include_str!("../../../configs/recipes/te_current.toml")),
     ("te_delayed", include_str!("../../../configs/recipes/te_delayed.toml")),
+    ("te_fp8_attention", include_str!("../../../configs/recipes/te_fp8_attention.toml")),
     ("torchao_mxfp8", include_str!("../../../configs/recipes/torchao_mxfp8.toml")),
     ("torchao_rowwise", include_str!("../../../configs/recipes/torchao_rowwise.toml")),
     ("torchao_rowwise_gw_hp", include_str!("../../../configs/recipes/torchao_rowwise_gw_hp.toml")),

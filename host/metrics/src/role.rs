@@ -1,6 +1,6 @@
 //! The roles of what is rounded.
 
-/// What a linear layer rounds: the operands of its three products, and the gradient of its weight.
+/// What is rounded: the operands of a linear layer's three products and the gradient of its weight; and tensors elsewhere in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Its weight, `[out, in]`, in the product of the output (and where it is used again).
@@ -17,11 +17,61 @@ pub enum Role {
     GradWgrad,
     /// The gradient of the weight.
     WeightGrad,
+    /// Queries, keys and values under common scales, as attention's linear layer gives them, `[tokens, 3 n_embd]`.
+    Qkv,
+    /// Queries of attention, `[.., block, head width]`.
+    Query,
+    /// Keys of attention, likewise.
+    Key,
+    /// Values of attention, `[.., head width, block]`: the product with the probabilities contracts over positions.
+    Value,
+    /// Attention's softmax, `[.., block, block]`.
+    Probabilities,
+    /// The gradient of attention's scores, likewise.
+    ScoresGrad,
+    /// The gradient of the product of probabilities and values, `[.., block, head width]`.
+    AttentionGrad,
+    /// The gradient of queries, keys and values together, `[tokens, 3 n_embd]`.
+    QkvGrad,
+    /// The residual stream after an addition, `[tokens, n_embd]`.
+    Residual,
+    /// The output of a norm, `[tokens, n_embd]`.
+    Norm,
+    /// The gain of a norm, `[n_embd]`.
+    NormGain,
+    /// What the lookup of tokens gives, `[tokens, n_embd]`.
+    Embedding,
+    /// The head's output, `[tokens, vocabulary]`.
+    Logits,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 20] = [
+        Self::Weight,
+        Self::Activation,
+        Self::Grad,
+        Self::WeightDgrad,
+        Self::ActivationWgrad,
+        Self::GradWgrad,
+        Self::WeightGrad,
+        Self::Qkv,
+        Self::Query,
+        Self::Key,
+        Self::Value,
+        Self::Probabilities,
+        Self::ScoresGrad,
+        Self::AttentionGrad,
+        Self::QkvGrad,
+        Self::Residual,
+        Self::Norm,
+        Self::NormGain,
+        Self::Embedding,
+        Self::Logits,
+    ];
+
+    /// The roles of a linear layer.
+    pub const LINEAR: [Self; 7] = [
         Self::Weight,
         Self::Activation,
         Self::Grad,
@@ -45,6 +95,19 @@ impl Role {
             Self::ActivationWgrad => "activation_wgrad",
             Self::GradWgrad => "grad_wgrad",
             Self::WeightGrad => "weight_grad",
+            Self::Qkv => "qkv",
+            Self::Query => "query",
+            Self::Key => "key",
+            Self::Value => "value",
+            Self::Probabilities => "probabilities",
+            Self::ScoresGrad => "scores_grad",
+            Self::AttentionGrad => "attention_grad",
+            Self::QkvGrad => "qkv_grad",
+            Self::Residual => "residual",
+            Self::Norm => "norm",
+            Self::NormGain => "norm_gain",
+            Self::Embedding => "embedding",
+            Self::Logits => "logits",
         }
     }
 
@@ -59,29 +122,42 @@ impl Role {
             Self::ActivationWgrad => "activations in wgrad",
             Self::GradWgrad => "gradients in wgrad",
             Self::WeightGrad => "weight gradients",
+            Self::Qkv => "queries, keys and values",
+            Self::Query => "queries",
+            Self::Key => "keys",
+            Self::Value => "values",
+            Self::Probabilities => "probabilities",
+            Self::ScoresGrad => "score gradients",
+            Self::AttentionGrad => "attention gradients",
+            Self::QkvGrad => "gradients of queries, keys and values",
+            Self::Residual => "residual sums",
+            Self::Norm => "norm outputs",
+            Self::NormGain => "norm gains",
+            Self::Embedding => "embeddings",
+            Self::Logits => "logits",
         }
     }
 
-    /// The use that a second use reuses unless told otherwise; `None` for first uses and for the weight's gradient.
+    /// The use that a second use reuses unless told otherwise; `None` for all others.
     #[must_use]
     pub fn first_use(self) -> Option<Self> {
         match self {
             Self::WeightDgrad => Some(Self::Weight),
             Self::ActivationWgrad => Some(Self::Activation),
             Self::GradWgrad => Some(Self::Grad),
-            Self::Weight | Self::Activation | Self::Grad | Self::WeightGrad => None,
+            _ => None,
         }
     }
 
     /// The product that this is an operand of: 0 of the output (fprop), 1 of the input's gradient (dgrad), 2 of the weight's
-    /// gradient (wgrad); `None` for the weight's gradient, which is a result.
+    /// gradient (wgrad); `None` for all others.
     #[must_use]
     pub fn product(self) -> Option<u8> {
         match self {
             Self::Weight | Self::Activation => Some(0),
             Self::Grad | Self::WeightDgrad => Some(1),
             Self::GradWgrad | Self::ActivationWgrad => Some(2),
-            Self::WeightGrad => None,
+            _ => None,
         }
     }
 }

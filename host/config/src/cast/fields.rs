@@ -112,8 +112,8 @@ impl JsonSchema for BlockChoice {
     }
 }
 
-/// The casts of a linear layer by use. The three products are those of the output (fprop), of the input's gradient (dgrad) and of the
-/// weight's gradient (wgrad).
+/// The casts by use. The three products of a linear layer are those of the output (fprop), of the input's gradient (dgrad) and of the
+/// weight's gradient (wgrad). What is not in a linear layer is rounded only if a format is given here.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CastTables {
@@ -131,6 +131,32 @@ pub struct CastTables {
     pub grad_wgrad: Option<CastFields>,
     /// The weight's gradient, where wgrad ends.
     pub weight_grad: Option<CastFields>,
+    /// Queries, keys and values under common scales, as attention's linear layer gives them, `[tokens, 3 n_embd]`.
+    pub qkv: Option<CastFields>,
+    /// Queries of attention, `[.., block, head width]`.
+    pub query: Option<CastFields>,
+    /// Keys of attention, likewise.
+    pub key: Option<CastFields>,
+    /// Values of attention, `[.., head width, block]`: the product with the probabilities contracts over positions.
+    pub value: Option<CastFields>,
+    /// Attention's softmax, `[.., block, block]`.
+    pub probabilities: Option<CastFields>,
+    /// The gradient of attention's scores, likewise.
+    pub scores_grad: Option<CastFields>,
+    /// The gradient of the product of probabilities and values, `[.., block, head width]`.
+    pub attention_grad: Option<CastFields>,
+    /// The gradient of queries, keys and values together, `[tokens, 3 n_embd]`.
+    pub qkv_grad: Option<CastFields>,
+    /// The residual stream after an addition, `[tokens, n_embd]`.
+    pub residual: Option<CastFields>,
+    /// The output of a norm, `[tokens, n_embd]`.
+    pub norm: Option<CastFields>,
+    /// The gain of a norm, `[n_embd]`.
+    pub norm_gain: Option<CastFields>,
+    /// What the lookup of tokens gives, `[tokens, n_embd]`.
+    pub embedding: Option<CastFields>,
+    /// The head's output, `[tokens, vocabulary]`.
+    pub logits: Option<CastFields>,
 }
 
 impl CastTables {
@@ -145,6 +171,19 @@ impl CastTables {
             Role::ActivationWgrad => &self.activation_wgrad,
             Role::GradWgrad => &self.grad_wgrad,
             Role::WeightGrad => &self.weight_grad,
+            Role::Qkv => &self.qkv,
+            Role::Query => &self.query,
+            Role::Key => &self.key,
+            Role::Value => &self.value,
+            Role::Probabilities => &self.probabilities,
+            Role::ScoresGrad => &self.scores_grad,
+            Role::AttentionGrad => &self.attention_grad,
+            Role::QkvGrad => &self.qkv_grad,
+            Role::Residual => &self.residual,
+            Role::Norm => &self.norm,
+            Role::NormGain => &self.norm_gain,
+            Role::Embedding => &self.embedding,
+            Role::Logits => &self.logits,
         }
         .as_ref()
     }

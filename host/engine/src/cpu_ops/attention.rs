@@ -26,6 +26,7 @@ use altgrad_config::PrecisionChoice;
 
 use crate::{
     matrix::{self, Matrix, MatrixMut},
+    quant::{Role, ValueCasts},
     tensor::{
         bf16,
         cpu::{elements, flat, from_elements, zeros},
@@ -34,20 +35,24 @@ use crate::{
     trace::TraceScope,
 };
 
+/// What the two products of attention may round. The product of probabilities and values contracts over positions.
+const CAST_ROLES: [Role; 6] =
+    [Role::Query, Role::Key, Role::Value, Role::Probabilities, Role::ScoresGrad, Role::AttentionGrad];
+
 /// `softmax(q k^T / sqrt(head width)) v` of each head. Each position sees itself and earlier ones. The softmax is multiplied by
-/// `mask`, if there is one. `precision` is that of the matrix products. Shapes: `qkv` `[batch, block, 3 width]`, mask
+/// `mask`, if there is one. `precision` is that of the matrix products, `casts` are those of their operands. Shapes: `qkv` `[batch, block, 3 width]`, mask
 /// `[batch, heads, block, block]`, result `[batch, block, width]`. Records scores and softmax.
 #[must_use]
 pub fn causal(
     qkv: Tensor<3>,
     mask: Option<Tensor<4>>,
     shape: AttentionShape,
-    precision: PrecisionChoice,
+    (precision, casts): (PrecisionChoice, ValueCasts<'_>),
     scope: TraceScope<'_>,
 ) -> Tensor<3> {
     let device = qkv.device();
-    if !is_available(&device) || precision != PrecisionChoice::Fp32 {
-        return reference(qkv, mask, shape, precision, scope);
+    if !is_available(&device) || precision != PrecisionChoice::Fp32 || casts.any(&CAST_ROLES) {
+        return reference(qkv, mask, shape, (precision, casts), scope);
     }
     let mask: Option<Arc<[f32]>> = mask.and_then(|mask| mask.into_data().try_into_vec().ok()).map(Into::into);
     let intermediate = |which| {
@@ -66,7 +71,7 @@ fn reference(
     qkv: Tensor<3>,
     mask: Option<Tensor<4>>,
     shape: AttentionShape,
-    precision: PrecisionChoice,
+    (precision, casts): (PrecisionChoice, ValueCasts<'_>),
     scope: TraceScope<'_>,
 ) -> Tensor<3> {
     let AttentionShape { batch, block, heads, width } = shape;
@@ -76,14 +81,23 @@ fn reference(
         part.reshape([batch, block, heads, shape.head_width()]).swap_dims(1, 2)
     };
     let (q, k, v) = (part(0), part(1), part(2));
+    let (q, k) = (casts.cast(Role::Query, q), casts.cast(Role::Key, k));
     let scores = bf16::matmul(q, k.swap_dims(2, 3), precision);
+    let scores = casts.cast_gradient(Role::ScoresGrad, scores);
     let scores = scores.mul_scalar(1.0 / (shape.head_width() as f64).sqrt());
     let scores = scope.observe("scores", scores);
     let future = future(block, &qkv.device()).expand([batch, heads, block, block]);
     let softmax = activation::softmax(scores.mask_fill(future, f32::NEG_INFINITY), 3);
     let softmax = mask.into_iter().fold(softmax, |softmax, mask| softmax * mask);
     let softmax = scope.observe("softmax", softmax);
-    bf16::matmul(softmax, v, precision).swap_dims(1, 2).reshape([batch, block, width])
+    let softmax = casts.cast(Role::Probabilities, softmax);
+    let v = if casts.any(&[Role::Value]) {
+        casts.cast(Role::Value, v.swap_dims(2, 3)).swap_dims(2, 3)
+    } else {
+        v
+    };
+    let y = casts.cast_gradient(Role::AttentionGrad, bf16::matmul(softmax, v, precision));
+    y.swap_dims(1, 2).reshape([batch, block, width])
 }
 
 /// True where position j lies in position i's future: `[1, 1, block, block]`.
@@ -240,9 +254,10 @@ impl CpuFunction for Attention {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cpu_ops::testing::compare, tensor::testing::numbers};
+    use crate::{cpu_ops::testing::compare, quant::QuantContext, tensor::testing::numbers};
 
-    type Op = fn(Tensor<3>, Option<Tensor<4>>, AttentionShape, PrecisionChoice, TraceScope<'_>) -> Tensor<3>;
+    type Casts<'a> = (PrecisionChoice, ValueCasts<'a>);
+    type Op = fn(Tensor<3>, Option<Tensor<4>>, AttentionShape, Casts<'_>, TraceScope<'_>) -> Tensor<3>;
 
     /// With and without a mask, in one block of queries and in several, the last one short.
     #[test]
@@ -260,7 +275,9 @@ mod tests {
                         let dtype = qkv.dtype();
                         let mask = Tensor::<4>::from_data(mask, &qkv.device()).cast(dtype);
                         let qkv = qkv.reshape([batch, block, 3 * shape.width]);
-                        op(qkv, with_mask.then_some(mask), shape, PrecisionChoice::Fp32, TraceScope::OFF)
+                        let quant = QuantContext::off();
+                        let casts = (PrecisionChoice::Fp32, quant.values(0, 0));
+                        op(qkv, with_mask.then_some(mask), shape, casts, TraceScope::OFF)
                             .reshape([batch * block * shape.width])
                     }
                 };

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     cpu_ops::{self, attention},
-    quant::QuantContext,
+    quant::{QuantContext, Role},
     trace::{Trace, TraceScope},
 };
 
@@ -54,7 +54,9 @@ impl Gpt {
         let [batch_size, block, width] = x.dims();
         let (head, rows) = (pass.head(), batch_size * block);
         // A trace records all logits, and rounding their gradient or the operands again needs all of them.
-        let in_parts = pass.trace.is_none() && pass.quant.has_plain_backward(head.weight);
+        let casts = pass.quant.values(head.weight, pass.micro_batch);
+        let in_parts =
+            pass.trace.is_none() && pass.quant.has_plain_backward(head.weight) && !casts.any(&[Role::Logits]);
         if in_parts && cpu_ops::is_available(&x.device()) {
             let (x, weight) = (x.reshape([rows, width]), pass.matrix(head.weight));
             let (x, weight) = pass.quant.operands(head.weight, x, weight, pass.micro_batch, TraceScope::OFF);
@@ -87,6 +89,7 @@ impl Gpt {
             table(pass.layout.wte, self.shape.vocab),
             ids(&batch.inputs, batch.shape, &device),
         );
+        let tokens = pass.quant.values(pass.layout.wte, pass.micro_batch).cast(Role::Embedding, tokens);
         let tokens = pass.scope(pass.layout.wte, ".weight").observe("lookup", tokens);
         let positions = table(pass.layout.wpe, self.shape.block_size).narrow(0, 0, block);
         let x = pass.dropout.apply(tokens + positions.unsqueeze_dim(0));
@@ -100,7 +103,8 @@ impl Gpt {
     /// One block. Shapes: `x` and the result `[batch, block, n_embd]`.
     fn block(&self, pass: &Forward<'_>, layout: &BlockLayout, x: Tensor<3>) -> Tensor<3> {
         let attended = self.attention(pass, layout, norm(pass, layout.ln_1, x.clone()));
-        let x = pass.scope(layout.c_attn.weight, ".c_attn.weight").observe("residual", x + attended);
+        let x = pass.cast(layout.attn_proj, Role::Residual, x + attended);
+        let x = pass.scope(layout.c_attn.weight, ".c_attn.weight").observe("residual", x);
         let scope = pass.scope(layout.c_fc.weight, ".c_fc.weight");
         let hidden = pass.linear(layout.c_fc, norm(pass, layout.ln_2, x.clone()));
         let hidden = match self.gelu {
@@ -108,7 +112,8 @@ impl Gpt {
             GeluChoice::Tanh => activation::gelu_approximate(hidden),
         };
         let hidden = pass.linear(layout.mlp_proj, scope.observe("gelu", hidden));
-        scope.observe("residual", x + pass.dropout.apply(hidden))
+        let x = pass.cast(layout.mlp_proj, Role::Residual, x + pass.dropout.apply(hidden));
+        scope.observe("residual", x)
     }
 
     /// Causal self-attention; heads are contiguous slices of q, k and v. Shapes as in [`Self::block`].
@@ -118,7 +123,9 @@ impl Gpt {
         let scope = pass.scope(layout.c_attn.weight, ".c_attn.weight");
         let qkv = pass.linear(layout.c_attn, x);
         let mask = pass.dropout.mask([batch, shape.heads, block, block].into(), &qkv.device());
-        let y = attention::causal(qkv, mask, shape, pass.quant.precision(), scope);
+        let casts = pass.quant.values(layout.c_attn.weight, pass.micro_batch);
+        let qkv = casts.cast_gradient(Role::QkvGrad, casts.cast(Role::Qkv, qkv));
+        let y = attention::causal(qkv, mask, shape, (pass.quant.precision(), casts), scope);
         let y = scope.observe("output", y);
         pass.dropout.apply(pass.linear(layout.attn_proj, y))
     }
@@ -141,7 +148,13 @@ impl Forward<'_> {
             Some(bias) => y + self.weights[bias].clone().reshape([1, 1, outputs]),
             None => y,
         };
+        let y = if head { self.cast(layer, Role::Logits, y) } else { y };
         scope.observe("output", y)
+    }
+
+    /// A tensor as the site of a layer rounds it, if it does.
+    fn cast(&self, layer: Affine, role: Role, x: Tensor<3>) -> Tensor<3> {
+        self.quant.values(layer.weight, self.micro_batch).cast(role, x)
     }
 
     /// The language-model head.
@@ -166,7 +179,9 @@ fn norm(pass: &Forward<'_>, layer: Affine, x: Tensor<3>) -> Tensor<3> {
     let scope = pass.scope(layer.weight, ".weight");
     let (weight, bias) = (&pass.weights[layer.weight], layer.bias.map(|bias| pass.weights[bias].clone()));
     scope.record("weight", weight);
-    scope.observe("output", cpu_ops::norm::layer_norm(x, weight.clone(), bias, LAYER_NORM_EPS))
+    let weight = pass.quant.values(layer.weight, 0).cast(Role::NormGain, weight.clone());
+    let y = cpu_ops::norm::layer_norm(x, weight, bias, LAYER_NORM_EPS);
+    scope.observe("output", pass.cast(layer, Role::Norm, y))
 }
 
 fn ids(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {

@@ -360,13 +360,13 @@ impl QuantContext {
     }
 
     /// The key of the random bits of a site's tensor.
-    fn key(&self, site: SiteId, micro_batch: u64) -> RandomKey {
+    pub(super) fn key(&self, site: SiteId, micro_batch: u64) -> RandomKey {
         let tensor = micro_batch * self.sites.len() as u64 + site as u64;
         RandomKey { seed: self.seed, step: self.step, tensor, offset: 0 }
     }
 
     /// The parameters of a cast at a site of a layer.
-    fn cast_params(&self, id: SiteId, layer: LayerId, key: RandomKey) -> CastParams {
+    pub(super) fn cast_params(&self, id: SiteId, layer: LayerId, key: RandomKey) -> CastParams {
         let site = &self.sites[id];
         let histogram = self.histograms.get(id).cloned();
         let quant = FakeQuantParams { histogram, ..site.fake_quant_params(key) };

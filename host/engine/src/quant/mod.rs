@@ -19,6 +19,7 @@ mod format;
 mod format_kernels;
 #[cfg(feature = "gpu")]
 mod gpu;
+mod gradient_cast;
 pub mod histogram;
 #[cfg(feature = "gpu")]
 mod histogram_kernel;
@@ -36,6 +37,7 @@ mod site;
 mod stat_words;
 mod state;
 pub mod stats;
+mod value_casts;
 mod weight_scales;
 
 pub use arrangement::Arrangement;
@@ -45,9 +47,11 @@ pub use fake_quant::{FakeQuantOutput, fake_quant};
 pub use format::DeviceFormat;
 pub use histogram::{HistogramCollector, SiteHistogram};
 pub use params::{Arithmetic, FakeQuantParams};
+pub use product::GradientStats;
 pub use scale::{ScaleRule, ScaleSource};
 pub use scale_loss::ScaleLoss;
 pub use site::{DelayedStart, History, LayerId, Role, ScaleChange, Scaling, Site, UseSource};
 pub use state::{AmaxHistory, QuantState, SavedQuantState, SavedWeightStats};
 pub use stats::{PendingStats, QuantStats};
+pub use value_casts::ValueCasts;
 pub use weight_scales::{WeightGrid, end_of_range};

@@ -27,6 +27,17 @@ pub struct GradientStats {
 }
 
 impl GradientStats {
+    /// Of rounding a gradient of `elements` elements to a format.
+    pub(super) fn new(format: Arc<DeviceFormat>, elements: u64, device: &Device) -> Self {
+        let leaf = || zero(device).require_grad();
+        Self { format, elements, words: leaf(), sums: leaf() }
+    }
+
+    /// The two leaves.
+    pub(super) fn leaves(&self) -> (Tensor<1>, Tensor<1>) {
+        (self.words.clone(), self.sums.clone())
+    }
+
     /// The statistics after the backward pass; `None` if the product had no gradient.
     #[must_use]
     pub fn read(&self, tape: &Tape) -> Option<PendingStats> {
@@ -71,8 +82,7 @@ pub fn product(
     };
     let stats = |rounding: Option<&GradientRounding>| {
         let params = rounding?.cast().filter(|_| device.is_autodiff())?;
-        let leaf = || zero(&device).require_grad();
-        Some(GradientStats { format: params.quant.format.clone(), elements, words: leaf(), sums: leaf() })
+        Some(GradientStats::new(params.quant.format.clone(), elements, &device))
     };
     let stats = [stats(Some(&gradient)), stats(second_rounding)];
     let leaf = |stats: &Option<GradientStats>, of: fn(&GradientStats) -> &Tensor<1>| {

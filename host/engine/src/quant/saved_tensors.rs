@@ -43,13 +43,16 @@ impl Encoding {
         match self {
             Self::F32 => false,
             Self::Bf16 => true,
-            Self::Codes(format) => {
-                let fits = |value: &f32| nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
-                let mut finite = format.decoded().iter().filter(|value| value.is_finite()).peekable();
-                finite.peek().is_some() && finite.all(fits)
-            }
+            Self::Codes(format) => format.fits_bf16(),
         }
     }
+}
+
+/// Whether all of these values that are finite, at least one, are exact in bf16 and no larger than [`LARGEST_FACTOR`].
+pub(super) fn fit_bf16(values: &[f32]) -> bool {
+    let fits = |value: &f32| nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
+    let mut finite = values.iter().filter(|value| value.is_finite()).peekable();
+    finite.peek().is_some() && finite.all(fits)
 }
 
 /// Values in an encoding; unchanged if a value has no code.

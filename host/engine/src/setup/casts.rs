@@ -31,6 +31,7 @@ impl LayerShape {
             Role::WeightDgrad => [inputs, outputs],
             Role::ActivationWgrad => [inputs, tokens],
             Role::GradWgrad => [outputs, tokens],
+            _ => [tokens, outputs],
         }
     }
 }

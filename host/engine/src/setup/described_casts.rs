@@ -20,7 +20,7 @@ pub fn linear_layers(quant: &QuantContext, layout: &Layout, device: &ComputeDevi
     let mut kinds: Vec<(Map<String, Value>, Vec<&str>)> = Vec::new();
     for layer in layout.linear_weights() {
         let spec = &layout.specs[layer];
-        let roles = Role::ALL.into_iter().filter_map(|role| {
+        let roles = Role::LINEAR.into_iter().filter_map(|role| {
             let said = said(quant, (layer, &spec.shape), role, device);
             let is_first = Role::FIRST_USES.contains(&role);
             said.or(is_first.then(|| json!(TYPE))).map(|said| (role.name().to_string(), said))
@@ -52,7 +52,7 @@ fn said(
         Role::Weight | Role::Activation | Role::WeightGrad => Some(shape[1]),
         Role::Grad | Role::WeightDgrad => Some(shape[0]),
         // As many as there are tokens.
-        Role::ActivationWgrad | Role::GradWgrad => None,
+        _ => None,
     };
     let mut said = json!({
         "format": site.format.plugin().identity.name,

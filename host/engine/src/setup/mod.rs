@@ -13,6 +13,7 @@ mod rounding;
 mod run_setup;
 mod scale_warning;
 mod schedule;
+mod value_casts;
 
 pub use build::rounding_of;
 pub use described_casts::linear_layers;

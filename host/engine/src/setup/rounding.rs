@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::Range,
     sync::Arc,
 };
 
@@ -15,7 +16,10 @@ use altgrad_loader::{FormatPlugin, Registry, instance::KeyedDiagnostic};
 use altgrad_plugin_api::Rounding;
 use wildmatch::WildMatch;
 
-use super::casts::{self, LayerShape};
+use super::{
+    casts::{self, LayerShape},
+    value_casts::{self, ValuePlace, Widths},
+};
 use crate::{
     device::ComputeDevice,
     model::{Layout, layout::ParamId},
@@ -41,6 +45,7 @@ struct Builder<'a> {
     /// All rounding modes of the run.
     modes: Vec<Rounding>,
     sites: Vec<(LayerId, Site)>,
+    widths: Widths,
     /// Second uses in high precision.
     unrounded: BTreeSet<(LayerId, Role)>,
 }
@@ -61,13 +66,19 @@ pub(super) fn quant(
         formats: HashMap::new(),
         modes: Vec::new(),
         sites: Vec::new(),
+        widths: Widths::new(config),
         unrounded: BTreeSet::new(),
     };
     let layers: Vec<_> =
         builder.layers()?.into_iter().map(|layer| (layer, builder.casts_of(layer))).collect();
     builder.modes = modes(layers.iter().flat_map(|(_, casts)| casts));
+    let values = builder.values();
+    builder.modes.extend(modes(values.iter().map(|place| &place.cast)));
     for (layer, casts) in &layers {
         builder.add_layer(*layer, casts)?;
+    }
+    for place in &values {
+        builder.add_value(place)?;
     }
     builder.check_rules()?;
     let precision = config.train.precision;
@@ -109,9 +120,8 @@ impl Builder<'_> {
             self.matches(pattern, &format!("quant.exclude.{index}"))?;
             layers.retain(|&layer| !self.is_match(pattern, layer));
         }
-        let blocks = self.layout.blocks.len();
-        let kept = self.config.skip_first.of(blocks)..blocks.saturating_sub(self.config.skip_last.of(blocks));
-        let skipped: Vec<ParamId> = (0..blocks)
+        let kept = self.kept_blocks();
+        let skipped: Vec<ParamId> = (0..self.layout.blocks.len())
             .filter(|block| !kept.contains(block))
             .flat_map(|block| self.layout.blocks[block].linear_weights())
             .collect();
@@ -119,10 +129,16 @@ impl Builder<'_> {
         Ok(layers)
     }
 
+    /// The blocks that are not skipped.
+    fn kept_blocks(&self) -> Range<usize> {
+        let blocks = self.layout.blocks.len();
+        self.config.skip_first.of(blocks)..blocks.saturating_sub(self.config.skip_last.of(blocks))
+    }
+
     /// The casts of all uses of a layer's tensors.
     fn casts_of(&self, layer: ParamId) -> Vec<(Role, ResolvedCast)> {
         let applies = |rule: &LayerRule| self.is_match(&rule.pattern, layer);
-        Role::ALL.map(|role| (role, self.config.cast(role, applies))).into()
+        Role::LINEAR.map(|role| (role, self.config.cast(role, applies))).into()
     }
 
     /// Adds the sites of a layer.
@@ -166,6 +182,29 @@ impl Builder<'_> {
     fn check_rules(&self) -> Result<(), KeyedDiagnostic> {
         let mut rules = self.config.layer.iter().enumerate();
         rules.try_for_each(|(index, rule)| self.matches(&rule.pattern, &format!("quant.layer.{index}.match")))
+    }
+
+    /// The casts of tensors outside of linear layers that have a format.
+    fn values(&self) -> Vec<ValuePlace> {
+        let all = value_casts::places(self.layout, self.kept_blocks(), &self.widths);
+        let excluded =
+            |layer: ParamId| self.config.exclude.iter().any(|pattern| self.is_match(pattern, layer));
+        let places = all.into_iter().filter(|(layer, ..)| !excluded(*layer)).map(|(layer, role, width)| {
+            let applies = |rule: &LayerRule| self.is_match(&rule.pattern, layer);
+            ValuePlace { layer, cast: (role, self.config.cast(role, applies)), width }
+        });
+        places.filter(|place| place.cast.1.format().is_some()).collect()
+    }
+
+    /// Adds a site outside of linear layers.
+    fn add_value(&mut self, place: &ValuePlace) -> Result<(), KeyedDiagnostic> {
+        let ValuePlace { layer, cast: (role, resolved), width } = place;
+        value_casts::check(*role, resolved)?;
+        let Some(format) = resolved.format() else { return Ok(()) };
+        let shape = LayerShape { inputs: *width, outputs: *width, tokens: self.tokens };
+        let site = self.site(*layer, *role, format, resolved, shape)?;
+        self.sites.push((*layer, site));
+        Ok(())
     }
 
     fn site(

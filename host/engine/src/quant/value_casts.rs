@@ -1,0 +1,76 @@
+//! Casts of tensors that are no operands of linear layers: in attention, of residual sums, norms, embeddings and logits.
+
+use burn::tensor::Tensor;
+
+use super::{
+    Arrangement, CastParams, LayerId, QuantContext, Role, ScaleSource, SiteId, cast::cast,
+    context::StatsSource, gradient_cast,
+};
+
+/// The casts of the sites of one parameter in one pass.
+#[derive(Debug, Clone, Copy)]
+pub struct ValueCasts<'a> {
+    quant: &'a QuantContext,
+    layer: LayerId,
+    micro_batch: u64,
+}
+
+impl QuantContext {
+    /// The casts of the sites that a parameter names.
+    #[must_use]
+    pub fn values(&self, layer: LayerId, micro_batch: u64) -> ValueCasts<'_> {
+        ValueCasts { quant: self, layer, micro_batch }
+    }
+}
+
+impl ValueCasts<'_> {
+    /// Whether one of these roles is rounded.
+    #[must_use]
+    pub fn any(&self, roles: &[Role]) -> bool {
+        roles.iter().any(|role| self.quant.site(self.layer, *role).is_some())
+    }
+
+    /// `x` as it is rounded, if it is. Blocks run along the last axis.
+    #[must_use]
+    pub fn cast<const D: usize>(&self, role: Role, x: Tensor<D>) -> Tensor<D> {
+        let Some((id, matrix, shape)) = self.matrix(role, &x) else { return x };
+        let rounded = cast(matrix, self.params(id, shape[D - 1]));
+        self.quant.push_pending(id, StatsSource::Ready(rounded.stats));
+        rounded.values.reshape(shape)
+    }
+
+    /// `x`, whose gradient is rounded, if it is.
+    #[must_use]
+    pub fn cast_gradient<const D: usize>(&self, role: Role, x: Tensor<D>) -> Tensor<D> {
+        if !x.device().is_autodiff() {
+            return x;
+        }
+        let Some((id, matrix, shape)) = self.matrix(role, &x) else { return x };
+        let (y, stats) = gradient_cast::cast_gradient(matrix, self.params(id, shape[D - 1]));
+        self.quant.push_pending(id, StatsSource::AfterBackward(stats));
+        y.reshape(shape)
+    }
+
+    /// The site of a role and `x` as a matrix of rows along its last axis; `None` if it is not rounded.
+    fn matrix<const D: usize>(&self, role: Role, x: &Tensor<D>) -> Option<(SiteId, Tensor<2>, [usize; D])> {
+        let (id, _) = self.quant.site(self.layer, role)?;
+        let shape = x.dims();
+        let width = shape[D - 1];
+        let rows = shape.iter().product::<usize>() / width.max(1);
+        Some((id, x.clone().reshape([rows, width]), shape))
+    }
+
+    /// The cast for rows of `width`, which may be shorter than those of training: blocks are at most rows.
+    fn params(&self, id: SiteId, width: usize) -> CastParams {
+        let key = self.quant.key(id, self.micro_batch);
+        let mut params = self.quant.cast_params(id, self.layer, key);
+        if let ScaleSource::Dynamic(rule) = &mut params.quant.scale
+            && params.arrangement.tile[0] == 1
+            && let Some(group) = &mut rule.group
+        {
+            *group = (*group).min(width);
+            params.arrangement = Arrangement::along(*group);
+        }
+        params
+    }
+}

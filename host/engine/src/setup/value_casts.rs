@@ -1,0 +1,90 @@
+//! The places outside of linear layers where a run file may round: which parameter names them, and how long their rows are.
+
+use std::ops::Range;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_casts::Block;
+use altgrad_config::{RunConfig, cast::ResolvedCast};
+use altgrad_loader::instance::KeyedDiagnostic;
+
+use crate::{
+    model::{Layout, layout::ParamId},
+    quant::Role,
+};
+
+/// A place with its cast.
+#[derive(Debug)]
+pub(super) struct ValuePlace {
+    pub(super) layer: ParamId,
+    pub(super) cast: (Role, ResolvedCast),
+    /// Elements of a row as it is rounded, in training.
+    pub(super) width: usize,
+}
+
+/// Lengths of rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Widths {
+    embedding: usize,
+    head: usize,
+    block: usize,
+}
+
+impl Widths {
+    pub(super) fn new(config: &RunConfig) -> Self {
+        let embedding = config.model.n_embd;
+        Self { embedding, head: embedding / config.model.n_head.max(1), block: config.data.block_size }
+    }
+}
+
+/// All places of a model: parameter, role and row. Those of blocks only where the blocks are not skipped.
+pub(super) fn places(layout: &Layout, kept: Range<usize>, widths: &Widths) -> Vec<(ParamId, Role, usize)> {
+    let &Widths { embedding, head, block } = widths;
+    let mut places = vec![(layout.wte, Role::Embedding, embedding)];
+    for index in kept {
+        let Some(layers) = layout.blocks.get(index) else { continue };
+        for norm in [layers.ln_1, layers.ln_2] {
+            places.extend([(norm.weight, Role::Norm, embedding), (norm.weight, Role::NormGain, embedding)]);
+        }
+        let attention = [
+            (Role::Qkv, 3 * embedding),
+            (Role::QkvGrad, 3 * embedding),
+            (Role::Query, head),
+            (Role::Key, head),
+            (Role::Value, block),
+            (Role::Probabilities, block),
+            (Role::ScoresGrad, block),
+            (Role::AttentionGrad, head),
+        ];
+        places.extend(attention.map(|(role, width)| (layers.c_attn.weight, role, width)));
+        for layer in [layers.attn_proj, layers.mlp_proj] {
+            places.push((layer.weight, Role::Residual, embedding));
+        }
+    }
+    places.extend([
+        (layout.ln_f.weight, Role::Norm, embedding),
+        (layout.ln_f.weight, Role::NormGain, embedding),
+    ]);
+    places.push((layout.head, Role::Logits, layout.specs[layout.head].shape[0]));
+    places
+}
+
+/// Refuses what only operands of linear layers, or only matrices, can have.
+pub(super) fn check(role: Role, resolved: &ResolvedCast) -> Result<(), KeyedDiagnostic> {
+    let cast = resolved.cast();
+    let name = role.name();
+    if cast.transform.is_some() {
+        let key = resolved.key_of("transform");
+        let message = format!("`{key}`: the site {name} cannot be transformed");
+        let hint = format!(
+            "set transform = \"none\" in quant.cast.{name}: transforms cancel in the products of linear layers only"
+        );
+        return Err((key, Diagnostic::config(message).hint(hint)));
+    }
+    if role == Role::NormGain && matches!(cast.block, Block::Tile([lines, _]) if lines > 1) {
+        let key = resolved.key_of("block");
+        let message = format!("`{key}` is a tile of several lines, and a norm's gain is a vector");
+        let hint = format!("set block in quant.cast.{name} to a number, \"row\" or \"tensor\"");
+        return Err((key, Diagnostic::config(message).hint(hint)));
+    }
+    Ok(())
+}
