@@ -25,6 +25,8 @@ pub struct Oracle {
     /// Where rounding to nearest goes from a point to the next; empty: in the middle.
     thresholds: Vec<f64>,
     sign_magnitude: bool,
+    /// Whether there are codes of both zeros.
+    signed_zeros: bool,
 }
 
 /// The results rounding may have: two neighbours where the definition leaves a choice, else twice the same.
@@ -50,7 +52,9 @@ impl Oracle {
         if points.len() < 2 {
             return Err("the description has fewer than two finite values".into());
         }
-        Ok(Self { by_code, points, thresholds: Vec::new(), sign_magnitude })
+        let has = |zero: f32| by_code.iter().any(|value| value.to_bits() == zero.to_bits());
+        let signed_zeros = has(0.0) && has(-0.0);
+        Ok(Self { by_code, points, thresholds: Vec::new(), sign_magnitude, signed_zeros })
     }
 
     /// The same, where rounding to nearest turns as the format declares.
@@ -174,8 +178,7 @@ impl Oracle {
 
     /// Whether the value of a code is one of those allowed; where the codes have no zeros of both signs, a zero needs no sign.
     pub(crate) fn allows_code(&self, allowed: Allowed, got: f32) -> bool {
-        let has = |zero: f32| self.by_code.iter().any(|value| value.to_bits() == zero.to_bits());
-        let loose = got == 0.0 && allowed.contains(&0.0) && !(has(0.0) && has(-0.0));
+        let loose = got == 0.0 && allowed.contains(&0.0) && !self.signed_zeros;
         loose || Self::allows(allowed, got)
     }
 }
