@@ -337,7 +337,11 @@ fn mostly_close(what: &str, found: &[f32], expected: &[f64]) {
     let errors = found.iter().zip(expected).map(|(found, expected)| (f64::from(*found) - expected).abs());
     let errors: Vec<f64> = errors.filter(|error| *error > 2e-6 * largest).collect();
     let most = errors.iter().fold(0f64, |most, error| most.max(*error));
-    assert!(errors.len() <= 32 && most < 0.02 * largest, "{what}: {} errors, {most} of {largest}", errors.len());
+    assert!(
+        errors.len() <= 32 && most < 0.02 * largest,
+        "{what}: {} errors, {most} of {largest}",
+        errors.len()
+    );
     assert_eq!(found.len(), expected.len(), "{what}");
 }
 

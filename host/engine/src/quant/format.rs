@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 #[cfg(feature = "gpu")]
 use super::format_kernels::FormatKernels;
-use super::stat_words;
+use super::{saved_tensors::fit_bf16, stat_words};
 use altgrad_base::diagnostic::{Diagnostic, Fault};
 use altgrad_loader::FormatPlugin;
 
@@ -20,6 +20,8 @@ pub struct DeviceFormat {
     values: ValueGrid,
     /// The value of every code; empty if codes do not determine the rounded values.
     decoded: Vec<f32>,
+    /// Whether all of these are exact in bf16, and their products can be added in f32.
+    fits_bf16: bool,
     #[cfg(feature = "gpu")]
     kernels: Option<FormatKernels>,
     /// The first call that failed since this was last read: tensor operations cannot return an error.
@@ -38,6 +40,7 @@ impl DeviceFormat {
         Ok(Self {
             plugin,
             values,
+            fits_bf16: fit_bf16(&decoded),
             decoded,
             #[cfg(feature = "gpu")]
             kernels,
@@ -88,6 +91,11 @@ impl DeviceFormat {
     #[must_use]
     pub fn decoded(&self) -> &[f32] {
         &self.decoded
+    }
+
+    /// Whether values times their scales can be multiplied as bf16.
+    pub(super) fn fits_bf16(&self) -> bool {
+        self.fits_bf16
     }
 
     /// The code of zero; 0 for a format without codes.
