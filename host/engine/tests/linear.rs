@@ -363,7 +363,7 @@ fn delayed_and_static_scales_follow_from_earlier_steps() {
     let site = |scaling| bench.site(Role::Weight, &rule(&bench, "E4M3", scaling, SteChoice::Identity));
     let stats = |amax| {
         let stats = altgrad_plugin_api::QuantStats { amax, ..Default::default() };
-        QuantStats { elements: 1, stats }
+        QuantStats { elements: 1, stats, scale: None }
     };
     let delayed = site(Scaling::Delayed {
         rule: scale_rule(0, false, None),

@@ -2,7 +2,7 @@
 
 use altgrad_metrics::{
     Layer, MetricDefinition, MetricId, MetricRecord, Over, Role, Statistic,
-    families::rounding::{NAN_COUNT, OVERFLOW_RATE, SHRINKAGE, SQNR_DB, UNDERFLOW_RATE},
+    families::rounding::{AMAX, NAN_COUNT, OVERFLOW_RATE, SCALE, SHRINKAGE, SQNR_DB, UNDERFLOW_RATE},
 };
 
 use super::family::{MetricFamily, MetricSetup};
@@ -24,6 +24,8 @@ static STATISTICS: &[(&MetricDefinition, Formula)] = &[
         both.then(|| 10.0 * (stats.sum_x2 / stats.sum_err2).log10())
     }),
     (&SHRINKAGE, |seen| (seen.stats.sum_x2 > 0.0).then(|| seen.stats.sum_x_xhat / seen.stats.sum_x2 - 1.0)),
+    (&AMAX, |seen| (seen.stats.amax > 0.0).then(|| f64::from(seen.stats.amax))),
+    (&SCALE, |seen| seen.scale.map(f64::from)),
 ];
 
 fn share(count: u64, of: u64) -> Option<f64> {
@@ -44,7 +46,12 @@ impl MetricFamily for RoundingFamily {
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
         let groups = groups(&setup.sites, &vec![None; setup.sites.len()]);
-        let of = |group: Group| STATISTICS.iter().map(move |(definition, _)| group.id(definition));
+        let of = |group: Group| {
+            let of_layer = matches!(group.over, Over::Layer(_));
+            let statistics =
+                STATISTICS.iter().filter(move |(definition, _)| of_layer || **definition != SCALE);
+            statistics.map(move |(definition, _)| group.id(definition))
+        };
         groups.into_iter().flat_map(of).collect()
     }
 
@@ -75,7 +82,8 @@ fn groups(sites: &[(Role, Layer)], seen: &[Option<QuantStats>]) -> Vec<Group> {
     let total = |of: &dyn Fn(Role) -> bool| {
         let seen =
             sites.iter().zip(seen).filter(|((role, _), _)| of(*role)).filter_map(|(_, seen)| seen.as_ref());
-        seen.copied().reduce(|mut total, seen| {
+        // Scales of several tensors have no sum.
+        seen.map(|seen| QuantStats { scale: None, ..*seen }).reduce(|mut total, seen| {
             total.merge(&seen);
             total
         })
@@ -105,7 +113,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_computed_is_missing() {
-        let values = |stats| values(&QuantStats { elements: 4, stats }).collect::<Vec<_>>();
+        let values = |stats| values(&QuantStats { elements: 4, stats, scale: None }).collect::<Vec<_>>();
         assert_eq!(values(FormatStats::default()), [(&OVERFLOW_RATE, 0.0), (&NAN_COUNT, 0.0)]);
         let stats = FormatStats {
             overflow: 1,
@@ -130,7 +138,7 @@ mod tests {
     #[test]
     fn nan_is_no_element_that_could_become_zero() {
         let rate = |stats| {
-            let values = values(&QuantStats { elements: 8, stats }).collect::<Vec<_>>();
+            let values = values(&QuantStats { elements: 8, stats, scale: None }).collect::<Vec<_>>();
             values.iter().find(|(definition, _)| **definition == UNDERFLOW_RATE).map(|(_, value)| *value)
         };
         let stats = FormatStats { underflow: 1, nan: 3, nonzero: 7, ..FormatStats::default() };

@@ -76,6 +76,11 @@ impl QuantContext {
         for (id, requested) in &requested.stats {
             sites[*id].get_or_insert_default().merge(&requested.read(values)?);
         }
+        for (site, seen) in self.sites.iter().zip(&mut sites) {
+            if let Some(seen) = seen {
+                seen.scale = site.scale_for(seen.stats.amax);
+            }
+        }
         self.read_scales(&requested.scales, values)?;
         Ok(sites)
     }

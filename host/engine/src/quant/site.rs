@@ -177,6 +177,16 @@ impl Site {
         }
     }
 
+    /// The scale of a tensor with this largest magnitude, if it has one that is not state. The history is that before the tensor's step.
+    #[must_use]
+    pub fn scale_for(&self, amax: f32) -> Option<f32> {
+        let is_state = matches!(self.scaling, Scaling::Stored { .. });
+        (self.has_one_scale() && !is_state).then(|| match self.scale() {
+            ScaleSource::Fixed([scale, _]) => scale,
+            ScaleSource::Dynamic(rule) => rule.scale(amax)[0],
+        })
+    }
+
     /// Elements that share a scale, if not the whole tensor does.
     fn group(&self) -> Option<usize> {
         match self.scaling {

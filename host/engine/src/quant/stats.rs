@@ -38,6 +38,8 @@ pub struct QuantStats {
     pub elements: u64,
     /// The statistics that the format counts.
     pub stats: FormatStats,
+    /// The scale, if there is one for the whole tensor.
+    pub scale: Option<f32>,
 }
 
 impl QuantStats {
@@ -78,6 +80,6 @@ impl RequestedStats {
     pub fn read(&self, values: &Values) -> Result<QuantStats, Diagnostic> {
         let words: Vec<u32> = values.get(self.words)?.iter().map(|word| word.to_bits()).collect();
         let stats = self.format.read_stats(&words, values.get(self.sums)?)?;
-        Ok(QuantStats { elements: self.elements, stats })
+        Ok(QuantStats { elements: self.elements, stats, scale: None })
     }
 }

@@ -61,6 +61,11 @@ metrics! {
     };
     /// sum(x x_hat) / sum(x^2) - 1: the relative change of length along the tensor.
     SHRINKAGE = { name: "quant/shrinkage", ..ROUNDING };
+    /// Largest finite magnitude that the rounding was given, before scaling; of all micro-batches of the step. Missing where all is zero.
+    AMAX = { name: "quant/amax", range: Range::AtLeast(0), ..ROUNDING };
+    /// What elements were multiplied by before rounding. Only by layer, of tensors with one scale that is not part of the training state; of the
+    /// micro-batch with the largest magnitude.
+    SCALE = { name: "quant/scale", range: Range::AtLeast(0), ..ROUNDING };
 }
 
 /// Elements beyond the largest value.
