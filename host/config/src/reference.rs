@@ -77,8 +77,24 @@ fn table(page: &mut String, path: &str, schema: &Value, complete: &Value) {
     for (key, (schema, _)) in keys {
         let _ = writeln!(page, "| `{key}` | {} | {} | {} |", value(schema), default(schema), meaning(schema));
     }
+    let keys_of = |schema: &Value| schema["properties"].clone();
+    let mut alike: Vec<(Value, String)> = Vec::new();
     for (key, (schema, complete)) in tables {
-        table(page, &format!("{path}.{key}"), schema, complete);
+        let below = format!("{path}.{key}");
+        // Tables with the same keys are listed by their meaning only.
+        match alike.iter().find(|(keys, _)| elements(schema).is_none() && *keys == keys_of(schema)) {
+            Some((_, first)) => {
+                let _ = write!(
+                    page,
+                    "\n## `[{below}]`\n\n{} The keys are those of `[{first}]`.\n",
+                    description(schema)
+                );
+            }
+            None => {
+                table(page, &below, schema, complete);
+                alike.push((keys_of(schema), below));
+            }
+        }
     }
 }
 
