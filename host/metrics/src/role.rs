@@ -111,6 +111,75 @@ impl Role {
         }
     }
 
+    /// The names of all roles.
+    pub const NAMES: [&str; 20] = [
+        "weight",
+        "activation",
+        "grad",
+        "weight_dgrad",
+        "activation_wgrad",
+        "grad_wgrad",
+        "weight_grad",
+        "qkv",
+        "query",
+        "key",
+        "value",
+        "probabilities",
+        "scores_grad",
+        "attention_grad",
+        "qkv_grad",
+        "residual",
+        "norm",
+        "norm_gain",
+        "embedding",
+        "logits",
+    ];
+
+    /// What the role is, in a sentence.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Weight => {
+                "Its weight, `[out, in]`, in the product of the output (and where it is used again)."
+            }
+            Self::Activation => {
+                "Its input, `[tokens, in]`, in the product of the output (and where it is used again)."
+            }
+            Self::Grad => {
+                "The gradient of its output, `[tokens, out]`, in the product of the input's gradient (and where it is used again)."
+            }
+            Self::WeightDgrad => {
+                "The weight in the product of the input's gradient, where that is a cast of its own."
+            }
+            Self::ActivationWgrad => {
+                "The input in the product of the weight's gradient, where that is a cast of its own."
+            }
+            Self::GradWgrad => {
+                "The output's gradient in the product of the weight's gradient, where that is a cast of its own."
+            }
+            Self::WeightGrad => "The gradient of the weight.",
+            Self::Qkv => {
+                "Queries, keys and values under common scales, as attention's linear layer gives them, `[tokens, 3 n_embd]`."
+            }
+            Self::Query => "Queries of attention, `[.., block, head width]`.",
+            Self::Key => "Keys of attention, likewise.",
+            Self::Value => {
+                "Values of attention, `[.., head width, block]`: the product with the probabilities contracts over positions."
+            }
+            Self::Probabilities => "Attention's softmax, `[.., block, block]`.",
+            Self::ScoresGrad => "The gradient of attention's scores, likewise.",
+            Self::AttentionGrad => {
+                "The gradient of the product of probabilities and values, `[.., block, head width]`."
+            }
+            Self::QkvGrad => "The gradient of queries, keys and values together, `[tokens, 3 n_embd]`.",
+            Self::Residual => "The residual stream after an addition, `[tokens, n_embd]`.",
+            Self::Norm => "The output of a norm, `[tokens, n_embd]`.",
+            Self::NormGain => "The gain of a norm, `[n_embd]`.",
+            Self::Embedding => "What the lookup of tokens gives, `[tokens, n_embd]`.",
+            Self::Logits => "The head's output, `[tokens, vocabulary]`.",
+        }
+    }
+
     /// What is rounded, for messages: `weights`.
     #[must_use]
     pub fn plural(self) -> &'static str {

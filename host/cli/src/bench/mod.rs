@@ -28,7 +28,7 @@ pub(super) struct BenchArgs {
     /// Sequences of a batch, instead of the size's.
     #[arg(long, value_name = "N", conflicts_with = "compare_with", value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: Option<u32>,
-    /// What to time: fp32, bf16, hybrid (E4M3, gradients E5M2) or a format for weights, activations and gradients, with
+    /// What to time: fp32, bf16, hybrid (E4M3, gradients E5M2), recipe:NAME, or a format for weights, activations and gradients, with
     /// +metrics (every step's), +shadow (every step) or +blockN (scales in blocks of N); may stand several times. The
     /// first is what others are compared with.
     #[arg(long = "case", value_name = "CASE", default_values_t = CASES.map(String::from))]

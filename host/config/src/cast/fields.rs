@@ -1,8 +1,13 @@
 //! The casts of a run file: fields that are given, and the cast that results from all tables that apply.
 
+use std::{collections::BTreeMap, fmt};
+
 use altgrad_metrics::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, MapAccess, Visitor},
+};
 use toml::Value;
 
 use super::{BlockChoice, CastRoundingChoice, TransformSection, UseSourceChoice};
@@ -114,78 +119,83 @@ impl JsonSchema for BlockChoice {
 
 /// The casts by use. The three products of a linear layer are those of the output (fprop), of the input's gradient (dgrad) and of the
 /// weight's gradient (wgrad). What is not in a linear layer is rounded only if a format is given here.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct CastTables {
-    /// The weight in fprop.
-    pub weight: Option<CastFields>,
-    /// The input in fprop.
-    pub activation: Option<CastFields>,
-    /// The output's gradient in dgrad.
-    pub grad: Option<CastFields>,
-    /// The weight in dgrad. Inherits from `weight`.
-    pub weight_dgrad: Option<CastFields>,
-    /// The input in wgrad. Inherits from `activation`.
-    pub activation_wgrad: Option<CastFields>,
-    /// The output's gradient in wgrad. Inherits from `grad`.
-    pub grad_wgrad: Option<CastFields>,
-    /// The weight's gradient, where wgrad ends.
-    pub weight_grad: Option<CastFields>,
-    /// Queries, keys and values under common scales, as attention's linear layer gives them, `[tokens, 3 n_embd]`.
-    pub qkv: Option<CastFields>,
-    /// Queries of attention, `[.., block, head width]`.
-    pub query: Option<CastFields>,
-    /// Keys of attention, likewise.
-    pub key: Option<CastFields>,
-    /// Values of attention, `[.., head width, block]`: the product with the probabilities contracts over positions.
-    pub value: Option<CastFields>,
-    /// Attention's softmax, `[.., block, block]`.
-    pub probabilities: Option<CastFields>,
-    /// The gradient of attention's scores, likewise.
-    pub scores_grad: Option<CastFields>,
-    /// The gradient of the product of probabilities and values, `[.., block, head width]`.
-    pub attention_grad: Option<CastFields>,
-    /// The gradient of queries, keys and values together, `[tokens, 3 n_embd]`.
-    pub qkv_grad: Option<CastFields>,
-    /// The residual stream after an addition, `[tokens, n_embd]`.
-    pub residual: Option<CastFields>,
-    /// The output of a norm, `[tokens, n_embd]`.
-    pub norm: Option<CastFields>,
-    /// The gain of a norm, `[n_embd]`.
-    pub norm_gain: Option<CastFields>,
-    /// What the lookup of tokens gives, `[tokens, n_embd]`.
-    pub embedding: Option<CastFields>,
-    /// The head's output, `[tokens, vocabulary]`.
-    pub logits: Option<CastFields>,
-}
+// A map rather than twenty fields: derived code for those takes minutes to compile.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CastTables(BTreeMap<Role, CastFields>);
 
 impl CastTables {
     /// The table of a use.
     #[must_use]
     pub fn of(&self, role: Role) -> Option<&CastFields> {
-        match role {
-            Role::Weight => &self.weight,
-            Role::Activation => &self.activation,
-            Role::Grad => &self.grad,
-            Role::WeightDgrad => &self.weight_dgrad,
-            Role::ActivationWgrad => &self.activation_wgrad,
-            Role::GradWgrad => &self.grad_wgrad,
-            Role::WeightGrad => &self.weight_grad,
-            Role::Qkv => &self.qkv,
-            Role::Query => &self.query,
-            Role::Key => &self.key,
-            Role::Value => &self.value,
-            Role::Probabilities => &self.probabilities,
-            Role::ScoresGrad => &self.scores_grad,
-            Role::AttentionGrad => &self.attention_grad,
-            Role::QkvGrad => &self.qkv_grad,
-            Role::Residual => &self.residual,
-            Role::Norm => &self.norm,
-            Role::NormGain => &self.norm_gain,
-            Role::Embedding => &self.embedding,
-            Role::Logits => &self.logits,
+        self.0.get(&role)
+    }
+}
+
+impl Serialize for CastTables {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(role, fields)| (role.name(), fields)))
+    }
+}
+
+impl<'de> Deserialize<'de> for CastTables {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Tables;
+
+        impl<'de> Visitor<'de> for Tables {
+            type Value = CastTables;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CastTables, A::Error> {
+                let mut tables = BTreeMap::new();
+                while let Some(Use(role)) = map.next_key()? {
+                    tables.insert(role, map.next_value()?);
+                }
+                Ok(CastTables(tables))
+            }
         }
-        .as_ref()
+
+        deserializer.deserialize_map(Tables)
+    }
+}
+
+/// A role by its name.
+struct Use(Role);
+
+impl<'de> Deserialize<'de> for Use {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let role = Role::ALL.into_iter().find(|role| role.name() == name);
+        role.map(Self).ok_or_else(|| de::Error::unknown_field(&name, &Role::NAMES))
+    }
+}
+
+impl JsonSchema for CastTables {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CastTables".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<CastFields>().to_value();
+        let properties: serde_json::Map<String, serde_json::Value> = Role::ALL
+            .into_iter()
+            .map(|role| {
+                let mut table = table.clone();
+                table["description"] = role.meaning().into();
+                (role.name().to_owned(), table)
+            })
+            .collect();
+        let required = Role::NAMES;
+        if generator.contract().is_serialize() {
+            return json_schema!({ "type": "object", "properties": properties, "required": required });
+        }
+        json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })
     }
 }
 

@@ -89,7 +89,7 @@ fn recipes_are_read_and_written_out() {
     );
     let cast = config.quant.cast(Role::ActivationWgrad, |_| false);
     assert!(matches!(cast.fields.transform, Some(TransformChoice::Hadamard(_))), "{cast:?}");
-    assert_eq!(config.quant.cast.weight.unwrap().block, Some(BlockChoice::Tile([32, 16])));
+    assert_eq!(config.quant.cast.of(Role::Weight).unwrap().block, Some(BlockChoice::Tile([32, 16])));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_casts_cannot_be_is_refused_where_it_stands() {
     for (text, message, at, hint) in [
         ("[quant]\nweight = 'E4M3'\nblock = 'diagonal'", blocks, ":3:9", ""),
         ("[quant]\nweight = 'E4M3'\nblock = 0", blocks, ":3:9", ""),
-        ("[quant]\nweight = 'E4M3'\n[quant.cast.bias]\nformat = 'E4M3'", "unknown key `quant.cast.bias`", ":3:13", "known keys in `quant.cast`: weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad, weight_grad"),
+        ("[quant]\nweight = 'E4M3'\n[quant.cast.bias]\nformat = 'E4M3'", "unknown key `quant.cast.bias`", ":3:13", "known keys in `quant.cast`: weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad, weight_grad, qkv, query, key, value, probabilities, scores_grad, attention_grad, qkv_grad, residual, norm, norm_gain, embedding, logits"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e5m2'", "`quant.scaling.type` must be `f32`, `e8m0` or `e4m3`, is \"e5m2\"", ":4:8", "did you mean `e8m0`?"),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\nblock = 32", "`quant.cast.weight_dgrad.block` does nothing here", ":4:1", reuse),
         ("[quant]\nweight = 'E4M3'\n[quant.cast.weight_dgrad]\ntransform = { hadamard = 16 }", "`quant.cast.weight_dgrad.transform` does nothing here", ":4:1", reuse),

@@ -41,7 +41,7 @@ impl BenchModel {
 pub struct BenchSpec {
     /// The model and batch.
     pub model: BenchModel,
-    /// Cases: fp32, bf16, hybrid or a format, with +metrics, +shadow or +block32.
+    /// Cases: fp32, bf16, hybrid, a format or recipe:NAME, with +metrics, +shadow or +block32.
     pub cases: Vec<String>,
     /// Steps of each case that count.
     pub steps: u64,
@@ -95,6 +95,7 @@ pub(super) fn build(folder: &Path, spec: &BenchSpec, case: &str) -> Result<Ready
         }
     }
     let quant = match mode {
+        _ if let Some(recipe) = mode.strip_prefix("recipe:") => format!("recipe = {recipe:?}"),
         "fp32" | "bf16" => String::new(),
         "hybrid" => "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"".into(),
         format => format!("weight = {format:?}\nactivation = {format:?}\ngrad = {format:?}"),
