@@ -141,7 +141,7 @@ impl Chosen {
             passed_over.iter().map(|damage| format!("passed over {damage}")).collect();
         let remarked = identity.remarks(&checkpoint);
         remarks.extend(differences.iter().chain(&remarked).map(ToString::to_string));
-        load(&checkpoint, setup, state)?;
+        load(&checkpoint, setup, state, anyway)?;
         let Checkpoint { path, state: saved, .. } = checkpoint;
         let from = path.display().to_string();
         let differences = [differences, remarked].concat();
@@ -240,8 +240,13 @@ fn resumed_sinks(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Result<Vec<Re
     config.sink.iter().map(|sink| resumed(&sink.name)).collect()
 }
 
-/// Puts a checkpoint's tensors and counters into a run's state.
-fn load(checkpoint: &Checkpoint, setup: &RunSetup, state: &mut TrainState) -> Result<(), Diagnostic> {
+/// Puts a checkpoint's tensors and counters into a run's state. `fork`: the run may have other casts.
+fn load(
+    checkpoint: &Checkpoint,
+    setup: &RunSetup,
+    state: &mut TrainState,
+    fork: bool,
+) -> Result<(), Diagnostic> {
     let TrainState { params, quant, optimizer, meter, .. } = state;
     let specs = &params.layout.specs;
     let elements: usize = specs.iter().map(|spec| spec.len()).sum();
@@ -267,6 +272,6 @@ fn load(checkpoint: &Checkpoint, setup: &RunSetup, state: &mut TrainState) -> Re
     meter.restore(&params.layout, &checkpoint.state.meter.dead_steps, &file)?;
 
     quant
-        .restore(&checkpoint.state.quant)
+        .restore(&checkpoint.state.quant, fork)
         .map_err(|error| error.at(checkpoint.path.display()).hint(OTHER_RUN))
 }

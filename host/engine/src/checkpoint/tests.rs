@@ -284,7 +284,7 @@ fn every_changed_byte_is_noticed_and_its_file_named() {
 /// What resuming does with a checkpoint, in a run of one parameter.
 fn use_it(checkpoint: &Path) -> bool {
     let Ok(checkpoint) = Checkpoint::open(checkpoint) else { return false };
-    let mut used = QuantContext::off().restore(&checkpoint.state.quant).is_ok();
+    let mut used = QuantContext::off().restore(&checkpoint.state.quant, false).is_ok();
     for (name, key) in [(MODEL, "transformer.w"), (OPTIMIZER, "w/m"), (METER, "initial/w")] {
         let Ok((path, bytes)) = checkpoint.file(name, 1 << 12) else { return false };
         let file = TensorFile::parse(&path, &bytes);
@@ -448,6 +448,8 @@ fn scales_of_other_layers_do_not_fit() {
         scales: vec![2],
     };
     let carry = SavedQuantState { weights: vec![settled], ..SavedQuantState::default() };
-    assert!(QuantContext::off().restore(&carry).is_err());
-    assert_eq!(QuantContext::off().restore(&SavedQuantState::default()), Ok(()));
+    assert!(QuantContext::off().restore(&carry, false).is_err());
+    // A fork in high precision has no use for them.
+    assert_eq!(QuantContext::off().restore(&carry, true), Ok(()));
+    assert_eq!(QuantContext::off().restore(&SavedQuantState::default(), false), Ok(()));
 }

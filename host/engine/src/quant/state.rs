@@ -76,13 +76,20 @@ impl QuantContext {
         QuantState { history: history.collect(), weights: weights.collect() }
     }
 
-    /// Restores the state of a checkpoint.
+    /// Restores the state of a checkpoint. A fork of its run, with other casts, takes what it has a use for: sites whose scales
+    /// remember magnitudes that the checkpoint does not have begin anew.
     ///
     /// # Errors
-    /// The checkpoint is of a run with other sites.
-    pub fn restore(&self, state: &SavedQuantState) -> Result<(), Diagnostic> {
-        self.restore_history(state)?;
+    /// The checkpoint is of a run with other sites, and this is no fork; or it has no scales for weights without master weights.
+    pub fn restore(&self, state: &SavedQuantState, fork: bool) -> Result<(), Diagnostic> {
+        match self.restore_history(state) {
+            Err(_) if fork => {}
+            restored => restored?,
+        }
         let mut grid_stats = self.grid_stats.lock();
+        if fork && grid_stats.is_empty() {
+            return Ok(());
+        }
         if grid_stats.len() != state.weights.len() {
             return Err(misfit("other weights are rounded where their updates end"));
         }
@@ -93,11 +100,12 @@ impl QuantContext {
         Ok(())
     }
 
-    /// Restores what a pass needs of it: the magnitudes that scales remember.
+    /// Restores what a pass needs of it: the magnitudes that scales remember, of all sites that have them.
     ///
     /// # Errors
-    /// As [`Self::restore`].
+    /// The checkpoint lacks those of a site.
     pub fn restore_history(&self, state: &SavedQuantState) -> Result<(), Diagnostic> {
+        let mut lacks = None;
         for site in &self.sites {
             let own =
                 |history: &&AmaxHistory| history.layer == site.layer && history.role == site.role.name();
@@ -108,11 +116,15 @@ impl QuantContext {
                     site.set_amax_history(History { amax, kept: history.kept as f32 });
                 }
                 (Some(_), None) => {
-                    return Err(misfit(&format!("no scales of `{}`, {}", site.layer, site.role.name())));
+                    lacks = lacks.or(Some(misfit(&format!(
+                        "no scales of `{}`, {}",
+                        site.layer,
+                        site.role.name()
+                    ))));
                 }
             }
         }
-        Ok(())
+        lacks.map_or(Ok(()), Err)
     }
 
     /// `None` if the statistics are those of another weight or another format.

@@ -56,6 +56,7 @@ fn said(
     };
     let mut said = json!({
         "format": site.format.plugin().identity.name,
+        "bits": site.format.values().codes().ilog2(),
         "rounding": rounding_name(site.rounding),
         "scaling": scaling(site, row),
         "rounded_by": rounded_by(&site.format, device),

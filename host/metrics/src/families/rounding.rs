@@ -65,7 +65,7 @@ metrics! {
     AMAX = { name: "quant/amax", range: Range::AtLeast(0), ..ROUNDING };
     /// What elements were multiplied by before rounding. Only by layer, of tensors with one scale that is not part of the training state; of the
     /// micro-batch with the largest magnitude.
-    SCALE = { name: "quant/scale", range: Range::AtLeast(0), ..ROUNDING };
+    SCALE = { name: "quant/scale", range: Range::AtLeast(0), scopes: &[Scope::RoleAndLayer], ..ROUNDING };
 }
 
 /// Elements beyond the largest value.

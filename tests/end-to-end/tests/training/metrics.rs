@@ -80,12 +80,15 @@ fn expected() -> BTreeMap<String, Vec<usize>> {
     }
     add("val/loss".into(), &even);
     add("val/perplexity".into(), &even);
-    for statistic in ["overflow_rate", "underflow_rate", "nan_count", "sqnr_db", "shrinkage"] {
+    for statistic in ["overflow_rate", "underflow_rate", "nan_count", "sqnr_db", "shrinkage", "amax"] {
         add(format!("quant/{statistic}"), &all);
         for role in ROLES {
             add(format!("quant/{role}/{statistic}"), &all);
             LAYERS.iter().for_each(|layer| add(format!("quant/{role}/{statistic}/{layer}"), &all));
         }
+    }
+    for role in ROLES {
+        LAYERS.iter().for_each(|layer| add(format!("quant/{role}/scale/{layer}"), &all));
     }
     let bits = (0..8).map(|bit| format!("bit_active/{bit}"));
     for statistic in

@@ -64,6 +64,51 @@ fn two_halves_are_the_whole_for_every_way_of_rounding() {
 }
 
 #[test]
+fn two_halves_are_the_whole_for_casts_and_their_random_signs() {
+    let stochastic =
+        "quant.cast.grad={format=\"E2M1\", rounding=\"stochastic\", transform={hadamard=8, signs=\"seed\"}}";
+    let second = "quant.cast.weight_dgrad={source=\"hp\", transform={hadamard=8, signs=\"seed\"}}";
+    let rows: [&[&str]; 3] = [
+        &["quant.recipe=te_fp8_attention"],
+        &[
+            "quant.recipe=mxfp8",
+            "quant.cast.weight_grad={format=\"E5M2\"}",
+            "quant.cast.norm_gain={format=\"E4M3\"}",
+        ],
+        &[
+            stochastic,
+            second,
+            "quant.cast.grad_wgrad={source=\"hp\", transform=\"none\"}",
+            "quant.exclude=[\"lm_head.weight\"]",
+        ],
+    ];
+    for set in rows {
+        halves(set);
+    }
+}
+
+/// Would it have recovered with other casts? A checkpoint goes on in a folder of its own.
+#[test]
+fn a_checkpoint_is_forked_with_other_casts() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    succeeds(&bench, &["--out", "runs", "--max-steps", "10"]);
+    let from = "runs/run/checkpoints/step-000010";
+    for (name, set) in [
+        ("bf16", ["quant.weight=none", "train.precision=bf16"]),
+        ("delayed", ["quant.recipe=te_delayed", "quant.master_weights=fp32"]),
+    ] {
+        let name = format!("run.name={name}");
+        let set = ["--set", set[0], "--set", set[1], "--set", &name];
+        let refused = host(&bench, &[&["--out", "runs", "--resume", from], set.as_slice()].concat());
+        assert_eq!(refused.code, 1, "{}", refused.stderr);
+        succeeds(&bench, &[&["--out", "runs", "--resume", from, "--resume-anyway"], set.as_slice()].concat());
+    }
+    let run: serde_json::Value = serde_json::from_str(&bench.read("runs/bf16/run.json")).unwrap();
+    assert!(run["resumes"].to_string().contains("train.precision"), "{}", run["resumes"]);
+}
+
+#[test]
 fn two_halves_are_the_whole_for_every_optimizer() {
     let blocks = "quant.scaling={granularity=\"block\", block=4}";
     let codes = "optimizer.states={exp_avg={format=\"E5M2\", block=16}, exp_avg_sq={format=\"E5M2\", rounding=\"stochastic\"}}";
