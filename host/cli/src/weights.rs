@@ -8,7 +8,7 @@ use altgrad_config::{GeluChoice, ModelSection};
 use altgrad_engine::{
     load_model::SavedModel,
     model::{
-        GptShape, Layout,
+        GptShape, Layout, Parts,
         weights::{self, Convention},
     },
     setup::ReadyRun,
@@ -75,6 +75,11 @@ pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
         let values = state.weights()?;
         (setup.config, setup.model.gpt.shape, state.params.layout, values)
     };
+    if convention == Convention::Gpt2 && shape.parts != Parts::NANOGPT {
+        return Err(Diagnostic::config("GPT-2's layout has no place for this model: its norms are RMSNorm")
+            .at(args.config.display())
+            .hint("export it with --layout nanogpt, or train it with model.norm = \"layernorm\""));
+    }
     weights::write_as(&to, &layout, &values, convention)?;
     println!("{} parameters written to {}", layout.elements(), to.display());
     if convention == Convention::Gpt2 {

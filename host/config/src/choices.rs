@@ -273,6 +273,16 @@ named_choice! {
 }
 
 named_choice! {
+    /// The norm before attention, before the MLP and before the output layer.
+    NormChoice {
+        /// LayerNorm: subtracts the mean and divides by the deviation, GPT-2's.
+        LayerNorm = "layernorm",
+        /// RMSNorm (arXiv:1910.07467): divides by the root mean square. It subtracts no mean and has no bias, whatever `bias` says.
+        RmsNorm = "rmsnorm",
+    }
+}
+
+named_choice! {
     /// A known model size.
     Preset {
         /// 4 layers, 4 heads, width 128: minutes on a CPU.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::alerts::AlertsSection;
 use super::choices::{
-    DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, PluginCheckChoice, PrecisionChoice, Preset,
-    ScheduleChoice, TokenizerChoice,
+    DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, NormChoice, PluginCheckChoice, PrecisionChoice,
+    Preset, ScheduleChoice, TokenizerChoice,
 };
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
@@ -166,6 +166,8 @@ pub struct ModelSection {
     pub tie_weights: bool,
     /// `erf` or `tanh`: which GELU. Published GPT-2 weights were trained with `tanh`.
     pub gelu: GeluChoice,
+    /// `layernorm` or `rmsnorm`: which norm. Both have a gain and add 1e-5 under the root.
+    pub norm: NormChoice,
     /// Safetensors file in nanoGPT's or GPT-2's layout to start from, relative to the working
     /// directory; must fit the shape. Default: random weights from `run.seed`.
     pub init: Option<String>,
@@ -183,6 +185,7 @@ impl Default for ModelSection {
             bias: false,
             tie_weights: true,
             gelu: GeluChoice::Erf,
+            norm: NormChoice::LayerNorm,
             init: None,
         }
     }

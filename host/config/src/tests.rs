@@ -49,6 +49,7 @@ dropout = 0.1
 bias = true
 tie_weights = false
 gelu = "tanh"
+norm = "rmsnorm"
 init = "start.safetensors"
 [train]
 max_steps = 1000

@@ -118,9 +118,19 @@ fn linux_says(file: &str, name: &str) -> Option<u64> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::model::Parts;
 
     fn shape(n_layer: usize, n_head: usize, n_embd: usize, block_size: usize) -> GptShape {
-        GptShape { vocab: 50257, block_size, n_layer, n_head, n_embd, bias: false, tie_weights: true }
+        GptShape {
+            vocab: 50257,
+            block_size,
+            n_layer,
+            n_head,
+            n_embd,
+            bias: false,
+            tie_weights: true,
+            parts: Parts::NANOGPT,
+        }
     }
 
     fn config(batch_size: usize, precision: PrecisionChoice, grad: Option<&str>, metrics: bool) -> RunConfig {

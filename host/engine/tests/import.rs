@@ -9,7 +9,7 @@ use altgrad_data::Batch;
 
 use altgrad_engine::{
     device::ComputeDevice,
-    model::{Dropout, Forward, Gpt, GptShape, Layout, weights},
+    model::{Dropout, Forward, Gpt, GptShape, Layout, Parts, weights},
     quant::QuantContext,
     tensor,
 };
@@ -36,8 +36,16 @@ fn recorded() -> Recorded {
 
 /// Largest distance to the recorded logits, of a model of this shape with the weights of `file`.
 fn distance(file: &str, (bias, tie_weights): (bool, bool), gelu: GeluChoice, expected: &[Vec<f64>]) -> f64 {
-    let shape =
-        GptShape { vocab: VOCAB, block_size: BLOCK, n_layer: 2, n_head: 4, n_embd: 16, bias, tie_weights };
+    let shape = GptShape {
+        vocab: VOCAB,
+        block_size: BLOCK,
+        n_layer: 2,
+        n_head: 4,
+        n_embd: 16,
+        bias,
+        tie_weights,
+        parts: Parts::NANOGPT,
+    };
     let layout = Layout::new(&shape);
     let device = ComputeDevice::cpu().tensors;
     let values = weights::read(&fixture(file), &layout).unwrap();

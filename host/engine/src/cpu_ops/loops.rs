@@ -6,6 +6,10 @@ use multiversion::multiversion;
 
 use super::math;
 
+mod rms;
+
+pub(super) use rms::{rms_norm, rms_norm_backward};
+
 /// Partial sums: element i goes to sum `i % LANES`.
 const LANES: usize = 16;
 

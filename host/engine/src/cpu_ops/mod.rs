@@ -13,6 +13,7 @@ mod loops;
 pub mod loss;
 mod math;
 pub mod norm;
+pub mod rms_norm;
 pub mod scale;
 #[cfg(test)]
 #[allow(clippy::expect_used)]

@@ -14,7 +14,7 @@ use super::recording::{RecordedConfig, RecordedStep, Recording};
 use crate::{
     device::ComputeDevice,
     metrics::update_metrics::UpdateMetrics,
-    model::{Gpt, GptShape, Layout, Params, weights},
+    model::{Gpt, GptShape, Layout, Params, Parts, weights},
     optimizer::{OptimizerGroups, OptimizerState},
     quant::QuantContext,
     setup::Schedule,
@@ -116,6 +116,7 @@ impl<'a> Replay<'a> {
             n_embd: config.n_embd,
             bias: config.bias,
             tie_weights: true,
+            parts: Parts::NANOGPT,
         };
         let layout = Layout::new(&shape);
         let values = weights::read(inputs.init, &layout)?;

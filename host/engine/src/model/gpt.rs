@@ -10,15 +10,13 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
 use super::{
     dropout::Dropout,
     layout::{Affine, BlockLayout, GptShape, Layout, ParamId},
+    norms,
 };
 use crate::{
     cpu_ops::{self, attention},
     quant::{QuantContext, Role},
     trace::{Trace, TraceScope},
 };
-
-/// nanoGPT's and GPT-2's LayerNorm epsilon.
-const LAYER_NORM_EPS: f64 = 1e-5;
 
 /// A GPT of a given shape, without values.
 #[derive(Debug)]
@@ -180,7 +178,7 @@ fn norm(pass: &Forward<'_>, layer: Affine, x: Tensor<3>) -> Tensor<3> {
     let (weight, bias) = (&pass.weights[layer.weight], layer.bias.map(|bias| pass.weights[bias].clone()));
     scope.record("weight", weight);
     let weight = pass.quant.values(layer.weight, 0).cast(Role::NormGain, weight.clone());
-    let y = cpu_ops::norm::layer_norm(x, weight, bias, LAYER_NORM_EPS);
+    let y = norms::norm(pass.layout.parts.norm, x, weight, bias);
     scope.observe("output", pass.cast(layer, Role::Norm, y))
 }
 

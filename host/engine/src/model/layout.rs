@@ -3,7 +3,25 @@
 //! Names, shapes and order are nanoGPT's: a linear weight is `[out, in]`, q, k and v are stacked in that order,
 //! and `transformer.` is left out.
 
-use altgrad_config::ModelSection;
+use altgrad_config::{ModelSection, NormChoice};
+
+/// The parts of a GPT that a run file may choose and that decide which parameters there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// The norm before each half of a block and before the head.
+    pub norm: NormChoice,
+}
+
+impl Parts {
+    /// nanoGPT's parts.
+    pub const NANOGPT: Self = Self { norm: NormChoice::LayerNorm };
+
+    /// The parts a run file asks for.
+    #[must_use]
+    pub fn new(model: &ModelSection) -> Self {
+        Self { norm: model.norm }
+    }
+}
 
 /// The shape of a GPT.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,6 +40,8 @@ pub struct GptShape {
     pub bias: bool,
     /// Whether the head shares the token embedding's weight.
     pub tie_weights: bool,
+    /// What it is made of.
+    pub parts: Parts,
 }
 
 impl GptShape {
@@ -36,6 +56,7 @@ impl GptShape {
             n_embd: model.n_embd,
             bias: model.bias,
             tie_weights: model.tie_weights,
+            parts: Parts::new(model),
         }
     }
 }
@@ -116,6 +137,8 @@ impl BlockLayout {
 /// The whole table.
 #[derive(Debug, Clone)]
 pub struct Layout {
+    /// What the model is made of.
+    pub parts: Parts,
     /// All parameters, in nanoGPT's order.
     pub specs: Vec<ParamSpec>,
     /// Token embedding `[vocab, n_embd]`.
@@ -134,7 +157,7 @@ impl Layout {
     /// The table of a shape.
     #[must_use]
     pub fn new(shape: &GptShape) -> Self {
-        let mut table = Table { specs: Vec::new(), bias: shape.bias };
+        let mut table = Table { specs: Vec::new(), bias: shape.bias, parts: shape.parts };
         let width = shape.n_embd;
         // GPT-2: residual projections start smaller, so that the sum over depth keeps its variance.
         let residual = Init::Normal(0.02 / (2.0 * shape.n_layer as f64).sqrt());
@@ -157,7 +180,7 @@ impl Layout {
         } else {
             table.add("lm_head.weight".into(), vec![shape.vocab, width], plain)
         };
-        Self { specs: table.specs, wte, wpe, blocks, ln_f, head }
+        Self { parts: shape.parts, specs: table.specs, wte, wpe, blocks, ln_f, head }
     }
 
     /// Weights of the linear layers, the ones a format may quantize: the six boundaries' weights.
@@ -187,6 +210,7 @@ impl Layout {
 struct Table {
     specs: Vec<ParamSpec>,
     bias: bool,
+    parts: Parts,
 }
 
 impl Table {
@@ -207,7 +231,12 @@ impl Table {
     }
 
     fn norm(&mut self, name: &str, width: usize) -> Affine {
-        self.affine(name, vec![width], Init::Ones)
+        match self.parts.norm {
+            NormChoice::LayerNorm => self.affine(name, vec![width], Init::Ones),
+            NormChoice::RmsNorm => {
+                Affine { weight: self.add(format!("{name}.weight"), vec![width], Init::Ones), bias: None }
+            }
+        }
     }
 }
 
@@ -216,7 +245,16 @@ mod tests {
     use super::*;
 
     fn shape(bias: bool, tie_weights: bool) -> GptShape {
-        GptShape { vocab: 65, block_size: 64, n_layer: 4, n_head: 4, n_embd: 128, bias, tie_weights }
+        GptShape {
+            vocab: 65,
+            block_size: 64,
+            n_layer: 4,
+            n_head: 4,
+            n_embd: 128,
+            bias,
+            tie_weights,
+            parts: Parts::NANOGPT,
+        }
     }
 
     #[test]
@@ -228,6 +266,18 @@ mod tests {
         assert_eq!(layout.linear_weights().len(), 17);
         assert_eq!(layout.specs[3].name, "h.0.attn.c_attn.weight");
         assert_eq!(layout.specs[3].shape, [384, 128]);
+    }
+
+    #[test]
+    fn rms_norms_have_gains_and_no_biases() {
+        let rms = GptShape { parts: Parts { norm: NormChoice::RmsNorm }, ..shape(true, true) };
+        let layer = shape(true, true);
+        // Two norms a block and the final one, each with a bias of the width in LayerNorm.
+        assert_eq!(Layout::new(&layer).elements() - Layout::new(&rms).elements(), 9 * 128);
+        let names: Vec<String> = Layout::new(&rms).specs.into_iter().map(|spec| spec.name).collect();
+        assert!(
+            names.contains(&"h.0.ln_1.weight".to_string()) && !names.contains(&"h.0.ln_1.bias".to_string())
+        );
     }
 
     #[test]

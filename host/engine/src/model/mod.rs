@@ -7,10 +7,11 @@
 pub mod dropout;
 pub mod gpt;
 pub mod layout;
+pub mod norms;
 pub mod params;
 pub mod weights;
 
 pub use dropout::Dropout;
 pub use gpt::{Forward, Gpt};
-pub use layout::{GptShape, Layout, ParamSpec};
+pub use layout::{GptShape, Layout, ParamSpec, Parts};
 pub use params::Params;

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::{
         device::ComputeDevice,
-        model::{GptShape, Layout},
+        model::{GptShape, Layout, Parts},
     };
 
     const SHAPE: GptShape = GptShape {
@@ -68,6 +68,7 @@ mod tests {
         n_embd: 8,
         bias: true,
         tie_weights: false,
+        parts: Parts::NANOGPT,
     };
 
     fn held_out() -> Vec<u16> {

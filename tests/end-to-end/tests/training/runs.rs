@@ -115,6 +115,7 @@ fn every_option_of_the_model_and_the_schedule_trains_and_matters() {
     let rows = [
         "model.bias=true",
         "model.tie_weights=false",
+        "model.norm=rmsnorm",
         "model.dropout=0.1",
         "train.grad_accum=3",
         "train.schedule=trapezoidal",
@@ -132,6 +133,32 @@ fn every_option_of_the_model_and_the_schedule_trains_and_matters() {
         assert_eq!(outcome.code, 0, "{set}: {}", outcome.stderr);
         assert_ne!(bench.read("runs/tiny/metrics.csv"), unchanged, "{set} changes nothing");
     }
+}
+
+#[test]
+fn a_model_with_rms_norms_learns_resumes_and_samples() {
+    let bench = Bench::new();
+    let model = "[model]\nnorm = \"rmsnorm\"\nbias = true";
+    bench.write(
+        "tiny.toml",
+        &with_csv("").replace("[model]", model).replace("max_steps = 6", "max_steps = 60"),
+    );
+    assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "whole"]).code, 0);
+    let metrics = bench.read("whole/metrics.csv");
+    let losses: Vec<f64> =
+        metrics.lines().skip(1).map(|row| row.split(',').nth(1).unwrap().parse().unwrap()).collect();
+    let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
+    assert!(mean(&losses[50..]) < mean(&losses[..10]) - 0.1, "{losses:?}");
+    assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "part", "--max-steps", "30"]).code, 0);
+    let resume = ["run", "tiny.toml", "--quiet", "--out", "part", "--resume"];
+    let outcome = bench.host(&resume);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(bench.read("part/metrics.csv"), metrics);
+    assert_eq!(bench.host(&["sample", "whole", "--prompt", "a"]).code, 0);
+    let export = bench.host(&["weights", "export", "whole", "--to", "w.safetensors", "--layout", "gpt2"]);
+    assert_eq!(export.code, 2);
+    assert!(export.stderr.contains("its norms are RMSNorm"), "{}", export.stderr);
+    assert!(!bench.path("w.safetensors").exists());
 }
 
 #[test]

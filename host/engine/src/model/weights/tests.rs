@@ -5,10 +5,19 @@
 use std::fs;
 
 use super::*;
-use crate::model::GptShape;
+use crate::model::{GptShape, Parts};
 
 fn shape(n_layer: usize, bias: bool, tie_weights: bool) -> GptShape {
-    GptShape { vocab: 5, block_size: 4, n_layer, n_head: 1, n_embd: 4, bias, tie_weights }
+    GptShape {
+        vocab: 5,
+        block_size: 4,
+        n_layer,
+        n_head: 1,
+        n_embd: 4,
+        bias,
+        tie_weights,
+        parts: Parts::NANOGPT,
+    }
 }
 
 fn layout(n_layer: usize, tie_weights: bool) -> Layout {
