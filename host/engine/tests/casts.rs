@@ -7,6 +7,7 @@
 
 use std::path::PathBuf;
 
+use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::{Axis, Block, Cast, Grid, Shape};
 use altgrad_config::{
     AmaxChoice, DeviceChoice, LayerRule, PluginsSection, PrecisionChoice, RECIPES, RunConfig, SteChoice,
@@ -39,20 +40,22 @@ struct Bench {
 
 impl Bench {
     fn new(quant: &str) -> Self {
+        Self::try_new(quant).unwrap_or_else(|error| panic!("{quant}\n{error}"))
+    }
+
+    fn try_new(quant: &str) -> Result<Self, Diagnostic> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.toml");
         std::fs::write(&path, format!("{MODEL}{quant}")).unwrap();
-        let (config, source) =
-            altgrad_config::load(&path, &[]).unwrap_or_else(|error| panic!("{quant}\n{error}"));
+        let (config, source) = altgrad_config::load(&path, &[])?;
         let stage =
             std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
         let dir = Some(PathBuf::from(stage).join("plugins").display().to_string());
         let registry = Registry::open(&PluginsSection { dir, ..PluginsSection::default() }).unwrap();
         let device = ComputeDevice::open(DeviceChoice::Cpu).unwrap();
         let layout = Layout::new(&GptShape::new(&config.model, 16, 64));
-        let quant = rounding_of(&config, &source, &registry, &device, &layout)
-            .unwrap_or_else(|error| panic!("{quant}\n{error}"));
-        Self { config, registry, layout, quant, device }
+        let quant = rounding_of(&config, &source, &registry, &device, &layout)?;
+        Ok(Self { config, registry, layout, quant, device })
     }
 
     fn plugin(&self, format: &str) -> FormatPlugin {
@@ -358,5 +361,59 @@ fn attention_gives_the_products_and_gradients_of_its_casts() {
                 "[quant]\nblock = 4\nscaling = {{ type = 'e8m0', rule = 'rceil' }}\ncast.{role}.format = '{format}'\n"
             ));
         }
+    }
+}
+
+/// What depends on the model or on other casts is refused where the key stands.
+#[test]
+fn casts_that_do_not_fit_are_refused_where_they_stand() {
+    let linear = "[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\n";
+    for (quant, message, [line, column]) in [
+        (
+            format!("{linear}transform = {{ hadamard = 64 }}"),
+            "a transform of 64 elements does not divide the 32 elements that the product of `h.0.attn.c_attn.weight` contracts over",
+            [4, 13],
+        ),
+        (
+            format!("{linear}[quant.cast.weight]\ntransform = {{ hadamard = 16 }}"),
+            "the operands activation and weight of the product of the output are transformed differently in `h.0.attn.c_attn.weight`",
+            [5, 13],
+        ),
+        (
+            format!("{linear}source = 'hp'\ntransform = {{ hadamard = 16 }}"),
+            "`quant.source` is hp, and the first use is transformed",
+            [4, 10],
+        ),
+        (
+            "[quant]\ngrad = 'E4M3'\n[quant.cast.grad]\ntransform = { hadamard = 16 }".into(),
+            "a transformed gradient cannot be reused in the product of the weight's gradient",
+            [4, 13],
+        ),
+        (
+            "[quant]\n[quant.cast.norm_gain]\nformat = 'E4M3'\nblock = [4, 4]".into(),
+            "`quant.cast.norm_gain.block` is a tile of several lines, and a norm's gain is a vector",
+            [4, 9],
+        ),
+        (
+            "[quant]\n[quant.cast.query]\nformat = 'E4M3'\ntransform = { hadamard = 4 }".into(),
+            "`quant.cast.query.transform`: the site query cannot be transformed",
+            [4, 13],
+        ),
+        (
+            "[quant]\nweight = 'E4M3'\nblock = 8\n[quant.scaling]\namax = 'delayed'".into(),
+            "`quant.scaling.amax` = \"delayed\" needs one scale for the tensor",
+            [5, 8],
+        ),
+        (
+            "[quant]\nweight = 'E4M3'\n[quant.scaling]\ntype = 'e4m3'\nrule = 'floor'".into(),
+            "`scaling.type` is e4m3, which needs rule max without pow2 and margin",
+            [4, 8],
+        ),
+    ] {
+        let error = Bench::try_new(&quant).map(|_| ()).unwrap_err();
+        let place = error.place.clone().unwrap_or_default();
+        assert_eq!(error.message, message, "{quant}");
+        let expected = format!("run.toml:{}:{column}", MODEL.lines().count() + line);
+        assert!(place.ends_with(&expected) && error.hint.is_some(), "{quant}\n{error}");
     }
 }

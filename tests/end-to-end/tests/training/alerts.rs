@@ -191,6 +191,7 @@ fn run_json_says_what_was_computed_in_what() {
     let said = |format: &str, rounding: &str| {
         serde_json::json!({
             "format": format,
+            "bits": 8,
             "rounding": rounding,
             "scaling": scaling,
             "rounded_by": "the format's CPU function",
