@@ -108,7 +108,7 @@ impl Rule {
                 floor_log2(rounded) - emax
             }
             Self::Max | Self::Rceil => {
-                let ratio = amax * (1.0 / (range.target * exp2(-margin)));
+                let ratio = amax * (1.0 / (range.target * exp2(-margin)).min(f32::MAX));
                 // Below 2^-127 nothing can be stored; a product that underflows to 0 is there too.
                 if ratio == 0.0 { -127 } else { ceil_log2(ratio) }
             }

@@ -290,9 +290,9 @@ impl Scaling {
         }
     }
 
-    /// `target * 2^-margin`.
+    /// `target * 2^-margin`, at most the largest f32.
     fn numerator(&self, range: &Range) -> f32 {
-        (f64::from(range.target) * 2f64.powi(-self.margin)) as f32
+        ((f64::from(range.target) * 2f64.powi(-self.margin)) as f32).min(f32::MAX)
     }
 
     /// `fl(target / amax)`, within limits.

@@ -69,10 +69,10 @@ impl ScaleRule {
         values.chunks(group).map(of).collect()
     }
 
-    /// `target * 2^-margin`.
+    /// `target * 2^-margin`, at most the largest f32.
     #[cfg(feature = "gpu")]
     pub(super) fn numerator(&self) -> f32 {
-        (f64::from(self.range.target) * 2f64.powi(-self.scaling.margin)) as f32
+        ((f64::from(self.range.target) * 2f64.powi(-self.scaling.margin)) as f32).min(f32::MAX)
     }
 
     /// Elements a group, for a tensor of `elements`.
