@@ -67,6 +67,10 @@ impl<'a> Sample<'a> {
         else {
             return None;
         };
+        // Moved by powers of two, other scales are no longer what their rule gives.
+        if !rule.is_plain() || site.tile.is_some() || site.transform.is_some() {
+            return None;
+        }
         let all = weight.dims()[0] / width.max(1);
         let count = (SAMPLE / width.max(1)).clamp(1, all.max(1));
         let rows = (0..count).map(|row| weight.clone().narrow(0, row * all / count * width, width));

@@ -161,10 +161,11 @@ impl QuantContext {
         Ok(Some(WeightGrid { pairs, ..grid }))
     }
 
-    /// The grid of a layer's weight of this shape in steps to come, whose scales are not known yet; if it is rounded.
+    /// The grid of a layer's weight of this shape in steps to come, whose scales are not known yet; if it is rounded. A weight that is
+    /// transformed first lies on no grid.
     #[must_use]
     pub fn future_weight_grid(&self, layer: LayerId, shape: &[usize]) -> Option<WeightGrid<'_>> {
-        let (_, site) = self.site(layer, Role::Weight)?;
+        let (_, site) = self.site(layer, Role::Weight).filter(|(_, site)| site.transform.is_none())?;
         let blocks = site.blocks(shape.last().copied().unwrap_or(1));
         Some(WeightGrid { format: site.format.plugin(), pairs: Vec::new(), blocks })
     }
