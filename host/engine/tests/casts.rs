@@ -417,3 +417,14 @@ fn casts_that_do_not_fit_are_refused_where_they_stand() {
         assert!(place.ends_with(&expected) && error.hint.is_some(), "{quant}\n{error}");
     }
 }
+
+#[test]
+fn transformed_weights_lie_on_no_grid() {
+    let linear = "[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\n";
+    for (transform, has_grid) in [("", true), ("transform = { hadamard = 8 }", false)] {
+        let bench = Bench::new(&format!("{linear}{transform}"));
+        let layer = bench.layout.blocks[0].c_fc.weight;
+        let grid = bench.quant.future_weight_grid(layer, &bench.layout.specs[layer].shape);
+        assert_eq!(grid.is_some(), has_grid, "{transform}");
+    }
+}

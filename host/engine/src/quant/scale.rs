@@ -25,10 +25,12 @@ impl ScaleRule {
         Self { range: Range { target, significand_bits: None }, scaling, group }
     }
 
-    /// The scale for a largest finite magnitude, and what codes are multiplied by: its inverse, or what the scaling stores.
+    /// The scale of a tensor of one block with this largest finite magnitude, and what codes are multiplied by: its inverse, or what the
+    /// scaling stores.
     #[must_use]
     pub fn scale(&self, amax: f32) -> [f32; 2] {
-        self.pair(&BlockStatistics::of_amax(amax), &[])
+        let block = BlockStatistics::of_amax(amax);
+        self.pair(&block, &[block])
     }
 
     /// The scale of a block, and what codes are multiplied by. `all` are the blocks of the tensor, if it has a scale of its own.

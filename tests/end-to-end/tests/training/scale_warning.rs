@@ -77,3 +77,23 @@ fn healthy_scales_are_not_mentioned() {
         }
     }
 }
+
+/// Scales that the warning cannot judge: under a scale of the tensor, and of transformed weights.
+#[test]
+fn scales_of_recipes_are_not_mentioned() {
+    let bench = bench();
+    let settings: [&[&str]; 2] = [
+        &["quant.weight=E2M1", "quant.block=4", "quant.scaling={type=\"e4m3\", tensor=\"f32\"}"],
+        &[
+            "quant.weight=E2M1",
+            "quant.activation=E2M1",
+            "quant.transform={hadamard=8}",
+            "quant.block=8",
+            "quant.scaling={type=\"e8m0\", rule=\"rms\"}",
+        ],
+    ];
+    for settings in settings {
+        let stderr = said(&bench, settings);
+        assert!(!stderr.contains(WARNING), "{settings:?}: {stderr}");
+    }
+}
