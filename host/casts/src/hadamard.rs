@@ -98,7 +98,18 @@ impl Hadamard {
     /// tile stays as it is.
     pub fn rotate(self, elements: &mut [f32], key: &RandomKey) {
         let signs = self.signs(key);
-        elements.chunks_exact_mut(self.size).for_each(|tile| self.rotate_tile(tile, &signs));
+        match self.size {
+            16 => self.rotate_tiles::<16>(elements, &signs),
+            32 => self.rotate_tiles::<32>(elements, &signs),
+            _ => elements.chunks_exact_mut(self.size).for_each(|tile| self.rotate_tile(tile, &signs)),
+        }
+    }
+
+    /// [`Self::rotate_tile`] of consecutive tiles of a size that the compiler knows, so that it keeps them in registers.
+    fn rotate_tiles<const N: usize>(self, elements: &mut [f32], signs: &[f32]) {
+        for tile in elements.as_chunks_mut::<N>().0 {
+            self.rotate_tile(tile, signs);
+        }
     }
 
     /// The inverse of [`Self::rotate`], which is its transpose: what gradients of transformed elements go through. Not rounded to bf16.
@@ -110,6 +121,7 @@ impl Hadamard {
         }
     }
 
+    #[inline(always)]
     fn rotate_tile(self, tile: &mut [f32], signs: &[f32]) {
         tile.iter_mut().zip(signs).for_each(|(x, sign)| *x *= sign);
         transform(tile);
@@ -142,7 +154,8 @@ impl Hadamard {
     }
 }
 
-/// The fast Walsh-Hadamard transform, in place.
+/// The fast Walsh-Hadamard transform, in place: sums and differences at distances 1, 2, 4 and so on.
+#[inline(always)]
 fn transform(tile: &mut [f32]) {
     let mut distance = 1;
     while distance < tile.len() {
@@ -157,6 +170,7 @@ fn transform(tile: &mut [f32]) {
 }
 
 /// Rounded to bf16, ties to even; NaN stays NaN.
+#[inline(always)]
 fn to_bf16(x: f32) -> f32 {
     if x.is_nan() {
         return x;

@@ -69,18 +69,21 @@ impl BlockStatistics {
 }
 
 /// `floor(log2 |x|)` of a finite number that is not 0, subnormals included.
+#[inline(always)]
 pub(crate) fn floor_log2(x: f32) -> i32 {
     // Exact: every f32 but 0 is a normal f64.
     (f64::from(x).to_bits() >> 52 & 0x7ff) as i32 - 1023
 }
 
 /// `ceil(log2 x)` of a finite number above 0.
+#[inline(always)]
 pub(crate) fn ceil_log2(x: f32) -> i32 {
     let is_power = f64::from(x).to_bits() & ((1 << 52) - 1) == 0;
     floor_log2(x) + i32::from(!is_power)
 }
 
 /// `2^e` for `-149 <= e <= 127`, subnormals included.
+#[inline(always)]
 pub(crate) fn exp2(e: i32) -> f32 {
     f64::from_bits(((e + 1023) as u64) << 52) as f32
 }
@@ -88,6 +91,7 @@ pub(crate) fn exp2(e: i32) -> f32 {
 impl Rule {
     /// The exponent of the decode scale, before it is clamped to what can be stored, of a block with `amax > 0`. `None`: amax, rounded, is
     /// infinite. `Max` has none of its own and is taken as `Rceil`.
+    #[inline(always)]
     pub(crate) fn exponent(
         self,
         range: &Range,

@@ -12,20 +12,24 @@ pub(crate) const E8M0_NAN: u8 = 255;
 pub(crate) const E4M3_NAN: u8 = 0x7f;
 
 /// The E8M0 code of `2^e`, `e` being clamped to -127 to 127, and its value. `2^-127` is an f32 subnormal.
+#[inline(always)]
 pub(crate) fn e8m0(e: i32) -> (u8, f32) {
     let e = e.clamp(-127, 127);
     ((e + 127) as u8, exp2(e))
 }
 
 /// The E4M3 code nearest to a number from 0 to 448, ties to even, and its value. Subnormals down to `2^-9` and 0 are kept.
+#[inline(always)]
 pub(crate) fn e4m3(x: f32) -> (u8, f32) {
     /// `1 - bias`: exponent of the smallest normal number.
     const EMIN: i32 = -6;
+    /// Added to a number from 0 to 16 it leaves a whole number, ties to even. Many CPUs have no instruction that rounds so.
+    const WHOLE: f64 = (1u64 << 52) as f64;
     let wide = f64::from(x.clamp(0.0, E4M3_MAX));
     let exponent = ((wide.to_bits() >> 52) as i32 - 1023).max(EMIN);
     // Multiplying by a power of two is exact; the whole numbers below 16 are significands.
     let quantum = f64::from(exp2(exponent - 3));
-    let steps = (wide / quantum).round_ties_even();
+    let steps = wide / quantum + WHOLE - WHOLE;
     // Steps carry into the next binade: 16 steps of one are 8 of the next, and codes count on.
     let code = (exponent - EMIN) * 8 + steps as i32;
     (code as u8, (steps * quantum) as f32)

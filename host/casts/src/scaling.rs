@@ -217,12 +217,24 @@ impl Scaling {
         [encode, decode]
     }
 
+    /// [`Self::pair`] of each of some blocks with these largest finite magnitudes, where scales depend on nothing else
+    /// ([`Self::needs_amax_only`]). One loop for all of them: what they share is computed once.
+    pub fn pairs(&self, range: &Range, amax: &[f32], tensor: Option<&TensorScale>, pairs: &mut [[f32; 2]]) {
+        let (scaling, range) = (*self, *range);
+        for (pair, &amax) in pairs.iter_mut().zip(amax) {
+            let BlockScale { encode, decode, .. } =
+                scaling.scale(&range, &BlockStatistics::of_amax(amax), tensor);
+            *pair = [encode, decode];
+        }
+    }
+
     /// Whether the largest finite magnitude of a block is all that its scale depends on.
     #[must_use]
     pub fn needs_amax_only(&self) -> bool {
         self.nonfinite == NonFinite::Skip && !matches!(self.rule, Rule::Rms { .. })
     }
 
+    #[inline(always)]
     fn scale(&self, range: &Range, block: &BlockStatistics, tensor: Option<&TensorScale>) -> BlockScale {
         match self.storage {
             Storage::E4m3 => self.e4m3_scale(range, block, tensor),
@@ -230,11 +242,13 @@ impl Scaling {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn poisons(&self, block: &BlockStatistics) -> bool {
         self.nonfinite == NonFinite::Poison && self.amax.is_none() && block.nonfinite
     }
 
     /// A scale in f32 or E8M0.
+    #[inline(always)]
     fn block(&self, range: &Range, block: &BlockStatistics) -> BlockScale {
         let nan = BlockScale::nan((self.storage == Storage::E8m0).then_some(E8M0_NAN));
         if self.poisons(block) {
@@ -280,6 +294,7 @@ impl Scaling {
     }
 
     /// The decode scale `2^e`, as near as it can be stored.
+    #[inline(always)]
     fn power(&self, e: i32) -> BlockScale {
         let (code, power) = e8m0(e);
         let encode = exp2(127 - i32::from(code)) * self.factor;
@@ -291,11 +306,13 @@ impl Scaling {
     }
 
     /// `target * 2^-margin`, at most the largest f32.
+    #[inline(always)]
     fn numerator(&self, range: &Range) -> f32 {
         ((f64::from(range.target) * 2f64.powi(-self.margin)) as f32).min(f32::MAX)
     }
 
     /// `fl(target / amax)`, within limits.
+    #[inline(always)]
     fn encode(&self, range: &Range, amax: f32) -> f32 {
         let numerator = self.numerator(range);
         let encode = if f64::from(amax) >= self.floor {
@@ -307,10 +324,12 @@ impl Scaling {
     }
 
     /// `fl(amax / target)`, within limits.
+    #[inline(always)]
     fn decode(&self, range: &Range, amax: f32) -> f32 {
         self.limited(amax.max(self.floor as f32) / self.numerator(range))
     }
 
+    #[inline(always)]
     fn limited(&self, scale: f32) -> f32 {
         if self.limit == Limit::Normal && self.storage == Storage::F32 {
             scale.clamp(exp2(-126), exp2(126))

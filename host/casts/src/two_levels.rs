@@ -22,7 +22,14 @@ impl Scaling {
         })
     }
 
+    /// The same for a tensor with this largest finite magnitude, none of whose elements poisons it.
+    #[must_use]
+    pub fn tensor_scale_of_amax(&self, range: &Range, amax: f32) -> Option<TensorScale> {
+        self.tensor_scale(range, &[BlockStatistics::of_amax(amax)])
+    }
+
     /// An E4M3 scale, with or without one of the tensor.
+    #[inline(always)]
     pub(crate) fn e4m3_scale(
         &self,
         range: &Range,
@@ -36,6 +43,7 @@ impl Scaling {
         self.e4m3_block(range, amax, tensor)
     }
 
+    #[inline(always)]
     fn e4m3_block(&self, range: &Range, amax: f32, tensor: Option<&TensorScale>) -> BlockScale {
         let target = range.target;
         let ratio = match (self.order, tensor) {
