@@ -27,6 +27,7 @@ use super::{
     fake_quant::{self, FakeQuantOps},
 };
 use crate::tensor::{
+    contiguous,
     cpu::{elements, from_elements},
     untracked,
 };
@@ -96,10 +97,9 @@ fn cast_rotated<B: FakeQuantOps>(
 ) -> (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>) {
     let shape = [x.shape()[0], x.shape()[1]];
     let x = params.arrangement.arranged::<B>(x);
-    let scales = fake_quant::scales::<B>(&x, params.quant.scale);
     let padding_elements = params.arrangement.padding(shape);
     let quant = FakeQuantParams { padding_elements, ..params.quant.clone() };
-    let (values, words, sums) = B::fake_quant(x, scales.clone(), Arc::new(quant));
+    let (values, scales, words, sums) = B::scale_and_round(x, Arc::new(quant));
     (params.arrangement.restored::<B>(values, shape), scales, words, sums)
 }
 
@@ -137,7 +137,7 @@ pub(super) fn cast_at(x: Tensor<2>, scales: Tensor<2>, params: CastParams) -> Fa
 impl CastOps for Flex {
     fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self> {
         let shape = x.shape();
-        let x = x.to_contiguous();
+        let x = contiguous(x);
         let values = rotated(elements(&x).to_vec(), rotation, back);
         from_elements(values, shape)
     }

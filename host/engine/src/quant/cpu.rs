@@ -3,6 +3,7 @@
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::{BlockStatistics, Operation};
 use altgrad_plugin_api::{Blocks, QuantParams, QuantStats as FormatStats, Rounding, Scales};
+use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use super::{
@@ -10,27 +11,93 @@ use super::{
     scale::{self, ScaleRule},
     stat_words,
 };
+use crate::tensor::cpu::zeros;
 
 /// Elements of a call of the CPU function. Fixed, so that sums do not depend on the number of threads.
 const CHUNK: usize = 1 << 16;
 
-/// Rounds `src` in parts on all threads, consecutive elements by each of `scales` with its inverse. Returns the values and
-/// the words of the statistics as bit patterns. Adds to the histogram of the parameters, if there is one. If a part fails,
-/// all values are NaN and the format has the fault.
-pub(super) fn fake_quant(src: &[f32], scales: &[[f32; 2]], params: &FakeQuantParams) -> (Vec<f32>, Vec<f32>) {
-    let format = &params.format;
-    if let Some(histogram) = &params.histogram {
-        histogram.add_values(src);
+/// Where values are rounded from and to.
+pub(super) enum Buffers<'a> {
+    /// From one buffer to another of the same length.
+    Apart(&'a [f32], &'a mut [f32]),
+    /// In place, some at a time by way of a buffer that fits into the cache.
+    InPlace(&'a mut [f32]),
+}
+
+impl Buffers<'_> {
+    /// The values to be rounded.
+    fn source(&self) -> &[f32] {
+        match self {
+            Self::Apart(src, _) => src,
+            Self::InPlace(values) => values,
+        }
     }
-    let mut dst = vec![f32::NAN; src.len()];
-    let scales = consecutive(scales, src.len());
+
+    /// Rounds in parts on all threads. `round` is told the place of a part, its source and where its values go. Adds to the histogram of the
+    /// parameters, if there is one. Returns the words of the statistics as bit patterns. If a part fails, all values are NaN and the format
+    /// has the fault.
+    fn round(
+        self,
+        params: &FakeQuantParams,
+        round: impl Fn(usize, &[f32], &mut [f32]) -> Result<FormatStats, Diagnostic> + Sync,
+    ) -> Vec<f32> {
+        if let Some(histogram) = &params.histogram {
+            histogram.add_values(self.source());
+        }
+        let (src, dst) = match self {
+            Self::Apart(src, dst) => (Some(src), dst),
+            Self::InPlace(values) => (None, values),
+        };
+        let part = |(index, dst): (usize, &mut [f32])| {
+            let first = index * CHUNK;
+            match src {
+                Some(src) => round(first, &src[first..first + dst.len()], dst),
+                None => round(first, &dst.to_vec(), dst),
+            }
+        };
+        let parts = dst.par_chunks_mut(CHUNK).enumerate().map(part).collect();
+        merge(parts, dst, params)
+    }
+}
+
+/// Rounds consecutive elements by each of `scales` with its inverse. Returns the words of the statistics.
+pub(super) fn fake_quant(buffers: Buffers<'_>, scales: &[[f32; 2]], params: &FakeQuantParams) -> Vec<f32> {
+    let scales = consecutive(scales, buffers.source().len());
     let whole = QuantParams { scales, rounding: params.rounding, key: params.key };
-    let parts: Vec<Result<FormatStats, Diagnostic>> = src
-        .par_chunks(CHUNK)
-        .zip(dst.par_chunks_mut(CHUNK))
-        .enumerate()
-        .map(|(part, (src, dst))| fake_quant_part(src, dst, &whole.skip((part * CHUNK) as u64), params))
-        .collect();
+    buffers.round(params, |first, src, dst| fake_quant_part(src, dst, &whole.skip(first as u64), params))
+}
+
+/// As [`fake_quant`] at the scales that `rule` gives, which are returned first. A part whose groups depend on nothing else gets its
+/// scales and is rounded while it is in the cache.
+pub(super) fn fake_quant_dynamic(
+    buffers: Buffers<'_>,
+    rule: &ScaleRule,
+    params: &FakeQuantParams,
+) -> (Vec<[f32; 2]>, Vec<f32>) {
+    let elements = buffers.source().len();
+    let group = rule.group_len(elements);
+    if rule.scaling.tensor || !CHUNK.is_multiple_of(group) {
+        let scales = dynamic_scales(buffers.source(), rule);
+        let words = fake_quant(buffers, &scales, params);
+        return (scales, words);
+    }
+    let scales: Vec<Mutex<Vec<[f32; 2]>>> = (0..elements.div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
+    let words = buffers.round(params, |first, src, dst| {
+        let mut own = vec![[1.0; 2]; src.len() / group];
+        rule.group_scales(src, group, &mut own);
+        let whole = QuantParams { scales: Scales::ONE, rounding: params.rounding, key: params.key };
+        let blocks = Scales::new(&own, Blocks::consecutive(group as u64));
+        let part = QuantParams { scales: blocks, ..whole.skip(first as u64) };
+        let stats = fake_quant_part(src, dst, &part, params);
+        *scales[first / CHUNK].lock() = own;
+        stats
+    });
+    (scales.into_iter().flat_map(Mutex::into_inner).collect(), words)
+}
+
+/// The words of the statistics of all parts. Completes the histogram; makes all values NaN if a part failed.
+fn merge(parts: Vec<Result<FormatStats, Diagnostic>>, dst: &mut [f32], params: &FakeQuantParams) -> Vec<f32> {
+    let format = &params.format;
     if let Some(histogram) = params.histogram.as_ref().filter(|_| params.padding_elements > 0) {
         histogram.subtract_zeros(params.padding_elements, format.zero_code());
     }
@@ -44,7 +111,7 @@ pub(super) fn fake_quant(src: &[f32], scales: &[[f32; 2]], params: &FakeQuantPar
             }
         }
     }
-    (dst, stat_words::to_words(&stats).into_iter().map(f32::from_bits).collect())
+    stat_words::to_words(&stats).into_iter().map(f32::from_bits).collect()
 }
 
 /// One call of the plugin, with the histogram of its codes if one is collected.
@@ -118,6 +185,9 @@ pub(super) fn dynamic_scales(values: &[f32], rule: &ScaleRule) -> Vec<[f32; 2]> 
     }
     let groups_per_task = (CHUNK / group).max(1);
     let groups = values.par_chunks(groups_per_task * group);
+    if rule.scaling.tensor && rule.scaling.needs_amax_only() {
+        return two_level_scales(values, group, rule);
+    }
     if rule.scaling.tensor {
         let blocks: Vec<_> =
             groups.flat_map_iter(|part| rule.statistics(part, group, part.len() / group)).collect();
@@ -128,6 +198,20 @@ pub(super) fn dynamic_scales(values: &[f32], rule: &ScaleRule) -> Vec<[f32; 2]> 
         .par_chunks_mut(groups_per_task)
         .zip(groups)
         .for_each(|(scales, values)| rule.group_scales(values, group, scales));
+    scales
+}
+
+/// The scales of groups under a scale of the tensor, which follow from their largest magnitudes.
+fn two_level_scales(values: &[f32], group: usize, rule: &ScaleRule) -> Vec<[f32; 2]> {
+    let groups = (CHUNK / group).max(1);
+    let mut amax = zeros(values.len() / group);
+    let parts = amax.par_chunks_mut(groups).zip(values.par_chunks(groups * group));
+    parts.for_each(|(amax, values)| scale::group_amax(values, group, amax));
+    let largest = amax.iter().copied().fold(0.0, f32::max);
+    let tensor = rule.scaling.tensor_scale_of_amax(&rule.range, largest);
+    let mut scales = vec![[1.0; 2]; amax.len()];
+    let parts = scales.par_chunks_mut(groups).zip(amax.par_chunks(groups));
+    parts.for_each(|(scales, amax)| rule.scaling.pairs(&rule.range, amax, tensor.as_ref(), scales));
     scales
 }
 

@@ -7,16 +7,18 @@ use std::sync::Arc;
 
 use burn::backend::{
     Autodiff, Backend, Dispatch, Flex, TensorMetadata, autodiff::checkpoint::strategy::CheckpointStrategy,
-    backend_extension, tensor::FloatTensor,
+    backend_extension, flex::FlexTensor, tensor::FloatTensor,
 };
 use burn::tensor::{Shape, Tensor, TensorData};
 
 use super::{
-    FakeQuantParams, PendingStats, cpu,
+    FakeQuantParams, PendingStats,
+    cpu::{self, Buffers},
     scale::{ScaleRule, ScaleSource, scale_pairs},
 };
 use crate::tensor::{
-    cpu::{elements, from_elements},
+    contiguous,
+    cpu::{elements, flat, from_elements, owns_buffer, zeros},
     untracked,
 };
 
@@ -38,6 +40,17 @@ pub trait FakeQuantOps: Backend {
     /// Dynamic scales: `[groups, 2]`, scale and inverse.
     #[fusion(meta = scales_shape)]
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self>;
+
+    /// Values, scales, and the words and sums of the statistics, at the scales that the parameters say.
+    #[fusion(default)]
+    fn scale_and_round(
+        x: FloatTensor<Self>,
+        params: Arc<FakeQuantParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let scales = scales::<Self>(&x, params.scale);
+        let (values, words, sums) = Self::fake_quant(x, scales.clone(), params);
+        (values, scales, words, sums)
+    }
 }
 
 #[cfg(feature = "gpu")]
@@ -122,18 +135,43 @@ impl FakeQuantOps for Flex {
         scales: FloatTensor<Self>,
         params: Arc<FakeQuantParams>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let (shape, x, scales) = (x.shape(), x.to_contiguous(), scales.to_contiguous());
-        let (values, words) = cpu::fake_quant(elements(&x), scale_pairs(elements(&scales)), &params);
-        let len = Shape::from([words.len()]);
-        (from_elements(values, shape), from_elements(words, len), from_elements(vec![0f32], Shape::from([1])))
+        let scales = scales.to_contiguous();
+        let (values, words) =
+            rounded(x, |buffers| cpu::fake_quant(buffers, scale_pairs(elements(&scales)), &params));
+        (values, flat(words), flat(vec![0.0]))
     }
 
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self> {
-        let x = x.to_contiguous();
+        let x = contiguous(x);
         let scales = cpu::dynamic_scales(elements(&x), &rule);
         let shape = Shape::from([scales.len(), 2]);
         from_elements(scales.into_flattened(), shape)
     }
+
+    fn scale_and_round(
+        x: FloatTensor<Self>,
+        params: Arc<FakeQuantParams>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let (values, (scales, words)) = rounded(x, |buffers| match params.scale {
+            ScaleSource::Fixed(pair) => (vec![pair], cpu::fake_quant(buffers, &[pair], &params)),
+            ScaleSource::Dynamic(rule) => cpu::fake_quant_dynamic(buffers, &rule, &params),
+        });
+        let scales_shape = Shape::from([scales.len(), 2]);
+        let scales = from_elements(scales.into_flattened(), scales_shape);
+        (values, scales, flat(words), flat(vec![0.0]))
+    }
+}
+
+/// The tensor that `round` makes, in the memory of `x` if nothing else uses that, and what it returns.
+fn rounded<R>(x: FlexTensor, round: impl FnOnce(Buffers<'_>) -> R) -> (FlexTensor, R) {
+    let mut x = contiguous(x);
+    if owns_buffer(&x) {
+        let result = round(Buffers::InPlace(x.storage_mut()));
+        return (x, result);
+    }
+    let mut values = zeros(x.shape().num_elements());
+    let result = round(Buffers::Apart(elements(&x), &mut values));
+    (from_elements(values, x.shape()), result)
 }
 
 /// Rounding as such passes no gradient: [`cast`](super::cast()) does.

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use altgrad_plugin_api::QuantParams;
 use burn::backend::{TensorMetadata, flex::FlexTensor};
 use burn::tensor::DType;
-use half::bf16;
 use rayon::prelude::*;
 
 use super::{DeviceFormat, cpu, scale::scale_pairs};
 use crate::tensor::{
-    bf16::nearest_bf16,
+    bf16,
     cpu::{elements, from_elements},
 };
 
@@ -50,21 +49,24 @@ impl Encoding {
 
 /// Whether all of these values that are finite, at least one, are exact in bf16 and no larger than [`LARGEST_FACTOR`].
 pub(super) fn fit_bf16(values: &[f32]) -> bool {
-    let fits = |value: &f32| nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
+    let fits = |value: &f32| bf16::nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
     let mut finite = values.iter().filter(|value| value.is_finite()).peekable();
     finite.peek().is_some() && finite.all(fits)
 }
 
-/// Values in an encoding; unchanged if a value has no code.
+/// Elements of a tensor that stays f32: encoding and decoding take longer than its memory is worth.
+const SMALL: usize = 1 << 20;
+
+/// Values in an encoding; unchanged if a value has no code or there are few.
 pub(super) fn pack(x: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> FlexTensor {
+    if x.shape().num_elements() < SMALL {
+        return x;
+    }
     let (shape, x, scales) = (x.shape(), x.to_contiguous(), scales.to_contiguous());
     let scales = scale_pairs(elements(&scales));
     match encoding {
         Encoding::F32 => x,
-        Encoding::Bf16 => from_elements(
-            elements(&x).iter().map(|&x| bf16::from_f32(x).to_bits()).collect::<Vec<u16>>(),
-            shape,
-        ),
+        Encoding::Bf16 => from_elements(bf16::narrow(elements(&x)), shape),
         Encoding::Codes(format) if format.decoded().len() > 256 => {
             codes(format, elements(&x), scales, |code| code).map_or(x, |codes| from_elements(codes, shape))
         }
@@ -77,9 +79,8 @@ pub(super) fn pack(x: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> F
 pub(super) fn unpack(packed: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> FlexTensor {
     let (shape, scales) = (packed.shape(), scales.to_contiguous());
     let scales = scale_pairs(elements(&scales));
-    let wide = |bits: &[u16]| bits.iter().map(|&bits| bf16::from_bits(bits).to_f32()).collect();
     let unpacked: Option<Vec<f32>> = match (encoding, packed.dtype()) {
-        (Encoding::Bf16, DType::U16) => packed.as_slice::<u16>().map(wide),
+        (Encoding::Bf16, DType::U16) => packed.as_slice::<u16>().map(bf16::widen),
         (Encoding::Codes(format), DType::U8) => {
             packed.as_slice::<u8>().map(|codes| values(format, codes, scales))
         }

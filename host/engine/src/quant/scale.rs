@@ -49,6 +49,17 @@ impl ScaleRule {
     /// The scale and inverse of each group of `group` consecutive elements, one pair of `scales` each; the last may
     /// be shorter.
     pub(crate) fn group_scales(&self, values: &[f32], group: usize, scales: &mut [[f32; 2]]) {
+        /// Groups whose magnitudes are known at once.
+        const GROUPS: usize = 64;
+        if self.scaling.needs_amax_only() && !self.scaling.tensor {
+            let mut amax = [0.0; GROUPS];
+            for (scales, values) in scales.chunks_mut(GROUPS).zip(values.chunks(GROUPS * group)) {
+                let amax = &mut amax[..scales.len()];
+                group_amax(values, group, amax);
+                self.scaling.pairs(&self.range, amax, None, scales);
+            }
+            return;
+        }
         let blocks = self.statistics(values, group, scales.len());
         let tensor = self.scaling.tensor_scale(&self.range, &blocks);
         for (pair, block) in scales.iter_mut().zip(&blocks) {
@@ -121,7 +132,7 @@ pub fn amax(values: &[f32]) -> f32 {
 
 /// The largest finite magnitudes of groups of `group` consecutive elements, one per entry of `amax`.
 #[multiversion::multiversion(targets("x86_64+avx2+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
-fn group_amax(values: &[f32], group: usize, amax: &mut [f32]) {
+pub(super) fn group_amax(values: &[f32], group: usize, amax: &mut [f32]) {
     for (values, amax) in values.chunks(group).zip(amax) {
         *amax = amax_inline(values);
     }

@@ -20,10 +20,15 @@ pub(crate) fn elements(x: &FlexTensor) -> &[f32] {
     elements
 }
 
+/// Whether a tensor is all of its buffer, in order, and nothing else uses that.
+pub(crate) fn owns_buffer(x: &FlexTensor) -> bool {
+    let whole = x.bytes().len() == size_of::<f32>() * x.layout().num_elements();
+    whole && x.is_contiguous() && x.is_unique()
+}
+
 /// The tensor in a buffer that nothing else uses: its own buffer if that is unshared, else a copy.
 pub(crate) fn into_unique(x: FlexTensor) -> FlexTensor {
-    let whole = x.bytes().len() == size_of::<f32>() * x.layout().num_elements();
-    if whole && x.is_contiguous() && x.is_unique() {
+    if owns_buffer(&x) {
         return x;
     }
     from_elements(elements(&x).to_vec(), x.layout().shape().clone())

@@ -8,5 +8,7 @@ mod flat;
 pub(crate) mod matmul;
 #[cfg(test)]
 pub(crate) mod testing;
+mod transpose;
 
 pub use flat::{flat, read_f32, untracked};
+pub(crate) use transpose::contiguous;
