@@ -13,6 +13,7 @@ mod loops;
 pub mod loss;
 mod math;
 pub mod norm;
+mod pool;
 pub mod rms_norm;
 pub mod scale;
 #[cfg(test)]
@@ -20,3 +21,4 @@ pub mod scale;
 mod testing;
 
 pub use function::{CpuFunction, CpuOps, is_available};
+pub use pool::in_pool;

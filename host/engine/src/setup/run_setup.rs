@@ -78,7 +78,7 @@ impl RunSetup {
 
     /// The held-out batches of an evaluation.
     #[must_use]
-    pub fn held_out(&self, kind: EvaluationKind) -> Box<dyn Iterator<Item = Batch> + '_> {
+    pub fn held_out(&self, kind: EvaluationKind) -> Box<dyn Iterator<Item = Batch> + Send + '_> {
         match kind {
             EvaluationKind::Sampled => {
                 Box::new(self.batches.sample(Split::Validation, self.config.train.eval_batches as u64))

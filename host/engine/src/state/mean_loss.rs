@@ -4,6 +4,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Batch;
 
 use crate::{
+    cpu_ops::in_pool,
     model::{Dropout, Forward, Gpt, Params},
     quant::QuantContext,
     tensor,
@@ -24,6 +25,16 @@ pub struct MeanLoss {
 /// # Errors
 /// A plugin or the device failed.
 pub fn mean_loss(
+    gpt: &Gpt,
+    params: &Params,
+    quant: &QuantContext,
+    batches: impl Iterator<Item = Batch> + Send,
+) -> Result<MeanLoss, Diagnostic> {
+    in_pool(&params.values[0].device(), || mean_loss_of(gpt, params, quant, batches))
+}
+
+/// As [`mean_loss`], on this thread.
+fn mean_loss_of(
     gpt: &Gpt,
     params: &Params,
     quant: &QuantContext,

@@ -6,6 +6,7 @@ use burn::tensor::Tensor;
 
 use super::train_state::TrainState;
 use crate::{
+    cpu_ops::in_pool,
     model::{Dropout, Forward, Gpt},
     quant::QuantContext,
     trace::{Phase, TensorPlace, Trace},
@@ -41,11 +42,12 @@ impl TrainModel {
     pub fn gradients(
         &self,
         state: &TrainState,
-        batches: impl ExactSizeIterator<Item = Batch>,
+        batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
         trace: Option<&Trace>,
     ) -> Result<Gradients, Diagnostic> {
-        self.backward(state, &state.quant, batches, first_micro_batch, trace)
+        let device = state.params.values[0].device();
+        in_pool(&device, || self.backward(state, &state.quant, batches, first_micro_batch, trace))
     }
 
     /// The gradients the same step would have without rounding: same parameters, batches and dropout. Touches nothing.
@@ -55,10 +57,13 @@ impl TrainModel {
     pub fn shadow_gradients(
         &self,
         state: &TrainState,
-        batches: impl ExactSizeIterator<Item = Batch>,
+        batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
-        Ok(self.backward(state, &QuantContext::off(), batches, first_micro_batch, None)?.grads)
+        let device = state.params.values[0].device();
+        let gradients =
+            in_pool(&device, || self.backward(state, &QuantContext::off(), batches, first_micro_batch, None));
+        Ok(gradients?.grads)
     }
 
     /// Losses and mean gradients of some micro-batches, rounding as `quant` says.
@@ -66,7 +71,7 @@ impl TrainModel {
         &self,
         state: &TrainState,
         quant: &QuantContext,
-        batches: impl ExactSizeIterator<Item = Batch>,
+        batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
         trace: Option<&Trace>,
     ) -> Result<Gradients, Diagnostic> {
@@ -87,8 +92,8 @@ impl TrainModel {
                 trace,
             };
             // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
-            let scaled =
-                tracing::debug_span!("forward").in_scope(|| self.gpt.loss(&pass, &batch).mul_scalar(share));
+            let scaled = tracing::debug_span!("forward")
+                .in_scope(|| self.gpt.loss(&pass, &batch).mul_scalar(share));
             let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
             quant.collect_gradient_stats(&tape);
             if let Some(trace) = trace {

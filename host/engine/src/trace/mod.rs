@@ -9,9 +9,10 @@
 
 mod gradient;
 
-use std::{borrow::Cow, cell::RefCell, fmt};
+use std::{borrow::Cow, fmt, mem};
 
 use burn::tensor::{Device, Gradients as Tape, Tensor};
+use parking_lot::Mutex;
 
 use crate::tensor::{flat, untracked};
 
@@ -83,11 +84,11 @@ pub struct TracedTensor {
 #[derive(Debug, Default)]
 pub struct Trace {
     /// The tensors of complete micro-batches.
-    tensors: RefCell<Vec<TracedTensor>>,
+    tensors: Mutex<Vec<TracedTensor>>,
     /// Forward values of the current micro-batch.
-    values: RefCell<Vec<NamedTensor>>,
+    values: Mutex<Vec<NamedTensor>>,
     /// Leaves whose gradients become the gradients of the current micro-batch.
-    probes: RefCell<Vec<NamedTensor>>,
+    probes: Mutex<Vec<NamedTensor>>,
 }
 
 /// A tensor of the current micro-batch and its name.
@@ -109,10 +110,10 @@ impl Trace {
     /// Closes a micro-batch, whose backward pass left `tape`. Gradients are in the reverse order of the values they belong to:
     /// none depends on a later one, and those of one operation are adjacent.
     pub fn collect(&self, tape: &Tape, micro_batch: u64) {
-        let mut tensors = self.tensors.borrow_mut();
-        let values = self.values.take();
+        let mut tensors = self.tensors.lock();
+        let values = mem::take(&mut *self.values.lock());
         tensors.extend(values.into_iter().map(|value| value.traced(Phase::Forward, micro_batch)));
-        for probe in self.probes.take().into_iter().rev() {
+        for probe in mem::take(&mut *self.probes.lock()).into_iter().rev() {
             if let Some(tensor) = probe.tensor.grad(tape) {
                 tensors.push(NamedTensor { tensor, ..probe }.traced(Phase::Backward, micro_batch));
             }
@@ -121,7 +122,7 @@ impl Trace {
 
     /// Adds a tensor that belongs to no micro-batch.
     pub fn add(&self, place: TensorPlace, values: Tensor<1>) {
-        self.tensors.borrow_mut().push(TracedTensor { place, values });
+        self.tensors.lock().push(TracedTensor { place, values });
     }
 
     /// The tensors, in time order.
@@ -153,7 +154,7 @@ impl<'a> TraceScope<'a> {
         if let Some(trace) = self.trace {
             let elements = x.shape().num_elements();
             let values = untracked(x.clone()).reshape([elements]);
-            trace.values.borrow_mut().push(self.named(operation.into(), values));
+            trace.values.lock().push(self.named(operation.into(), values));
         }
     }
 
@@ -171,7 +172,7 @@ impl<'a> TraceScope<'a> {
         match self.trace {
             Some(trace) if x.device().is_autodiff() => {
                 let (x, probe) = gradient::capture_gradient(x);
-                trace.probes.borrow_mut().push(self.named(what, probe));
+                trace.probes.lock().push(self.named(what, probe));
                 x
             }
             _ => x,
@@ -183,7 +184,7 @@ impl<'a> TraceScope<'a> {
     pub fn gradient_probe(&self, what: &'static str, device: &Device) -> Option<Tensor<1>> {
         let trace = self.trace.filter(|_| device.is_autodiff())?;
         let probe = flat(vec![0.0], device).require_grad();
-        trace.probes.borrow_mut().push(self.named(what.into(), probe.clone()));
+        trace.probes.lock().push(self.named(what.into(), probe.clone()));
         Some(probe)
     }
 
