@@ -51,9 +51,11 @@ pub fn causal(
     scope: TraceScope<'_>,
 ) -> Tensor<3> {
     let device = qkv.device();
-    if !is_available(&device) || precision != PrecisionChoice::Fp32 || casts.any(&CAST_ROLES) {
+    if !is_available(&device) || casts.any(&CAST_ROLES) {
         return reference(qkv, mask, shape, (precision, casts), scope);
     }
+    let to_bf16 = precision == PrecisionChoice::Bf16;
+    let qkv = if to_bf16 { bf16::round_to_bf16(qkv) } else { qkv };
     let mask: Option<Arc<[f32]>> = mask.and_then(|mask| mask.into_data().try_into_vec().ok()).map(Into::into);
     let intermediate = |which| {
         let function = IntermediateTensor { shape, mask: mask.clone(), which };
@@ -63,7 +65,7 @@ pub fn causal(
     let scores = scope.gradient_probe("gradient of scores", &device);
     scope.record_with("softmax", || intermediate(Intermediate::Softmax));
     let softmax = scope.gradient_probe("gradient of softmax", &device);
-    apply(qkv, [scores, softmax], Attention { shape, mask })
+    apply(qkv, [scores, softmax], Attention { shape, mask, to_bf16 })
 }
 
 /// The same as a chain of tensor operations.
@@ -111,6 +113,8 @@ fn future(block: usize, device: &Device) -> Tensor<4, Bool> {
 struct Attention {
     shape: AttentionShape,
     mask: Option<Arc<[f32]>>,
+    /// Whether the softmax and the gradients of both products are rounded to bf16 before they are multiplied. q, k and v are already.
+    to_bf16: bool,
 }
 
 impl Attention {
@@ -129,6 +133,7 @@ impl Attention {
                         loops::multiply(past, mask);
                     }
                 });
+                self.round(softmax);
                 let softmax = Matrix::rows(softmax, end - first, end, end);
                 let y = &mut y[first * width + index * self.shape.head_width()..];
                 let y = MatrixMut::rows(y, end - first, self.shape.head_width(), width);
@@ -150,13 +155,16 @@ impl Attention {
         let AttentionShape { block, heads, width, .. } = self.shape;
         let (head_width, scale) = (self.shape.head_width(), self.shape.scale());
         let len = QUERY_BLOCK.min(block) * block;
-        let (mut softmax, mut dropped, mut score_grad) = (zeros(len), zeros(len), zeros(len));
+        let (mut softmax, mut multiplied, mut score_grad) = (zeros(len), zeros(len), zeros(len));
+        let mut rounded = if self.to_bf16 { grad.to_vec() } else { Vec::new() };
+        self.round(&mut rounded);
+        let grad = if self.to_bf16 { &rounded } else { grad };
         for index in 0..heads {
             let head = Head { shape: self.shape, index, qkv, mask };
             for (first, end) in self.shape.query_blocks() {
                 let (rows, size) = (end - first, (end - first) * end);
-                let (softmax, dropped, score_grad) =
-                    (&mut softmax[..size], &mut dropped[..size], &mut score_grad[..size]);
+                let (softmax, multiplied, score_grad) =
+                    (&mut softmax[..size], &mut multiplied[..size], &mut score_grad[..size]);
                 head.scores((first, end), end, softmax);
                 causal_rows(softmax, first, end, |row, past| {
                     loops::recompute_softmax(past, scale, stats[index * block + row]);
@@ -178,11 +186,12 @@ impl Attention {
                 };
                 let [traced_scores, traced_softmax] = &mut *traced;
                 copy(traced_softmax, score_grad);
-                if mask.is_some() {
-                    dropped.copy_from_slice(softmax);
-                    causal_rows(dropped, first, end, |row, past| {
+                if mask.is_some() || self.to_bf16 {
+                    multiplied.copy_from_slice(softmax);
+                    causal_rows(multiplied, first, end, |row, past| {
                         head.mask(row, past.len()).into_iter().for_each(|mask| loops::multiply(past, mask));
                     });
+                    self.round(multiplied);
                 }
                 causal_rows(score_grad, first, end, |row, past| {
                     head.mask(row, past.len()).into_iter().for_each(|mask| loops::multiply(past, mask));
@@ -190,7 +199,8 @@ impl Attention {
                 });
                 copy(traced_scores, score_grad);
                 loops::scale(score_grad, scale);
-                let softmax = if mask.is_some() { &*dropped } else { &*softmax };
+                self.round(score_grad);
+                let softmax = if mask.is_some() || self.to_bf16 { &*multiplied } else { &*softmax };
                 let [softmax, score_grad] = [softmax, &*score_grad].map(|x| Matrix::rows(x, rows, end, end));
                 let mut part =
                     |which: usize, first: usize, rows: usize, a: Matrix<'_>, b: Matrix<'_>, add: bool| {
@@ -202,6 +212,13 @@ impl Attention {
                 part(1, 0, end, score_grad.transposed(), head.part(0, first, end), true);
                 part(2, 0, end, softmax.transposed(), grad, true);
             }
+        }
+    }
+
+    /// Rounds what a product is about to use, if it is multiplied in bf16.
+    fn round(&self, x: &mut [f32]) {
+        if self.to_bf16 {
+            bf16::round_slice(x);
         }
     }
 
@@ -254,34 +271,78 @@ impl CpuFunction for Attention {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cpu_ops::testing::compare, quant::QuantContext, tensor::testing::numbers};
+    use crate::{
+        cpu_ops::testing::{compare, run},
+        quant::QuantContext,
+        tensor::testing::numbers,
+    };
 
     type Casts<'a> = (PrecisionChoice, ValueCasts<'a>);
     type Op = fn(Tensor<3>, Option<Tensor<4>>, AttentionShape, Casts<'_>, TraceScope<'_>) -> Tensor<3>;
 
-    /// With and without a mask, in one block of queries and in several, the last one short.
+    /// `op` on one stacked tensor, with or without a mask.
+    fn of(
+        op: Op,
+        shape: AttentionShape,
+        mask: Option<&[f32]>,
+        precision: PrecisionChoice,
+    ) -> impl Fn([Tensor<1>; 1]) -> Tensor<1> {
+        move |[qkv]| {
+            let dtype = qkv.dtype();
+            let mask = mask.map(|mask| {
+                let mask =
+                    TensorData::new(mask.to_vec(), [shape.batch, shape.heads, shape.block, shape.block]);
+                Tensor::<4>::from_data(mask, &qkv.device()).cast(dtype)
+            });
+            let qkv = qkv.reshape([shape.batch, shape.block, 3 * shape.width]);
+            let quant = QuantContext::off();
+            let y = op(qkv, mask, shape, (precision, quant.values(0, 0)), TraceScope::OFF);
+            y.reshape([shape.batch * shape.block * shape.width])
+        }
+    }
+
+    /// Shapes in one block of queries and in several, the last one short; stacked tensors and masks for them.
+    fn cases() -> impl Iterator<Item = (AttentionShape, Vec<f32>, Vec<f32>)> {
+        [(1, 1, 1, 1), (2, 8, 2, 3), (1, 64, 1, 32), (3, 150, 2, 16)].into_iter().map(
+            |(batch, block, heads, head)| {
+                let shape = AttentionShape { batch, block, heads, width: heads * head };
+                let qkv = numbers(5, batch * block * 3 * shape.width).iter().map(|x| 3.0 * x).collect();
+                let mask = numbers(6, batch * shape.score_elements());
+                let mask = mask.iter().map(|x| if *x < -0.5 { 0.0 } else { 4.0 / 3.0 }).collect();
+                (shape, qkv, mask)
+            },
+        )
+    }
+
     #[test]
     fn results_and_gradients_are_those_of_the_reference() {
-        for (batch, block, heads, head) in [(1, 1, 1, 1), (2, 8, 2, 3), (1, 64, 1, 32), (3, 150, 2, 16)] {
-            let shape = AttentionShape { batch, block, heads, width: heads * head };
-            let qkv: Vec<f32> = numbers(5, batch * block * 3 * shape.width).iter().map(|x| 3.0 * x).collect();
-            let dropped = numbers(6, batch * shape.score_elements());
-            let dropped: Vec<f32> = dropped.iter().map(|x| if *x < -0.5 { 0.0 } else { 4.0 / 3.0 }).collect();
-            for with_mask in [false, true] {
-                let of = |op: Op| {
-                    let dropped = &dropped;
-                    move |[qkv]: [Tensor<1>; 1]| {
-                        let mask = TensorData::new(dropped.clone(), [batch, heads, block, block]);
-                        let dtype = qkv.dtype();
-                        let mask = Tensor::<4>::from_data(mask, &qkv.device()).cast(dtype);
-                        let qkv = qkv.reshape([batch, block, 3 * shape.width]);
-                        let quant = QuantContext::off();
-                        let casts = (PrecisionChoice::Fp32, quant.values(0, 0));
-                        op(qkv, with_mask.then_some(mask), shape, casts, TraceScope::OFF)
-                            .reshape([batch * block * shape.width])
-                    }
-                };
+        for (shape, qkv, mask) in cases() {
+            for mask in [None, Some(&mask[..])] {
+                let of = |op| of(op, shape, mask, PrecisionChoice::Fp32);
                 compare(std::array::from_ref(&qkv), 2e-6, of(causal), of(reference));
+            }
+        }
+    }
+
+    /// Sums differ in their last bits, and now and then one of them then rounds to the next bf16 value.
+    #[test]
+    fn results_and_gradients_in_bf16_are_those_of_the_reference_but_for_ties() {
+        for (shape, qkv, mask) in cases() {
+            for mask in [None, Some(&mask[..])] {
+                let of =
+                    |op| run(std::array::from_ref(&qkv), false, of(op, shape, mask, PrecisionChoice::Bf16));
+                for (found, expected) in of(causal).iter().zip(&of(reference)) {
+                    let size = expected.iter().fold(1e-30, |size: f64, x| size.max(x.abs()));
+                    let off = || found.iter().zip(expected).map(|(a, b)| (a - b).abs() / size);
+                    let (most, mean) = (off().fold(0.0, f64::max), off().sum::<f64>() / found.len() as f64);
+                    assert!(most < 2e-3 && mean < 2e-5, "{shape:?}: {most:e} at most, {mean:e} on average");
+                    let unrounded = run(
+                        std::array::from_ref(&qkv),
+                        false,
+                        self::of(causal, shape, mask, PrecisionChoice::Fp32),
+                    );
+                    assert!(shape.block == 1 || unrounded[0] != *found);
+                }
             }
         }
     }

@@ -3,14 +3,16 @@
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::Tensor;
+use rayon::prelude::*;
 
 use super::{
-    function::{CpuFunction, SavedTensors, apply},
-    loss,
+    function::{CHUNK, CpuFunction, SavedTensors, apply},
+    loops, loss,
 };
 use crate::{
     matrix::Matrix,
     tensor::{
+        bf16,
         cpu::{elements, flat, from_elements, zeros},
         matmul,
     },
@@ -20,12 +22,13 @@ use crate::{
 pub(crate) const ROWS: usize = matmul::INNER;
 
 /// Mean of `-log softmax(x w^T)[target]`, nats: `[1]`; bit for bit what [`loss::cross_entropy`](super::loss) makes of the
-/// product, and its gradients. On the CPU only. Shapes: `x` `[rows, in]`, `w` `[vocab, in]`, a target a row.
+/// product, and its gradients. On the CPU only. With `bf16`, what the loss's gradient will be in the backward pass, the gradient of the
+/// logits is rounded to bf16 before it is multiplied. Shapes: `x` `[rows, in]`, `w` `[vocab, in]`, a target a row.
 #[must_use]
-pub fn cross_entropy(x: Tensor<2>, w: Tensor<2>, targets: &[i32]) -> Tensor<1> {
+pub fn cross_entropy(x: Tensor<2>, w: Tensor<2>, targets: &[i32], bf16: Option<f32>) -> Tensor<1> {
     let ([_, inner], [vocab, _]) = (x.dims(), w.dims());
     let targets = targets.iter().map(|&target| target as usize).collect();
-    apply(x, [Some(w.reshape([vocab * inner])), None], HeadLoss { targets, inner, vocab })
+    apply(x, [Some(w.reshape([vocab * inner])), None], HeadLoss { targets, inner, vocab, bf16 })
 }
 
 /// The loss from the head's input and its weight.
@@ -34,6 +37,21 @@ struct HeadLoss {
     targets: Vec<usize>,
     inner: usize,
     vocab: usize,
+    /// The gradient of the result, if that of the logits is rounded to bf16: rounding and a factor have an order.
+    bf16: Option<f32>,
+}
+
+impl HeadLoss {
+    /// The gradient of some logits as the products use it.
+    fn round(&self, gradient: &mut [f32]) {
+        let Some(factor) = self.bf16 else { return };
+        gradient.par_chunks_mut(CHUNK).for_each(|part| {
+            if factor != 1.0 {
+                loops::scale(part, factor);
+            }
+            bf16::round_slice(part);
+        });
+    }
 }
 
 impl CpuFunction for HeadLoss {
@@ -52,6 +70,7 @@ impl CpuFunction for HeadLoss {
             matmul::multiply(logits, x, weight.transposed(), false);
             if tracked {
                 losses.extend(loss::losses_and_gradients(logits, targets, share));
+                self.round(logits);
                 let gradient = Matrix::rows(logits, targets.len(), vocab, vocab);
                 matmul::multiply(&mut x_grad[from..from + len], gradient, weight, false);
                 matmul::multiply(&mut w_grad, gradient.transposed(), x, first > 0);
@@ -69,7 +88,7 @@ impl CpuFunction for HeadLoss {
     }
 
     fn backward(&self, saved: SavedTensors, grad: FlexTensor, wanted: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let factor = elements(&grad)[0];
+        let factor = elements(&grad)[0] / self.bf16.unwrap_or(1.0);
         let mut saved = saved.into_iter().map(|gradient| loss::scale_gradient(gradient, factor));
         let [x, w] = [saved.next(), saved.next()];
         [x.filter(|_| wanted[0]), w.filter(|_| wanted[1]), None]

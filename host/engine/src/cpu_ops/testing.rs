@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The result and the inputs' gradients of a weighted sum over it.
-fn run<const N: usize>(
+pub(super) fn run<const N: usize>(
     inputs: &[Vec<f32>; N],
     wide: bool,
     op: impl Fn([Tensor<1>; N]) -> Tensor<1>,

@@ -3,7 +3,7 @@
 //! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test holds it to recorded
 //! losses and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
 
-use altgrad_config::GeluChoice;
+use altgrad_config::{GeluChoice, PrecisionChoice};
 use altgrad_data::Batch;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
 
@@ -45,20 +45,21 @@ pub struct Forward<'a> {
 }
 
 impl Gpt {
-    /// Mean next-token cross-entropy of a batch, nats: `[1]`.
+    /// Mean next-token cross-entropy of a batch, nats: `[1]`. `gradient` is what its gradient will be, if there is a backward pass.
     #[must_use]
-    pub fn loss(&self, pass: &Forward<'_>, batch: &Batch) -> Tensor<1> {
+    pub fn loss(&self, pass: &Forward<'_>, batch: &Batch, gradient: f32) -> Tensor<1> {
         let x = self.hidden(pass, batch);
         let [batch_size, block, width] = x.dims();
         let (head, rows) = (pass.head(), batch_size * block);
-        // A trace records all logits, and rounding their gradient or the operands again needs all of them.
+        // A trace records all logits, and casts of their gradient or of the operands need all of them.
         let casts = pass.quant.values(head.weight, pass.micro_batch);
         let in_parts =
-            pass.trace.is_none() && pass.quant.has_plain_backward(head.weight) && !casts.any(&[Role::Logits]);
+            pass.trace.is_none() && !pass.quant.casts_backward(head.weight) && !casts.any(&[Role::Logits]);
         if in_parts && cpu_ops::is_available(&x.device()) {
             let (x, weight) = (x.reshape([rows, width]), pass.matrix(head.weight));
             let (x, weight) = pass.quant.operands(head.weight, x, weight, pass.micro_batch, TraceScope::OFF);
-            return cpu_ops::lm_head::cross_entropy(x.values, weight.values, &batch.targets);
+            let bf16 = (pass.quant.precision() == PrecisionChoice::Bf16).then_some(gradient);
+            return cpu_ops::lm_head::cross_entropy(x.values, weight.values, &batch.targets, bf16);
         }
         let logits = pass.linear(head, x).reshape([rows, self.shape.vocab]);
         let scope = TraceScope::new(pass.trace, "loss");
@@ -225,7 +226,7 @@ mod tests {
                     let logits = QuantContext::off().linear(0, matrices.0, matrices.1, 0, TraceScope::OFF);
                     loss::cross_entropy(logits, &targets, TraceScope::OFF)
                 } else {
-                    lm_head::cross_entropy(matrices.0, matrices.1, &targets)
+                    lm_head::cross_entropy(matrices.0, matrices.1, &targets, None)
                 };
                 let tape = loss.clone().mul_scalar(0.5).backward();
                 [loss.inner(), x.grad(&tape).unwrap(), w.grad(&tape).unwrap()]

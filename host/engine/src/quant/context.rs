@@ -208,12 +208,12 @@ impl QuantContext {
         y
     }
 
-    /// Whether the backward pass of a layer's product uses an unrounded gradient and the operands of the forward pass.
+    /// Whether the backward pass of a layer's product casts the gradient, or other operands than those of the forward pass.
     #[must_use]
-    pub fn has_plain_backward(&self, layer: LayerId) -> bool {
+    pub fn casts_backward(&self, layer: LayerId) -> bool {
         let others = [Role::Grad, Role::GradWgrad, Role::ActivationWgrad, Role::WeightDgrad];
         let differs = |role| self.site(layer, role).is_some() || self.unrounded.contains(&(layer, role));
-        self.precision == PrecisionChoice::Fp32 && !others.into_iter().any(differs)
+        others.into_iter().any(differs)
     }
 
     /// How the gradient is rounded in a use that does not reuse another.

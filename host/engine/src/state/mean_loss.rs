@@ -51,7 +51,7 @@ fn mean_loss_of(
             trace: None,
         };
         let predicted = batch.targets.len() as u64;
-        sum += f64::from(tensor::read_f32(gpt.loss(&pass, &batch))?[0]) * predicted as f64;
+        sum += f64::from(tensor::read_f32(gpt.loss(&pass, &batch, 1.0))?[0]) * predicted as f64;
         tokens += predicted;
     }
     // Evaluation leaves no trace in scales; a fault of a format is one all the same.

@@ -93,7 +93,7 @@ impl TrainModel {
             };
             // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
             let scaled = tracing::debug_span!("forward")
-                .in_scope(|| self.gpt.loss(&pass, &batch).mul_scalar(share));
+                .in_scope(|| self.gpt.loss(&pass, &batch, share).mul_scalar(share));
             let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
             quant.collect_gradient_stats(&tape);
             if let Some(trace) = trace {
