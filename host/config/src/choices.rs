@@ -283,6 +283,17 @@ named_choice! {
 }
 
 named_choice! {
+    /// How a token's position enters the model.
+    PositionsChoice {
+        /// A learned vector a position, added to the token's embedding: GPT-2's.
+        Learned = "learned",
+        /// Rotary positions (arXiv:2104.09864) with base 10000: attention rotates queries and keys, and nothing is learned. Elements i and i + d/2
+        /// of a head of width d are a pair, as in GPT-NeoX and Llama at Hugging Face.
+        Rotary = "rotary",
+    }
+}
+
+named_choice! {
     /// A known model size.
     Preset {
         /// 4 layers, 4 heads, width 128: minutes on a CPU.

@@ -36,8 +36,8 @@ mod validate;
 pub use alerts::{AlertsSection, Threshold};
 pub use choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, GranularityChoice, InvalidChoice,
-    MasterWeightsChoice, NormChoice, PluginCheckChoice, PrecisionChoice, Preset, RoundingChoice,
-    ScheduleChoice, SteChoice, StoredScaleChoice, TokenizerChoice,
+    MasterWeightsChoice, NormChoice, PluginCheckChoice, PositionsChoice, PrecisionChoice, Preset,
+    RoundingChoice, ScheduleChoice, SteChoice, StoredScaleChoice, TokenizerChoice,
 };
 pub use depth::BlockCount;
 pub use load::load;

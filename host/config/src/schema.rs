@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::alerts::AlertsSection;
 use super::choices::{
-    DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, NormChoice, PluginCheckChoice, PrecisionChoice,
-    Preset, ScheduleChoice, TokenizerChoice,
+    DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, NormChoice, PluginCheckChoice, PositionsChoice,
+    PrecisionChoice, Preset, ScheduleChoice, TokenizerChoice,
 };
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
@@ -168,6 +168,8 @@ pub struct ModelSection {
     pub gelu: GeluChoice,
     /// `layernorm` or `rmsnorm`: which norm. Both have a gain and add 1e-5 under the root.
     pub norm: NormChoice,
+    /// `learned` or `rotary`: how a token's position enters the model. `rotary` needs heads of even width.
+    pub positions: PositionsChoice,
     /// Safetensors file in nanoGPT's or GPT-2's layout to start from, relative to the working
     /// directory; must fit the shape. Default: random weights from `run.seed`.
     pub init: Option<String>,
@@ -186,6 +188,7 @@ impl Default for ModelSection {
             tie_weights: true,
             gelu: GeluChoice::Erf,
             norm: NormChoice::LayerNorm,
+            positions: PositionsChoice::Learned,
             init: None,
         }
     }

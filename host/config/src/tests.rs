@@ -50,6 +50,7 @@ bias = true
 tie_weights = false
 gelu = "tanh"
 norm = "rmsnorm"
+positions = "rotary"
 init = "start.safetensors"
 [train]
 max_steps = 1000

@@ -5,7 +5,7 @@
 
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::choices::{AmaxChoice, GranularityChoice, ScheduleChoice, TokenizerChoice};
+use super::choices::{AmaxChoice, GranularityChoice, PositionsChoice, ScheduleChoice, TokenizerChoice};
 use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
 use super::quant::{QuantSection, StoredScaleSection};
@@ -158,6 +158,13 @@ fn model(config: &RunConfig) -> Vec<Rule> {
             format!("`model.n_embd` ({n_embd}) must be a multiple of `model.n_head` ({n_head})"),
         )
         .hint("each head gets an equal share of the width"),
+        rule(
+            &["model.positions"],
+            model.positions == PositionsChoice::Learned
+                || n_embd.checked_div(n_head).is_none_or(|width| width % 2 == 0),
+            format!("`model.positions` = \"rotary\" needs heads of even width, `model.n_embd` ({n_embd}) and `model.n_head` ({n_head}) make odd ones"),
+        )
+        .hint("rotary positions rotate pairs of elements; make n_embd a multiple of 2 * n_head"),
         rule(
             &["model.dropout"],
             (0.0..1.0).contains(&model.dropout),

@@ -5,7 +5,7 @@
 use std::fs;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{PrecisionChoice, RunConfig, StateFloat, StateStorage};
+use altgrad_config::{PositionsChoice, PrecisionChoice, RunConfig, StateFloat, StateStorage};
 
 use crate::{cpu_ops, device::ComputeDevice, model::GptShape};
 
@@ -46,7 +46,8 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     let [vocab, block, layers, heads, width, batch] =
         [shape.vocab, shape.block_size, shape.n_layer, shape.n_head, shape.n_embd, config.data.batch_size]
             .map(|n| n as f64);
-    let tables = (vocab * if shape.tie_weights { 1.0 } else { 2.0 } + block) * width;
+    let positions = if shape.parts.positions == PositionsChoice::Learned { block } else { 0.0 };
+    let tables = (vocab * if shape.tie_weights { 1.0 } else { 2.0 } + positions) * width;
     let parameters = tables + layers * 12.0 * width * width;
     let tokens = batch * block;
     let is_plain = config.train.precision == PrecisionChoice::Bf16;

@@ -7,8 +7,10 @@ use multiversion::multiversion;
 use super::math;
 
 mod rms;
+mod rotary;
 
 pub(super) use rms::{rms_norm, rms_norm_backward};
+pub(super) use rotary::rotate;
 
 /// Partial sums: element i goes to sum `i % LANES`.
 const LANES: usize = 16;

@@ -15,6 +15,7 @@ mod math;
 pub mod norm;
 mod pool;
 pub mod rms_norm;
+pub mod rotary;
 pub mod scale;
 #[cfg(test)]
 #[allow(clippy::expect_used)]

@@ -10,7 +10,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
 use super::{
     dropout::Dropout,
     layout::{Affine, BlockLayout, GptShape, Layout, ParamId},
-    norms,
+    norms, positions,
 };
 use crate::{
     cpu_ops::{self, attention},
@@ -90,8 +90,14 @@ impl Gpt {
         );
         let tokens = pass.quant.values(pass.layout.wte, pass.micro_batch).cast(Role::Embedding, tokens);
         let tokens = pass.scope(pass.layout.wte, ".weight").observe("lookup", tokens);
-        let positions = table(pass.layout.wpe, self.shape.block_size).narrow(0, 0, block);
-        let x = pass.dropout.apply(tokens + positions.unsqueeze_dim(0));
+        let x = match pass.layout.wpe {
+            Some(wpe) => {
+                let positions = table(wpe, self.shape.block_size).narrow(0, 0, block);
+                tokens + positions.unsqueeze_dim(0)
+            }
+            None => tokens,
+        };
+        let x = pass.dropout.apply(x);
         let mut x = TraceScope::new(pass.trace, "embeddings").observe("sum", x);
         for layout in &pass.layout.blocks {
             x = self.block(pass, layout, x);
@@ -120,7 +126,8 @@ impl Gpt {
         let [batch, block, width] = x.dims();
         let shape = attention::AttentionShape { batch, block, heads: self.shape.n_head, width };
         let scope = pass.scope(layout.c_attn.weight, ".c_attn.weight");
-        let qkv = pass.linear(layout.c_attn, x);
+        let qkv =
+            positions::rotated(pass.layout.parts.positions, pass.linear(layout.c_attn, x), shape, scope);
         let mask = pass.dropout.mask([batch, shape.heads, block, block].into(), &qkv.device());
         let casts = pass.quant.values(layout.c_attn.weight, pass.micro_batch);
         let qkv = casts.cast_gradient(Role::QkvGrad, casts.cast(Role::Qkv, qkv));

@@ -3,23 +3,25 @@
 //! Names, shapes and order are nanoGPT's: a linear weight is `[out, in]`, q, k and v are stacked in that order,
 //! and `transformer.` is left out.
 
-use altgrad_config::{ModelSection, NormChoice};
+use altgrad_config::{ModelSection, NormChoice, PositionsChoice};
 
 /// The parts of a GPT that a run file may choose and that decide which parameters there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     /// The norm before each half of a block and before the head.
     pub norm: NormChoice,
+    /// How positions enter.
+    pub positions: PositionsChoice,
 }
 
 impl Parts {
     /// nanoGPT's parts.
-    pub const NANOGPT: Self = Self { norm: NormChoice::LayerNorm };
+    pub const NANOGPT: Self = Self { norm: NormChoice::LayerNorm, positions: PositionsChoice::Learned };
 
     /// The parts a run file asks for.
     #[must_use]
     pub fn new(model: &ModelSection) -> Self {
-        Self { norm: model.norm }
+        Self { norm: model.norm, positions: model.positions }
     }
 }
 
@@ -143,8 +145,8 @@ pub struct Layout {
     pub specs: Vec<ParamSpec>,
     /// Token embedding `[vocab, n_embd]`.
     pub wte: ParamId,
-    /// Position embedding `[block_size, n_embd]`.
-    pub wpe: ParamId,
+    /// Position embedding `[block_size, n_embd]`; rotary positions have none.
+    pub wpe: Option<ParamId>,
     /// The blocks.
     pub blocks: Vec<BlockLayout>,
     /// Final norm.
@@ -163,7 +165,8 @@ impl Layout {
         let residual = Init::Normal(0.02 / (2.0 * shape.n_layer as f64).sqrt());
         let plain = Init::Normal(0.02);
         let wte = table.add("wte.weight".into(), vec![shape.vocab, width], plain);
-        let wpe = table.add("wpe.weight".into(), vec![shape.block_size, width], plain);
+        let learned = shape.parts.positions == PositionsChoice::Learned;
+        let wpe = learned.then(|| table.add("wpe.weight".into(), vec![shape.block_size, width], plain));
         let blocks = (0..shape.n_layer)
             .map(|block| BlockLayout {
                 ln_1: table.norm(&format!("h.{block}.ln_1"), width),
@@ -270,7 +273,8 @@ mod tests {
 
     #[test]
     fn rms_norms_have_gains_and_no_biases() {
-        let rms = GptShape { parts: Parts { norm: NormChoice::RmsNorm }, ..shape(true, true) };
+        let rms =
+            GptShape { parts: Parts { norm: NormChoice::RmsNorm, ..Parts::NANOGPT }, ..shape(true, true) };
         let layer = shape(true, true);
         // Two norms a block and the final one, each with a bias of the width in LayerNorm.
         assert_eq!(Layout::new(&layer).elements() - Layout::new(&rms).elements(), 9 * 128);
@@ -278,6 +282,14 @@ mod tests {
         assert!(
             names.contains(&"h.0.ln_1.weight".to_string()) && !names.contains(&"h.0.ln_1.bias".to_string())
         );
+    }
+
+    #[test]
+    fn rotary_positions_have_no_parameters() {
+        let parts = Parts { positions: PositionsChoice::Rotary, ..Parts::NANOGPT };
+        let layout = Layout::new(&GptShape { parts, ..shape(false, true) });
+        assert_eq!((layout.elements(), layout.wpe), (804_096 - 64 * 128, None));
+        assert_eq!(layout.specs[1].name, "h.0.ln_1.weight");
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod gpt;
 pub mod layout;
 pub mod norms;
 pub mod params;
+pub mod positions;
 pub mod weights;
 
 pub use dropout::Dropout;

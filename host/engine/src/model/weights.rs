@@ -148,7 +148,7 @@ fn in_layout(
         && width == wanted_width
         && rows > wanted_rows
     {
-        let positions = spec.name == layout.specs[layout.wpe].name;
+        let positions = layout.wpe.is_some_and(|wpe| spec.name == layout.specs[wpe].name);
         let padding = rows.is_multiple_of(PADDING) && rows - wanted_rows < 2 * PADDING;
         if positions || (padding && (spec.name == layout.specs[layout.wte].name || spec.name == HEAD)) {
             let what = if positions { "positions" } else { "token ids, taken for padding," };

@@ -20,7 +20,7 @@ pub struct AttentionShape {
 
 impl AttentionShape {
     /// Width of a head.
-    pub(super) fn head_width(&self) -> usize {
+    pub(in crate::cpu_ops) fn head_width(&self) -> usize {
         self.width / self.heads
     }
 

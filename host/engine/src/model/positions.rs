@@ -1,0 +1,22 @@
+//! Positions in attention: rotary ones rotate queries and keys, learned ones were added to the embeddings.
+
+use altgrad_config::PositionsChoice;
+use burn::tensor::Tensor;
+
+use crate::{
+    cpu_ops::{attention::AttentionShape, rotary::rotary},
+    trace::TraceScope,
+};
+
+/// The stacked queries, keys and values, `[batch, block, 3 width]`, as attention takes them. Records what was rotated.
+pub(super) fn rotated(
+    choice: PositionsChoice,
+    qkv: Tensor<3>,
+    shape: AttentionShape,
+    scope: TraceScope<'_>,
+) -> Tensor<3> {
+    match choice {
+        PositionsChoice::Learned => qkv,
+        PositionsChoice::Rotary => scope.observe("rotated", rotary(qkv, shape)),
+    }
+}
