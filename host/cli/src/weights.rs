@@ -76,9 +76,9 @@ pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
         (setup.config, setup.model.gpt.shape, state.params.layout, values)
     };
     if convention == Convention::Gpt2 && shape.parts != Parts::NANOGPT {
-        return Err(Diagnostic::config("GPT-2's layout is for LayerNorm and learned positions only")
+        return Err(Diagnostic::config("GPT-2's layout is for LayerNorm, learned positions and GELU only")
             .at(args.config.display())
-            .hint("export it with --layout nanogpt, or train it with `norm` and `positions` of [model] at their defaults"));
+            .hint("export it with --layout nanogpt, or train it with `norm`, `positions` and `mlp` of [model] at their defaults"));
     }
     weights::write_as(&to, &layout, &values, convention)?;
     println!("{} parameters written to {}", layout.elements(), to.display());

@@ -294,6 +294,20 @@ named_choice! {
 }
 
 named_choice! {
+    /// The two linear layers after attention, and what stands between them.
+    MlpChoice {
+        /// GELU of `4 n_embd` channels: GPT-2's.
+        Gelu = "gelu",
+        /// SwiGLU (arXiv:2002.05202): `silu(gate) * linear`. The hidden width is 8/3 `n_embd`, rounded up to a multiple of 16. `mlp.c_fc` holds
+        /// the rows of the gate and then those of the linear half, so that its input is rounded once and one product makes both.
+        Swiglu = "swiglu",
+        /// Smooth-SwiGLU (arXiv:2409.12517), per token: the same function, whose linear half is divided by its largest magnitude before
+        /// `mlp.c_proj` rounds its input, and whose product is multiplied by it.
+        SmoothSwiglu = "smooth_swiglu",
+    }
+}
+
+named_choice! {
     /// A known model size.
     Preset {
         /// 4 layers, 4 heads, width 128: minutes on a CPU.

@@ -36,7 +36,7 @@ mod validate;
 pub use alerts::{AlertsSection, Threshold};
 pub use choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, GranularityChoice, InvalidChoice,
-    MasterWeightsChoice, NormChoice, PluginCheckChoice, PositionsChoice, PrecisionChoice, Preset,
+    MasterWeightsChoice, MlpChoice, NormChoice, PluginCheckChoice, PositionsChoice, PrecisionChoice, Preset,
     RoundingChoice, ScheduleChoice, SteChoice, StoredScaleChoice, TokenizerChoice,
 };
 pub use depth::BlockCount;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::alerts::AlertsSection;
 use super::choices::{
-    DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, NormChoice, PluginCheckChoice, PositionsChoice,
-    PrecisionChoice, Preset, ScheduleChoice, TokenizerChoice,
+    DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, MlpChoice, NormChoice, PluginCheckChoice,
+    PositionsChoice, PrecisionChoice, Preset, ScheduleChoice, TokenizerChoice,
 };
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
@@ -168,6 +168,8 @@ pub struct ModelSection {
     pub gelu: GeluChoice,
     /// `layernorm` or `rmsnorm`: which norm. Both have a gain and add 1e-5 under the root.
     pub norm: NormChoice,
+    /// `gelu`, `swiglu` or `smooth_swiglu`: what stands between an MLP's two linear layers. `gelu` is read for the first only.
+    pub mlp: MlpChoice,
     /// `learned` or `rotary`: how a token's position enters the model. `rotary` needs heads of even width.
     pub positions: PositionsChoice,
     /// Safetensors file in nanoGPT's or GPT-2's layout to start from, relative to the working
@@ -188,6 +190,7 @@ impl Default for ModelSection {
             tie_weights: true,
             gelu: GeluChoice::Erf,
             norm: NormChoice::LayerNorm,
+            mlp: MlpChoice::Gelu,
             positions: PositionsChoice::Learned,
             init: None,
         }

@@ -151,7 +151,13 @@ fn plugin_paths_start_at_the_run_file_and_names_stay() {
 
 #[test]
 fn the_resolved_file_loads_to_the_same_config_from_anywhere() {
-    for text in ["", FULL, "[train]\nschedule = \"constant\"", "[model]\ndropout = 0.3\nn_embd = 64"] {
+    for text in [
+        "",
+        FULL,
+        "[train]\nschedule = \"constant\"",
+        "[model]\nmlp = \"smooth_swiglu\"",
+        "[model]\ndropout = 0.3\nn_embd = 64",
+    ] {
         let (config, _) = loaded(text, &[]);
         let resolved = config.to_toml().unwrap();
         let (again, _) = load_text(Path::new("/other/config.toml"), resolved.clone(), &[]).unwrap();

@@ -5,7 +5,9 @@
 
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::choices::{AmaxChoice, GranularityChoice, PositionsChoice, ScheduleChoice, TokenizerChoice};
+use super::choices::{
+    AmaxChoice, GeluChoice, GranularityChoice, MlpChoice, PositionsChoice, ScheduleChoice, TokenizerChoice,
+};
 use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
 use super::quant::{QuantSection, StoredScaleSection};
@@ -158,6 +160,12 @@ fn model(config: &RunConfig) -> Vec<Rule> {
             format!("`model.n_embd` ({n_embd}) must be a multiple of `model.n_head` ({n_head})"),
         )
         .hint("each head gets an equal share of the width"),
+        rule(
+            &["model.gelu"],
+            model.gelu == GeluChoice::Erf || model.mlp == MlpChoice::Gelu,
+            format!("`model.gelu` does nothing with model.mlp = \"{}\"", model.mlp),
+        )
+        .hint("remove the key, or set model.mlp = \"gelu\""),
         rule(
             &["model.positions"],
             model.positions == PositionsChoice::Learned

@@ -5,16 +5,20 @@
 use std::fs;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{PositionsChoice, PrecisionChoice, RunConfig, StateFloat, StateStorage};
+use altgrad_config::{MlpChoice, PositionsChoice, PrecisionChoice, RunConfig, StateFloat, StateStorage};
 
-use crate::{cpu_ops, device::ComputeDevice, model::GptShape};
+use crate::{
+    cpu_ops,
+    device::ComputeDevice,
+    model::{GptShape, mlp},
+};
 
 /// What a process has before its first parameter, and what a step needs at any size.
 const BASE: f64 = 128e6;
 /// Value, gradient, two states, and what of them is there twice for a moment.
 const BYTES_A_PARAMETER: f64 = 17.0;
-/// What a block keeps for its backward pass, in units of the residual stream.
-const STREAMS_A_BLOCK: f64 = 16.0;
+/// What a block keeps for its backward pass, in units of the residual stream, apart from the MLP's hidden channels.
+const STREAMS_A_BLOCK: f64 = 8.0;
 /// Rows of the logits that exist at once where their gradient is not rounded, and copies of those rows.
 const ROWS_OF_LOGITS: f64 = 1024.0;
 const COPIES_OF_LOGITS: f64 = 2.0;
@@ -48,7 +52,8 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
             .map(|n| n as f64);
     let positions = if shape.parts.positions == PositionsChoice::Learned { block } else { 0.0 };
     let tables = (vocab * if shape.tie_weights { 1.0 } else { 2.0 } + positions) * width;
-    let parameters = tables + layers * 12.0 * width * width;
+    let (up, hidden) = mlp_widths(shape);
+    let parameters = tables + layers * (4.0 * width + up + hidden) * width;
     let tokens = batch * block;
     let is_plain = config.train.precision == PrecisionChoice::Bf16;
     let rounds_gradients =
@@ -59,12 +64,23 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
         COPIES_OF_LOGITS * vocab * if rounds_gradients { tokens } else { tokens.min(ROWS_OF_LOGITS) }
     };
     let scores = if is_plain { PLAIN_SCORES * tokens * heads * block } else { 0.0 };
-    let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + scores);
+    let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + tokens * (up + hidden) + scores);
     // The largest parameter's states are in f32 while it is updated.
     let (saved, converted) = stored_states(config);
-    let largest = (vocab * width).max(4.0 * width * width);
+    let largest = (vocab * width).max(up * width);
     let states = converted * largest - saved * parameters;
     BASE + parameters * (BYTES_A_PARAMETER + remembered(config)) + states + activations * 4.0
+}
+
+/// Outputs of the MLP's first linear layer and inputs of its second: both are kept for the backward pass.
+fn mlp_widths(shape: &GptShape) -> (f64, f64) {
+    let n_embd = shape.n_embd as f64;
+    match shape.parts.mlp {
+        MlpChoice::Gelu => (4.0 * n_embd, 4.0 * n_embd),
+        choice => {
+            (mlp::up_width(choice, shape.n_embd) as f64, mlp::hidden_width(choice, shape.n_embd) as f64)
+        }
+    }
 }
 
 /// Bytes a parameter that states take less than in f32, and bytes an element that an update has beside them. Codes are taken to have

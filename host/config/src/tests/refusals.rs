@@ -94,6 +94,8 @@ fn unknown_choices() {
         ("[data]\ntokenizer = 'gpt-2'", "`data.tokenizer` must be `byte`, `char` or `gpt2`, is \"gpt-2\"", ":2:13", "did you mean `gpt2`?"),
         ("[model]\npreset = 'gpt-tin'", "`model.preset` must be `gpt-tiny`, `seed-10m` or `gpt2-124m`, is \"gpt-tin\"", ":2:10", "did you mean `gpt-tiny`?"),
         ("[model]\nn_head = 2\nn_embd = 6\npositions = 'rotary'", "`model.positions` = \"rotary\" needs heads of even width, `model.n_embd` (6) and `model.n_head` (2) make odd ones", ":4:13", "rotary positions rotate pairs of elements; make n_embd a multiple of 2 * n_head"),
+        ("[model]\nmlp = 'swiglu'\ngelu = 'tanh'", "`model.gelu` does nothing with model.mlp = \"swiglu\"", ":3:8", "remove the key, or set model.mlp = \"gelu\""),
+        ("[model]\nmlp = 'geglu'", "`model.mlp` must be `gelu`, `swiglu` or `smooth_swiglu`, is \"geglu\"", ":2:7", "did you mean `gelu`?"),
         ("[model]\npositions = 'rope'", "`model.positions` must be `learned` or `rotary`, is \"rope\"", ":2:13", ""),
         ("[model]\nnorm = 'rms_norm'", "`model.norm` must be `layernorm` or `rmsnorm`, is \"rms_norm\"", ":2:8", "did you mean `rmsnorm`?"),
         ("[train]\nschedule = 'cosin'", "`train.schedule` must be `cosine`, `trapezoidal` or `constant`, is \"cosin\"", ":2:12", "did you mean `cosine`?"),

@@ -6,9 +6,11 @@ use multiversion::multiversion;
 
 use super::math;
 
+mod gated;
 mod rms;
 mod rotary;
 
+pub(super) use gated::{largest_magnitude, swiglu, swiglu_backward};
 pub(super) use rms::{rms_norm, rms_norm_backward};
 pub(super) use rotary::rotate;
 

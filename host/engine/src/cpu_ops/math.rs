@@ -77,6 +77,12 @@ pub(super) fn gelu_derivative(x: f32) -> f32 {
     phi + x * (DENSITY_AT_ZERO * bell)
 }
 
+/// The logistic function: `1 / (1 + e^-x)`.
+#[inline(always)]
+pub(super) fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +115,14 @@ mod tests {
         assert_eq!(exp(0.0), 1.0);
         assert!(exp(f32::NAN).is_nan());
         assert!(exp(f32::NEG_INFINITY) < 2e-38 && exp(-1e9) < 2e-38);
+    }
+
+    #[test]
+    fn sigmoid_is_within_three_ulp() {
+        let exact = |x: f32| 1.0 / (1.0 + (-f64::from(x)).exp());
+        let worst = (-87_000..=88_000).map(|i| i as f32 * 1e-3).map(|x| ulps(sigmoid(x), exact(x)));
+        assert!(worst.fold(0.0, f64::max) < 3.0);
+        assert!(sigmoid(-1e9) < 1e-37 && sigmoid(1e9) == 1.0 && sigmoid(f32::NAN).is_nan());
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod pool;
 pub mod rms_norm;
 pub mod rotary;
 pub mod scale;
+pub mod swiglu;
 #[cfg(test)]
 #[allow(clippy::expect_used)]
 mod testing;

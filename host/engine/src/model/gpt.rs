@@ -3,14 +3,14 @@
 //! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test holds it to recorded
 //! losses and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
 
-use altgrad_config::{GeluChoice, PrecisionChoice};
+use altgrad_config::{GeluChoice, MlpChoice, PrecisionChoice};
 use altgrad_data::Batch;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation, module};
 
 use super::{
     dropout::Dropout,
     layout::{Affine, BlockLayout, GptShape, Layout, ParamId},
-    norms, positions,
+    mlp, norms, positions,
 };
 use crate::{
     cpu_ops::{self, attention},
@@ -110,15 +110,23 @@ impl Gpt {
         let attended = self.attention(pass, layout, norm(pass, layout.ln_1, x.clone()));
         let x = pass.cast(layout.attn_proj, Role::Residual, x + attended);
         let x = pass.scope(layout.c_attn.weight, ".c_attn.weight").observe("residual", x);
-        let scope = pass.scope(layout.c_fc.weight, ".c_fc.weight");
         let hidden = pass.linear(layout.c_fc, norm(pass, layout.ln_2, x.clone()));
+        let hidden = match pass.layout.parts.mlp {
+            MlpChoice::Gelu => self.ungated(pass, layout, hidden),
+            MlpChoice::Swiglu | MlpChoice::SmoothSwiglu => mlp::gated(pass, layout, hidden),
+        };
+        let x = pass.cast(layout.mlp_proj, Role::Residual, x + pass.dropout.apply(hidden));
+        pass.scope(layout.c_fc.weight, ".c_fc.weight").observe("residual", x)
+    }
+
+    /// GELU and the second linear layer. Shapes: `hidden` `[batch, block, 4 n_embd]`, result `[batch, block, n_embd]`.
+    fn ungated(&self, pass: &Forward<'_>, layout: &BlockLayout, hidden: Tensor<3>) -> Tensor<3> {
+        let scope = pass.scope(layout.c_fc.weight, ".c_fc.weight");
         let hidden = match self.gelu {
             GeluChoice::Erf => cpu_ops::gelu::gelu(hidden),
             GeluChoice::Tanh => activation::gelu_approximate(hidden),
         };
-        let hidden = pass.linear(layout.mlp_proj, scope.observe("gelu", hidden));
-        let x = pass.cast(layout.mlp_proj, Role::Residual, x + pass.dropout.apply(hidden));
-        scope.observe("residual", x)
+        pass.linear(layout.mlp_proj, scope.observe("gelu", hidden))
     }
 
     /// Causal self-attention; heads are contiguous slices of q, k and v. Shapes as in [`Self::block`].
@@ -140,7 +148,7 @@ impl Gpt {
 impl Forward<'_> {
     /// `y = x W^T + b`, rounded as the layer's formats say.
     /// Shapes: `x` `[batch, block, in]`, weight `[out, in]`, result `[batch, block, out]`.
-    fn linear(&self, layer: Affine, x: Tensor<3>) -> Tensor<3> {
+    pub(super) fn linear(&self, layer: Affine, x: Tensor<3>) -> Tensor<3> {
         let [batch, block, inputs] = x.dims();
         let (x, weight) = (x.reshape([batch * block, inputs]), self.matrix(layer.weight));
         let outputs = weight.dims()[0];
@@ -175,7 +183,7 @@ impl Forward<'_> {
     }
 
     /// The trace scope of a parameter's layer: the name of the parameter without `suffix`.
-    fn scope(&self, id: ParamId, suffix: &str) -> TraceScope<'_> {
+    pub(super) fn scope(&self, id: ParamId, suffix: &str) -> TraceScope<'_> {
         let name = &self.layout.specs[id].name;
         TraceScope::new(self.trace, name.strip_suffix(suffix).unwrap_or(name))
     }

@@ -3,25 +3,29 @@
 //! Names, shapes and order are nanoGPT's: a linear weight is `[out, in]`, q, k and v are stacked in that order,
 //! and `transformer.` is left out.
 
-use altgrad_config::{ModelSection, NormChoice, PositionsChoice};
+use super::mlp;
+use altgrad_config::{MlpChoice, ModelSection, NormChoice, PositionsChoice};
 
 /// The parts of a GPT that a run file may choose and that decide which parameters there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     /// The norm before each half of a block and before the head.
     pub norm: NormChoice,
+    /// What stands between the MLP's linear layers.
+    pub mlp: MlpChoice,
     /// How positions enter.
     pub positions: PositionsChoice,
 }
 
 impl Parts {
     /// nanoGPT's parts.
-    pub const NANOGPT: Self = Self { norm: NormChoice::LayerNorm, positions: PositionsChoice::Learned };
+    pub const NANOGPT: Self =
+        Self { norm: NormChoice::LayerNorm, mlp: MlpChoice::Gelu, positions: PositionsChoice::Learned };
 
     /// The parts a run file asks for.
     #[must_use]
     pub fn new(model: &ModelSection) -> Self {
-        Self { norm: model.norm, positions: model.positions }
+        Self { norm: model.norm, mlp: model.mlp, positions: model.positions }
     }
 }
 
@@ -122,7 +126,7 @@ pub struct BlockLayout {
     pub attn_proj: Affine,
     /// Norm before the MLP.
     pub ln_2: Affine,
-    /// MLP up.
+    /// MLP up; with a gate, the gate's rows and then the linear half's.
     pub c_fc: Affine,
     /// MLP down.
     pub mlp_proj: Affine,
@@ -161,6 +165,8 @@ impl Layout {
     pub fn new(shape: &GptShape) -> Self {
         let mut table = Table { specs: Vec::new(), bias: shape.bias, parts: shape.parts };
         let width = shape.n_embd;
+        let choice = shape.parts.mlp;
+        let (up, hidden) = (mlp::up_width(choice, width), mlp::hidden_width(choice, width));
         // GPT-2: residual projections start smaller, so that the sum over depth keeps its variance.
         let residual = Init::Normal(0.02 / (2.0 * shape.n_layer as f64).sqrt());
         let plain = Init::Normal(0.02);
@@ -173,8 +179,8 @@ impl Layout {
                 c_attn: table.linear(&format!("h.{block}.attn.c_attn"), 3 * width, width, plain),
                 attn_proj: table.linear(&format!("h.{block}.attn.c_proj"), width, width, residual),
                 ln_2: table.norm(&format!("h.{block}.ln_2"), width),
-                c_fc: table.linear(&format!("h.{block}.mlp.c_fc"), 4 * width, width, plain),
-                mlp_proj: table.linear(&format!("h.{block}.mlp.c_proj"), width, 4 * width, residual),
+                c_fc: table.linear(&format!("h.{block}.mlp.c_fc"), up, width, plain),
+                mlp_proj: table.linear(&format!("h.{block}.mlp.c_proj"), width, hidden, residual),
             })
             .collect();
         let ln_f = table.norm("ln_f", width);
@@ -290,6 +296,18 @@ mod tests {
         let layout = Layout::new(&GptShape { parts, ..shape(false, true) });
         assert_eq!((layout.elements(), layout.wpe), (804_096 - 64 * 128, None));
         assert_eq!(layout.specs[1].name, "h.0.ln_1.weight");
+    }
+
+    #[test]
+    fn a_gate_is_stacked_on_the_linear_half() {
+        let parts = Parts { mlp: MlpChoice::Swiglu, ..Parts::NANOGPT };
+        let layout = Layout::new(&GptShape { parts, ..shape(true, true) });
+        let of = |id: ParamId| (layout.specs[id].name.as_str(), layout.specs[id].shape.as_slice());
+        let block = layout.blocks[0];
+        assert_eq!(of(block.c_fc.weight), ("h.0.mlp.c_fc.weight", [704, 128].as_slice()));
+        assert_eq!(of(block.mlp_proj.weight), ("h.0.mlp.c_proj.weight", [128, 352].as_slice()));
+        let gelu = Layout::new(&shape(true, true)).elements();
+        assert_eq!(layout.elements(), gelu - 4 * (8 * 128 * 128 + 512) + 4 * (3 * 352 * 128 + 704));
     }
 
     #[test]

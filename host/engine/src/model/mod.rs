@@ -7,6 +7,7 @@
 pub mod dropout;
 pub mod gpt;
 pub mod layout;
+pub mod mlp;
 pub mod norms;
 pub mod params;
 pub mod positions;
