@@ -76,9 +76,9 @@ pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
         (setup.config, setup.model.gpt.shape, state.params.layout, values)
     };
     if convention == Convention::Gpt2 && shape.parts != Parts::NANOGPT {
-        return Err(Diagnostic::config("GPT-2's layout is for LayerNorm, learned positions and GELU only")
+        return Err(Diagnostic::config("GPT-2's layout is for LayerNorm, learned positions, GELU and plain queries and keys only")
             .at(args.config.display())
-            .hint("export it with --layout nanogpt, or train it with `norm`, `positions` and `mlp` of [model] at their defaults"));
+            .hint("export it with --layout nanogpt, or train it with `norm`, `positions`, `mlp` and `qk_norm` of [model] at their defaults"));
     }
     weights::write_as(&to, &layout, &values, convention)?;
     println!("{} parameters written to {}", layout.elements(), to.display());

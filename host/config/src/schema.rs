@@ -172,6 +172,10 @@ pub struct ModelSection {
     pub mlp: MlpChoice,
     /// `learned` or `rotary`: how a token's position enters the model. `rotary` needs heads of even width.
     pub positions: PositionsChoice,
+    /// Whether attention divides each head's queries and keys by their root mean square, with 1e-5 under the root, and multiplies
+    /// them by learned gains before they are rotated (arXiv:2302.05442, with RMSNorm in place of LayerNorm). A block has a gain for
+    /// queries and one for keys, each of a head's width and shared by all heads.
+    pub qk_norm: bool,
     /// Safetensors file in nanoGPT's or GPT-2's layout to start from, relative to the working
     /// directory; must fit the shape. Default: random weights from `run.seed`.
     pub init: Option<String>,
@@ -192,6 +196,7 @@ impl Default for ModelSection {
             norm: NormChoice::LayerNorm,
             mlp: MlpChoice::Gelu,
             positions: PositionsChoice::Learned,
+            qk_norm: false,
             init: None,
         }
     }

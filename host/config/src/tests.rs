@@ -51,6 +51,7 @@ tie_weights = false
 gelu = "tanh"
 norm = "rmsnorm"
 positions = "rotary"
+qk_norm = true
 init = "start.safetensors"
 [train]
 max_steps = 1000

@@ -19,6 +19,8 @@ const BASE: f64 = 128e6;
 const BYTES_A_PARAMETER: f64 = 17.0;
 /// What a block keeps for its backward pass, in units of the residual stream, apart from the MLP's hidden channels.
 const STREAMS_A_BLOCK: f64 = 8.0;
+/// What the norm of queries and keys keeps beside that, likewise: its input, of which attention keeps the result.
+const STREAMS_OF_QK_NORM: f64 = 3.0;
 /// Rows of the logits that exist at once where their gradient is not rounded, and copies of those rows.
 const ROWS_OF_LOGITS: f64 = 1024.0;
 const COPIES_OF_LOGITS: f64 = 2.0;
@@ -65,6 +67,8 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     };
     let scores = if is_plain { PLAIN_SCORES * tokens * heads * block } else { 0.0 };
     let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + tokens * (up + hidden) + scores);
+    let qk_norm = if shape.parts.qk_norm { layers * STREAMS_OF_QK_NORM * tokens * width } else { 0.0 };
+    let activations = activations + qk_norm;
     // The largest parameter's states are in f32 while it is updated.
     let (saved, converted) = stored_states(config);
     let largest = (vocab * width).max(up * width);

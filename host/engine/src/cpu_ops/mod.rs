@@ -14,6 +14,7 @@ pub mod loss;
 mod math;
 pub mod norm;
 mod pool;
+pub mod qk_norm;
 pub mod rms_norm;
 pub mod rotary;
 pub mod scale;

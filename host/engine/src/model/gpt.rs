@@ -134,8 +134,8 @@ impl Gpt {
         let [batch, block, width] = x.dims();
         let shape = attention::AttentionShape { batch, block, heads: self.shape.n_head, width };
         let scope = pass.scope(layout.c_attn.weight, ".c_attn.weight");
-        let qkv =
-            positions::rotated(pass.layout.parts.positions, pass.linear(layout.c_attn, x), shape, scope);
+        let qkv = norms::qk(pass, layout, pass.linear(layout.c_attn, x), shape);
+        let qkv = positions::rotated(pass.layout.parts.positions, qkv, shape, scope);
         let mask = pass.dropout.mask([batch, shape.heads, block, block].into(), &qkv.device());
         let casts = pass.quant.values(layout.c_attn.weight, pass.micro_batch);
         let qkv = casts.cast_gradient(Role::QkvGrad, casts.cast(Role::Qkv, qkv));

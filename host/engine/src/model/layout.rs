@@ -15,17 +15,23 @@ pub struct Parts {
     pub mlp: MlpChoice,
     /// How positions enter.
     pub positions: PositionsChoice,
+    /// Whether queries and keys are normalised.
+    pub qk_norm: bool,
 }
 
 impl Parts {
     /// nanoGPT's parts.
-    pub const NANOGPT: Self =
-        Self { norm: NormChoice::LayerNorm, mlp: MlpChoice::Gelu, positions: PositionsChoice::Learned };
+    pub const NANOGPT: Self = Self {
+        norm: NormChoice::LayerNorm,
+        mlp: MlpChoice::Gelu,
+        positions: PositionsChoice::Learned,
+        qk_norm: false,
+    };
 
     /// The parts a run file asks for.
     #[must_use]
     pub fn new(model: &ModelSection) -> Self {
-        Self { norm: model.norm, mlp: model.mlp, positions: model.positions }
+        Self { norm: model.norm, mlp: model.mlp, positions: model.positions, qk_norm: model.qk_norm }
     }
 }
 
@@ -122,6 +128,8 @@ pub struct BlockLayout {
     pub ln_1: Affine,
     /// Query, key and value, stacked.
     pub c_attn: Affine,
+    /// Gains of the norms of queries and keys, `[head width]`, if they are normalised.
+    pub qk_norm: Option<[ParamId; 2]>,
     /// Attention output.
     pub attn_proj: Affine,
     /// Norm before the MLP.
@@ -177,6 +185,12 @@ impl Layout {
             .map(|block| BlockLayout {
                 ln_1: table.norm(&format!("h.{block}.ln_1"), width),
                 c_attn: table.linear(&format!("h.{block}.attn.c_attn"), 3 * width, width, plain),
+                qk_norm: shape.parts.qk_norm.then(|| {
+                    ["q_norm", "k_norm"].map(|name| {
+                        let name = format!("h.{block}.attn.{name}.weight");
+                        table.add(name, vec![width / shape.n_head], Init::Ones)
+                    })
+                }),
                 attn_proj: table.linear(&format!("h.{block}.attn.c_proj"), width, width, residual),
                 ln_2: table.norm(&format!("h.{block}.ln_2"), width),
                 c_fc: table.linear(&format!("h.{block}.mlp.c_fc"), up, width, plain),
@@ -308,6 +322,15 @@ mod tests {
         assert_eq!(of(block.mlp_proj.weight), ("h.0.mlp.c_proj.weight", [128, 352].as_slice()));
         let gelu = Layout::new(&shape(true, true)).elements();
         assert_eq!(layout.elements(), gelu - 4 * (8 * 128 * 128 + 512) + 4 * (3 * 352 * 128 + 704));
+    }
+
+    #[test]
+    fn queries_and_keys_have_a_gain_of_a_heads_width_a_block() {
+        let parts = Parts { qk_norm: true, ..Parts::NANOGPT };
+        let layout = Layout::new(&GptShape { parts, ..shape(false, true) });
+        assert_eq!(layout.elements(), 804_096 + 4 * 2 * 32);
+        let gains = layout.blocks[1].qk_norm.map(|gains| gains.map(|id| layout.specs[id].name.as_str()));
+        assert_eq!(gains, Some(["h.1.attn.q_norm.weight", "h.1.attn.k_norm.weight"]));
     }
 
     #[test]

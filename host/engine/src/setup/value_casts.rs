@@ -45,6 +45,8 @@ pub(super) fn places(layout: &Layout, kept: Range<usize>, widths: &Widths) -> Ve
         for norm in [layers.ln_1, layers.ln_2] {
             places.extend([(norm.weight, Role::Norm, embedding), (norm.weight, Role::NormGain, embedding)]);
         }
+        let gains = layers.qk_norm.into_iter().flatten();
+        places.extend(gains.map(|gain| (gain, Role::NormGain, head)));
         let attention = [
             (Role::Qkv, 3 * embedding),
             (Role::QkvGrad, 3 * embedding),

@@ -118,6 +118,7 @@ fn every_option_of_the_model_and_the_schedule_trains_and_matters() {
         "model.norm=rmsnorm",
         "model.positions=rotary",
         "model.mlp=swiglu",
+        "model.qk_norm=true",
         "model.dropout=0.1",
         "train.grad_accum=3",
         "train.schedule=trapezoidal",
@@ -140,7 +141,7 @@ fn every_option_of_the_model_and_the_schedule_trains_and_matters() {
 #[test]
 fn a_model_with_other_parts_learns_resumes_and_samples() {
     let bench = Bench::new();
-    let model = "[model]\nnorm = \"rmsnorm\"\npositions = \"rotary\"\nmlp = \"smooth_swiglu\"\nbias = true";
+    let model = "[model]\nnorm = \"rmsnorm\"\npositions = \"rotary\"\nmlp = \"smooth_swiglu\"\nqk_norm = true\nbias = true";
     bench.write(
         "tiny.toml",
         &with_csv("").replace("[model]", model).replace("max_steps = 6", "max_steps = 60"),
@@ -159,7 +160,11 @@ fn a_model_with_other_parts_learns_resumes_and_samples() {
     assert_eq!(bench.host(&["sample", "whole", "--prompt", "a"]).code, 0);
     let export = bench.host(&["weights", "export", "whole", "--to", "w.safetensors", "--layout", "gpt2"]);
     assert_eq!(export.code, 2);
-    assert!(export.stderr.contains("LayerNorm, learned positions and GELU only"), "{}", export.stderr);
+    assert!(
+        export.stderr.contains("GPT-2's layout is for LayerNorm, learned positions, GELU and"),
+        "{}",
+        export.stderr
+    );
     assert!(!bench.path("w.safetensors").exists());
 }
 
