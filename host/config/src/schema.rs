@@ -230,6 +230,10 @@ pub struct TrainSection {
     pub cooldown_steps: Option<u64>,
     /// Largest global gradient norm, above which gradients are scaled down; 0 = off. 1 as in GPT-3.
     pub grad_clip: f64,
+    /// Coefficient of z-loss (arXiv:2204.02311), the mean over tokens of `log(Z)^2` with `Z` the sum of the exponentials of the logits; 0 or
+    /// more, 0 = off. PaLM's is 1e-4. Gradients are those of the sum; `train/loss` and evaluations are the cross-entropy alone. Unless 0,
+    /// all logits of a micro-batch are in memory at once.
+    pub z_loss: f64,
     /// Micro-batches whose gradients are averaged into one step.
     pub grad_accum: usize,
     /// Steps between evaluations; 0 = only at the end. Each costs `eval_batches` forward passes over held-out data.
@@ -253,6 +257,7 @@ impl Default for TrainSection {
             schedule: ScheduleChoice::Cosine,
             cooldown_steps: None,
             grad_clip: 1.0,
+            z_loss: 0.0,
             grad_accum: 1,
             eval_interval: 100,
             eval_batches: 20,

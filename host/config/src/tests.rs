@@ -60,6 +60,7 @@ min_lr = 0
 warmup_steps = 10
 schedule = "trapezoidal"
 grad_clip = 0
+z_loss = 1e-4
 grad_accum = 2
 eval_interval = 0
 eval_batches = 1

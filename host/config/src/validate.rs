@@ -204,6 +204,7 @@ fn train(config: &RunConfig) -> Vec<Rule> {
         )
         .hint("a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
         not_negative("train.grad_clip", train.grad_clip),
+        not_negative("train.z_loss", train.z_loss),
         size("train.grad_accum", train.grad_accum),
         size("train.eval_batches", train.eval_batches),
     ]

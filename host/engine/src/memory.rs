@@ -63,7 +63,9 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     let logits = if is_plain {
         PLAIN_COPIES_OF_LOGITS * tokens * vocab
     } else {
-        COPIES_OF_LOGITS * vocab * if rounds_gradients { tokens } else { tokens.min(ROWS_OF_LOGITS) }
+        COPIES_OF_LOGITS
+            * vocab
+            * if rounds_gradients || config.train.z_loss > 0.0 { tokens } else { tokens.min(ROWS_OF_LOGITS) }
     };
     let scores = if is_plain { PLAIN_SCORES * tokens * heads * block } else { 0.0 };
     let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + tokens * (up + hidden) + scores);

@@ -156,6 +156,7 @@ fn ranges() {
         ("[train]\nmin_lr = 0.1", "`train.min_lr` (0.1) must not be above `train.lr` (0.001)", ":2:10", ""),
         ("[train]\nlr = 1e-5", "`train.min_lr` (0.0001) must not be above `train.lr` (1e-5)", ":2:6", ""),
         ("[train]\nmax_steps = 20", "`train.warmup_steps` (50) must not be above `train.max_steps` (20)", ":2:13", "a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
+        ("[train]\nz_loss = -1e-4", "`train.z_loss` must be 0 or more, is -0.0001", ":2:10", ""),
         ("[train]\ngrad_clip = -1", "`train.grad_clip` must be 0 or more, is -1.0", ":2:13", ""),
         ("[train]\ngrad_accum = 0", "`train.grad_accum` must be from 1 to 2147483647, is 0", ":2:14", ""),
         ("[train]\neval_batches = 0", "`train.eval_batches` must be from 1 to 2147483647, is 0", ":2:16", ""),

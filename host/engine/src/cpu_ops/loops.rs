@@ -9,10 +9,12 @@ use super::math;
 mod gated;
 mod rms;
 mod rotary;
+mod z_loss;
 
 pub(super) use gated::{largest_magnitude, swiglu, swiglu_backward};
 pub(super) use rms::{rms_norm, rms_norm_backward};
 pub(super) use rotary::rotate;
+pub(super) use z_loss::z_loss_and_gradient;
 
 /// Partial sums: element i goes to sum `i % LANES`.
 const LANES: usize = 16;

@@ -25,9 +25,18 @@ pub fn cross_entropy(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) 
     }
     let shape = logits.dims();
     let probe = scope.gradient_probe("gradient of log_softmax", &logits.device());
-    scope.record_with("log_softmax", || apply::<2, 2>(untracked(logits.clone()), [None, None], LogSoftmax));
+    scope.record_with("log_softmax", || log_softmax(untracked(logits.clone())));
     let targets = targets.iter().map(|&target| target as usize).collect();
     apply(logits, [probe, None], CrossEntropy { targets, shape })
+}
+
+/// Logarithms of the softmax of rows, `[rows, n]`, without a gradient.
+pub(super) fn log_softmax(logits: Tensor<2>) -> Tensor<2> {
+    if is_available(&logits.device()) {
+        apply(logits, [None, None], LogSoftmax)
+    } else {
+        activation::log_softmax(logits, 1)
+    }
 }
 
 /// The same as a chain of tensor operations.

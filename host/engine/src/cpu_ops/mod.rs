@@ -22,6 +22,7 @@ pub mod swiglu;
 #[cfg(test)]
 #[allow(clippy::expect_used)]
 mod testing;
+pub mod z_loss;
 
 pub use function::{CpuFunction, CpuOps, is_available};
 pub use pool::in_pool;

@@ -13,8 +13,12 @@ use super::{
     mlp, norms, positions,
 };
 use crate::{
-    cpu_ops::{self, attention},
+    cpu_ops::{
+        self, attention,
+        z_loss::{self, Objective},
+    },
     quant::{QuantContext, Role},
+    tensor::untracked,
     trace::{Trace, TraceScope},
 };
 
@@ -66,6 +70,18 @@ impl Gpt {
         let loss = cpu_ops::loss::cross_entropy(logits, &batch.targets, scope);
         scope.record("cross-entropy", &loss);
         loss
+    }
+
+    /// What training differentiates: the loss and z-loss times its coefficient. `gradient` is what its gradient will be.
+    #[must_use]
+    pub fn objective(&self, pass: &Forward<'_>, batch: &Batch, z_loss: f64, gradient: f32) -> Objective {
+        if z_loss == 0.0 {
+            let loss = self.loss(pass, batch, gradient);
+            return Objective { loss: untracked(loss.clone()), value: loss };
+        }
+        let rows = batch.targets.len();
+        let logits = self.logits(pass, batch).reshape([rows, self.shape.vocab]);
+        z_loss::objective(logits, &batch.targets, z_loss, TraceScope::new(pass.trace, "loss"))
     }
 
     /// Logits of every position: `[batch, block, vocab]`.

@@ -66,7 +66,12 @@ impl ReadyRun {
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
         let scale_warning = scale_warning::warning(&quant, &params)?;
         let (seed, dropout) = (config.run.seed, config.model.dropout);
-        let model = TrainModel { gpt: Gpt { shape, gelu: config.model.gelu }, dropout, seed };
+        let model = TrainModel {
+            gpt: Gpt { shape, gelu: config.model.gelu },
+            dropout,
+            z_loss: config.train.z_loss,
+            seed,
+        };
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
         let state = TrainState::new(params, quant, optimizer, meter);

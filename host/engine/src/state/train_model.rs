@@ -19,6 +19,8 @@ pub struct TrainModel {
     pub gpt: Gpt,
     /// Probability of dropout in training.
     pub dropout: f32,
+    /// Coefficient of z-loss; 0 is none.
+    pub z_loss: f64,
     /// Seed of the dropout stream.
     pub seed: u64,
 }
@@ -92,8 +94,9 @@ impl TrainModel {
                 trace,
             };
             // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
-            let scaled = tracing::debug_span!("forward")
-                .in_scope(|| self.gpt.loss(&pass, &batch, share).mul_scalar(share));
+            let objective =
+                tracing::debug_span!("forward").in_scope(|| self.gpt.objective(&pass, &batch, self.z_loss, share));
+            let scaled = objective.value.mul_scalar(share);
             let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
             quant.collect_gradient_stats(&tape);
             if let Some(trace) = trace {
@@ -116,7 +119,7 @@ impl TrainModel {
             } else {
                 sums.into_iter().zip(grads).map(|(a, b)| a + b).collect()
             };
-            losses.push(scaled.inner());
+            losses.push(objective.loss.mul_scalar(share));
         }
         if let Some(trace) = trace {
             for (spec, grad) in state.params.layout.specs.iter().zip(&sums) {

@@ -124,6 +124,7 @@ fn every_option_of_the_model_and_the_schedule_trains_and_matters() {
         "train.schedule=trapezoidal",
         "train.schedule=constant",
         "train.grad_clip=0.1",
+        "train.z_loss=0.1",
         "quant.rounding=stochastic",
         "quant.weight=E4M3:fin",
         "quant.exclude=[\"*.attn.*\"]",
@@ -144,7 +145,7 @@ fn a_model_with_other_parts_learns_resumes_and_samples() {
     let model = "[model]\nnorm = \"rmsnorm\"\npositions = \"rotary\"\nmlp = \"smooth_swiglu\"\nqk_norm = true\nbias = true";
     bench.write(
         "tiny.toml",
-        &with_csv("").replace("[model]", model).replace("max_steps = 6", "max_steps = 60"),
+        &with_csv("").replace("[model]", model).replace("max_steps = 6", "max_steps = 60\nz_loss = 1e-4"),
     );
     assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "whole"]).code, 0);
     let metrics = bench.read("whole/metrics.csv");
