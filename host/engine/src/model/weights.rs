@@ -95,7 +95,7 @@ impl WeightsFile {
                 None => Ok(values),
                 Some((name, _)) => {
                     Err(Diagnostic::config(format!("the weights hold `{name}`, which the model lacks"))
-                        .hint("is the model of the same depth, with the same `bias` and `tie_weights`?"))
+                        .hint("is the model of the same depth, with the same `bias`, `tie_weights`, `positions` and `qk_norm`?"))
                 }
             }
         })
@@ -115,6 +115,10 @@ fn lacks(spec: &ParamSpec) -> Diagnostic {
         "a file without a head is of a model with model.tie_weights = true"
     } else if spec.name.ends_with(".bias") {
         "a file without biases is of a model with model.bias = false"
+    } else if spec.name == "wpe.weight" {
+        "a file without positions is of a model with model.positions = \"rotary\""
+    } else if spec.name.ends_with(".q_norm.weight") || spec.name.ends_with(".k_norm.weight") {
+        "a file without these gains is of a model with model.qk_norm = false"
     } else {
         "is the model of the same shape?"
     };
