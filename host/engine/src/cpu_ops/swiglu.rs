@@ -37,7 +37,7 @@ fn reference(x: Tensor<3>, scales: Option<Tensor<1>>) -> Tensor<3> {
 /// `[batch, block, 2 n]`, result `[batch * block]`.
 #[must_use]
 pub fn scales(x: &Tensor<3>) -> Tensor<1> {
-    let x = x.clone().detach();
+    let x = x.clone().detach().set_require_grad(false);
     if is_available(&x.device()) { apply(x, [None, None], Scales) } else { reference_scales(x) }
 }
 

@@ -46,7 +46,7 @@ pub fn objective(logits: Tensor<2>, targets: &[i32], coefficient: f64, scope: Tr
 fn reference(logits: Tensor<2>, targets: &[i32], coefficient: f64) -> Objective {
     let targets =
         Tensor::<2, Int>::from_data(TensorData::new(targets.to_vec(), [targets.len(), 1]), &logits.device());
-    let top = logits.clone().detach().max_dim(1);
+    let top = logits.clone().detach().set_require_grad(false).max_dim(1);
     let log_z = (logits.clone() - top.clone()).exp().sum_dim(1).log() + top;
     let loss = activation::log_softmax(logits, 1).gather(1, targets).mean().neg();
     let value = loss.clone() + (log_z.clone() * log_z).mean().mul_scalar(coefficient);
