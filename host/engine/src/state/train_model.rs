@@ -94,8 +94,8 @@ impl TrainModel {
                 trace,
             };
             // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
-            let objective =
-                tracing::debug_span!("forward").in_scope(|| self.gpt.objective(&pass, &batch, self.z_loss, share));
+            let objective = tracing::debug_span!("forward")
+                .in_scope(|| self.gpt.objective(&pass, &batch, self.z_loss, share));
             let scaled = objective.value.mul_scalar(share);
             let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
             quant.collect_gradient_stats(&tape);
