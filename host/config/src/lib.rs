@@ -19,6 +19,7 @@ mod depth;
 mod explain;
 mod hints;
 mod load;
+mod observe;
 mod optimizer;
 mod overrides;
 mod plugin_ref;
@@ -42,6 +43,7 @@ pub use choices::{
 pub use depth::BlockCount;
 pub use load::load;
 pub use load::read_as;
+pub use observe::{ObserveSection, SitesChoice};
 pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};
 pub use plugin_ref::{PinnedPlugin, PluginRef};
 pub use quant::{LayerRule, QuantSection, StoredScaleSection};

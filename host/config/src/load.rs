@@ -15,7 +15,7 @@ use super::choices::{Preset, ScheduleChoice, StoredScaleChoice};
 use super::plugin_ref::PluginRef;
 use super::schema::{PluginsSection, RunConfig};
 use super::source::{Source, position};
-use super::{casts_in_use, explain, hints, overrides, recipe, validate};
+use super::{casts_in_use, explain, hints, observe, overrides, recipe, validate};
 /// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
 ///
 /// The result is resolved (every default concrete, plugin paths absolute) and in range.
@@ -52,6 +52,7 @@ pub(super) fn load_text(
     resolve(&mut config, &source)?;
     validate::validate(&config, &source)?;
     casts_in_use::check(&config.quant, &source)?;
+    observe::check(&config.observe, &source)?;
     Ok((config, source))
 }
 

@@ -14,6 +14,7 @@ use super::choices::{
     DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, MlpChoice, NormChoice, PluginCheckChoice,
     PositionsChoice, PrecisionChoice, Preset, ScheduleChoice, TokenizerChoice,
 };
+use super::observe::ObserveSection;
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
 use super::quant::QuantSection;
@@ -46,6 +47,9 @@ pub struct RunConfig {
     /// Unquantized gradients beside the quantized ones.
     #[serde(deserialize_with = "table")]
     pub shadow: ShadowSection,
+    /// What formats would do to tensors that they do not round.
+    #[serde(deserialize_with = "table")]
+    pub observe: ObserveSection,
     /// How often what is measured.
     #[serde(deserialize_with = "table")]
     pub metrics: MetricsSection,

@@ -22,6 +22,8 @@ pub struct MetricDefinition {
     pub scopes: &'static [Scope],
     /// The number that distinguishes metrics of one definition, if there is one.
     pub index: Option<Index>,
+    /// Whether metrics of the definition are distinguished by a format.
+    pub by_format: bool,
     /// Whether equal runs give equal values.
     pub kind: MetricKind,
     /// Whether it is a number or a distribution.
@@ -46,6 +48,7 @@ impl MetricDefinition {
             range: Range::Any,
             scopes: &[Scope::Run],
             index: None,
+            by_format: false,
             kind: MetricKind::Reproducible,
             shape: Shape::Number,
             due: Due::EveryStep,
@@ -169,6 +172,8 @@ pub enum Due {
     Parameters,
     /// Steps that measure distributions.
     Distributions,
+    /// Steps that measure what formats would do to unrounded tensors.
+    Observations,
     /// Steps that find the singular values of the weights.
     Ranks,
     /// The end of the run.
@@ -183,6 +188,7 @@ impl fmt::Display for Due {
             Self::ShadowSteps => "`shadow.every`",
             Self::Parameters => "`metrics.every`",
             Self::Distributions => "`metrics.histograms_every`",
+            Self::Observations => "`observe.every`",
             Self::Ranks => "`metrics.rank_every`",
             Self::End => "end of the run",
         })

@@ -9,6 +9,8 @@ pub enum Family {
     Fidelity,
     /// What rounding did to the tensors of a step.
     Rounding,
+    /// What formats would do to tensors.
+    Observation,
     /// Values and codes that an update changed.
     Updates,
     /// Distances of updates.
@@ -37,10 +39,11 @@ pub enum Family {
 
 impl Family {
     /// All families, in their order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Training,
         Self::Fidelity,
         Self::Rounding,
+        Self::Observation,
         Self::Updates,
         Self::UpdateDistances,
         Self::ScaleChanges,

@@ -12,6 +12,7 @@ pub use crate::role::Role;
 use crate::{
     definition::{MetricDefinition, Scope},
     families,
+    format_name::FormatName,
 };
 
 /// A layer, named by its parameter: `h.0.attn.c_attn.weight`. Cheap to clone.
@@ -38,7 +39,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A definition with its role and its index: `quant/weight/sqnr_db_at/-1`. What a column of `layers.csv` is named by.
+/// A definition with its role, its index and its format: `quant/weight/sqnr_db_at/-1`, `observe/weight/sqnr_db/E4M3`. What a column of `layers.csv` is named by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statistic {
     /// What is measured.
@@ -47,13 +48,15 @@ pub struct Statistic {
     pub role: Option<Role>,
     /// A bit or an offset, where the definition has one.
     pub index: Option<i8>,
+    /// A format, where the definition has one.
+    pub format: Option<FormatName>,
 }
 
 impl Statistic {
     /// A metric without a role and an index.
     #[must_use]
     pub const fn new(definition: &'static MetricDefinition) -> Self {
-        Self { definition, role: None, index: None }
+        Self { definition, role: None, index: None, format: None }
     }
 
     /// The same of a role.
@@ -66,6 +69,12 @@ impl Statistic {
     #[must_use]
     pub const fn at(self, index: i8) -> Self {
         Self { index: Some(index), ..self }
+    }
+
+    /// The same of a format.
+    #[must_use]
+    pub fn of_format(self, format: FormatName) -> Self {
+        Self { format: Some(format), ..self }
     }
 
     /// The metric of one layer.
@@ -106,18 +115,28 @@ impl Statistic {
             Some((Some(role), named(rest)?))
         };
         let (role, rest) = named(rest).map(|rest| (None, rest)).or_else(of_role)?;
-        let Some(index) = definition.index else {
-            return Some((Self { definition, role, index: None }, rest));
-        };
-        let rest = rest.strip_prefix('/')?;
-        let (number, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let number: i8 = number.parse().ok().filter(|number| index.range().contains(number))?;
-        Some((Self { definition, role, index: Some(number) }, rest))
+        let statistic = Self { role, ..Self::new(definition) };
+        if let Some(index) = definition.index {
+            let (number, rest) = segment(rest)?;
+            let number: i8 = number.parse().ok().filter(|number| index.range().contains(number))?;
+            return Some((statistic.at(number), rest));
+        }
+        if definition.by_format {
+            let (name, rest) = segment(rest)?;
+            return Some((statistic.of_format(FormatName::new(name)?), rest));
+        }
+        Some((statistic, rest))
     }
 
-    fn key(&self) -> (&'static str, Option<Role>, Option<i8>) {
-        (self.definition.name, self.role, self.index)
+    fn key(&self) -> (&'static str, Option<Role>, Option<i8>, Option<FormatName>) {
+        (self.definition.name, self.role, self.index, self.format)
     }
+}
+
+/// What stands between a slash at the start and the next one, and what follows.
+fn segment(rest: &str) -> Option<(&str, &str)> {
+    let rest = rest.strip_prefix('/')?;
+    Some(rest.split_at(rest.find('/').unwrap_or(rest.len())))
 }
 
 impl From<&'static MetricDefinition> for Statistic {
@@ -150,7 +169,8 @@ impl fmt::Display for Statistic {
             (Some(role), (Some(prefix), own)) => write!(f, "{prefix}/{}/{own}", role.name())?,
             _ => f.write_str(self.definition.name)?,
         }
-        self.index.map_or(Ok(()), |index| write!(f, "/{index}"))
+        self.index.map_or(Ok(()), |index| write!(f, "/{index}"))?;
+        self.format.map_or(Ok(()), |format| write!(f, "/{format}"))
     }
 }
 

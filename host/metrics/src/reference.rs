@@ -19,7 +19,7 @@ pub fn markdown() -> String {
          sinks append the layer's name: `grad_norm_l2/h.0.attn.c_attn.weight`); *time*, a column of `timings.csv`; \
          *histogram*, a row of `histograms.csv`; *end*, the closing values of a run.\n\n\
          When a metric is recorded: a key of the run file gives the number of steps between two recordings, 0 for never.\n\n\
-         In names, `ROLE` is `weight`, `activation` or `grad`; `BIT` is 0 to 7, the lowest first; `OFFSET` is a number of \
+         In names, `ROLE` is a site, such as `weight`, `activation` or `grad`; `FORMAT` is a format as `observe.formats` has it; `BIT` is 0 to 7, the lowest first; `OFFSET` is a number of \
          binades, -3 to 3. The unit 1 marks dimensionless numbers.\n",
     );
     for family in Family::ALL {
@@ -76,6 +76,9 @@ fn pattern(definition: &MetricDefinition, scope: Scope) -> String {
     };
     if let Some(index) = definition.index {
         let _ = write!(pattern, "/{}", index.placeholder());
+    }
+    if definition.by_format {
+        pattern.push_str("/FORMAT");
     }
     match scope {
         Scope::MeanOfLayers => pattern.push_str("/mean"),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    AlertKind, Layer, MetricId, Over, Role, Scope, Statistic, alert,
+    AlertKind, FormatName, Layer, MetricId, Over, Role, Scope, Statistic, alert,
     families::{self, Family, rounding, scale_regret, training},
     report,
 };
@@ -16,7 +16,8 @@ fn all() -> Vec<MetricId> {
         let indices: Vec<Option<i8>> =
             definition.index.map_or(vec![None], |index| index.range().map(Some).collect());
         for index in indices {
-            let statistic = Statistic { index, ..Statistic::new(definition) };
+            let format = FormatName::new("E3M4:ieee").filter(|_| definition.by_format);
+            let statistic = Statistic { index, format, ..Statistic::new(definition) };
             for scope in definition.scopes {
                 let layer = || Over::Layer(Layer::from("h.0.attn.c_attn.weight"));
                 match scope {
@@ -74,6 +75,9 @@ fn other_names_are_refused() {
         "quant/overflow_rate/wte.weight",
         "quant/weight/bit_active/8",
         "quant/weight/bit_active",
+        "observe/weight/sqnr_db",
+        "observe/weight/sqnr_db/",
+        "observe/sqnr_db/E4M3",
         "quant/weight/sqnr_db_at/-4/wte.weight",
         "grad_cos_sim/max",
         "grad_norm_l2",

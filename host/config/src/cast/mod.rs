@@ -207,7 +207,7 @@ pub fn read_cast(name: &str, text: &str) -> Result<(CastSection, Source), Diagno
     };
     let cast = serde_path_to_error::deserialize(Value::Table(table.clone()))
         .map_err(|error| explain(&error, &table, &source))?;
-    refuse_without_effect(&cast, &source)?;
+    refuse_without_effect(&cast, &source, "")?;
     Ok((cast, source))
 }
 
@@ -223,8 +223,12 @@ fn explain(error: &Error<toml::de::Error>, table: &toml::Table, source: &Source)
     diagnostic
 }
 
-/// Refuses keys that are written and change nothing.
-fn refuse_without_effect(cast: &CastSection, source: &Source) -> Result<(), Diagnostic> {
+/// Refuses keys that are written and change nothing. `table` stands before the keys: nothing, or `observe.`.
+pub(super) fn refuse_without_effect(
+    cast: &CastSection,
+    source: &Source,
+    table: &str,
+) -> Result<(), Diagnostic> {
     use ScaleRuleChoice::{Max, Rms};
     let scaling = &cast.scaling;
     let (max, rms) = (scaling.rule == Max, scaling.rule == Rms);
@@ -246,29 +250,31 @@ fn refuse_without_effect(cast: &CastSection, source: &Source) -> Result<(), Diag
         ("static_amax", fixed, "set amax = \"static\""),
         ("deviations", rms, "set rule = \"rms\""),
     ] {
-        let dotted = format!("scaling.{key}");
+        let dotted = format!("{table}scaling.{key}");
         if source.is_written(&dotted) && !has_effect {
             return Err(Diagnostic::config(format!("`{dotted}` has no effect here"))
                 .at(source.locate_key(&dotted))
                 .hint(needed));
         }
     }
-    if cast.block == BlockChoice::None && source.is_written("scaling") {
-        return Err(Diagnostic::config("`scaling` has no effect with block none")
-            .at(source.locate_key("scaling"))
+    let key = format!("{table}scaling");
+    if cast.block == BlockChoice::None && source.is_written(&key) {
+        return Err(Diagnostic::config(format!("`{key}` has no effect with block none"))
+            .at(source.locate_key(&key))
             .hint("leave it out, or set block to tensor, row, a number or a tile"));
     }
-    let amax = |message: &str, hint: &str| {
-        Err(Diagnostic::config(message).at(source.locate("scaling.amax")).hint(hint))
+    let key = format!("{table}scaling.amax");
+    let amax = |what: &str, hint: &str| {
+        Err(Diagnostic::config(format!("`{key}` is {what}")).at(source.locate(&key)).hint(hint))
     };
     if scaling.amax == AmaxChoice::Delayed {
         return amax(
-            "`scaling.amax` is delayed, and a cast by itself has no past steps",
+            "delayed, and a cast by itself has no past steps",
             "give the past amax: amax = \"static\", static_amax = 3.5",
         );
     }
     if fixed && scaling.static_amax.is_none() {
-        return amax("`scaling.amax` is static, and no amax is given", "add static_amax = 3.5");
+        return amax("static, and no amax is given", "add static_amax = 3.5");
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ fn check_overrides(text: &str, rows: &[(&str, &str, &str)]) {
     }
 }
 
-const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, shadow, metrics, alerts, checkpoint, \
+const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, shadow, observe, metrics, alerts, checkpoint, \
     limits, sink";
 
 #[test]

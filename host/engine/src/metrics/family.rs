@@ -55,6 +55,7 @@ impl<'a> MetricSetup<'a> {
             Due::ShadowSteps => self.shadow,
             Due::Parameters => self.config.every > 0,
             Due::Distributions => self.config.histograms_every > 0,
+            Due::Observations => self.quant.observation().is_some(),
             Due::Ranks => self.config.rank_every > 0,
             Due::End => false,
         }

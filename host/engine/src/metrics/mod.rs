@@ -12,6 +12,7 @@ pub mod dead_gradients;
 pub mod family;
 pub mod fidelity;
 pub mod gradients;
+pub mod observation;
 pub mod ops;
 pub mod ranks;
 pub mod rounding;
@@ -37,7 +38,7 @@ use altgrad_metrics::Shape;
 pub use altgrad_metrics::{Histogram, MetricId, MetricKind, MetricRecord};
 pub use family::{MetricFamily, MetricSetup};
 
-use crate::quant::{QuantStats, SiteHistogram};
+use crate::quant::{QuantStats, SiteHistogram, observe::SeenSite};
 
 /// What a step's metrics are computed from.
 #[derive(Debug)]
@@ -58,6 +59,8 @@ pub struct StepInputs<'a> {
     pub seen: &'a [Option<QuantStats>],
     /// Distributions of each such place, on the steps that measure them; else empty.
     pub distributions: &'a [SiteHistogram],
+    /// What each observed site saw, on the steps that observe; else empty.
+    pub observed: &'a [Option<SeenSite>],
     /// What was measured at the optimizer's step.
     pub updates: &'a update_metrics::UpdateMetrics,
     /// Training tokens of the step.
@@ -87,6 +90,7 @@ families! {
     gradients::GradientsFamily: step.updates.due().parameters.then_some(step.moments),
     rounding::RoundingFamily: step.seen,
     codes::CodesFamily: step.distributions,
+    observation::ObservationFamily: step.observed,
     updates::UpdatesFamily: step.updates.updates(),
     update_distances::UpdateDistancesFamily: step.updates.distances(),
     scale_changes::ScaleChangesFamily: step.updates.scale_changes(),

@@ -33,6 +33,7 @@ impl QuantContext {
 
     /// Takes the statistics of rounded gradients out of `tape`.
     pub fn collect_gradient_stats(&self, tape: &Tape) {
+        self.collect_observed_gradients(tape);
         for (_, source) in self.pending.lock().iter_mut() {
             if let StatsSource::AfterBackward(gradient) = source
                 && let Some(stats) = gradient.read(tape)

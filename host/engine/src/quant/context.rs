@@ -19,6 +19,7 @@ use super::{
     CastParams, FakeQuantOutput, FakeQuantParams, HistogramCollector, LayerId, PendingStats, QuantStats,
     Role, Rotation, Site, UseSource,
     cast::{arranged_scales, cast, cast_at},
+    observe::Observation,
     operand::{BackwardUses, GradientRounding, Operand},
     product::{self, GradientStats},
     saved_tensors::Encoding,
@@ -53,6 +54,8 @@ pub struct QuantContext {
     pub(super) pending: Mutex<Vec<(SiteId, StatsSource)>>,
     /// Statistics of [`Self::round_to_grid`] since the last reading of a training step.
     pub(super) grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
+    /// What is observed, if anything is.
+    pub(super) observation: Option<Box<Observation>>,
     /// The scales of the last rounding of each weight.
     pub(super) weight_scales: Mutex<BTreeMap<SiteId, WeightScales>>,
 }
@@ -95,6 +98,7 @@ impl QuantContext {
             histograms: Vec::new(),
             pending: Mutex::default(),
             grid_stats: Mutex::default(),
+            observation: None,
             weight_scales: Mutex::default(),
         }
     }
@@ -182,6 +186,7 @@ impl QuantContext {
         scope: TraceScope<'_>,
     ) -> Tensor<2> {
         let device = x.device();
+        self.observe_operands(layer, &x, &weight, micro_batch);
         let high_precision = device.is_autodiff().then(|| [x.clone(), weight.clone()].map(untracked));
         let (x, weight) = self.operands(layer, x, weight, micro_batch, scope);
         let backward = match high_precision {
@@ -199,6 +204,7 @@ impl QuantContext {
         }
         let probe = scope.gradient_probe("rounded gradient", &device);
         let (y, stats) = product::product(x, weight, backward, self.fast_bf16, probe);
+        let y = self.observe_output(layer, y);
         scope.record("product", &y);
         for (role, stats) in [Role::Grad, Role::GradWgrad].into_iter().zip(stats) {
             if let Some(((id, _), stats)) = self.site(layer, role).zip(stats) {
@@ -208,12 +214,12 @@ impl QuantContext {
         y
     }
 
-    /// Whether the backward pass of a layer's product casts the gradient, or other operands than those of the forward pass.
+    /// Whether the backward pass of a layer's product casts the gradient, or other operands than those of the forward pass, or is observed.
     #[must_use]
     pub fn casts_backward(&self, layer: LayerId) -> bool {
         let others = [Role::Grad, Role::GradWgrad, Role::ActivationWgrad, Role::WeightDgrad];
         let differs = |role| self.site(layer, role).is_some() || self.unrounded.contains(&(layer, role));
-        others.into_iter().any(differs)
+        others.into_iter().any(differs) || self.observes(layer, &Role::LINEAR)
     }
 
     /// How the gradient is rounded in a use that does not reuse another.
@@ -329,16 +335,17 @@ impl QuantContext {
     /// The gradient of a layer's weight as it is rounded, if it is. Shape: `[out, in]`.
     #[must_use]
     pub fn round_weight_gradient(&self, layer: LayerId, grad: Tensor<2>, micro_batch: u64) -> Tensor<2> {
+        self.observe_value(layer, Role::WeightGrad, &grad);
         let Some((id, _)) = self.site(layer, Role::WeightGrad) else { return grad };
         let rounded = cast(grad, self.cast_params(id, layer, self.key(id, micro_batch)));
         self.push_pending(id, StatsSource::Ready(rounded.stats));
         rounded.values
     }
 
-    /// Whether the gradient of a layer's weight is rounded.
+    /// Whether the gradient of a layer's weight is rounded, or observed in the pass that is going on.
     #[must_use]
     pub fn rounds_weight_gradient(&self, layer: LayerId) -> bool {
-        self.site(layer, Role::WeightGrad).is_some()
+        self.site(layer, Role::WeightGrad).is_some() || self.observes(layer, &[Role::WeightGrad])
     }
 
     /// The site of a use of a layer's tensor, if it has a cast of its own.

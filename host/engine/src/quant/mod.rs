@@ -23,6 +23,7 @@ mod gradient_cast;
 pub mod histogram;
 #[cfg(feature = "gpu")]
 mod histogram_kernel;
+pub mod observe;
 mod open_format;
 pub mod operand;
 mod params;

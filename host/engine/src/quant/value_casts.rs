@@ -24,15 +24,19 @@ impl QuantContext {
 }
 
 impl ValueCasts<'_> {
-    /// Whether one of these roles is rounded.
+    /// Whether one of these roles is rounded, or observed in the pass that is going on.
     #[must_use]
     pub fn any(&self, roles: &[Role]) -> bool {
         roles.iter().any(|role| self.quant.site(self.layer, *role).is_some())
+            || self.quant.observes(self.layer, roles)
     }
 
     /// `x` as it is rounded, if it is. Blocks run along the last axis.
     #[must_use]
     pub fn cast<const D: usize>(&self, role: Role, x: Tensor<D>) -> Tensor<D> {
+        if self.quant.observes(self.layer, &[role]) {
+            self.quant.observe_value(self.layer, role, &rows(&x));
+        }
         let Some((id, matrix, shape)) = self.matrix(role, &x) else { return x };
         let rounded = cast(matrix, self.params(id, shape[D - 1]));
         self.quant.push_pending(id, StatsSource::Ready(rounded.stats));
@@ -45,19 +49,25 @@ impl ValueCasts<'_> {
         if !x.device().is_autodiff() {
             return x;
         }
-        let Some((id, matrix, shape)) = self.matrix(role, &x) else { return x };
-        let (y, stats) = gradient_cast::cast_gradient(matrix, self.params(id, shape[D - 1]));
-        self.quant.push_pending(id, StatsSource::AfterBackward(stats));
-        y.reshape(shape)
+        let y = match self.matrix(role, &x) {
+            Some((id, matrix, shape)) => {
+                let (y, stats) = gradient_cast::cast_gradient(matrix, self.params(id, shape[D - 1]));
+                self.quant.push_pending(id, StatsSource::AfterBackward(stats));
+                y.reshape(shape)
+            }
+            None => x,
+        };
+        if !self.quant.observes(self.layer, &[role]) {
+            return y;
+        }
+        let shape = y.dims();
+        self.quant.observe_gradient(self.layer, &[(role, false)], rows(&y)).reshape(shape)
     }
 
     /// The site of a role and `x` as a matrix of rows along its last axis; `None` if it is not rounded.
     fn matrix<const D: usize>(&self, role: Role, x: &Tensor<D>) -> Option<(SiteId, Tensor<2>, [usize; D])> {
         let (id, _) = self.quant.site(self.layer, role)?;
-        let shape = x.dims();
-        let width = shape[D - 1];
-        let rows = shape.iter().product::<usize>() / width.max(1);
-        Some((id, x.clone().reshape([rows, width]), shape))
+        Some((id, rows(x), x.dims()))
     }
 
     /// The cast for rows of `width`, which may be shorter than those of training: blocks are at most rows.
@@ -73,4 +83,11 @@ impl ValueCasts<'_> {
         }
         params
     }
+}
+
+/// A tensor as a matrix of rows along its last axis.
+fn rows<const D: usize>(x: &Tensor<D>) -> Tensor<2> {
+    let shape = x.dims();
+    let width = shape[D - 1];
+    x.clone().reshape([shape.iter().product::<usize>() / width.max(1), width])
 }

@@ -12,7 +12,8 @@ use altgrad_loader::{
 use altgrad_sinks::SinkSetup;
 
 use super::{
-    computed, groups, ready_run::ReadyRun, rounding, run_setup::RunSetup, scale_warning, schedule::Schedule,
+    computed, groups, observe, ready_run::ReadyRun, rounding, run_setup::RunSetup, scale_warning,
+    schedule::Schedule,
 };
 
 use crate::{
@@ -51,9 +52,13 @@ impl ReadyRun {
         let layout = Layout::new(&shape);
         let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
         let quant = rounding::quant(&config, &registry, &device, &layout).map_err(placed)?;
+        let quant =
+            quant.observing(observe::observation(&config, &registry, &device, &layout).map_err(placed)?);
         let metrics =
             metrics::names(&MetricSetup::new(&layout, &quant, config.metrics, config.shadow.every > 0));
-        let formats = quant.sites().iter().map(|site| &site.format.plugin().identity);
+        let observed = quant.observation().into_iter().flat_map(|observation| observation.formats());
+        let formats = quant.sites().iter().map(|site| &site.format).chain(observed);
+        let formats = formats.map(|format| &format.plugin().identity);
         let identities =
             formats.chain([optimizer.identity()]).chain(sinks.iter().map(|sink| &sink.plugin.identity));
         let named = identities.map(|plugin| ((plugin.kind.to_string(), plugin.name.clone()), plugin.clone()));

@@ -8,6 +8,7 @@ mod casts;
 mod computed;
 mod described_casts;
 mod groups;
+mod observe;
 mod ready_run;
 mod rounding;
 mod run_setup;

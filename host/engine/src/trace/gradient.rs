@@ -34,7 +34,7 @@ impl TraceOps for Flex {}
 impl TraceOps for burn_cubecl::CubeBackend {}
 
 /// `x`, and the leaf whose gradient will be `x`'s, flat.
-pub(super) fn capture_gradient<const D: usize>(x: Tensor<D>) -> (Tensor<D>, Tensor<1>) {
+pub(crate) fn capture_gradient<const D: usize>(x: Tensor<D>) -> (Tensor<D>, Tensor<1>) {
     let probe = flat(vec![0.0], &x.device()).require_grad();
     let y = <Dispatch as TraceOps>::capture_gradient(x.into_dispatch(), probe.clone().into_dispatch());
     (Tensor::from_dispatch(y), probe)

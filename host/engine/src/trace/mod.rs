@@ -7,7 +7,7 @@
 //!
 //! A trace holds every recorded tensor: about twice the memory of the step's activations.
 
-mod gradient;
+pub(crate) mod gradient;
 
 use std::{borrow::Cow, fmt, mem};
 

@@ -5,7 +5,8 @@
 
 pub mod clip;
 mod non_finite;
-pub mod observer;
+pub mod observe;
+mod observer;
 pub mod reading;
 pub mod run;
 mod run_checkpoints;

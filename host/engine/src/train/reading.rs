@@ -8,7 +8,7 @@ use crate::{
         fidelity::{self, Agreement},
         gradients::{self, Moments},
     },
-    quant::{QuantContext, QuantStats, SiteHistogram},
+    quant::{QuantContext, QuantStats, SiteHistogram, observe::SeenSite},
     read_back::ReadBack,
     state::Gradients,
 };
@@ -26,6 +26,8 @@ pub struct Reading {
     pub agreement: Option<Vec<Agreement>>,
     /// The distribution of what each site rounded, on steps that collect them.
     pub distributions: Vec<SiteHistogram>,
+    /// What each observed site saw, on steps that observe; else empty.
+    pub observed: Vec<Option<SeenSite>>,
 }
 
 impl Reading {
@@ -54,7 +56,7 @@ impl Reading {
         let moments = gradients::moments(&moments, &values)?;
         let agreement = agreement.map(|asked| fidelity::agreement(&asked, &values)).transpose()?;
         let distributions = quant.take_histograms()?;
-        Ok(Self { loss, moments, seen, agreement, distributions })
+        Ok(Self { loss, moments, seen, agreement, distributions, observed: Vec::new() })
     }
 
     /// Whether the step's loss and gradients are finite.

@@ -8,6 +8,7 @@ use burn::tensor::Tensor;
 
 use super::{
     clip::{self, GradNorm},
+    observe,
     reading::Reading,
 };
 use crate::{
@@ -28,6 +29,8 @@ pub fn compute_gradients(
     step: u64,
     trace: Option<&Trace>,
 ) -> Result<(Vec<Tensor<1>>, Reading), Diagnostic> {
+    // The passes of a trace are looked at already.
+    let observed = if trace.is_none() { observe::observe(setup, state, step)? } else { Vec::new() };
     let first = setup.first_micro_batch(step);
     if DueMetrics::at(&setup.config.metrics, step).distributions {
         state.quant.start_histograms();
@@ -38,8 +41,9 @@ pub fn compute_gradients(
         setup.model.shadow_gradients(state, setup.micro_batches(step), first)
     };
     let shadow = is_due(setup.config.shadow.every, step).then(shadow).transpose()?;
-    let reading = tracing::debug_span!("reading")
+    let mut reading = tracing::debug_span!("reading")
         .in_scope(|| Reading::of(&mut state.quant, &gradients, shadow.as_deref()))?;
+    reading.observed = observed;
     let Gradients { grads, .. } = gradients;
     Ok((grads, reading))
 }
@@ -91,6 +95,7 @@ pub fn record_metrics(
         agreement: reading.agreement.as_deref(),
         seen: &reading.seen,
         distributions: &reading.distributions,
+        observed: &reading.observed,
         updates: &state.meter,
         tokens: setup.tokens_per_step(),
         elapsed,

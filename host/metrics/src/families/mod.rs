@@ -8,6 +8,7 @@ pub mod dead_gradients;
 pub mod fidelity;
 pub mod gradients;
 mod macros;
+pub mod observation;
 pub mod ranks;
 pub mod rounding;
 pub mod scale_changes;
@@ -30,6 +31,7 @@ impl Family {
             Self::Training => &training::FAMILY,
             Self::Fidelity => &fidelity::FAMILY,
             Self::Rounding => &rounding::FAMILY,
+            Self::Observation => &observation::FAMILY,
             Self::Updates => &updates::FAMILY,
             Self::UpdateDistances => &update_distances::FAMILY,
             Self::ScaleChanges => &scale_changes::FAMILY,

@@ -8,6 +8,7 @@ mod groups;
 mod io_errors;
 mod kills;
 mod metrics;
+mod observe;
 mod optimizers;
 mod quantized;
 mod replay;

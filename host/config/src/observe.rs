@@ -1,0 +1,216 @@
+//! `[observe]`: what formats would do to tensors that they do not round.
+
+use std::fmt;
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_metrics::Role;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, SeqAccess, Visitor},
+};
+
+use super::{
+    cast::{self, BlockChoice, CastRoundingChoice, CastSection, ZeroBlockChoice},
+    choices::InvalidChoice,
+    scaling::ScalingFields,
+    source::Source,
+};
+
+/// `[observe]`: measures at sites what formats would do to the tensors there, before any rounding and without changing the run. A step that
+/// measures costs about two, and some milliseconds for each million elements and format.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ObserveSection {
+    /// Formats, as `[quant]` names them. Default: none, nothing is observed.
+    pub formats: Vec<String>,
+    /// `all`, or a list of sites as `[quant.cast]` names them, such as `["activation", "grad", "probabilities"]`.
+    pub sites: SitesChoice,
+    /// Steps between two that measure, at least 1.
+    pub every: u64,
+    /// What would share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Only the signal to noise
+    /// depends on scales.
+    pub block: BlockChoice,
+    /// How scales would follow from blocks. Default: the largest magnitude becomes the format's largest value, by an f32 scale.
+    pub scaling: Option<ScalingFields>,
+}
+
+impl Default for ObserveSection {
+    fn default() -> Self {
+        Self {
+            formats: Vec::new(),
+            sites: SitesChoice::All,
+            every: 100,
+            block: BlockChoice::Tensor,
+            scaling: None,
+        }
+    }
+}
+
+impl ObserveSection {
+    /// The cast that is assumed of a format: to nearest, ties to even.
+    #[must_use]
+    pub fn cast(&self, format: &str) -> CastSection {
+        CastSection {
+            format: format.to_owned(),
+            rounding: CastRoundingChoice::NearestEven,
+            block: self.block,
+            transform: None,
+            scaling: self.scaling.unwrap_or_default().cast_scaling(),
+        }
+    }
+}
+
+/// The sites that are observed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SitesChoice {
+    /// Every site of the model.
+    All,
+    /// These.
+    These(Vec<Role>),
+}
+
+impl SitesChoice {
+    /// Whether a site is observed.
+    #[must_use]
+    pub fn has(&self, role: Role) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(roles) => roles.contains(&role),
+        }
+    }
+}
+
+const ALL: &str = "all";
+
+impl Serialize for SitesChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::All => serializer.serialize_str(ALL),
+            Self::These(roles) => serializer.collect_seq(roles.iter().map(|role| role.name())),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SitesChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Sites;
+
+        impl<'de> Visitor<'de> for Sites {
+            type Value = SitesChoice;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"all\" or an array of sites")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SitesChoice, E> {
+                if text == ALL {
+                    Ok(SitesChoice::All)
+                } else {
+                    Err(E::invalid_type(de::Unexpected::Str(text), &self))
+                }
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<SitesChoice, A::Error> {
+                let mut roles = Vec::new();
+                while let Some(SiteName(role)) = sequence.next_element()? {
+                    roles.push(role);
+                }
+                Ok(SitesChoice::These(roles))
+            }
+        }
+
+        deserializer.deserialize_any(Sites)
+    }
+}
+
+impl JsonSchema for SitesChoice {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SitesChoice".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "array"], "items": { "type": "string", "enum": Role::NAMES } })
+    }
+}
+
+/// A site by its name.
+struct SiteName(Role);
+
+impl<'de> Deserialize<'de> for SiteName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let role = Role::ALL.into_iter().find(|role| role.name() == name);
+        role.map(Self).ok_or_else(|| de::Error::custom(InvalidChoice::new(&name, &Role::NAMES)))
+    }
+}
+
+/// Refuses what is out of range, what stands twice, and keys without effect.
+pub(super) fn check(observe: &ObserveSection, source: &Source) -> Result<(), Diagnostic> {
+    let refuse = |key: &str, message: String, hint: &str| {
+        Err(Diagnostic::config(message).at(source.locate(key)).hint(hint))
+    };
+    if observe.every == 0 {
+        let hint = "leave `observe.formats` out to observe nothing";
+        return refuse("observe.every", "`observe.every` must be at least 1, is 0".to_owned(), hint);
+    }
+    if observe.formats.is_empty() {
+        let keys = ["sites", "every", "block", "scaling"].map(|key| format!("observe.{key}"));
+        let written = keys.iter().find(|key| *observe != ObserveSection::default() && source.is_written(key));
+        let hint = "name some, such as formats = [\"E4M3\", \"E5M2\"], or remove the key";
+        return written.map_or(Ok(()), |key| {
+            refuse(key, format!("`{key}` does nothing without `observe.formats`"), hint)
+        });
+    }
+    for (index, format) in observe.formats.iter().enumerate() {
+        let key = format!("observe.formats.{index}");
+        if format.is_empty() || format == super::LayerRule::OFF {
+            return refuse(&key, format!("`{key}` must be a format, is {format:?}"), "remove it");
+        }
+        if observe.formats[..index].contains(format) {
+            return refuse(
+                &key,
+                format!("`{key}` is a format that stands there already"),
+                "remove one of them",
+            );
+        }
+    }
+    if let SitesChoice::These(sites) = &observe.sites {
+        if sites.is_empty() {
+            let hint = "name some, such as sites = [\"activation\", \"grad\"], or leave the key out for all";
+            return refuse("observe.sites", "`observe.sites` names no site".to_owned(), hint);
+        }
+        if let Some(index) = (0..sites.len()).find(|index| sites[..*index].contains(&sites[*index])) {
+            let key = format!("observe.sites.{index}");
+            return refuse(
+                &key,
+                format!("`{key}` is a site that stands there already"),
+                "remove one of them",
+            );
+        }
+    }
+    scaling(observe, source)
+}
+
+/// What a cast that is applied once cannot have: a past, and keys that change nothing.
+fn scaling(observe: &ObserveSection, source: &Source) -> Result<(), Diagnostic> {
+    let fields = observe.scaling.unwrap_or_default();
+    let of_the_past = [
+        ("window", fields.window.is_some()),
+        ("first", fields.first.is_some()),
+        ("zero", fields.zero == Some(ZeroBlockChoice::Keep)),
+    ];
+    if let Some((key, _)) = of_the_past.into_iter().find(|(_, is_given)| *is_given) {
+        let key = format!("observe.scaling.{key}");
+        return Err(Diagnostic::config(format!(
+            "`{key}` is about past steps, which observation does not use"
+        ))
+        .at(source.locate_key(&key))
+        .hint("remove the key; or give the amax: amax = \"static\", static_amax = 3.5"));
+    }
+    cast::refuse_without_effect(&observe.cast(""), source, "observe.")
+}

@@ -1,0 +1,326 @@
+//! Observation: what formats would do to tensors before any rounding, by site.
+//!
+//! On a step that measures, the step's passes are computed a further time before the training's own, with everything about them the same.
+//! While they run, [`QuantContext`] hands the tensor of each observed site to an [`Observation`], which keeps numbers of it and drops it.
+//! Products that fuse what is observed are computed as chains of operations there; the training's own passes never are, which is why
+//! nothing here can change them. The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_metrics::FormatName;
+use altgrad_plugin_api::RandomKey;
+use burn::tensor::{Gradients as Tape, Tensor};
+use parking_lot::Mutex;
+use rayon::prelude::*;
+
+use super::{
+    CastParams, DeviceFormat, FakeQuantParams, HistogramCollector, LayerId, QuantContext, QuantStats, Role,
+    SiteId, cast::cast, context::StatsSource, histogram::PowerSums, site::Site,
+};
+use crate::{
+    tensor::{read_f32, untracked},
+    trace::gradient::capture_gradient,
+};
+
+/// Elements of a parallel task.
+const CHUNK: usize = 1 << 16;
+
+/// A format that is observed at a site: the site as it would be if the format rounded there.
+#[derive(Debug)]
+pub struct ObservedFormat {
+    /// As the run file names it.
+    pub name: FormatName,
+    /// The cast that is assumed.
+    pub cast: Site,
+}
+
+/// A site that is observed.
+#[derive(Debug)]
+pub struct ObservedSite {
+    /// The parameter that names the site.
+    pub layer: LayerId,
+    /// The parameter's name.
+    pub name: String,
+    /// Which tensor.
+    pub role: Role,
+    /// In the order of the run file.
+    pub formats: Vec<ObservedFormat>,
+}
+
+/// What was seen at a site in a step. Sums of sites can be added.
+#[derive(Debug, Clone, Default)]
+pub struct SeenSite {
+    /// Largest finite magnitude.
+    pub amax: f32,
+    /// Smallest finite magnitude above 0, if there is one.
+    pub smallest: Option<f32>,
+    /// Sums of powers.
+    pub powers: PowerSums,
+    /// By format.
+    pub formats: Vec<SeenFormat>,
+}
+
+/// What a format would have done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SeenFormat {
+    /// At scale 1.
+    pub unscaled: QuantStats,
+    /// With the scales that are assumed.
+    pub scaled: QuantStats,
+}
+
+impl SeenSite {
+    /// Adds what was seen of other tensors.
+    pub fn merge(&mut self, other: &Self) {
+        self.amax = self.amax.max(other.amax);
+        self.smallest = self.smallest.into_iter().chain(other.smallest).reduce(f32::min);
+        self.powers.add(&other.powers);
+        self.formats.resize(self.formats.len().max(other.formats.len()), SeenFormat::default());
+        for (own, other) in self.formats.iter_mut().zip(&other.formats) {
+            own.unscaled.merge(&other.unscaled);
+            own.scaled.merge(&other.scaled);
+        }
+    }
+
+    /// Of a matrix whose blocks run along its rows, outside of any autodiff graph.
+    fn of(x: &Tensor<2>, formats: &[ObservedFormat]) -> Result<Self, Diagnostic> {
+        let values = read_f32(x.clone().reshape([x.shape().num_elements()]))?;
+        let extremes =
+            values.par_chunks(CHUNK).map(extremes).reduce_with(|a, b| [a[0].max(b[0]), a[1].min(b[1])]);
+        let [amax, smallest] = extremes.unwrap_or([0.0, f32::INFINITY]);
+        let collector = HistogramCollector::new(0);
+        collector.add_values(&values);
+        let of = |format: &ObservedFormat| {
+            let site = &format.cast;
+            let key = RandomKey::default();
+            let scaled = CastParams {
+                quant: site.fake_quant_params(key),
+                arrangement: site.arrangement(),
+                rotation: None,
+            };
+            let unscaled = FakeQuantParams::unscaled(site.format.clone()).into();
+            Ok(SeenFormat {
+                unscaled: cast(x.clone(), unscaled).stats.read()?,
+                scaled: cast(x.clone(), scaled).stats.read()?,
+            })
+        };
+        Ok(Self {
+            amax,
+            smallest: smallest.is_finite().then_some(smallest),
+            powers: collector.histogram()?.powers,
+            formats: formats.iter().map(of).collect::<Result<_, Diagnostic>>()?,
+        })
+    }
+}
+
+/// Largest finite magnitude, and the smallest above 0; infinity if there is none.
+fn extremes(values: &[f32]) -> [f32; 2] {
+    let finite = values.iter().map(|x| x.abs()).filter(|x| x.is_finite());
+    finite.fold([0.0, f32::INFINITY], |[most, least], x| {
+        [x.max(most), if x > 0.0 { x.min(least) } else { least }]
+    })
+}
+
+/// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with whether they see it transposed.
+type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
+
+/// The sites that a run observes, and what was seen of them.
+#[derive(Debug)]
+pub struct Observation {
+    sites: Vec<ObservedSite>,
+    index: BTreeMap<(LayerId, Role), usize>,
+    /// By site; `None` outside of passes that are observed.
+    seen: Mutex<Option<Vec<Option<SeenSite>>>>,
+    probes: Mutex<Vec<Probe>>,
+    /// What stopped a measurement: operations cannot return an error.
+    fault: Mutex<Option<Diagnostic>>,
+    /// What the quantizer had pending before.
+    pending: Vec<(SiteId, StatsSource)>,
+    active: bool,
+}
+
+impl Observation {
+    /// Of these sites.
+    #[must_use]
+    pub fn new(sites: Vec<ObservedSite>) -> Self {
+        let index = sites.iter().enumerate().map(|(id, site)| ((site.layer, site.role), id)).collect();
+        Self {
+            sites,
+            index,
+            seen: Mutex::default(),
+            probes: Mutex::default(),
+            fault: Mutex::default(),
+            pending: Vec::new(),
+            active: false,
+        }
+    }
+
+    /// The sites.
+    #[must_use]
+    pub fn sites(&self) -> &[ObservedSite] {
+        &self.sites
+    }
+
+    /// The formats, each once.
+    pub fn formats(&self) -> impl Iterator<Item = &Arc<DeviceFormat>> {
+        self.sites.first().into_iter().flat_map(|site| site.formats.iter().map(|format| &format.cast.format))
+    }
+
+    fn id(&self, layer: LayerId, role: Role) -> Option<usize> {
+        self.index.get(&(layer, role)).copied()
+    }
+
+    /// Measures a matrix for roles of a layer, whose blocks run along rows, or along columns where `true` stands beside the role.
+    fn see(&self, layer: LayerId, roles: &[(Role, bool)], x: &Tensor<2>) {
+        let sites = roles.iter().filter_map(|(role, turned)| Some((self.id(layer, *role)?, *turned)));
+        let mut known: Option<SeenSite> = None;
+        for (id, turned) in sites {
+            let formats = &self.sites[id].formats;
+            // A scale for the whole tensor does not know rows from columns.
+            let is_known = formats.iter().all(|format| format.cast.has_one_scale());
+            let seen = match known.clone().filter(|_| is_known) {
+                Some(seen) => Ok(seen),
+                None if turned => SeenSite::of(&x.clone().swap_dims(0, 1), formats),
+                None => SeenSite::of(x, formats),
+            };
+            match seen {
+                Ok(seen) => {
+                    if let Some(all) = self.seen.lock().as_mut() {
+                        all[id].get_or_insert_default().merge(&seen);
+                    }
+                    known = Some(seen);
+                }
+                Err(error) => {
+                    self.fault.lock().get_or_insert(error);
+                }
+            }
+        }
+    }
+}
+
+impl QuantContext {
+    /// The same, with sites to observe.
+    #[must_use]
+    pub fn observing(mut self, observation: Option<Observation>) -> Self {
+        self.observation = observation.map(Box::new);
+        self
+    }
+
+    /// What the run observes, if anything.
+    #[must_use]
+    pub fn observation(&self) -> Option<&Observation> {
+        self.observation.as_deref()
+    }
+
+    /// Observes the passes from now on; whether there is anything to observe.
+    pub fn start_observation(&mut self) -> bool {
+        let pending = std::mem::take(self.pending.get_mut());
+        let Some(observation) = &mut self.observation else {
+            *self.pending.get_mut() = pending;
+            return false;
+        };
+        let none = observation.sites.iter().map(|_| None).collect();
+        (observation.pending, observation.active) = (pending, true);
+        *observation.seen.get_mut() = Some(none);
+        true
+    }
+
+    /// Stops observing and returns what was seen, by site; `None` where nothing came by. What casts saw in the meantime is forgotten: the
+    /// training's own passes see it again.
+    ///
+    /// # Errors
+    /// A format failed, or the device did.
+    pub fn take_observation(&mut self) -> Result<Vec<Option<SeenSite>>, Diagnostic> {
+        let Some(observation) = &mut self.observation else { return Ok(Vec::new()) };
+        *self.pending.get_mut() = std::mem::take(&mut observation.pending);
+        observation.active = false;
+        observation.probes.get_mut().clear();
+        let seen = observation.seen.get_mut().take().unwrap_or_default();
+        observation.fault.get_mut().take().map_or(Ok(seen), Err)
+    }
+
+    /// What observes the pass that is going on.
+    fn observer(&self) -> Option<&Observation> {
+        self.observation().filter(|observation| observation.active)
+    }
+
+    /// Whether one of these sites is observed in the pass that is going on.
+    pub(super) fn observes(&self, layer: LayerId, roles: &[Role]) -> bool {
+        self.observer().is_some_and(|observer| roles.iter().any(|role| observer.id(layer, *role).is_some()))
+    }
+
+    /// Shows the operands of a layer's product, before they are rounded. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`. A weight is the
+    /// same in all micro-batches.
+    pub(super) fn observe_operands(
+        &self,
+        layer: LayerId,
+        x: &Tensor<2>,
+        weight: &Tensor<2>,
+        micro_batch: u64,
+    ) {
+        let Some(observer) = self.observer() else { return };
+        let of_input = [(Role::Activation, false), (Role::ActivationWgrad, true)];
+        observer.see(layer, &of_input, &untracked(x.clone()));
+        if micro_batch == 0 {
+            let of_weight = [(Role::Weight, false), (Role::WeightDgrad, true)];
+            observer.see(layer, &of_weight, &untracked(weight.clone()));
+        }
+    }
+
+    /// `y`, the output of a layer's product, whose gradient is observed.
+    pub(super) fn observe_output(&self, layer: LayerId, y: Tensor<2>) -> Tensor<2> {
+        self.observe_gradient(layer, &[(Role::Grad, false), (Role::GradWgrad, true)], y)
+    }
+
+    /// `x`, whose gradient is observed: everything that uses `x` must use the result.
+    pub(super) fn observe_gradient(&self, layer: LayerId, roles: &[(Role, bool)], x: Tensor<2>) -> Tensor<2> {
+        let is_observed = roles.iter().any(|(role, _)| self.observes(layer, &[*role]));
+        let Some(observer) = self.observer().filter(|_| is_observed && x.device().is_autodiff()) else {
+            return x;
+        };
+        let shape = x.dims();
+        let (x, probe) = capture_gradient(x);
+        observer.probes.lock().push((probe, shape, layer, roles.to_vec()));
+        x
+    }
+
+    /// Shows a tensor elsewhere in the model, before it is rounded. Blocks run along the last axis.
+    pub(super) fn observe_value(&self, layer: LayerId, role: Role, x: &Tensor<2>) {
+        if let Some(observer) = self.observer() {
+            observer.see(layer, &[(role, false)], &untracked(x.clone()));
+        }
+    }
+
+    /// Shows the gradients that a backward pass left in `tape`.
+    pub(super) fn collect_observed_gradients(&self, tape: &Tape) {
+        let Some(observer) = self.observer() else { return };
+        let probes = std::mem::take(&mut *observer.probes.lock());
+        for (probe, shape, layer, roles) in probes {
+            if let Some(gradient) = probe.grad(tape) {
+                observer.see(layer, &roles, &gradient.reshape(shape));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_range_is_that_of_finite_magnitudes_above_zero() {
+        assert_eq!(extremes(&[0.0, -8.0, 0.5, f32::NAN, f32::NEG_INFINITY, -0.0]), [8.0, 0.5]);
+        assert_eq!(extremes(&[0.0, f32::NAN]), [0.0, f32::INFINITY]);
+    }
+
+    #[test]
+    fn sums_of_sites_have_the_extremes_of_both() {
+        let site = |amax, smallest| SeenSite { amax, smallest, ..SeenSite::default() };
+        let mut all = SeenSite::default();
+        for other in [site(0.0, None), site(4.0, Some(0.5)), site(2.0, Some(0.25))] {
+            all.merge(&other);
+        }
+        assert_eq!((all.amax, all.smallest), (4.0, Some(0.25)));
+    }
+}

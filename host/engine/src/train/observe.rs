@@ -1,0 +1,26 @@
+//! The passes that `[observe]` looks at: those of the step once more, before the training's own.
+
+use altgrad_base::diagnostic::Diagnostic;
+
+use super::step::is_due;
+use crate::{quant::observe::SeenSite, setup::RunSetup, state::TrainState};
+
+/// What is seen at step number `step`, by site; nothing on a step that does not measure.
+///
+/// # Errors
+/// A format or the device failed.
+pub(super) fn observe(
+    setup: &RunSetup,
+    state: &mut TrainState,
+    step: u64,
+) -> Result<Vec<Option<SeenSite>>, Diagnostic> {
+    if !is_due(setup.config.observe.every, step) || !state.quant.start_observation() {
+        return Ok(Vec::new());
+    }
+    let _span = tracing::debug_span!("observation").entered();
+    let first = setup.first_micro_batch(step);
+    let passes = setup.model.gradients(state, setup.micro_batches(step), first, None);
+    let seen = state.quant.take_observation();
+    passes?;
+    seen
+}

@@ -1,0 +1,215 @@
+//! Observation without rounding: it changes no bit of a run, and sees what rounding at the same place sees.
+
+use std::collections::BTreeMap;
+
+use altgrad_end_to_end::{Bench, TINY};
+use insta::assert_snapshot;
+
+/// The smallest run, unquantized, with two micro-batches, dropout and every metric.
+fn plain() -> String {
+    let text = TINY.replace("weight = \"E5M2\"", "").replace("[quant]\n", "");
+    let text = text.replace("[train]\n", "[train]\ngrad_accum = 2\n").replace("n_layer = 1", "n_layer = 2");
+    text.replace("[model]\n", "[model]\ndropout = 0.1\n")
+        + "[metrics]\nhistograms_every = 1\n[[sink]]\nname = \"csv\"\n"
+}
+
+/// Every site has a cast of its own, which is the same everywhere.
+fn rounded_everywhere(cast: &str) -> String {
+    let values = [
+        "qkv",
+        "query",
+        "key",
+        "value",
+        "probabilities",
+        "scores_grad",
+        "attention_grad",
+        "qkv_grad",
+        "residual",
+        "norm",
+        "norm_gain",
+        "embedding",
+        "logits",
+        "weight_grad",
+    ];
+    let mut text = format!(
+        "[quant]\nweight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E4M3\"\nsource = \"hp\"\n{cast}\n"
+    );
+    for value in values {
+        text += &format!("[quant.cast.{value}]\nformat = \"E4M3\"\n");
+    }
+    text
+}
+
+const OBSERVE: &str = "[observe]\nformats = [\"E4M3\", \"E5M2\", \"E2M1\"]\nevery = 2\n";
+
+fn run(bench: &Bench, text: &str, out: &str) -> BTreeMap<String, Vec<String>> {
+    bench.write("run.toml", text);
+    let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", out]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    bench.metrics(out)
+}
+
+#[test]
+fn weights_losses_and_all_other_metrics_are_bit_identical() {
+    let delayed = "[quant]\nweight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"\nrounding = \"stochastic\"\n\
+                   [quant.scaling]\namax = \"delayed\"\nwindow = 2\n";
+    let stored = "[quant]\nweight = \"E5M2\"\nmaster_weights = \"none\"\n";
+    let cases = [
+        ("fp32", String::new()),
+        ("bf16", "[train]\nprecision = \"bf16\"\n".to_owned()),
+        ("delayed", delayed.to_owned()),
+        ("stored", stored.to_owned()),
+        ("everywhere", rounded_everywhere("block = 8\nscaling = { type = \"e8m0\", rule = \"floor\" }")),
+    ];
+    for (name, quant) in cases {
+        let bench = Bench::new();
+        let text = match quant.strip_prefix("[train]\n") {
+            Some(keys) => plain().replace("[train]\n", &format!("[train]\n{keys}")),
+            None => plain() + &quant,
+        };
+        let without = run(&bench, &text, "without");
+        let with = run(&bench, &format!("{text}{OBSERVE}"), "with");
+        for file in
+            ["weights", "checkpoints/last/model", "checkpoints/last/optimizer", "checkpoints/last/meter"]
+        {
+            let bytes =
+                |run: &str| std::fs::read(bench.path(run).join(format!("{file}.safetensors"))).unwrap();
+            assert!(bytes("without") == bytes("with"), "{name}: {file} differs");
+        }
+        for (metric, values) in &without {
+            assert_eq!(Some(values), with.get(metric), "{name}: {metric}");
+        }
+        assert!(!without.keys().any(|metric| metric.starts_with("observe/")), "{name}");
+        let loss = &with["observe/logits/sqnr_db/E4M3"];
+        assert!(
+            loss.iter().enumerate().all(|(step, cell)| cell.is_empty() == (step % 2 == 1)),
+            "{name}: {loss:?}"
+        );
+    }
+}
+
+/// Whether two cells are equal but for this relative error.
+fn is_close(a: &str, b: &str, error: f64) -> bool {
+    let number = |text: &str| text.parse().unwrap_or(f64::NAN);
+    let (a, b): (f64, f64) = (number(a), number(b));
+    (a - b).abs() <= error * b.abs().max(1.0)
+}
+
+/// `quant/ROLE/METRIC` of a run that rounds everywhere, beside what the observation of the same run says.
+fn compare(bench: &Bench, text: &str, metrics: &[(&str, &str)]) {
+    let seen = run(bench, text, "rounded");
+    let mut compared = 0;
+    for (name, values) in &seen {
+        let Some((role, rest)) = name.strip_prefix("quant/").and_then(|name| name.split_once('/')) else {
+            continue;
+        };
+        for (rounded, observed) in metrics {
+            let Some(of) = rest.strip_prefix(rounded).filter(|of| of.is_empty() || of.starts_with('/'))
+            else {
+                continue;
+            };
+            let observed = format!("observe/{role}/{observed}{of}");
+            let others = seen.get(&observed).unwrap_or_else(|| panic!("no {observed}"));
+            // Sums of powers over a transposed matrix have another order.
+            let pairs = values.iter().zip(others);
+            let mut is_same = pairs.map(|(a, b)| a == b || *rounded == "kurtosis" && is_close(a, b, 1e-12));
+            assert!(is_same.all(|same| same), "{name} and {observed}: {values:?} {others:?}");
+            compared += 1;
+        }
+    }
+    // Twenty roles, and 10 linear layers of 7 uses, among others.
+    assert!(compared > 60 * metrics.len(), "{compared} compared");
+    std::fs::remove_dir_all(bench.path("rounded")).unwrap();
+}
+
+#[test]
+fn what_is_seen_is_what_rounding_at_the_same_place_sees() {
+    let bench = Bench::new();
+    let text = plain().replace("grad_accum = 2", "grad_accum = 1");
+    let cast = "block = 8\nscaling = { type = \"e8m0\", rule = \"floor\" }";
+    let observe = "[observe]\nformats = [\"E4M3\"]\nevery = 1\n";
+    let same = format!("{text}{}{observe}{cast}\n", rounded_everywhere(cast));
+    compare(&bench, &same, &[("amax", "amax"), ("sqnr_db", "sqnr_db/E4M3")]);
+    // Scale 1: overflow and underflow are what the format's range says.
+    let unscaled = format!("{text}{}{observe}", rounded_everywhere("block = \"none\""));
+    let metrics = [
+        ("overflow_rate", "overflow_rate/E4M3"),
+        ("underflow_rate", "underflow_rate/E4M3"),
+        ("kurtosis", "kurtosis"),
+    ];
+    compare(&bench, &unscaled, &metrics);
+}
+
+#[test]
+fn an_unquantized_run_is_observed_at_all_sites_or_some() {
+    let bench = Bench::new();
+    let all = run(&bench, &format!("{}{OBSERVE}", plain()), "all");
+    let roles: std::collections::BTreeSet<&str> =
+        all.keys().filter_map(|name| name.strip_prefix("observe/")?.split('/').next()).collect();
+    assert_eq!(roles.len(), 20, "{roles:?}");
+    let first = |name: &str| all[name][0].clone();
+    // Gains begin as 1: one magnitude, no spread, and exact in every format.
+    assert_eq!(
+        (first("observe/norm_gain/amax"), first("observe/norm_gain/range")),
+        ("1.0".into(), "0.0".into())
+    );
+    assert_eq!(first("observe/norm_gain/overflow_rate/E2M1"), "0.0");
+    assert_eq!(first("observe/norm_gain/sqnr_db/E2M1"), "");
+    // A softmax is at most 1, over masked zeros; with dropout of 0.1 what is kept is 1 / 0.9 of that.
+    let most: f64 = first("observe/probabilities/amax").parse().unwrap();
+    assert!(most > 0.9 && most <= 1.0 / 0.9 + 1e-6, "{most}");
+    // More significand bits are less noise, with scales: E4M3 above E5M2 above E2M1.
+    let sqnr = |format: &str| first(&format!("observe/activation/sqnr_db/{format}")).parse::<f64>().unwrap();
+    assert!(sqnr("E4M3") > sqnr("E5M2") + 4.0 && sqnr("E5M2") > sqnr("E2M1") + 4.0);
+    let some = format!("{}{OBSERVE}sites = [\"grad\", \"residual\"]\n", plain());
+    let some = run(&bench, &some, "some");
+    let names = |name: &&String| name.starts_with("observe/");
+    assert!(
+        some.keys()
+            .filter(names)
+            .all(|name| name.starts_with("observe/grad/") || name.starts_with("observe/residual/"))
+    );
+    for name in some.keys().filter(names) {
+        // Attention is fused where nothing in it is observed: the last bits of what follows differ.
+        let equal = |a: &String, b: &String| a == b || is_close(a, b, 1e-3);
+        assert!(
+            some[name].iter().zip(&all[name]).all(|(a, b)| equal(a, b)),
+            "{name}: {:?} {:?}",
+            some[name],
+            all[name]
+        );
+    }
+}
+
+#[test]
+fn each_fault_of_an_observation_is_placed() {
+    let bench = Bench::new();
+    let mut page = String::new();
+    for keys in [
+        "every = 10",
+        "formats = [\"E4M3\"]\nevery = 0",
+        "formats = [\"E4M3\", \"E9M9\"]",
+        "formats = [\"E4M3\", \"E4M3\"]",
+        "formats = [\"none\"]",
+        "formats = [\"E4M3\"]\nsites = [\"weight\", \"activations\"]",
+        "formats = [\"E4M3\"]\nsites = \"weight\"",
+        "formats = [\"E4M3\"]\nsites = []",
+        "formats = [\"E4M3\"]\nsites = [\"grad\", \"grad\"]",
+        "formats = [\"E4M3\"]\nsites = [\"norm_gain\"]\nblock = [16, 16]",
+        "formats = [\"E4M3\"]\nblock = 0",
+        "formats = [\"E4M3\"]\nblock = \"none\"\nscaling = { pow2 = true }",
+        "formats = [\"E4M3\"]\nscaling = { rule = \"floor\", pow2 = true }",
+        "formats = [\"E4M3\"]\nscaling = { amax = \"delayed\" }",
+        "formats = [\"E4M3\"]\nscaling = { amax = \"static\" }",
+        "formats = [\"E4M3\"]\nscaling = { window = 4 }",
+        "formats = [\"E4M3\"]\nblock = 4\nscaling = { amax = \"static\", static_amax = 2.0 }",
+        "formats = [\"E4M3\"]\nscaling = { tensor = \"f32\" }",
+        "formats = [\"E4M3\"]\nformat = \"E4M3\"",
+    ] {
+        bench.write("run.toml", &format!("{}[observe]\n{keys}\n", plain()));
+        let outcome = bench.host(&["check", "run.toml"]);
+        assert_eq!(outcome.code, 2, "{keys}: {}", outcome.stderr);
+        page += &format!("=== {}\n{}\n", keys.replace('\n', "; "), bench.redacted(&outcome.stderr));
+    }
+    assert_snapshot!("observe_faults", page);
+}
