@@ -7,7 +7,7 @@ use std::{
 };
 
 use altgrad_base::{diagnostic::Diagnostic, files, println};
-use altgrad_report::{page, table::Table};
+use altgrad_report::{observed, page, table::Table};
 use clap::Args;
 
 use super::compare::{RunsArgs, read};
@@ -44,6 +44,10 @@ pub(super) fn run(args: &ReportArgs) -> Result<ExitCode, Diagnostic> {
         args.out.display(),
         groups.len()
     );
+    let observed = observed::ranking(&found.runs);
+    if !observed.rows.is_empty() {
+        println!("\n{}\n{}", observed.title, observed.to_terminal());
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,6 +17,7 @@ pub mod find;
 pub mod group;
 pub mod histograms;
 pub mod layers;
+pub mod observed;
 pub mod page;
 mod pairs;
 mod ranking;

@@ -23,6 +23,7 @@ use super::{
     figures::{self, Chart, Context},
     find::FoundRuns,
     group::Group,
+    observed,
     table::{Cell, Table},
     tables,
 };
@@ -35,10 +36,15 @@ const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 /// The sections, in order: id, title, what it is for.
-const SECTIONS: [(&str, &str, &str); 9] = [
+const SECTIONS: [(&str, &str, &str); 10] = [
     ("loss", "Loss", "The curves behind the table. Colour is the format, the kind of line the optimizer."),
     ("profile", "Formats at a glance", "What a configuration pays for its loss."),
     ("fidelity", "Gradient fidelity", "How close the quantized gradients are to those in fp32."),
+    (
+        "observation",
+        "What formats would do",
+        "Of tensors before rounding, at the steps that [observe] measures. Runs without it are not listed.",
+    ),
     ("updates", "Updates on the grid", "Whether steps are large enough to move 8-bit codes."),
     ("codes", "Codes", "How the 256 codes of a format are used."),
     (
@@ -118,6 +124,11 @@ pub fn render(
         section.tables.extend(["failures", "missing"].iter().filter_map(|id| view_of(&tables, id)));
         section.notes = failure_notes(found);
     }
+    if let Some(section) = sections.iter_mut().find(|section| section.id == "observation") {
+        section.tables.extend(["observed", "observed_formats"].iter().filter_map(|id| view_of(&tables, id)));
+    }
+    // Nothing was observed: there is nothing to say.
+    sections.retain(|section| section.id != "observation" || !section.tables.is_empty());
     let view =
         |ids: &[&str]| -> Vec<TableView> { ids.iter().filter_map(|id| view_of(&tables, id)).collect() };
     let optimizers = figures::optimizers(groups).into_iter().enumerate();
@@ -155,6 +166,8 @@ pub fn render(
 pub fn every_table(found: &FoundRuns, groups: &[Group], comparison: &Comparison) -> Vec<Table> {
     vec![
         tables::comparison(comparison),
+        observed::ranking(&found.runs),
+        observed::formats(&found.runs),
         tables::failures(&found.runs),
         tables::missing(&found.runs),
         tables::configurations(&found.runs, groups),

@@ -92,17 +92,10 @@ impl SeenSite {
         let collector = HistogramCollector::new(0);
         collector.add_values(&values);
         let of = |format: &ObservedFormat| {
-            let site = &format.cast;
-            let key = RandomKey::default();
-            let scaled = CastParams {
-                quant: site.fake_quant_params(key),
-                arrangement: site.arrangement(),
-                rotation: None,
-            };
-            let unscaled = FakeQuantParams::unscaled(site.format.clone()).into();
+            let unscaled = FakeQuantParams::unscaled(format.cast.format.clone()).into();
             Ok(SeenFormat {
                 unscaled: cast(x.clone(), unscaled).stats.read()?,
-                scaled: cast(x.clone(), scaled).stats.read()?,
+                scaled: format.scaled(x.clone())?,
             })
         };
         Ok(Self {
@@ -111,6 +104,25 @@ impl SeenSite {
             powers: collector.histogram()?.powers,
             formats: formats.iter().map(of).collect::<Result<_, Diagnostic>>()?,
         })
+    }
+
+    /// Of the transposed matrix `x`, this being what was seen of the matrix: only scales know rows from columns.
+    fn turned(mut self, x: &Tensor<2>, formats: &[ObservedFormat]) -> Result<Self, Diagnostic> {
+        for (seen, format) in self.formats.iter_mut().zip(formats) {
+            if !format.cast.has_one_scale() {
+                seen.scaled = format.scaled(x.clone())?;
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl ObservedFormat {
+    /// What the format would do to a matrix with the scales that are assumed.
+    fn scaled(&self, x: Tensor<2>) -> Result<QuantStats, Diagnostic> {
+        let quant = self.cast.fake_quant_params(RandomKey::default());
+        let params = CastParams { quant, arrangement: self.cast.arrangement(), rotation: None };
+        cast(x, params).stats.read()
     }
 }
 
@@ -171,18 +183,16 @@ impl Observation {
         self.index.get(&(layer, role)).copied()
     }
 
-    /// Measures a matrix for roles of a layer, whose blocks run along rows, or along columns where `true` stands beside the role.
+    /// Measures a matrix for at most two roles of a layer, whose blocks run along rows, or along columns where `true` stands beside the role.
     fn see(&self, layer: LayerId, roles: &[(Role, bool)], x: &Tensor<2>) {
         let sites = roles.iter().filter_map(|(role, turned)| Some((self.id(layer, *role)?, *turned)));
         let mut known: Option<SeenSite> = None;
         for (id, turned) in sites {
             let formats = &self.sites[id].formats;
-            // A scale for the whole tensor does not know rows from columns.
-            let is_known = formats.iter().all(|format| format.cast.has_one_scale());
-            let seen = match known.clone().filter(|_| is_known) {
-                Some(seen) => Ok(seen),
-                None if turned => SeenSite::of(&x.clone().swap_dims(0, 1), formats),
-                None => SeenSite::of(x, formats),
+            let as_used = || if turned { x.clone().swap_dims(0, 1) } else { x.clone() };
+            let seen = match known.take() {
+                Some(known) => known.turned(&as_used(), formats),
+                None => SeenSite::of(&as_used(), formats),
             };
             match seen {
                 Ok(seen) => {
