@@ -18,7 +18,7 @@ use super::{
 };
 
 /// `[observe]`: measures at sites what formats would do to the tensors there, before any rounding and without changing the run. A step that
-/// measures costs another one and the measuring, which takes longer than both: see docs/performance.md.
+/// measures takes as long as some ten others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ObserveSection {
