@@ -143,6 +143,10 @@ activation = "E5M2"
 grad = "E5M2"
 [shadow]
 every = 1
+[observe]
+formats = ["E4M3"]
+sites = ["weight", "activation", "grad"]
+every = 1
 [metrics]
 histograms_every = 1
 rank_every = 1
@@ -154,7 +158,13 @@ name = "csv"
 /// A metric's name and where it is, with the names of roles, bits and offsets taken out.
 fn general(name: &str, place: &str) -> (String, String) {
     let mut parts: Vec<&str> = name.split('/').collect();
-    if parts.len() > 2 && parts[0] == "quant" && ["weight", "activation", "grad"].contains(&parts[1]) {
+    if parts.len() > 3 && parts[0] == "observe" {
+        parts[3] = "FORMAT";
+    }
+    if parts.len() > 2
+        && ["quant", "observe"].contains(&parts[0])
+        && ["weight", "activation", "grad"].contains(&parts[1])
+    {
         parts[1] = "ROLE";
     }
     if parts.len() > 1 && parts[parts.len() - 2] == "bit_active" {
