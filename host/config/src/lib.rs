@@ -19,6 +19,7 @@ mod depth;
 mod explain;
 mod hints;
 mod load;
+mod loss_scale;
 mod observe;
 mod optimizer;
 mod overrides;
@@ -43,6 +44,7 @@ pub use choices::{
 pub use depth::BlockCount;
 pub use load::load;
 pub use load::read_as;
+pub use loss_scale::LossScaleChoice;
 pub use observe::{ObserveSection, SitesChoice};
 pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};
 pub use plugin_ref::{PinnedPlugin, PluginRef};

@@ -14,6 +14,7 @@ use super::choices::{
     DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, MlpChoice, NormChoice, PluginCheckChoice,
     PositionsChoice, PrecisionChoice, Preset, ScheduleChoice, TokenizerChoice,
 };
+use super::loss_scale::LossScaleChoice;
 use super::observe::ObserveSection;
 use super::optimizer::OptimizerSection;
 use super::plugin_ref::PluginRef;
@@ -240,6 +241,10 @@ pub struct TrainSection {
     pub z_loss: f64,
     /// Micro-batches whose gradients are averaged into one step.
     pub grad_accum: usize,
+    /// What the loss is multiplied by before the backward pass, from 2^-126 to 2^126; gradients are divided by it afterwards. 1 = off.
+    /// `"dynamic"` starts with 65536, doubles after 2000 good steps in a row, and halves when the gradients overflow, whose step is
+    /// skipped. Rounding in the backward pass sees scaled gradients.
+    pub loss_scale: LossScaleChoice,
     /// Steps between evaluations; 0 = only at the end. Each costs `eval_batches` forward passes over held-out data.
     pub eval_interval: u64,
     /// Held-out batches averaged into an evaluation by sample; more of them, less noise. All runs on a corpus sample the
@@ -263,6 +268,7 @@ impl Default for TrainSection {
             grad_clip: 1.0,
             z_loss: 0.0,
             grad_accum: 1,
+            loss_scale: LossScaleChoice::default(),
             eval_interval: 100,
             eval_batches: 20,
             full_eval: FullEvalChoice::Auto,

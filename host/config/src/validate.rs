@@ -8,6 +8,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use super::choices::{
     AmaxChoice, GeluChoice, GranularityChoice, MlpChoice, PositionsChoice, ScheduleChoice, TokenizerChoice,
 };
+use super::loss_scale::LossScaleChoice;
 use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
 use super::quant::{QuantSection, StoredScaleSection};
@@ -206,8 +207,16 @@ fn train(config: &RunConfig) -> Vec<Rule> {
         not_negative("train.grad_clip", train.grad_clip),
         not_negative("train.z_loss", train.z_loss),
         size("train.grad_accum", train.grad_accum),
+        loss_scale(train.loss_scale),
         size("train.eval_batches", train.eval_batches),
     ]
+}
+
+fn loss_scale(choice: LossScaleChoice) -> Rule {
+    const KEY: &str = "train.loss_scale";
+    let fault = choice.fault();
+    let message = format!("`{KEY}` {}", fault.as_deref().unwrap_or_default());
+    rule(&[KEY], fault.is_none(), message).hint("1 is off; \"dynamic\" finds a scale")
 }
 
 /// The keys that belong to one schedule: in range there, refused with any other, where they would do nothing.

@@ -26,6 +26,7 @@ n_embd = 8
 [train]
 max_steps = 4
 warmup_steps = 1
+loss_scale = "dynamic"
 [quant]
 weight = "E5M2"
 activation = "E5M2"

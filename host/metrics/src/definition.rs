@@ -166,6 +166,8 @@ pub enum Due {
     EveryStep,
     /// Steps with an evaluation.
     Evaluations,
+    /// Every step, under dynamic loss scaling.
+    LossScaling,
     /// Steps with a shadow pass.
     ShadowSteps,
     /// Steps that measure gradients and updates by parameter.
@@ -185,6 +187,7 @@ impl fmt::Display for Due {
         f.write_str(match self {
             Self::EveryStep => "every step",
             Self::Evaluations => "`train.eval_interval`",
+            Self::LossScaling => "every step with `train.loss_scale = \"dynamic\"`",
             Self::ShadowSteps => "`shadow.every`",
             Self::Parameters => "`metrics.every`",
             Self::Distributions => "`metrics.histograms_every`",

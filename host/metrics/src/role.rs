@@ -84,6 +84,20 @@ impl Role {
     /// The first uses of the three operands.
     pub const FIRST_USES: [Self; 3] = [Self::Weight, Self::Activation, Self::Grad];
 
+    /// Whether it is rounded in the backward pass because it is a gradient.
+    #[must_use]
+    pub fn is_gradient(self) -> bool {
+        matches!(
+            self,
+            Self::Grad
+                | Self::GradWgrad
+                | Self::WeightGrad
+                | Self::ScoresGrad
+                | Self::AttentionGrad
+                | Self::QkvGrad
+        )
+    }
+
     /// The name in run files and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {

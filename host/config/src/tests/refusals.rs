@@ -39,6 +39,8 @@ fn check_overrides(text: &str, rows: &[(&str, &str, &str)]) {
     }
 }
 
+/// What to do about a loss scale.
+const LOSS_SCALE: &str = "1 is off; \"dynamic\" finds a scale";
 const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, shadow, observe, metrics, alerts, checkpoint, \
     limits, sink";
 
@@ -159,6 +161,11 @@ fn ranges() {
         ("[train]\nz_loss = -1e-4", "`train.z_loss` must be 0 or more, is -0.0001", ":2:10", ""),
         ("[train]\ngrad_clip = -1", "`train.grad_clip` must be 0 or more, is -1.0", ":2:13", ""),
         ("[train]\ngrad_accum = 0", "`train.grad_accum` must be from 1 to 2147483647, is 0", ":2:14", ""),
+        ("[train]\nloss_scale = 0", "`train.loss_scale` must be positive, is 0.0", ":2:14", LOSS_SCALE),
+        ("[train]\nloss_scale = -8", "`train.loss_scale` must be positive, is -8.0", ":2:14", LOSS_SCALE),
+        ("[train]\nloss_scale = nan", "`train.loss_scale` must be finite, is NaN", ":2:14", LOSS_SCALE),
+        ("[train]\nloss_scale = 1e38", "`train.loss_scale` must be from 2^-126 to 2^126, is 1e38", ":2:14", LOSS_SCALE),
+        ("[train]\nloss_scale = 'auto'", "`train.loss_scale`: must be a number, or \"dynamic\"", ":2:14", ""),
         ("[train]\neval_batches = 0", "`train.eval_batches` must be from 1 to 2147483647, is 0", ":2:16", ""),
         ("[train]\ndecay_steps = 50", "`train.decay_steps` (50) must be above `train.warmup_steps` (50)", ":2:15", cosine),
         ("[train]\nmax_steps = 50", "`train.decay_steps` (50) must be above `train.warmup_steps` (50)", ":2:13", cosine),

@@ -265,6 +265,7 @@ fn load(
     let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), 2 * states.iter().sum::<usize>()))?;
     let file = read::tensors(&path, &bytes)?;
     optimizer.restore(checkpoint.state.optimizer.updates, params, &file, state_key)?;
+    state.loss_scale.restore(checkpoint.state.loss_scale);
 
     // Two codes, a counter, an initial value.
     let (path, bytes) = checkpoint.file(METER, most(10 * elements, 4 * specs.len()))?;

@@ -27,6 +27,8 @@ pub(super) fn check(state: &CheckpointState) -> Result<(), String> {
         }
     }
     state.alerts.check(*step, MOST).map_err(|(field, what)| format!("has `alerts.{field}` = {what}"))?;
+    let loss_scale = state.loss_scale.map_or(Ok(()), |scale| scale.check(*step));
+    loss_scale.map_err(|(field, what)| format!("has `loss_scale.{field}` = {what}"))?;
     state.quant.history.iter().try_for_each(history)?;
     state.quant.weights.iter().try_for_each(scales)?;
     state.sink.iter().try_for_each(sink)

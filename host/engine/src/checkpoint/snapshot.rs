@@ -8,7 +8,7 @@ use crate::{
     alerts::AlertState,
     model::weights,
     quant::QuantState,
-    state::TrainState,
+    state::{DynamicLossScale, TrainState},
     tensor_file::{Entry, Values},
 };
 
@@ -20,6 +20,7 @@ pub struct StateTensors {
     pub(super) meter: Vec<Entry>,
     pub(super) updates: u64,
     pub(super) dead_steps: Vec<u64>,
+    pub(super) loss_scale: Option<DynamicLossScale>,
 }
 
 /// All that a checkpoint holds of the moment it was asked for.
@@ -70,6 +71,7 @@ impl StateTensors {
             meter: state.meter.remembered(layout),
             updates: optimizer.updates(),
             dead_steps: state.meter.dead_steps(),
+            loss_scale: state.loss_scale.state(),
         })
     }
 }

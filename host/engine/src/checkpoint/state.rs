@@ -9,7 +9,7 @@ use altgrad_run_folder::record::{Resume, SinkCounts};
 use serde::{Deserialize, Serialize};
 
 use super::layout::CheckpointKind;
-use crate::{alerts::AlertState, quant::SavedQuantState};
+use crate::{alerts::AlertState, quant::SavedQuantState, state::DynamicLossScale};
 
 /// What the file says it is.
 pub const FORMAT: &str = "altgrad checkpoint";
@@ -45,6 +45,8 @@ pub struct CheckpointState {
     pub totals: RunTotals,
     /// The optimizer, buffers aside.
     pub optimizer: OptimizerRecord,
+    /// The dynamic loss scale, if there is one.
+    pub loss_scale: Option<DynamicLossScale>,
     /// What metrics remember, tensors aside.
     pub meter: UpdateMetricsRecord,
     /// What rounding remembers.

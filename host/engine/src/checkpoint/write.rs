@@ -100,6 +100,7 @@ fn fill(
         data: identity.data.clone(),
         totals,
         optimizer: state::OptimizerRecord { name: identity.optimizer.clone(), updates: tensors.updates },
+        loss_scale: tensors.loss_scale,
         meter: state::UpdateMetricsRecord { dead_steps: tensors.dead_steps },
         quant: carried.read().map_err(other)?,
         alerts,

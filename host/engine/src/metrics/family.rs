@@ -32,6 +32,8 @@ pub struct MetricSetup<'a> {
     pub config: MetricsSection,
     /// Whether there are shadow steps.
     pub shadow: bool,
+    /// Whether there is a dynamic loss scale.
+    pub loss_scaling: bool,
     /// Names of the parameters.
     pub parameters: Vec<Layer>,
     /// Role and layer of each place.
@@ -44,7 +46,13 @@ impl<'a> MetricSetup<'a> {
     pub fn new(layout: &'a Layout, quant: &'a QuantContext, config: MetricsSection, shadow: bool) -> Self {
         let parameters = layout.specs.iter().map(|spec| Layer::from(spec.name.as_str())).collect();
         let sites = quant.sites().iter().map(|site| (site.role, Layer::from(site.layer.as_str()))).collect();
-        Self { layout, quant, config, shadow, parameters, sites }
+        Self { layout, quant, config, shadow, loss_scaling: false, parameters, sites }
+    }
+
+    /// The same of a run with a dynamic loss scale or without.
+    #[must_use]
+    pub fn with_loss_scaling(self, loss_scaling: bool) -> Self {
+        Self { loss_scaling, ..self }
     }
 
     /// Whether the run records metrics of that schedule.
@@ -52,6 +60,7 @@ impl<'a> MetricSetup<'a> {
     pub fn records(&self, due: Due) -> bool {
         match due {
             Due::EveryStep | Due::Evaluations => true,
+            Due::LossScaling => self.loss_scaling,
             Due::ShadowSteps => self.shadow,
             Due::Parameters => self.config.every > 0,
             Due::Distributions => self.config.histograms_every > 0,

@@ -45,12 +45,8 @@ use crate::quant::{QuantStats, SiteHistogram, observe::SeenSite};
 pub struct StepInputs<'a> {
     /// The run.
     pub setup: MetricSetup<'a>,
-    /// Loss of the step's batch before its update, nats per token.
-    pub loss: f64,
-    /// L2 norm of all gradients, before and after clipping.
-    pub grad_norm: [f64; 2],
-    /// Learning rate.
-    pub lr: f64,
+    /// The numbers of the training.
+    pub training: training::Step,
     /// Sums of each parameter's gradient.
     pub moments: &'a [gradients::Moments],
     /// How each parameter's gradient agrees with its shadow, on shadow steps.
@@ -99,7 +95,7 @@ families! {
     scale_regret::ScaleRegretFamily: step.updates.regret(),
     ulp_from_init::UlpFromInitFamily: step.updates.ulp_from_init(),
     ranks::RanksFamily: step.updates.ranks(),
-    training::TrainingFamily: training::Step { loss: step.loss, grad_norm: step.grad_norm, lr: step.lr },
+    training::TrainingFamily: step.training,
     speed::SpeedFamily: (step.tokens, step.elapsed),
 }
 

@@ -3,7 +3,8 @@
 use altgrad_metrics::{
     MetricId, MetricRecord,
     families::training::{
-        FAMILY, GRAD_NORM, GRAD_NORM_CLIPPED, LOSS, LR, PERPLEXITY, VAL_LOSS, VAL_PERPLEXITY,
+        FAMILY, GRAD_NORM, GRAD_NORM_CLIPPED, LOSS, LOSS_SCALE, LR, PERPLEXITY, SKIPPED_STEPS, VAL_LOSS,
+        VAL_PERPLEXITY,
     },
 };
 
@@ -17,10 +18,12 @@ pub struct TrainingFamily;
 pub struct Step {
     /// Loss of its batch before the update, nats per token.
     pub loss: f64,
-    /// L2 norm of all gradients, before and after clipping.
-    pub grad_norm: [f64; 2],
+    /// L2 norm of all gradients, before and after clipping; unknown if they overflowed under a loss scale.
+    pub grad_norm: Option<[f64; 2]>,
     /// Learning rate.
     pub lr: f64,
+    /// The dynamic loss scale of its backward pass, and steps skipped up to and with this one.
+    pub loss_scale: Option<(f32, u64)>,
 }
 
 impl MetricFamily for TrainingFamily {
@@ -31,12 +34,17 @@ impl MetricFamily for TrainingFamily {
     }
 
     fn record(_: &MetricSetup<'_>, step: Step, record: &mut MetricRecord) {
-        let [before, after] = step.grad_norm;
         record.push(&LOSS, step.loss);
         record.push(&PERPLEXITY, step.loss.exp());
-        record.push(&GRAD_NORM, before);
-        record.push(&GRAD_NORM_CLIPPED, after);
+        if let Some([before, after]) = step.grad_norm {
+            record.push(&GRAD_NORM, before);
+            record.push(&GRAD_NORM_CLIPPED, after);
+        }
         record.push(&LR, step.lr);
+        if let Some((scale, skipped)) = step.loss_scale {
+            record.push(&LOSS_SCALE, f64::from(scale));
+            record.push(&SKIPPED_STEPS, skipped as f64);
+        }
     }
 }
 

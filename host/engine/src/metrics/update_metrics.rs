@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::MetricsSection;
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::ValueGrid;
@@ -129,6 +130,24 @@ impl UpdateMetrics {
         self.due = DueMetrics::at(&self.config, step);
         self.clipped = clipped as f32;
         self.measured = StepMeasurements::default();
+    }
+
+    /// Begins a step that is skipped: it measures nothing. `weights` reads the parameters.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn skip(
+        &mut self,
+        step: u64,
+        weights: impl FnOnce() -> Result<Vec<Vec<f32>>, Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        if step == 0 && self.config.histograms_every > 0 {
+            self.initial = weights()?.into_iter().map(Arc::new).collect();
+        }
+        self.step = step;
+        self.due = DueMetrics::default();
+        self.measured = StepMeasurements::default();
+        Ok(())
     }
 
     /// Whether the step's weights are wanted.

@@ -3,13 +3,14 @@
 //! Values are flat `[n]` whatever the rank of the parameter, so that code for all parameters (gradients, clipping, the
 //! optimizer, files) needs no rank in its types. The forward pass reshapes them, which copies nothing.
 
+use altgrad_base::diagnostic::Diagnostic;
 use altgrad_base::random::{self, Stream};
 use burn::tensor::{Device, Tensor};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use super::layout::{Init, Layout, ParamSpec};
-use crate::tensor::flat;
+use crate::tensor::{flat, read_f32};
 
 /// The parameters of a model, in the layout's order.
 #[derive(Debug)]
@@ -32,6 +33,14 @@ impl Params {
             .map(|(index, spec)| flat(initial(spec, seed, index as u64), device))
             .collect();
         Self { layout, values }
+    }
+
+    /// The values, in the layout's order. Reads the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn read(&self) -> Result<Vec<Vec<f32>>, Diagnostic> {
+        self.values.iter().map(|value| read_f32(value.clone())).collect()
     }
 }
 

@@ -48,9 +48,15 @@ impl QuantContext {
     #[must_use]
     pub fn request_stats(&self, read_back: &mut ReadBack) -> RequestedStep {
         let grid_stats = std::mem::take(&mut *self.grid_stats.lock());
+        self.read_grid_stats.lock().clone_from(&grid_stats);
         let mut stats = self.request_pass_stats(read_back);
         stats.extend(grid_stats.into_iter().map(|(id, stats)| (id, stats.request(read_back))));
         RequestedStep { stats, scales: self.request_scales(read_back) }
+    }
+
+    /// Keeps the statistics of weights that the last reading took, for a step without an update: the next one reads them again.
+    pub fn keep_grid_stats(&self) {
+        *self.grid_stats.lock() = std::mem::take(&mut *self.read_grid_stats.lock());
     }
 
     fn request_pass_stats(&self, read_back: &mut ReadBack) -> Vec<(SiteId, RequestedStats)> {

@@ -54,6 +54,8 @@ pub struct QuantContext {
     pub(super) pending: Mutex<Vec<(SiteId, StatsSource)>>,
     /// Statistics of [`Self::round_to_grid`] since the last reading of a training step.
     pub(super) grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
+    /// Those that the last reading took.
+    pub(super) read_grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
     /// What is observed, if anything is.
     pub(super) observation: Option<Box<Observation>>,
     /// The scales of the last rounding of each weight.
@@ -98,6 +100,7 @@ impl QuantContext {
             histograms: Vec::new(),
             pending: Mutex::default(),
             grid_stats: Mutex::default(),
+            read_grid_stats: Mutex::default(),
             observation: None,
             weight_scales: Mutex::default(),
         }

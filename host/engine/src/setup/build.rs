@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{RunConfig, Source};
+use altgrad_config::{LossScaleChoice, RunConfig, Source};
 use altgrad_data::{Batches, Corpus, tokenizer::Tokenizer};
 use altgrad_loader::{
     Registry, SinkPlugin,
@@ -23,7 +23,7 @@ use crate::{
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
     quant::QuantContext,
-    state::{TrainModel, TrainState},
+    state::{LossScaler, TrainModel, TrainState},
     tensor,
 };
 
@@ -54,8 +54,9 @@ impl ReadyRun {
         let quant = rounding::quant(&config, &registry, &device, &layout).map_err(placed)?;
         let quant =
             quant.observing(observe::observation(&config, &registry, &device, &layout).map_err(placed)?);
-        let metrics =
-            metrics::names(&MetricSetup::new(&layout, &quant, config.metrics, config.shadow.every > 0));
+        let setup = MetricSetup::new(&layout, &quant, config.metrics, config.shadow.every > 0)
+            .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic);
+        let metrics = metrics::names(&setup);
         let observed = quant.observation().into_iter().flat_map(|observation| observation.formats());
         let formats = quant.sites().iter().map(|site| &site.format).chain(observed);
         let formats = formats.map(|format| &format.plugin().identity);
@@ -79,7 +80,8 @@ impl ReadyRun {
         };
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
-        let state = TrainState::new(params, quant, optimizer, meter);
+        let mut state = TrainState::new(params, quant, optimizer, meter);
+        state.loss_scale = LossScaler::new(config.train.loss_scale);
         let computed = computed::table(&config, &device, &state);
         let setup = RunSetup {
             config,

@@ -2,10 +2,12 @@
 //!
 //! [`TrainState`] is all that a step changes and a checkpoint holds; [`TrainModel`] is the model it belongs to and never changes.
 
+mod loss_scale;
 mod mean_loss;
 mod train_model;
 mod train_state;
 
+pub use loss_scale::{DynamicLossScale, LossScaler};
 pub use mean_loss::{MeanLoss, mean_loss};
 pub use train_model::{Gradients, TrainModel};
 pub use train_state::TrainState;

@@ -4,9 +4,9 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Batch;
 use burn::tensor::Tensor;
 
-use super::train_state::TrainState;
+use super::{loss_scale::LossScaler, train_state::TrainState};
 use crate::{
-    cpu_ops::in_pool,
+    cpu_ops::{self, in_pool},
     model::{Dropout, Forward, Gpt},
     quant::QuantContext,
     trace::{Phase, TensorPlace, Trace},
@@ -48,8 +48,8 @@ impl TrainModel {
         first_micro_batch: u64,
         trace: Option<&Trace>,
     ) -> Result<Gradients, Diagnostic> {
-        let device = state.params.values[0].device();
-        in_pool(&device, || self.backward(state, &state.quant, batches, first_micro_batch, trace))
+        let (device, quant) = (state.params.values[0].device(), (&state.quant, state.loss_scale));
+        in_pool(&device, || self.backward(state, quant, batches, first_micro_batch, trace))
     }
 
     /// The gradients the same step would have without rounding: same parameters, batches and dropout. Touches nothing.
@@ -62,17 +62,17 @@ impl TrainModel {
         batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
-        let device = state.params.values[0].device();
-        let gradients =
-            in_pool(&device, || self.backward(state, &QuantContext::off(), batches, first_micro_batch, None));
+        let (device, exact) = (state.params.values[0].device(), (&QuantContext::off(), LossScaler::OFF));
+        let gradients = in_pool(&device, || self.backward(state, exact, batches, first_micro_batch, None));
         Ok(gradients?.grads)
     }
 
-    /// Losses and mean gradients of some micro-batches, rounding as `quant` says.
+    /// Losses and mean gradients of some micro-batches, rounding as `quant` says. Rounding, and a `trace` of all but the parameters'
+    /// sums, see gradients that the loss scale multiplies.
     fn backward(
         &self,
         state: &TrainState,
-        quant: &QuantContext,
+        (quant, loss_scale): (&QuantContext, LossScaler),
         batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
         trace: Option<&Trace>,
@@ -93,10 +93,13 @@ impl TrainModel {
                 dropout,
                 trace,
             };
-            // Scaled before the backward pass, as nanoGPT does, so that sums need no scaling.
+            // Shared out before the backward pass, as nanoGPT does, so that sums are means.
+            let factor = loss_scale.factor();
+            let gradient = share * factor.unwrap_or(1.0);
             let objective = tracing::debug_span!("forward")
-                .in_scope(|| self.gpt.objective(&pass, &batch, self.z_loss, share));
-            let scaled = objective.value.mul_scalar(share);
+                .in_scope(|| self.gpt.objective(&pass, &batch, self.z_loss, gradient));
+            let shared = objective.value.mul_scalar(share);
+            let scaled = factor.map_or(shared.clone(), |factor| shared.mul_scalar(factor));
             let tape = tracing::debug_span!("backward").in_scope(|| scaled.backward());
             quant.collect_gradient_stats(&tape);
             if let Some(trace) = trace {
@@ -120,6 +123,9 @@ impl TrainModel {
                 sums.into_iter().zip(grads).map(|(a, b)| a + b).collect()
             };
             losses.push(objective.loss.mul_scalar(share));
+        }
+        if let Some(factor) = loss_scale.factor() {
+            sums = sums.into_iter().map(|sum| cpu_ops::scale::scaled(sum, 1.0 / factor)).collect();
         }
         if let Some(trace) = trace {
             for (spec, grad) in state.params.layout.specs.iter().zip(&sums) {

@@ -3,12 +3,12 @@
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
 
+use super::loss_scale::LossScaler;
 use crate::{
     metrics::update_metrics::UpdateMetrics,
     model::Params,
     optimizer::{self, OptimizerState},
     quant::{QuantContext, QuantStats},
-    tensor,
 };
 
 /// A run between two steps.
@@ -21,6 +21,8 @@ pub struct TrainState {
     pub optimizer: OptimizerState,
     /// Measures parameters, and remembers what outlives a step.
     pub meter: UpdateMetrics,
+    /// What the loss is multiplied by before the backward pass.
+    pub loss_scale: LossScaler,
     /// Whether an update failed half-way: some parameters are updated, others are not.
     pub half_updated: bool,
 }
@@ -34,7 +36,8 @@ impl TrainState {
         let values = values
             .map(|(id, (value, spec))| optimizer::round_to_grid(&quant, id, &spec.shape, value, 0))
             .collect();
-        Self { params: Params { layout, values }, quant, optimizer, meter, half_updated: false }
+        let params = Params { layout, values };
+        Self { params, quant, optimizer, meter, loss_scale: LossScaler::OFF, half_updated: false }
     }
 
     /// One optimizer step with gradients from passes in which rounding saw `seen`, which scales of later steps remember.
@@ -58,6 +61,6 @@ impl TrainState {
     /// # Errors
     /// The device failed.
     pub fn weights(&self) -> Result<Vec<Vec<f32>>, Diagnostic> {
-        self.params.values.iter().map(|value| tensor::read_f32(value.clone())).collect()
+        self.params.read()
     }
 }

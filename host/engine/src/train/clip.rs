@@ -17,6 +17,13 @@ pub struct GradNorm {
 }
 
 impl GradNorm {
+    /// That of gradients which stay as they are.
+    #[must_use]
+    pub fn unclipped(moments: &[Moments]) -> Self {
+        let before = moments.iter().map(Moments::square).sum::<f64>().sqrt();
+        Self { before, after: before }
+    }
+
     /// What the gradients were multiplied by.
     #[must_use]
     pub fn factor(&self) -> f64 {
@@ -27,11 +34,12 @@ impl GradNorm {
 /// Scales all gradients by `min(1, limit / (norm + 1e-6))`; a `limit` of 0 scales nothing.
 #[must_use]
 pub fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) -> GradNorm {
-    let before = moments.iter().map(Moments::square).sum::<f64>().sqrt();
+    let unclipped = GradNorm::unclipped(moments);
+    let before = unclipped.before;
     let coefficient = limit / (before + EPS);
     // With a NaN norm the gradients stay as they are, and the step reports the NaN.
     if limit == 0.0 || coefficient.is_nan() || coefficient >= 1.0 {
-        return GradNorm { before, after: before };
+        return unclipped;
     }
     for grad in grads {
         // Taken out, so that it has one owner and is scaled in place.

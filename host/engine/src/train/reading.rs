@@ -8,7 +8,7 @@ use crate::{
         fidelity::{self, Agreement},
         gradients::{self, Moments},
     },
-    quant::{QuantContext, QuantStats, SiteHistogram, observe::SeenSite},
+    quant::{QuantContext, QuantStats, Scaling, Site, SiteHistogram, observe::SeenSite},
     read_back::ReadBack,
     state::Gradients,
 };
@@ -57,6 +57,16 @@ impl Reading {
         let agreement = agreement.map(|asked| fidelity::agreement(&asked, &values)).transpose()?;
         let distributions = quant.take_histograms()?;
         Ok(Self { loss, moments, seen, agreement, distributions, observed: Vec::new() })
+    }
+
+    /// Whether the backward pass left the range of its numbers: a gradient is not finite, or a format without a scale saturated where
+    /// arithmetic with infinities would not have.
+    #[must_use]
+    pub fn gradients_overflowed(&self, quant: &QuantContext) -> bool {
+        let is_exposed = |site: &Site| site.role.is_gradient() && matches!(site.scaling, Scaling::None);
+        let sites = quant.sites().iter().zip(&self.seen).filter(|(site, _)| is_exposed(site));
+        let saturated = sites.filter_map(|(_, seen)| *seen).any(|seen| seen.stats.overflow > 0);
+        saturated || !self.moments.iter().all(Moments::is_finite)
     }
 
     /// Whether the step's loss and gradients are finite.

@@ -104,7 +104,7 @@ impl Run<'_> {
 
             let started = Instant::now();
             let (grads, reading) = step::compute_gradients(&self.setup, &mut self.state, step, None)?;
-            if reading.is_finite() {
+            if reading.is_finite() || step::overflowed(&self.state, &reading) {
                 self.non_finite.clear();
             } else if !self.non_finite.is_active() {
                 // The update spreads what is not finite over all parameters, so its origin is found before it.
@@ -116,6 +116,7 @@ impl Run<'_> {
             self.logger.log_events(self.checkpointer.bound_loss(step + 1));
             let update = step::apply_update(&self.setup, &mut self.state, step, grads, &reading)?;
             let elapsed = started.elapsed();
+            self.logger.log_events(update.event(step).into_iter().collect());
             step::record_metrics(&mut record, &self.setup, &self.state, (&reading, &update), elapsed);
 
             self.report.add_step(reading.loss, self.setup.tokens_per_step(), elapsed);

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_plugin_api::AlertLevel;
+use altgrad_run_folder::events::Event;
 use burn::tensor::Tensor;
 
 use super::{
@@ -14,7 +16,7 @@ use super::{
 use crate::{
     metrics::{self, MetricRecord, MetricSetup, StepInputs, update_metrics::DueMetrics},
     setup::RunSetup,
-    state::{Gradients, TrainState},
+    state::{Gradients, LossScaler, TrainState},
     trace::Trace,
 };
 
@@ -51,13 +53,37 @@ pub fn compute_gradients(
 /// What an update was made with.
 #[derive(Debug, Clone, Copy)]
 pub struct AppliedUpdate {
-    /// The gradients' norm before and after clipping.
-    pub norm: GradNorm,
+    /// The gradients' norm before and after clipping; unknown if they overflowed because of the loss scale.
+    pub norm: Option<GradNorm>,
     /// The learning rate.
     pub lr: f64,
+    /// What the loss was multiplied by before the backward pass.
+    pub loss_scale: LossScaler,
+    /// Whether there was no update, because gradients overflowed under a dynamic loss scale.
+    pub is_skipped: bool,
 }
 
-/// Clips the gradients of step number `step` and updates the state with them.
+impl AppliedUpdate {
+    /// What is told of a step that was skipped.
+    #[must_use]
+    pub fn event(&self, step: u64) -> Option<Event> {
+        let scale = self.loss_scale.state().filter(|_| self.is_skipped)?.scale;
+        let text = format!("the gradients overflowed under a loss scale of {scale}: the update is skipped");
+        Some(Event {
+            value: Some(f64::from(scale)),
+            ..Event::new(step, AlertLevel::INFO, "step_skipped", text)
+        })
+    }
+}
+
+/// Whether a step's gradients overflowed, its loss did not, and a smaller loss scale may help: training goes on as it should.
+#[must_use]
+pub fn overflowed(state: &TrainState, reading: &Reading) -> bool {
+    let may_halve = state.loss_scale.state().is_some_and(|dynamic| dynamic.scale > 1.0);
+    may_halve && reading.loss.is_finite() && reading.gradients_overflowed(&state.quant)
+}
+
+/// Clips the gradients of step number `step` and updates the state with them, unless they overflowed under a dynamic loss scale.
 ///
 /// # Errors
 /// The optimizer plugin or the device failed.
@@ -68,13 +94,24 @@ pub fn apply_update(
     mut grads: Vec<Tensor<1>>,
     reading: &Reading,
 ) -> Result<AppliedUpdate, Diagnostic> {
-    let limit = setup.config.train.grad_clip;
+    let (limit, lr) = (setup.config.train.grad_clip, setup.schedule.lr(step));
+    let loss_scale = state.loss_scale;
+    let is_explained = overflowed(state, reading);
+    let is_skipped = state.loss_scale.take_in(reading.gradients_overflowed(&state.quant));
+    if is_skipped {
+        let TrainState { params, meter, .. } = state;
+        meter.skip(step, || params.read())?;
+        // As formats with delayed scales see every pass.
+        state.quant.record_amax(&reading.seen);
+        state.quant.keep_grid_stats();
+        let norm = (!is_explained).then(|| GradNorm::unclipped(&reading.moments));
+        return Ok(AppliedUpdate { norm, lr, loss_scale, is_skipped });
+    }
     let norm = tracing::debug_span!("clipping")
         .in_scope(|| clip::by_global_norm(&mut grads, &reading.moments, limit));
-    let lr = setup.schedule.lr(step);
     state.meter.begin(step, norm.factor());
     tracing::debug_span!("update").in_scope(|| state.update(grads, &reading.seen, lr))?;
-    Ok(AppliedUpdate { norm, lr })
+    Ok(AppliedUpdate { norm: Some(norm), lr, loss_scale, is_skipped })
 }
 
 /// Records the metrics of a step that took `elapsed`.
@@ -88,11 +125,17 @@ pub fn record_metrics(
     let (config, layout) = (&setup.config, &state.params.layout);
     let inputs = StepInputs {
         setup: MetricSetup::new(layout, &state.quant, config.metrics, config.shadow.every > 0),
-        loss: reading.loss,
-        grad_norm: [update.norm.before, update.norm.after],
-        lr: update.lr,
+        training: metrics::training::Step {
+            loss: reading.loss,
+            grad_norm: update.norm.map(|norm| [norm.before, norm.after]),
+            lr: update.lr,
+            loss_scale: update
+                .loss_scale
+                .state()
+                .map(|before| (before.scale, before.skipped_steps + u64::from(update.is_skipped))),
+        },
         moments: &reading.moments,
-        agreement: reading.agreement.as_deref(),
+        agreement: reading.agreement.as_deref().filter(|_| update.norm.is_some()),
         seen: &reading.seen,
         distributions: &reading.distributions,
         observed: &reading.observed,

@@ -45,7 +45,7 @@ fn halves(set: &[&str]) -> Bench {
 
 #[test]
 fn two_halves_are_the_whole_for_every_way_of_rounding() {
-    let rows: [&[&str]; 11] = [
+    let rows: [&[&str]; 12] = [
         &["quant.weight=none"],
         &["train.precision=bf16", "quant.weight=none", "train.grad_accum=2", "model.dropout=0.1"],
         &["quant.activation=E4M3", "quant.grad=E5M2", "quant.rounding=stochastic"],
@@ -55,6 +55,7 @@ fn two_halves_are_the_whole_for_every_way_of_rounding() {
         &["quant.master_weights=none", "quant.weight=E7M0", "quant.stored_scale={rule=\"fixed\"}"],
         &["quant.master_weights=none", "quant.stored_scale={rule=\"dynamic\"}"],
         &["quant.weight=E1M6", "quant.scaling={granularity=\"block\", block=4}", "quant.master_weights=none"],
+        &["train.loss_scale=dynamic", "quant.grad=E4M3", "quant.scaling={granularity=\"none\"}"],
         &["quant.weight=INT4", "quant.activation=E2M1", "quant.grad=E3M2"],
         &["quant.weight=E5M6", "quant.activation=E8M7", "quant.master_weights=none"],
     ];
@@ -84,6 +85,30 @@ fn two_halves_are_the_whole_for_casts_and_their_random_signs() {
     ];
     for set in rows {
         halves(set);
+    }
+}
+
+#[test]
+fn a_run_goes_on_among_skipped_steps() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    let scaling = "quant.scaling={granularity=\"none\"}";
+    for (name, master) in [("fp32", "quant.master_weights=fp32"), ("none", "quant.master_weights=none")] {
+        let set = ["train.loss_scale=dynamic", "quant.grad=E4M3", scaling, master];
+        let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+        let (whole, parts) = (format!("{name}-whole"), format!("{name}-parts"));
+        succeeds(&bench, &[&["--out", &whole, "--max-steps", "6"], set.as_slice()].concat());
+        // The first steps are skipped.
+        for steps in ["1", "2", "6"] {
+            succeeds(
+                &bench,
+                &[&["--out", &parts, "--resume", "--max-steps", steps], set.as_slice()].concat(),
+            );
+        }
+        assert_same_run(&bench, &whole, &parts);
+        let events = bench.read(&format!("{whole}/events.jsonl"));
+        assert!(events.lines().filter(|line| line.contains("step_skipped")).count() > 1, "{events}");
+        assert!(!events.contains("nan_grad"), "{events}");
     }
 }
 

@@ -1,0 +1,139 @@
+//! Loss scaling of whole steps: what it must not change, and what an overflow does.
+//!
+//! Needs the staged plugins: `cargo xtask test` says where they are.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use altgrad_engine::{
+    metrics::MetricRecord, setup::ReadyRun, state::DynamicLossScale, train::step, train::step::AppliedUpdate,
+};
+use tempfile::TempDir;
+
+const RUN: &str = r#"
+[run]
+name = "scaled"
+device = "cpu"
+[data]
+dataset = "text:CORPUS"
+tokenizer = "char"
+block_size = 8
+batch_size = 2
+[model]
+n_layer = 1
+n_head = 2
+n_embd = 8
+[train]
+max_steps = 4
+warmup_steps = 1
+grad_accum = 2
+loss_scale = SCALE
+"#;
+
+/// A run with a loss scale and further sections.
+fn ready(scale: &str, sections: &str) -> ReadyRun {
+    let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
+    let plugins = PathBuf::from(stage).join("plugins");
+    let folder = TempDir::new().unwrap();
+    let corpus = folder.path().join("corpus.txt");
+    fs::write(&corpus, "the quick brown fox jumps over the lazy dog\n".repeat(20)).unwrap();
+    let path = folder.path().join("run.toml");
+    let text = RUN.replace("CORPUS", corpus.to_str().unwrap()).replace("SCALE", scale);
+    fs::write(&path, format!("{text}\n{sections}\n[plugins]\ndir = {plugins:?}\n")).unwrap();
+    let (config, source) = altgrad_config::load(&path, &[]).unwrap();
+    ReadyRun::build(config, &source).unwrap()
+}
+
+/// Takes a step.
+fn take(run: &mut ReadyRun, number: u64) -> (MetricRecord, AppliedUpdate) {
+    let ReadyRun { setup, state, .. } = run;
+    let mut record = MetricRecord::new(number);
+    state.quant.begin_step(number);
+    let (grads, reading) = step::compute_gradients(setup, state, number, None).unwrap();
+    let update = step::apply_update(setup, state, number, grads, &reading).unwrap();
+    step::record_metrics(&mut record, setup, state, (&reading, &update), Duration::from_secs(1));
+    (record, update)
+}
+
+/// The bits of the weights.
+fn weights(run: &ReadyRun) -> Vec<u32> {
+    run.state.weights().unwrap().into_iter().flatten().map(f32::to_bits).collect()
+}
+
+fn value(record: &MetricRecord, name: &str) -> Option<f64> {
+    record.values.iter().find(|(id, _)| id.to_string() == name).map(|(_, value)| *value)
+}
+
+#[test]
+fn a_power_of_two_changes_no_bit_in_fp32() {
+    let mut plain = ready("1", "");
+    for scale in ["1024", "\"dynamic\"", "0.0625"] {
+        let mut plain = ready("1", "");
+        let mut scaled = ready(scale, "");
+        for number in 0..4 {
+            let (expected, _) = take(&mut plain, number);
+            let (record, update) = take(&mut scaled, number);
+            assert!(!update.is_skipped);
+            let all = |record: &MetricRecord| -> Vec<(String, u64)> {
+                let values = record.values.iter().map(|(id, value)| (id.to_string(), value.to_bits()));
+                values
+                    .filter(|(id, _)| !["train/loss_scale", "train/skipped_steps"].contains(&id.as_str()))
+                    .collect()
+            };
+            assert_eq!(all(&record), all(&expected), "{scale}");
+            assert_eq!(weights(&scaled), weights(&plain), "{scale}");
+        }
+    }
+    // Another number rounds the gradients.
+    let mut other = ready("3", "");
+    take(&mut plain, 0);
+    take(&mut other, 0);
+    let pairs = weights(&plain).into_iter().zip(weights(&other));
+    let most = pairs.map(|(a, b)| (f32::from_bits(a) - f32::from_bits(b)).abs()).fold(0.0, f32::max);
+    assert!(most > 0.0 && most < 1e-3, "{most}");
+}
+
+#[test]
+fn an_overflow_halves_the_scale_and_skips_the_step() {
+    let mut run = ready("\"dynamic\"", "[metrics]\nhistograms_every = 1");
+    let before = weights(&run);
+    let scale = 2f32.powi(126);
+    let start = DynamicLossScale { scale, good_steps: 7, skipped_steps: 0 };
+    // Gradients overflow on the way back only where they are above 4.
+    run.state.loss_scale.restore(Some(start));
+    let mut step = 0;
+    loop {
+        let (record, update) = take(&mut run, step);
+        let used = scale / 2f32.powi(step as i32);
+        assert_eq!(value(&record, "train/loss_scale"), Some(f64::from(used)));
+        if !update.is_skipped {
+            assert!(value(&record, "train/grad_norm").unwrap().is_finite());
+            assert_eq!(value(&record, "train/skipped_steps"), Some(step as f64));
+            break;
+        }
+        step += 1;
+        assert_eq!(weights(&run), before, "a skipped step changes nothing");
+        assert_eq!((run.state.optimizer.updates(), value(&record, "train/grad_norm")), (0, None));
+        assert_eq!(
+            run.state.loss_scale.state(),
+            Some(DynamicLossScale { scale: used / 2.0, good_steps: 0, skipped_steps: step })
+        );
+        assert!(step < 100, "it never fits");
+    }
+    assert!(step > 0, "nothing overflowed");
+    assert_ne!(weights(&run), before);
+}
+
+#[test]
+fn a_format_without_a_scale_that_saturates_is_an_overflow() {
+    let quant = "[quant]\ngrad = \"E4M3\"\n[quant.scaling]\ngranularity = \"none\"";
+    let mut run = ready("\"dynamic\"", quant);
+    let skipped: Vec<bool> = (0..12).map(|number| take(&mut run, number).1.is_skipped).collect();
+    let count = skipped.iter().filter(|skipped| **skipped).count();
+    assert!(skipped[0] && !skipped[11], "{skipped:?}");
+    assert_eq!(run.state.loss_scale.state().map(|state| state.skipped_steps), Some(count as u64));
+    // With a scale of its own a tensor cannot saturate.
+    let mut run = ready("\"dynamic\"", "[quant]\ngrad = \"E4M3\"");
+    assert!((0..4).all(|number| !take(&mut run, number).1.is_skipped));
+}
