@@ -13,6 +13,8 @@
 
 mod alerts;
 pub mod cast;
+mod cast_phase;
+mod cast_schedule;
 mod casts_in_use;
 mod choices;
 mod depth;
@@ -36,6 +38,7 @@ mod tests;
 mod validate;
 
 pub use alerts::{AlertsSection, Threshold};
+pub use cast_phase::{CastPhase, CastTrigger};
 pub use choices::{
     AmaxChoice, DatasetChoice, DeviceChoice, FullEvalChoice, GeluChoice, GranularityChoice, InvalidChoice,
     MasterWeightsChoice, MlpChoice, NormChoice, PluginCheckChoice, PositionsChoice, PrecisionChoice, Preset,

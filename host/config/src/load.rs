@@ -15,7 +15,7 @@ use super::choices::{Preset, ScheduleChoice, StoredScaleChoice};
 use super::plugin_ref::PluginRef;
 use super::schema::{PluginsSection, RunConfig};
 use super::source::{Source, position};
-use super::{casts_in_use, explain, hints, observe, overrides, recipe, validate};
+use super::{cast_schedule, casts_in_use, explain, hints, observe, overrides, recipe, validate};
 /// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
 ///
 /// The result is resolved (every default concrete, plugin paths absolute) and in range.
@@ -47,13 +47,22 @@ pub(super) fn load_text(
     let (mut table, mut source) = Source::parse(path, text)?;
     overrides::apply(&mut table, &mut source, overrides)?;
     recipe::apply(&mut table, &mut source)?;
-    let mut config: RunConfig = serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
-        .map_err(|error| explain::explain(&error, &table, &source))?;
+    let schedule = cast_schedule::take(&mut table);
+    let mut config = read(table.clone(), &source)?;
     resolve(&mut config, &source)?;
     validate::validate(&config, &source)?;
     casts_in_use::check(&config.quant, &source)?;
     observe::check(&config.observe, &source)?;
+    if let Some(entries) = schedule {
+        config.quant.schedule = cast_schedule::phases(entries, &table, &config, &source)?;
+    }
     Ok((config, source))
+}
+
+/// The types of a run file's table.
+pub(super) fn read(table: toml::Table, source: &Source) -> Result<RunConfig, Diagnostic> {
+    serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
+        .map_err(|error| explain::explain(&error, &table, source))
 }
 
 pub(super) fn decode(path: &Path, what: &str, bytes: Vec<u8>) -> Result<String, Diagnostic> {
@@ -91,7 +100,7 @@ fn run_files_beside(path: &Path) -> Vec<String> {
 }
 
 /// Fills in the defaults that depend on other keys, and makes plugin paths independent of the file.
-fn resolve(config: &mut RunConfig, source: &Source) -> Result<(), Diagnostic> {
+pub(super) fn resolve(config: &mut RunConfig, source: &Source) -> Result<(), Diagnostic> {
     if !source.is_written("run.name") {
         // A stem that is not Unicode stays empty, which `validate` refuses.
         config.run.name =

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cast::{BlockChoice, CastRoundingChoice, CastTables, TransformChoice, UseSourceChoice};
+use super::cast_phase::CastPhase;
 use super::choices::{GranularityChoice, MasterWeightsChoice, RoundingChoice, SteChoice, StoredScaleChoice};
 use super::depth::BlockCount;
 use super::scaling::{ScalingFields, ScalingSection};
@@ -64,6 +65,11 @@ pub struct QuantSection {
     pub skip_last: BlockCount,
     /// Formats by layer: rules in order, later ones override.
     pub layer: Vec<LayerRule>,
+    /// Casts that change during the run. An entry has a trigger, `at = STEP`, `at = "80%"` (of `train.max_steps`) or `on = "ALERT"`,
+    /// and any key of `[quant]`, which it overrides. It begins with nothing instead with `none = true`, with a recipe instead with `recipe = "NAME"`;
+    /// `precision` is as in `[train]`. The entry whose trigger came last is in force (docs/numerics.md, section 5.7).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub schedule: Vec<CastPhase>,
 }
 
 impl Default for QuantSection {
@@ -89,6 +95,7 @@ impl Default for QuantSection {
             skip_first: BlockCount::default(),
             skip_last: BlockCount::default(),
             layer: Vec::new(),
+            schedule: Vec::new(),
         }
     }
 }

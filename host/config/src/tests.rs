@@ -6,6 +6,7 @@
 
 mod casts;
 mod refusals;
+mod schedule;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -21,6 +21,15 @@ const SWITCHES_OFF: &str = "\"off\" switches the alert off";
 
 /// Refuses `config` at the first rule that does not hold.
 pub(super) fn validate(config: &RunConfig, source: &Source) -> Result<(), Diagnostic> {
+    validate_keys(config, source, |_| true)
+}
+
+/// The same by the rules about keys of which one `is_meant`.
+pub(super) fn validate_keys(
+    config: &RunConfig,
+    source: &Source,
+    is_meant: impl Fn(&str) -> bool,
+) -> Result<(), Diagnostic> {
     let sections = [
         run,
         plugins,
@@ -36,7 +45,8 @@ pub(super) fn validate(config: &RunConfig, source: &Source) -> Result<(), Diagno
         checkpoint,
         limits,
     ];
-    let broken = sections.iter().flat_map(|rules| rules(config)).find(|rule| !rule.holds);
+    let mut broken = sections.iter().flat_map(|rules| rules(config)).filter(|rule| !rule.holds);
+    let broken = broken.find(|rule| rule.keys.iter().any(|key| is_meant(key)));
     let Some(rule) = broken else { return Ok(()) };
     let keys: Vec<&str> = rule.keys.iter().map(String::as_str).collect();
     let error = Diagnostic::config(rule.message).at(source.locate_first(&keys));

@@ -25,6 +25,18 @@ pub enum AlertKind {
 }
 
 impl AlertKind {
+    /// All kinds, in their order.
+    pub const ALL: [Self; 8] = [
+        Self::NanLoss,
+        Self::NanGrad,
+        Self::Divergence,
+        Self::BitStall,
+        Self::Overflow,
+        Self::Underflow,
+        Self::CodeSaturation,
+        Self::Kurtosis,
+    ];
+
     /// The name in events, sinks and `run.json`.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -7,13 +7,13 @@ use altgrad_config::DeviceChoice;
 use altgrad_engine::{
     device::ComputeDevice,
     model::{Layout, layout::GptShape},
-    setup::{linear_layers, rounding_of},
+    setup::{linear_layers, phases, rounding_of},
 };
 use altgrad_loader::Registry;
 use altgrad_metrics::Role;
 use clap::Args;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// `altgrad-host casts show`.
 #[derive(Debug, Args)]
@@ -43,18 +43,50 @@ pub(super) fn run(args: &ShowArgs) -> Result<ExitCode, Diagnostic> {
     // The size of the vocabulary changes no cast but the width of the head's gradient.
     let layout = Layout::new(&GptShape::new(&config.model, config.data.block_size, 256));
     let quant = rounding_of(&config, &source, &registry, &device, &layout)?;
+    let phases = phases(&config, &source, &registry, &device, (&layout, &quant))?;
     let kinds = linear_layers(&quant, &layout, &device);
+    let later = config.quant.schedule.iter().zip(&phases).enumerate();
+    let later: Vec<Phase> = later
+        .map(|(index, (phase, quant))| Phase {
+            title: format!("quant.schedule.{index}, {}: {}", phase.trigger, quant.summary()),
+            kinds: linear_layers(quant, &layout, &device),
+        })
+        .collect();
     if args.json {
-        println!("{}", Value::Array(kinds));
+        println!("{}", as_json(kinds, later));
         return Ok(ExitCode::SUCCESS);
     }
-    for kind in &kinds {
+    show(&kinds);
+    for Phase { title, kinds } in &later {
+        println!("\n{title}\n");
+        show(kinds);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The casts that an entry of the schedule puts in force.
+struct Phase {
+    title: String,
+    kinds: Vec<Value>,
+}
+
+/// The kinds of layers; with a schedule, a table of those at the beginning and of each phase.
+fn as_json(kinds: Vec<Value>, phases: Vec<Phase>) -> Value {
+    if phases.is_empty() {
+        return Value::Array(kinds);
+    }
+    let phases =
+        phases.into_iter().map(|phase| json!({ "phase": phase.title, "linear_layers": phase.kinds }));
+    json!({ "linear_layers": kinds, "schedule": phases.collect::<Vec<_>>() })
+}
+
+fn show(kinds: &[Value]) {
+    for kind in kinds {
         let names: Vec<&str> =
             kind["layers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         println!("{}", names.join(", "));
         println!("{}", table(kind));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn table(kind: &Value) -> Table {

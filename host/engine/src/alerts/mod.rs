@@ -159,6 +159,22 @@ impl Alerts {
         self.state.best
     }
 
+    /// Whether the condition of a kind has held, up to the last record, for as many measurements in a row as its patience asks. Cooldowns
+    /// and the clock have no say.
+    #[must_use]
+    pub fn holds(&self, kind: AlertKind) -> bool {
+        let streak = self.state.kinds.get(&kind).map_or(0, |state| state.streak);
+        streak > 0 && streak >= self.patience(kind)
+    }
+
+    fn patience(&self, kind: AlertKind) -> u64 {
+        match kind {
+            AlertKind::NanLoss | AlertKind::NanGrad => 1,
+            AlertKind::Divergence => self.config.divergence_patience,
+            _ => self.config.patience,
+        }
+    }
+
     /// How often which kind fired; those that never did are left out.
     pub fn counts(&self) -> impl Iterator<Item = (AlertKind, u64)> {
         let counts = self.state.kinds.iter().map(|(kind, state)| (*kind, state.fired));
@@ -193,10 +209,10 @@ impl Alerts {
 
     /// The finding, if it lasted long enough and its kind has not fired lately.
     fn weigh(&mut self, kind: AlertKind, verdict: Verdict, now: Duration) -> Option<Finding> {
-        let (patience, cooldown_s) = match kind {
-            AlertKind::NanLoss | AlertKind::NanGrad => (1, self.config.nan_cooldown_s),
-            AlertKind::Divergence => (self.config.divergence_patience, self.config.cooldown_s),
-            _ => (self.config.patience, self.config.cooldown_s),
+        let patience = self.patience(kind);
+        let cooldown_s = match kind {
+            AlertKind::NanLoss | AlertKind::NanGrad => self.config.nan_cooldown_s,
+            _ => self.config.cooldown_s,
         };
         let state = self.state.kinds.entry(kind).or_default();
         let finding = match verdict {

@@ -174,7 +174,14 @@ pub(super) fn config_differences(was: &Table, is: &Table) -> Vec<Difference> {
         FREE.iter().chain(&SCHEDULE).any(of)
     };
     let mut found = differences(was, is);
-    found.retain(|difference| !free(&difference.key));
+    // An alert that changes casts is part of the training.
+    let follows_alerts = |table: &Table| {
+        let entries = table.get("quant").and_then(|quant| quant.get("schedule")?.as_array());
+        entries.into_iter().flatten().any(|entry| entry.get("on").is_some())
+    };
+    let alerts_count = follows_alerts(was) || follows_alerts(is);
+    let is_condition = |key: &str| key.starts_with("alerts.") && !key.ends_with("cooldown_s");
+    found.retain(|Difference { key, .. }| !free(key) || alerts_count && is_condition(key));
     found
 }
 

@@ -247,6 +247,12 @@ fn load(
     state: &mut TrainState,
     fork: bool,
 ) -> Result<(), Diagnostic> {
+    for switch in &checkpoint.state.schedule {
+        let own = setup.config.quant.schedule.get(switch.entry);
+        if own.is_some_and(|own| own.trigger.to_string() == switch.trigger) {
+            state.switch_casts(switch.clone());
+        }
+    }
     let TrainState { params, quant, optimizer, meter, .. } = state;
     let specs = &params.layout.specs;
     let elements: usize = specs.iter().map(|spec| spec.len()).sum();

@@ -1,7 +1,7 @@
 //! What a checkpoint is made of, taken between two steps: handles and a few numbers, nothing copied and nothing read.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_run_folder::record::Resume;
+use altgrad_run_folder::record::{CastSwitch, Resume};
 
 use super::{layout::CheckpointKind, state::RunTotals};
 use crate::{
@@ -21,6 +21,7 @@ pub struct StateTensors {
     pub(super) updates: u64,
     pub(super) dead_steps: Vec<u64>,
     pub(super) loss_scale: Option<DynamicLossScale>,
+    pub(super) schedule: Vec<CastSwitch>,
 }
 
 /// All that a checkpoint holds of the moment it was asked for.
@@ -72,6 +73,7 @@ impl StateTensors {
             updates: optimizer.updates(),
             dead_steps: state.meter.dead_steps(),
             loss_scale: state.loss_scale.state(),
+            schedule: state.schedule.switches().to_vec(),
         })
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_run_folder::record::{Resume, SinkCounts};
+use altgrad_run_folder::record::{CastSwitch, Resume, SinkCounts};
 use serde::{Deserialize, Serialize};
 
 use super::layout::CheckpointKind;
@@ -53,6 +53,9 @@ pub struct CheckpointState {
     pub quant: SavedQuantState,
     /// What alerts remember.
     pub alerts: AlertState,
+    /// Changes of the casts so far.
+    #[serde(default)]
+    pub schedule: Vec<CastSwitch>,
     /// Formats, optimizer and sinks.
     #[serde(default)]
     pub plugin: Vec<PluginRecord>,

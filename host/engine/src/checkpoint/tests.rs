@@ -61,6 +61,7 @@ fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
         updates: step,
         dead_steps: vec![step],
         loss_scale: None,
+        schedule: Vec::new(),
     };
     let totals = RunTotals { tokens: 8, training_s: 0.1, run_s: 0.2, final_loss: Some(f64::NAN) };
     Snapshot {

@@ -101,6 +101,7 @@ fn fill(
         totals,
         optimizer: state::OptimizerRecord { name: identity.optimizer.clone(), updates: tensors.updates },
         loss_scale: tensors.loss_scale,
+        schedule: tensors.schedule,
         meter: state::UpdateMetricsRecord { dead_steps: tensors.dead_steps },
         quant: carried.read().map_err(other)?,
         alerts,

@@ -12,7 +12,10 @@ use crate::{
     setup::ReadyRun,
     tensor,
     trace::{Phase, TensorPlace, Trace, TracedTensor},
-    train::step::{apply_update, compute_gradients},
+    train::{
+        cast_switches,
+        step::{apply_update, compute_gradients},
+    },
 };
 
 /// The distance of NaN from every number.
@@ -132,6 +135,7 @@ pub fn compare(
 fn traced_step(run: &mut ReadyRun, number: u64) -> Result<Vec<TracedTensor>, Diagnostic> {
     let ReadyRun { setup, state, .. } = run;
     let trace = Trace::default();
+    cast_switches::switch_at(setup, state, number);
     state.quant.begin_step(number);
     let (grads, reading) = compute_gradients(setup, state, number, Some(&trace))?;
     apply_update(setup, state, number, grads, &reading)?;

@@ -32,7 +32,7 @@ pub mod update_state;
 pub mod updates;
 pub mod weights;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use altgrad_metrics::Shape;
 pub use altgrad_metrics::{Histogram, MetricId, MetricKind, MetricRecord};
@@ -99,10 +99,15 @@ families! {
     speed::SpeedFamily: (step.tokens, step.elapsed),
 }
 
-/// Every metric a run's rows may carry, in the order to show them: that of the families' definitions.
+/// Every metric a run's rows may carry, whichever of its phases is in force, in the order to show them: that of the families' definitions.
 #[must_use]
-pub fn names(setup: &MetricSetup<'_>) -> Vec<MetricId> {
-    let mut ids = recorded_ids(setup);
+pub fn names<'a>(setups: impl Iterator<Item = MetricSetup<'a>>) -> Vec<MetricId> {
+    let mut ids: Vec<MetricId> = Vec::new();
+    let mut known = BTreeSet::new();
+    for setup in setups {
+        ids.extend(recorded_ids(&setup).into_iter().filter(|id| known.insert(id.clone())));
+    }
+    ids.sort_by_key(|id| id.definition().family);
     ids.retain(|id| id.definition().shape == Shape::Number);
     ids
 }

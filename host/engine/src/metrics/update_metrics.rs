@@ -132,6 +132,11 @@ impl UpdateMetrics {
         self.measured = StepMeasurements::default();
     }
 
+    /// Forgets the codes of weights, because the next ones are of other formats.
+    pub fn forget_codes(&mut self) {
+        self.past.iter_mut().for_each(|past| *past = PastCodes::default());
+    }
+
     /// Begins a step that is skipped: it measures nothing. `weights` reads the parameters.
     ///
     /// # Errors

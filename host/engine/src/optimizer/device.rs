@@ -96,6 +96,24 @@ impl OptimizerState {
         Ok(self)
     }
 
+    /// The same for a phase of casts beside those before: kernels work where they do in all of them.
+    ///
+    /// # Errors
+    /// As [`Self::on_device`].
+    pub fn also_on_device(
+        self,
+        device: &ComputeDevice,
+        quant: &QuantContext,
+        layout: &Layout,
+    ) -> Result<Self, Diagnostic> {
+        let before = self.device.as_ref().map(|run| run.has_kernels.clone());
+        let mut state = self.on_device(device, quant, layout)?;
+        if let (Some(before), Some(run)) = (before, &mut state.device) {
+            run.has_kernels.iter_mut().zip(before).for_each(|(has, had)| *has &= had);
+        }
+        Ok(state)
+    }
+
     /// [`OptimizerState::step`] on a GPU. Reads counts once, at the end, if any are wanted.
     pub(super) fn step_on_device(
         &mut self,

@@ -113,6 +113,27 @@ impl OptimizerState {
         self.updates
     }
 
+    /// The rules that would update the parameters under other casts, in the plugin's words.
+    ///
+    /// # Errors
+    /// The plugin cannot update a parameter under them.
+    pub fn rules_under(&self, quant: &QuantContext, layout: &Layout) -> Result<Vec<String>, Diagnostic> {
+        let rule = |(id, spec): (ParamId, &ParamSpec)| {
+            let shape = extents(&spec.shape);
+            let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
+            let grid = quant.future_weight_grid(id, &spec.shape);
+            let (_, plugin, _) = self.groups.of(id);
+            let rule = plugin.rule(&info, grid.as_ref().map(WeightGrid::grid));
+            rule.map_err(|error| Diagnostic::from(error).at(&spec.name))
+        };
+        layout.specs.iter().enumerate().map(rule).collect()
+    }
+
+    /// Takes over rules, by parameter.
+    pub fn set_rules(&mut self, rules: Vec<String>) {
+        self.rules = rules;
+    }
+
     /// The rule that updates a parameter, in the plugin's words; empty if it has one only.
     #[must_use]
     pub fn rule(&self, id: ParamId) -> &str {

@@ -38,6 +38,7 @@ mod site;
 mod stat_words;
 mod state;
 pub mod stats;
+mod take_over;
 mod value_casts;
 mod weight_scales;
 

@@ -217,6 +217,11 @@ impl QuantContext {
         self
     }
 
+    /// Observes what another context observed, which no longer does.
+    pub fn take_observation_of(&mut self, other: &mut Self) {
+        self.observation = other.observation.take();
+    }
+
     /// What the run observes, if anything.
     #[must_use]
     pub fn observation(&self) -> Option<&Observation> {

@@ -12,8 +12,8 @@ use altgrad_loader::{
 use altgrad_sinks::SinkSetup;
 
 use super::{
-    computed, groups, observe, ready_run::ReadyRun, rounding, run_setup::RunSetup, scale_warning,
-    schedule::Schedule,
+    cast_schedule, computed, groups, observe, ready_run::ReadyRun, rounding, run_setup::RunSetup,
+    scale_warning, schedule::Schedule,
 };
 
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
     quant::QuantContext,
-    state::{LossScaler, TrainModel, TrainState},
+    state::{CastSchedule, LossScaler, TrainModel, TrainState},
     tensor,
 };
 
@@ -48,17 +48,24 @@ impl ReadyRun {
             config.data.alphabet = Some(characters.iter().collect());
         }
         let shape = GptShape::new(&config.model, config.data.block_size, corpus.tokenizer.vocab());
-        memory::check(&config, &shape, &device).map_err(|error| place(error, source, "model"))?;
+        let in_phases = config.quant.schedule.iter().map(|phase| cast_schedule::config_of(&config, phase));
+        for config in [config.clone()].into_iter().chain(in_phases) {
+            memory::check(&config, &shape, &device).map_err(|error| place(error, source, "model"))?;
+        }
         let layout = Layout::new(&shape);
         let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
         let quant = rounding::quant(&config, &registry, &device, &layout).map_err(placed)?;
         let quant =
             quant.observing(observe::observation(&config, &registry, &device, &layout).map_err(placed)?);
-        let setup = MetricSetup::new(&layout, &quant, config.metrics, config.shadow.every > 0)
-            .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic);
-        let metrics = metrics::names(&setup);
+        let phases = cast_schedule::phases(&config, source, &registry, &device, (&layout, &quant))?;
+        let setups = [&quant].into_iter().chain(&phases).map(|quant| {
+            MetricSetup::new(&layout, quant, config.metrics, config.shadow.every > 0)
+                .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic)
+        });
+        let metrics = metrics::names(setups);
+        let sites = [&quant].into_iter().chain(&phases).flat_map(QuantContext::sites);
         let observed = quant.observation().into_iter().flat_map(|observation| observation.formats());
-        let formats = quant.sites().iter().map(|site| &site.format).chain(observed);
+        let formats = sites.map(|site| &site.format).chain(observed);
         let formats = formats.map(|format| &format.plugin().identity);
         let identities =
             formats.chain([optimizer.identity()]).chain(sinks.iter().map(|sink| &sink.plugin.identity));
@@ -67,7 +74,10 @@ impl ReadyRun {
         let meter = UpdateMetrics::new(config.metrics, layout.specs.len());
         let optimizer = OptimizerState::new(optimizer, &layout, &quant)?;
         #[cfg(feature = "gpu")]
-        let optimizer = optimizer.on_device(&device, &quant, &layout)?;
+        let optimizer =
+            phases.iter().try_fold(optimizer.on_device(&device, &quant, &layout)?, |optimizer, quant| {
+                optimizer.also_on_device(&device, quant, &layout)
+            })?;
         let params =
             starting_params(&config, layout, &device).map_err(|error| place(error, source, "model.init"))?;
         let scale_warning = scale_warning::warning(&quant, &params)?;
@@ -80,9 +90,15 @@ impl ReadyRun {
         };
         let batches = Batches::new(corpus, seed, config.data.batch_size, config.data.block_size);
         let schedule = Schedule::new(&config.train);
+        let described = cast_schedule::described(&phases, &config, &params.layout, &device);
+        let waiting = cast_schedule::waiting(phases, &optimizer, &params.layout, source)?;
         let mut state = TrainState::new(params, quant, optimizer, meter);
         state.loss_scale = LossScaler::new(config.train.loss_scale);
-        let computed = computed::table(&config, &device, &state);
+        state.schedule = CastSchedule::new(waiting);
+        let mut computed = computed::table(&config, &device, &state);
+        if !described.is_empty() {
+            computed["schedule"] = described.into();
+        }
         let setup = RunSetup {
             config,
             registry,
@@ -100,7 +116,7 @@ impl ReadyRun {
 }
 
 /// Says where in the run file: beside the place the error brings itself (a library, a file).
-fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
+pub(super) fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
     let position = source.locate(key);
     error.place = Some(match error.place.take() {
         Some(own) if own != position => format!("{position} ({own})"),

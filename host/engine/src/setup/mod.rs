@@ -4,6 +4,7 @@
 //! is what of a run is fixed from then on; what training changes is [`TrainState`](crate::state::TrainState).
 
 mod build;
+mod cast_schedule;
 mod casts;
 mod computed;
 mod described_casts;
@@ -17,6 +18,7 @@ mod schedule;
 mod value_casts;
 
 pub use build::rounding_of;
+pub use cast_schedule::{config_of, phases};
 pub use described_casts::linear_layers;
 pub use ready_run::ReadyRun;
 pub use run_setup::RunSetup;

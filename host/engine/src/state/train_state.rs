@@ -3,7 +3,7 @@
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
 
-use super::loss_scale::LossScaler;
+use super::{cast_schedule::CastSchedule, loss_scale::LossScaler};
 use crate::{
     metrics::update_metrics::UpdateMetrics,
     model::Params,
@@ -21,6 +21,8 @@ pub struct TrainState {
     pub optimizer: OptimizerState,
     /// Measures parameters, and remembers what outlives a step.
     pub meter: UpdateMetrics,
+    /// The casts that are to come.
+    pub schedule: CastSchedule,
     /// What the loss is multiplied by before the backward pass.
     pub loss_scale: LossScaler,
     /// Whether an update failed half-way: some parameters are updated, others are not.
@@ -37,7 +39,8 @@ impl TrainState {
             .map(|(id, (value, spec))| optimizer::round_to_grid(&quant, id, &spec.shape, value, 0))
             .collect();
         let params = Params { layout, values };
-        Self { params, quant, optimizer, meter, loss_scale: LossScaler::OFF, half_updated: false }
+        let (schedule, loss_scale) = (CastSchedule::default(), LossScaler::OFF);
+        Self { params, quant, optimizer, meter, schedule, loss_scale, half_updated: false }
     }
 
     /// One optimizer step with gradients from passes in which rounding saw `seen`, which scales of later steps remember.

@@ -3,6 +3,7 @@
 //! [`mod@run`] is the loop and [`step`] the two halves of a step, each in time order; [`reading`] and [`clip`] are its phases.
 //! [`status`] says what a run came to, [`run_logger`] is where its rows and events go, and [`observer`] hears of its progress.
 
+pub mod cast_switches;
 pub mod clip;
 mod non_finite;
 pub mod observe;

@@ -34,7 +34,7 @@ use crate::{
 
 /// A run that is under way.
 pub(super) struct Run<'a> {
-    setup: RunSetup,
+    pub(super) setup: RunSetup,
     pub(super) state: TrainState,
     folder: RunFolder,
     pub(super) checkpointer: Checkpointer,
@@ -96,6 +96,7 @@ impl Run<'_> {
         let last = self.setup.config.train.max_steps.min(stop_after.unwrap_or(u64::MAX));
         for step in self.report.steps..last {
             let mut record = MetricRecord::new(step);
+            self.switch_casts_at(step);
             self.state.quant.begin_step(step);
             self.before = self.step_state();
             // Evaluation comes before the update: step 0 shows the initial weights.
@@ -121,6 +122,7 @@ impl Run<'_> {
 
             self.report.add_step(reading.loss, self.setup.tokens_per_step(), elapsed);
             let diverged = self.raise_alerts(&record);
+            self.switch_casts_on_alerts(step);
             self.logger.log_metrics(record);
             if diverged {
                 self.before = self.step_state();
@@ -295,7 +297,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    fn write_status(&self, status: RunStatus) -> Result<(), Diagnostic> {
+    pub(super) fn write_status(&self, status: RunStatus) -> Result<(), Diagnostic> {
         status::write((&self.setup, &self.state), &self.folder, status, &self.report, None)
     }
 }

@@ -164,6 +164,7 @@ fn record(
         parameters: state.params.layout.elements(),
         checkpoint: report.checkpoint.clone(),
         resumes: report.resumes.clone(),
+        schedule: state.schedule.switches().to_vec(),
         computed: setup.computed.clone(),
         environment: environment(setup),
     }

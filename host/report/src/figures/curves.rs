@@ -12,7 +12,7 @@ use altgrad_metrics::{
 };
 use serde_json::{Value, json};
 
-use super::{Chart, Context, MOST_POINTS, plain, short, shorts};
+use super::{Chart, Context, MOST_POINTS, plain, short, shorts, switches};
 use crate::{run::Run, series::Series};
 
 /// Curves of more points than this are lines without marks.
@@ -134,6 +134,11 @@ fn chart(context: &Context<'_>, curve: &Curve) -> Chart {
         if let Some((range, note)) = clipped(context, curve) {
             layout["yaxis"]["range"] = range;
             layout["annotations"] = json!([note]);
+        }
+        let shown = context.runs.iter().filter(|run| !points(run, curve.metric, 2).is_empty());
+        let lines = switches::lines(shown.flat_map(|run| &run.events));
+        if !lines.is_empty() {
+            layout["shapes"] = lines.into();
         }
         figures.insert("all".to_string(), json!({ "data": traces, "layout": layout }));
     }

@@ -8,6 +8,7 @@ mod codes;
 mod curves;
 mod layers;
 mod profile;
+mod switches;
 mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet};

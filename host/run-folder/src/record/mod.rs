@@ -9,5 +9,5 @@ mod sinks;
 
 pub use differences::{Difference, differences, dotted_values};
 pub use progress::{Failure, Progress};
-pub use run::{Environment, EvaluationKind, Library, Resume, RunRecord, RunStatus};
+pub use run::{CastSwitch, Environment, EvaluationKind, Library, Resume, RunRecord, RunStatus};
 pub use sinks::SinkCounts;

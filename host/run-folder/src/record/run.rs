@@ -91,6 +91,8 @@ pub struct RunRecord {
     pub checkpoint: Option<PathBuf>,
     /// Times it was resumed.
     pub resumes: Vec<Resume>,
+    /// Changes of the casts, in their order.
+    pub schedule: Vec<CastSwitch>,
     /// What was computed in which number format.
     pub computed: Value,
     /// What it was made with.
@@ -109,6 +111,17 @@ pub struct Resume {
     /// What was not as before.
     #[serde(default)]
     pub differences: Vec<Difference>,
+}
+
+/// A change of the casts during a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CastSwitch {
+    /// The entry of `[[quant.schedule]]` that came in force, from 0.
+    pub entry: usize,
+    /// The first step with its casts.
+    pub step: u64,
+    /// What put it in force: `at step 400`, `on the alert kurtosis`.
+    pub trigger: String,
 }
 
 /// Host, device, threads and libraries of a run.

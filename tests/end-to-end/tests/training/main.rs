@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod alerts;
+mod cast_schedule;
 mod faults;
 mod groups;
 mod io_errors;

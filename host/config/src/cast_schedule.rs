@@ -1,0 +1,295 @@
+//! `[[quant.schedule]]`: each entry is laid over `[quant]`, and the whole is read as if it were a run file's, so that it is resolved and
+//! refused by the same code.
+
+use altgrad_base::diagnostic::{Diagnostic, closest};
+use altgrad_metrics::{AlertKind, Due, alert};
+use toml::{Table, Value};
+
+use super::{
+    CastPhase, CastTrigger, QuantSection, RunConfig, Threshold, cast_phase, casts_in_use, explain, load,
+    recipe,
+    source::{Source, join},
+    validate,
+};
+
+const KEY: &str = "quant.schedule";
+/// Where precision stands in a run file.
+const PRECISION: &str = "train.precision";
+
+/// Takes the entries out of a run file's table.
+pub(super) fn take(table: &mut Table) -> Option<Value> {
+    table.get_mut("quant")?.as_table_mut()?.remove("schedule")
+}
+
+/// The phases of the entries. `table` is the run file without them, `config` what it says.
+///
+/// # Errors
+/// An entry is refused, with its position.
+pub(super) fn phases(
+    entries: Value,
+    table: &Table,
+    config: &RunConfig,
+    source: &Source,
+) -> Result<Vec<CastPhase>, Diagnostic> {
+    let refused = |message: String| Diagnostic::config(message).at(source.locate(KEY));
+    let Value::Array(entries) = entries else {
+        return Err(refused(format!("`{KEY}` must be an array of tables")).hint("write [[quant.schedule]]"));
+    };
+    let mut phases: Vec<CastPhase> = Vec::new();
+    for (index, entry) in entries.into_iter().enumerate() {
+        let key = format!("{KEY}.{index}");
+        let Value::Table(entry) = entry else {
+            return Err(refused(format!("`{key}` must be a table")).hint("write [[quant.schedule]]"));
+        };
+        let entry = Entry { key, table: entry, source };
+        phases.push(entry.phase(&phases, table, config)?);
+    }
+    Ok(phases)
+}
+
+/// An entry of the schedule.
+struct Entry<'a> {
+    /// `quant.schedule.0`.
+    key: String,
+    table: Table,
+    source: &'a Source,
+}
+
+impl Entry<'_> {
+    fn refused(&self, key: &str, message: String, hint: &str) -> Diagnostic {
+        let places = [join(&self.key, key), self.key.clone()];
+        let places: Vec<&str> = places.iter().map(String::as_str).collect();
+        Diagnostic::config(message).at(self.source.locate_first(&places)).hint(hint)
+    }
+
+    /// The phase, after those `before`.
+    fn phase(
+        mut self,
+        before: &[CastPhase],
+        table: &Table,
+        config: &RunConfig,
+    ) -> Result<CastPhase, Diagnostic> {
+        let trigger = self.trigger(before, config)?;
+        let none = self.none()?;
+        let precision = self.table.remove("precision");
+        let read = self.read(table, none, precision)?;
+        let phase = CastPhase { trigger, precision: read.train.precision, quant: read.quant };
+        self.check_weights(&config.quant, &phase.quant)?;
+        self.check_effect(before, &phase, config)?;
+        Ok(phase)
+    }
+
+    /// Whether the entry begins with nothing rather than with `[quant]`.
+    fn none(&mut self) -> Result<bool, Diagnostic> {
+        let key = join(&self.key, "none");
+        match self.table.remove("none") {
+            None => Ok(false),
+            Some(Value::Boolean(true)) if self.table.contains_key("recipe") => {
+                let message = format!("`{key}` and `{}.recipe` both say where the entry begins", self.key);
+                Err(self.refused("none", message, "remove one of them"))
+            }
+            Some(Value::Boolean(true)) => Ok(true),
+            Some(other) => {
+                let message = format!("`{key}` must be true, found {}", explain::found(&other));
+                Err(self.refused("none", message, "without the key, the entry changes what [quant] says"))
+            }
+        }
+    }
+
+    fn trigger(&mut self, before: &[CastPhase], config: &RunConfig) -> Result<CastTrigger, Diagnostic> {
+        match (self.table.remove("at"), self.table.remove("on")) {
+            (Some(at), None) => self.step(&at, before, config.train.max_steps).map(CastTrigger::At),
+            (None, Some(on)) => self.alert(&on, before, config).map(CastTrigger::On),
+            _ => {
+                let message = format!("`{}` needs either `at` or `on`", self.key);
+                let hint = "at = 400, at = \"80%\" (of train.max_steps), or on = \"kurtosis\"";
+                Err(self.refused("on", message, hint))
+            }
+        }
+    }
+
+    fn step(&self, at: &Value, before: &[CastPhase], max_steps: u64) -> Result<u64, Diagnostic> {
+        let key = join(&self.key, "at");
+        let share = |text: &str| {
+            let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+            (0.0..=100.0).contains(&percent).then(|| (percent / 100.0 * max_steps as f64).ceil() as u64)
+        };
+        let step = match at {
+            Value::Integer(step) => u64::try_from(*step).ok(),
+            Value::String(text) => share(text),
+            _ => None,
+        };
+        let Some(step) = step else {
+            let message = format!("`{key}` must be a step or a share of all, found {}", explain::found(at));
+            return Err(self.refused("at", message, "such as at = 400, or at = \"80%\" of train.max_steps"));
+        };
+        if step == 0 || step >= max_steps {
+            let message =
+                format!("`{key}` must be from step 1 to {}, is {step}", max_steps.saturating_sub(1));
+            let hint = match step {
+                0 => "what is in force from the first step on belongs into [quant]",
+                _ => "a run ends before train.max_steps; a share such as \"80%\" fits any length",
+            };
+            return Err(self.refused("at", message, hint));
+        }
+        let steps = before.iter().enumerate().rev();
+        let last = steps.filter_map(|(index, phase)| match phase.trigger {
+            CastTrigger::At(step) => Some((index, step)),
+            CastTrigger::On(_) => None,
+        });
+        match last.max_by_key(|(_, step)| *step).filter(|(_, last)| *last >= step) {
+            Some((index, last)) => {
+                let message =
+                    format!("`{key}` is step {step}, and `{KEY}.{index}` comes before it with step {last}");
+                Err(self.refused("at", message, "put entries in the order of their steps, one a step"))
+            }
+            None => Ok(step),
+        }
+    }
+
+    fn alert(&self, on: &Value, before: &[CastPhase], config: &RunConfig) -> Result<AlertKind, Diagnostic> {
+        let key = join(&self.key, "on");
+        let name = on.as_str().unwrap_or_default();
+        let Some(kind) = cast_phase::alert(name) else {
+            let names: Vec<&str> = AlertKind::ALL.iter().map(|kind| kind.name()).collect();
+            let hint = match closest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("alerts are {}", names.join(", ")),
+            };
+            return Err(self.refused("on", format!("`{key}` names no alert: {}", explain::found(on)), &hint));
+        };
+        if let Some(index) = before.iter().position(|phase| phase.trigger == CastTrigger::On(kind)) {
+            let message = format!("the alert `{name}` puts `{KEY}.{index}` in force already");
+            return Err(self.refused(
+                "on",
+                message,
+                "an entry comes in force once: name another alert, or remove it",
+            ));
+        }
+        if let Some(why) = never_fires(kind, config) {
+            let message = format!("`{key}`: the alert `{name}` never fires in this run");
+            return Err(self.refused("on", message, &why));
+        }
+        Ok(kind)
+    }
+
+    /// The run file as it would be with the entry's casts for its own.
+    fn read(&self, table: &Table, none: bool, precision: Option<Value>) -> Result<RunConfig, Diagnostic> {
+        let mut source = self.source_of_casts();
+        let read =
+            self.whole(table, none, precision, &mut source).and_then(|whole| load::read(whole, &source));
+        let is_own = |key: &str| (key == PRECISION || key.starts_with("quant.")) && source.is_written(key);
+        let checked = read.and_then(|mut config| {
+            load::resolve(&mut config, &source)?;
+            validate::validate_keys(&config, &source, is_own)?;
+            casts_in_use::check(&config.quant, &source)?;
+            Ok(config)
+        });
+        checked
+            .map_err(|error| Diagnostic { message: format!("in `{}`: {}", self.key, error.message), ..error })
+    }
+
+    /// The run file's table with the entry's casts in place of `[quant]`. `source` learns of their recipe.
+    fn whole(
+        &self,
+        table: &Table,
+        none: bool,
+        precision: Option<Value>,
+        source: &mut Source,
+    ) -> Result<Table, Diagnostic> {
+        let names_recipe = self.table.contains_key("recipe");
+        let mut whole = table.clone();
+        let base = whole.insert("quant".into(), Value::Table(self.table.clone()));
+        let general = train(&mut whole).and_then(|train| train.remove("precision"));
+        let own = precision.map(|own| ("precision".to_owned(), own));
+        train(&mut whole).into_iter().for_each(|train| train.extend(own.clone()));
+        recipe::apply(&mut whole, source)?;
+        if let (Some(train), Some(general)) = (train(&mut whole), general) {
+            train.entry("precision").or_insert(general);
+        }
+        if let (Some(Value::Table(base)), Some(Value::Table(own)), false) =
+            (base, whole.get_mut("quant"), none || names_recipe)
+        {
+            recipe::lay_under(own, base, source);
+        }
+        Ok(whole)
+    }
+
+    /// Where the casts' keys stand, under the names that they have in `[quant]`. Those of `[quant]` itself are checked already.
+    fn source_of_casts(&self) -> Source {
+        let mut source = self.source.clone();
+        source.places.retain(|key, _| key != "quant" && !key.starts_with("quant.") && key != PRECISION);
+        let inside = format!("{}.", self.key);
+        for (key, place) in &self.source.places {
+            let Some(below) = key.strip_prefix(&inside) else { continue };
+            let key = if below == "precision" { PRECISION.to_owned() } else { format!("quant.{below}") };
+            source.places.insert(key, place.clone());
+        }
+        source
+    }
+
+    /// Weights without master weights lie on the grids of their formats, so no entry changes how they are stored.
+    fn check_weights(&self, base: &QuantSection, own: &QuantSection) -> Result<(), Diagnostic> {
+        let is_same = base.stores_weights() == own.stores_weights()
+            && (!base.stores_weights() || base.stored_scale == own.stored_scale);
+        if is_same {
+            return Ok(());
+        }
+        let message = format!(
+            "`{}` changes how weights are stored, which cannot change during a run: without master weights they lie on the grids of their formats",
+            self.key
+        );
+        let hint = "train with master_weights = \"fp32\", or let the entry keep master_weights, stored_scale and the weight's format";
+        Err(self.refused("master_weights", message, hint))
+    }
+
+    /// Refuses casts that are in force already.
+    fn check_effect(
+        &self,
+        before: &[CastPhase],
+        phase: &CastPhase,
+        config: &RunConfig,
+    ) -> Result<(), Diagnostic> {
+        let (mut alerts, mut in_force) = (false, (config.train.precision, &config.quant));
+        for earlier in before {
+            match earlier.trigger {
+                CastTrigger::At(_) => in_force = (earlier.precision, &earlier.quant),
+                CastTrigger::On(_) => alerts = true,
+            }
+        }
+        // After an alert, going back is a change.
+        if alerts || in_force != (phase.precision, &phase.quant) {
+            return Ok(());
+        }
+        let message = format!("`{}` changes nothing: its casts are in force already", self.key);
+        Err(self.refused("at", message, "say what it changes, none = true for no casts, or remove the entry"))
+    }
+}
+
+/// Why an alert cannot fire in a run, if it cannot: what to do about it.
+fn never_fires(kind: AlertKind, config: &RunConfig) -> Option<String> {
+    match kind {
+        AlertKind::NanLoss | AlertKind::NanGrad => return None,
+        AlertKind::Divergence => {
+            let off = config.alerts.divergence_patience == 0;
+            return off.then(|| "set alerts.divergence_patience".to_owned());
+        }
+        _ => {}
+    }
+    if config.alerts.threshold(kind) == Threshold::Off {
+        return Some(format!("set alerts.{}_threshold", kind.name()));
+    }
+    let mut metrics = alert::thresholds().into_iter().filter(|(_, alert)| alert.kind == kind);
+    let measured = metrics.any(|(definition, _)| match definition.due {
+        Due::Parameters => config.metrics.every > 0,
+        Due::Distributions => config.metrics.histograms_every > 0,
+        _ => true,
+    });
+    (!measured)
+        .then(|| "its metric is not measured: set metrics.every and metrics.histograms_every".to_owned())
+}
+
+/// `[train]` of a run file; `None` if something else has that name.
+fn train(table: &mut Table) -> Option<&mut Table> {
+    table.entry("train").or_insert_with(|| Value::Table(Table::new())).as_table_mut()
+}

@@ -1,0 +1,85 @@
+//! Schedules of casts: what entries become, and what is refused, with its words and place.
+
+use altgrad_metrics::AlertKind;
+
+use super::try_load;
+use crate::{CastTrigger, PrecisionChoice, RunConfig};
+
+fn load(text: &str) -> RunConfig {
+    try_load(text, &[]).unwrap_or_else(|error| panic!("{text}\n{error}")).0
+}
+
+const BASE: &str = "[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\ngrad = 'E5M2'\ngrad_rounding = 'stochastic'\n\
+    [[quant.layer]]\nmatch = 'h.0.*'\nweight = 'E5M2'\n";
+
+#[test]
+fn an_entry_is_laid_over_the_casts_and_not_over_other_entries() {
+    let config = load(&format!(
+        "{BASE}[[quant.schedule]]\nat = 100\ngrad = 'none'\n\
+         [[quant.schedule.layer]]\nmatch = 'h.1.*'\nrounding = 'stochastic'\n\
+         [[quant.schedule]]\nat = '80%'\nnone = true\nprecision = 'bf16'\n\
+         [[quant.schedule]]\non = 'kurtosis'\nrecipe = 'mxfp8'\n"
+    ));
+    let [forward, none, recipe] = config.quant.schedule.as_slice() else { panic!("three entries") };
+    assert_eq!(forward.trigger, CastTrigger::At(100));
+    assert_eq!(
+        (forward.quant.grad.as_deref(), forward.quant.weight.as_deref()),
+        (Some("none"), Some("E4M3"))
+    );
+    let patterns: Vec<&str> = forward.quant.layer.iter().map(|rule| rule.pattern.as_str()).collect();
+    assert_eq!(patterns, ["h.0.*", "h.1.*"]);
+    assert_eq!((none.trigger, none.precision), (CastTrigger::At(400), PrecisionChoice::Bf16));
+    assert!(!none.quant.names_a_format());
+    assert_eq!(
+        (recipe.trigger, recipe.precision),
+        (CastTrigger::On(AlertKind::Kurtosis), load("[quant]\nrecipe = 'mxfp8'").train.precision)
+    );
+    assert_eq!(recipe.quant, load("[quant]\nrecipe = 'mxfp8'").quant);
+    assert_eq!(config.train.precision, PrecisionChoice::Fp32);
+}
+
+#[test]
+fn the_resolved_file_says_the_same() {
+    let config = load(&format!(
+        "{BASE}[[quant.schedule]]\nat = '50%'\nblock = 16\nscaling = {{ type = 'e8m0' }}\n\
+         [[quant.schedule]]\non = 'divergence'\nnone = true\n"
+    ));
+    let resolved = config.to_toml().unwrap();
+    let again = try_load(&resolved, &[]).unwrap_or_else(|error| panic!("{resolved}\n{error}")).0;
+    assert_eq!(again, config, "{resolved}");
+    assert!(!load(BASE).to_toml().unwrap().contains("schedule]]"));
+}
+
+#[test]
+#[rustfmt::skip]
+fn refusals() {
+    let rows = [
+        ("grad = 'none'", "`quant.schedule.0` needs either `at` or `on`", ":8:1", "at = 400"),
+        ("at = 0\ngrad = 'none'", "`quant.schedule.0.at` must be from step 1 to 499, is 0", ":9:6", "what is in force from the first step"),
+        ("at = 500\ngrad = 'none'", "`quant.schedule.0.at` must be from step 1 to 499, is 500", ":9:6", "a run ends before"),
+        ("at = '80'\ngrad = 'none'", "`quant.schedule.0.at` must be a step or a share of all, found string \"80\"", ":9:6", "such as at = 400"),
+        ("on = 'kurtosi'\ngrad = 'none'", "`quant.schedule.0.on` names no alert: string \"kurtosi\"", ":9:6", "did you mean `kurtosis`?"),
+        ("at = 9\ngrad = 'none'\n[[quant.schedule]]\nat = 9\nnone = true", "`quant.schedule.1.at` is step 9, and `quant.schedule.0` comes before it with step 9", ":12:6", "put entries in the order"),
+        ("on = 'kurtosis'\ngrad = 'none'\n[[quant.schedule]]\non = 'kurtosis'\nnone = true", "the alert `kurtosis` puts `quant.schedule.0` in force already", ":12:6", "an entry comes in force once"),
+        ("on = 'kurtosis'\nnone = true\n[metrics]\nhistograms_every = 0", "`quant.schedule.0.on`: the alert `kurtosis` never fires in this run", ":9:6", "its metric is not measured"),
+        ("on = 'kurtosis'\nnone = true\n[alerts]\nkurtosis_threshold = 'off'", "`quant.schedule.0.on`: the alert `kurtosis` never fires in this run", ":9:6", "set alerts.kurtosis_threshold"),
+        ("at = 9\ngrad = 'E5M2'", "`quant.schedule.0` changes nothing: its casts are in force already", ":9:6", "say what it changes"),
+        ("at = 9\nnone = false", "`quant.schedule.0.none` must be true, found boolean false", ":10:8", "without the key"),
+        ("at = 9\nnone = true\nrecipe = 'mxfp8'", "`quant.schedule.0.none` and `quant.schedule.0.recipe` both say where the entry begins", ":10:8", "remove one"),
+        ("at = 9\nrecipe = 'mxfp9'", "in `quant.schedule.0`: there is no recipe `mxfp9`", ":10:10", "did you mean `mxfp8`?"),
+        ("at = 9\nwaight = 'E5M2'", "in `quant.schedule.0`: unknown key `quant.waight`", ":10:1", "did you mean `weight`?"),
+        ("at = 9\nblock = [0, 4]", "in `quant.schedule.0`: ", ":10:9", ""),
+        ("at = 9\ncast.norm.rounding = 'stochastic'", "in `quant.schedule.0`: `quant.cast.norm.rounding` does nothing here", ":10:11", "it needs a format"),
+        ("at = 9\nmaster_weights = 'none'", "`quant.schedule.0` changes how weights are stored, which cannot change during a run: without master weights they lie on the grids of their formats", ":10:18", "train with master_weights"),
+    ];
+    for (entry, message, at, hint) in rows {
+        let text = format!("{BASE}[[quant.schedule]]\n{entry}");
+        let error = try_load(&text, &[]).map(|_| ()).expect_err(entry);
+        assert!(error.message.starts_with(message), "{entry}: {error}");
+        assert_eq!(error.place.as_deref(), Some(format!("conf/x.toml{at}").as_str()), "{entry}: {error}");
+        assert!(error.hint.as_deref().unwrap_or_default().starts_with(hint), "{entry}: {error}");
+    }
+    let text = "[quant.schedule]\nat = 9";
+    let error = try_load(text, &[]).map(|_| ()).unwrap_err();
+    assert_eq!((error.message.as_str(), error.hint.as_deref()), ("`quant.schedule` must be an array of tables", Some("write [[quant.schedule]]")));
+}

@@ -1,0 +1,44 @@
+//! From one phase of casts to the next: what a context goes on with, and what may not change.
+
+use super::{LayerId, QuantContext, Role, Site, SiteId};
+
+impl QuantContext {
+    /// Goes on where `old` stops: delayed scales of the sites that both have remember what they saw, and weights without master weights
+    /// keep their scales. Sites that are new begin anew.
+    pub fn take_over(&mut self, old: &Self) {
+        let pairs = self.layers.iter().filter_map(|(key, id)| Some((*id, *old.layers.get(key)?)));
+        let pairs: Vec<(SiteId, SiteId)> = pairs.collect();
+        for &(new, old_id) in &pairs {
+            let (site, old_site) = (&self.sites[new], &old.sites[old_id]);
+            if let (Some(_), Some(history)) = (site.amax_history(), old_site.amax_history()) {
+                site.set_amax_history(history);
+            }
+        }
+        let new_id = |old_id: SiteId| pairs.iter().find(|(_, old)| *old == old_id).map(|(new, _)| *new);
+        let stats = old.grid_stats.lock();
+        let stats = stats.iter().filter_map(|(id, stats)| Some((new_id(*id)?, stats.clone())));
+        *self.grid_stats.lock() = stats.collect();
+        let scales = old.weight_scales.lock();
+        let scales = scales.iter().filter_map(|(id, scales)| Some((new_id(*id)?, scales.clone())));
+        *self.weight_scales.lock() = scales.collect();
+        self.begin_step(old.step());
+    }
+
+    /// A layer whose weight is stored otherwise in `other`: on a grid in one only, or on different grids.
+    #[must_use]
+    pub fn stored_otherwise(&self, other: &Self) -> Option<LayerId> {
+        let stored = |quant: &Self, layer: LayerId| {
+            let site = quant.site_of(layer, Role::Weight).filter(|_| quant.is_stored_on_grid(layer));
+            site.map(storage)
+        };
+        let layers = self.layers.keys().chain(other.layers.keys()).map(|(layer, _)| *layer);
+        let mut layers = layers.filter(|&layer| stored(self, layer) != stored(other, layer));
+        layers.next()
+    }
+}
+
+/// What says how a weight is stored, in words that are equal if it is.
+fn storage(site: &Site) -> String {
+    let format = &site.format.plugin().identity.name;
+    format!("{format} {:?} {:?} {:?} {:?}", site.rounding, site.scaling, site.tile, site.arithmetic)
+}

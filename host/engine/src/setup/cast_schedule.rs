@@ -1,0 +1,94 @@
+//! The setup's part about casts that change: the sites of every phase are made before the first step, and refused if they do not fit.
+
+use altgrad_base::diagnostic::Diagnostic;
+use altgrad_config::{CastPhase, RunConfig, Source};
+use altgrad_loader::Registry;
+use serde_json::{Value, json};
+
+use super::{build::place, described_casts::linear_layers, rounding};
+use crate::{
+    device::ComputeDevice, model::Layout, optimizer::OptimizerState, quant::QuantContext, state::WaitingCasts,
+};
+
+/// The rounding of each phase, in the order of the entries. `first` is that of the beginning.
+///
+/// # Errors
+/// A phase cannot be made, or changes how weights are stored, with the entry's position in the run file.
+pub fn phases(
+    config: &RunConfig,
+    source: &Source,
+    registry: &Registry,
+    device: &ComputeDevice,
+    (layout, first): (&Layout, &QuantContext),
+) -> Result<Vec<QuantContext>, Diagnostic> {
+    let phases = config.quant.schedule.iter().enumerate().map(|(index, phase)| {
+        let entry = format!("quant.schedule.{index}");
+        let quant = rounding::quant(&config_of(config, phase), registry, device, layout)
+            .map_err(|(key, error)| placed(error, source, &entry, &key))?;
+        match quant.stored_otherwise(first) {
+            None => Ok(quant),
+            Some(layer) => {
+                let name = &layout.specs[layer].name;
+                let message = format!(
+                    "`{entry}` changes how `{name}` is stored, which cannot change during a run: without master weights it lies on the grid of its format"
+                );
+                let error = Diagnostic::config(message).at(source.locate(&entry));
+                Err(error.hint("train with master_weights = \"fp32\", or let the entry keep the casts of weights"))
+            }
+        }
+    });
+    phases.collect()
+}
+
+/// The phases with what the optimizer does in each.
+///
+/// # Errors
+/// The optimizer cannot update a parameter in a phase, with the entry's position in the run file.
+pub(super) fn waiting(
+    phases: Vec<QuantContext>,
+    optimizer: &OptimizerState,
+    layout: &Layout,
+    source: &Source,
+) -> Result<Vec<WaitingCasts>, Diagnostic> {
+    let waiting = phases.into_iter().enumerate().map(|(index, quant)| {
+        let rules = optimizer.rules_under(&quant, layout);
+        let rules = rules.map_err(|error| place(error, source, &format!("quant.schedule.{index}")))?;
+        Ok(WaitingCasts { quant, rules })
+    });
+    waiting.collect()
+}
+
+/// What is computed in what from each entry on, for `run.json`.
+pub(super) fn described(
+    phases: &[QuantContext],
+    config: &RunConfig,
+    layout: &Layout,
+    device: &ComputeDevice,
+) -> Vec<Value> {
+    let entries = config.quant.schedule.iter().zip(phases);
+    let said = |(phase, quant): (&CastPhase, &QuantContext)| {
+        json!({
+            "trigger": phase.trigger.to_string(),
+            "precision": quant.precision().name(),
+            "linear_layers": linear_layers(quant, layout, device),
+        })
+    };
+    entries.map(said).collect()
+}
+
+/// The run file as it is in a phase.
+#[must_use]
+pub fn config_of(config: &RunConfig, phase: &CastPhase) -> RunConfig {
+    let mut config = config.clone();
+    config.quant = phase.quant.clone();
+    config.train.precision = phase.precision;
+    config
+}
+
+/// Says where the entry is to blame: at the key, if the entry has it.
+fn placed(error: Diagnostic, source: &Source, entry: &str, key: &str) -> Diagnostic {
+    let own = key.strip_prefix("quant.").map(|below| format!("{entry}.{below}"));
+    let own = own.filter(|own| source.is_written(own));
+    let error = Diagnostic { message: format!("in `{entry}`: {}", error.message), ..error };
+    place(error, source, own.as_deref().unwrap_or(entry))
+}

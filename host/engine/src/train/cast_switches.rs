@@ -1,0 +1,68 @@
+//! The run's schedule of casts: which entries a step or its record puts in force.
+
+use altgrad_config::CastTrigger;
+use altgrad_plugin_api::AlertLevel;
+use altgrad_run_folder::{events::Event, record::CastSwitch};
+
+use super::run::Run;
+use crate::{alerts::Alerts, setup::RunSetup, state::TrainState};
+
+/// The kind of the event of a switch.
+const SWITCHED: &str = "casts_switched";
+
+/// Puts the entries in force whose step has come. Returns the events.
+pub fn switch_at(setup: &RunSetup, state: &mut TrainState, step: u64) -> Vec<Event> {
+    let is_due = |trigger: CastTrigger| matches!(trigger, CastTrigger::At(at) if at <= step);
+    switch(setup, state, step, is_due)
+}
+
+/// Puts the entries in force whose alert a record has given rise to, from step `next` on. Returns the events.
+fn switch_on(setup: &RunSetup, state: &mut TrainState, alerts: &Alerts, next: u64) -> Vec<Event> {
+    let is_due = |trigger: CastTrigger| matches!(trigger, CastTrigger::On(kind) if alerts.holds(kind));
+    switch(setup, state, next, is_due)
+}
+
+fn switch(
+    setup: &RunSetup,
+    state: &mut TrainState,
+    step: u64,
+    is_due: impl Fn(CastTrigger) -> bool,
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    for (entry, phase) in setup.config.quant.schedule.iter().enumerate() {
+        if !is_due(phase.trigger) || !state.schedule.is_waiting(entry) {
+            continue;
+        }
+        let trigger = phase.trigger.to_string();
+        state.switch_casts(CastSwitch { entry, step, trigger: trigger.clone() });
+        let text = format!(
+            "from step {step} on: {}, as quant.schedule.{entry} says {trigger}",
+            state.quant.summary()
+        );
+        events.push(Event::new(step, AlertLevel::INFO, SWITCHED, text));
+    }
+    events
+}
+
+impl Run<'_> {
+    /// What the schedule says of the beginning of a step.
+    pub(super) fn switch_casts_at(&mut self, step: u64) {
+        let events = switch_at(&self.setup, &mut self.state, step);
+        self.tell_switches(events);
+    }
+
+    /// What the schedule says of the record that alerts saw last, that of step `step`.
+    pub(super) fn switch_casts_on_alerts(&mut self, step: u64) {
+        let events = switch_on(&self.setup, &mut self.state, &self.report.alerts, step + 1);
+        self.tell_switches(events);
+    }
+
+    fn tell_switches(&mut self, events: Vec<Event>) {
+        for event in events {
+            self.logger.observer.mention(&format!("casts change {}", event.text));
+            self.logger.log_event(event);
+            // The first fault of the disk shows at the end too.
+            let _ = self.write_status(altgrad_run_folder::record::RunStatus::Running);
+        }
+    }
+}
