@@ -46,7 +46,7 @@ impl SavedModelArgs {
         model: &SavedModel,
         device: &ComputeDevice,
     ) -> Result<QuantContext, Diagnostic> {
-        let config: &RunConfig = &model.config;
+        let config: &RunConfig = &model.config_in_force()?;
         let formats = config.quant.names_a_format();
         if self.full_precision || (!formats && config.train.precision == PrecisionChoice::Fp32) {
             return Ok(QuantContext::off());

@@ -70,6 +70,14 @@ impl Entry<'_> {
         config: &RunConfig,
     ) -> Result<CastPhase, Diagnostic> {
         let trigger = self.trigger(before, config)?;
+        if self.table.contains_key("schedule") {
+            let message = format!("unknown key `{}.schedule`", self.key);
+            return Err(self.refused(
+                "schedule",
+                message,
+                "an entry has no schedule of its own: write another entry",
+            ));
+        }
         let none = self.none()?;
         let precision = self.table.remove("precision");
         let read = self.read(table, none, precision)?;
@@ -204,6 +212,8 @@ impl Entry<'_> {
         let own = precision.map(|own| ("precision".to_owned(), own));
         train(&mut whole).into_iter().for_each(|train| train.extend(own.clone()));
         recipe::apply(&mut whole, source)?;
+        // That of the recipe, if it has one.
+        drop(take(&mut whole));
         if let (Some(train), Some(general)) = (train(&mut whole), general) {
             train.entry("precision").or_insert(general);
         }

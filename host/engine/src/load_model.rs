@@ -23,6 +23,7 @@ use crate::{
         state::CheckpointState,
     },
     model::{GptShape, Layout, weights::WeightsFile},
+    setup::config_of,
 };
 
 /// Where in a run folder weights are looked for, in this order: those it ended with, else its newest checkpoint's, else
@@ -95,10 +96,28 @@ impl SavedModel {
         Ok(last.filter(|state| self.steps() == Some(state.step)))
     }
 
+    /// The run file with the casts that were in force when the weights were written, if a schedule changed them.
+    ///
+    /// # Errors
+    /// The file of the checkpoint that knows them is damaged.
+    pub fn config_in_force(&self) -> Result<RunConfig, Diagnostic> {
+        let switches = match self.state()? {
+            Some(state) => state.schedule,
+            None => self.record().map(|record| record.schedule).unwrap_or_default(),
+        };
+        let phase = switches.last().and_then(|switch| self.config.quant.schedule.get(switch.entry));
+        Ok(phase.map_or_else(|| self.config.clone(), |phase| config_of(&self.config, phase)))
+    }
+
     /// Steps that the run of the final weights did, if its folder says so.
     fn steps(&self) -> Option<u64> {
+        Some(self.record()?.steps)
+    }
+
+    /// What the run of the final weights says of itself, if it does.
+    fn record(&self) -> Option<RunRecord> {
         let status = fs::read(self.weights.with_file_name(STATUS)).ok()?;
-        Some(serde_json::from_slice::<RunRecord>(&status).ok()?.steps)
+        serde_json::from_slice(&status).ok()
     }
 
     /// Refuses a tokenizer with ids that the weights do not have.

@@ -55,6 +55,11 @@ fn counters(state: &CheckpointState) -> Result<(), String> {
             return Err(format!("has `{field}` = {count} after {step} updates"));
         }
     }
+    for switch in &state.schedule {
+        if switch.step > step {
+            return Err(format!("has `schedule.step` = {} after {step} updates", switch.step));
+        }
+    }
     for resume in &state.resume {
         counter("resume.step", resume.step)?;
         counter("resume.unix_s", resume.unix_s.unwrap_or_default())?;

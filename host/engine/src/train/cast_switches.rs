@@ -13,19 +13,20 @@ const SWITCHED: &str = "casts_switched";
 /// Puts the entries in force whose step has come. Returns the events.
 pub fn switch_at(setup: &RunSetup, state: &mut TrainState, step: u64) -> Vec<Event> {
     let is_due = |trigger: CastTrigger| matches!(trigger, CastTrigger::At(at) if at <= step);
-    switch(setup, state, step, is_due)
+    switch(setup, state, [step, step], is_due)
 }
 
-/// Puts the entries in force whose alert a record has given rise to, from step `next` on. Returns the events.
-fn switch_on(setup: &RunSetup, state: &mut TrainState, alerts: &Alerts, next: u64) -> Vec<Event> {
+/// Puts the entries in force whose alert the record of step `step` has given rise to, from the next step on. Returns the events.
+fn switch_on(setup: &RunSetup, state: &mut TrainState, alerts: &Alerts, step: u64) -> Vec<Event> {
     let is_due = |trigger: CastTrigger| matches!(trigger, CastTrigger::On(kind) if alerts.holds(kind));
-    switch(setup, state, next, is_due)
+    switch(setup, state, [step + 1, step], is_due)
 }
 
+/// `step` is the first with the casts, `told` the one that the event is of: what a checkpoint holds is told before it.
 fn switch(
     setup: &RunSetup,
     state: &mut TrainState,
-    step: u64,
+    [step, told]: [u64; 2],
     is_due: impl Fn(CastTrigger) -> bool,
 ) -> Vec<Event> {
     let mut events = Vec::new();
@@ -39,7 +40,8 @@ fn switch(
             "from step {step} on: {}, as quant.schedule.{entry} says {trigger}",
             state.quant.summary()
         );
-        events.push(Event::new(step, AlertLevel::INFO, SWITCHED, text));
+        let event = Event::new(told, AlertLevel::INFO, SWITCHED, text);
+        events.push(Event { value: Some(step as f64), ..event });
     }
     events
 }
@@ -53,7 +55,7 @@ impl Run<'_> {
 
     /// What the schedule says of the record that alerts saw last, that of step `step`.
     pub(super) fn switch_casts_on_alerts(&mut self, step: u64) {
-        let events = switch_on(&self.setup, &mut self.state, &self.report.alerts, step + 1);
+        let events = switch_on(&self.setup, &mut self.state, &self.report.alerts, step);
         self.tell_switches(events);
     }
 

@@ -13,8 +13,9 @@ const MOST: usize = 24;
 
 /// A dotted line at each step from which on some run has other casts.
 pub(super) fn lines<'a>(events: impl Iterator<Item = &'a RecordedEvent>) -> Vec<Value> {
-    let steps: BTreeSet<u64> =
-        events.filter(|event| event.kind == SWITCHED).map(|event| event.step).collect();
+    // The event is of the step before if its record put the casts in force.
+    let first = |event: &RecordedEvent| event.value.map_or(event.step, |step| step as u64);
+    let steps: BTreeSet<u64> = events.filter(|event| event.kind == SWITCHED).map(first).collect();
     let line = |step: u64| {
         json!({
             "type": "line", "xref": "x", "yref": "paper", "x0": step, "x1": step, "y0": 0, "y1": 1,

@@ -73,6 +73,11 @@ fn a_change_is_what_a_fork_of_the_checkpoint_before_it_is() {
     let weights = |run: &str| fs::read(bench.path(&format!("{run}/weights.safetensors"))).unwrap();
     assert!(weights("scheduled") == weights("fork"), "the weights differ");
     assert!(weights("scheduled") != weights("plain"));
+    // Weights are used with the casts that were in force.
+    let evaluated = bench.host(&["evaluate", "scheduled"]);
+    assert!(evaluated.code == 0 && evaluated.stdout.contains("unquantized bf16"), "{}", evaluated.stdout);
+    let evaluated = bench.host(&["evaluate", "plain"]);
+    assert!(evaluated.stdout.contains("weights E4M3"), "{}", evaluated.stdout);
 }
 
 #[test]
