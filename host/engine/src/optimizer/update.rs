@@ -124,7 +124,7 @@ impl OptimizerState {
             let grid = quant.future_weight_grid(id, &spec.shape);
             let (_, plugin, _) = self.groups.of(id);
             let rule = plugin.rule(&info, grid.as_ref().map(WeightGrid::grid));
-            rule.map_err(|error| Diagnostic::from(error).at(&spec.name))
+            rule.map_err(|error| error.at(&spec.name))
         };
         layout.specs.iter().enumerate().map(rule).collect()
     }

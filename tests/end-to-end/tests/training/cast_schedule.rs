@@ -32,8 +32,8 @@ fn switches(bench: &Bench, run: &str) -> Vec<(u64, u64)> {
 fn a_run_goes_on_from_before_and_after_every_change_of_its_casts() {
     let steps = "[[quant.schedule]]\nat = 4\nactivation = \"none\"\ngrad = \"E5M2\"\n\
         [[quant.schedule]]\nat = \"67%\"\nnone = true\nprecision = \"bf16\"";
-    let alert = "[[quant.schedule]]\non = \"kurtosis\"\nrecipe = \"mxfp8\"\nlayer = []\n";
-    let stored = "master_weights = \"none\"\n[[quant.schedule]]\nat = 5\nactivation = \"E5M2\"";
+    let alert = "[[quant.schedule]]\non = \"kurtosis\"\nrecipe = \"mxfp8\"\n";
+    let stored = "[[quant.schedule]]\nat = 5\nactivation = \"E5M2\"";
     for (name, schedule, expected) in [
         ("steps", steps, vec![(0, 4), (1, 9)]),
         ("alert", alert, vec![(0, 3)]),
@@ -41,8 +41,7 @@ fn a_run_goes_on_from_before_and_after_every_change_of_its_casts() {
     ] {
         let bench = Bench::new();
         let text = match name {
-            "stored" => run_file("[[quant.schedule]]\nat = 5\nactivation = \"E5M2\"")
-                .replace("[quant]\n", "[quant]\nmaster_weights = \"none\"\n"),
+            "stored" => run_file(schedule).replace("[quant]\n", "[quant]\nmaster_weights = \"none\"\n"),
             _ => run_file(schedule),
         };
         bench.write("run.toml", &text);
