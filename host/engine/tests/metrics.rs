@@ -33,6 +33,9 @@ activation = "E5M2"
 grad = "E5M2"
 [shadow]
 every = 1
+[observe]
+formats = ["E4M3"]
+every = 1
 [metrics]
 every = 1
 histograms_every = 1

@@ -52,10 +52,10 @@ fn unknown_keys() {
         ("[trian]\nlr = 1e-3", "unknown key `trian`", ":1:2", "did you mean `train`? known sections: run, ..."),
         ("lr = 1", "unknown key `lr`", ":1:1", SECTIONS),
         ("\u{feff}lr = 1", "unknown key `lr`", ":1:1", SECTIONS),
-        ("[quant]\nsaturate = true", "unknown key `quant.saturate`", ":2:1", "known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, stored_scale, block, source, transform, cast, exclude, skip_first, skip_last, layer"),
+        ("[quant]\nsaturate = true", "unknown key `quant.saturate`", ":2:1", "known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, stored_scale, block, source, transform, cast, exclude, skip_first, skip_last, layer, schedule"),
         ("[quant.scaling]\ngranularity = 'channel'\nblok = 1", "unknown key `quant.scaling.blok`", ":3:1", "did you mean `block`? known keys in `quant.scaling`: granularity, block, amax, window, static_amax, margin, pow2, type, rule, order, tensor, floor, limit, zero, nonfinite, factor, quantize, dequantize, deviations, first"),
         ("[[quant.layer]]\nmatch = '*'\nformat = 'E4M3'", "unknown key `quant.layer.0.format`", ":3:1", "known keys in `quant.layer.0`: match, weight, activation, grad, rounding, block, source, transform, ste, scaling, cast"),
-        ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, stored_scale, block, source, transform, cast, exclude, skip_first, skip_last, layer"),
+        ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, stored_scale, block, source, transform, cast, exclude, skip_first, skip_last, layer, schedule"),
         ("[metrics]\nrank_evry = 1", "unknown key `metrics.rank_evry`", ":2:1", "did you mean `rank_every`? known keys in [metrics]: every, histograms_every, rank_every, dead_neuron_window"),
         ("[plugins]\nload = ['a', { path = 'b', sha265 = '' }]", "unknown key `plugins.load.1.sha265`", ":2:28", "did you mean `sha256`? known keys in `plugins.load.1`: path, sha256"),
     ]);

@@ -134,6 +134,7 @@ n_head = 2
 n_embd = 8
 [train]
 max_steps = 4
+loss_scale = "dynamic"
 warmup_steps = 1
 eval_interval = 2
 eval_batches = 1

@@ -44,9 +44,12 @@ fn the_last_status_has_room_on_a_full_disk() {
         until grep -q 'best_val_step\": 2' disk/run/run.json 2>/dev/null; do sleep 0.02; done
         ls -A disk/run >before
         cat /dev/zero >disk/fill 2>/dev/null
-        kill -INT $!
-        wait $!
+        # What a checkpoint that fails gives back is taken, too.
+        while true; do cat /dev/zero >>disk/fill; done 2>/dev/null &
+        kill -INT $run
+        wait $run
         echo $? >code
+        kill $!
         cp disk/run/run.json status.json
         ls -A disk/run >after";
     let test = "the_last_status_has_room_on_a_full_disk";
