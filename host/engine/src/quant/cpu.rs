@@ -52,7 +52,10 @@ impl Buffers<'_> {
             let first = index * CHUNK;
             match src {
                 Some(src) => round(first, &src[first..first + dst.len()], dst),
-                None => round(first, &dst.to_vec(), dst),
+                None => {
+                    let source = dst.to_vec();
+                    round(first, &source, dst)
+                }
             }
         };
         let parts = dst.par_chunks_mut(CHUNK).enumerate().map(part).collect();
