@@ -41,6 +41,7 @@ fn a_write_beyond_the_largest_size_of_files_is_an_error_like_others() {
 fn the_last_status_has_room_on_a_full_disk() {
     const SCRIPT: &str = "mount -t tmpfs -o size=2m none disk || exit 77
         \"$0\" run run.toml --quiet --out disk/run --set train.max_steps=100000000 2>stderr &
+        run=$!
         until grep -q 'best_val_step\": 2' disk/run/run.json 2>/dev/null; do sleep 0.02; done
         ls -A disk/run >before
         cat /dev/zero >disk/fill 2>/dev/null
