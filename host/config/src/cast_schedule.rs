@@ -120,7 +120,7 @@ impl Entry<'_> {
         let key = join(&self.key, "at");
         let share = |text: &str| {
             let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
-            (0.0..=100.0).contains(&percent).then(|| (percent / 100.0 * max_steps as f64).ceil() as u64)
+            (0.0..=100.0).contains(&percent).then(|| (percent * max_steps as f64 / 100.0).ceil() as u64)
         };
         let step = match at {
             Value::Integer(step) => u64::try_from(*step).ok(),
@@ -281,8 +281,12 @@ fn never_fires(kind: AlertKind, config: &RunConfig) -> Option<String> {
     match kind {
         AlertKind::NanLoss | AlertKind::NanGrad => return None,
         AlertKind::Divergence => {
-            let off = config.alerts.divergence_patience == 0;
-            return off.then(|| "set alerts.divergence_patience".to_owned());
+            let why = match (config.alerts.divergence_patience, config.train.eval_interval) {
+                (0, _) => "set alerts.divergence_patience",
+                (_, 0) => "there is no evaluation before the end: set train.eval_interval",
+                _ => return None,
+            };
+            return Some(why.to_owned());
         }
         _ => {}
     }

@@ -5,7 +5,7 @@
 use std::fs;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{MlpChoice, PositionsChoice, PrecisionChoice, RunConfig, StateFloat, StateStorage};
+use altgrad_config::{MlpChoice, PositionsChoice, RunConfig, StateFloat, StateStorage};
 
 use crate::{
     cpu_ops,
@@ -21,10 +21,10 @@ const BYTES_A_PARAMETER: f64 = 17.0;
 const STREAMS_A_BLOCK: f64 = 8.0;
 /// What the norm of queries and keys keeps beside that, likewise: its input, of which attention keeps the result.
 const STREAMS_OF_QK_NORM: f64 = 3.0;
-/// Rows of the logits that exist at once where their gradient is not rounded, and copies of those rows.
+/// Rows of the logits that exist at once where their gradient is not rounded by a cast, and copies of those rows. Else all exist, once.
 const ROWS_OF_LOGITS: f64 = 1024.0;
 const COPIES_OF_LOGITS: f64 = 2.0;
-/// The same of plain operations, which also keep attention scores: as they are, masked, normalised.
+/// The same of the plain operations of passes that are observed, which also keep attention scores: as they are, masked, normalised.
 const PLAIN_COPIES_OF_LOGITS: f64 = 4.0;
 const PLAIN_SCORES: f64 = 3.0;
 
@@ -57,15 +57,16 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     let (up, hidden) = mlp_widths(shape);
     let parameters = tables + layers * (4.0 * width + up + hidden) * width;
     let tokens = batch * block;
-    let is_plain = config.train.precision == PrecisionChoice::Bf16;
+    // Observation looks at tensors that the passes of training never have as a whole.
+    let is_plain = !config.observe.formats.is_empty();
     let rounds_gradients =
         config.quant.grad.is_some() || config.quant.layer.iter().any(|rule| rule.grad.is_some());
     let logits = if is_plain {
         PLAIN_COPIES_OF_LOGITS * tokens * vocab
+    } else if rounds_gradients || config.train.z_loss > 0.0 {
+        tokens * vocab
     } else {
-        COPIES_OF_LOGITS
-            * vocab
-            * if rounds_gradients || config.train.z_loss > 0.0 { tokens } else { tokens.min(ROWS_OF_LOGITS) }
+        COPIES_OF_LOGITS * tokens.min(ROWS_OF_LOGITS) * vocab
     };
     let scores = if is_plain { PLAIN_SCORES * tokens * heads * block } else { 0.0 };
     let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + tokens * (up + hidden) + scores);
@@ -141,6 +142,8 @@ fn linux_says(file: &str, name: &str) -> Option<u64> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use altgrad_config::PrecisionChoice;
+
     use crate::model::Parts;
 
     fn shape(n_layer: usize, n_head: usize, n_embd: usize, block_size: usize) -> GptShape {
@@ -170,7 +173,7 @@ mod tests {
         config
     }
 
-    /// Peaks of `altgrad-host bench --steps 1 --warmup 1`, MB, 2026-11-22.
+    /// Peaks of `altgrad-host bench --steps 1 --warmup 1`, MB, 2026-11-22; those in bf16 and with rounded gradients 2026-11-23.
     #[test]
     fn the_estimate_is_near_what_was_measured() {
         use PrecisionChoice::{Bf16, Fp32};
@@ -180,12 +183,13 @@ mod tests {
             (&seed, config(12, Fp32, None, false), 1504.0),
             (&seed, config(24, Fp32, None, false), 2236.0),
             (&seed, config(12, Fp32, None, true), 1585.0),
-            (&seed, config(12, Fp32, Some("E5M2"), false), 2345.0),
-            (&seed, config(12, Fp32, Some("E5M2"), true), 2528.0),
+            (&seed, config(12, Fp32, Some("E5M2"), false), 1797.0),
+            (&seed, config(12, Fp32, Some("E5M2"), true), 2005.0),
+            (&seed, config(12, Bf16, None, false), 1530.0),
             (&gpt2, config(1, Fp32, None, false), 3398.0),
             (&gpt2, config(2, Fp32, None, false), 4032.0),
-            (&gpt2, config(2, Fp32, Some("E5M2"), true), 4949.0),
-            (&gpt2, config(2, Bf16, None, false), 8594.0),
+            (&gpt2, config(2, Fp32, Some("E5M2"), true), 4620.0),
+            (&gpt2, config(2, Bf16, None, false), 4317.0),
         ];
         for (shape, config, measured) in rows {
             let estimate = estimate(&config, shape) / 1024e3;

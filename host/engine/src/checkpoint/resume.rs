@@ -251,6 +251,12 @@ fn load(
         let own = setup.config.quant.schedule.get(switch.entry);
         if own.is_some_and(|own| own.trigger.to_string() == switch.trigger) {
             state.switch_casts(switch.clone());
+        } else {
+            tracing::warn!(
+                "casts changed at step {} ({}), which the run file's schedule does not say: the run goes on without that change",
+                switch.step,
+                switch.trigger
+            );
         }
     }
     let TrainState { params, quant, optimizer, meter, .. } = state;

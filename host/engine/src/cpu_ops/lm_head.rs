@@ -22,8 +22,8 @@ use crate::{
 pub(crate) const ROWS: usize = matmul::INNER;
 
 /// Mean of `-log softmax(x w^T)[target]`, nats: `[1]`; bit for bit what [`loss::cross_entropy`](super::loss) makes of the
-/// product, and its gradients. On the CPU only. With `bf16`, what the loss's gradient will be in the backward pass, the gradient of the
-/// logits is rounded to bf16 before it is multiplied. Shapes: `x` `[rows, in]`, `w` `[vocab, in]`, a target a row.
+/// product, and its gradients. On the CPU only. `bf16` is the gradient that the loss will have in the backward pass: if it is given,
+/// the gradient of the logits is rounded to bf16 before it is multiplied. Shapes: `x` `[rows, in]`, `w` `[vocab, in]`, a target a row.
 #[must_use]
 pub fn cross_entropy(x: Tensor<2>, w: Tensor<2>, targets: &[i32], bf16: Option<f32>) -> Tensor<1> {
     let ([_, inner], [vocab, _]) = (x.dims(), w.dims());

@@ -1,4 +1,4 @@
-//! Loss, gradient norm and learning rate.
+//! Loss, gradient norm, learning rate and loss scale.
 
 use altgrad_metrics::{
     MetricId, MetricRecord,

@@ -1,4 +1,4 @@
-//! Tensors that an operation saves for its backward pass, in their smallest exact encoding.
+//! Tensors that an operation saves for its backward pass, in their smallest exact encoding if they are large.
 //!
 //! Values on the grid of a format become codes of one or two bytes, values rounded to bf16 become 16 bits, others stay f32.
 

@@ -1,16 +1,19 @@
 //! From one phase of casts to the next: what a context goes on with, and what may not change.
 
+use std::mem::discriminant;
+
 use super::{LayerId, QuantContext, Role, Site, SiteId};
 
 impl QuantContext {
-    /// Goes on where `old` stops: delayed scales of the sites that both have remember what they saw, and weights without master weights
-    /// keep their scales. Sites that are new begin anew.
+    /// Goes on where `old` stops: the scales of the sites that both have, if they are delayed in both or static in both, remember what they saw,
+    /// and weights without master weights keep their scales. Other sites begin anew.
     pub fn take_over(&mut self, old: &Self) {
         let pairs = self.layers.iter().filter_map(|(key, id)| Some((*id, *old.layers.get(key)?)));
         let pairs: Vec<(SiteId, SiteId)> = pairs.collect();
         for &(new, old_id) in &pairs {
             let (site, old_site) = (&self.sites[new], &old.sites[old_id]);
-            if let (Some(_), Some(history)) = (site.amax_history(), old_site.amax_history()) {
+            let is_alike = discriminant(&site.scaling) == discriminant(&old_site.scaling);
+            if is_alike && let (Some(_), Some(history)) = (site.amax_history(), old_site.amax_history()) {
                 site.set_amax_history(history);
             }
         }

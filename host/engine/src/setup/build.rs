@@ -22,7 +22,7 @@ use crate::{
     metrics::{self, MetricSetup, update_metrics::UpdateMetrics},
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
-    quant::QuantContext,
+    quant::{QuantContext, Scaling, Site},
     state::{CastSchedule, LossScaler, TrainModel, TrainState},
     tensor,
 };
@@ -58,6 +58,9 @@ impl ReadyRun {
         let quant =
             quant.observing(observe::observation(&config, &registry, &device, &layout).map_err(placed)?);
         let phases = cast_schedule::phases(&config, source, &registry, &device, (&layout, &quant))?;
+        if config.train.loss_scale == LossScaleChoice::Dynamic {
+            [&quant].into_iter().chain(&phases).try_for_each(loss_scale_fits).map_err(placed)?;
+        }
         let setups = [&quant].into_iter().chain(&phases).map(|quant| {
             MetricSetup::new(&layout, quant, config.metrics, config.shadow.every > 0)
                 .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic)
@@ -123,6 +126,19 @@ pub(super) fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagno
         _ => position,
     });
     error
+}
+
+/// Refuses gradients whose static scales a dynamic loss scale would carry them out of.
+fn loss_scale_fits(quant: &QuantContext) -> Result<(), KeyedDiagnostic> {
+    let is_static = |site: &&Site| site.role.is_gradient() && matches!(site.scaling, Scaling::Static { .. });
+    let Some(site) = quant.sites().iter().find(is_static) else { return Ok(()) };
+    let message = format!(
+        "a dynamic loss scale moves gradients out of the static scale of {} of `{}`",
+        site.role.plural(),
+        site.layer
+    );
+    let hint = "dynamic and delayed scales of gradients adapt to the loss scale; so does `train.loss_scale` = N, with a static amax times N";
+    Err(("train.loss_scale".into(), Diagnostic::config(message).hint(hint)))
 }
 
 fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkSetup>, KeyedDiagnostic> {

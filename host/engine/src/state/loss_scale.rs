@@ -45,7 +45,7 @@ impl DynamicLossScale {
     /// The field, and its value with what is wrong with it.
     pub fn check(&self, steps: u64) -> Result<(), (&'static str, String)> {
         let Self { scale, good_steps, skipped_steps } = *self;
-        if !(RANGE[0]..=RANGE[1]).contains(&scale) || scale.log2().fract() != 0.0 {
+        if !(RANGE[0]..=RANGE[1]).contains(&scale) || scale.to_bits() & 0x007f_ffff != 0 {
             return Err(("scale", format!("{scale:e}, which is no power of two from 2^-126 to 2^126")));
         }
         if good_steps > steps.min(GROWTH_INTERVAL - 1) {

@@ -122,7 +122,10 @@ impl Run<'_> {
 
             self.report.add_step(reading.loss, self.setup.tokens_per_step(), elapsed);
             let diverged = self.raise_alerts(&record);
-            self.switch_casts_on_alerts(step);
+            // What comes after the last step is evaluated with the casts that it trained with.
+            if step + 1 < self.setup.config.train.max_steps {
+                self.switch_casts_on_alerts(step);
+            }
             self.logger.log_metrics(record);
             if diverged {
                 self.before = self.step_state();
@@ -244,6 +247,9 @@ impl Run<'_> {
 
     /// Evaluates and writes the final weights.
     fn close(&mut self) -> Result<(), Diagnostic> {
+        if self.report.steps < self.setup.config.train.max_steps {
+            self.switch_casts_at(self.report.steps);
+        }
         // What alerts make of the last evaluation is not part of it: a run that goes on makes it again, if it is due.
         self.before = self.step_state();
         // As before the update of the next step, if there were one.

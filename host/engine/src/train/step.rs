@@ -123,6 +123,11 @@ pub fn record_metrics(
     elapsed: Duration,
 ) {
     let (config, layout) = (&setup.config, &state.params.layout);
+    // What rounding made of gradients that overflowed says something of the loss scale only.
+    let is_meant = |is_gradient: bool| update.norm.is_some() || !is_gradient;
+    let sites = state.quant.sites().iter().map(|site| site.role.is_gradient());
+    let seen = reading.seen.iter().zip(sites);
+    let seen: Vec<_> = seen.map(|(seen, of_gradient)| seen.filter(|_| is_meant(of_gradient))).collect();
     let inputs = StepInputs {
         setup: MetricSetup::new(layout, &state.quant, config.metrics, config.shadow.every > 0),
         training: metrics::training::Step {
@@ -136,8 +141,8 @@ pub fn record_metrics(
         },
         moments: &reading.moments,
         agreement: reading.agreement.as_deref().filter(|_| update.norm.is_some()),
-        seen: &reading.seen,
-        distributions: &reading.distributions,
+        seen: &seen,
+        distributions: if update.norm.is_some() { &reading.distributions } else { &[] },
         observed: &reading.observed,
         updates: &state.meter,
         tokens: setup.tokens_per_step(),
