@@ -247,9 +247,6 @@ impl Run<'_> {
 
     /// Evaluates and writes the final weights.
     fn close(&mut self) -> Result<(), Diagnostic> {
-        if self.report.steps < self.setup.config.train.max_steps {
-            self.switch_casts_at(self.report.steps);
-        }
         // What alerts make of the last evaluation is not part of it: a run that goes on makes it again, if it is due.
         self.before = self.step_state();
         // As before the update of the next step, if there were one.
