@@ -6,8 +6,8 @@
 pub mod cast_switches;
 pub mod clip;
 mod non_finite;
-pub mod observe;
-mod observer;
+mod observe;
+pub mod observer;
 pub mod reading;
 pub mod run;
 mod run_checkpoints;
