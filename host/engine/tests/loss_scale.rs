@@ -6,6 +6,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
+use altgrad_base::diagnostic::Diagnostic;
 use altgrad_engine::{
     metrics::MetricRecord, setup::ReadyRun, state::DynamicLossScale, train::step, train::step::AppliedUpdate,
 };
@@ -33,6 +34,11 @@ loss_scale = SCALE
 
 /// A run with a loss scale and further sections.
 fn ready(scale: &str, sections: &str) -> ReadyRun {
+    built(scale, sections).unwrap()
+}
+
+/// The same, or why it is refused.
+fn built(scale: &str, sections: &str) -> Result<ReadyRun, Diagnostic> {
     let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
     let plugins = PathBuf::from(stage).join("plugins");
     let folder = TempDir::new().unwrap();
@@ -42,7 +48,7 @@ fn ready(scale: &str, sections: &str) -> ReadyRun {
     let text = RUN.replace("CORPUS", corpus.to_str().unwrap()).replace("SCALE", scale);
     fs::write(&path, format!("{text}\n{sections}\n[plugins]\ndir = {plugins:?}\n")).unwrap();
     let (config, source) = altgrad_config::load(&path, &[]).unwrap();
-    ReadyRun::build(config, &source).unwrap()
+    ReadyRun::build(config, &source)
 }
 
 /// Takes a step.
@@ -130,11 +136,28 @@ fn an_overflow_halves_the_scale_and_skips_the_step() {
 fn a_format_without_a_scale_that_saturates_is_an_overflow() {
     let quant = "[quant]\ngrad = \"E4M3\"\n[quant.scaling]\ngranularity = \"none\"";
     let mut run = ready("\"dynamic\"", quant);
-    let skipped: Vec<bool> = (0..12).map(|number| take(&mut run, number).1.is_skipped).collect();
+    let skipped = |(record, update): (MetricRecord, AppliedUpdate)| {
+        // What saturated because of the loss scale is no alert's business.
+        assert_eq!(value(&record, "quant/grad/overflow_rate").is_none(), update.is_skipped);
+        assert!(value(&record, "train/loss").is_some());
+        update.is_skipped
+    };
+    let skipped: Vec<bool> = (0..12).map(|number| skipped(take(&mut run, number))).collect();
     let count = skipped.iter().filter(|skipped| **skipped).count();
     assert!(skipped[0] && !skipped[11], "{skipped:?}");
     assert_eq!(run.state.loss_scale.state().map(|state| state.skipped_steps), Some(count as u64));
     // With a scale of its own a tensor cannot saturate.
     let mut run = ready("\"dynamic\"", "[quant]\ngrad = \"E4M3\"");
     assert!((0..4).all(|number| !take(&mut run, number).1.is_skipped));
+}
+
+#[test]
+fn static_scales_of_gradients_do_not_follow_a_dynamic_loss_scale() {
+    let quant = "[quant]\nweight = \"E4M3\"\ngrad = \"E5M2\"\n[quant.scaling]\namax = \"static\"";
+    let error = built("\"dynamic\"", quant).map(|_| ()).unwrap_err();
+    assert!(error.message.starts_with("`train.loss_scale` is dynamic, and gradients of `"), "{error}");
+    assert!(error.place.as_deref().is_some_and(|place| place.ends_with(":18:14")), "{error}");
+    assert!(error.hint.is_some_and(|hint| hint.starts_with("give gradients dynamic or delayed scales")));
+    built("1024", quant).unwrap();
+    built("\"dynamic\"", &quant.replace("static", "delayed")).unwrap();
 }

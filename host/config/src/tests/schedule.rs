@@ -38,6 +38,16 @@ fn an_entry_is_laid_over_the_casts_and_not_over_other_entries() {
     assert_eq!(config.train.precision, PrecisionChoice::Fp32);
 }
 
+/// Shares whose product with the steps is a whole number, but not that of the rounded quotient.
+#[test]
+fn a_share_of_the_steps_is_rounded_up_once() {
+    for (percent, step) in [("7", 7), ("28", 28), ("55", 55), ("56", 56), ("55.5", 56)] {
+        let schedule = format!("[[quant.schedule]]\nat = '{percent}%'\nnone = true\n");
+        let config = load(&format!("[train]\nmax_steps = 100\n[quant]\nweight = 'E4M3'\n{schedule}"));
+        assert_eq!(config.quant.schedule[0].trigger, CastTrigger::At(step), "{percent} %");
+    }
+}
+
 #[test]
 fn the_resolved_file_says_the_same() {
     let config = load(&format!(
@@ -63,6 +73,7 @@ fn refusals() {
         ("on = 'kurtosis'\ngrad = 'none'\n[[quant.schedule]]\non = 'kurtosis'\nnone = true", "the alert `kurtosis` puts `quant.schedule.0` in force already", ":13:6", "an entry comes in force once"),
         ("on = 'kurtosis'\nnone = true\n[metrics]\nhistograms_every = 0", "`quant.schedule.0.on`: the alert `kurtosis` never fires in this run", ":10:6", "its metric is not measured"),
         ("on = 'kurtosis'\nnone = true\n[alerts]\nkurtosis_threshold = 'off'", "`quant.schedule.0.on`: the alert `kurtosis` never fires in this run", ":10:6", "set alerts.kurtosis_threshold"),
+        ("on = 'divergence'\ngrad = 'none'\n[train]\neval_interval = 0", "`quant.schedule.0.on`: the alert `divergence` never fires in this run", ":10:6", "there is no evaluation before the end"),
         ("at = 9\ngrad = 'E5M2'", "`quant.schedule.0` changes nothing: its casts are in force already", ":10:6", "say what it changes"),
         ("at = 9\nnone = false", "`quant.schedule.0.none` must be true, found boolean false", ":11:8", "without the key"),
         ("at = 9\nnone = true\nrecipe = 'mxfp8'", "`quant.schedule.0.none` and `quant.schedule.0.recipe` both say where the entry begins", ":11:8", "remove one"),

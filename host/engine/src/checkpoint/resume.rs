@@ -253,7 +253,7 @@ fn load(
             state.switch_casts(switch.clone());
         } else {
             tracing::warn!(
-                "casts changed at step {} ({}), which the run file's schedule does not say: the run goes on without that change",
+                "the checkpoint's run changed its casts at step {} ({}), and the run file's schedule has no such entry: the run goes on without that change",
                 switch.step,
                 switch.trigger
             );

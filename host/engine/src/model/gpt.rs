@@ -222,6 +222,8 @@ fn ids(values: &[i32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use altgrad_config::MasterWeightsChoice;
+
     use super::*;
     use crate::{
         cpu_ops::{lm_head, loss},
@@ -243,9 +245,14 @@ mod tests {
 
     #[test]
     fn the_loss_in_parts_has_the_bits_of_the_whole_product_and_its_loss() {
-        for [rows, inner, vocab] in
-            [[1, 1, 1], [3, 2, 5], [70, 16, 300], [lm_head::ROWS, 40, 7], [2500, 33, 2100]]
-        {
+        let sizes = [[1, 1, 1], [3, 2, 5], [70, 16, 300], [lm_head::ROWS, 40, 7], [2500, 33, 2100]];
+        let cases = sizes.into_iter().flat_map(|sizes| [false, true].map(|in_bf16| (sizes, in_bf16)));
+        for ([rows, inner, vocab], in_bf16) in cases {
+            // The gradient of the loss. In fp32 the parts multiply by it last, which changes no bit if it is a power of two. In bf16 it is no
+            // power of two, so that the order of the factor and of the rounding shows.
+            let (precision, gradient) =
+                if in_bf16 { (PrecisionChoice::Bf16, 0.3) } else { (PrecisionChoice::Fp32, 0.5) };
+            let quant = QuantContext::new(Vec::new(), MasterWeightsChoice::Fp32, precision, 0);
             let device = ComputeDevice::cpu().tensors;
             let targets: Vec<i32> = (0..rows).map(|row| (row * 7919 % vocab) as i32).collect();
             let run = |whole: bool| {
@@ -255,16 +262,17 @@ mod tests {
                 let (x, w) = (leaf(1, rows), leaf(2, vocab));
                 let matrices = (x.clone().reshape([rows, inner]), w.clone().reshape([vocab, inner]));
                 let loss = if whole {
-                    let logits = QuantContext::off().linear(0, matrices.0, matrices.1, 0, TraceScope::OFF);
+                    let logits = quant.linear(0, matrices.0, matrices.1, 0, TraceScope::OFF);
                     loss::cross_entropy(logits, &targets, TraceScope::OFF)
                 } else {
-                    lm_head::cross_entropy(matrices.0, matrices.1, &targets, None)
+                    let (x, w) = quant.operands(0, matrices.0, matrices.1, 0, TraceScope::OFF);
+                    lm_head::cross_entropy(x.values, w.values, &targets, in_bf16.then_some(gradient))
                 };
-                let tape = loss.clone().mul_scalar(0.5).backward();
+                let tape = loss.clone().mul_scalar(gradient).backward();
                 [loss.inner(), x.grad(&tape).unwrap(), w.grad(&tape).unwrap()]
                     .map(|tensor| read_f32(tensor).unwrap())
             };
-            assert!(run(false) == run(true), "[{rows}, {inner}, {vocab}]");
+            assert!(run(false) == run(true), "[{rows}, {inner}, {vocab}], bf16: {in_bf16}");
         }
     }
 }

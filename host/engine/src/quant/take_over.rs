@@ -30,18 +30,24 @@ impl QuantContext {
     /// A layer whose weight is stored otherwise in `other`: on a grid in one only, or on different grids.
     #[must_use]
     pub fn stored_otherwise(&self, other: &Self) -> Option<LayerId> {
-        let stored = |quant: &Self, layer: LayerId| {
-            let site = quant.site_of(layer, Role::Weight).filter(|_| quant.is_stored_on_grid(layer));
-            site.map(storage)
-        };
         let layers = self.layers.keys().chain(other.layers.keys()).map(|(layer, _)| *layer);
-        let mut layers = layers.filter(|&layer| stored(self, layer) != stored(other, layer));
+        let mut layers = layers.filter(|&layer| match (self.stored_site(layer), other.stored_site(layer)) {
+            (None, None) => false,
+            (Some(own), Some(others)) => !stores_alike(own, others),
+            _ => true,
+        });
         layers.next()
+    }
+
+    /// The site whose grid a layer's weight lies on, if it does.
+    fn stored_site(&self, layer: LayerId) -> Option<&Site> {
+        self.site_of(layer, Role::Weight).filter(|_| self.is_stored_on_grid(layer))
     }
 }
 
-/// What says how a weight is stored, in words that are equal if it is.
-fn storage(site: &Site) -> String {
-    let format = &site.format.plugin().identity.name;
-    format!("{format} {:?} {:?} {:?} {:?}", site.rounding, site.scaling, site.tile, site.arithmetic)
+/// Whether both sites store a weight on the same grid.
+fn stores_alike(a: &Site, b: &Site) -> bool {
+    let name = |site: &Site| site.format.plugin().identity.name.clone();
+    let how = |site: &Site| (site.rounding, site.scaling, site.tile, site.arithmetic);
+    name(a) == name(b) && how(a) == how(b)
 }

@@ -128,16 +128,16 @@ pub(super) fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagno
     error
 }
 
-/// Refuses gradients whose static scales a dynamic loss scale would carry them out of.
+/// Refuses a dynamic loss scale where gradients have static scales: they would leave the range that those were set for.
 fn loss_scale_fits(quant: &QuantContext) -> Result<(), KeyedDiagnostic> {
     let is_static = |site: &&Site| site.role.is_gradient() && matches!(site.scaling, Scaling::Static { .. });
     let Some(site) = quant.sites().iter().find(is_static) else { return Ok(()) };
     let message = format!(
-        "a dynamic loss scale moves gradients out of the static scale of {} of `{}`",
+        "`train.loss_scale` is dynamic, and {} of `{}` have a static scale, which does not follow it",
         site.role.plural(),
         site.layer
     );
-    let hint = "dynamic and delayed scales of gradients adapt to the loss scale; so does `train.loss_scale` = N, with a static amax times N";
+    let hint = "give gradients dynamic or delayed scales, or set a fixed loss scale and multiply `static_amax` by it";
     Err(("train.loss_scale".into(), Diagnostic::config(message).hint(hint)))
 }
 

@@ -93,7 +93,7 @@ impl TrainModel {
                 dropout,
                 trace,
             };
-            // Shared out before the backward pass, as nanoGPT does, so that sums are means.
+            // Divided by the number of micro-batches before the backward pass, as nanoGPT does, so that sums are means.
             let factor = loss_scale.factor();
             let gradient = share * factor.unwrap_or(1.0);
             let objective = tracing::debug_span!("forward")

@@ -123,11 +123,11 @@ pub fn record_metrics(
     elapsed: Duration,
 ) {
     let (config, layout) = (&setup.config, &state.params.layout);
-    // What rounding made of gradients that overflowed says something of the loss scale only.
-    let is_meant = |is_gradient: bool| update.norm.is_some() || !is_gradient;
+    // The rounding of gradients that overflowed depends on the loss scale alone: it is not recorded.
+    let is_recorded = |is_gradient: bool| update.norm.is_some() || !is_gradient;
     let sites = state.quant.sites().iter().map(|site| site.role.is_gradient());
     let seen = reading.seen.iter().zip(sites);
-    let seen: Vec<_> = seen.map(|(seen, of_gradient)| seen.filter(|_| is_meant(of_gradient))).collect();
+    let seen: Vec<_> = seen.map(|(seen, of_gradient)| seen.filter(|_| is_recorded(of_gradient))).collect();
     let inputs = StepInputs {
         setup: MetricSetup::new(layout, &state.quant, config.metrics, config.shadow.every > 0),
         training: metrics::training::Step {
