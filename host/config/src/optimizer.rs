@@ -60,7 +60,7 @@ fn one() -> f64 {
 ///
 /// The optimizer always computes in f32: the host converts before and after each update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "`f32`, `bf16` or a table { format, block, rounding }")]
+#[serde(untagged, expecting = "`f32`, `bf16` or a table { format, block, rounding, min_size, expand }")]
 pub enum StateStorage {
     /// Floats.
     Float(StateFloat),
@@ -91,6 +91,17 @@ pub struct StateCodes {
     /// How values are rounded after each update.
     #[serde(default = "rounding")]
     pub rounding: RoundingChoice,
+    /// States of fewer elements than this stay in f32.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub min_size: usize,
+    /// COAT's dynamic range expansion: a block is raised to a power, a multiple of 1/`expand`, that makes its magnitudes fill the
+    /// format's range. 1 or more; the source has 16. Eight more bytes per block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expand: Option<u32>,
+}
+
+fn is_zero(size: &usize) -> bool {
+    *size == 0
 }
 
 fn block() -> usize {

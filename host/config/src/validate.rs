@@ -291,11 +291,15 @@ fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
 }
 
 fn states(config: &RunConfig) -> Vec<Rule> {
-    let block = |(name, storage): (&String, &StateStorage)| match storage {
-        StateStorage::Codes(codes) => Some(size(&format!("optimizer.states.{name}.block"), codes.block)),
-        StateStorage::Float(_) => None,
+    let sizes = |(name, storage): (&String, &StateStorage)| match storage {
+        StateStorage::Codes(codes) => {
+            let key = |key| format!("optimizer.states.{name}.{key}");
+            let expand = codes.expand.map(|expand| size(&key("expand"), expand as usize));
+            std::iter::once(size(&key("block"), codes.block)).chain(expand).collect()
+        }
+        StateStorage::Float(_) => Vec::new(),
     };
-    config.optimizer.states.iter().filter_map(block).collect()
+    config.optimizer.states.iter().flat_map(sizes).collect()
 }
 
 fn quant(config: &RunConfig) -> Vec<Rule> {

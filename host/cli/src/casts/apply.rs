@@ -43,7 +43,7 @@ pub(crate) struct ApplyArgs {
     /// The scales as bytes; only with scaling.type e8m0 or e4m3.
     #[arg(long, value_name = "FILE")]
     scale_codes: Option<PathBuf>,
-    /// The codes, a byte each, row-major, as sign and magnitude; only for formats of at most 8 bits.
+    /// The codes, a byte each, row-major, as sign and magnitude, or as the format's own codes if it has more magnitudes than that; only for formats of at most 8 bits.
     #[arg(long, value_name = "FILE")]
     codes: Option<PathBuf>,
     /// Seed of stochastic rounding and random signs (step 0, tensor 0).
@@ -131,11 +131,6 @@ impl ApplyArgs {
             "leave --codes out; the values say the same",
         )?;
         refuse(
-            self.codes.is_some() && grid.sign_magnitude().is_none(),
-            format!("--codes writes sign and magnitude, and {name} has too many magnitudes for that"),
-            "leave --codes out; the values say the same",
-        )?;
-        refuse(
             self.scale_codes.is_some() && section.scaling.storage == ScaleTypeChoice::F32,
             "--scale-codes is given, and the cast's scales are f32".to_owned(),
             "use --scales, or set scaling.type to e8m0 or e4m3",
@@ -158,8 +153,10 @@ impl ApplyArgs {
         if let Some((path, codes)) = self.scale_codes.as_ref().zip(applied.scale_codes.as_ref()) {
             raw_f32::write_bytes(path, codes)?;
         }
-        if let Some((path, order)) = self.codes.as_ref().zip(grid.sign_magnitude()) {
-            let bytes: Vec<u8> = applied.codes.iter().map(|code| order[usize::from(*code)] as u8).collect();
+        if let Some(path) = &self.codes {
+            let order = grid.sign_magnitude();
+            let byte = |code: &u16| order.as_ref().map_or(*code, |order| order[usize::from(*code)]) as u8;
+            let bytes: Vec<u8> = applied.codes.iter().map(byte).collect();
             raw_f32::write_bytes(path, &bytes)?;
         }
         Ok(())

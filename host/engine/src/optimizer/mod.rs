@@ -4,6 +4,7 @@
 //! parameters in main memory, `services` computes what an optimizer asks for where the parameter is, and `device` runs an
 //! optimizer's own kernels on a GPU.
 
+pub mod code_storage;
 #[cfg(feature = "gpu")]
 mod device;
 #[cfg(feature = "gpu")]
@@ -11,6 +12,7 @@ mod device_op;
 #[cfg(feature = "gpu")]
 mod device_run;
 mod groups;
+pub mod range_expansion;
 mod services;
 mod states;
 pub mod stored_state;

@@ -51,7 +51,12 @@ impl OptimizerState {
                     (None, Some(kept)) => (Storage::F32.name(), 4 * kept.elements()),
                     (None, None) => continue,
                 };
-                all.entry(spec.name.to_string()).or_insert((stored_as, 0)).1 += bytes;
+                let entry = all.entry(spec.name.to_string()).or_insert_with(|| (stored_as.clone(), 0));
+                // Small states may be f32 where others are not.
+                if entry.0 == Storage::F32.name() {
+                    entry.0 = stored_as;
+                }
+                entry.1 += bytes;
             }
         }
         all

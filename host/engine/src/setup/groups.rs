@@ -14,8 +14,7 @@ use wildmatch::WildMatch;
 use crate::{
     model::Layout,
     optimizer::{
-        OptimizerGroups,
-        stored_state::{CodeStorage, Storage},
+        OptimizerGroups, code_storage::CodeStorage, range_expansion::RangeExpansion, stored_state::Storage,
     },
     quant::ScaleRule,
 };
@@ -75,5 +74,10 @@ fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Stor
     let rule = ScaleRule::max(format.conventions.target(&values), 0, false, Some(codes.block));
     let rounding = rounding_mode(codes.rounding);
     let bits = values.codes().ilog2();
-    Ok(Storage::Codes(Arc::new(CodeStorage { format, bits, rule, block: codes.block, rounding })))
+    let expansion = codes.expand.map(|fraction| {
+        let largest = format.conventions.target(&values);
+        RangeExpansion { fraction, target_ratio: largest * largest / 2.0 }
+    });
+    let (block, min_size) = (codes.block, codes.min_size);
+    Ok(Storage::Codes(Arc::new(CodeStorage { format, bits, rule, block, rounding, min_size, expansion })))
 }

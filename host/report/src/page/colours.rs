@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::group::Group;
 
 /// Colours of formats in light and dark: Okabe and Ito's, darker or lighter where a page needs the contrast.
-const COLOURS: [(&str, [&str; 2]); 18] = [
+const COLOURS: [(&str, [&str; 2]); 19] = [
     ("fp32", ["#4b5563", "#c9ced6"]),
     ("bf16", ["#8a6f5c", "#c9a98f"]),
     ("E4M3", ["#0072b2", "#4fb0ea"]),
@@ -24,6 +24,7 @@ const COLOURS: [(&str, [&str; 2]); 18] = [
     ("E5M6", ["#9f6300", "#f2bc66"]),
     ("INT8", ["#4f4f9e", "#a9a9ec"]),
     ("INT4", ["#8c3b8c", "#dd9edd"]),
+    ("DYNAMIC8", ["#2d7373", "#7fc9c9"]),
 ];
 /// For everything else, in turn.
 const MORE: [[&str; 2]; 4] =

@@ -136,11 +136,15 @@ fn two_halves_are_the_whole_for_every_optimizer() {
     let blocks = "quant.scaling={granularity=\"block\", block=4}";
     let codes = "optimizer.states={exp_avg={format=\"E5M2\", block=16}, exp_avg_sq={format=\"E5M2\", rounding=\"stochastic\"}}";
     let packed = "optimizer.states={exp_avg={format=\"INT4\", block=5}, exp_avg_sq={format=\"E2M1\", block=3, rounding=\"stochastic\"}}";
-    let rows: [&[&str]; 12] = [
+    let maps = "optimizer.states={exp_avg={format=\"DYNAMIC8\", block=16, min_size=65}, exp_avg_sq={format=\"DYNAMIC8:unsigned\"}}";
+    let expanded = "optimizer.states={exp_avg={format=\"E4M3\", block=16, expand=16}, exp_avg_sq={format=\"E4M3\", expand=8}}";
+    let rows: [&[&str]; 14] = [
         &["optimizer.name=adamw", "optimizer.decay_1d=true"],
         &["optimizer.states={exp_avg=\"bf16\", exp_avg_sq=\"bf16\"}"],
         &[codes],
         &[packed],
+        &[maps],
+        &[expanded],
         &[
             "quant.master_weights=none",
             "optimizer.error_feedback=true",

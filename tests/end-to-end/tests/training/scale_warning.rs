@@ -3,9 +3,9 @@
 use altgrad_end_to_end::{Bench, TINY, built, plugin};
 
 /// All shipped formats.
-const FORMATS: [&str; 16] = [
-    "E0M7", "E1M6", "E2M1", "E2M3", "E2M5", "E3M2", "E3M4", "E4M3", "E5M10", "E5M2", "E5M6", "E6M1", "E7M0",
-    "E8M7", "INT4", "INT8",
+const FORMATS: [&str; 17] = [
+    "DYNAMIC8", "E0M7", "E1M6", "E2M1", "E2M3", "E2M5", "E3M2", "E3M4", "E4M3", "E5M10", "E5M2", "E5M6",
+    "E6M1", "E7M0", "E8M7", "INT4", "INT8",
 ];
 const WARNING: &str = "dB of signal to noise";
 

@@ -23,6 +23,9 @@ fn f32s(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
+/// Elements of a block.
+const BLOCK: usize = 24;
+
 /// One update of TINY with these settings; the optimizer's tensors and the run's record.
 fn first_step(bench: &Bench, out: &str, set: &[&str]) -> (Tensors, Value) {
     bench.write("run.toml", TINY);
@@ -47,7 +50,6 @@ fn values(bench: &Bench, format: &str) -> Vec<f32> {
 /// with f32 states, rounded.
 #[test]
 fn the_first_step_stores_the_rounded_states() {
-    const BLOCK: usize = 24;
     let bench = Bench::new();
     let (exact, _) = first_step(&bench, "f32", &[]);
     let (bf16, record) =
@@ -69,7 +71,7 @@ fn the_first_step_stores_the_rounded_states() {
     let bytes = |name: &str| states[name]["bytes"].as_u64().unwrap() as usize;
     assert_eq!(bytes("exp_avg") + bytes("exp_avg_sq"), 2 * elements);
 
-    for format in ["E4M3", "E5M2", "E3M2", "E2M1", "INT4"] {
+    for format in ["E4M3", "E5M2", "E3M2", "E2M1", "INT4", "DYNAMIC8"] {
         let codes_of = values(&bench, format);
         let packed = codes_of.len() <= 16;
         let max = codes_of.iter().copied().filter(|x| x.is_finite()).fold(0f32, f32::max);
@@ -104,6 +106,53 @@ fn the_first_step_stores_the_rounded_states() {
         let bytes = |name: &str| states[name]["bytes"].as_u64().unwrap() as usize;
         assert_eq!(bytes("exp_avg") + bytes("exp_avg_sq"), total);
     }
+}
+
+/// docs/numerics.md, section 9.8: the code is the nearest to the block's power, and small states stay in f32.
+#[test]
+fn expanded_states_are_powers_and_small_states_stay_exact() {
+    let bench = Bench::new();
+    let (exact, _) = first_step(&bench, "f32", &[]);
+    let table = format!("{{ format = \"E4M3\", block = {BLOCK}, expand = 16, min_size = 65 }}");
+    let (stored, record) = first_step(
+        &bench,
+        "expanded",
+        &[&format!("optimizer.states={{exp_avg={table}, exp_avg_sq={table}}}")],
+    );
+    let grid = values(&bench, "E4M3");
+    let mut blocks = 0;
+    for (name, (dtype, bytes)) in stored.iter().filter(|(name, _)| exact.contains_key(*name)) {
+        let x = f32s(&exact[name].1);
+        assert_eq!(dtype, if x.len() < 65 { "F32" } else { "U8" }, "{name}");
+        if x.len() < 65 {
+            assert_eq!(&exact[name].1, bytes, "{name}");
+            continue;
+        }
+        let [scales, exponents, centers] =
+            ["scales", "exponents", "centers"].map(|suffix| f32s(&stored[&format!("{name}.{suffix}")].1));
+        for (at, (codes, x)) in bytes.chunks(BLOCK).zip(x.chunks(BLOCK)).enumerate() {
+            let amax = x.iter().fold(0f32, |amax, x| amax.max(x.abs()));
+            blocks += usize::from(exponents[at] > 1.0);
+            for (&code, &x) in codes.iter().zip(x).filter(|_| amax > 0.0) {
+                let power = (f64::from(x.abs()) / f64::from(centers[at])).powf(f64::from(exponents[at]));
+                let y = power * f64::from(scales[at]) * f64::from(x.signum());
+                let distance = |value: f32| (f64::from(value) - y).abs();
+                let least = grid.iter().copied().filter(|value| value.is_finite()).map(distance);
+                let least = least.fold(f64::INFINITY, f64::min);
+                // What is rounded has the error of a power in f32.
+                let got = distance(grid[usize::from(code)]);
+                assert!(got <= least + 1e-4 * y.abs(), "{name}: {x:e} as {code}, {got} instead of {least}");
+            }
+        }
+    }
+    assert!(blocks > 10, "{blocks} blocks with an exponent above 1");
+    let states = &record["computed"]["optimizer"]["states"];
+    assert!(
+        states["exp_avg"]["stored_as"]
+            .as_str()
+            .is_some_and(|text| text.ends_with("range expanded, f32 below 65 elements")),
+        "{states}"
+    );
 }
 
 /// What the first update of a weight without a master copy lost by its rounding: the difference to a run that rounds nothing
@@ -145,6 +194,7 @@ fn storage_that_does_not_exist_is_refused() {
         ("optimizer.states={exp_average=\"bf16\"}", "optimizer `adamw` has no state `exp_average`"),
         ("optimizer.states={exp_avg={format=\"E9M9\"}}", "E9M9"),
         ("optimizer.states={exp_avg={format=\"E4M3\", block=0}}", "block"),
+        ("optimizer.states={exp_avg={format=\"E4M3\", expand=0}}", "expand"),
         ("optimizer.states={exp_avg=\"f16\"}", "f32"),
     ] {
         let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", "run", "--set", set]);
