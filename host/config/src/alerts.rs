@@ -4,7 +4,7 @@ use std::fmt;
 
 use altgrad_metrics::{
     AlertKind,
-    families::{codes, rounding, updates},
+    families::{codes, fidelity, rounding, updates},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, Visitor};
@@ -31,6 +31,19 @@ pub struct AlertsSection {
     /// [`codes::KURTOSIS_ALERT`].
     #[schemars(description = codes::KURTOSIS_ALERT.key_text)]
     pub kurtosis_threshold: Threshold,
+    /// Times its first measurement at the same place that a kurtosis has to reach, besides its threshold.
+    pub kurtosis_growth: f64,
+    /// Signal to noise in dB below which overflow and underflow matter at a place; `"off"`: at any. 6 dB: a quarter of the energy is
+    /// lost.
+    pub sqnr_threshold: Threshold,
+    /// [`fidelity::GRADIENT_COSINE_ALERT`].
+    #[schemars(description = fidelity::GRADIENT_COSINE_ALERT.key_text)]
+    pub gradient_cosine_threshold: Threshold,
+    /// Rise of the training loss above its lowest median, in units of its noise and at least 2 % of the loss. Medians and noise (1.4826
+    /// times the median absolute deviation) are those of 40 steps.
+    pub loss_rise_threshold: Threshold,
+    /// Steps after warm-up until the median of the training loss must be below the entropy of the corpus's tokens; 0 = off.
+    pub no_learning_steps: u64,
     /// Measurements in a row above a threshold before there is an alert, so that one odd batch makes none.
     pub patience: u64,
     /// Evaluations in a row, each with a higher loss than the one before, after which a run counts as diverged; 0 = off.
@@ -51,6 +64,11 @@ impl Default for AlertsSection {
             underflow_threshold: Threshold::Above(rounding::UNDERFLOW_ALERT.default),
             code_saturation_threshold: Threshold::Above(rounding::CODE_SATURATION_ALERT.default),
             kurtosis_threshold: Threshold::Above(codes::KURTOSIS_ALERT.default),
+            kurtosis_growth: 20.0,
+            sqnr_threshold: Threshold::Above(6.0),
+            gradient_cosine_threshold: Threshold::Above(fidelity::GRADIENT_COSINE_ALERT.default),
+            loss_rise_threshold: Threshold::Above(1.0),
+            no_learning_steps: 200,
             patience: 3,
             divergence_patience: 5,
             nan_patience: 10,
@@ -70,7 +88,11 @@ impl AlertsSection {
             AlertKind::Underflow => self.underflow_threshold,
             AlertKind::CodeSaturation => self.code_saturation_threshold,
             AlertKind::Kurtosis => self.kurtosis_threshold,
-            AlertKind::NanLoss | AlertKind::NanGrad | AlertKind::Divergence => Threshold::Off,
+            AlertKind::GradientCosine => self.gradient_cosine_threshold,
+            AlertKind::LossRise => self.loss_rise_threshold,
+            AlertKind::NanLoss | AlertKind::NanGrad | AlertKind::Divergence | AlertKind::NoLearning => {
+                Threshold::Off
+            }
         }
     }
 }

@@ -288,6 +288,10 @@ fn never_fires(kind: AlertKind, config: &RunConfig) -> Option<String> {
             };
             return Some(why.to_owned());
         }
+        AlertKind::NoLearning => {
+            return (config.alerts.no_learning_steps == 0).then(|| "set alerts.no_learning_steps".to_owned());
+        }
+        AlertKind::LossRise if config.alerts.threshold(kind) != Threshold::Off => return None,
         _ => {}
     }
     if config.alerts.threshold(kind) == Threshold::Off {
@@ -297,6 +301,7 @@ fn never_fires(kind: AlertKind, config: &RunConfig) -> Option<String> {
     let measured = metrics.any(|(definition, _)| match definition.due {
         Due::Parameters => config.metrics.every > 0,
         Due::Distributions => config.metrics.histograms_every > 0,
+        Due::ShadowSteps => config.shadow.every > 0,
         _ => true,
     });
     (!measured)

@@ -27,6 +27,22 @@ impl Corpus {
         files::hex(&Sha256::digest(splits.concat()))
     }
 
+    /// Entropy of the distribution of single tokens in nats per token, from up to 2^22 training tokens: what a model reaches that knows only
+    /// how often each token occurs.
+    #[must_use]
+    pub fn unigram_entropy(&self) -> f64 {
+        const MOST: usize = 1 << 22;
+        let mut counts = vec![0u32; self.tokenizer.vocab()];
+        for id in self.train.ids().take(MOST) {
+            if let Some(count) = counts.get_mut(usize::from(id)) {
+                *count += 1;
+            }
+        }
+        let total: f64 = counts.iter().map(|&count| f64::from(count)).sum();
+        let shares = counts.iter().filter(|count| **count > 0).map(|&count| f64::from(count) / total);
+        -shares.map(|share| share * share.ln()).sum::<f64>()
+    }
+
     /// Refuses splits that hold no window of `block_size + 1` tokens.
     pub(super) fn check(&self, section: &DataSection) -> Result<(), Diagnostic> {
         if self.train.is_empty() {

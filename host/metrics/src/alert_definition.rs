@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::definition::MetricDefinition;
+
 /// What an alert is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -20,13 +22,19 @@ pub enum AlertKind {
     Underflow,
     /// Most elements of a tensor beyond the format's largest value: they share its code.
     CodeSaturation,
-    /// A distribution with heavy tails.
+    /// A distribution whose tails have become heavier.
     Kurtosis,
+    /// Gradients that point elsewhere than those of fp32.
+    GradientCosine,
+    /// A training loss that rose above its noise and stays there.
+    LossRise,
+    /// A training loss that knows no more than how often each token occurs.
+    NoLearning,
 }
 
 impl AlertKind {
     /// All kinds, in their order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::NanLoss,
         Self::NanGrad,
         Self::Divergence,
@@ -35,6 +43,9 @@ impl AlertKind {
         Self::Underflow,
         Self::CodeSaturation,
         Self::Kurtosis,
+        Self::GradientCosine,
+        Self::LossRise,
+        Self::NoLearning,
     ];
 
     /// The name in events, sinks and `run.json`.
@@ -49,21 +60,41 @@ impl AlertKind {
             Self::Underflow => "underflow",
             Self::CodeSaturation => "code_saturation",
             Self::Kurtosis => "kurtosis",
+            Self::GradientCosine => "gradient_cosine",
+            Self::LossRise => "loss_rise",
+            Self::NoLearning => "no_learning",
         }
     }
 
     /// Whether the run is in danger, and its state worth keeping.
     #[must_use]
     pub fn is_anomaly(self) -> bool {
-        matches!(self, Self::NanLoss | Self::NanGrad | Self::Divergence)
+        matches!(self, Self::NanLoss | Self::NanGrad | Self::Divergence | Self::LossRise)
     }
 }
 
-/// An alert about a metric above a threshold, wherever the metric is measured.
+/// When a value is worth an alert.
+#[derive(Debug, Clone, Copy)]
+pub enum Condition {
+    /// Above the threshold.
+    Above,
+    /// Below the threshold, over all layers.
+    Below,
+    /// Above the threshold over all layers, after warm-up: while the learning rate is small the value means little.
+    AboveAfterWarmup,
+    /// Above the threshold, where the signal to noise at the same place, this metric in dB, is below `sqnr_threshold`.
+    AboveWithNoise(&'static MetricDefinition),
+    /// Above the threshold, and above its first value at the same place times `kurtosis_growth`.
+    AboveAndGrown,
+}
+
+/// An alert about a metric on the wrong side of a threshold, wherever the metric is measured.
 #[derive(Debug)]
 pub struct AlertDefinition {
     /// What it is about.
     pub kind: AlertKind,
+    /// What a value has to be.
+    pub condition: Condition,
     /// The threshold of a run file that says nothing.
     pub default: f64,
     /// What the threshold's key in `[alerts]` means.

@@ -20,7 +20,7 @@ mod role;
 #[cfg(test)]
 mod tests;
 
-pub use alert::{AlertDefinition, AlertKind};
+pub use alert::{AlertDefinition, AlertKind, Condition};
 pub use definition::{Due, Index, MetricDefinition, MetricKind, Range, Scope, Shape, Unit};
 pub use families::{Family, FamilyDefinition};
 pub use format_name::FormatName;

@@ -1,12 +1,17 @@
 //! What one record gives reason to worry about: the condition of each kind of alert.
 
 use altgrad_config::AlertsSection;
+use std::collections::BTreeMap;
+
 use altgrad_metrics::{
-    AlertDefinition, AlertKind, MetricDefinition, MetricId, MetricRecord, alert,
+    AlertDefinition, AlertKind, Condition, MetricDefinition, MetricId, MetricRecord, Over, alert,
     families::{gradients::GRAD_NORM_L2, training},
 };
 
-use super::evaluation::Evaluation;
+use super::{
+    evaluation::Evaluation,
+    loss_window::{Rise, STEPS},
+};
 
 /// What a record says of one kind of alert.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,38 +32,118 @@ pub(super) struct Finding {
     pub(super) text: String,
 }
 
-/// The metrics that have a threshold, by their worst value in the record.
-pub(super) fn above_thresholds(
-    record: &MetricRecord,
-    alerts: &AlertsSection,
-) -> impl Iterator<Item = (AlertKind, Verdict)> {
-    alert::thresholds().into_iter().map(|(definition, alert)| {
-        let limit = alerts.threshold(alert.kind).limit();
-        let verdict = limit.map_or(Verdict::Missing, |limit| above(record, definition, alert, limit));
-        (alert.kind, verdict)
-    })
+/// What thresholds are held against, besides the record.
+pub(super) struct Thresholds<'a> {
+    /// The run file's.
+    pub alerts: &'a AlertsSection,
+    /// Whether the learning rate still rises to its full value.
+    pub warmup: bool,
+    /// The first values of metrics that have to grow, by name; a first value is written down.
+    pub first: &'a mut BTreeMap<String, f64>,
 }
 
-fn above(
+/// The metrics that have a threshold, by their worst value in the record.
+pub(super) fn beyond_thresholds(
+    record: &MetricRecord,
+    mut thresholds: Thresholds<'_>,
+) -> Vec<(AlertKind, Verdict)> {
+    let verdict = |(definition, alert): (&'static MetricDefinition, &AlertDefinition)| {
+        let limit = thresholds.alerts.threshold(alert.kind).limit();
+        let verdict =
+            limit.map_or(Verdict::Missing, |limit| beyond(record, definition, alert, limit, &mut thresholds));
+        (alert.kind, verdict)
+    };
+    alert::thresholds().into_iter().map(verdict).collect()
+}
+
+fn beyond(
     record: &MetricRecord,
     definition: &'static MetricDefinition,
     alert: &AlertDefinition,
     limit: f64,
+    thresholds: &mut Thresholds<'_>,
 ) -> Verdict {
-    let Some((id, value)) = worst(record, definition) else { return Verdict::Missing };
-    if value <= limit {
+    let of_it = record.values.iter().filter(|(id, value)| id.definition() == definition && !value.is_nan());
+    let mut values: Vec<(&MetricId, f64)> = of_it.map(|(id, value)| (id, *value)).collect();
+    let mut wrong: fn(f64, f64) -> bool = |value, limit| value > limit;
+    match alert.condition {
+        Condition::Above => {}
+        Condition::AboveAfterWarmup if thresholds.warmup => return Verdict::Missing,
+        Condition::AboveAfterWarmup => values.retain(|(id, _)| id.over == Over::All),
+        Condition::Below => {
+            values.retain(|(id, _)| id.over == Over::All);
+            wrong = |value, limit| value < limit;
+        }
+        Condition::AboveWithNoise(sqnr) => {
+            if let Some(least) = thresholds.alerts.sqnr_threshold.limit() {
+                // Values without a measured signal to noise say nothing.
+                values.retain(|(id, _)| sqnr_at(record, id, sqnr).is_some());
+                if values.is_empty() {
+                    return Verdict::Missing;
+                }
+                values.retain(|(id, _)| sqnr_at(record, id, sqnr).is_some_and(|sqnr| sqnr < least));
+                if values.is_empty() {
+                    return Verdict::Fine;
+                }
+            }
+        }
+        Condition::AboveAndGrown => {
+            let any = !values.is_empty();
+            values.retain(|(id, value)| {
+                let first = *thresholds.first.entry(id.to_string()).or_insert(*value);
+                *value >= first * thresholds.alerts.kurtosis_growth
+            });
+            if any && values.is_empty() {
+                return Verdict::Fine;
+            }
+        }
+    }
+    // Of equal ones the last: layers come after their sums.
+    let worst = values.into_iter().reduce(|worst, next| if wrong(worst.1, next.1) { worst } else { next });
+    let Some((id, value)) = worst else { return Verdict::Missing };
+    if !wrong(value, limit) {
         return Verdict::Fine;
     }
     let (unit, finding) = (definition.unit, alert.finding);
-    let text = format!("{} {finding} in `{id}`, more than {}", unit.format(value), unit.format(limit));
+    let than = if matches!(alert.condition, Condition::Below) { "less" } else { "more" };
+    let text = format!("{} {finding} in `{id}`, {than} than {}", unit.format(value), unit.format(limit));
     Verdict::Bad(Finding { place: Some(id.to_string()), value: Some(value), text })
 }
 
-/// The largest value of a definition and its metric. Of equal ones the last: layers come after their sums.
-fn worst<'a>(record: &'a MetricRecord, definition: &'static MetricDefinition) -> Option<(&'a MetricId, f64)> {
-    let of_it = record.values.iter().filter(|(id, _)| id.definition() == definition);
-    let values = of_it.map(|(id, value)| (id, *value)).filter(|(_, value)| !value.is_nan());
-    values.max_by(|(_, a), (_, b)| a.total_cmp(b))
+/// The signal to noise in dB at a metric's role and layer.
+fn sqnr_at(record: &MetricRecord, at: &MetricId, sqnr: &'static MetricDefinition) -> Option<f64> {
+    let same = |id: &MetricId| {
+        id.definition() == sqnr && id.over == at.over && id.statistic.role == at.statistic.role
+    };
+    record.values.iter().find(|(id, value)| same(id) && !value.is_nan()).map(|(_, value)| *value)
+}
+
+/// The training loss of a step.
+pub(super) fn training_loss(record: &MetricRecord) -> Option<f64> {
+    value(record, &training::LOSS)
+}
+
+/// What a training loss that rose and stays there gives reason to say.
+pub(super) fn rose(rise: Option<Rise>) -> Verdict {
+    let Some(Rise { median, lowest, since }) = rise else { return Verdict::Fine };
+    let text = format!(
+        "the training loss rose and stays there: its median over {STEPS} steps is {median:.4} nats/token, after {lowest:.4} at step {since}"
+    );
+    let place = Some(training::LOSS.name.to_string());
+    Verdict::Bad(Finding { place, value: Some(median), text })
+}
+
+/// What the median of the training loss says against the entropy of the corpus's tokens, in nats per token.
+pub(super) fn learned_nothing(median: f64, entropy: f64) -> Verdict {
+    if median < entropy {
+        return Verdict::Fine;
+    }
+    let text = format!(
+        "the model has learned nothing: the training loss, {median:.4} nats/token, is not below {entropy:.4}, the entropy of the \
+         corpus's single tokens"
+    );
+    let place = Some(training::LOSS.name.to_string());
+    Verdict::Bad(Finding { place, value: Some(median), text })
 }
 
 /// Whether the step's loss and gradients are finite, separately.

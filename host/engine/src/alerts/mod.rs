@@ -6,6 +6,7 @@
 
 mod evaluation;
 mod findings;
+mod loss_window;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +20,8 @@ use altgrad_run_folder::events::Event;
 use serde::{Deserialize, Serialize};
 
 pub use evaluation::Evaluation;
-use findings::{Finding, Verdict};
+use findings::{Finding, Thresholds, Verdict};
+use loss_window::LossWindow;
 
 /// One alert.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,10 +46,20 @@ impl From<Alert> for Event {
     }
 }
 
+/// What alerts know of a run besides its records.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RunFacts {
+    /// Steps until the learning rate has its full value.
+    pub warmup_steps: u64,
+    /// Entropy of the corpus's single tokens in nats, which a model reaches that knows only how often each occurs.
+    pub unigram_entropy: Option<f64>,
+}
+
 /// The alerts of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Alerts {
     config: AlertsSection,
+    facts: RunFacts,
     state: AlertState,
 }
 
@@ -61,6 +73,12 @@ pub struct AlertState {
     diverged_at: Option<u64>,
     /// Steps in a row with a NaN or infinite loss or gradient, up to now.
     nan_steps: u64,
+    /// The training loss.
+    #[serde(default)]
+    training_loss: LossWindow,
+    /// The first values of metrics whose growth counts, by name.
+    #[serde(default)]
+    first: BTreeMap<String, f64>,
 }
 
 /// What is remembered of a kind.
@@ -94,6 +112,7 @@ impl AlertState {
         if let Some(previous) = self.previous.filter(|loss| !loss.is_finite()) {
             return Err(("previous".into(), format!("{previous}, which no finite loss is")));
         }
+        self.training_loss.check(steps)?;
         let Some(best) = self.best else { return Ok(()) };
         too_many("best.step".into(), best.step, steps)?;
         if best.loss.is_nan() {
@@ -108,13 +127,19 @@ impl Alerts {
     /// The alerts of a run that begins.
     #[must_use]
     pub fn new(config: AlertsSection) -> Self {
-        Self { config, state: AlertState::default() }
+        Self { config, ..Self::default() }
     }
 
     /// The alerts of a run that goes on.
     #[must_use]
     pub fn resumed(config: AlertsSection, state: AlertState) -> Self {
-        Self { config, state }
+        Self { config, state, ..Self::default() }
+    }
+
+    /// The same with what is known of the run.
+    #[must_use]
+    pub fn with_facts(self, facts: RunFacts) -> Self {
+        Self { facts, ..self }
     }
 
     /// What they remember.
@@ -128,8 +153,12 @@ impl Alerts {
         let config = self.config;
         let not_finite = findings::not_finite(record);
         self.count_nan(not_finite.each_ref().map(|(_, verdict)| verdict));
+        let [rise, learning] = self.training_loss(record);
         let findings = not_finite.into_iter().chain([(AlertKind::Divergence, self.evaluation(record))]);
-        let findings = findings.chain(findings::above_thresholds(record, &config));
+        let warmup = record.step < self.facts.warmup_steps;
+        let thresholds = Thresholds { alerts: &config, warmup, first: &mut self.state.first };
+        let findings = findings.chain(findings::beyond_thresholds(record, thresholds));
+        let findings = findings.chain([(AlertKind::LossRise, rise), (AlertKind::NoLearning, learning)]);
         let fired = findings.filter_map(|(kind, verdict)| {
             let Finding { place, value, text } = self.weigh(kind, verdict, now)?;
             Some(Alert { step: record.step, kind, place, value, text })
@@ -170,6 +199,8 @@ impl Alerts {
     fn patience(&self, kind: AlertKind) -> u64 {
         match kind {
             AlertKind::NanLoss | AlertKind::NanGrad => 1,
+            // A window of steps stands for it.
+            AlertKind::LossRise | AlertKind::NoLearning => 1,
             AlertKind::Divergence => self.config.divergence_patience,
             _ => self.config.patience,
         }
@@ -205,6 +236,21 @@ impl Alerts {
             self.state.best = Some(Evaluation { step: record.step, loss });
         }
         if self.config.divergence_patience == 0 { Verdict::Missing } else { verdict }
+    }
+
+    /// What the record's training loss says: whether it rose, and whether anything was learned.
+    fn training_loss(&mut self, record: &MetricRecord) -> [Verdict; 2] {
+        let loss = findings::training_loss(record);
+        let Some(median) = loss.and_then(|loss| self.state.training_loss.add(record.step, loss)) else {
+            return [Verdict::Missing, Verdict::Missing];
+        };
+        let limit = self.config.loss_rise_threshold.limit();
+        let rise = limit.map(|limit| findings::rose(self.state.training_loss.rise(median, limit)));
+        let steps = self.config.no_learning_steps;
+        let is_due = steps > 0 && record.step >= self.facts.warmup_steps.saturating_add(steps);
+        let entropy = self.facts.unigram_entropy.filter(|_| is_due);
+        let learning = entropy.map(|entropy| findings::learned_nothing(median, entropy));
+        [rise, learning].map(|verdict| verdict.unwrap_or(Verdict::Missing))
     }
 
     /// The finding, if it lasted long enough and its kind has not fired lately.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use altgrad_config::{AlertsSection, Threshold};
 use altgrad_metrics::{MetricId, MetricRecord};
 
-use super::{AlertKind, Alerts, Evaluation};
+use super::{AlertKind, Alerts, Evaluation, RunFacts};
 
 /// Alerts under test, a second a record.
 struct Bench {
@@ -22,6 +22,11 @@ const QUICK: AlertsSection = AlertsSection {
     underflow_threshold: Threshold::Above(0.01),
     code_saturation_threshold: Threshold::Above(0.5),
     kurtosis_threshold: Threshold::Above(10.0),
+    kurtosis_growth: 0.0,
+    sqnr_threshold: Threshold::Off,
+    gradient_cosine_threshold: Threshold::Above(0.5),
+    loss_rise_threshold: Threshold::Above(1.0),
+    no_learning_steps: 30,
     patience: 1,
     divergence_patience: 2,
     nan_patience: 3,
@@ -58,7 +63,7 @@ impl Bench {
 #[test]
 fn thresholds_are_exclusive_and_each_kind_has_its_own() {
     for (name, limit, kind) in [
-        ("update/bit_stall_rate", 0.5, AlertKind::BitStall),
+        ("update/rounding_loss", 0.5, AlertKind::BitStall),
         ("quant/overflow_rate", 0.01, AlertKind::Overflow),
         ("quant/underflow_rate", 0.01, AlertKind::Underflow),
         ("quant/grad/kurtosis/wte.weight", 10.0, AlertKind::Kurtosis),
@@ -219,4 +224,93 @@ fn what_is_remembered_survives_being_written_down() {
     resumed.step = bench.step;
     assert_eq!(resumed.alerts.state, bench.alerts.state);
     assert_eq!(resumed.see(&values), bench.see(&values));
+}
+
+#[test]
+fn stalled_updates_count_after_warmup_only() {
+    let mut bench = Bench::new(QUICK);
+    bench.alerts = bench.alerts.with_facts(RunFacts { warmup_steps: 2, unigram_entropy: None });
+    let stalled = [("update/rounding_loss", 0.99)];
+    assert_eq!([bench.kinds(&stalled), bench.kinds(&stalled)], [[], []]);
+    assert_eq!(bench.kinds(&stalled), [AlertKind::BitStall]);
+    assert_eq!(bench.kinds(&[("update/bit_stall_rate", 1.0)]), [], "codes alone say nothing");
+}
+
+#[test]
+fn overflow_and_underflow_count_where_the_signal_to_noise_is_low() {
+    let sqnr_threshold = Threshold::Above(6.0);
+    for (name, kind) in [("overflow_rate", AlertKind::Overflow), ("underflow_rate", AlertKind::Underflow)] {
+        let rate: &'static str = format!("quant/grad/{name}/wte.weight").leak();
+        let mut bench = Bench::new(AlertsSection { sqnr_threshold, ..QUICK });
+        assert_eq!(bench.kinds(&[(rate, 0.3)]), [], "not measured");
+        for (sqnr, place, fires) in [
+            (6.0, "quant/grad/sqnr_db/wte.weight", false),
+            (5.9, "quant/weight/sqnr_db/wte.weight", false),
+            (5.9, "quant/grad/sqnr_db/wpe.weight", false),
+            (5.9, "quant/grad/sqnr_db/wte.weight", true),
+        ] {
+            assert_eq!(bench.kinds(&[(rate, 0.3), (place, sqnr)]) == [kind], fires, "{place} {sqnr}");
+        }
+    }
+}
+
+#[test]
+fn a_kurtosis_counts_once_it_has_grown() {
+    let mut bench = Bench::new(AlertsSection { kurtosis_growth: 20.0, ..QUICK });
+    let (layer, other) = ("quant/grad/kurtosis/wte.weight", "quant/grad/kurtosis/wpe.weight");
+    assert_eq!(bench.kinds(&[(layer, 200.0)]), [], "the first measurement");
+    assert_eq!(bench.kinds(&[(layer, 3999.0), (other, 3.0)]), []);
+    assert_eq!(bench.kinds(&[(layer, 200.0), (other, 61.0)]), [AlertKind::Kurtosis], "from its own start");
+    let mut bench = Bench::new(AlertsSection { kurtosis_growth: 2.0, ..QUICK });
+    assert_eq!([bench.kinds(&[(layer, 1.0)]), bench.kinds(&[(layer, 9.0)])], [[], []], "below the threshold");
+}
+
+#[test]
+fn gradients_that_point_elsewhere() {
+    let mut bench = Bench::new(QUICK);
+    assert_eq!(
+        bench.kinds(&[("grad_cos_sim", 0.5), ("grad_cos_sim/wte.weight", 0.1)]),
+        [],
+        "over all layers"
+    );
+    assert_eq!(
+        bench.see(&[("grad_cos_sim", 0.49)]),
+        [(AlertKind::GradientCosine, Some("grad_cos_sim".into()))]
+    );
+}
+
+/// Losses around a level, half of them 0.1 above and half below: the median absolute deviation is 0.1, and the noise 0.148.
+fn losses(bench: &mut Bench, level: f64, steps: u64) -> Vec<AlertKind> {
+    let loss = |step| level + if step % 2 == 0 { 0.1 } else { -0.1 };
+    (0..steps).flat_map(|step| bench.kinds(&[("train/loss", loss(step))])).collect()
+}
+
+#[test]
+fn a_training_loss_that_rises_above_its_noise_and_stays() {
+    let config = AlertsSection { no_learning_steps: 0, cooldown_s: 1e9, ..QUICK };
+    let mut bench = Bench::new(config);
+    assert_eq!(losses(&mut bench, 3.0, 60), []);
+    assert_eq!(losses(&mut bench, 3.14, 60), [], "less than the noise");
+    assert_eq!(losses(&mut bench, 9.0, 15), [], "a spike that is over");
+    assert_eq!(losses(&mut bench, 3.0, 60), []);
+    assert_eq!(losses(&mut bench, 3.16, 60), [AlertKind::LossRise]);
+    // A loss without noise: a fiftieth.
+    let mut quiet = Bench::new(config);
+    let mut see = |loss| (0..40).flat_map(|_| quiet.kinds(&[("train/loss", loss)])).count();
+    assert_eq!([see(1.0), see(1.019), see(1.021)], [0, 0, 1]);
+    let mut off = Bench::new(AlertsSection { loss_rise_threshold: Threshold::Off, ..config });
+    assert_eq!([losses(&mut off, 1.0, 60), losses(&mut off, 9.0, 60)], [[], []]);
+}
+
+#[test]
+fn a_model_that_knows_no_more_than_how_often_tokens_occur() {
+    let facts = RunFacts { warmup_steps: 10, unigram_entropy: Some(3.0) };
+    let mut bench =
+        Bench::new(AlertsSection { loss_rise_threshold: Threshold::Off, cooldown_s: 1e9, ..QUICK });
+    bench.alerts = bench.alerts.with_facts(facts);
+    assert_eq!(losses(&mut bench, 3.0, 40), [], "until the window is full and warm-up over for 30 steps");
+    assert_eq!(losses(&mut bench, 3.0, 1), [AlertKind::NoLearning]);
+    let mut learns = Bench::new(QUICK);
+    learns.alerts = learns.alerts.with_facts(facts);
+    assert_eq!(losses(&mut learns, 2.9, 60), []);
 }

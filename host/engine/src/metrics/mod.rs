@@ -27,6 +27,7 @@ pub mod ulp_distance;
 pub mod ulp_from_init;
 pub mod update_counts;
 pub mod update_distances;
+pub mod update_loss;
 pub mod update_metrics;
 pub mod update_state;
 pub mod updates;

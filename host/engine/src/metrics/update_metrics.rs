@@ -21,6 +21,7 @@ use super::{
     ulp_from_init,
     update_counts::{Counting, UpdateCounts},
     update_distances,
+    update_loss::UpdateLoss,
     updates::{PastCodes, Step, Stored, Update},
     weights::WeightStatistics,
 };
@@ -179,15 +180,17 @@ impl UpdateMetrics {
         param: usize,
         spec: &ParamSpec,
         step: Step<'_>,
+        intended: Option<&[f32]>,
         [old, new]: [Option<&WeightGrid<'_>>; 2],
     ) {
         if self.due.parameters {
             // What came back over three steps can be said only of steps in a row.
             let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
-            let update = match new.or(old).and_then(MeasuredGrid::new) {
+            let mut update = match new.or(old).and_then(MeasuredGrid::new) {
                 Some(grid) => Update::stored(step, grid.stored(), past),
                 None => Update::unstored(step),
             };
+            update.lost = intended.map(|intended| UpdateLoss::of(step.before, intended, step.after));
             put(&mut self.measured.updates, param, update);
         }
         self.scales([old, new], param, spec.len(), || Some(step.before.to_vec()));
@@ -276,6 +279,14 @@ impl UpdateMetrics {
         let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
         put(&mut self.measured.updates, param, Update::counted(elements, counts, stored, past));
         self.dead.counted(param, counts.dead, elements);
+    }
+
+    /// Takes what rounding removed of a parameter's update, after its counts.
+    #[cfg(feature = "gpu")]
+    pub fn lost(&mut self, param: usize, lost: UpdateLoss) {
+        if let Some(update) = self.measured.updates.get_mut(param) {
+            update.lost = Some(lost);
+        }
     }
 
     /// What is measured at the step.

@@ -8,7 +8,9 @@ use std::{ops::Range, sync::Arc};
 use altgrad_loader::FormatPlugin;
 use altgrad_metrics::{
     MetricId, MetricRecord, Statistic,
-    families::updates::{BIT_STALL_RATE, FLIP_RATE, OSCILLATION, SIGN_FLIP_RATE, ZERO_UPDATE_FRAC},
+    families::updates::{
+        BIT_STALL_RATE, FLIP_RATE, OSCILLATION, ROUNDING_LOSS, SIGN_FLIP_RATE, ZERO_UPDATE_FRAC,
+    },
 };
 use altgrad_plugin_api::{QuantParams, Scales};
 use rayon::prelude::*;
@@ -18,6 +20,7 @@ use super::{
     ulp_distance::UlpDistance,
     update_counts::UpdateCounts,
     update_distances::UpdateDistances,
+    update_loss::UpdateLoss,
 };
 
 /// Elements a thread takes at once.
@@ -50,6 +53,9 @@ impl MetricFamily for UpdatesFamily {
         if setup.rounded().next().is_some() {
             ids.extend(shown.flat_map(|(definition, _)| family::ids_of(definition, setup.rounded_layers())));
         }
+        if setup.stored().next().is_some() {
+            ids.extend(family::ids_of(&ROUNDING_LOSS, setup.stored().map(|(_, layer)| layer)));
+        }
         ids
     }
 
@@ -58,6 +64,12 @@ impl MetricFamily for UpdatesFamily {
         let elements: u64 = updates.iter().map(|update| update.elements).sum();
         let unchanged: u64 = updates.iter().map(|update| update.unchanged).sum();
         record.push_some(&ZERO_UPDATE_FRAC, share(unchanged, elements));
+        let lost = updates.iter().filter_map(|update| update.lost).reduce(UpdateLoss::add);
+        record.push_some(&ROUNDING_LOSS, lost.and_then(UpdateLoss::share));
+        for (param, layer) in setup.stored() {
+            let lost = updates[param].lost.and_then(UpdateLoss::share);
+            record.push_some(Statistic::new(&ROUNDING_LOSS).of_layer(layer), lost);
+        }
         let total = updates.iter().filter_map(|update| update.codes).reduce(Codes::add);
         for (definition, value) in CODES {
             let statistic = Statistic::new(definition);
@@ -97,6 +109,8 @@ pub struct Update {
     unchanged: u64,
     codes: Option<Codes>,
     distances: Option<UpdateDistances>,
+    /// What rounding removed, if the update ended with one.
+    pub(super) lost: Option<UpdateLoss>,
 }
 
 /// What became of the codes.
@@ -200,7 +214,13 @@ impl Update {
             sign_flipped: counts.sign_flipped,
             returned: known.then_some(counts.returned),
         });
-        Self { elements, unchanged, codes, distances: Some(UpdateDistances::counted(elements, counts)) }
+        Self {
+            elements,
+            unchanged,
+            codes,
+            distances: Some(UpdateDistances::counted(elements, counts)),
+            lost: None,
+        }
     }
 
     /// A part, on one thread; fills in the codes before the update. `past` are those of the step before the last, and
@@ -214,7 +234,7 @@ impl Update {
         let codes = codes
             .map(|new| Codes { returned: past.map(|past| returned(past, old)), ..codes_of(step, old, &new) });
         let distances = Some(UpdateDistances::of_part(before, after, stored.distance));
-        Self { elements: grad.len() as u64, unchanged: unchanged(step), codes, distances }
+        Self { elements: grad.len() as u64, unchanged: unchanged(step), codes, distances, lost: None }
     }
 
     /// Adds another part; without the codes of one the codes of the whole are missing.
@@ -280,7 +300,7 @@ mod tests {
     #[test]
     fn values_that_stay_although_pushed() {
         let update = Update::unstored(STEP);
-        assert_eq!(update, Update { elements: 5, unchanged: 1, codes: None, distances: None });
+        assert_eq!(update, Update { elements: 5, unchanged: 1, ..Update::default() });
     }
 
     #[test]

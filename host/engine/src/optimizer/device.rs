@@ -24,6 +24,7 @@ use crate::{
     metrics::{
         count_op,
         update_counts::{Counting, UpdateCounts},
+        update_loss::UpdateLoss,
         update_metrics::UpdateMetrics,
     },
     model::{Layout, Params, layout::ParamId},
@@ -129,6 +130,7 @@ impl OptimizerState {
         let grids = weight_grids(quant, params)?;
         quant.record_amax(seen);
         let (mut read_back, mut asked, mut updated) = (ReadBack::default(), Vec::new(), Vec::new());
+        let mut lost = Vec::new();
         for (id, grad) in grads.into_iter().enumerate() {
             let (spec, weight_grid) = (&params.layout.specs[id], grids[id].as_ref());
             let stored = weight_grid.and_then(WeightGrid::one_scale);
@@ -161,7 +163,11 @@ impl OptimizerState {
             let before = counting.counts().then(|| value.clone());
             let call = run.call((index, plugin), &launches, grid, kept)?;
             let value = device_op::update(value, grad.clone(), call);
+            let intended = info.rounded.then(|| value.clone());
             let value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
+            if let (Some(before), Some(intended)) = (&before, intended) {
+                lost.push((id, read_back.ask(lost_sums(before, intended, &value))));
+            }
             params.values[id] = value.clone();
             if counting.is_due() {
                 // Where nothing is counted, gradients are remembered, and the values do not matter.
@@ -196,6 +202,10 @@ impl OptimizerState {
             let stored = grids[id].as_ref().and_then(WeightGrid::one_scale);
             meter.counted(id, &params.layout.specs[id], &counts, stored.is_some());
         }
+        for (id, sums) in lost {
+            let [realized, intended] = values.array(sums)?;
+            meter.lost(id, UpdateLoss { realized, intended });
+        }
         Ok(())
     }
 
@@ -213,6 +223,12 @@ impl OptimizerState {
         }
         Ok(())
     }
+}
+
+/// The sums of [`UpdateLoss`] in f32, where the parameter is.
+fn lost_sums(before: &Tensor<1>, intended: Tensor<1>, after: &Tensor<1>) -> Tensor<1> {
+    let (d, r) = (intended - before.clone(), after.clone() - before.clone());
+    Tensor::cat(vec![(d.clone() * r).sum(), (d.clone() * d).sum()], 0)
 }
 
 /// Counts what an update did; `None` if nothing is to be read of it.

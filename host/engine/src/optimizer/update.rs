@@ -221,6 +221,8 @@ impl OptimizerState {
         };
         meter.gradient(id, &grad);
         let unrounded = self.residual(id).filter(|_| info.rounded).map(|state| (state, value.clone()));
+        let intended =
+            (info.rounded && before.is_some()).then(|| tensor::read_f32(value.clone())).transpose()?;
         let mut value = round_to_grid(quant, id, &spec.shape, value, quant.step() + 1);
         if let Some((state, unrounded)) = unrounded {
             self.set_state(id, state, unrounded - value.clone())?;
@@ -229,7 +231,7 @@ impl OptimizerState {
             let after = tensor::read_f32(value)?;
             let new_grid = stored_grid(quant, id, &spec.shape)?;
             let step = Step { before: &before, after: &after, grad: &grad };
-            meter.update(id, spec, step, [weight_grid, new_grid.as_ref()]);
+            meter.update(id, spec, step, intended.as_deref(), [weight_grid, new_grid.as_ref()]);
             value = tensor::flat(after, &device);
         }
         params.values[id] = value;

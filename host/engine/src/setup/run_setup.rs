@@ -6,7 +6,7 @@ use altgrad_loader::{LibraryInfo, Registry, instance::Identity};
 use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
 
-use crate::{device::ComputeDevice, metrics::MetricId, state::TrainModel};
+use crate::{alerts::RunFacts, device::ComputeDevice, metrics::MetricId, state::TrainModel};
 
 use super::schedule::Schedule;
 
@@ -48,6 +48,13 @@ impl RunSetup {
     #[must_use]
     pub fn first_micro_batch(&self, step: u64) -> u64 {
         step * self.config.train.grad_accum as u64
+    }
+
+    /// What alerts know of the run besides its records.
+    #[must_use]
+    pub fn facts(&self) -> RunFacts {
+        let unigram_entropy = self.batches.corpus().unigram_entropy();
+        RunFacts { warmup_steps: self.config.train.warmup_steps, unigram_entropy: Some(unigram_entropy) }
     }
 
     /// The micro-batches of a step.

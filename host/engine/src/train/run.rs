@@ -67,7 +67,7 @@ pub fn run(
         tracing::warn!("{warning}");
     }
     observer.claimed(&folder);
-    let report = RunReport::starting(&start, setup.config.alerts);
+    let report = RunReport::starting(&start, setup.config.alerts, setup.facts());
     let sinks = match open((&setup, &state), sinks, &folder, &start, &report) {
         Ok(sinks) => sinks,
         Err(diagnostic) => {

@@ -13,7 +13,7 @@ use altgrad_run_folder::{
 };
 
 use crate::{
-    alerts::Alerts,
+    alerts::{Alerts, RunFacts},
     checkpoint::{Checkpointer, Start, state::RunTotals},
     setup::RunSetup,
     state::{MeanLoss, TrainState},
@@ -62,11 +62,11 @@ pub struct RunReport {
 impl RunReport {
     /// That of a run that starts there.
     #[must_use]
-    pub fn starting(start: &Start, alerts: AlertsSection) -> Self {
+    pub fn starting(start: &Start, alerts: AlertsSection, facts: RunFacts) -> Self {
         Self {
             steps: start.step,
             final_loss: start.totals.final_loss,
-            alerts: Alerts::resumed(alerts, start.alerts.clone()),
+            alerts: Alerts::resumed(alerts, start.alerts.clone()).with_facts(facts),
             tokens: start.totals.tokens,
             training_time: Duration::try_from_secs_f64(start.totals.training_s).unwrap_or_default(),
             checkpoint: start.from.clone(),

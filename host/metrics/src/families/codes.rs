@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    alert_definition::{AlertDefinition, AlertKind},
+    alert_definition::{AlertDefinition, AlertKind, Condition},
     definition::{Due, FamilyDefinition, Index, MetricDefinition, Range, Scope, Shape, Unit},
     family::Family,
     report_use::ReportUse,
@@ -71,7 +71,8 @@ metrics! {
 /// Heavy tails.
 pub static KURTOSIS_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::Kurtosis,
+    condition: Condition::AboveAndGrown,
     default: 10.0,
-    key_text: "Fourth moment over squared variance of what is rounded; 3 for a Gaussian.",
+    key_text: "Fourth moment over squared variance of what is rounded, which also has to grow by `kurtosis_growth`; 3 for a Gaussian.",
     finding: "is the kurtosis",
 };

@@ -2,6 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
+    alert_definition::{AlertDefinition, AlertKind, Condition},
     definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
     family::Family,
     report_use::{Column, ColumnFormat, ReportUse},
@@ -26,6 +27,7 @@ metrics! {
     GRAD_COS_SIM = {
         name: "grad_cos_sim",
         range: Range::Between(-1, 1),
+        alerts: &[&GRADIENT_COSINE_ALERT],
         report: ReportUse {
             layers: &[None],
             column: Some(Column {
@@ -48,3 +50,13 @@ metrics! {
     /// Share of elements with the same sign.
     GRAD_SIGN_AGREE = { name: "grad_sign_agree", unit: Unit::Share, range: Range::Between(0, 1), ..FIDELITY };
 }
+
+/// Gradients that point elsewhere than those of fp32.
+pub static GRADIENT_COSINE_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::GradientCosine,
+    condition: Condition::Below,
+    default: 0.5,
+    key_text: "Cosine between the quantized gradient and that of fp32 on the same batch, over all parameters, below which \
+    there is an alert, -1..1. Needs shadow steps.",
+    finding: "is the cosine to the gradient of fp32",
+};

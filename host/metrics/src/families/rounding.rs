@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    alert_definition::{AlertDefinition, AlertKind},
+    alert_definition::{AlertDefinition, AlertKind, Condition},
     definition::{FamilyDefinition, MetricDefinition, Range, Scope, Unit},
     family::Family,
     report_use::{Column, ColumnFormat, ReportUse},
@@ -71,14 +71,16 @@ metrics! {
 /// Elements beyond the largest value.
 pub static OVERFLOW_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::Overflow,
+    condition: Condition::AboveWithNoise(&SQNR_DB),
     default: 0.01,
-    key_text: "Share of elements beyond the format's largest value, 0..1.",
+    key_text: "Share of elements beyond the format's largest value, 0..1, where the signal to noise is below `sqnr_threshold`.",
     finding: "of the elements are beyond the format's largest value",
 };
 
 /// Most of a tensor beyond the largest value.
 pub static CODE_SATURATION_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::CodeSaturation,
+    condition: Condition::Above,
     default: 0.5,
     key_text: "Share of a tensor's elements that lie beyond the format's largest value and so share one \
     code, 0..1: the overflow rate again, where it means that most of a tensor is lost.",
@@ -88,7 +90,8 @@ pub static CODE_SATURATION_ALERT: AlertDefinition = AlertDefinition {
 /// Elements that become zero.
 pub static UNDERFLOW_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::Underflow,
+    condition: Condition::AboveWithNoise(&SQNR_DB),
     default: 0.01,
-    key_text: "Share of non-zero elements that become zero, 0..1.",
+    key_text: "Share of non-zero elements that become zero, 0..1, where the signal to noise is below `sqnr_threshold`.",
     finding: "of the non-zero elements become zero",
 };

@@ -2,7 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
-    alert_definition::{AlertDefinition, AlertKind},
+    alert_definition::{AlertDefinition, AlertKind, Condition},
     definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
     family::Family,
     report_use::{Column, ColumnFormat, ReportUse},
@@ -31,7 +31,6 @@ metrics! {
     /// Among elements with a gradient, the share whose code did not change.
     BIT_STALL_RATE = {
         name: "update/bit_stall_rate",
-        alerts: &[&BIT_STALL_ALERT],
         report: ReportUse {
             layers: &[None],
             column: Some(Column {
@@ -44,6 +43,15 @@ metrics! {
         },
         ..UPDATES
     };
+    /// Share of the intended update that its rounding removed: `1 - sum(d r)/sum(d^2)`, where `d` is the update before it is rounded to
+    /// the grid and `r` after. 0 if nothing is lost, 1 if nothing moves, and 0 in expectation for stochastic rounding.
+    ROUNDING_LOSS = {
+        name: "update/rounding_loss",
+        range: Range::Any,
+        alerts: &[&BIT_STALL_ALERT],
+        report: ReportUse::CURVE,
+        ..UPDATES
+    };
     /// Share of elements whose code changed.
     FLIP_RATE = { name: "update/flip_rate", ..UPDATES };
     /// Share of elements whose sign changed.
@@ -53,10 +61,11 @@ metrics! {
     OSCILLATION = { name: "update/oscillation", ..UPDATES };
 }
 
-/// Codes that an update leaves as they are.
+/// Updates that rounding removes. Without master weights only: with them a code moves after several updates.
 pub static BIT_STALL_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::BitStall,
-    default: 0.5,
-    key_text: "Share of a weight's elements whose code an update leaves as it is, 0..1.",
-    finding: "of the elements with a gradient keep their code",
+    condition: Condition::AboveAfterWarmup,
+    default: 0.9,
+    key_text: "Share of the intended update that its rounding removes without master weights, over all weights, 0..1.",
+    finding: "of the intended update is lost to rounding",
 };

@@ -120,7 +120,7 @@ pub(crate) const SPECS: [OptionSpec; 16] = [
         .help("Least urgent alert to send"),
     OptionSpec::float("alert_cooldown_s", 300.0)
         .range(0.0, 86400.0)
-        .help("Seconds between alerts of one kind; the next one says how many were left out"),
+        .help("Seconds between alerts of one kind, besides `alerts.cooldown_s` and `alerts.nan_cooldown_s` of the run; the next one says how many were left out"),
 ];
 
 /// A text that is empty by default.

@@ -68,13 +68,47 @@ fn weights_that_saturate_fire_once_a_cooldown_and_name_their_layer() {
     assert_eq!(status(&bench, "each")["alerts"]["overflow"], 5);
 }
 
+/// gpt-tiny as the run files in configs/small have it, for 110 steps.
+fn small(bench: &Bench, name: &str, sets: &[&str]) -> (Vec<String>, Value) {
+    let file = format!("{}/../../configs/small/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let short = [
+        "train.max_steps=110",
+        "train.warmup_steps=20",
+        "alerts.no_learning_steps=60",
+        "alerts.cooldown_s=0",
+        "metrics.histograms_every=20",
+        "shadow.every=20",
+    ];
+    let mut args = vec!["run", &file, "--quiet", "--out", name];
+    args.extend(short.iter().chain(sets).flat_map(|set| ["--set", set]));
+    let outcome = bench.host(&args);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let status = status(bench, name);
+    let alerts = status["alerts"].as_object().unwrap().keys().cloned().collect();
+    (alerts, status)
+}
+
+/// docs/numerics.md, section 8: codes that stay for a step, underflow and heavy tails are normal; updates that rounding removes are not.
+#[test]
+fn runs_that_learn_raise_nothing_and_one_that_stalls_says_so() {
+    let bench = Bench::new();
+    for name in ["fp32_baseline", "e5m2_fp8", "e1m6", "e3m4"] {
+        assert_eq!(small(&bench, name, &[]).0, [""; 0], "{name}");
+    }
+    let stochastic = ["quant.master_weights=none", "quant.weight_rounding=stochastic"];
+    assert_eq!(small(&bench, "e4m3_e5m2_hybrid", &stochastic).0, [""; 0], "without master weights");
+    let (alerts, status) = small(&bench, "e7m0_no_master", &[]);
+    assert_eq!(alerts, ["bit_stall", "no_learning"], "{status}");
+}
+
 #[test]
 fn alerts_change_nothing_in_the_training() {
     let bench = bench(SATURATING, "[alerts]\npatience = 1\ncooldown_s = 0");
-    let kinds = ["bit_stall", "overflow", "underflow", "code_saturation", "kurtosis"];
+    let kinds =
+        ["bit_stall", "overflow", "underflow", "code_saturation", "kurtosis", "gradient_cosine", "loss_rise"];
     let off: Vec<String> = kinds.iter().map(|kind| format!("alerts.{kind}_threshold=off")).collect();
     let mut off: Vec<&str> = off.iter().map(String::as_str).collect();
-    off.push("alerts.divergence_patience=0");
+    off.extend(["alerts.divergence_patience=0", "alerts.no_learning_steps=0"]);
     let (on, silent) = (run(&bench, "on", &[]), run(&bench, "off", &off));
     assert_eq!((on.code, silent.code), (0, 0), "{}{}", on.stderr, silent.stderr);
     assert!(status(&bench, "on")["alerts"].as_object().unwrap().len() > 1);

@@ -12,7 +12,7 @@ fn run_file(schedule: &str) -> String {
         + &format!(
             "[quant.scaling]\ngranularity = \"tensor\"\namax = \"delayed\"\nwindow = 3\n{schedule}\n\
              [metrics]\nhistograms_every = 1\n[shadow]\nevery = 3\n\
-             [alerts]\npatience = 3\nkurtosis_threshold = 0.1\ncooldown_s = 1e6\n[[sink]]\nname = \"csv\"\n"
+             [alerts]\npatience = 3\nkurtosis_growth = 0.0\nkurtosis_threshold = 0.1\ncooldown_s = 1e6\n[[sink]]\nname = \"csv\"\n"
         )
 }
 

@@ -1,0 +1,104 @@
+//! The training loss over a window of steps: its median and noise, and the lowest median so far.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+/// Steps of a window.
+pub(super) const STEPS: usize = 40;
+/// A normal distribution's standard deviation over its median absolute deviation.
+const DEVIATIONS: f64 = 1.4826;
+/// Least rise that counts, as a part of the lowest median.
+const LEAST_RISE: f64 = 0.02;
+
+/// Losses of the last steps, in nats per token.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LossWindow {
+    last: VecDeque<f64>,
+    lowest: Option<Lowest>,
+}
+
+/// The window with the lowest median.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Lowest {
+    step: u64,
+    median: f64,
+    /// The standard deviation of its losses, estimated from their median absolute deviation.
+    noise: f64,
+}
+
+/// A median that lies above the lowest by more than the noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rise {
+    pub median: f64,
+    pub lowest: f64,
+    /// The last step of the lowest window.
+    pub since: u64,
+}
+
+impl LossWindow {
+    /// Takes a step's loss. Returns the median of the window once it is full; a loss that is not finite is another alert's matter.
+    pub(super) fn add(&mut self, step: u64, loss: f64) -> Option<f64> {
+        if !loss.is_finite() {
+            return None;
+        }
+        self.last.push_back(loss);
+        if self.last.len() <= STEPS {
+            if self.last.len() < STEPS {
+                return None;
+            }
+        } else {
+            self.last.pop_front();
+        }
+        let center = median(self.last.iter().copied());
+        if self.lowest.is_none_or(|lowest| center < lowest.median) {
+            self.lowest = Some(Lowest { step, median: center, noise: noise(&self.last, center) });
+        }
+        Some(center)
+    }
+
+    /// The rise of a median, if it is more than `limit` times the noise of the lowest window and of the last one, and than a fiftieth
+    /// of the loss.
+    pub(super) fn rise(&self, median: f64, limit: f64) -> Option<Rise> {
+        let lowest = self.lowest?;
+        let noise = lowest.noise.max(noise(&self.last, median));
+        let least = (limit * noise).max(LEAST_RISE * lowest.median.abs());
+        (median - lowest.median > least).then_some(Rise { median, lowest: lowest.median, since: lowest.step })
+    }
+
+    /// Refuses what no run of `steps` steps remembers: the field, and its value with what is wrong with it.
+    pub(super) fn check(&self, steps: u64) -> Result<(), (String, String)> {
+        if self.last.len() > STEPS {
+            return Err((
+                "training_loss.last".into(),
+                format!("{} losses, more than {STEPS}", self.last.len()),
+            ));
+        }
+        let lowest = self.lowest.iter().flat_map(|lowest| [lowest.median, lowest.noise]);
+        if let Some(value) = self.last.iter().copied().chain(lowest).find(|value| !value.is_finite()) {
+            return Err(("training_loss".into(), format!("{value}, which is not finite")));
+        }
+        match self.lowest.filter(|lowest| lowest.step > steps) {
+            Some(lowest) => {
+                Err(("training_loss.lowest.step".into(), format!("{}, after the run", lowest.step)))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The standard deviation of a window of this median, estimated from its median absolute deviation.
+fn noise(losses: &VecDeque<f64>, center: f64) -> f64 {
+    DEVIATIONS * median(losses.iter().map(|loss| (loss - center).abs()))
+}
+
+/// The median of some numbers: of an even count, the mean of the two in the middle. NaN of none.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    match (values.len(), values.len() / 2) {
+        (0, _) => f64::NAN,
+        (len, middle) if len % 2 == 1 => values[middle],
+        (_, middle) => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}

@@ -1,0 +1,66 @@
+//! What the rounding at the end of an update removed of it, without master weights.
+
+use rayon::prelude::*;
+
+/// Elements of a parallel task.
+const PART: usize = 1 << 16;
+
+/// Sums over the elements of an update: `d` is the change that the optimizer intended, `r` the one that is left of it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct UpdateLoss {
+    /// Sum of `d r`.
+    pub realized: f64,
+    /// Sum of `d^2`.
+    pub intended: f64,
+}
+
+impl UpdateLoss {
+    /// That of one parameter: values before the update, as the optimizer left them, and after they were rounded; `[n]` each.
+    #[must_use]
+    pub fn of(before: &[f32], intended: &[f32], after: &[f32]) -> Self {
+        let part = |((before, intended), after): ((&[f32], &[f32]), &[f32])| {
+            let changes = before.iter().zip(intended).zip(after).map(|((before, intended), after)| {
+                let before = f64::from(*before);
+                (f64::from(*intended) - before, f64::from(*after) - before)
+            });
+            changes.fold(Self::default(), |sum, (d, r)| Self {
+                realized: sum.realized + d * r,
+                intended: sum.intended + d * d,
+            })
+        };
+        let parts = before.par_chunks(PART).zip(intended.par_chunks(PART)).zip(after.par_chunks(PART));
+        // Added in their order, so that the sum does not depend on the threads.
+        parts.map(part).collect::<Vec<_>>().into_iter().fold(Self::default(), Self::add)
+    }
+
+    /// With another parameter's.
+    #[must_use]
+    pub fn add(self, other: Self) -> Self {
+        Self { realized: self.realized + other.realized, intended: self.intended + other.intended }
+    }
+
+    /// Share of the intended update that is lost; `None` if none was intended, or a sum is not finite.
+    #[must_use]
+    pub fn share(self) -> Option<f64> {
+        let share = 1.0 - self.realized / self.intended;
+        (self.intended > 0.0 && share.is_finite()).then_some(share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_by_hand() {
+        let before = [1.0, 2.0, -4.0];
+        let intended = [1.5, 2.25, -4.0];
+        let share = |after: &[f32]| UpdateLoss::of(&before, &intended, after).share();
+        assert_eq!(share(&intended), Some(0.0), "nothing is lost");
+        assert_eq!(share(&before), Some(1.0), "nothing moves");
+        // d = 0.5, 0.25, 0 and r = 1, 0, 0: 1 - 0.5/0.3125.
+        assert_eq!(share(&[2.0, 2.0, -4.0]), Some(1.0 - 0.5 / 0.3125), "more than was intended");
+        assert_eq!(UpdateLoss::of(&before, &before, &intended).share(), None, "nothing was intended");
+        assert_eq!(UpdateLoss::of(&before, &[f32::NAN, 0.0, 0.0], &before).share(), None);
+    }
+}
