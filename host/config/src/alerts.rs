@@ -64,7 +64,7 @@ impl Default for AlertsSection {
             underflow_threshold: Threshold::Above(rounding::UNDERFLOW_ALERT.default),
             code_saturation_threshold: Threshold::Above(rounding::CODE_SATURATION_ALERT.default),
             kurtosis_threshold: Threshold::Above(codes::KURTOSIS_ALERT.default),
-            kurtosis_growth: 20.0,
+            kurtosis_growth: 100.0,
             sqnr_threshold: Threshold::Above(6.0),
             gradient_cosine_threshold: Threshold::Above(fidelity::GRADIENT_COSINE_ALERT.default),
             loss_rise_threshold: Threshold::Above(1.0),

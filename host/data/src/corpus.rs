@@ -32,15 +32,7 @@ impl Corpus {
     #[must_use]
     pub fn unigram_entropy(&self) -> f64 {
         const MOST: usize = 1 << 22;
-        let mut counts = vec![0u32; self.tokenizer.vocab()];
-        for id in self.train.ids().take(MOST) {
-            if let Some(count) = counts.get_mut(usize::from(id)) {
-                *count += 1;
-            }
-        }
-        let total: f64 = counts.iter().map(|&count| f64::from(count)).sum();
-        let shares = counts.iter().filter(|count| **count > 0).map(|&count| f64::from(count) / total);
-        -shares.map(|share| share * share.ln()).sum::<f64>()
+        entropy(self.train.ids().take(MOST))
     }
 
     /// Refuses splits that hold no window of `block_size + 1` tokens.
@@ -64,5 +56,28 @@ impl Corpus {
             }
         }
         Ok(())
+    }
+}
+
+/// Entropy of the ids' distribution in nats; 0 of none.
+fn entropy(ids: impl Iterator<Item = u16>) -> f64 {
+    let mut counts = vec![0u32; usize::from(u16::MAX) + 1];
+    ids.for_each(|id| counts[usize::from(id)] += 1);
+    let total: f64 = counts.iter().map(|&count| f64::from(count)).sum();
+    let shares = counts.iter().filter(|count| **count > 0).map(|&count| f64::from(count) / total);
+    shares.map(|share| -share * share.ln()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::entropy;
+
+    /// By hand: four equal tokens have ln 4; shares of 1/2, 1/4 and 1/4 have 3/2 ln 2.
+    #[test]
+    fn the_entropy_of_single_tokens() {
+        let close = |ids: &[u16], expected: f64| (entropy(ids.iter().copied()) - expected).abs() < 1e-15;
+        assert!(close(&[7, 65_535, 0, 3], 4f64.ln()));
+        assert!(close(&[1, 1, 2, 9], 1.5 * 2f64.ln()));
+        assert!(close(&[5, 5, 5], 0.0) && close(&[], 0.0));
     }
 }

@@ -43,7 +43,8 @@ pub(crate) struct ApplyArgs {
     /// The scales as bytes; only with scaling.type e8m0 or e4m3.
     #[arg(long, value_name = "FILE")]
     scale_codes: Option<PathBuf>,
-    /// The codes, a byte each, row-major, as sign and magnitude, or as the format's own codes if it has more magnitudes than that; only for formats of at most 8 bits.
+    /// The codes, a byte each, row-major; only for formats of at most 8 bits. They are sign and magnitude, or the format's
+    /// own codes if its magnitudes do not fit beside a sign.
     #[arg(long, value_name = "FILE")]
     codes: Option<PathBuf>,
     /// Seed of stochastic rounding and random signs (step 0, tensor 0).

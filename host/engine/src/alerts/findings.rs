@@ -1,8 +1,8 @@
 //! What one record gives reason to worry about: the condition of each kind of alert.
 
-use altgrad_config::AlertsSection;
 use std::collections::BTreeMap;
 
+use altgrad_config::AlertsSection;
 use altgrad_metrics::{
     AlertDefinition, AlertKind, Condition, MetricDefinition, MetricId, MetricRecord, Over, alert,
     families::{gradients::GRAD_NORM_L2, training},

@@ -113,6 +113,9 @@ impl AlertState {
             return Err(("previous".into(), format!("{previous}, which no finite loss is")));
         }
         self.training_loss.check(steps)?;
+        if let Some((name, value)) = self.first.iter().find(|(_, value)| value.is_nan()) {
+            return Err((format!("first.{name}"), format!("{value}, which no metric starts with")));
+        }
         let Some(best) = self.best else { return Ok(()) };
         too_many("best.step".into(), best.step, steps)?;
         if best.loss.is_nan() {

@@ -1,5 +1,7 @@
 //! What the rounding at the end of an update removed of it, without master weights.
 
+use std::ops::Add;
+
 use rayon::prelude::*;
 
 /// Elements of a parallel task.
@@ -33,17 +35,20 @@ impl UpdateLoss {
         parts.map(part).collect::<Vec<_>>().into_iter().fold(Self::default(), Self::add)
     }
 
-    /// With another parameter's.
-    #[must_use]
-    pub fn add(self, other: Self) -> Self {
-        Self { realized: self.realized + other.realized, intended: self.intended + other.intended }
-    }
-
     /// Share of the intended update that is lost; `None` if none was intended, or a sum is not finite.
     #[must_use]
     pub fn share(self) -> Option<f64> {
         let share = 1.0 - self.realized / self.intended;
         (self.intended > 0.0 && share.is_finite()).then_some(share)
+    }
+}
+
+/// The sums over two parameters.
+impl Add for UpdateLoss {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { realized: self.realized + other.realized, intended: self.intended + other.intended }
     }
 }
 

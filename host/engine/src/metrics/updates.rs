@@ -64,7 +64,7 @@ impl MetricFamily for UpdatesFamily {
         let elements: u64 = updates.iter().map(|update| update.elements).sum();
         let unchanged: u64 = updates.iter().map(|update| update.unchanged).sum();
         record.push_some(&ZERO_UPDATE_FRAC, share(unchanged, elements));
-        let lost = updates.iter().filter_map(|update| update.lost).reduce(UpdateLoss::add);
+        let lost = updates.iter().filter_map(|update| update.lost).reduce(|a, b| a + b);
         record.push_some(&ROUNDING_LOSS, lost.and_then(UpdateLoss::share));
         for (param, layer) in setup.stored() {
             let lost = updates[param].lost.and_then(UpdateLoss::share);

@@ -10,8 +10,8 @@
 //! sources' rule (ties up) for values that are not negative. NaN has no code.
 
 use altgrad_plugin_api::{
-    Config, ConfigValue, Conventions, Descriptor, Format, FormatSpec, OptionSpec, PluginError, QuantParams,
-    QuantStats, RStr, Scales, Tabulated,
+    Config, Conventions, Descriptor, Format, FormatSpec, OptionSpec, PluginError, QuantParams, QuantStats,
+    RStr, Scales, Tabulated,
 };
 
 /// The format.
@@ -101,6 +101,8 @@ altgrad_plugin_api::export_plugin!(format Dynamic8);
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use altgrad_plugin_api::ConfigValue;
+
     use super::*;
 
     #[test]
