@@ -64,50 +64,56 @@ fn beyond(
     thresholds: &mut Thresholds<'_>,
 ) -> Verdict {
     let of_it = record.values.iter().filter(|(id, value)| id.definition() == definition && !value.is_nan());
-    let mut values: Vec<(&MetricId, f64)> = of_it.map(|(id, value)| (id, *value)).collect();
-    let mut wrong: fn(f64, f64) -> bool = |value, limit| value > limit;
-    match alert.condition {
+    let measured = of_it.map(|(id, value)| (id, *value)).collect();
+    let values = match candidates(record, measured, alert.condition, thresholds) {
+        Some(values) if values.is_empty() => return Verdict::Fine,
+        Some(values) => values,
+        None => return Verdict::Missing,
+    };
+    let is_below = matches!(alert.condition, Condition::Below);
+    let wrong = |value: f64, limit: f64| if is_below { value < limit } else { value > limit };
+    // Of equal ones the last: layers come after their sums.
+    let worst = values.into_iter().reduce(|worst, next| if wrong(worst.1, next.1) { worst } else { next });
+    let Some((id, value)) = worst.filter(|(_, value)| wrong(*value, limit)) else { return Verdict::Fine };
+    let (unit, finding) = (definition.unit, alert.finding);
+    let than = if is_below { "less" } else { "more" };
+    let text = format!("{} {finding} in `{id}`, {than} than {}", unit.format(value), unit.format(limit));
+    Verdict::Bad(Finding { place: Some(id.to_string()), value: Some(value), text })
+}
+
+/// A metric's values.
+type Values<'a> = Vec<(&'a MetricId, f64)>;
+
+/// The values that a condition holds against its threshold; `None` if nothing was measured that it needs.
+fn candidates<'a>(
+    record: &MetricRecord,
+    mut values: Values<'a>,
+    condition: Condition,
+    thresholds: &mut Thresholds<'_>,
+) -> Option<Values<'a>> {
+    match condition {
         Condition::Above => {}
-        Condition::AboveAfterWarmup if thresholds.warmup => return Verdict::Missing,
-        Condition::AboveAfterWarmup => values.retain(|(id, _)| id.over == Over::All),
-        Condition::Below => {
-            values.retain(|(id, _)| id.over == Over::All);
-            wrong = |value, limit| value < limit;
-        }
+        Condition::AboveAfterWarmup if thresholds.warmup => return None,
+        Condition::AboveAfterWarmup | Condition::Below => values.retain(|(id, _)| id.over == Over::All),
         Condition::AboveWithNoise(sqnr) => {
             if let Some(least) = thresholds.alerts.sqnr_threshold.limit() {
-                // Values without a measured signal to noise say nothing.
-                values.retain(|(id, _)| sqnr_at(record, id, sqnr).is_some());
-                if values.is_empty() {
-                    return Verdict::Missing;
-                }
-                values.retain(|(id, _)| sqnr_at(record, id, sqnr).is_some_and(|sqnr| sqnr < least));
-                if values.is_empty() {
-                    return Verdict::Fine;
-                }
+                let noisy = |(id, value)| Some((sqnr_at(record, id, sqnr)? < least, (id, value)));
+                let known: Vec<_> = values.into_iter().filter_map(noisy).collect();
+                let noisy = known.iter().filter(|(noisy, _)| *noisy).map(|(_, value)| *value).collect();
+                return (!known.is_empty()).then_some(noisy);
             }
         }
         Condition::AboveAndGrown => {
-            let any = !values.is_empty();
-            values.retain(|(id, value)| {
-                let first = *thresholds.first.entry(id.to_string()).or_insert(*value);
-                *value >= first * thresholds.alerts.kurtosis_growth
-            });
-            if any && values.is_empty() {
-                return Verdict::Fine;
-            }
+            let growth = thresholds.alerts.kurtosis_growth;
+            let first =
+                |(id, value): &(&MetricId, f64)| *thresholds.first.entry(id.to_string()).or_insert(*value);
+            let firsts: Vec<f64> = values.iter().map(first).collect();
+            let grown = values.iter().zip(firsts).filter(|((_, value), first)| *value >= first * growth);
+            let grown = grown.map(|(value, _)| *value).collect();
+            return (!values.is_empty()).then_some(grown);
         }
     }
-    // Of equal ones the last: layers come after their sums.
-    let worst = values.into_iter().reduce(|worst, next| if wrong(worst.1, next.1) { worst } else { next });
-    let Some((id, value)) = worst else { return Verdict::Missing };
-    if !wrong(value, limit) {
-        return Verdict::Fine;
-    }
-    let (unit, finding) = (definition.unit, alert.finding);
-    let than = if matches!(alert.condition, Condition::Below) { "less" } else { "more" };
-    let text = format!("{} {finding} in `{id}`, {than} than {}", unit.format(value), unit.format(limit));
-    Verdict::Bad(Finding { place: Some(id.to_string()), value: Some(value), text })
+    (!values.is_empty()).then_some(values)
 }
 
 /// The signal to noise in dB at a metric's role and layer.

@@ -117,16 +117,19 @@ mod tests {
         }
     }
 
-    /// By hand: the lowest decade of the signed map is one part, its middle 0.55; the next has the middles 0.325 and 0.775.
+    /// Values of torchao's map, to the last bit. By hand they are the middles 0.55, 0.325 and 0.775, times powers of ten.
     #[test]
     fn values_near_zero_and_at_the_ends() {
         let signed = values(true);
         assert_eq!(signed[127], 0.0);
-        assert_eq!(signed[128..131], [5.5e-7, 3.25e-6, 7.75e-6]);
-        assert_eq!((signed[0], signed[254], signed[255]), (-0.992_968_8, 0.992_968_8, 1.0));
+        assert_eq!(signed[128..131], [5.500_000_4e-7, 3.250_000_2e-6, 7.75e-6]);
+        assert_eq!(
+            (signed[1], signed[0], signed[254], signed[255]),
+            (-0.978_906_3, -0.992_968_74, 0.992_968_74, 1.0)
+        );
         let unsigned = values(false);
-        assert_eq!((unsigned[0], unsigned[255]), (0.0, 1.0));
-        assert_eq!(unsigned[1], 3.25e-7_f32.next_up());
+        assert_eq!([unsigned[0], unsigned[254], unsigned[255]], [0.0, 0.996_484_4, 1.0]);
+        assert_eq!(unsigned[1].to_bits(), 0x34ae_7baa);
     }
 
     #[test]

@@ -118,9 +118,9 @@ pub(crate) const SPECS: [OptionSpec; 16] = [
     OptionSpec::text("alert_level", "warn")
         .choices(texts!["info", "warn", "error"])
         .help("Least urgent alert to send"),
-    OptionSpec::float("alert_cooldown_s", 300.0)
+    OptionSpec::float("alert_cooldown_s", 0.0)
         .range(0.0, 86400.0)
-        .help("Seconds between alerts of one kind, besides `alerts.cooldown_s` and `alerts.nan_cooldown_s` of the run; the next one says how many were left out"),
+        .help("Seconds between alerts of one kind, besides those of `[alerts]`; the next one says how many were left out"),
 ];
 
 /// A text that is empty by default.
