@@ -2,7 +2,7 @@
 //!
 //! A run file becomes a [`setup::ReadyRun`] ([`setup`]): an immutable setup and a mutable [`state`]. [`train`] runs the
 //! step loop: gradients of the [`model`] under [`quant`], the update by [`optimizer`], one record of [`metrics`] per step,
-//! [`alerts`] on that record, and [`checkpoint`]s of the state. [`debug`] holds the tools that compare runs and find the
+//! [`altgrad_alerts`] on that record, and [`checkpoint`]s of the state. [`debug`] holds the tools that compare runs and find the
 //! first value that is not finite, [`mod@bench`] times steps.
 //!
 //! This is the only crate that depends on burn. It knows neither the command line nor sweeps or reports. Nothing is
@@ -11,7 +11,6 @@
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
-pub mod alerts;
 pub mod bench;
 pub mod checkpoint;
 pub mod cpu_ops;

@@ -4,6 +4,7 @@
 
 use std::{path::Path, time::Instant};
 
+use altgrad_alerts::AlertState;
 use altgrad_base::{diagnostic::Diagnostic, files::Disk, scratch::Scratch};
 use altgrad_config::CheckpointSection;
 use altgrad_sinks::StateRequest;
@@ -14,7 +15,6 @@ use super::{
     statistics::median,
 };
 use crate::{
-    alerts::AlertState,
     checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Snapshot, StateTensors, state::RunTotals},
     setup::ReadyRun,
     state::TrainState,

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use altgrad_alerts::AlertState;
 use altgrad_base::{diagnostic::Diagnostic, files::Disk};
 use altgrad_config::{RunConfig, ScheduleChoice, Source};
 use altgrad_plugin_api::AlertLevel;
@@ -24,9 +25,7 @@ use super::{
     snapshot::state_key,
     state::{RunTotals, SinkRecord},
 };
-use crate::{
-    alerts::AlertState, model::weights, setup::RunSetup, state::TrainState, tensor, tensor_file::OTHER_RUN,
-};
+use crate::{model::weights, setup::RunSetup, state::TrainState, tensor, tensor_file::OTHER_RUN};
 
 /// What `--resume` says for "the newest sound one of the run folder".
 pub const AUTO: &str = "auto";

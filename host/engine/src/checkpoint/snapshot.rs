@@ -1,11 +1,11 @@
 //! What a checkpoint is made of, taken between two steps: handles and a few numbers, nothing copied and nothing read.
 
+use altgrad_alerts::AlertState;
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_run_folder::record::{CastSwitch, Resume};
 
 use super::{layout::CheckpointKind, state::RunTotals};
 use crate::{
-    alerts::AlertState,
     model::weights,
     quant::QuantState,
     state::{DynamicLossScale, TrainState},

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use altgrad_alerts::AlertState;
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_run_folder::record::{CastSwitch, Resume, SinkCounts};
 use serde::{Deserialize, Serialize};
 
 use super::layout::CheckpointKind;
-use crate::{alerts::AlertState, quant::SavedQuantState, state::DynamicLossScale};
+use crate::{quant::SavedQuantState, state::DynamicLossScale};
 
 /// What the file says it is.
 pub const FORMAT: &str = "altgrad checkpoint";

@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use altgrad_alerts::AlertState;
 use altgrad_base::{
     files::{Disk, Op, hex},
     random::{self, Stream},
@@ -26,7 +27,6 @@ use super::{
     state::RunTotals,
 };
 use crate::{
-    alerts::AlertState,
     device::ComputeDevice,
     quant::{QuantContext, SavedQuantState},
     tensor,

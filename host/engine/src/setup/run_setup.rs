@@ -1,12 +1,13 @@
 //! What of a run is fixed before its first step.
 
+use altgrad_alerts::RunFacts;
 use altgrad_config::{FullEvalChoice, RunConfig};
 use altgrad_data::{Batch, Batches, Split};
 use altgrad_loader::{LibraryInfo, Registry, instance::Identity};
 use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
 
-use crate::{alerts::RunFacts, device::ComputeDevice, metrics::MetricId, state::TrainModel};
+use crate::{device::ComputeDevice, metrics::MetricId, state::TrainModel};
 
 use super::schedule::Schedule;
 

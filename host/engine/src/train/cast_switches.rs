@@ -1,11 +1,12 @@
 //! The run's schedule of casts: which entries a step or its record puts in force.
 
+use altgrad_alerts::Alerts;
 use altgrad_config::CastTrigger;
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::{events::Event, record::CastSwitch};
 
 use super::run::Run;
-use crate::{alerts::Alerts, setup::RunSetup, state::TrainState};
+use crate::{setup::RunSetup, state::TrainState};
 
 /// The kind of the event of a switch.
 const SWITCHED: &str = "casts_switched";

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use altgrad_alerts::{Alert, AlertKind};
 use altgrad_base::{diagnostic::Diagnostic, files::Disk, interrupt};
 use altgrad_plugin_api::{AlertLevel, RunOutcome};
 use altgrad_run_folder::{
@@ -23,7 +24,6 @@ use super::{
     step_state::StepState,
 };
 use crate::{
-    alerts::{Alert, AlertKind},
     checkpoint::{CheckpointKind, Checkpointer, RunIdentity, Start, StateTensors},
     debug::provenance,
     metrics::{self, MetricRecord},

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use altgrad_alerts::{Alerts, RunFacts};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::AlertsSection;
 use altgrad_loader::{LibraryInfo, vet::Checked};
@@ -13,7 +14,6 @@ use altgrad_run_folder::{
 };
 
 use crate::{
-    alerts::{Alerts, RunFacts},
     checkpoint::{Checkpointer, Start, state::RunTotals},
     setup::RunSetup,
     state::{MeanLoss, TrainState},
@@ -161,6 +161,7 @@ fn record(
         tokens: report.tokens,
         training_s: report.training_time.as_secs_f64(),
         tokens_per_s: report.tokens_per_s(),
+        unigram_entropy: report.alerts.facts().unigram_entropy,
         parameters: state.params.layout.elements(),
         checkpoint: report.checkpoint.clone(),
         resumes: report.resumes.clone(),

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use altgrad_alerts::AlertState;
+
 use super::status::RunReport;
-use crate::{alerts::AlertState, checkpoint::state::RunTotals, quant::QuantState, state::TrainState};
+use crate::{checkpoint::state::RunTotals, quant::QuantState, state::TrainState};
 
 /// A run between two steps, tensors aside. Costs microseconds.
 #[derive(Debug, Clone)]

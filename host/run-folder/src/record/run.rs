@@ -85,6 +85,8 @@ pub struct RunRecord {
     pub training_s: f64,
     /// Training tokens per second; `null` if no step was done.
     pub tokens_per_s: Option<f64>,
+    /// Entropy of the corpus's single tokens, nats per token: the loss of a model that knows only how often each occurs.
+    pub unigram_entropy: Option<f64>,
     /// Number of parameters, elements.
     pub parameters: usize,
     /// The newest checkpoint.

@@ -34,6 +34,7 @@ impl Rule {
     }
 }
 
+const ALERTS: &str = "altgrad-alerts";
 const API: &str = "altgrad-plugin-api";
 const BASE: &str = "altgrad-base";
 const CASTS: &str = "altgrad-casts";
@@ -67,9 +68,11 @@ const RULES: &[Rule] = &[
     rule(LOADER, &[API, BASE, CONFIG]).tests(&[END_TO_END]),
     rule(DATA, &[BASE, CONFIG, LAWGEN]),
     rule(RUN_FOLDER, &[API, BASE]),
+    rule(ALERTS, &[API, CONFIG, METRICS, RUN_FOLDER]),
     rule(SINKS, &[API, BASE, LOADER, METRICS, RUN_FOLDER]).tests(&[CONFIG, END_TO_END]),
-    rule(ENGINE, &[API, BASE, CASTS, CONFIG, DATA, LOADER, METRICS, RUN_FOLDER, SINKS]).tests(&[END_TO_END]),
-    rule(REPORT, &[BASE, CONFIG, METRICS, RUN_FOLDER]),
+    rule(ENGINE, &[ALERTS, API, BASE, CASTS, CONFIG, DATA, LOADER, METRICS, RUN_FOLDER, SINKS])
+        .tests(&[END_TO_END]),
+    rule(REPORT, &[ALERTS, BASE, CONFIG, METRICS, RUN_FOLDER]),
     rule(SWEEP, &[BASE, CONFIG, METRICS, RUN_FOLDER]),
     rule(
         HOST,

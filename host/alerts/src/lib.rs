@@ -4,6 +4,9 @@
 //! fires when its condition held for enough measurements in a row, and not again before its cooldown is over. What is
 //! missing from a record neither fires nor counts. The conditions are in the module `findings`.
 
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
 mod evaluation;
 mod findings;
 mod loss_window;
@@ -143,6 +146,12 @@ impl Alerts {
     #[must_use]
     pub fn with_facts(self, facts: RunFacts) -> Self {
         Self { facts, ..self }
+    }
+
+    /// What is known of the run besides its records.
+    #[must_use]
+    pub fn facts(&self) -> RunFacts {
+        self.facts
     }
 
     /// What they remember.
