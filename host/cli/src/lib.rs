@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod about;
+mod alerts;
 mod bench;
 mod casts;
 mod check;
@@ -95,6 +96,9 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Compares runs: losses with their spread over seeds, ratio to a baseline, gradients, updates.
     Compare(compare::CompareArgs),
+    /// Works with the alerts of recorded runs.
+    #[command(subcommand)]
+    Alerts(alerts::AlertsCommand),
     /// Writes runs as one HTML page: comparison, curves, fidelity, codes, failures.
     Report(report::ReportArgs),
     /// Uploads what a run's wandb sinks have left on disk, or writes the offline file that `wandb sync` takes.
@@ -141,7 +145,7 @@ impl Command {
             Self::Plugins(_) | Self::Formats(_) | Self::Casts(_) | Self::Bench(_) | Self::Replay(_) => {
                 Trust::Named
             }
-            Self::Data(_) | Self::Compare(_) | Self::Report(_) => Trust::Known,
+            Self::Data(_) | Self::Alerts(_) | Self::Compare(_) | Self::Report(_) => Trust::Known,
             Self::Reference(_) | Self::Completions(_) | Self::Man(_) => Trust::Known,
         }
     }
@@ -197,6 +201,7 @@ fn execute(command: Command) -> Result<ExitCode, Diagnostic> {
         Command::Bench(args) => bench::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Alerts(command) => alerts::run(&command),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::WandbUpload(args) => wandb_upload::run(&args),

@@ -180,6 +180,8 @@ pub struct Status {
     pub name: Option<String>,
     /// Why it failed.
     pub error: Option<String>,
+    /// Entropy of the corpus's single tokens, nats per token.
+    pub unigram_entropy: Option<f64>,
     /// Steps done.
     pub steps: Option<u64>,
     /// Held-out loss of the final weights.
@@ -248,6 +250,7 @@ impl Status {
             status: text(value, "status"),
             name: text(value, "name"),
             error: text(value, "error"),
+            unigram_entropy: number("unigram_entropy"),
             steps: count("steps"),
             final_val_loss: number("final_val_loss"),
             final_is_full: text(value, "final_evaluation").as_deref() == Some(EvaluationKind::Full.name()),

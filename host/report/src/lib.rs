@@ -7,6 +7,8 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod alert_replay;
+pub mod alert_score;
 pub mod compare;
 pub mod curves;
 pub mod events;
@@ -21,6 +23,7 @@ pub mod observed;
 pub mod page;
 mod pairs;
 mod ranking;
+pub mod records;
 mod rows;
 pub mod run;
 pub mod series;

@@ -1,0 +1,228 @@
+//! How well alerts tell failing runs from healthy ones: each run is held against its unquantized twin.
+//!
+//! A twin has the same seed, data, model and length. The losses of both are compared by the median of their last
+//! [`WINDOW`] training losses. A run fails if its median ends more than [`MARGIN`] above its twin's, or if its loss stops
+//! being finite; all others are healthy. The failure begins at the step from which on the median stays that much above.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{alert_replay::Replay, run::Run};
+
+/// Steps of a median.
+pub const WINDOW: usize = 40;
+/// How far above its twin's a failing run's median loss lies, as a share.
+pub const MARGIN: f64 = 0.05;
+/// Sections of a run file in which twins agree, and keys of others.
+const SHARED: [&str; 6] =
+    ["data.", "model.", "train.max_steps", "train.batch_size", "train.grad_accum", "train.full_eval"];
+
+/// What a run came to beside its twin.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Number of the twin among the runs.
+    pub twin: usize,
+    /// Last median of the loss over the twin's; missing if the loss is not finite.
+    pub ratio: Option<f64>,
+    /// The step at which the failure begins; missing for a healthy run.
+    pub fails_from: Option<u64>,
+}
+
+impl Outcome {
+    fn of(twin: usize, own: &[(u64, f64)], of_twin: &[(u64, f64)]) -> Option<Self> {
+        let not_finite = own.iter().find(|(_, loss)| !loss.is_finite()).map(|(step, _)| *step);
+        let of_twin: BTreeMap<u64, f64> = medians(of_twin).into_iter().collect();
+        let ratios = medians(own);
+        let ratios: Vec<(u64, f64)> =
+            ratios.into_iter().filter_map(|(step, loss)| Some((step, loss / of_twin.get(&step)?))).collect();
+        let above = ratios.iter().rev().take_while(|(_, ratio)| *ratio > 1.0 + MARGIN).last();
+        let fails_from = above.map(|(step, _)| *step).into_iter().chain(not_finite).min();
+        let ratio = ratios.last().map(|(_, ratio)| *ratio).filter(|_| not_finite.is_none());
+        (ratio.is_some() || not_finite.is_some()).then_some(Self { twin, ratio, fails_from })
+    }
+}
+
+/// The median of the last [`WINDOW`] losses at each step that has so many, up to the first that is not finite.
+fn medians(losses: &[(u64, f64)]) -> Vec<(u64, f64)> {
+    let finite = losses.iter().position(|(_, loss)| !loss.is_finite()).unwrap_or(losses.len());
+    let median = |window: &[(u64, f64)]| {
+        let mut sorted: Vec<f64> = window.iter().map(|(_, loss)| *loss).collect();
+        sorted.sort_by(f64::total_cmp);
+        (window[WINDOW - 1].0, f64::midpoint(sorted[(WINDOW - 1) / 2], sorted[WINDOW / 2]))
+    };
+    losses[..finite].windows(WINDOW).map(median).collect()
+}
+
+/// The twin of each run among those named `twin`, where `*` stands for any characters; a run has none if the named runs
+/// of its seed, data, model and length are not exactly one.
+#[must_use]
+pub fn twins(runs: &[Run], twin: &str) -> Vec<Option<usize>> {
+    let named = wildmatch::WildMatch::new(twin);
+    let shared = |run: &Run| -> Vec<(String, String)> {
+        let of_twins = |key: &str| SHARED.iter().any(|shared| key.starts_with(shared));
+        let keys = run.config.differences().filter(|(key, _)| of_twins(key));
+        let keys = keys.chain(run.seed().map(|seed| ("run.seed", seed)));
+        keys.map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    };
+    let keys: Vec<_> = runs.iter().map(shared).collect();
+    let twin_of = |own: usize| {
+        let mut twins = (0..runs.len()).filter(|at| named.matches(&runs[*at].name) && keys[*at] == keys[own]);
+        twins.next().filter(|_| twins.next().is_none())
+    };
+    (0..runs.len()).map(twin_of).collect()
+}
+
+/// What each run came to; `None` without a twin, or with less than a window of common steps.
+#[must_use]
+pub fn outcomes(twins: &[Option<usize>], replays: &[Option<Replay>]) -> Vec<Option<Outcome>> {
+    let outcome = |(own, twin): (usize, &Option<usize>)| {
+        let (twin, replay) = ((*twin)?, replays[own].as_ref()?);
+        Outcome::of(twin, &replay.losses, &replays[twin].as_ref()?.losses)
+    };
+    twins.iter().enumerate().map(outcome).collect()
+}
+
+/// The score of a set of runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Score {
+    /// Runs that are healthy beside their twin.
+    pub healthy: usize,
+    /// Kinds of alerts that healthy runs raised, each counted once per run.
+    pub false_alarms: usize,
+    /// Healthy runs that raised any.
+    pub alarmed: usize,
+    /// Runs that fail.
+    pub failing: usize,
+    /// Failing runs that raised an alert at all.
+    pub detected: usize,
+    /// Failing runs that raised an alert before the step at which their failure begins.
+    pub detected_before: usize,
+    /// Steps from the first alert to the step at which the failure begins, of the failing runs that raised one, ascending.
+    pub lead_steps: Vec<i64>,
+    /// Healthy runs by kind of alert.
+    pub false_by_kind: BTreeMap<&'static str, usize>,
+    /// Failing runs by the kind that came first.
+    pub first_by_kind: BTreeMap<&'static str, usize>,
+}
+
+impl Score {
+    /// The score of runs with an outcome.
+    #[must_use]
+    pub fn of(replays: &[Option<Replay>], outcomes: &[Option<Outcome>]) -> Self {
+        let mut score = Self::default();
+        for (replay, outcome) in replays.iter().zip(outcomes) {
+            if let (Some(replay), Some(outcome)) = (replay, outcome) {
+                score.add(replay, outcome);
+            }
+        }
+        score.lead_steps.sort_unstable();
+        score
+    }
+
+    fn add(&mut self, replay: &Replay, outcome: &Outcome) {
+        let Some(fails_from) = outcome.fails_from else {
+            self.healthy += 1;
+            self.false_alarms += replay.alerts.len();
+            self.alarmed += usize::from(!replay.alerts.is_empty());
+            for alert in &replay.alerts {
+                *self.false_by_kind.entry(alert.kind.name()).or_default() += 1;
+            }
+            return;
+        };
+        self.failing += 1;
+        let Some(first) = replay.alerts.first() else { return };
+        self.detected += 1;
+        self.detected_before += usize::from(first.step < fails_from);
+        self.lead_steps.push(fails_from.cast_signed() - first.step.cast_signed());
+        *self.first_by_kind.entry(first.kind.name()).or_default() += 1;
+    }
+
+    /// Alerts per healthy run; `None` without one.
+    #[must_use]
+    pub fn false_alarm_rate(&self) -> Option<f64> {
+        (self.healthy > 0).then(|| self.false_alarms as f64 / self.healthy as f64)
+    }
+
+    /// The score in sentences.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let kinds = |kinds: &BTreeMap<&str, usize>| {
+            kinds.iter().map(|(kind, runs)| format!("{kind} {runs}")).collect::<Vec<_>>().join(", ")
+        };
+        let rate = self.false_alarm_rate().map_or(String::new(), |rate| format!(", {rate:.3} per run"));
+        let mut lines = vec![format!(
+            "{} healthy runs: {} raised an alert; {} alerts{rate}",
+            self.healthy, self.alarmed, self.false_alarms
+        )];
+        if self.false_alarms > 0 {
+            lines.push(format!("alerts in healthy runs: {}", kinds(&self.false_by_kind)));
+        }
+        lines.push(format!(
+            "{} failing runs: {} raised an alert, {} of them before the loss was {:.0} % above the twin's",
+            self.failing,
+            self.detected,
+            self.detected_before,
+            MARGIN * 100.0
+        ));
+        if let (Some(least), Some(most)) = (self.lead_steps.first(), self.lead_steps.last()) {
+            let median = self.lead_steps[self.lead_steps.len() / 2];
+            lines.push(format!("lead in steps: median {median}, from {least} to {most}"));
+            lines.push(format!("first alert in failing runs: {}", kinds(&self.first_by_kind)));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use altgrad_alerts::{Alert, AlertKind};
+
+    use super::*;
+
+    fn losses(of: impl Fn(u64) -> f64) -> Vec<(u64, f64)> {
+        (0..200).map(|step| (step, of(step))).collect()
+    }
+
+    fn outcome(own: impl Fn(u64) -> f64) -> Option<Outcome> {
+        Outcome::of(0, &losses(own), &losses(|_| 2.0))
+    }
+
+    #[test]
+    fn a_run_fails_from_the_step_where_its_median_stays_above() {
+        assert_eq!(outcome(|_| 2.0), Some(Outcome { twin: 0, ratio: Some(1.0), fails_from: None }));
+        assert_eq!(outcome(|_| 2.09).and_then(|outcome| outcome.fails_from), None);
+        assert_eq!(outcome(|_| 2.11).and_then(|outcome| outcome.fails_from), Some(39));
+        // A step at 100: the median of 40 steps is above from the 21st of them on.
+        assert_eq!(outcome(|step| if step < 100 { 2.0 } else { 3.0 }).unwrap().fails_from, Some(120));
+        // A rise that passes is none.
+        let passing = outcome(|step| if (50..120).contains(&step) { 3.0 } else { 2.0 });
+        assert_eq!(passing.unwrap().fails_from, None);
+        let lost = outcome(|step| if step < 60 { 2.0 } else { f64::NAN }).unwrap();
+        assert_eq!((lost.ratio, lost.fails_from), (None, Some(60)));
+        assert_eq!(Outcome::of(0, &losses(|_| 2.0)[..30], &losses(|_| 2.0)), None);
+    }
+
+    #[test]
+    fn a_score_counts_alarms_of_healthy_runs_and_leads_of_failing_ones() {
+        let alert = |step, kind| Alert { step, kind, place: None, value: None, text: String::new() };
+        let replay = |alerts| Some(Replay { alerts, losses: Vec::new() });
+        let outcome = |fails_from| Some(Outcome { twin: 0, ratio: None, fails_from });
+        let replays = [
+            replay(vec![]),
+            replay(vec![alert(3, AlertKind::Overflow), alert(9, AlertKind::Kurtosis)]),
+            replay(vec![alert(20, AlertKind::LossRise)]),
+            replay(vec![alert(90, AlertKind::BitStall)]),
+            replay(vec![]),
+            None,
+        ];
+        let outcomes =
+            [None, outcome(None), outcome(Some(50)), outcome(Some(50)), outcome(Some(7)), outcome(None)];
+        let score = Score::of(&replays, &outcomes);
+        assert_eq!((score.healthy, score.false_alarms, score.alarmed), (1, 2, 1));
+        assert_eq!((score.failing, score.detected, score.detected_before), (3, 2, 1));
+        assert_eq!(score.lead_steps, [-40, 30]);
+        assert_eq!(score.false_alarm_rate(), Some(2.0));
+        assert_eq!(Score::default().false_alarm_rate(), None);
+    }
+}
