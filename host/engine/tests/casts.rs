@@ -274,7 +274,7 @@ fn check_attention(quant: &str) {
     };
     let leaf = tensor(&qkv, 96).require_grad();
     let casts = bench.quant.values(layer, 0);
-    let y = causal(leaf.clone(), None, SHAPE, (PrecisionChoice::Fp32, casts), TraceScope::OFF);
+    let y = causal(leaf.clone(), None, SHAPE, (PrecisionChoice::Fp32, casts), TraceScope::OFF, None);
     let tape = (y.clone() * tensor(&g, 32)).sum().backward();
     bench.quant.collect_gradient_stats(&tape);
     let stats = bench.quant.read_pass_stats().unwrap();

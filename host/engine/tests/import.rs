@@ -52,8 +52,15 @@ fn distance(file: &str, (bias, tie_weights): (bool, bool), gelu: GeluChoice, exp
     let weights: Vec<_> = values.into_iter().map(|values| tensor::flat(values, &device)).collect();
     let quant = QuantContext::off();
     let dropout = Dropout::off();
-    let pass =
-        Forward { layout: &layout, weights: &weights, quant: &quant, micro_batch: 0, dropout, trace: None };
+    let pass = Forward {
+        layout: &layout,
+        weights: &weights,
+        quant: &quant,
+        micro_batch: 0,
+        dropout,
+        trace: None,
+        attention: None,
+    };
     let batch = Batch { inputs: recorded().ids, targets: Vec::new(), shape: [1, BLOCK] };
     let logits = Gpt { shape, gelu }.logits(&pass, &batch).reshape([BLOCK * VOCAB]);
     let logits = tensor::read_f32(logits).unwrap();

@@ -11,6 +11,7 @@ use altgrad_engine::{
     debug::provenance::{self, Provenance},
     metrics::MetricRecord,
     setup::ReadyRun,
+    state::Shown,
     tensor,
     trace::{Phase, TensorPlace, Trace, TracedTensor},
     train::step,
@@ -87,7 +88,10 @@ fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
 fn traced(ReadyRun { setup, state, .. }: &ReadyRun, number: u64) -> Vec<(TensorPlace, Vec<f32>)> {
     let trace = Trace::default();
     let first = setup.first_micro_batch(number);
-    setup.model.gradients(state, setup.micro_batches(number), first, Some(&trace)).unwrap();
+    setup
+        .model
+        .gradients(state, setup.micro_batches(number), first, Shown { trace: Some(&trace), attention: false })
+        .unwrap();
     let read = |TracedTensor { place, values }| (place, tensor::read_f32(values).unwrap());
     trace.into_tensors().into_iter().map(read).collect()
 }

@@ -5,6 +5,8 @@
 pub enum Family {
     /// Loss, gradient norm, learning rate.
     Training,
+    /// What attention looks at.
+    Attention,
     /// Gradients beside unquantized ones.
     Fidelity,
     /// What rounding did to the tensors of a step.
@@ -39,8 +41,9 @@ pub enum Family {
 
 impl Family {
     /// All families, in their order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Training,
+        Self::Attention,
         Self::Fidelity,
         Self::Rounding,
         Self::Observation,

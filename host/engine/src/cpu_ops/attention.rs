@@ -6,14 +6,18 @@
 
 mod head;
 mod intermediate;
+mod monitor;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{Bool, Device, Tensor, TensorData, activation};
 use rayon::prelude::*;
 
-pub use self::head::AttentionShape;
+pub use self::{
+    head::AttentionShape,
+    monitor::{AskedAttention, AttentionMonitor, AttentionStats},
+};
 use self::{
     head::{Head, QUERY_BLOCK, causal_rows},
     intermediate::{Intermediate, IntermediateTensor},
@@ -28,7 +32,7 @@ use crate::{
     matrix::{self, Matrix, MatrixMut},
     quant::{Role, ValueCasts},
     tensor::{
-        bf16,
+        self, bf16,
         cpu::{elements, flat, from_elements, zeros},
         untracked,
     },
@@ -40,7 +44,7 @@ const CAST_ROLES: [Role; 6] =
     [Role::Query, Role::Key, Role::Value, Role::Probabilities, Role::ScoresGrad, Role::AttentionGrad];
 
 /// `softmax(q k^T / sqrt(head width)) v` of each head. Each position sees itself and earlier ones. The softmax is multiplied by
-/// `mask`, if there is one. `precision` is that of the matrix products, `casts` are those of their operands. Shapes: `qkv` `[batch, block, 3 width]`, mask
+/// `mask`, if there is one. A `monitor` is shown the layer that it is called with. `precision` is that of the matrix products, `casts` are those of their operands. Shapes: `qkv` `[batch, block, 3 width]`, mask
 /// `[batch, heads, block, block]`, result `[batch, block, width]`. Records scores and softmax.
 #[must_use]
 pub fn causal(
@@ -49,10 +53,13 @@ pub fn causal(
     shape: AttentionShape,
     (precision, casts): (PrecisionChoice, ValueCasts<'_>),
     scope: TraceScope<'_>,
+    monitor: Option<(&AttentionMonitor, usize)>,
 ) -> Tensor<3> {
     let device = qkv.device();
+    // A query that sees itself only has no entropy.
+    let monitor = monitor.filter(|_| shape.block > 1);
     if !is_available(&device) || casts.any(&CAST_ROLES) {
-        return reference(qkv, mask, shape, (precision, casts), scope);
+        return reference(qkv, mask, shape, (precision, casts), scope, monitor);
     }
     let to_bf16 = precision == PrecisionChoice::Bf16;
     let qkv = if to_bf16 { bf16::round_to_bf16(qkv) } else { qkv };
@@ -65,7 +72,14 @@ pub fn causal(
     let scores = scope.gradient_probe("gradient of scores", &device);
     scope.record_with("softmax", || intermediate(Intermediate::Softmax));
     let softmax = scope.gradient_probe("gradient of softmax", &device);
-    apply(qkv, [scores, softmax], Attention { shape, mask, to_bf16 })
+    let measured = monitor.map(|_| Arc::new(OnceLock::new()));
+    let y = apply(qkv, [scores, softmax], Attention { shape, mask, to_bf16, measured: measured.clone() });
+    // Operations of the CPU are computed when they are called.
+    if let (Some((monitor, layer)), Some(measured)) = (monitor, measured.as_ref().and_then(|cell| cell.get()))
+    {
+        monitor.see(layer, untracked(tensor::flat(measured.clone(), &device)));
+    }
+    y
 }
 
 /// The same as a chain of tensor operations.
@@ -75,6 +89,7 @@ fn reference(
     shape: AttentionShape,
     (precision, casts): (PrecisionChoice, ValueCasts<'_>),
     scope: TraceScope<'_>,
+    monitor: Option<(&AttentionMonitor, usize)>,
 ) -> Tensor<3> {
     let AttentionShape { batch, block, heads, width } = shape;
     // [batch, block, width] -> [batch, heads, block, head width]
@@ -89,7 +104,11 @@ fn reference(
     let scores = scores.mul_scalar(1.0 / (shape.head_width() as f64).sqrt());
     let scores = scope.observe("scores", scores);
     let future = future(block, &qkv.device()).expand([batch, heads, block, block]);
-    let softmax = activation::softmax(scores.mask_fill(future, f32::NEG_INFINITY), 3);
+    let scores = scores.mask_fill(future, f32::NEG_INFINITY);
+    let softmax = activation::softmax(scores.clone(), 3);
+    if let Some((monitor, layer)) = monitor {
+        monitor.see(layer, monitor::measure(untracked(scores), untracked(softmax.clone())));
+    }
     let softmax = mask.into_iter().fold(softmax, |softmax, mask| softmax * mask);
     let softmax = scope.observe("softmax", softmax);
     let softmax = casts.cast(Role::Probabilities, softmax);
@@ -115,11 +134,20 @@ struct Attention {
     mask: Option<Arc<[f32]>>,
     /// Whether the softmax and the gradients of both products are rounded to bf16 before they are multiplied. q, k and v are already.
     to_bf16: bool,
+    /// Where the entropy of each head and the largest score go, if they are wanted.
+    measured: Option<Arc<OnceLock<Vec<f32>>>>,
 }
 
 impl Attention {
-    /// The result of one sequence, and the largest score and the inverse sum of exponentials of every row.
-    fn sequence_forward(&self, qkv: &[f32], mask: Option<&[f32]>, y: &mut [f32], stats: &mut [[f32; 2]]) {
+    /// The result of one sequence, and the largest score and the inverse sum of exponentials of every row. `entropies`, `[heads, block]`
+    /// or empty, takes the entropy of every row.
+    fn sequence_forward(
+        &self,
+        (qkv, mask): (&[f32], Option<&[f32]>),
+        y: &mut [f32],
+        stats: &mut [[f32; 2]],
+        entropies: &mut [f32],
+    ) {
         let AttentionShape { block, heads, width, .. } = self.shape;
         let mut softmax = zeros(QUERY_BLOCK.min(block) * block);
         for index in 0..heads {
@@ -128,7 +156,13 @@ impl Attention {
                 let softmax = &mut softmax[..(end - first) * end];
                 head.scores((first, end), end, softmax);
                 causal_rows(softmax, first, end, |row, past| {
-                    stats[index * block + row] = loops::softmax(past, self.shape.scale());
+                    let at = index * block + row;
+                    match entropies.get_mut(at) {
+                        None => stats[at] = loops::softmax(past, self.shape.scale()),
+                        Some(entropy) => {
+                            (stats[at], *entropy) = loops::softmax_and_entropy(past, self.shape.scale());
+                        }
+                    }
                     if let Some(mask) = head.mask(row, past.len()) {
                         loops::multiply(past, mask);
                     }
@@ -215,6 +249,19 @@ impl Attention {
         }
     }
 
+    /// The mean entropy of each head and the largest score, from those of all rows, `[batch, heads, block]`.
+    fn measured(&self, stats: &[[f32; 2]], entropies: &[f32]) -> Vec<f32> {
+        let AttentionShape { batch, block, heads, .. } = self.shape;
+        let mut measured = vec![0f64; heads];
+        for (at, entropy) in entropies.iter().enumerate() {
+            let weight = monitor::query_weight(at % block, batch * (block - 1));
+            measured[at / block % heads] += f64::from(entropy * weight);
+        }
+        let larger = |a: f32, b: f32| if a.is_nan() || b > a { b } else { a };
+        let largest = stats.iter().map(|[top, _]| *top).fold(f32::NEG_INFINITY, larger);
+        measured.into_iter().map(|entropy| entropy as f32).chain([largest]).collect()
+    }
+
     /// Rounds what a product is about to use, if it is multiplied in bf16.
     fn round(&self, x: &mut [f32]) {
         if self.to_bf16 {
@@ -233,10 +280,20 @@ impl CpuFunction for Attention {
     fn forward(&self, [qkv, ..]: [FlexTensor; 3], tracked: bool) -> (FlexTensor, SavedTensors) {
         let AttentionShape { batch, block, heads, width } = self.shape;
         let mut y = zeros(batch * block * width);
-        let mut stats = vec![[0f32; 2]; batch * heads * block];
-        let parts = y.par_chunks_mut(block * width).zip(stats.par_chunks_mut(heads * block));
+        let rows = heads * block;
+        let mut stats = vec![[0f32; 2]; batch * rows];
+        let mut entropies = vec![0f32; if self.measured.is_some() { batch * rows } else { 0 }];
+        let mut of_sequences: Vec<&mut [f32]> = entropies.chunks_mut(rows.max(1)).collect();
+        of_sequences.resize_with(batch, Default::default);
+        let parts = y.par_chunks_mut(block * width).zip(stats.par_chunks_mut(rows)).zip(of_sequences);
         let parts = parts.zip(elements(&qkv).par_chunks(3 * block * width)).enumerate();
-        parts.for_each(|(index, ((y, stats), qkv))| self.sequence_forward(qkv, self.mask(index), y, stats));
+        parts.for_each(|(index, (((y, stats), entropies), qkv))| {
+            self.sequence_forward((qkv, self.mask(index)), y, stats, entropies);
+        });
+        if let Some(measured) = &self.measured {
+            // Set once: the operation is applied once.
+            let _ = measured.set(self.measured(&stats, &entropies));
+        }
         let y = from_elements(y, [batch, block, width].into());
         (y, if tracked { vec![qkv, flat(stats.into_flattened())] } else { Vec::new() })
     }
@@ -269,6 +326,7 @@ impl CpuFunction for Attention {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::{
@@ -278,7 +336,9 @@ mod tests {
     };
 
     type Casts<'a> = (PrecisionChoice, ValueCasts<'a>);
-    type Op = fn(Tensor<3>, Option<Tensor<4>>, AttentionShape, Casts<'_>, TraceScope<'_>) -> Tensor<3>;
+    type Monitor<'a> = Option<(&'a AttentionMonitor, usize)>;
+    type Op =
+        fn(Tensor<3>, Option<Tensor<4>>, AttentionShape, Casts<'_>, TraceScope<'_>, Monitor<'_>) -> Tensor<3>;
 
     /// `op` on one stacked tensor, with or without a mask.
     fn of(
@@ -296,7 +356,7 @@ mod tests {
             });
             let qkv = qkv.reshape([shape.batch, shape.block, 3 * shape.width]);
             let quant = QuantContext::off();
-            let y = op(qkv, mask, shape, (precision, quant.values(0, 0)), TraceScope::OFF);
+            let y = op(qkv, mask, shape, (precision, quant.values(0, 0)), TraceScope::OFF, None);
             y.reshape([shape.batch * shape.block * shape.width])
         }
     }
@@ -320,6 +380,73 @@ mod tests {
             for mask in [None, Some(&mask[..])] {
                 let of = |op| of(op, shape, mask, PrecisionChoice::Fp32);
                 compare(std::array::from_ref(&qkv), 2e-6, of(causal), of(reference));
+            }
+        }
+    }
+
+    /// The entropy of each head and the largest score, from the definition, in f64.
+    fn measured_by_definition(shape: AttentionShape, qkv: &[f32]) -> Vec<f64> {
+        let AttentionShape { batch, block, heads, width } = shape;
+        let head_width = width / heads;
+        let mut largest = f64::NEG_INFINITY;
+        let mut entropies = vec![0.0; heads];
+        let part = |sequence: usize, position: usize, which: usize, head: usize| {
+            let start = ((sequence * block + position) * 3 + which) * width + head * head_width;
+            qkv[start..start + head_width].iter().map(|x| f64::from(*x))
+        };
+        for (head, entropy) in entropies.iter_mut().enumerate() {
+            for (sequence, row) in (0..batch).flat_map(|sequence| (0..block).map(move |row| (sequence, row)))
+            {
+                let score = |key: usize| {
+                    let products =
+                        part(sequence, row, 0, head).zip(part(sequence, key, 1, head)).map(|(q, k)| q * k);
+                    products.sum::<f64>() / (head_width as f64).sqrt()
+                };
+                let scores: Vec<f64> = (0..=row).map(score).collect();
+                largest = scores.iter().copied().fold(largest, f64::max);
+                let total: f64 = scores.iter().map(|score| score.exp()).sum();
+                let shares = scores.iter().map(|score| score.exp() / total);
+                let nats: f64 = shares.map(|share| -share * share.ln()).sum();
+                if row > 0 {
+                    *entropy += nats / ((row + 1) as f64).ln() / (batch * (block - 1)) as f64;
+                }
+            }
+        }
+        entropies.into_iter().chain([largest]).collect()
+    }
+
+    #[test]
+    fn a_monitor_sees_the_entropy_of_each_head_and_the_largest_score() {
+        let device = crate::device::ComputeDevice::cpu().tensors;
+        for (shape, qkv, _) in cases() {
+            let expected = measured_by_definition(shape, &qkv);
+            let ops: [Op; 2] = [causal, reference];
+            for op in ops {
+                let monitor = AttentionMonitor::default();
+                let stacked =
+                    tensor::flat(qkv.clone(), &device).reshape([shape.batch, shape.block, 3 * shape.width]);
+                let quant = QuantContext::off();
+                let casts = (PrecisionChoice::Fp32, quant.values(0, 0));
+                let shown = Some((&monitor, 3)).filter(|_| shape.block > 1);
+                let _ = op(stacked, None, shape, casts, TraceScope::OFF, shown);
+                let mut read_back = crate::read_back::ReadBack::default();
+                let asked = monitor.ask(&mut read_back);
+                let found = asked.read(&read_back.read().unwrap()).unwrap();
+                if shape.block == 1 {
+                    assert!(found.is_empty());
+                    continue;
+                }
+                let entropies = &expected[..shape.heads];
+                let stats = AttentionStats {
+                    entropy: entropies.iter().sum::<f64>() / shape.heads as f64,
+                    least_entropy: entropies.iter().copied().fold(f64::INFINITY, f64::min),
+                    largest_score: expected[shape.heads],
+                };
+                let [(3, found)] = found[..] else { panic!("{found:?}") };
+                let close = |a: f64, b: f64| (a - b).abs() <= 3e-6 * b.abs().max(1.0);
+                assert!(close(found.entropy, stats.entropy), "{found:?}, {stats:?}");
+                assert!(close(found.least_entropy, stats.least_entropy), "{found:?}, {stats:?}");
+                assert!(close(found.largest_score, stats.largest_score), "{found:?}, {stats:?}");
             }
         }
     }

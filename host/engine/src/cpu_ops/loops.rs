@@ -155,6 +155,21 @@ pub(super) fn softmax(row: &mut [f32], scale: f32) -> [f32; 2] {
     [top, inverse]
 }
 
+/// As [`softmax`]; returns the entropy of the result too, nats.
+#[multiversion(targets(
+    "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
+    "x86_64+avx2+bmi1+bmi2+fma"
+))]
+pub(super) fn softmax_and_entropy(row: &mut [f32], scale: f32) -> ([f32; 2], f32) {
+    row.iter_mut().for_each(|x| *x *= scale);
+    let top = largest(row);
+    let inner = sum(row.len(), |i| (row[i] - top) * math::exp(row[i] - top));
+    let total = exponentials(row, top);
+    let inverse = 1.0 / total;
+    row.iter_mut().for_each(|x| *x *= inverse);
+    ([top, inverse], total.ln() - inner * inverse)
+}
+
 /// The result of [`softmax`] for a row whose largest score and inverse sum are known.
 #[multiversion(targets(
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",

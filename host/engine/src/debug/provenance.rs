@@ -9,7 +9,7 @@ use altgrad_base::diagnostic::Diagnostic;
 
 use crate::{
     setup::RunSetup,
-    state::TrainState,
+    state::{Shown, TrainState},
     tensor,
     trace::{Phase, TensorPlace, Trace, TracedTensor},
 };
@@ -58,7 +58,12 @@ impl Provenance {
 pub fn find(setup: &RunSetup, state: &TrainState, step: u64) -> Result<Provenance, Diagnostic> {
     let trace = Trace::default();
     let first = setup.first_micro_batch(step);
-    setup.model.gradients(state, setup.micro_batches(step), first, Some(&trace))?;
+    setup.model.gradients(
+        state,
+        setup.micro_batches(step),
+        first,
+        Shown { trace: Some(&trace), attention: false },
+    )?;
     // What rounding saw is known already, and must not be counted twice.
     state.quant.read_pass_stats()?;
     let mut found = Provenance { step, loss: None, gradient: None };

@@ -18,7 +18,7 @@ use crate::{
     optimizer::{OptimizerGroups, OptimizerState},
     quant::QuantContext,
     setup::Schedule,
-    state::{TrainModel, TrainState},
+    state::{Shown, TrainModel, TrainState},
     tensor,
     train::{clip, reading::Reading},
 };
@@ -147,13 +147,13 @@ impl<'a> Replay<'a> {
             self.check_batch(step, recorded)?;
             let micro = recorded.ix.chunks(config.batch_size).map(|starts| self.batches.train_at(starts));
             let first = (step * config.grad_accum) as u64;
-            let mut gradients = self.model.gradients(&self.state, micro, first, None)?;
+            let mut gradients = self.model.gradients(&self.state, micro, first, Shown::default())?;
             if step == 0 {
                 let values: Result<Vec<_>, _> =
                     gradients.grads.iter().map(|grad| tensor::read_f32(grad.clone())).collect();
                 on_gradients(&self.state.params.layout, &values?)?;
             }
-            let reading = Reading::of(&mut self.state.quant, &gradients, None)?;
+            let reading = Reading::of(&mut self.state.quant, &mut gradients, None)?;
             let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.grad_clip);
             let lr = schedule.lr(step as u64);
             let loss = reading.loss;

@@ -3,6 +3,7 @@
 //! Each family has one file with its inputs and formulas, behind the trait [`MetricFamily`]. [`update_metrics`] measures
 //! parameters at the optimizer's step; on a GPU `count_kernel` counts there. [`names`] announces the metrics of a run, [`record_step`] records those of a step.
 
+pub mod attention;
 pub mod codes;
 #[cfg(feature = "gpu")]
 mod count_kernel;
@@ -39,6 +40,7 @@ use altgrad_metrics::Shape;
 pub use altgrad_metrics::{Histogram, MetricId, MetricKind, MetricRecord};
 pub use family::{MetricFamily, MetricSetup};
 
+use crate::cpu_ops::attention::AttentionStats;
 use crate::quant::{QuantStats, SiteHistogram, observe::SeenSite};
 
 /// What a step's metrics are computed from.
@@ -58,12 +60,20 @@ pub struct StepInputs<'a> {
     pub distributions: &'a [SiteHistogram],
     /// What each observed site saw, on the steps that observe; else empty.
     pub observed: &'a [Option<SeenSite>],
+    /// The attention of each layer, on the steps that measure it; else empty.
+    pub attention: &'a [(usize, AttentionStats)],
     /// What was measured at the optimizer's step.
     pub updates: &'a update_metrics::UpdateMetrics,
     /// Training tokens of the step.
     pub tokens: u64,
     /// From drawing the batch to the end of the update.
     pub elapsed: Duration,
+}
+
+impl StepInputs<'_> {
+    fn attention(&self) -> attention::Measured<'_> {
+        attention::Measured { softmax: self.attention, qk_entropy: self.updates.qk_entropy() }
+    }
 }
 
 /// The families in the order in which a step's values are recorded, each with its inputs.
@@ -86,6 +96,7 @@ families! {
     fidelity::FidelityFamily: step.agreement,
     gradients::GradientsFamily: step.updates.due().parameters.then_some(step.moments),
     rounding::RoundingFamily: step.seen,
+    attention::AttentionFamily: step.attention(),
     codes::CodesFamily: step.distributions,
     observation::ObservationFamily: step.observed,
     updates::UpdatesFamily: step.updates.updates(),

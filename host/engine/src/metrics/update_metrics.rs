@@ -13,6 +13,7 @@ use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::ValueGrid;
 
 use super::{
+    attention,
     dead_gradients::DeadGradients,
     ranks,
     scale_changes::ScaleChanges,
@@ -98,6 +99,7 @@ struct StepMeasurements {
     regret: Vec<Regret>,
     from_init: Vec<Option<f64>>,
     ranks: Vec<Option<[f64; 2]>>,
+    qk_entropy: Vec<Option<f64>>,
 }
 
 impl UpdateMetrics {
@@ -233,6 +235,10 @@ impl UpdateMetrics {
                 initial.and_then(|(w_0, distance)| ulp_from_init::mean_distance(before, w_0, distance));
             put(&mut self.measured.from_init, param, from_init);
         }
+        if let Some(heads) = spec.attention_heads.filter(|_| self.due.distributions) {
+            let entropy = spec.shape.last().and_then(|width| attention::qk_entropy(before, *width, heads));
+            put(&mut self.measured.qk_entropy, param, entropy);
+        }
         if self.due.ranks {
             let ranks = match spec.shape[..] {
                 [rows, columns] => ranks::ranks(before, rows, columns),
@@ -330,6 +336,11 @@ impl UpdateMetrics {
     /// Distances from the initial weights, by parameter; empty if that is not due.
     pub(super) fn ulp_from_init(&self) -> &[Option<f64>] {
         &self.measured.from_init
+    }
+
+    /// Entropies of query-key forms, by parameter; empty if that is not due.
+    pub(super) fn qk_entropy(&self) -> &[Option<f64>] {
+        &self.measured.qk_entropy
     }
 
     /// Ranks, by parameter; empty if that is not due.

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     cpu_ops::{
-        self, attention,
+        self,
+        attention::{self, AttentionMonitor},
         z_loss::{self, Objective},
     },
     quant::{QuantContext, Role},
@@ -47,6 +48,8 @@ pub struct Forward<'a> {
     pub dropout: Dropout,
     /// The trace that records the tensors of this pass.
     pub trace: Option<&'a Trace>,
+    /// What is shown the attention of this pass.
+    pub attention: Option<&'a AttentionMonitor>,
 }
 
 impl Gpt {
@@ -156,7 +159,8 @@ impl Gpt {
         let mask = pass.dropout.mask([batch, shape.heads, block, block].into(), &qkv.device());
         let casts = pass.quant.values(layout.c_attn.weight, pass.micro_batch);
         let qkv = casts.cast_gradient(Role::QkvGrad, casts.cast(Role::Qkv, qkv));
-        let y = attention::causal(qkv, mask, shape, (pass.quant.precision(), casts), scope);
+        let monitor = pass.attention.map(|monitor| (monitor, layout.c_attn.weight));
+        let y = attention::causal(qkv, mask, shape, (pass.quant.precision(), casts), scope, monitor);
         let y = scope.observe("output", y);
         pass.dropout.apply(pass.linear(layout.attn_proj, y))
     }

@@ -93,6 +93,8 @@ pub struct ParamSpec {
     pub shape: Vec<usize>,
     /// Initial distribution.
     pub init: Init,
+    /// Of queries, keys and values stacked, the number of heads.
+    pub attention_heads: Option<usize>,
 }
 
 impl ParamSpec {
@@ -181,7 +183,7 @@ impl Layout {
         let wte = table.add("wte.weight".into(), vec![shape.vocab, width], plain);
         let learned = shape.parts.positions == PositionsChoice::Learned;
         let wpe = learned.then(|| table.add("wpe.weight".into(), vec![shape.block_size, width], plain));
-        let blocks = (0..shape.n_layer)
+        let blocks: Vec<BlockLayout> = (0..shape.n_layer)
             .map(|block| BlockLayout {
                 ln_1: table.norm(&format!("h.{block}.ln_1"), width),
                 c_attn: table.linear(&format!("h.{block}.attn.c_attn"), 3 * width, width, plain),
@@ -197,6 +199,9 @@ impl Layout {
                 mlp_proj: table.linear(&format!("h.{block}.mlp.c_proj"), width, hidden, residual),
             })
             .collect();
+        for block in &blocks {
+            table.specs[block.c_attn.weight].attention_heads = Some(shape.n_head);
+        }
         let ln_f = table.norm("ln_f", width);
         let head = if shape.tie_weights {
             wte
@@ -238,7 +243,7 @@ struct Table {
 
 impl Table {
     fn add(&mut self, name: String, shape: Vec<usize>, init: Init) -> ParamId {
-        self.specs.push(ParamSpec { name, shape, init });
+        self.specs.push(ParamSpec { name, shape, init, attention_heads: None });
         self.specs.len() - 1
     }
 

@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn initial_weights_have_their_deviation() {
-        let spec = |init| ParamSpec { name: "w".into(), shape: vec![200, 100], init };
+        let spec = |init| ParamSpec { name: "w".into(), shape: vec![200, 100], init, attention_heads: None };
         let values = initial(&spec(Init::Normal(0.02)), 1, 0);
         let variance =
             values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() / values.len() as f64;

@@ -63,6 +63,7 @@ impl Sampler {
             micro_batch: 0,
             dropout: Dropout::off(),
             trace: None,
+            attention: None,
         };
         let inputs = window.iter().map(|id| i32::from(*id)).collect();
         let batch = Batch { inputs, targets: Vec::new(), shape: [1, window.len()] };

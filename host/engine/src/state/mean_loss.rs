@@ -49,6 +49,7 @@ fn mean_loss_of(
             micro_batch: 0,
             dropout: Dropout::off(),
             trace: None,
+            attention: None,
         };
         let predicted = batch.targets.len() as u64;
         sum += f64::from(tensor::read_f32(gpt.loss(&pass, &batch, 1.0))?[0]) * predicted as f64;
@@ -120,6 +121,7 @@ mod tests {
                 micro_batch: 0,
                 dropout: Dropout::off(),
                 trace: None,
+                attention: None,
             };
             let logits = gpt.logits(&pass, &batch).reshape([length * SHAPE.vocab]);
             let logits = tensor::read_f32(logits).unwrap();

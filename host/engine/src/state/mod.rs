@@ -11,5 +11,5 @@ mod train_state;
 pub use cast_schedule::{CastSchedule, WaitingCasts};
 pub use loss_scale::{DynamicLossScale, LossScaler};
 pub use mean_loss::{MeanLoss, mean_loss};
-pub use train_model::{Gradients, TrainModel};
+pub use train_model::{Gradients, Shown, TrainModel};
 pub use train_state::TrainState;

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 
 use super::{loss_scale::LossScaler, train_state::TrainState};
 use crate::{
-    cpu_ops::{self, in_pool},
+    cpu_ops::{self, attention::AttentionMonitor, in_pool},
     model::{Dropout, Forward, Gpt},
     quant::QuantContext,
     trace::{Phase, TensorPlace, Trace},
@@ -32,12 +32,22 @@ pub struct Gradients {
     pub losses: Vec<Tensor<1>>,
     /// In the layout's order, `[n]` each.
     pub grads: Vec<Tensor<1>>,
+    /// The attention of the passes, if it was asked for.
+    pub attention: Option<AttentionMonitor>,
+}
+
+/// What a step's passes show of themselves. Nothing of it changes them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shown<'a> {
+    /// Is shown all tensors.
+    pub trace: Option<&'a Trace>,
+    /// Whether attention is measured.
+    pub attention: bool,
 }
 
 impl TrainModel {
     /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first of
-    /// them. Reads nothing back; what rounding saw waits in the quantizer. A `trace` is shown all tensors and changes
-    /// none.
+    /// them. Reads nothing back; what rounding saw waits in the quantizer.
     ///
     /// # Errors
     /// A parameter got no gradient.
@@ -46,10 +56,10 @@ impl TrainModel {
         state: &TrainState,
         batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
-        trace: Option<&Trace>,
+        shown: Shown<'_>,
     ) -> Result<Gradients, Diagnostic> {
         let (device, quant) = (state.params.values[0].device(), (&state.quant, state.loss_scale));
-        in_pool(&device, || self.backward(state, quant, batches, first_micro_batch, trace))
+        in_pool(&device, || self.backward(state, quant, batches, first_micro_batch, shown))
     }
 
     /// The gradients the same step would have without rounding: same parameters, batches and dropout. Touches nothing.
@@ -63,7 +73,8 @@ impl TrainModel {
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
         let (device, exact) = (state.params.values[0].device(), (&QuantContext::off(), LossScaler::OFF));
-        let gradients = in_pool(&device, || self.backward(state, exact, batches, first_micro_batch, None));
+        let gradients =
+            in_pool(&device, || self.backward(state, exact, batches, first_micro_batch, Shown::default()));
         Ok(gradients?.grads)
     }
 
@@ -75,8 +86,9 @@ impl TrainModel {
         (quant, loss_scale): (&QuantContext, LossScaler),
         batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
-        trace: Option<&Trace>,
+        Shown { trace, attention }: Shown<'_>,
     ) -> Result<Gradients, Diagnostic> {
+        let attention = attention.then(AttentionMonitor::default);
         let share = 1.0 / batches.len() as f32;
         let mut losses = Vec::with_capacity(batches.len());
         let mut sums: Vec<Tensor<1>> = Vec::new();
@@ -92,6 +104,7 @@ impl TrainModel {
                 micro_batch: index as u64,
                 dropout,
                 trace,
+                attention: attention.as_ref(),
             };
             // Divided by the number of micro-batches before the backward pass, as nanoGPT does, so that sums are means.
             let factor = loss_scale.factor();
@@ -132,6 +145,6 @@ impl TrainModel {
                 trace.add(TensorPlace::of_parameter(Phase::Backward, &spec.name, "gradient"), grad.clone());
             }
         }
-        Ok(Gradients { losses, grads: sums })
+        Ok(Gradients { losses, grads: sums, attention })
     }
 }

@@ -3,7 +3,11 @@
 use altgrad_base::diagnostic::Diagnostic;
 
 use super::step::is_due;
-use crate::{quant::observe::SeenSite, setup::RunSetup, state::TrainState};
+use crate::{
+    quant::observe::SeenSite,
+    setup::RunSetup,
+    state::{Shown, TrainState},
+};
 
 /// What is seen at step number `step`, by site; nothing on a step that does not measure.
 ///
@@ -19,7 +23,7 @@ pub(super) fn observe(
     }
     let _span = tracing::debug_span!("observation").entered();
     let first = setup.first_micro_batch(step);
-    let passes = setup.model.gradients(state, setup.micro_batches(step), first, None);
+    let passes = setup.model.gradients(state, setup.micro_batches(step), first, Shown::default());
     let seen = state.quant.take_observation();
     passes?;
     seen

@@ -4,6 +4,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
 
 use crate::{
+    cpu_ops::attention::AttentionStats,
     metrics::{
         fidelity::{self, Agreement},
         gradients::{self, Moments},
@@ -28,6 +29,8 @@ pub struct Reading {
     pub distributions: Vec<SiteHistogram>,
     /// What each observed site saw, on steps that observe; else empty.
     pub observed: Vec<Option<SeenSite>>,
+    /// The attention of each layer, by the parameter of its queries, keys and values, on steps that measure it; else empty.
+    pub attention: Vec<(usize, AttentionStats)>,
 }
 
 impl Reading {
@@ -37,7 +40,7 @@ impl Reading {
     /// A format's plugin or the device failed.
     pub fn of(
         quant: &mut QuantContext,
-        gradients: &Gradients,
+        gradients: &mut Gradients,
         shadow: Option<&[Tensor<1>]>,
     ) -> Result<Self, Diagnostic> {
         let mut read_back = ReadBack::default();
@@ -45,6 +48,7 @@ impl Reading {
         let moments = gradients::ask_moments(&gradients.grads, &mut read_back);
         let agreement =
             shadow.map(|shadow| fidelity::ask_agreement(&gradients.grads, shadow, &mut read_back));
+        let attention = gradients.attention.take().map(|monitor| monitor.ask(&mut read_back));
         let seen = quant.request_stats(&mut read_back);
         let values = read_back.read();
         let seen = quant.read_stats(&seen, &values)?;
@@ -55,8 +59,9 @@ impl Reading {
         }
         let moments = gradients::moments(&moments, &values)?;
         let agreement = agreement.map(|asked| fidelity::agreement(&asked, &values)).transpose()?;
+        let attention = attention.map(|asked| asked.read(&values)).transpose()?.unwrap_or_default();
         let distributions = quant.take_histograms()?;
-        Ok(Self { loss, moments, seen, agreement, distributions, observed: Vec::new() })
+        Ok(Self { loss, moments, seen, agreement, distributions, observed: Vec::new(), attention })
     }
 
     /// Whether the backward pass left the range of its numbers: a gradient is not finite, or a format without a scale saturated where

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     metrics::{self, MetricRecord, MetricSetup, StepInputs, update_metrics::DueMetrics},
     setup::RunSetup,
-    state::{Gradients, LossScaler, TrainState},
+    state::{Gradients, LossScaler, Shown, TrainState},
     trace::Trace,
 };
 
@@ -34,17 +34,19 @@ pub fn compute_gradients(
     // The passes of a trace are looked at already.
     let observed = if trace.is_none() { observe::observe(setup, state, step)? } else { Vec::new() };
     let first = setup.first_micro_batch(step);
-    if DueMetrics::at(&setup.config.metrics, step).distributions {
+    let due = DueMetrics::at(&setup.config.metrics, step);
+    if due.distributions {
         state.quant.start_histograms();
     }
-    let gradients = setup.model.gradients(state, setup.micro_batches(step), first, trace)?;
+    let shown = Shown { trace, attention: due.parameters };
+    let mut gradients = setup.model.gradients(state, setup.micro_batches(step), first, shown)?;
     let shadow = || {
         let _span = tracing::debug_span!("shadow").entered();
         setup.model.shadow_gradients(state, setup.micro_batches(step), first)
     };
     let shadow = is_due(setup.config.shadow.every, step).then(shadow).transpose()?;
     let mut reading = tracing::debug_span!("reading")
-        .in_scope(|| Reading::of(&mut state.quant, &gradients, shadow.as_deref()))?;
+        .in_scope(|| Reading::of(&mut state.quant, &mut gradients, shadow.as_deref()))?;
     reading.observed = observed;
     let Gradients { grads, .. } = gradients;
     Ok((grads, reading))
@@ -144,6 +146,7 @@ pub fn record_metrics(
         seen: &seen,
         distributions: if update.norm.is_some() { &reading.distributions } else { &[] },
         observed: &reading.observed,
+        attention: &reading.attention,
         updates: &state.meter,
         tokens: setup.tokens_per_step(),
         elapsed,

@@ -2,6 +2,7 @@
 //!
 //! To add a metric, add its definition here and its computation to the file of the same name in the engine's `metrics`.
 
+pub mod attention;
 pub mod closing;
 pub mod codes;
 pub mod dead_gradients;
@@ -29,6 +30,7 @@ impl Family {
     pub fn definition(self) -> &'static FamilyDefinition {
         match self {
             Self::Training => &training::FAMILY,
+            Self::Attention => &attention::FAMILY,
             Self::Fidelity => &fidelity::FAMILY,
             Self::Rounding => &rounding::FAMILY,
             Self::Observation => &observation::FAMILY,

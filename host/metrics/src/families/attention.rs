@@ -1,0 +1,45 @@
+//! What attention looks at.
+
+use super::macros::metrics;
+use crate::{
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    family::Family,
+    report_use::ReportUse,
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Attention",
+    text: "Of each block's attention, named by the weight of its queries, keys and values. Entropies collapse and scores \
+           grow before attention diverges (Zhai et al., arXiv:2303.06296, section 3; arXiv:2302.05442, section 2.1).",
+    metrics: METRICS,
+};
+
+const ATTENTION: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Layer],
+    due: Due::Parameters,
+    report: ReportUse::LAYERS,
+    ..MetricDefinition::new(Family::Attention)
+};
+
+const ENTROPY: MetricDefinition =
+    MetricDefinition { unit: Unit::Share, range: Range::Between(0, 1), ..ATTENTION };
+
+metrics! {
+    /// Entropy of the softmax of a query's scores, divided by `ln n` for a query that sees `n` positions: mean over heads
+    /// and queries but the first, in all micro-batches. 1 for uniform attention, 0 for attention to one position.
+    ATTENTION_ENTROPY = { name: "attention/entropy", ..ENTROPY };
+    /// The same of the head where it is least.
+    LEAST_HEAD_ENTROPY = { name: "attention/least_head_entropy", ..ENTROPY };
+    /// Largest score `q k / sqrt(head width)` that a query gives to a position that it sees.
+    MAX_LOGIT = { name: "attention/max_logit", scopes: &[Scope::Run, Scope::Layer], ..ATTENTION };
+    /// Entropy in nats of `s^2 / sum s^2`, with `s` the singular values of `W_q^T W_k` of a head, of the head where it is
+    /// least: how many directions the form that makes scores of two positions uses. At most `ln(head width)`. Missing
+    /// where a weight is not finite or all are zero.
+    QK_ENTROPY = {
+        name: "attention/qk_entropy",
+        range: Range::AtLeast(0),
+        due: Due::Distributions,
+        ..ATTENTION
+    };
+}
