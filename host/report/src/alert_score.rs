@@ -193,8 +193,8 @@ mod tests {
         assert_eq!(outcome(|_| 2.0), Some(Outcome { twin: 0, ratio: Some(1.0), fails_from: None }));
         assert_eq!(outcome(|_| 2.09).and_then(|outcome| outcome.fails_from), None);
         assert_eq!(outcome(|_| 2.11).and_then(|outcome| outcome.fails_from), Some(39));
-        // A step at 100: the median of 40 steps is above from the 21st of them on.
-        assert_eq!(outcome(|step| if step < 100 { 2.0 } else { 3.0 }).unwrap().fails_from, Some(120));
+        // A step at 100: the median of 40 steps is above from the 20th of them on.
+        assert_eq!(outcome(|step| if step < 100 { 2.0 } else { 3.0 }).unwrap().fails_from, Some(119));
         // A rise that passes is none.
         let passing = outcome(|step| if (50..120).contains(&step) { 3.0 } else { 2.0 });
         assert_eq!(passing.unwrap().fails_from, None);

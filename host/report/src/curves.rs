@@ -3,11 +3,9 @@
 use std::{collections::BTreeMap, path::Path};
 
 use altgrad_metrics::{MetricId, Over, Statistic, families::training::VAL_LOSS, report};
+use altgrad_run_folder::rows::{Rows, number};
 
-use super::{
-    rows::{Rows, number},
-    series::Series,
-};
+use super::series::Series;
 
 /// Buckets of a curve of the whole run.
 const CAPACITY: usize = 512;

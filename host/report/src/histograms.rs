@@ -9,11 +9,9 @@ use altgrad_metrics::{
     MetricId, Role,
     families::{codes::CODE_HIST, update_distances::ULP_HIST, weights::SPACING_HIST},
 };
+use altgrad_run_folder::rows::{Rows, number};
 
-use super::{
-    rows::{Rows, number},
-    series::Timeline,
-};
+use super::series::Timeline;
 
 /// Columns of a picture over time.
 const COLUMNS: usize = 32;

@@ -3,11 +3,9 @@
 use std::{collections::BTreeMap, path::Path};
 
 use altgrad_metrics::{Statistic, report};
+use altgrad_run_folder::rows::{Rows, number};
 
-use super::{
-    rows::{Rows, number},
-    series::Series,
-};
+use super::series::Series;
 
 /// Points of a layer's curve: a column of a picture each.
 const CAPACITY: usize = 24;

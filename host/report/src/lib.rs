@@ -24,7 +24,6 @@ pub mod page;
 mod pairs;
 mod ranking;
 pub mod records;
-mod rows;
 pub mod run;
 pub mod series;
 pub mod stats;

@@ -6,8 +6,7 @@
 use std::path::Path;
 
 use altgrad_metrics::{Layer, MetricId, MetricRecord, Statistic};
-
-use super::rows::{Rows, number};
+use altgrad_run_folder::rows::{Rows, number};
 
 /// The records of a run, in the order of their steps.
 pub struct Records {

@@ -2,7 +2,7 @@
 //!
 //! Training writes them, `compare`, `report` and `sweep` read them. This crate is their common ground, so that readers
 //! need neither the engine nor a tensor library. [`folder`] claims a folder, [`events`] is `events.jsonl`, [`record`] is
-//! `run.json` and the progress lines of `run --progress json`,
+//! `run.json` and the progress lines of `run --progress json`, [`rows`] reads the files of the csv sink,
 //! [`aftermath`] what is left to do for a process that is gone.
 
 #![deny(missing_docs)]
@@ -14,3 +14,4 @@ pub mod folder;
 mod left_behind;
 mod place;
 pub mod record;
+pub mod rows;

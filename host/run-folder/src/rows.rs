@@ -20,7 +20,8 @@ const LONGEST_RECORD: u64 = 16 << 20;
 const BUFFER: usize = 1 << 16;
 
 /// A file's rows.
-pub(super) struct Rows {
+#[derive(Debug)]
+pub struct Rows {
     reader: Reader<BufReader<Guarded>>,
     header: Vec<String>,
     guard: Rc<Guard>,
@@ -29,11 +30,11 @@ pub(super) struct Rows {
     /// Several rows of a step are fine: rows by layer.
     last_step: Option<u64>,
     /// Rows left out, the torn last one aside.
-    pub(super) damaged: u64,
+    pub damaged: u64,
 }
 
 /// What the reading side knows of the bytes that went by.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Guard {
     /// Bytes since the last whole record.
     since: Cell<u64>,
@@ -41,6 +42,7 @@ struct Guard {
 }
 
 /// A file that ends in an error where a record grows beyond all bounds.
+#[derive(Debug)]
 struct Guarded {
     file: File,
     guard: Rc<Guard>,
@@ -65,7 +67,7 @@ impl Rows {
     ///
     /// # Errors
     /// One sentence: it cannot be read, or is no such file.
-    pub(super) fn open(path: &Path) -> Result<Option<Self>, String> {
+    pub fn open(path: &Path) -> Result<Option<Self>, String> {
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
@@ -104,12 +106,13 @@ impl Rows {
     }
 
     /// Where a column is.
-    pub(super) fn column(&self, name: &str) -> Option<usize> {
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<usize> {
         self.header.iter().position(|own| own == name)
     }
 
     /// All columns and where they are.
-    pub(super) fn columns(&self) -> impl Iterator<Item = (&str, usize)> {
+    pub fn columns(&self) -> impl Iterator<Item = (&str, usize)> {
         self.header.iter().enumerate().map(|(index, name)| (name.as_str(), index))
     }
 
@@ -117,7 +120,7 @@ impl Rows {
     ///
     /// # Errors
     /// The file cannot be read any further.
-    pub(super) fn next(&mut self) -> Result<Option<(u64, &ByteRecord)>, String> {
+    pub fn next(&mut self) -> Result<Option<(u64, &ByteRecord)>, String> {
         let step = loop {
             let Some(ahead) = &mut self.ahead else { return Ok(None) };
             std::mem::swap(&mut self.current, ahead);
@@ -154,7 +157,7 @@ fn say(error: &csv::Error) -> String {
 }
 
 /// A cell as a number of any kind; `None` if it is empty or none.
-pub(super) fn number<T: std::str::FromStr>(cell: &[u8]) -> Option<T> {
+pub fn number<T: std::str::FromStr>(cell: &[u8]) -> Option<T> {
     std::str::from_utf8(cell).ok()?.trim().parse().ok()
 }
 
