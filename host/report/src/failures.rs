@@ -3,7 +3,10 @@
 use altgrad_metrics::{
     Role, Statistic,
     families::{
-        rounding::{OVERFLOW_ALERT, OVERFLOW_RATE, UNDERFLOW_RATE},
+        fidelity::{GRAD_COS_SIM, GRADIENT_COSINE_ALERT},
+        gradients::DEAD_FRAC,
+        ranks::STABLE_RANK,
+        rounding::{CODE_SATURATION_ALERT, OVERFLOW_ALERT, OVERFLOW_RATE, UNDERFLOW_RATE},
         training, updates,
     },
 };
@@ -16,6 +19,19 @@ const STALL: Statistic = Statistic::new(&updates::BIT_STALL_RATE);
 const OVERFLOW: Statistic = Statistic::new(&OVERFLOW_RATE);
 const GRAD_UNDERFLOW: Statistic = Statistic::new(&UNDERFLOW_RATE).of_role(Role::Grad);
 
+const ZERO_UPDATES: Statistic = Statistic::new(&updates::ZERO_UPDATE_FRAC);
+const COSINE: Statistic = Statistic::new(&GRAD_COS_SIM);
+const DEAD: Statistic = Statistic::new(&DEAD_FRAC);
+const RANK: Statistic = Statistic::new(&STABLE_RANK);
+
+/// Steps of the shortest run that is said to have reached a plateau.
+const PLATEAU_STEPS: u64 = 200;
+/// What the loss of a plateau is at least, beside that of the middle of the run.
+const PLATEAU: f64 = 0.995;
+/// A share of a layer's gradients, or of all updates, that are zero: sparse.
+const SPARSE: f64 = 0.99;
+/// A stable rank beside its first value, below which it has collapsed.
+const COLLAPSED: f64 = 0.1;
 /// An underflow of gradients that starves training: over half of the elements.
 const STARVED: f64 = 0.5;
 /// A stall of weights without master weights: nothing moves. Healthy runs with stochastic rounding move a few codes in a
@@ -29,7 +45,8 @@ const END: f64 = 0.1;
 /// One thing that went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// `NaN`, `divergence`, `stall`, `overflow`, `vanishing gradient`, `early stop`.
+    /// `NaN`, `divergence`, `never learned`, `plateau`, `stall`, `update sparsity`, `gradient sparsity`, `vanishing gradient`,
+    /// `gradient direction`, `overflow`, `saturation`, `rank collapse`, `early stop`.
     pub class: &'static str,
     /// How it is known.
     pub evidence: String,
@@ -38,7 +55,21 @@ pub struct Failure {
 /// Everything that went wrong in a run.
 #[must_use]
 pub fn of(run: &Run) -> Vec<Failure> {
-    let found = [not_finite(run), diverged(run), stalled(run), overflowing(run), vanished(run), stopped(run)];
+    let found = [
+        not_finite(run),
+        diverged(run),
+        never_learned(run),
+        on_a_plateau(run),
+        stalled(run),
+        updates_are_sparse(run),
+        gradients_are_sparse(run),
+        vanished(run),
+        gradient_departed(run),
+        overflowing(run),
+        saturated(run),
+        rank_collapsed(run),
+        stopped(run),
+    ];
     found.into_iter().flatten().collect()
 }
 
@@ -51,6 +82,11 @@ pub fn unknown(run: &Run) -> Vec<&'static str> {
         (run.evaluations.is_empty(), "divergence (no evaluation)"),
         (quantized && run.curve(STALL).is_none(), "stall (metrics.every)"),
         (run.curve(GRAD_NORM).is_none(), "vanishing gradient (no train/grad_norm)"),
+        (run.status.unigram_entropy.is_none(), "never learned (no unigram_entropy in run.json)"),
+        (run.curve(ZERO_UPDATES).is_none(), "update sparsity (metrics.every)"),
+        (!run.layers.contains_key(&DEAD), "gradient sparsity (metrics.every)"),
+        (quantized && run.curve(COSINE).is_none(), "gradient direction (shadow.every)"),
+        (!run.layers.contains_key(&RANK), "rank collapse (metrics.rank_every)"),
     ];
     needs.into_iter().filter(|(missing, _)| *missing).map(|(_, what)| what).collect()
 }
@@ -75,11 +111,90 @@ fn not_finite(run: &Run) -> Option<Failure> {
 }
 
 fn diverged(run: &Run) -> Option<Failure> {
-    if let Some(told) = told(run, &["divergence"]) {
+    if let Some(told) = told(run, &["divergence", "loss_rise"]) {
         return failure("divergence", told);
     }
     let step = run.status.diverged_step?;
     failure("divergence", format!("step {step}: `run.json` says it diverged"))
+}
+
+/// The training loss at the end is that of a model which knows how often each token occurs, or higher.
+fn never_learned(run: &Run) -> Option<Failure> {
+    let (loss, entropy) = (run.curve(LOSS)?.tail_mean(END)?, run.status.unigram_entropy?);
+    let evidence = format!(
+        "{loss:.4} nats/token over the last tenth of the run; the entropy of the corpus's single tokens is {entropy:.4}"
+    );
+    (loss >= entropy).then_some(Failure { class: "never learned", evidence })
+}
+
+/// The training loss has stopped falling halfway.
+fn on_a_plateau(run: &Run) -> Option<Failure> {
+    let losses = run.curve(LOSS)?;
+    let (means, (last, _)) = (losses.means(16), losses.last()?);
+    if means.len() < 8 || last < PLATEAU_STEPS || never_learned(run).is_some() {
+        return None;
+    }
+    let at = |part: &[(u64, f64)]| part.iter().map(|(_, loss)| loss).sum::<f64>() / part.len() as f64;
+    let width = means.len() / 8;
+    let middle = means.len() / 2;
+    let (before, after) = (at(&means[middle - width..middle]), at(&means[means.len() - width..]));
+    let evidence = format!(
+        "{after:.4} nats/token at the end of the run, {before:.4} before step {}, half-way",
+        means[middle].0
+    );
+    (after >= PLATEAU * before).then_some(Failure { class: "plateau", evidence })
+}
+
+fn updates_are_sparse(run: &Run) -> Option<Failure> {
+    let share = run.curve(ZERO_UPDATES)?.tail_mean(END).filter(|share| *share > SPARSE)?;
+    let evidence =
+        format!("{:.1} % of the elements do not move over the last tenth of the run", share * 100.0);
+    failure("update sparsity", evidence)
+}
+
+/// Of the blocks' layers: tokens that do not occur leave an embedding without gradients, and nothing is wrong.
+fn gradients_are_sparse(run: &Run) -> Option<Failure> {
+    let layers = run.layers.get(&DEAD)?.iter().filter(|(layer, _)| layer.starts_with("h."));
+    let ends = layers.filter_map(|(layer, curve)| Some((layer, curve.tail_mean(END)?)));
+    let (layer, share) = ends.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share > SPARSE)?;
+    let evidence = format!(
+        "{:.1} % of the gradient of `{layer}` is below 1e-8 over the last tenth of the run",
+        share * 100.0
+    );
+    failure("gradient sparsity", evidence)
+}
+
+fn gradient_departed(run: &Run) -> Option<Failure> {
+    let cosine =
+        run.curve(COSINE)?.tail_mean(END).filter(|cosine| *cosine < GRADIENT_COSINE_ALERT.default)?;
+    let evidence =
+        format!("{cosine:.3} is its cosine to the gradient of fp32 over the last tenth of the run");
+    failure("gradient direction", evidence)
+}
+
+fn rank_collapsed(run: &Run) -> Option<Failure> {
+    let of_layer =
+        |(layer, curve): (&String, &super::series::Series)| {
+            let ((_, first), (step, last)) = (curve.first()?, curve.last()?);
+            (last < COLLAPSED * first).then(|| (last / first, format!(
+            "the stable rank of `{layer}` is {last:.1} at step {step}, and was {first:.1} at first"
+        )))
+        };
+    let collapsed = run.layers.get(&RANK)?.iter().filter_map(of_layer);
+    let (_, evidence) = collapsed.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    failure("rank collapse", evidence)
+}
+
+fn saturated(run: &Run) -> Option<Failure> {
+    let layers = Role::ALL.iter().filter_map(|role| run.layers.get(&OVERFLOW.of_role(*role))).flatten();
+    let ends = layers.filter_map(|(layer, curve)| Some((layer, curve.tail_mean(END)?)));
+    let worst = ends.max_by(|a, b| a.1.total_cmp(&b.1));
+    let (layer, share) = worst.filter(|(_, share)| *share > CODE_SATURATION_ALERT.default)?;
+    let evidence = format!(
+        "{:.1} % of a tensor of `{layer}` share the largest code over the last tenth of the run",
+        share * 100.0
+    );
+    failure("saturation", evidence)
 }
 
 /// Over the end of the run, with the layer where it is worst.
@@ -117,10 +232,10 @@ fn overflowing(run: &Run) -> Option<Failure> {
     };
     let worst = roles.iter().filter_map(role).max_by(|a, b| a.0.total_cmp(&b.0));
     let metric = worst.map_or(OVERFLOW, |(_, metric)| metric);
-    let measured = at_the_end(run, OVERFLOW, metric, OVERFLOW_ALERT.default);
-    let evidence = measured.map(|measured| format!("elements beyond the largest value: {measured}"));
-    let evidence = evidence.or_else(|| told(run, &["overflow", "code_saturation"]));
-    evidence.and_then(|evidence| failure("overflow", evidence))
+    let measured = at_the_end(run, OVERFLOW, metric, OVERFLOW_ALERT.default)?;
+    // Recipes that let block maxima saturate train well: only where the alert found that the signal was lost too.
+    let told = told(run, &["overflow", "code_saturation"])?;
+    failure("overflow", format!("elements beyond the largest value: {measured}; {told}"))
 }
 
 fn vanished(run: &Run) -> Option<Failure> {

@@ -29,5 +29,11 @@ metrics! {
     /// |mean| / (standard deviation + 1e-10).
     GRAD_SNR = { name: "grad_snr", ..GRADIENTS };
     /// Share of elements with |g| < 1e-8 in this step.
-    DEAD_FRAC = { name: "dead_frac", unit: Unit::Share, range: Range::Between(0, 1), ..GRADIENTS };
+    DEAD_FRAC = {
+        name: "dead_frac",
+        unit: Unit::Share,
+        range: Range::Between(0, 1),
+        report: ReportUse::LAYERS,
+        ..GRADIENTS
+    };
 }

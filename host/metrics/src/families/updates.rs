@@ -27,7 +27,12 @@ const UPDATES: MetricDefinition = MetricDefinition {
 
 metrics! {
     /// Share of all elements whose value did not change although their gradient is not zero.
-    ZERO_UPDATE_FRAC = { name: "update/zero_update_frac", scopes: &[Scope::Run], ..UPDATES };
+    ZERO_UPDATE_FRAC = {
+        name: "update/zero_update_frac",
+        scopes: &[Scope::Run],
+        report: ReportUse::CURVE,
+        ..UPDATES
+    };
     /// Among elements with a gradient, the share whose code did not change.
     BIT_STALL_RATE = {
         name: "update/bit_stall_rate",
