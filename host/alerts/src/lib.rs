@@ -12,6 +12,7 @@ mod findings;
 mod loss_window;
 #[cfg(test)]
 mod tests;
+pub mod twin;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -26,6 +26,7 @@ pub mod result;
 mod search;
 pub mod successive_halving;
 mod trial_results;
+mod twins;
 
 use std::{
     collections::BTreeMap,
@@ -44,9 +45,10 @@ use folder::{RESULT, SweepFolder};
 use launch::{Ended, Launcher, Local, Slurm, Task};
 use matrix::Matrix;
 use outcome::Outcome;
-use result::{Results, RunResult};
+use result::{Results, RunResult, WorseThanTwin};
 use successive_halving::Tuned;
 use trial_results::TrialResults;
+use twins::Twins;
 
 /// Checks a run file against everything its run needs: plugins, data, device.
 pub type CheckRun<'a> = &'a dyn Fn(RunConfig, &Source) -> Result<(), Diagnostic>;
@@ -131,6 +133,8 @@ pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<
     let folder = SweepFolder::at(&out.join(&matrix.name))?;
     let threads = threads(&folder, options);
     let launcher = launcher(&folder, &matrix.name, threads, options);
+    matrix.check_baseline(&combinations)?;
+    let twins = Twins::new(&combinations, folder.path(), matrix.baseline.as_deref());
     let mut sweep = Sweep {
         matrix,
         path: path.to_path_buf(),
@@ -138,7 +142,7 @@ pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<
         folder,
         launcher,
         threads,
-        progress: SweepProgress::new(options.quiet),
+        progress: SweepProgress::new(options.quiet, twins),
         tuned: Vec::new(),
         stable: Vec::new(),
         failures: BTreeMap::new(),
@@ -279,11 +283,17 @@ impl Sweep {
             let tuned = self.tuned.iter().find(|tuned| tuned.group == combination.group);
             let outcome = Outcome::read(&folder);
             let failure = self.failures.get(&combination.name).cloned();
+            let worse = self.progress.twins.worse(&combination.name);
             RunResult {
                 name: combination.name.clone(),
                 axes: combination.parts.iter().cloned().collect(),
                 rate: tuned.and_then(|tuned| tuned.chosen),
                 failure,
+                worse_than_twin: worse.map(|(twin, worse)| WorseThanTwin {
+                    twin: twin.to_string(),
+                    step: worse.step,
+                    ratio: worse.ratio,
+                }),
                 outcome,
                 folder,
             }

@@ -28,9 +28,23 @@ pub struct RunResult {
     /// What its folder says.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// The step from which on it was found to be worse than its twin, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worse_than_twin: Option<WorseThanTwin>,
     /// Why it is not done, if this start of the sweep tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+}
+
+/// A run beside the baseline's run of the same seed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorseThanTwin {
+    /// The twin's name.
+    pub twin: String,
+    /// The last step of the first window of steps over which the run is significantly worse.
+    pub step: u64,
+    /// Mean training loss of that window over the twin's.
+    pub ratio: f64,
 }
 
 /// What came of a sweep.
@@ -199,7 +213,15 @@ mod tests {
         let made_with = [("a.so".to_string(), hash.to_string())].into();
         let outcome = Outcome { state: OutcomeState::Completed, made_with, ..Outcome::default() };
         let (folder, axes) = (PathBuf::from(name), BTreeMap::new());
-        RunResult { name: name.into(), folder, axes, rate: None, outcome, failure: None }
+        RunResult {
+            name: name.into(),
+            folder,
+            axes,
+            rate: None,
+            outcome,
+            failure: None,
+            worse_than_twin: None,
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{launch::Task, outcome::Outcome};
+use super::{launch::Task, outcome::Outcome, twins::Twins};
 
 /// Time between plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -33,6 +33,7 @@ pub struct SweepProgress {
     runs: usize,
     ended: usize,
     failed: usize,
+    pub(super) twins: Twins,
     looked: Option<Instant>,
     said: Option<Instant>,
 }
@@ -47,7 +48,7 @@ enum Display {
 impl SweepProgress {
     /// A bar if stderr is a terminal, lines on stderr otherwise, nothing if `quiet`.
     #[must_use]
-    pub fn new(quiet: bool) -> Self {
+    pub(super) fn new(quiet: bool, twins: Twins) -> Self {
         let display = if quiet {
             Display::Nothing
         } else if stderr().is_terminal() {
@@ -67,6 +68,7 @@ impl SweepProgress {
             runs: 0,
             ended: 0,
             failed: 0,
+            twins,
             looked: None,
             said: None,
         }
@@ -84,6 +86,9 @@ impl SweepProgress {
         let before =
             if self.ended > 0 { format!(", {} of them done before", self.ended) } else { String::new() };
         self.say(&format!("{phase}: {} runs{before}", self.runs));
+        let done = outcomes.iter().filter(|(task, outcome)| outcome.is_done(task.until));
+        let worse: Vec<String> = done.flat_map(|(task, _)| self.twins.ended(&task.name)).collect();
+        worse.iter().for_each(|line| self.say(line));
     }
 
     /// A run ended: well, or for a reason.
@@ -103,6 +108,8 @@ impl SweepProgress {
             ),
         };
         self.say(&format!("[{}/{}] {line}", self.ended, self.runs));
+        let worse = self.twins.ended(&task.name);
+        worse.iter().for_each(|line| self.say(line));
     }
 
     /// Runs are under way: each with where its part of the log begins.
@@ -111,6 +118,9 @@ impl SweepProgress {
             return;
         }
         self.looked = Some(Instant::now());
+        let running: Vec<(&Task, u64)> = running.collect();
+        let worse = self.twins.look_at(running.iter().map(|(task, _)| task.name.as_str()));
+        worse.iter().for_each(|line| self.say(line));
         let (mut said, mut more) = (Vec::new(), 0);
         for (task, from) in running {
             let step = log::last_step(&task.log, from);

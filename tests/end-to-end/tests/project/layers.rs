@@ -73,7 +73,7 @@ const RULES: &[Rule] = &[
     rule(ENGINE, &[ALERTS, API, BASE, CASTS, CONFIG, DATA, LOADER, METRICS, RUN_FOLDER, SINKS])
         .tests(&[END_TO_END]),
     rule(REPORT, &[ALERTS, BASE, CONFIG, METRICS, RUN_FOLDER]),
-    rule(SWEEP, &[BASE, CONFIG, METRICS, RUN_FOLDER]),
+    rule(SWEEP, &[ALERTS, BASE, CONFIG, METRICS, RUN_FOLDER]),
     rule(
         HOST,
         &[

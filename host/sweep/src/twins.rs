@@ -1,0 +1,144 @@
+//! Runs beside their twins: the baseline's run of the same seed and otherwise the same combination.
+//!
+//! While runs go on, each is held against its twin at the same steps, and a run that is significantly worse is reported
+//! once. Losses are read from the files of the csv sink; a run without one is not watched.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use altgrad_alerts::twin::{self, Worse};
+use altgrad_metrics::families::training::LOSS;
+use altgrad_run_folder::rows::{Rows, number};
+
+use super::combine::Combination;
+
+/// The csv sink's file, unless its options say otherwise.
+const METRICS: &str = "metrics.csv";
+/// Time between two looks at runs that go on.
+const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The runs of a sweep that have a twin.
+#[derive(Debug, Default)]
+pub(super) struct Twins {
+    folder: PathBuf,
+    /// The twin of each run, by name.
+    twin_of: BTreeMap<String, String>,
+    /// What was found, by run.
+    found: BTreeMap<String, Worse>,
+    looked: Option<Instant>,
+}
+
+impl Twins {
+    /// The twins of combinations whose folders are in `folder`. `baseline` is the part of a name that the baseline's have; none: no
+    /// run has a twin.
+    pub fn new(combinations: &[Combination], folder: &Path, baseline: Option<&str>) -> Self {
+        let twin_of = |own: &Combination| {
+            let baseline = baseline?;
+            let is_twin = |other: &&Combination| is_twin(&own.parts, &other.parts, baseline);
+            combinations.iter().find(is_twin).map(|twin| (own.name.clone(), twin.name.clone()))
+        };
+        let twin_of = combinations.iter().filter_map(twin_of).collect();
+        Self { folder: folder.to_path_buf(), twin_of, ..Self::default() }
+    }
+
+    /// What was found of a run.
+    pub fn worse(&self, run: &str) -> Option<(&str, Worse)> {
+        Some((self.twin_of.get(run)?, *self.found.get(run)?))
+    }
+
+    /// Looks at runs that go on, now and then. Returns a sentence for each run that is found to be worse.
+    pub fn look_at<'a>(&mut self, runs: impl Iterator<Item = &'a str>) -> Vec<String> {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_INTERVAL) {
+            return Vec::new();
+        }
+        self.looked = Some(Instant::now());
+        runs.filter_map(|run| self.look(run)).collect()
+    }
+
+    /// Looks at a run that ended, and at those whose twin it is.
+    pub fn ended(&mut self, run: &str) -> Vec<String> {
+        let others = self.twin_of.iter().filter(|(_, twin)| *twin == run).map(|(own, _)| own.clone());
+        let runs: Vec<String> = std::iter::once(run.to_string()).chain(others).collect();
+        runs.iter().filter_map(|run| self.look(run)).collect()
+    }
+
+    fn look(&mut self, run: &str) -> Option<String> {
+        if self.found.contains_key(run) {
+            return None;
+        }
+        let twin = self.twin_of.get(run)?;
+        let losses = |run: &str| losses(&self.folder.join(run).join(METRICS));
+        let worse = twin::first_worse(&losses(run)?, &losses(twin)?)?;
+        let text = format!(
+            "{run}: worse than its twin {twin}: by {:.1} % over the {} steps up to step {}",
+            (worse.ratio - 1.0) * 100.0,
+            twin::WINDOW,
+            worse.step
+        );
+        self.found.insert(run.to_string(), worse);
+        Some(text)
+    }
+}
+
+/// Whether a combination's parts are another's but for one axis, where they are the baseline.
+fn is_twin(own: &[(String, String)], other: &[(String, String)], baseline: &str) -> bool {
+    let differing: Vec<_> = own.iter().zip(other).filter(|(own, other)| own != other).collect();
+    own.len() == other.len() && matches!(&differing[..], [(_, (_, part))] if part == baseline)
+}
+
+/// Training losses by step; `None` without the file or its column.
+fn losses(path: &Path) -> Option<Vec<(u64, f64)>> {
+    let mut rows = Rows::open(path).ok()??;
+    let column = rows.column(LOSS.name)?;
+    let mut losses = Vec::new();
+    while let Ok(Some((step, cells))) = rows.next() {
+        losses.extend(number(&cells[column]).map(|loss| (step, loss)));
+    }
+    Some(losses)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn combination(parts: &[(&str, &str)]) -> Combination {
+        let parts: Vec<_> = parts.iter().map(|(axis, part)| (axis.to_string(), part.to_string())).collect();
+        let name = parts.iter().map(|(_, part)| part.as_str()).collect::<Vec<_>>().join("_");
+        Combination { name, group: String::new(), parts, tune: None, sets: Vec::new() }
+    }
+
+    #[test]
+    fn a_run_that_is_worse_than_its_twin_is_reported_once() {
+        let parts = |format, seed| combination(&[("format", format), ("seed", seed)]);
+        let all = [parts("fp32", "s1"), parts("e4m3", "s1"), parts("e4m3", "s2"), parts("e7m0", "s1")];
+        let folder = tempfile::tempdir().unwrap();
+        let write = |run: &str, loss: f64| {
+            let rows: String =
+                (0..60).map(|step| format!("{step},{}\n", loss + f64::from(step % 7))).collect();
+            fs::create_dir_all(folder.path().join(run)).unwrap();
+            fs::write(folder.path().join(run).join(METRICS), format!("step,train/loss\n{rows}")).unwrap();
+        };
+        let mut twins = Twins::new(&all, folder.path(), Some("fp32"));
+        write("e4m3_s1", 2.0);
+        write("e4m3_s2", 9.0);
+        write("e7m0_s1", 3.0);
+        assert!(twins.look_at(["e4m3_s1", "e7m0_s1"].into_iter()).is_empty(), "there is no twin yet");
+        write("fp32_s1", 2.0);
+        let found = twins.ended("fp32_s1");
+        assert_eq!(
+            found,
+            ["e7m0_s1: worse than its twin fp32_s1: by 20.2 % over the 50 steps up to step 49"]
+        );
+        assert!(twins.ended("e7m0_s1").is_empty(), "it is reported once");
+        assert!(twins.ended("e4m3_s2").is_empty(), "a run of another seed is no twin");
+        assert_eq!(twins.worse("e7m0_s1").map(|(twin, worse)| (twin, worse.step)), Some(("fp32_s1", 49)));
+        assert!(twins.worse("e4m3_s1").is_none());
+        assert!(Twins::new(&all, folder.path(), None).twin_of.is_empty());
+    }
+}
