@@ -286,7 +286,7 @@ pub struct ShadowSection {
 }
 
 /// `[metrics]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSection {
     /// Steps between two whose gradients and updates are measured by parameter; 0 = never. With 1, the last codes of
@@ -299,14 +299,22 @@ pub struct MetricsSection {
     /// Steps between two whose weights' singular values are found; 0 = never. Costs min(m, n)^2 max(m, n) operations
     /// per matrix: seconds for a small model, many minutes for a large one.
     pub rank_every: u64,
-    /// Steps in a row with a gradient below 1e-8 after which an element counts as dead, up to 65535; 0 = not counted.
-    /// Unless 0, 2 bytes per parameter are kept.
+    /// Steps in a row with a gradient below `dead_gradient_threshold` after which an element counts as dead, up to 65535; 0 = not
+    /// counted. Unless 0, 2 bytes per parameter are kept.
     pub dead_neuron_window: u64,
+    /// Magnitude of a gradient before clipping below which an element counts as dead, above 0.
+    pub dead_gradient_threshold: f64,
 }
 
 impl Default for MetricsSection {
     fn default() -> Self {
-        Self { every: 1, histograms_every: 100, rank_every: 0, dead_neuron_window: 100 }
+        Self {
+            every: 1,
+            histograms_every: 100,
+            rank_every: 0,
+            dead_neuron_window: 100,
+            dead_gradient_threshold: 1e-8,
+        }
     }
 }
 

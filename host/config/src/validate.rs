@@ -346,7 +346,12 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
 fn metrics(config: &RunConfig) -> Vec<Rule> {
     const MOST: u64 = u16::MAX as u64;
     let (key, window) = ("metrics.dead_neuron_window", config.metrics.dead_neuron_window);
-    vec![rule(&[key], window <= MOST, format!("`{key}` must be from 0 to {MOST}, is {window}"))]
+    let threshold = config.metrics.dead_gradient_threshold;
+    let sane = threshold > 0.0 && threshold < f64::from(f32::MAX);
+    vec![
+        rule(&[key], window <= MOST, format!("`{key}` must be from 0 to {MOST}, is {window}")),
+        finite("metrics.dead_gradient_threshold", threshold, sane, "above 0"),
+    ]
 }
 
 fn checkpoint(config: &RunConfig) -> Vec<Rule> {

@@ -104,7 +104,13 @@ fn shared_keys(config: &RunConfig) -> Result<BTreeMap<String, toml::Value>, Diag
 /// A run file without measurements: they change nothing in the training, and a comparison shows none of them.
 #[must_use]
 pub fn unmeasured(mut config: RunConfig) -> RunConfig {
-    config.metrics = MetricsSection { every: 0, histograms_every: 0, rank_every: 0, dead_neuron_window: 0 };
+    config.metrics = MetricsSection {
+        every: 0,
+        histograms_every: 0,
+        rank_every: 0,
+        dead_neuron_window: 0,
+        ..config.metrics
+    };
     config.shadow = ShadowSection::default();
     config
 }

@@ -1,14 +1,16 @@
-//! Elements whose gradient stays away: `dead_persistent`, the share whose |gradient| before clipping was below 1e-8 for
-//! `dead_neuron_window` steps in a row. Missing until that many steps were seen.
+//! Elements and rows whose gradient stays away: those whose |gradient| before clipping was below `dead_gradient_threshold` for
+//! `dead_neuron_window` steps in a row. Missing until that many steps were seen; rows are missing where a device counts.
 
 use std::sync::Arc;
 
-use altgrad_metrics::{MetricId, MetricRecord, Statistic, families::dead_gradients::DEAD_PERSISTENT};
+use altgrad_metrics::{
+    MetricId, MetricRecord, Statistic,
+    families::dead_gradients::{DEAD_PERSISTENT, DEAD_ROWS},
+};
 use rayon::prelude::*;
 
 use super::{
     family::{self, MetricFamily, MetricSetup},
-    ops::DEAD_BELOW,
     update_counts::Counting,
 };
 
@@ -19,6 +21,8 @@ const PART: usize = 1 << 16;
 #[derive(Debug)]
 pub struct DeadGradients {
     window: u16,
+    /// Magnitudes below it count.
+    threshold: f32,
     /// Of each parameter: steps seen, and steps dead in a row by element.
     params: Vec<(u64, Arc<Vec<u16>>)>,
     /// The share of each parameter whose elements a device keeps instead.
@@ -28,15 +32,15 @@ pub struct DeadGradients {
 impl DeadGradients {
     /// Nothing seen; a `window` of 0 never counts.
     #[must_use]
-    pub fn new(window: u16, params: usize) -> Self {
+    pub fn new(window: u16, threshold: f32, params: usize) -> Self {
         let params = if window == 0 { 0 } else { params };
-        Self { window, params: vec![Default::default(); params], counted: vec![None; params] }
+        Self { window, threshold, params: vec![Default::default(); params], counted: vec![None; params] }
     }
 
     /// What a device is to count of gradients that clipping multiplied by `clipped`.
     #[must_use]
     pub fn counting(&self, counting: Counting, clipped: f32) -> Counting {
-        if self.window == 0 { counting } else { counting.dead(DEAD_BELOW * clipped, self.window) }
+        if self.window == 0 { counting } else { counting.dead(self.threshold * clipped, self.window) }
     }
 
     /// Takes in that a device saw a parameter's gradient; every step.
@@ -66,7 +70,7 @@ impl DeadGradients {
         self.counted[param] = None;
         let runs = Arc::make_mut(runs);
         runs.resize(grad.len(), 0);
-        let below = DEAD_BELOW * clipped;
+        let below = self.threshold * clipped;
         runs.par_chunks_mut(PART).zip(grad.par_chunks(PART)).for_each(|(runs, grad)| {
             for (run, grad) in runs.iter_mut().zip(grad) {
                 *run = if grad.abs() < below { run.saturating_add(1) } else { 0 };
@@ -86,6 +90,16 @@ impl DeadGradients {
         if let Some(counts) = self.params.get_mut(param) {
             *counts = (steps, Arc::new(runs));
         }
+    }
+
+    /// The share of a matrix's rows of `width` elements that are dead for good as a whole; `None` until the window is full, and of
+    /// elements that a device keeps.
+    fn rows(&self, param: usize, width: usize) -> Option<f64> {
+        let (steps, runs) = self.params.get(param)?;
+        let known = *steps >= u64::from(self.window) && self.counted[param].is_none() && !runs.is_empty();
+        let dead = |row: &&[u16]| row.iter().all(|run| *run >= self.window);
+        let rows = runs.len().checked_div(width)?;
+        known.then(|| runs.par_chunks_exact(width).filter(dead).count() as f64 / rows as f64)
     }
 
     /// The share of a parameter's elements that are dead for good; `None` until the window is full.
@@ -109,13 +123,22 @@ impl MetricFamily for DeadGradientsFamily {
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
         let window = setup.config.dead_neuron_window;
-        if window > 0 { family::ids_of(&DEAD_PERSISTENT, setup.parameters.iter()) } else { Vec::new() }
+        if window == 0 {
+            return Vec::new();
+        }
+        let matrices =
+            setup.parameters.iter().zip(&setup.layout.specs).filter(|(_, spec)| spec.shape.len() == 2);
+        let rows = family::ids_of(&DEAD_ROWS, matrices.map(|(layer, _)| layer));
+        [family::ids_of(&DEAD_PERSISTENT, setup.parameters.iter()), rows].concat()
     }
 
     fn record(setup: &MetricSetup<'_>, dead: Option<&DeadGradients>, record: &mut MetricRecord) {
         let Some(dead) = dead else { return };
         for (param, layer) in setup.parameters.iter().enumerate() {
             record.push_some(Statistic::new(&DEAD_PERSISTENT).of_layer(layer), dead.share(param));
+            if let [_, width] = setup.layout.specs[param].shape[..] {
+                record.push_some(Statistic::new(&DEAD_ROWS).of_layer(layer), dead.rows(param, width));
+            }
         }
     }
 }
@@ -126,7 +149,7 @@ mod tests {
 
     #[test]
     fn dead_is_who_stays_dead() {
-        let mut dead = DeadGradients::new(3, 1);
+        let mut dead = DeadGradients::new(3, 1e-8, 1);
         let steps: [[f32; 4]; 5] = [
             [0.0, 1e-9, 1.0, 0.0],
             [0.0, -1e-9, 0.0, 0.0],
@@ -146,12 +169,23 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_dead_if_all_its_elements_are() {
+        let mut dead = DeadGradients::new(2, 0.5, 1);
+        dead.see(0, &[0.4, 0.1, 0.4, 0.1, 2.0, 0.0], 1.0);
+        assert_eq!(dead.rows(0, 2), None, "the window is not full");
+        dead.see(0, &[0.4, 0.1, 0.6, 0.1, 0.0, 0.0], 1.0);
+        assert_eq!((dead.rows(0, 2), dead.share(0)), (Some(1.0 / 3.0), Some(4.0 / 6.0)));
+        dead.counted(0, 3, 6);
+        assert_eq!(dead.rows(0, 2), None, "a device counts elements only");
+    }
+
+    #[test]
     fn clipping_kills_nobody() {
-        let mut dead = DeadGradients::new(1, 1);
+        let mut dead = DeadGradients::new(1, 1e-8, 1);
         // 1e-7 and 5e-9 before clipping by a hundred.
         dead.see(0, &[1e-9, 5e-11], 0.01);
         assert_eq!(dead.share(0), Some(0.5));
-        let mut never = DeadGradients::new(0, 1);
+        let mut never = DeadGradients::new(0, 1e-8, 1);
         never.see(0, &[0.0], 1.0);
         assert_eq!(never.share(0), None);
     }

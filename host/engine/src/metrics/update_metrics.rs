@@ -113,7 +113,7 @@ impl UpdateMetrics {
             step: 0,
             due: DueMetrics::default(),
             clipped: 1.0,
-            dead: DeadGradients::new(window, params),
+            dead: DeadGradients::new(window, config.dead_gradient_threshold as f32, params),
             past: (0..params).map(|_| PastCodes::default()).collect(),
             initial: Vec::new(),
             measured: StepMeasurements::default(),
@@ -123,7 +123,13 @@ impl UpdateMetrics {
     /// Never measures.
     #[must_use]
     pub fn off() -> Self {
-        let never = MetricsSection { every: 0, histograms_every: 0, rank_every: 0, dead_neuron_window: 0 };
+        let never = MetricsSection {
+            every: 0,
+            histograms_every: 0,
+            rank_every: 0,
+            dead_neuron_window: 0,
+            ..MetricsSection::default()
+        };
         Self::new(never, 0)
     }
 

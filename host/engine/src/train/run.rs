@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_alerts::{Alert, AlertKind};
+use altgrad_alerts::{Alert, AlertKind, Severity};
 use altgrad_base::{diagnostic::Diagnostic, files::Disk, interrupt};
 use altgrad_plugin_api::{AlertLevel, RunOutcome};
 use altgrad_run_folder::{
@@ -215,7 +215,7 @@ impl Run<'_> {
         let known = self.report.alerts.best();
         let mut diverged = false;
         for alert in self.report.alerts.see(record, self.elapsed()) {
-            if alert.kind.is_anomaly() {
+            if alert.kind.severity() == Severity::Error {
                 diverged |= self.raise_anomaly(alert);
             } else {
                 self.logger.log_alert(alert.into());

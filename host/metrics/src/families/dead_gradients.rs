@@ -9,18 +9,22 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Dead gradients",
-    text: "Elements whose gradient before clipping stays below 1e-8 for `metrics.dead_neuron_window` steps in a row. \
-           Values are missing until so many steps were measured.",
+    text: "Elements whose gradient before clipping stays below `metrics.dead_gradient_threshold` for \
+           `metrics.dead_neuron_window` steps in a row. Values are missing until so many steps were measured.",
     metrics: METRICS,
 };
 
 const DEAD: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Layer],
+    unit: Unit::Share,
+    range: Range::Between(0, 1),
     due: Due::Parameters,
     ..MetricDefinition::new(Family::DeadGradients)
 };
 
 metrics! {
-    /// Share of elements with |g| < 1e-8 in each step of the window.
-    DEAD_PERSISTENT = { name: "dead_persistent", unit: Unit::Share, range: Range::Between(0, 1), ..DEAD };
+    /// Share of elements with |g| below the threshold in each step of the window.
+    DEAD_PERSISTENT = { name: "dead_persistent", ..DEAD };
+    /// Share of the rows of a matrix, its output neurons, whose elements are all dead. Missing on a GPU.
+    DEAD_ROWS = { name: "dead_rows", ..DEAD };
 }
