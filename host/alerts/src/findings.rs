@@ -42,6 +42,13 @@ pub(super) struct Thresholds<'a> {
     pub first: &'a mut BTreeMap<String, f64>,
 }
 
+impl Thresholds<'_> {
+    /// The first value of a metric that has one now.
+    fn first(&mut self, measured: &Measured<'_>) -> f64 {
+        *self.first.entry(measured.id.to_string()).or_insert(measured.value)
+    }
+}
+
 /// The metrics that have a threshold, by their worst value in the record.
 pub(super) fn beyond_thresholds(
     record: &MetricRecord,
@@ -64,53 +71,80 @@ fn beyond(
     thresholds: &mut Thresholds<'_>,
 ) -> Verdict {
     let of_it = record.values.iter().filter(|(id, value)| id.definition() == definition && !value.is_nan());
-    let measured = of_it.map(|(id, value)| (id, *value)).collect();
-    let values = match candidates(record, measured, alert.condition, thresholds) {
-        Some(values) if values.is_empty() => return Verdict::Fine,
-        Some(values) => values,
+    let measured = of_it.map(|(id, value)| Measured { id, value: *value, held: *value }).collect();
+    let measured = match candidates(record, measured, alert.condition, thresholds) {
+        Some(measured) if measured.is_empty() => return Verdict::Fine,
+        Some(measured) => measured,
         None => return Verdict::Missing,
     };
-    let is_below = matches!(alert.condition, Condition::Below);
+    let is_below = matches!(alert.condition, Condition::Below | Condition::BelowFirst);
     let wrong = |value: f64, limit: f64| if is_below { value < limit } else { value > limit };
     // Of equal ones the last: layers come after their sums.
-    let worst = values.into_iter().reduce(|worst, next| if wrong(worst.1, next.1) { worst } else { next });
-    let Some((id, value)) = worst.filter(|(_, value)| wrong(*value, limit)) else { return Verdict::Fine };
+    let worst =
+        measured.into_iter().reduce(|worst, next| if wrong(worst.held, next.held) { worst } else { next });
+    let Some(Measured { id, value, .. }) = worst.filter(|worst| wrong(worst.held, limit)) else {
+        return Verdict::Fine;
+    };
     let (unit, finding) = (definition.unit, alert.finding);
-    let than = if is_below { "less" } else { "more" };
-    let text = format!("{} {finding} in `{id}`, {than} than {}", unit.format(value), unit.format(limit));
+    let than = match alert.condition {
+        Condition::Below => format!("less than {}", unit.format(limit)),
+        Condition::BelowFirst => format!("less than {limit} times its first value"),
+        Condition::Outside => format!("more than {limit} or less than its inverse"),
+        _ => format!("more than {}", unit.format(limit)),
+    };
+    let text = format!("{} {finding} in `{id}`, {than}", unit.format(value));
     Verdict::Bad(Finding { place: Some(id.to_string()), value: Some(value), text })
 }
 
-/// A metric's values.
-type Values<'a> = Vec<(&'a MetricId, f64)>;
+/// A value of a metric.
+#[derive(Clone, Copy)]
+struct Measured<'a> {
+    id: &'a MetricId,
+    value: f64,
+    /// What is held against the threshold.
+    held: f64,
+}
 
 /// The values that a condition holds against its threshold; `None` if nothing was measured that it needs.
 fn candidates<'a>(
     record: &MetricRecord,
-    mut values: Values<'a>,
+    mut values: Vec<Measured<'a>>,
     condition: Condition,
     thresholds: &mut Thresholds<'_>,
-) -> Option<Values<'a>> {
+) -> Option<Vec<Measured<'a>>> {
+    if matches!(condition, Condition::AboveAfterWarmup) && thresholds.warmup {
+        return None;
+    }
+    if matches!(condition, Condition::AboveAfterWarmup | Condition::Below | Condition::Outside) {
+        values.retain(|measured| measured.id.over == Over::All);
+    }
     match condition {
-        Condition::Above => {}
-        Condition::AboveAfterWarmup if thresholds.warmup => return None,
-        Condition::AboveAfterWarmup | Condition::Below => values.retain(|(id, _)| id.over == Over::All),
+        Condition::Above | Condition::AboveAfterWarmup | Condition::Below => {}
+        Condition::AboveOverRole => {
+            values.retain(|measured| measured.id.over == Over::All && measured.id.statistic.role.is_some())
+        }
+        Condition::Outside => {
+            values.iter_mut().for_each(|measured| measured.held = measured.value.max(measured.value.recip()));
+        }
         Condition::AboveWithNoise(sqnr) => {
             if let Some(least) = thresholds.alerts.sqnr_threshold.limit() {
-                let noisy = |(id, value)| Some((sqnr_at(record, id, sqnr)? < least, (id, value)));
-                let known: Vec<_> = values.into_iter().filter_map(noisy).collect();
-                let noisy = known.iter().filter(|(noisy, _)| *noisy).map(|(_, value)| *value).collect();
+                let known =
+                    |measured: Measured<'a>| Some((sqnr_at(record, measured.id, sqnr)? < least, measured));
+                let known: Vec<_> = values.into_iter().filter_map(known).collect();
+                let noisy = known.iter().filter(|(noisy, _)| *noisy).map(|(_, measured)| *measured).collect();
                 return (!known.is_empty()).then_some(noisy);
             }
         }
         Condition::AboveAndGrown => {
             let growth = thresholds.alerts.kurtosis_growth;
-            let first =
-                |(id, value): &(&MetricId, f64)| *thresholds.first.entry(id.to_string()).or_insert(*value);
-            let firsts: Vec<f64> = values.iter().map(first).collect();
-            let grown = values.iter().zip(firsts).filter(|((_, value), first)| *value >= first * growth);
-            let grown = grown.map(|(value, _)| *value).collect();
+            let grown = |measured: &Measured<'a>| measured.value >= thresholds.first(measured) * growth;
+            let grown = values.iter().copied().filter(grown).collect();
             return (!values.is_empty()).then_some(grown);
+        }
+        Condition::BelowFirst => {
+            values
+                .iter_mut()
+                .for_each(|measured| measured.held = measured.value / thresholds.first(measured));
         }
     }
     (!values.is_empty()).then_some(values)

@@ -17,8 +17,8 @@ pub mod twin;
 use std::{collections::BTreeMap, time::Duration};
 
 use altgrad_config::AlertsSection;
-pub use altgrad_metrics::AlertKind;
 use altgrad_metrics::MetricRecord;
+pub use altgrad_metrics::{AlertKind, alert::Severity};
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::events::Event;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,11 @@ pub struct Alert {
 impl From<Alert> for Event {
     fn from(alert: Alert) -> Self {
         let Alert { step, kind, place, value, text } = alert;
-        let level = if kind.is_anomaly() { AlertLevel::ERROR } else { AlertLevel::WARN };
+        let level = match kind.severity() {
+            Severity::Information => AlertLevel::INFO,
+            Severity::Warning => AlertLevel::WARN,
+            Severity::Error => AlertLevel::ERROR,
+        };
         Self { step, level, kind: kind.name(), text, place, value }
     }
 }

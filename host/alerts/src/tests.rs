@@ -20,11 +20,15 @@ const QUICK: AlertsSection = AlertsSection {
     bit_stall_threshold: Threshold::Above(0.5),
     overflow_threshold: Threshold::Above(0.01),
     underflow_threshold: Threshold::Above(0.01),
+    sparsity_threshold: Threshold::Above(0.4),
     code_saturation_threshold: Threshold::Above(0.5),
     kurtosis_threshold: Threshold::Above(10.0),
     kurtosis_growth: 0.0,
     sqnr_threshold: Threshold::Off,
     gradient_cosine_threshold: Threshold::Above(0.5),
+    gradient_norm_threshold: Threshold::Above(2.0),
+    attention_logit_threshold: Threshold::Above(100.0),
+    stable_rank_threshold: Threshold::Above(0.1),
     loss_rise_threshold: Threshold::Above(1.0),
     no_learning_steps: 30,
     patience: 1,
@@ -277,6 +281,51 @@ fn gradients_that_point_elsewhere() {
         bench.see(&[("grad_cos_sim", 0.49)]),
         [(AlertKind::GradientCosine, Some("grad_cos_sim".into()))]
     );
+}
+
+#[test]
+fn elements_of_a_role_that_become_zero() {
+    let config = AlertsSection { underflow_threshold: Threshold::Off, ..QUICK };
+    let mut bench = Bench::new(config);
+    assert_eq!(
+        bench.kinds(&[("quant/underflow_rate", 0.9), ("quant/grad/underflow_rate/wte.weight", 0.9)]),
+        []
+    );
+    assert_eq!(bench.kinds(&[("quant/grad/underflow_rate", 0.4)]), []);
+    let role = "quant/grad/underflow_rate";
+    assert_eq!(bench.see(&[(role, 0.41)]), [(AlertKind::Sparsity, Some(role.into()))]);
+}
+
+#[test]
+fn scores_of_attention_that_choose_one_position() {
+    let mut bench = Bench::new(QUICK);
+    assert_eq!(bench.kinds(&[("attention/max_logit", 100.0)]), []);
+    let layer = "attention/max_logit/h.1.attn.c_attn.weight";
+    let record = [("attention/max_logit", 101.0), (layer, 101.0)];
+    assert_eq!(bench.see(&record), [(AlertKind::AttentionLogit, Some(layer.into()))]);
+}
+
+#[test]
+fn gradients_that_are_much_longer_or_shorter() {
+    let mut bench = Bench::new(QUICK);
+    for (ratio, fires) in [(1.0, false), (2.0, false), (0.5, false), (2.1, true)] {
+        assert_eq!(bench.kinds(&[("grad_norm_ratio", ratio)]) == [AlertKind::GradientNorm], fires, "{ratio}");
+    }
+    let mut bench = Bench::new(QUICK);
+    assert_eq!(bench.kinds(&[("grad_norm_ratio/wte.weight", 9.0)]), [], "over all layers");
+    assert_eq!(
+        bench.see(&[("grad_norm_ratio", 0.49)]),
+        [(AlertKind::GradientNorm, Some("grad_norm_ratio".into()))]
+    );
+}
+
+#[test]
+fn a_stable_rank_counts_as_a_share_of_its_first_value() {
+    let mut bench = Bench::new(QUICK);
+    let (layer, other) = ("weights/stable_rank/h.0.attn.c_attn.weight", "weights/stable_rank/wpe.weight");
+    assert_eq!(bench.kinds(&[(layer, 40.0), (other, 2.0)]), [], "the first measurement");
+    assert_eq!(bench.kinds(&[(layer, 4.0), (other, 1.0)]), []);
+    assert_eq!(bench.see(&[(layer, 3.9), (other, 1.0)]), [(AlertKind::RankCollapse, Some(layer.into()))]);
 }
 
 /// Losses around a level, half of them 0.1 above and half below: the median absolute deviation is 0.1, and the noise 0.148.

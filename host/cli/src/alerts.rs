@@ -104,14 +104,14 @@ fn settings(set: &[String]) -> Result<toml::Table, Diagnostic> {
 }
 
 fn table(runs: &[Evaluated<'_>]) -> Table {
-    let columns = ["run", "loss / twin", "fails from step", "first alert", "step", "other alerts"];
+    let columns = ["run", "loss / twin", "fails from step", "first alert", "step", "others, and information"];
     let mut table = Table::new("alerts", "Alerts", &columns);
     let step = |step: Option<u64>| Cell::number(step.map(|step| step as f64), Digits::Fixed(0));
     for Evaluated { run, replay, outcome } in runs {
         let Some(replay) = replay else { continue };
-        let first = replay.alerts.first();
-        let others =
-            replay.alerts.iter().skip(1).map(|alert| format!("{} {}", alert.kind.name(), alert.step));
+        let first = replay.warnings().next();
+        let others = replay.alerts.iter().filter(|alert| first.is_none_or(|first| first.kind != alert.kind));
+        let others = others.map(|alert| format!("{} {}", alert.kind.name(), alert.step));
         let ratio = outcome.as_ref().and_then(|outcome| outcome.ratio);
         table.rows.push(vec![
             Cell::text(&run.name),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use altgrad_metrics::{
     AlertKind,
-    families::{codes, fidelity, rounding, updates},
+    families::{attention, codes, fidelity, ranks, rounding, updates},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error, Visitor};
@@ -25,6 +25,9 @@ pub struct AlertsSection {
     /// [`rounding::UNDERFLOW_ALERT`].
     #[schemars(description = rounding::UNDERFLOW_ALERT.key_text)]
     pub underflow_threshold: Threshold,
+    /// [`rounding::SPARSITY_ALERT`].
+    #[schemars(description = rounding::SPARSITY_ALERT.key_text)]
+    pub sparsity_threshold: Threshold,
     /// [`rounding::CODE_SATURATION_ALERT`].
     #[schemars(description = rounding::CODE_SATURATION_ALERT.key_text)]
     pub code_saturation_threshold: Threshold,
@@ -39,6 +42,15 @@ pub struct AlertsSection {
     /// [`fidelity::GRADIENT_COSINE_ALERT`].
     #[schemars(description = fidelity::GRADIENT_COSINE_ALERT.key_text)]
     pub gradient_cosine_threshold: Threshold,
+    /// [`fidelity::GRADIENT_NORM_ALERT`].
+    #[schemars(description = fidelity::GRADIENT_NORM_ALERT.key_text)]
+    pub gradient_norm_threshold: Threshold,
+    /// [`attention::ATTENTION_LOGIT_ALERT`].
+    #[schemars(description = attention::ATTENTION_LOGIT_ALERT.key_text)]
+    pub attention_logit_threshold: Threshold,
+    /// [`ranks::RANK_ALERT`].
+    #[schemars(description = ranks::RANK_ALERT.key_text)]
+    pub stable_rank_threshold: Threshold,
     /// Rise of the training loss above its lowest median, in units of its noise and at least 2 % of the loss. Medians and noise (1.4826
     /// times the median absolute deviation) are those of 40 steps.
     pub loss_rise_threshold: Threshold,
@@ -62,11 +74,15 @@ impl Default for AlertsSection {
             bit_stall_threshold: Threshold::Above(updates::BIT_STALL_ALERT.default),
             overflow_threshold: Threshold::Above(rounding::OVERFLOW_ALERT.default),
             underflow_threshold: Threshold::Above(rounding::UNDERFLOW_ALERT.default),
+            sparsity_threshold: Threshold::Above(rounding::SPARSITY_ALERT.default),
             code_saturation_threshold: Threshold::Above(rounding::CODE_SATURATION_ALERT.default),
             kurtosis_threshold: Threshold::Above(codes::KURTOSIS_ALERT.default),
             kurtosis_growth: 100.0,
             sqnr_threshold: Threshold::Above(6.0),
             gradient_cosine_threshold: Threshold::Above(fidelity::GRADIENT_COSINE_ALERT.default),
+            gradient_norm_threshold: Threshold::Above(fidelity::GRADIENT_NORM_ALERT.default),
+            attention_logit_threshold: Threshold::Above(attention::ATTENTION_LOGIT_ALERT.default),
+            stable_rank_threshold: Threshold::Above(ranks::RANK_ALERT.default),
             loss_rise_threshold: Threshold::Above(1.0),
             no_learning_steps: 200,
             patience: 3,
@@ -86,9 +102,13 @@ impl AlertsSection {
             AlertKind::BitStall => self.bit_stall_threshold,
             AlertKind::Overflow => self.overflow_threshold,
             AlertKind::Underflow => self.underflow_threshold,
+            AlertKind::Sparsity => self.sparsity_threshold,
+            AlertKind::AttentionLogit => self.attention_logit_threshold,
             AlertKind::CodeSaturation => self.code_saturation_threshold,
             AlertKind::Kurtosis => self.kurtosis_threshold,
             AlertKind::GradientCosine => self.gradient_cosine_threshold,
+            AlertKind::GradientNorm => self.gradient_norm_threshold,
+            AlertKind::RankCollapse => self.stable_rank_threshold,
             AlertKind::LossRise => self.loss_rise_threshold,
             AlertKind::NanLoss | AlertKind::NanGrad | AlertKind::Divergence | AlertKind::NoLearning => {
                 Threshold::Off

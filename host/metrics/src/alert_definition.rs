@@ -30,11 +30,31 @@ pub enum AlertKind {
     LossRise,
     /// A training loss that knows no more than how often each token occurs.
     NoLearning,
+    /// Gradients that are much longer or shorter than those of fp32.
+    GradientNorm,
+    /// A weight matrix that uses far fewer directions than at first.
+    RankCollapse,
+    /// Rounding that turns a large share of a role's elements into zeros.
+    Sparsity,
+    /// Scores of attention that make its softmax a choice of one position.
+    AttentionLogit,
+}
+
+/// How much an alert is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing: runs that train well show it too.
+    Information,
+    /// The run probably trains worse than it would unquantized.
+    Warning,
+    /// The run is in danger, and its state worth keeping.
+    Error,
 }
 
 impl AlertKind {
     /// All kinds, in their order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::NanLoss,
         Self::NanGrad,
         Self::Divergence,
@@ -46,6 +66,10 @@ impl AlertKind {
         Self::GradientCosine,
         Self::LossRise,
         Self::NoLearning,
+        Self::GradientNorm,
+        Self::RankCollapse,
+        Self::Sparsity,
+        Self::AttentionLogit,
     ];
 
     /// The name in events, sinks and `run.json`.
@@ -63,13 +87,21 @@ impl AlertKind {
             Self::GradientCosine => "gradient_cosine",
             Self::LossRise => "loss_rise",
             Self::NoLearning => "no_learning",
+            Self::GradientNorm => "gradient_norm",
+            Self::RankCollapse => "rank_collapse",
+            Self::Sparsity => "sparsity",
+            Self::AttentionLogit => "attention_logit",
         }
     }
 
-    /// Whether the run is in danger, and its state worth keeping.
+    /// How much it is about.
     #[must_use]
-    pub fn is_anomaly(self) -> bool {
-        matches!(self, Self::NanLoss | Self::NanGrad | Self::Divergence | Self::LossRise)
+    pub fn severity(self) -> Severity {
+        match self {
+            Self::NanLoss | Self::NanGrad | Self::Divergence | Self::LossRise => Severity::Error,
+            Self::Kurtosis | Self::RankCollapse => Severity::Information,
+            _ => Severity::Warning,
+        }
     }
 }
 
@@ -86,6 +118,12 @@ pub enum Condition {
     AboveWithNoise(&'static MetricDefinition),
     /// Above the threshold, and above its first value at the same place times `kurtosis_growth`.
     AboveAndGrown,
+    /// Above the threshold over all layers of a role.
+    AboveOverRole,
+    /// Above the threshold or below its inverse, over all layers.
+    Outside,
+    /// Below its first value at the same place times the threshold.
+    BelowFirst,
 }
 
 /// An alert about a metric on the wrong side of a threshold, wherever the metric is measured.

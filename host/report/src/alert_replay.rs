@@ -5,7 +5,7 @@
 
 use std::{fs, time::Duration};
 
-use altgrad_alerts::{Alert, Alerts, RunFacts};
+use altgrad_alerts::{Alert, Alerts, RunFacts, Severity};
 use altgrad_config::AlertsSection;
 use altgrad_metrics::{MetricId, families::training::LOSS};
 use rayon::prelude::*;
@@ -22,6 +22,11 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// Its warnings and errors, without information.
+    pub fn warnings(&self) -> impl Iterator<Item = &Alert> {
+        self.alerts.iter().filter(|alert| alert.kind.severity() > Severity::Information)
+    }
+
     /// Shows a run's records to its alerts. `set` replaces keys of `[alerts]`.
     ///
     /// # Errors

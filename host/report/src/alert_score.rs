@@ -83,7 +83,7 @@ pub fn outcomes(twins: &[Option<usize>], replays: &[Option<Replay>]) -> Vec<Opti
     twins.iter().enumerate().map(outcome).collect()
 }
 
-/// The score of a set of runs.
+/// The score of a set of runs. Alerts are warnings and errors; information does not count.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Score {
     /// Runs that are healthy beside their twin.
@@ -123,17 +123,19 @@ impl Score {
     fn add(&mut self, replay: &Replay, outcome: &Outcome) {
         let Some(fails_from) = outcome.fails_from else {
             self.healthy += 1;
-            self.false_alarms += replay.alerts.len();
-            self.alarmed += usize::from(!replay.alerts.is_empty());
-            for alert in &replay.alerts {
+            self.alarmed += usize::from(replay.warnings().next().is_some());
+            for alert in replay.warnings() {
+                self.false_alarms += 1;
                 *self.false_by_kind.entry(alert.kind.name()).or_default() += 1;
             }
             return;
         };
         self.failing += 1;
-        let Some(first) = replay.alerts.first() else { return };
+        let Some(first) = replay.warnings().next() else { return };
         self.detected += 1;
-        self.detected_before += usize::from(first.step < fails_from);
+        // A loss that stops being finite gives no earlier sign of itself than the step at which it does.
+        let is_before = first.step < fails_from || (outcome.ratio.is_none() && first.step == fails_from);
+        self.detected_before += usize::from(is_before);
         self.lead_steps.push(fails_from.cast_signed() - first.step.cast_signed());
         *self.first_by_kind.entry(first.kind.name()).or_default() += 1;
     }
@@ -210,7 +212,11 @@ mod tests {
         let outcome = |fails_from| Some(Outcome { twin: 0, ratio: None, fails_from });
         let replays = [
             replay(vec![]),
-            replay(vec![alert(3, AlertKind::Overflow), alert(9, AlertKind::Kurtosis)]),
+            replay(vec![
+                alert(1, AlertKind::Kurtosis),
+                alert(3, AlertKind::Overflow),
+                alert(9, AlertKind::BitStall),
+            ]),
             replay(vec![alert(20, AlertKind::LossRise)]),
             replay(vec![alert(90, AlertKind::BitStall)]),
             replay(vec![]),

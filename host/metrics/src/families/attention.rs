@@ -2,6 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
+    alert_definition::{AlertDefinition, AlertKind, Condition},
     definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
     family::Family,
     report_use::ReportUse,
@@ -32,7 +33,13 @@ metrics! {
     /// The same of the head where it is least.
     LEAST_HEAD_ENTROPY = { name: "attention/least_head_entropy", ..ENTROPY };
     /// Largest score `q k / sqrt(head width)` that a query gives to a position that it sees.
-    MAX_LOGIT = { name: "attention/max_logit", scopes: &[Scope::Run, Scope::Layer], ..ATTENTION };
+    MAX_LOGIT = {
+        name: "attention/max_logit",
+        scopes: &[Scope::Run, Scope::Layer],
+        alerts: &[&ATTENTION_LOGIT_ALERT],
+        report: ReportUse { curves: &[None], ..ReportUse::LAYERS },
+        ..ATTENTION
+    };
     /// Entropy in nats of `s^2 / sum s^2`, with `s` the singular values of `W_q^T W_k` of a head, of the head where it is
     /// least: how many directions the form that makes scores of two positions uses. At most `ln(head width)`. Missing
     /// where a weight is not finite or all are zero.
@@ -43,3 +50,13 @@ metrics! {
         ..ATTENTION
     };
 }
+
+/// Scores of attention that make its softmax a choice of one position.
+pub static ATTENTION_LOGIT_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::AttentionLogit,
+    condition: Condition::Above,
+    default: 100.0,
+    key_text: "Score of attention, `q k / sqrt(head width)`, above which there is an alert: the softmax chooses one position, and the \
+    learning rate is probably too high.",
+    finding: "is the largest score of attention",
+};

@@ -44,6 +44,7 @@ metrics! {
     GRAD_NORM_RATIO = {
         name: "grad_norm_ratio",
         range: Range::AtLeast(0),
+        alerts: &[&GRADIENT_NORM_ALERT],
         report: ReportUse::LAYERS,
         ..FIDELITY
     };
@@ -59,4 +60,14 @@ pub static GRADIENT_COSINE_ALERT: AlertDefinition = AlertDefinition {
     key_text: "Cosine between the quantized gradient and that of fp32 on the same batch, over all parameters, below which \
     there is an alert, -1..1. Needs shadow steps.",
     finding: "is the cosine to the gradient of fp32",
+};
+
+/// Gradients that are much longer or shorter than those of fp32.
+pub static GRADIENT_NORM_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::GradientNorm,
+    condition: Condition::Outside,
+    default: 2.0,
+    key_text: "Quotient of the norms of the quantized gradient and that of fp32 on the same batch, over all parameters, above which, \
+    or below whose inverse, there is an alert. Needs shadow steps.",
+    finding: "is the quotient of the gradient's norm and that of fp32",
 };

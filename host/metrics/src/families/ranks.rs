@@ -2,6 +2,7 @@
 
 use super::macros::metrics;
 use crate::{
+    alert_definition::{AlertDefinition, AlertKind, Condition},
     definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope},
     family::Family,
     report_use::ReportUse,
@@ -26,7 +27,17 @@ const RANKS: MetricDefinition = MetricDefinition {
 
 metrics! {
     /// Squared Frobenius norm over squared largest singular value.
-    STABLE_RANK = { name: "weights/stable_rank", ..RANKS };
+    STABLE_RANK = { name: "weights/stable_rank", alerts: &[&RANK_ALERT], ..RANKS };
     /// `exp` of the entropy of the singular values divided by their sum.
     EFFECTIVE_RANK = { name: "weights/effective_rank", ..RANKS };
 }
+
+/// A weight matrix that uses far fewer directions than at first.
+pub static RANK_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::RankCollapse,
+    condition: Condition::BelowFirst,
+    default: 0.1,
+    key_text: "Stable rank of a weight matrix below which there is an alert, as a share of its first measurement. Needs \
+    `metrics.rank_every`.",
+    finding: "is the stable rank",
+};

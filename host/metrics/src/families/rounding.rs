@@ -46,7 +46,7 @@ metrics! {
         name: "quant/underflow_rate",
         unit: Unit::Share,
         range: Range::Between(0, 1),
-        alerts: &[&UNDERFLOW_ALERT],
+        alerts: &[&UNDERFLOW_ALERT, &SPARSITY_ALERT],
         report: ReportUse { curves: &[None, Some(Role::Grad)], layers: &[Some(Role::Grad)], column: None },
         ..ROUNDING
     };
@@ -94,4 +94,13 @@ pub static UNDERFLOW_ALERT: AlertDefinition = AlertDefinition {
     default: 0.01,
     key_text: "Share of non-zero elements that become zero, 0..1, where the signal to noise is below `sqnr_threshold`.",
     finding: "of the non-zero elements become zero",
+};
+
+/// Rounding that turns a large share of a role's elements into zeros.
+pub static SPARSITY_ALERT: AlertDefinition = AlertDefinition {
+    kind: AlertKind::Sparsity,
+    condition: Condition::AboveOverRole,
+    default: 0.4,
+    key_text: "Share of the non-zero elements of a role, over all layers, that become zero, 0..1, whatever the signal to noise.",
+    finding: "of the non-zero elements become zero over all layers",
 };

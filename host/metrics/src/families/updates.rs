@@ -70,7 +70,7 @@ metrics! {
 pub static BIT_STALL_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::BitStall,
     condition: Condition::AboveAfterWarmup,
-    default: 0.9,
+    default: 0.33,
     key_text: "Share of the intended update that its rounding removes without master weights, over all weights, 0..1.",
     finding: "of the intended update is lost to rounding",
 };
