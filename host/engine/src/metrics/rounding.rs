@@ -17,16 +17,18 @@ static STATISTICS: &[(&MetricDefinition, Formula)] = &[
     // Formats count NaN as an element that is not zero. Missing if every element is zero or NaN.
     (&UNDERFLOW_RATE, |seen| share(seen.stats.underflow, seen.stats.nonzero.saturating_sub(seen.stats.nan))),
     (&NAN_COUNT, |seen| Some(seen.stats.nan as f64)),
-    // Missing if rounding changed nothing.
-    (&SQNR_DB, |seen| {
-        let stats = &seen.stats;
-        let both = stats.sum_x2 > 0.0 && stats.sum_err2 > 0.0;
-        both.then(|| 10.0 * (stats.sum_x2 / stats.sum_err2).log10())
-    }),
+    (&SQNR_DB, sqnr_db),
     (&SHRINKAGE, |seen| (seen.stats.sum_x2 > 0.0).then(|| seen.stats.sum_x_xhat / seen.stats.sum_x2 - 1.0)),
     (&AMAX, |seen| (seen.stats.amax > 0.0).then(|| f64::from(seen.stats.amax))),
     (&SCALE, |seen| seen.scale.map(f64::from)),
 ];
+
+/// Missing if rounding changed nothing.
+fn sqnr_db(seen: &QuantStats) -> Option<f64> {
+    let stats = &seen.stats;
+    let both = stats.sum_x2 > 0.0 && stats.sum_err2 > 0.0;
+    both.then(|| 10.0 * (stats.sum_x2 / stats.sum_err2).log10())
+}
 
 fn share(count: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| count as f64 / of as f64)
@@ -56,11 +58,18 @@ impl MetricFamily for RoundingFamily {
     }
 
     fn record(setup: &MetricSetup<'_>, seen: &[Option<QuantStats>], record: &mut MetricRecord) {
-        for group in groups(&setup.sites, seen) {
+        let groups = groups(&setup.sites, seen);
+        for group in &groups {
             for (definition, value) in group.seen.iter().flat_map(values) {
-                record.push(group.id(definition), value);
+                if !group.is_whole() || *definition != SQNR_DB {
+                    record.push(group.id(definition), value);
+                }
             }
         }
+        // A sum over roles would be that of the role with the largest elements.
+        let of_roles = groups.iter().filter(|group| group.role.is_some() && group.over == Over::All);
+        let least = of_roles.filter_map(|group| sqnr_db(group.seen.as_ref()?)).reduce(f64::min);
+        record.push_some(&SQNR_DB, least);
     }
 }
 
@@ -72,6 +81,10 @@ struct Group {
 }
 
 impl Group {
+    fn is_whole(&self) -> bool {
+        self.role.is_none() && self.over == Over::All
+    }
+
     fn id(&self, definition: &'static MetricDefinition) -> MetricId {
         Statistic { role: self.role, ..Statistic::new(definition) }.over(self.over.clone())
     }

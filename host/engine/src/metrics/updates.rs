@@ -62,7 +62,12 @@ impl MetricFamily for UpdatesFamily {
     fn record(setup: &MetricSetup<'_>, updates: Option<&[Update]>, record: &mut MetricRecord) {
         let Some(updates) = updates else { return };
         let elements: u64 = updates.iter().map(|update| update.elements).sum();
-        let unchanged: u64 = updates.iter().map(|update| update.unchanged).sum();
+        let stalled = |param: usize| updates[param].codes.filter(|_| setup.quant.is_stored_on_grid(param));
+        // Where a stored weight's scale changes, all its values do: whether it moved is said by its codes.
+        let unchanged = |(param, update): (usize, &Update)| {
+            stalled(param).map_or(update.unchanged, |codes| codes.stalled)
+        };
+        let unchanged: u64 = updates.iter().enumerate().map(unchanged).sum();
         record.push_some(&ZERO_UPDATE_FRAC, share(unchanged, elements));
         let lost = updates.iter().filter_map(|update| update.lost).reduce(|a, b| a + b);
         record.push_some(&ROUNDING_LOSS, lost.and_then(UpdateLoss::share));

@@ -52,7 +52,8 @@ metrics! {
     };
     /// NaN elements that the rounding was given.
     NAN_COUNT = { name: "quant/nan_count", unit: Unit::Elements, range: Range::AtLeast(0), ..ROUNDING };
-    /// Signal to noise, 10 log10(sum x^2 / sum (x_hat - x)^2). Missing where rounding changed nothing.
+    /// Signal to noise, 10 log10(sum x^2 / sum (x_hat - x)^2). Over all roles: that of the role where it is least. Missing where rounding
+    /// changed nothing.
     SQNR_DB = {
         name: "quant/sqnr_db",
         unit: Unit::Decibels,

@@ -26,7 +26,7 @@ const UPDATES: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Share of all elements whose value did not change although their gradient is not zero.
+    /// Share of all elements whose value, or without master weights whose code, did not change although their gradient is not zero.
     ZERO_UPDATE_FRAC = {
         name: "update/zero_update_frac",
         scopes: &[Scope::Run],
