@@ -47,8 +47,13 @@ impl Sweep {
         let (mut config, _) = self.matrix.resolve(group, &sets, &self.folder.trials(), &name)?;
         config.sink.clear();
         config.shadow = ShadowSection::default();
-        config.metrics =
-            MetricsSection { every: 0, histograms_every: 0, rank_every: 0, dead_neuron_window: 0 };
+        config.metrics = MetricsSection {
+            every: 0,
+            histograms_every: 0,
+            rank_every: 0,
+            dead_neuron_window: 0,
+            ..config.metrics
+        };
         config.checkpoint.keep_best = false;
         config.checkpoint.on_anomaly = false;
         config.alerts = AlertsSection::default();
