@@ -252,3 +252,50 @@ fn events_that_cannot_be_written_are_a_fault_and_cost_no_training() {
     assert_eq!((status["status"].as_str(), status["steps"].as_u64()), (Some("completed"), Some(6)));
     assert!(status["faults"][0].as_str().unwrap().starts_with("events are missing"), "{status:#}");
 }
+
+/// What `alerts evaluate` finds of a run: kinds and steps.
+fn evaluated(bench: &Bench, args: &[&str]) -> Vec<(String, u64)> {
+    let outcome = bench.host(&[&["alerts", "evaluate", "--json", "out"], args].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let found: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let alerts = found["runs"][0]["alerts"].as_array().unwrap().clone();
+    let alert = |alert: &Value| (alert["kind"].as_str().unwrap().to_string(), alert["step"].as_u64().unwrap());
+    alerts.iter().map(alert).collect()
+}
+
+#[test]
+fn a_recorded_run_raises_the_same_alerts_again_and_others_with_other_thresholds() {
+    let bench = bench(SATURATING, "[alerts]\npatience = 2\ncooldown_s = 1000.0");
+    let outcome = run(&bench, "out", &[]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let told: Vec<(String, u64)> = events(&bench, "out")
+        .iter()
+        .filter(|event| event["level"] == "warn" || event["level"] == "error")
+        .map(|event| (event["kind"].as_str().unwrap().to_string(), event["step"].as_u64().unwrap()))
+        .collect();
+    assert!(told.len() >= 2, "{told:?}");
+    assert_eq!(evaluated(&bench, &[]), told);
+    let without = evaluated(&bench, &["--set", "code_saturation_threshold=\"off\"", "--set", "patience=3"]);
+    assert!(without.iter().all(|(kind, _)| kind != "code_saturation"), "{without:?}");
+    assert!(without.contains(&("overflow".to_string(), 2)), "{without:?}");
+}
+
+#[test]
+fn evaluating_alerts_says_what_it_cannot_use() {
+    let bench = bench("weight = \"E5M2\"", "");
+    assert_eq!(run(&bench, "out", &["run.name=one"]).code, 0);
+    for (args, code, said) in [
+        (&["out", "--set", "patience"][..], 2, "is not KEY=VALUE"),
+        (&["out", "--set", "patiens=3"], 2, "none of these is a run whose records can be read"),
+        (&["out", "--twin", "two"], 2, "no run has a twin called `two`"),
+        (&["nowhere"], 2, "none of these is a run whose records can be read"),
+    ] {
+        let outcome = bench.host(&[&["alerts", "evaluate"], args].concat());
+        assert_eq!(outcome.code, code, "{args:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(said), "{args:?}: {}", outcome.stderr);
+    }
+    let outcome = bench.host(&["alerts", "evaluate", "out", "--twin", "one"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    // Four steps are less than a window of the comparison: nothing can be said of the outcome.
+    assert!(outcome.stdout.contains("0 healthy runs"), "{}", outcome.stdout);
+}
