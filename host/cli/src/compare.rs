@@ -4,11 +4,12 @@ use std::{path::PathBuf, process::ExitCode};
 
 use altgrad_base::{diagnostic::Diagnostic, eprintln, print, println};
 use altgrad_report::{
-    compare::{self, Comparison},
+    compare::{self, Choice, Comparison},
     find::{self, FoundRuns},
     group::{self, Group},
     tables,
 };
+use altgrad_run_folder::record::ComparisonChoice;
 use clap::Args;
 use serde_json::json;
 
@@ -18,10 +19,22 @@ pub(super) struct RunsArgs {
     /// Run folders, folders of run folders (a sweep's), or `metrics.csv` files.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// What the others are held against: a configuration's label, or a run by name or folder. Default: the one
-    /// without formats.
+    /// What the others of the same data, model and length are held against: a configuration's label, or a run by name or
+    /// folder. Default: what the sweep's matrix file says, else the unquantized one of the same optimizer.
     #[arg(long, value_name = "NAME|PATH")]
     baseline: Option<String>,
+    /// How far from the baseline's loss is still within the margin, as a share. Default: what the sweep's matrix file says,
+    /// else 0.1.
+    #[arg(long, value_name = "SHARE", value_parser = margin)]
+    margin: Option<f64>,
+    /// Tests every pair of configurations, and not only each against its baseline. More tests find less.
+    #[arg(long)]
+    all_pairs: bool,
+}
+
+fn margin(text: &str) -> Result<f64, String> {
+    let margin = text.parse().ok().filter(|margin| ComparisonChoice::is_margin(*margin));
+    margin.ok_or_else(|| "a number between 0 and 1".into())
 }
 
 /// `altgrad-host compare`.
@@ -51,6 +64,22 @@ struct Style {
     csv: bool,
 }
 
+impl RunsArgs {
+    /// Compares as the command line says, or else the sweep.
+    pub(super) fn compared(&self, found: &FoundRuns, groups: &[Group]) -> Result<Comparison, Diagnostic> {
+        let named = self.baseline.as_ref().or(found.choice.baseline.as_ref());
+        let baseline = named.and_then(|name| compare::named(&found.runs, groups, name));
+        if let Some(named) = named.filter(|_| baseline.is_none()) {
+            let known: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
+            return Err(Diagnostic::config(format!("no run or configuration is called `{named}`"))
+                .at(if self.baseline.is_some() { "--baseline" } else { "compare.baseline of the sweep" })
+                .hint(format!("there are: {}", known.join(", "))));
+        }
+        let margin = self.margin.or(found.choice.margin).unwrap_or(compare::MARGIN);
+        Ok(Comparison::new(&found.runs, groups, Choice { baseline, margin, all_pairs: self.all_pairs }))
+    }
+}
+
 /// The runs, read, grouped and compared.
 pub(super) fn read(args: &RunsArgs) -> Result<(FoundRuns, Vec<Group>, Comparison), Diagnostic> {
     let found = find::find(&args.runs);
@@ -65,14 +94,7 @@ pub(super) fn read(args: &RunsArgs) -> Result<(FoundRuns, Vec<Group>, Comparison
             .hint("name run folders, folders of run folders, or metrics.csv files"));
     }
     let groups = group::groups(&found.runs);
-    let baseline = compare::baseline(&found.runs, &groups, args.baseline.as_deref());
-    if let Some(named) = args.baseline.as_ref().filter(|_| baseline.is_none()) {
-        let known: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
-        return Err(Diagnostic::config(format!("no run or configuration is called `{named}`"))
-            .at("--baseline")
-            .hint(format!("there are: {}", known.join(", "))));
-    }
-    let comparison = Comparison::new(&found.runs, &groups, baseline);
+    let comparison = args.compared(&found, &groups)?;
     Ok((found, groups, comparison))
 }
 

@@ -1,23 +1,43 @@
 //! What the runs say about their configurations, and what they do not.
 //!
-//! A configuration is held against the baseline by differences of held-out losses, paired by seed, at the last step that
-//! both runs evaluated, if it is not the first: untrained models are equal. Pairs of configurations are told apart only where
-//! the paired t-test, Holm-corrected over all pairs, says so; with one seed nothing is.
+//! A configuration is held against its baseline ([`super::sets`] says which) by differences of held-out losses, paired by
+//! seed, at the last step that both runs evaluated, if it is not the first: untrained models are equal. Each treatment is
+//! tested against its baseline by the paired t-test, Holm-corrected over these tests; every pair of a set on request.
+//! Where no difference is shown, the smallest that would have been is. With one seed nothing is tested.
 
 use altgrad_metrics::{MetricDefinition, families::speed::TOKENS_PER_S, report::columns};
 use serde::{Serialize, Serializer};
 
 pub use super::pairs::Separated;
+pub use super::sets::{Basis, Set};
 use super::{
     group::Group,
-    pairs::{Pair, comparable, pairs, separated, span},
-    ranking,
+    pairs::{Pair, Tested, pairs, separated, span},
+    power, ranking,
     run::{Evaluation, Run},
-    stats::Sample,
+    sets::{self, Contrast},
+    stats::{CONFIDENCE, Sample},
 };
 
-/// How far from the baseline's loss is still within it, as a share.
-pub const TOLERANCE: f64 = 0.1;
+/// How far from the baseline's loss is still within the margin, as a share, unless chosen otherwise.
+pub const MARGIN: f64 = 0.1;
+
+/// What a user chooses of a comparison.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice {
+    /// The number of the configuration that those of its set are held against.
+    pub baseline: Option<usize>,
+    /// How far from the baseline's loss is still within the margin, as a share.
+    pub margin: f64,
+    /// Whether every pair of a set is tested, and not only against the baseline.
+    pub all_pairs: bool,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { baseline: None, margin: MARGIN, all_pairs: false }
+    }
+}
 
 /// How a configuration's held-out loss stands to the baseline's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -25,7 +45,7 @@ pub const TOLERANCE: f64 = 0.1;
 pub enum Verdict {
     /// It is the baseline.
     Baseline,
-    /// The ratio's interval, or with one seed the ratio, lies within 10 %.
+    /// The ratio's interval, or with one seed the ratio, lies within the margin.
     Within,
     /// It lies above.
     Worse,
@@ -45,7 +65,7 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Self::Baseline => "baseline",
-            Self::Within => "within 10 %",
+            Self::Within => "within margin",
             Self::Worse => "outside: worse",
             Self::Better => "outside: better",
             Self::Open => "open",
@@ -80,7 +100,15 @@ pub struct Row {
     pub ratio: Option<f64>,
     /// Its interval, the baseline's mean taken as it is.
     pub ratio_interval: Option<[f64; 2]>,
-    /// Within 10 % or not.
+    /// What it is held against, by label.
+    pub baseline: Option<String>,
+    /// How the two were chosen.
+    pub basis: Option<Basis>,
+    /// p-value of the difference, corrected for the number of tests; missing where it was not tested.
+    pub p_holm: Option<f64>,
+    /// The smallest true difference that its test finds with probability [`power::POWER`].
+    pub detectable: Option<f64>,
+    /// Within the margin or not.
     pub verdict: Verdict,
     /// Means over steps and runs of the metrics that have a column.
     #[serde(flatten)]
@@ -102,8 +130,10 @@ impl Serialize for MetricColumns {
 pub struct Comparison {
     /// One a configuration.
     pub rows: Vec<Row>,
-    /// The baseline's label.
-    pub baseline: Option<String>,
+    /// What may be compared, the largest set first.
+    pub sets: Vec<Set>,
+    /// How far from the baseline's loss is still within the margin, as a share.
+    pub margin: f64,
     /// Pairs that could be tested: at least two common seeds.
     pub pairs_tested: usize,
     /// Those told apart.
@@ -115,30 +145,47 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares groups; `baseline` is the number of one.
+    /// Compares groups.
     #[must_use]
-    pub fn new(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> Self {
-        let mut rows: Vec<Row> = groups
-            .iter()
-            .enumerate()
-            .map(|(index, group)| row(runs, groups, group, index, baseline))
-            .collect();
-        let (pairs_tested, separated) = separated(runs, groups);
-        let sentences = ranking::sentences(groups, pairs_tested, &separated);
-        if ranking::is_total(groups, &separated) {
+    pub fn new(runs: &[Run], groups: &[Group], choice: Choice) -> Self {
+        let (sets, contrasts) = sets::sets(runs, groups, choice.baseline);
+        let held: Vec<(usize, usize)> = match choice.all_pairs {
+            true => sets.iter().flat_map(|set| pairs_of(&set.groups)).collect(),
+            false => contrasts
+                .iter()
+                .filter(|contrast| contrast.is_tested)
+                .map(|contrast| (contrast.group, contrast.baseline))
+                .collect(),
+        };
+        let (tests, separated) = separated(runs, groups, held.into_iter());
+        let compared = Compared { runs, groups, contrasts: &contrasts, tests: &tests, choice };
+        let mut rows: Vec<Row> = (0..groups.len()).map(|group| compared.row(group, &sets)).collect();
+        let ranking = ranking::sentences(groups, &sets, &rows, &tests, &separated, choice.all_pairs);
+        if choice.all_pairs && ranking::is_total(groups, &separated) {
             let loss = |row: &Row| row.loss.map_or(f64::INFINITY, |loss| loss.mean);
             rows.sort_by(|a, b| loss(a).total_cmp(&loss(b)));
         }
-        let notes = ranking::notes(runs, groups, baseline);
-        let baseline = baseline.map(|index| groups[index].label.clone());
-        Self { rows, baseline, pairs_tested, separated, ranking: sentences, notes }
+        let notes = ranking::notes(runs, groups, &sets, &contrasts);
+        let margin = choice.margin;
+        Self { rows, sets, margin, pairs_tested: tests.len(), separated, ranking, notes }
+    }
+
+    /// The label of the baseline of the largest set.
+    #[must_use]
+    pub fn baseline(&self) -> Option<&str> {
+        self.sets.first()?.baseline.as_deref()
     }
 }
 
-/// The group that a user names: by its label, or a run of it by name or folder; or else the one without formats.
+/// Every pair of some groups.
+fn pairs_of(groups: &[usize]) -> Vec<(usize, usize)> {
+    let with = |index: usize| groups[index + 1..].iter().map(move |other| (groups[index], *other));
+    (0..groups.len()).flat_map(with).collect()
+}
+
+/// The configuration that a user names: by its label, or a run of it by name or folder.
 #[must_use]
-pub fn baseline(runs: &[Run], groups: &[Group], named: Option<&str>) -> Option<usize> {
-    let Some(named) = named else { return unquantized(groups) };
+pub fn named(runs: &[Run], groups: &[Group], named: &str) -> Option<usize> {
     let place = |path: &std::path::Path| std::fs::canonicalize(path).ok();
     let wanted = place(named.as_ref());
     let is_it = |run: &Run| run.name == named || wanted.is_some() && place(&run.path) == wanted;
@@ -146,53 +193,73 @@ pub fn baseline(runs: &[Run], groups: &[Group], named: Option<&str>) -> Option<u
     groups.iter().position(|group| group.label == named).or_else(|| groups.iter().position(of_group))
 }
 
-/// Of several groups without formats the one in fp32 with AdamW, else the first.
-fn unquantized(groups: &[Group]) -> Option<usize> {
-    let adamw = |group: &Group| group.format == "fp32" && group.optimizer.as_deref() == Some("adamw");
-    groups.iter().position(adamw).or_else(|| groups.iter().position(Group::is_unquantized))
+/// What rows are made from.
+struct Compared<'a> {
+    runs: &'a [Run],
+    groups: &'a [Group],
+    contrasts: &'a [Contrast],
+    tests: &'a [Tested],
+    choice: Choice,
 }
 
-fn row(runs: &[Run], groups: &[Group], group: &Group, index: usize, baseline: Option<usize>) -> Row {
-    let finals: Vec<Evaluation> = group.runs.iter().filter_map(|run| runs[*run].final_loss()).collect();
-    let losses: Vec<f64> = finals.iter().map(|last| last.loss).collect();
-    let loss = Sample::of(&losses);
-    let bests = group.runs.iter().filter_map(|run| Some(runs[*run].best_loss()?.1));
-    let over = |value: &dyn Fn(&Run) -> Option<f64>| {
-        let values: Vec<f64> = group.runs.iter().filter_map(|run| value(&runs[*run])).collect();
-        Sample::of(&values).map(|sample| sample.mean)
-    };
-    let against = baseline.map(|baseline| &groups[baseline]);
-    let pairs = against.filter(|other| comparable(runs, group, other)).map(|other| pairs(runs, group, other));
-    let pairs = pairs.unwrap_or_default();
-    let sample = |value: fn(&Pair) -> f64| Sample::of(&pairs.iter().map(value).collect::<Vec<_>>());
-    let difference = sample(Pair::difference);
-    let scale = sample(|pair| pair.other).map(|sample| sample.mean).filter(|mean| *mean > 0.0);
-    let ratio = difference.zip(scale).map(|(difference, scale)| 1.0 + difference.mean / scale);
-    let ratio_interval = difference.and_then(|difference| difference.interval()).zip(scale);
-    let ratio_interval = ratio_interval.map(|(ends, scale)| ends.map(|end| 1.0 + end / scale));
-    let verdict = match ratio {
-        _ if baseline == Some(index) => Verdict::Baseline,
-        _ if losses.is_empty() => Verdict::Failed,
-        None => Verdict::NotComparable,
-        Some(ratio) => verdict(ratio_interval.unwrap_or([ratio, ratio])),
-    };
-    let compared = |verdict| verdict != Verdict::Baseline;
-    Row {
-        label: group.label.clone(),
-        format: group.format.clone(),
-        seeds: [losses.len(), group.runs.len()],
-        steps: span(finals.iter().map(|last| last.step)),
-        loss,
-        best: bests.min_by(f64::total_cmp),
-        perplexity: loss.map(|loss| loss.mean.exp()),
-        compared_at: span(pairs.iter().map(|pair| pair.step)).filter(|_| compared(verdict)),
-        difference: difference.filter(|_| compared(verdict)),
-        ratio,
-        ratio_interval: ratio_interval.filter(|_| compared(verdict)),
-        verdict,
-        metrics: MetricColumns(
-            columns().iter().map(|(metric, _)| over(&|run| of_run(run, metric))).collect(),
-        ),
+impl Compared<'_> {
+    fn row(&self, index: usize, sets: &[Set]) -> Row {
+        let (runs, group) = (self.runs, &self.groups[index]);
+        let finals: Vec<Evaluation> = group.runs.iter().filter_map(|run| runs[*run].final_loss()).collect();
+        let losses: Vec<f64> = finals.iter().map(|last| last.loss).collect();
+        let loss = Sample::of(&losses);
+        let bests = group.runs.iter().filter_map(|run| Some(runs[*run].best_loss()?.1));
+        let over = |value: &dyn Fn(&Run) -> Option<f64>| {
+            let values: Vec<f64> = group.runs.iter().filter_map(|run| value(&runs[*run])).collect();
+            Sample::of(&values).map(|sample| sample.mean)
+        };
+        let contrast = self.contrasts.iter().find(|contrast| contrast.group == index);
+        let pairs = contrast.map(|contrast| pairs(runs, group, &self.groups[contrast.baseline]));
+        let pairs = pairs.unwrap_or_default();
+        let sample = |value: fn(&Pair) -> f64| Sample::of(&pairs.iter().map(value).collect::<Vec<_>>());
+        let difference = sample(Pair::difference);
+        let scale = sample(|pair| pair.other).map(|sample| sample.mean).filter(|mean| *mean > 0.0);
+        let ratio = difference.zip(scale).map(|(difference, scale)| 1.0 + difference.mean / scale);
+        let ratio_interval = difference.and_then(|difference| difference.interval()).zip(scale);
+        let ratio_interval = ratio_interval.map(|(ends, scale)| ends.map(|end| 1.0 + end / scale));
+        let is_baseline = sets.iter().any(|set| set.baseline.as_ref() == Some(&group.label))
+            || self.contrasts.iter().any(|contrast| contrast.baseline == index);
+        let verdict = match ratio {
+            _ if is_baseline && contrast.is_none() => Verdict::Baseline,
+            _ if losses.is_empty() => Verdict::Failed,
+            None => Verdict::NotComparable,
+            Some(ratio) => verdict(ratio_interval.unwrap_or([ratio, ratio]), self.choice.margin),
+        };
+        let test = contrast.filter(|contrast| contrast.is_tested).and_then(|contrast| self.test(contrast));
+        let level = (1.0 - CONFIDENCE) / self.tests.len().max(1) as f64;
+        let detectable =
+            test.and_then(|test| power::detectable(test.difference.n, test.difference.sd?, level));
+        Row {
+            label: group.label.clone(),
+            format: group.format.clone(),
+            seeds: [losses.len(), group.runs.len()],
+            steps: span(finals.iter().map(|last| last.step)),
+            loss,
+            best: bests.min_by(f64::total_cmp),
+            perplexity: loss.map(|loss| loss.mean.exp()),
+            compared_at: span(pairs.iter().map(|pair| pair.step)),
+            difference,
+            ratio: if verdict == Verdict::Baseline { loss.map(|_| 1.0) } else { ratio },
+            ratio_interval,
+            baseline: contrast.map(|contrast| self.groups[contrast.baseline].label.clone()),
+            basis: contrast.map(|contrast| contrast.basis),
+            p_holm: test.map(|test| test.p_holm),
+            detectable,
+            verdict,
+            metrics: MetricColumns(
+                columns().iter().map(|(metric, _)| over(&|run| of_run(run, metric))).collect(),
+            ),
+        }
+    }
+
+    fn test(&self, contrast: &Contrast) -> Option<&Tested> {
+        let pair = [contrast.group, contrast.baseline];
+        self.tests.iter().find(|test| [test.a, test.b] == pair || [test.b, test.a] == pair)
     }
 }
 
@@ -201,8 +268,8 @@ fn of_run(run: &Run, metric: &'static MetricDefinition) -> Option<f64> {
     if *metric == TOKENS_PER_S { run.tokens_per_s() } else { run.mean(metric) }
 }
 
-fn verdict([low, high]: [f64; 2]) -> Verdict {
-    let (least, most) = (1.0 - TOLERANCE, 1.0 + TOLERANCE);
+fn verdict([low, high]: [f64; 2], margin: f64) -> Verdict {
+    let (least, most) = (1.0 - margin, 1.0 + margin);
     match () {
         () if low > most => Verdict::Worse,
         () if high < least => Verdict::Better,

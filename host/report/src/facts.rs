@@ -16,7 +16,7 @@ use serde_json::Value;
 const LARGEST: u64 = 16 << 20;
 
 /// Keys of a run file that do not change what is trained: two runs that differ in nothing else are repetitions.
-const NO_DIFFERENCE: [&str; 12] = [
+const NO_DIFFERENCE: [&str; 14] = [
     "run.name",
     "run.seed",
     "run.out",
@@ -25,6 +25,8 @@ const NO_DIFFERENCE: [&str; 12] = [
     // The keys it sets are in the file.
     "model.preset",
     "train.full_eval",
+    "train.eval_interval",
+    "observe.",
     "shadow.",
     "metrics.",
     "alerts.",
@@ -67,6 +69,24 @@ impl Config {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// Whether anything is rounded to a format: operands, by layer, by site or on a schedule, or the optimizer's states.
+    #[must_use]
+    pub fn is_quantized(&self) -> bool {
+        let is_number = |value: &str| value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
+        let stored = |key: &str, value: &str| key.starts_with(STATES) && value != "f32" && !is_number(value);
+        self.rounds_operands() || self.keys.iter().any(|(key, value)| stored(key, value))
+    }
+
+    /// Whether an operand is rounded to a format, anywhere and at any time.
+    #[must_use]
+    pub(super) fn rounds_operands(&self) -> bool {
+        let is_format = |key: &str| {
+            let name = key.rsplit('.').next().unwrap_or(key);
+            key.starts_with("quant.") && ["weight", "activation", "grad", "format", "recipe"].contains(&name)
+        };
+        self.keys.iter().any(|(key, value)| is_format(key) && value != "none")
     }
 
     /// The keys of the rules by layer: `quant.layer.0`, and so on.

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use altgrad_run_folder::record::ComparisonChoice;
 use rayon::prelude::*;
 
 use super::run::Run;
@@ -34,17 +35,14 @@ pub struct FoundRuns {
     pub runs: Vec<Run>,
     /// Everything else that was named.
     pub left_out: Vec<LeftOut>,
+    /// How the first sweep among the named folders wants its runs to be compared.
+    pub choice: ComparisonChoice,
 }
 
 /// Reads every run that is named, on all threads.
 #[must_use]
 pub fn find(named: &[PathBuf]) -> FoundRuns {
-    let (mut places, mut left_out) = (Vec::new(), Vec::new());
-    for path in named {
-        search(path, LEVELS, &mut places, &mut left_out);
-    }
-    let mut known = BTreeSet::new();
-    places.retain(|path| known.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone())));
+    let (places, mut left_out) = search_all(named);
     let read: Vec<_> = places.par_iter().map(|path| (path, Run::read(path))).collect();
     let mut runs = Vec::new();
     for (path, read) in read {
@@ -54,7 +52,18 @@ pub fn find(named: &[PathBuf]) -> FoundRuns {
         }
     }
     runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
-    FoundRuns { runs, left_out }
+    let choice = named.iter().find_map(|path| ComparisonChoice::of_sweep(path)).unwrap_or_default();
+    FoundRuns { runs, left_out, choice }
+}
+
+fn search_all(named: &[PathBuf]) -> (Vec<PathBuf>, Vec<LeftOut>) {
+    let (mut places, mut left_out) = (Vec::new(), Vec::new());
+    for path in named {
+        search(path, LEVELS, &mut places, &mut left_out);
+    }
+    let mut known = BTreeSet::new();
+    places.retain(|path| known.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone())));
+    (places, left_out)
 }
 
 /// Collects the runs at and below a path.

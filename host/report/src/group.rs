@@ -2,16 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    facts::{Config, STATES},
-    run::Run,
-};
-
-/// Keys whose difference a label says in another way.
-const SAID: [&str; 6] =
-    ["quant.weight", "quant.activation", "quant.grad", "optimizer.name", "train.precision", "data.alphabet"];
-/// Characters of the longest label.
-const LONGEST: usize = 60;
+use super::{facts::Config, label::labels, run::Run};
 
 /// Runs that repeat each other.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +11,8 @@ pub struct Group {
     pub label: String,
     /// What its linear layers round to; the same in the same colour everywhere.
     pub format: String,
+    /// Whether nothing is rounded to a format: what formats are held against.
+    pub is_unquantized: bool,
     /// The optimizer's name, if the run file is there.
     pub optimizer: Option<String>,
     /// Numbers of its runs, one a seed.
@@ -29,12 +22,6 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether nothing is rounded: what formats are held against.
-    #[must_use]
-    pub fn is_unquantized(&self) -> bool {
-        matches!(self.format.as_str(), "fp32" | "bf16")
-    }
-
     /// A run's label: the group's, and the seed if there are several runs.
     #[must_use]
     pub fn run_label(&self, index: usize, runs: &[Run]) -> String {
@@ -62,7 +49,11 @@ pub fn format_label(config: &Config) -> String {
     }
     let rules = config.get("quant.layer.0.match").map(|_| "by layer");
     let said = match &formats[..] {
-        [] => config.get("train.precision").unwrap_or("fp32").to_string(),
+        [] => match config.get("quant.recipe") {
+            Some(recipe) => recipe.to_string(),
+            None if rules.is_none() && config.rounds_operands() => "casts".to_string(),
+            None => config.get("train.precision").unwrap_or("fp32").to_string(),
+        },
         [(format, roles)] if roles.len() == 3 => (*format).to_string(),
         formats => {
             let each = formats.iter().map(|(format, roles)| format!("{format} {}", roles.join("+")));
@@ -85,7 +76,7 @@ pub fn groups(runs: &[Run]) -> Vec<Group> {
     let labels = labels(runs, &members);
     let mut groups: Vec<Group> =
         members.into_iter().zip(labels).map(|(members, label)| group(runs, members, label)).collect();
-    groups.sort_by(|a, b| (!a.is_unquantized(), &a.label).cmp(&(!b.is_unquantized(), &b.label)));
+    groups.sort_by(|a, b| (!a.is_unquantized, &a.label).cmp(&(!b.is_unquantized, &b.label)));
     groups
 }
 
@@ -104,77 +95,8 @@ fn group(runs: &[Run], members: Vec<usize>, label: String) -> Group {
     }
     let config = &runs[kept[0]].config;
     let optimizer = config.get("optimizer.name").map(str::to_string);
-    Group { label, format: format_label(config), optimizer, runs: kept, repeated }
-}
-
-/// A label for each group: format, then the optimizer if there are several, then the keys that still tell it from others.
-fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
-    let configs: Vec<&Config> = members.iter().map(|members| &runs[members[0]].config).collect();
-    let optimizers: BTreeSet<_> = configs.iter().filter_map(|config| config.get("optimizer.name")).collect();
-    let mut labels: Vec<String> = Vec::new();
-    for (config, members) in configs.iter().zip(members) {
-        labels.push(match config.get("optimizer.name") {
-            _ if config.is_empty() => runs[members[0]].name.clone(),
-            Some(optimizer) if optimizers.len() > 1 => format!("{} · {optimizer}", format_label(config)),
-            _ => format_label(config),
-        });
-    }
-    let mut same: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    labels.iter().enumerate().for_each(|(index, label)| same.entry(label.clone()).or_default().push(index));
-    for (label, indices) in same.into_iter().filter(|(_, indices)| indices.len() > 1) {
-        let differing = differing(indices.iter().map(|index| configs[*index]));
-        for &index in &indices {
-            labels[index] = [vec![label.clone()], said(&differing, configs[index])].concat().join(" · ");
-        }
-    }
-    unique(labels)
-}
-
-/// Shortens what is too long, if it then still differs from the others, and numbers what is the same.
-fn unique(labels: Vec<String>) -> Vec<String> {
-    let start = |label: &str| label.char_indices().nth(LONGEST).map(|(end, _)| label[..end].to_string());
-    let mut starts: BTreeMap<String, usize> = BTreeMap::new();
-    labels.iter().filter_map(|label| start(label)).for_each(|start| *starts.entry(start).or_default() += 1);
-    let shorten = |label: String| match start(&label) {
-        Some(start) if starts[&start] == 1 => format!("{start}…"),
-        _ => label,
-    };
-    let mut known = BTreeSet::new();
-    let number = |label: String| {
-        let mut numbered = label.clone();
-        let mut number = 2;
-        while !known.insert(numbered.clone()) {
-            numbered = format!("{label} ({number})");
-            number += 1;
-        }
-        numbered
-    };
-    labels.into_iter().map(shorten).map(number).collect()
-}
-
-/// What keys a label has yet to say, with a configuration's values. States that are all stored alike are one: `states bf16`.
-fn said(keys: &[String], config: &Config) -> Vec<String> {
-    let keys = keys.iter().filter(|key| !SAID.contains(&key.as_str()));
-    let (states, others): (Vec<&String>, Vec<&String>) = keys.partition(|key| key.starts_with(STATES));
-    let stored: BTreeSet<Option<&str>> = states.iter().map(|key| config.get(key)).collect();
-    let each = |keys: Vec<&String>| -> Vec<String> {
-        keys.into_iter().map(|key| say(key, config.get(key))).collect()
-    };
-    let states = match (states.len(), stored.first()) {
-        (2.., Some(storage)) if stored.len() == 1 => vec![say("states", *storage)],
-        _ => each(states),
-    };
-    [each(others), states].concat()
-}
-
-/// A key and its value, shortly.
-fn say(key: &str, value: Option<&str>) -> String {
-    match (key, value) {
-        ("quant.master_weights", Some("none")) => "no master weights".into(),
-        ("quant.master_weights", _) => "master weights".into(),
-        ("quant.stored_scale.rule", Some(rule)) => format!("scales {}", rule.replace('_', " ")),
-        (_, value) => format!("{} {}", key.rsplit('.').next().unwrap_or(key), value.unwrap_or("not set")),
-    }
+    let is_unquantized = !config.is_empty() && !config.is_quantized();
+    Group { label, format: format_label(config), is_unquantized, optimizer, runs: kept, repeated }
 }
 
 /// Keys that make a difference and are not the same everywhere.

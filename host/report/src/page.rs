@@ -146,7 +146,7 @@ pub fn render(
         "facts": facts(found, groups),
         "comparison": view(&["comparison"]),
         "ranking": comparison.ranking,
-        "baseline": comparison.baseline,
+        "baseline": comparison.baseline(),
         "notes": comparison.notes,
         "formats": formats(groups),
         "optimizers": optimizers,
@@ -253,7 +253,7 @@ fn view_of(tables: &[Table], id: &str) -> Option<TableView> {
 fn tone(cell: &Cell) -> &'static str {
     let Cell::Text(text) = cell else { return "" };
     match text.split(" (").next().unwrap_or_default() {
-        "within 10 %" => "good",
+        "within margin" => "good",
         "outside: worse" | "failed" | "NaN" | "divergence" | "stall" | "vanishing gradient" => "bad",
         "outside: better" => "better",
         "overflow" | "underflow" | "early stop" | "open" => "warn",

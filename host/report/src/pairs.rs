@@ -21,12 +21,15 @@ pub struct Separated {
     pub p_holm: f64,
 }
 
-/// Whether losses of two groups are in the same unit: the same text in the same tokens.
-pub(super) fn comparable(runs: &[Run], a: &Group, b: &Group) -> bool {
-    let [a, b] = [a, b].map(|group| &runs[group.runs[0]].config);
-    ["data.dataset", "data.tokenizer", "data.alphabet", "data.block_size"]
-        .iter()
-        .all(|key| a.get(key) == b.get(key))
+/// Two configurations that were tested.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tested {
+    pub a: usize,
+    pub b: usize,
+    /// Of `a` minus `b`.
+    pub difference: Sample,
+    /// Corrected for the number of pairs.
+    pub p_holm: f64,
 }
 
 /// Held-out losses of two runs of one seed.
@@ -64,30 +67,37 @@ pub(super) fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<Pair> {
     a.runs.iter().filter_map(pair).collect()
 }
 
-/// Every pair of groups with at least two common seeds: how many, and those that differ beyond the seeds' noise.
-pub(super) fn separated(runs: &[Run], groups: &[Group]) -> (usize, Vec<Separated>) {
+/// Tests pairs of groups, those with at least two common seeds: how many could be, and those that differ beyond the seeds' noise.
+pub(super) fn separated(
+    runs: &[Run],
+    groups: &[Group],
+    wanted: impl Iterator<Item = (usize, usize)>,
+) -> (Vec<Tested>, Vec<Separated>) {
     let mut tested = Vec::new();
-    for (index, a) in groups.iter().enumerate() {
-        for b in groups[index + 1..].iter().filter(|b| comparable(runs, a, b)) {
-            let differences: Vec<f64> = pairs(runs, a, b).iter().map(Pair::difference).collect();
-            let sample = Sample::of(&differences);
-            if let Some((sample, p)) = sample.and_then(|sample| Some((sample, sample.p_value()?))) {
-                tested.push((a, b, sample, p));
-            }
+    for (a, b) in wanted {
+        let differences: Vec<f64> =
+            pairs(runs, &groups[a], &groups[b]).iter().map(Pair::difference).collect();
+        let sample = Sample::of(&differences);
+        if let Some((sample, p)) = sample.and_then(|sample| Some((sample, sample.p_value()?))) {
+            tested.push((a, b, sample, p));
         }
     }
     let corrected = holm(&tested.iter().map(|(.., p)| *p).collect::<Vec<_>>());
-    let count = tested.len();
-    let apart = tested.into_iter().zip(corrected).filter(|(_, p)| *p < 1.0 - CONFIDENCE);
+    let tested = tested.into_iter().zip(corrected);
+    let tested: Vec<Tested> =
+        tested.map(|((a, b, difference, _), p_holm)| Tested { a, b, difference, p_holm }).collect();
+    let apart = tested.iter().filter(|test| test.p_holm < 1.0 - CONFIDENCE);
     let mut apart: Vec<Separated> = apart
-        .map(|((a, b, difference, _), p_holm)| {
+        .map(|test| {
+            let Tested { a, b, difference, p_holm } = *test;
             let (lower, higher) = if difference.mean < 0.0 { (a, b) } else { (b, a) };
             let difference = Sample { mean: -difference.mean.abs(), ..difference };
-            Separated { lower: lower.label.clone(), higher: higher.label.clone(), difference, p_holm }
+            let [lower, higher] = [lower, higher].map(|group| groups[group].label.clone());
+            Separated { lower, higher, difference, p_holm }
         })
         .collect();
     apart.sort_by(|a, b| a.p_holm.total_cmp(&b.p_holm));
-    (count, apart)
+    (tested, apart)
 }
 
 /// The least and the most of some numbers.

@@ -1,9 +1,13 @@
 //! What may be said of an order, in sentences; and what to know before reading the numbers.
 
 use super::{
-    group::{Group, differing},
-    pairs::{Separated, comparable, pairs, span},
+    compare::Row,
+    group::Group,
+    pairs::{Separated, Tested, pairs, span},
+    power::POWER,
     run::{Run, RunState},
+    sets::{Basis, Contrast, Set},
+    stats::{CONFIDENCE, Sample},
 };
 
 /// Pairs that are listed.
@@ -15,59 +19,110 @@ pub(super) fn is_total(groups: &[Group], separated: &[Separated]) -> bool {
 }
 
 /// What the seeds support.
-pub(super) fn sentences(groups: &[Group], tested: usize, separated: &[Separated]) -> Vec<String> {
+pub(super) fn sentences(
+    groups: &[Group],
+    sets: &[Set],
+    rows: &[Row],
+    tests: &[Tested],
+    separated: &[Separated],
+    all_pairs: bool,
+) -> Vec<String> {
     if groups.len() < 2 {
         return vec!["One configuration: there is nothing to rank.".into()];
     }
     let most = groups.iter().map(|group| group.runs.len()).max().unwrap_or(0);
-    if tested == 0 {
-        let why = if most < 2 {
-            "every configuration has one seed (n = 1)".to_string()
-        } else {
-            "no two configurations share two finished seeds".to_string()
+    if tests.is_empty() {
+        let why = match () {
+            () if sets.iter().all(|set| set.groups.len() < 2) => {
+                "no two configurations have the same data, model and length".to_string()
+            }
+            () if !all_pairs && rows.iter().all(|row| row.baseline.is_none()) => {
+                "there is no baseline, that is no unquantized configuration of the same data, model and length"
+                    .to_string()
+            }
+            () if most < 2 => "every configuration has one seed (n = 1)".to_string(),
+            () => "no two configurations share two finished seeds".to_string(),
         };
         return vec![format!(
             "Nothing can be ranked: {why}. Which difference is more than the seeds' noise cannot be said; rows are in the order of their names."
         )];
     }
     let method = format!(
-        "Paired by seed, {tested} pair{} of configurations tested at 95 % (Student's t), corrected for their number by Holm's method.",
-        if tested == 1 { "" } else { "s" }
+        "Paired by seed, {} tested at 95 % (Student's t), corrected for their number by Holm's method.",
+        match (all_pairs, tests.len()) {
+            (true, 1) => "1 pair of configurations".to_string(),
+            (true, count) => format!("{count} pairs of configurations"),
+            (false, 1) => "1 difference from the baseline".to_string(),
+            (false, count) => format!("{count} differences from the baseline"),
+        }
     );
-    if separated.is_empty() {
-        return vec![
-            "No ranking: no difference between configurations is larger than the seeds' noise. Rows are in the order of their names.".into(),
-            method,
-        ];
-    }
-    let order = if is_total(groups, separated) {
-        "Every pair of configurations is told apart: rows are in the order of their loss.".to_string()
-    } else {
-        format!(
-            "{} of {tested} pairs are told apart, the others are not: rows stay in the order of their names.",
-            separated.len()
-        )
+    let each: Vec<String> = match all_pairs {
+        true => separated.iter().take(MOST_PAIRS).map(told_apart).collect(),
+        false => rows.iter().filter_map(against_baseline).collect(),
     };
-    let each = separated.iter().take(MOST_PAIRS).map(|pair| {
-        let difference = pair.difference;
-        let half = difference.half_width.map_or(String::new(), |half| format!(" ± {half:.4}"));
-        format!(
-            "{} ends below {}: {:.4}{half} nats/token (95 %, n = {}, p = {:.2e} after Holm).",
-            pair.lower, pair.higher, difference.mean, difference.n, pair.p_holm
-        )
+    let more = all_pairs.then(|| separated.len().checked_sub(MOST_PAIRS + 1)).flatten();
+    let more = more.map(|more| format!("And {} more pairs.", more + 1));
+    [summary(groups, tests, separated, all_pairs), method].into_iter().chain(each).chain(more).collect()
+}
+
+/// The first sentence.
+fn summary(groups: &[Group], tests: &[Tested], separated: &[Separated], all_pairs: bool) -> String {
+    let (tested, apart) = (tests.len(), separated.len());
+    match (all_pairs, apart) {
+        (true, _) if is_total(groups, separated) => {
+            "Every pair of configurations is told apart: rows are in the order of their loss.".into()
+        }
+        (true, 0) => format!(
+            "None of {tested} pairs is told apart. That is no evidence that they are equal; rows are in the order of their names."
+        ),
+        (true, _) => format!(
+            "{apart} of {tested} pairs are told apart, the others are not: rows stay in the order of their names."
+        ),
+        (false, 0) => "No difference from the baseline is shown. That is no evidence that there is none: the list says what would have been found.".into(),
+        (false, _) => format!("{apart} of {tested} differences from the baseline are more than the seeds' noise."),
+    }
+}
+
+fn told_apart(pair: &Separated) -> String {
+    format!(
+        "{} ends below {}: {} nats/token (95 %, n = {}, p = {:.2e} after Holm).",
+        pair.lower,
+        pair.higher,
+        with_half(&pair.difference),
+        pair.difference.n,
+        pair.p_holm
+    )
+}
+
+fn with_half(difference: &Sample) -> String {
+    let half = difference.half_width.map_or(String::new(), |half| format!(" ± {half:.4}"));
+    format!("{:.4}{half}", difference.mean)
+}
+
+/// What the test of a configuration against its baseline came to.
+fn against_baseline(row: &Row) -> Option<String> {
+    let (difference, p) = (row.difference?, row.p_holm?);
+    let baseline = row.baseline.as_ref()?;
+    let basis = match row.basis? {
+        Basis::SameSetting => String::new(),
+        Basis::BestOf(count) => format!(", each at the best of {count} settings that both were run at"),
+        Basis::OwnBest => ", each at its own best setting: they share none".into(),
+    };
+    let said =
+        format!("{} nats/token (95 %, n = {}, p = {p:.2e} after Holm)", with_half(&difference), difference.n);
+    if p < 1.0 - CONFIDENCE {
+        let side = if difference.mean < 0.0 { "below" } else { "above" };
+        return Some(format!("{} ends {side} {baseline}{basis}: {said}.", row.label));
+    }
+    let found = row.detectable.map_or(String::new(), |least| {
+        format!(" A difference of {least:.4} would be found with probability {:.0} %.", POWER * 100.0)
     });
-    let more =
-        separated.len().checked_sub(MOST_PAIRS + 1).map(|more| format!("And {} more pairs.", more + 1));
-    [order, method].into_iter().chain(each).chain(more).collect()
+    Some(format!("{} against {baseline}{basis}: no difference is shown, {said}.{found}", row.label))
 }
 
 /// What to know before reading the numbers.
-pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> Vec<String> {
-    let mut notes = Vec::new();
-    match baseline {
-        Some(_) => {}
-        None => notes.push("No run without formats is among these, and none is named: there is no ratio to a baseline. `--baseline NAME` names one.".into()),
-    }
+pub(super) fn notes(runs: &[Run], groups: &[Group], sets: &[Set], contrasts: &[Contrast]) -> Vec<String> {
+    let mut notes: Vec<String> = sets.iter().filter_map(|set| of_set(set, sets.len(), groups)).collect();
     for group in groups {
         let failed = group.runs.iter().filter(|run| runs[**run].final_loss().is_none()).count();
         if failed > 0 {
@@ -88,32 +143,7 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> 
             ));
         }
     }
-    if let Some(baseline) = baseline.map(|index| &groups[index]) {
-        let others: Vec<&str> = groups
-            .iter()
-            .filter(|group| !comparable(runs, group, baseline))
-            .map(|group| group.label.as_str())
-            .collect();
-        if !others.is_empty() {
-            notes.push(format!(
-                "Other data, tokens or context than the baseline's, so no ratio: {}.",
-                others.join(", ")
-            ));
-        }
-    }
-    notes.extend(baseline.iter().flat_map(|index| steps(runs, groups, &groups[*index])));
-    let configs =
-        || groups.iter().map(|group| &runs[group.runs[0]].config).filter(|config| !config.is_empty());
-    let confounds: Vec<String> = differing(configs())
-        .into_iter()
-        .filter(|key| key.starts_with("model.") || key.starts_with("data.") || key == "train.max_steps")
-        .collect();
-    if !confounds.is_empty() {
-        notes.push(format!(
-            "The configurations also differ in {}: losses compare more than formats.",
-            confounds.join(", ")
-        ));
-    }
+    notes.extend(contrasts.iter().filter_map(|contrast| steps(runs, groups, contrast)));
     let finals = || groups.iter().flat_map(|group| &group.runs).filter_map(|run| runs[*run].final_loss());
     if finals().any(|last| last.is_full) && finals().any(|last| !last.is_full) {
         notes.push(
@@ -136,30 +166,49 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], baseline: Option<usize>) -> 
     notes
 }
 
-/// Where configurations are held against the baseline, if that is not at the end of both, or why they are not.
-fn steps(runs: &[Run], groups: &[Group], baseline: &Group) -> Vec<String> {
-    let ended = |group: &Group| group.runs.iter().any(|run| runs[*run].final_loss().is_some());
-    let others = groups.iter().filter(|group| {
-        !std::ptr::eq(*group, baseline)
-            && comparable(runs, group, baseline)
-            && ended(group)
-            && ended(baseline)
-    });
-    let note = |group: &Group| {
-        let pairs = pairs(runs, group, baseline);
-        let Some([first, last]) = span(pairs.iter().map(|pair| pair.step)) else {
-            return Some(format!(
-                "{}: no ratio, because no run has the seed of one of the baseline's and an evaluation after the same step, the first aside.",
-                group.label
-            ));
-        };
-        let steps = if first == last { format!("step {last}") } else { format!("steps {first} to {last}") };
-        pairs.iter().any(|pair| pair.is_early).then(|| {
-            format!(
-                "{}: held against the baseline at {steps}, the last that both evaluated; its loss and the baseline's are those of their ends.",
-                group.label
-            )
-        })
+/// What a set is and what its baseline is.
+fn of_set(set: &Set, sets: usize, groups: &[Group]) -> Option<String> {
+    let name = match (sets, set.what.is_empty()) {
+        (1, _) => String::new(),
+        (_, true) => set.groups.first().map(|group| format!("{}: ", groups[*group].label))?,
+        (_, false) => format!("Runs with {}: ", set.what.join(", ")),
     };
-    others.filter_map(note).collect()
+    let others = match set.alternatives.len() {
+        0 => String::new(),
+        _ => format!(" Other unquantized ones: {}; `--baseline NAME` chooses.", set.alternatives.join(", ")),
+    };
+    let of = if sets == 1 { "" } else { " of these" };
+    match &set.baseline {
+        Some(_) if set.groups.len() == 1 && sets == 1 => None,
+        Some(baseline) if set.groups.len() == 1 => {
+            Some(format!("{name}{baseline} alone: no other configuration has this data, model and length."))
+        }
+        Some(baseline) => Some(format!("{name}the baseline{of} is {baseline}.{others}")),
+        None => Some(format!(
+            "{name}no run without formats is among these: there is no baseline and no ratio. `--baseline NAME` names one."
+        )),
+    }
+}
+
+/// Where a configuration is held against its baseline, if that is not at the end of both, or why it is not.
+fn steps(runs: &[Run], groups: &[Group], contrast: &Contrast) -> Option<String> {
+    let (group, baseline) = (&groups[contrast.group], &groups[contrast.baseline]);
+    let ended = |group: &Group| group.runs.iter().any(|run| runs[*run].final_loss().is_some());
+    if !ended(group) || !ended(baseline) {
+        return None;
+    }
+    let pairs = pairs(runs, group, baseline);
+    let Some([first, last]) = span(pairs.iter().map(|pair| pair.step)) else {
+        return Some(format!(
+            "{}: no ratio, because no run has the seed of one of the baseline's and an evaluation after the same step, the first aside.",
+            group.label
+        ));
+    };
+    let steps = if first == last { format!("step {last}") } else { format!("steps {first} to {last}") };
+    pairs.iter().any(|pair| pair.is_early).then(|| {
+        format!(
+            "{}: held against the baseline at {steps}, the last that both evaluated; its loss and the baseline's are those of their ends.",
+            group.label
+        )
+    })
 }

@@ -16,11 +16,15 @@ use super::{
     events::{self, RecordedEvent},
     facts::{Config, Plugin, Status},
     histograms::{self, Histograms},
+    label::shortened,
     layers::{self, Layers},
     series::Series,
 };
 /// Seconds without a sign of life after which a run that calls itself running is doubted.
 const SILENT_S: u64 = 900;
+
+/// Characters of the longest name that is shown whole.
+const LONGEST_NAME: usize = 120;
 
 /// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,7 +246,7 @@ fn name(path: &Path, status: &Status) -> String {
     let named = if path.is_file() { path.parent().unwrap_or(path) } else { path };
     let of_path =
         || named.file_name().map_or(path.display().to_string(), |name| name.to_string_lossy().into());
-    own.unwrap_or_else(of_path)
+    shortened(&own.unwrap_or_else(of_path), LONGEST_NAME)
 }
 
 /// Which of its plugins a run used without checks.

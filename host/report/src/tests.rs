@@ -10,8 +10,10 @@ use std::{
 use sha2::Digest;
 use tempfile::TempDir;
 
+mod misleading;
+
 use super::{
-    compare::{self, Comparison, Verdict},
+    compare::{Choice, Comparison, Verdict},
     find::{FoundRuns, find},
     group::{Group, groups},
     page,
@@ -19,11 +21,15 @@ use super::{
 
 /// A finished run: format, seed, final loss; the held-out loss falls to it over ten steps.
 fn run(folder: &Path, name: &str, format: &str, seed: u64, loss: f64) -> PathBuf {
+    run_with(folder, name, &format!("weight = \"{format}\"\n[train]\nmax_steps = 10\n"), seed, loss)
+}
+
+/// Likewise, with the run file from the table `[quant]` on.
+fn run_with(folder: &Path, name: &str, quant: &str, seed: u64, loss: f64) -> PathBuf {
     let path = folder.join(name);
     fs::create_dir_all(&path).unwrap();
-    let config = format!(
-        "[run]\nname = {name:?}\nseed = {seed}\n[optimizer]\nname = \"adamw\"\n[quant]\nweight = \"{format}\"\n[train]\nmax_steps = 10\n"
-    );
+    let config =
+        format!("[run]\nname = {name:?}\nseed = {seed}\n[optimizer]\nname = \"adamw\"\n[quant]\n{quant}");
     fs::write(path.join("config.toml"), config).unwrap();
     let mut rows = "step,train/loss,val/loss,train/grad_norm,quant/overflow_rate\n".to_string();
     for step in 0..10u32 {
@@ -42,8 +48,7 @@ fn run(folder: &Path, name: &str, format: &str, seed: u64, loss: f64) -> PathBuf
 fn compared(folder: &Path) -> (FoundRuns, Vec<Group>, Comparison) {
     let found = find(&[folder.to_path_buf()]);
     let groups = groups(&found.runs);
-    let baseline = compare::baseline(&found.runs, &groups, None);
-    let comparison = Comparison::new(&found.runs, &groups, baseline);
+    let comparison = Comparison::new(&found.runs, &groups, Choice::default());
     (found, groups, comparison)
 }
 
@@ -64,13 +69,18 @@ fn seeds_decide_what_is_told_apart() {
     let apart = matrix(&[("none", &[2.0, 2.5, 3.0]), ("E4M3", &[2.1, 2.601, 3.099])]);
     assert_eq!(apart.separated.len(), 1);
     assert_eq!((apart.separated[0].lower.as_str(), apart.separated[0].higher.as_str()), ("fp32", "E4M3 w"));
-    assert!(apart.ranking[0].contains("in the order of their loss"));
+    assert_eq!(apart.ranking[0], "1 of 1 differences from the baseline are more than the seeds' noise.");
     let noise = matrix(&[("none", &[2.0, 2.5, 3.0]), ("E4M3", &[2.1, 2.3, 3.2]), ("E5M2", &[2.2, 2.4, 3.0])]);
-    assert!(noise.separated.is_empty() && noise.ranking[0].starts_with("No ranking:"), "{:?}", noise.ranking);
+    assert!(
+        noise.separated.is_empty()
+            && noise.ranking[0].starts_with("No difference from the baseline is shown. That is no evidence"),
+        "{:?}",
+        noise.ranking
+    );
     let labels: Vec<&str> = noise.rows.iter().map(|row| row.label.as_str()).collect();
     assert_eq!(labels, ["fp32", "E4M3 w", "E5M2 w"], "the baseline, then by name");
     let one = matrix(&[("E5M2", &[9.0]), ("E4M3", &[2.1])]);
-    assert!(one.ranking[0].contains("n = 1") && one.baseline.is_none());
+    assert!(one.ranking[0].contains("there is no baseline") && one.baseline().is_none());
     assert_eq!(one.rows[0].verdict, Verdict::NotComparable);
 }
 
@@ -130,7 +140,7 @@ fn labels_say_shortly_how_states_are_stored() {
     };
     let (e4m3, e5m2) = (codes("E4M3", 128, "nearest-even"), codes("E5M2", 64, "stochastic"));
     let cases = [
-        ("{}".to_string(), "E4M3 w · states not set"),
+        ("{}".to_string(), "E4M3 w"),
         ("{ exp_avg = \"bf16\", exp_avg_sq = \"bf16\" }".to_string(), "E4M3 w · states bf16"),
         (format!("{{ exp_avg = {e4m3}, exp_avg_sq = {e4m3} }}"), "E4M3 w · states E4M3/128"),
         (

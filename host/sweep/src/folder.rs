@@ -10,12 +10,15 @@ use std::{
 
 use altgrad_base::{diagnostic::Diagnostic, files};
 use altgrad_config::RunConfig;
-use altgrad_run_folder::{folder::RunFolder, record::Difference};
+use altgrad_run_folder::{
+    folder::RunFolder,
+    record::{Difference, SWEEP_RESULT},
+};
 use toml::Table;
 
 use super::launch::Task;
 /// What came of the runs.
-pub const RESULT: &str = "sweep.json";
+pub const RESULT: &str = SWEEP_RESULT;
 /// The sweep's own things; also the sign that a folder is a sweep's.
 const OWN: &str = ".sweep";
 /// Keys that may change between two starts of a sweep: where it lies.

@@ -306,6 +306,7 @@ impl Sweep {
             runs: runs.collect(),
             tuned: self.tuned.clone(),
             stable: self.stable.clone(),
+            compare: self.matrix.compare.clone(),
             trial_failures: self.failures.clone().into_iter().filter(|(name, _)| !is_run(name)).collect(),
             stopped: false,
             submitted: None,

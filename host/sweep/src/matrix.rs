@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::Source;
+use altgrad_run_folder::record::ComparisonChoice;
 use serde::Deserialize;
 use toml::Table;
 
@@ -48,6 +49,8 @@ struct File {
     tune: Option<TuneSection>,
     /// Up to which rate each format and optimizer trains, found by trials.
     stable: Option<StableSection>,
+    /// How `compare` and `report` hold the runs against each other.
+    compare: Option<ComparisonChoice>,
 }
 
 /// A matrix file, in range.
@@ -69,6 +72,8 @@ pub struct Matrix {
     pub tune: Option<TuneSection>,
     /// `[stable]`.
     pub stable: Option<StableSection>,
+    /// `[compare]`.
+    pub compare: Option<ComparisonChoice>,
 }
 
 impl Matrix {
@@ -110,6 +115,7 @@ impl Matrix {
             exclude,
             tune: file.tune,
             stable: file.stable,
+            compare: file.compare,
         };
         matrix.check_keys()?;
         let elsewhere = matrix.axes.iter().any(Axis::is_tuned);
@@ -119,6 +125,7 @@ impl Matrix {
             rates.transpose().map_err(|(key, error)| error.at(matrix.source.locate(key)))?;
         }
         matrix.check_tuned()?;
+        matrix.check_margin()?;
         Ok(matrix)
     }
 
@@ -157,6 +164,18 @@ impl Matrix {
             Some(second) => {
                 let message = format!("`{}` and `{}` both say what is tuned", first.name, second.name);
                 Err(Diagnostic::config(message).at(place(second)).hint("only entries of one axis can"))
+            }
+        }
+    }
+
+    fn check_margin(&self) -> Result<(), Diagnostic> {
+        let margin = self.compare.as_ref().and_then(|compare| compare.margin);
+        match margin.filter(|margin| !ComparisonChoice::is_margin(*margin)) {
+            None => Ok(()),
+            Some(margin) => {
+                Err(Diagnostic::config(format!("`margin` must lie between 0 and 1, is {margin}"))
+                    .at(self.source.locate("compare.margin"))
+                    .hint("it is a share of the baseline's loss: 0.1 is 10 %"))
             }
         }
     }

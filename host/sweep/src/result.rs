@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use altgrad_run_folder::record::ComparisonChoice;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
 
@@ -64,6 +65,9 @@ pub struct Results {
     /// Largest stable rates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stable: Vec<Stable>,
+    /// How the runs are to be compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compare: Option<ComparisonChoice>,
     /// Why trials are not done, by their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trial_failures: BTreeMap<String, String>,
@@ -233,6 +237,7 @@ mod tests {
             runs: ["x", "y", "z"].into_iter().zip(hashes).map(|(name, hash)| run(name, hash)).collect(),
             tuned: Vec::new(),
             stable: Vec::new(),
+            compare: None,
             trial_failures: BTreeMap::new(),
             stopped: false,
             submitted: None,

@@ -18,7 +18,7 @@ use altgrad_loader::{
     notes,
 };
 use altgrad_report::{
-    compare::{self, Comparison},
+    compare::{Choice, Comparison},
     find::find,
     group::groups,
     page,
@@ -401,8 +401,7 @@ fn run_folder() {
             let found = find(&[folder.to_path_buf()]);
             assert!(found.left_out.iter().all(|left| !left.reason.is_empty()));
             let groups = groups(&found.runs);
-            let baseline = compare::baseline(&found.runs, &groups, None);
-            let comparison = Comparison::new(&found.runs, &groups, baseline);
+            let comparison = Comparison::new(&found.runs, &groups, Choice::default());
             let of_groups = groups.iter().map(|group| group.runs.len() + group.repeated.len());
             assert_eq!(of_groups.sum::<usize>(), found.runs.len());
             for table in page::every_table(&found, &groups, &comparison) {

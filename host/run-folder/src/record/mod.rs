@@ -2,11 +2,13 @@
 //!
 //! The engine writes them; sweeps and reports read them. Nothing here knows tensors.
 
+mod comparison;
 mod differences;
 mod progress;
 mod run;
 mod sinks;
 
+pub use comparison::{ComparisonChoice, SWEEP_RESULT};
 pub use differences::{Difference, differences, dotted_values};
 pub use progress::{Failure, Progress};
 pub use run::{CastSwitch, Environment, EvaluationKind, Library, Resume, RunRecord, RunStatus};

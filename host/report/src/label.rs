@@ -1,0 +1,142 @@
+//! What a configuration is called: its format, and the keys that tell it from the others.
+//!
+//! A label says the optimizer, the learning rate and the master weights wherever configurations differ in them. Beyond that it has
+//! the fewest keys that make it unique: a key that follows from another, as the final rate of a schedule does from the
+//! first, says nothing new.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use altgrad_base::print::escaped;
+
+use super::{
+    facts::{Config, STATES},
+    group::format_label,
+    run::Run,
+};
+
+/// Keys that the format's part of a label says.
+const SAID: [&str; 6] =
+    ["quant.weight", "quant.activation", "quant.grad", "quant.recipe", "train.precision", "data.alphabet"];
+/// Keys that are always said where configurations differ in them, in this order.
+const ALWAYS: [&str; 3] = ["optimizer.name", "train.lr", "quant.master_weights"];
+/// All keys of the states' storage, as one.
+const ALL_STATES: &str = "optimizer.states";
+/// Characters of the longest label, and of the longest value in one.
+const LONGEST: usize = 72;
+const LONGEST_VALUE: usize = 28;
+
+/// What a configuration says of itself: its keys, and each as a label has it.
+type Says = BTreeMap<String, String>;
+
+/// A label for each group of runs.
+pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
+    let configs: Vec<&Config> = members.iter().map(|members| &runs[members[0]].config).collect();
+    let says: Vec<Says> = configs.iter().map(|config| says(config)).collect();
+    let with_config = || says.iter().filter(|says| !says.is_empty());
+    let differs = |key: &&&str| with_config().map(|says| says.get(**key)).collect::<BTreeSet<_>>().len() > 1;
+    let always: Vec<&str> = ALWAYS.iter().filter(differs).copied().collect();
+    let mut labels: Vec<Vec<String>> = Vec::new();
+    for ((config, says), members) in configs.iter().zip(&says).zip(members) {
+        labels.push(match config.is_empty() {
+            true => vec![shortened(&runs[members[0]].name, LONGEST)],
+            false => {
+                let keys = always.iter().filter_map(|key| says.get(*key).cloned());
+                std::iter::once(format_label(config)).chain(keys).collect()
+            }
+        });
+    }
+    let mut same: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
+    labels.iter().enumerate().for_each(|(index, label)| same.entry(label.clone()).or_default().push(index));
+    for alike in same.into_values().filter(|alike| alike.len() > 1) {
+        let keys = telling(&alike.iter().map(|index| &says[*index]).collect::<Vec<_>>());
+        for index in alike {
+            let said = keys.iter().filter_map(|key| says[index].get(key).cloned());
+            labels[index].extend(said);
+        }
+    }
+    unique(labels.into_iter().map(|label| label.join(" · ")))
+}
+
+/// The fewest keys, one after the other, that tell the most of these apart.
+fn telling(says: &[&Says]) -> Vec<String> {
+    let keys: BTreeSet<&String> = says.iter().flat_map(|says| says.keys()).collect();
+    let differs = |key: &&&String| says.iter().map(|says| says.get(**key)).collect::<BTreeSet<_>>().len() > 1;
+    let keys: Vec<&String> = keys.iter().filter(differs).copied().collect();
+    let classes = |chosen: &[&String]| {
+        let of = |says: &&Says| chosen.iter().map(|key| says.get(*key).cloned()).collect::<Vec<_>>();
+        says.iter().map(of).collect::<BTreeSet<_>>().len()
+    };
+    let mut chosen: Vec<&String> = Vec::new();
+    let mut apart = 1;
+    while apart < says.len() {
+        let with = |key: &String| classes(&[&chosen[..], &[key]].concat());
+        // Of keys that tell as many apart the shortest name is the plainest.
+        let best = keys.iter().copied().max_by_key(|key| (with(key), std::cmp::Reverse(key.len())));
+        let Some(best) = best.filter(|key| with(key) > apart) else { break };
+        apart = with(best);
+        chosen.push(best);
+    }
+    chosen.into_iter().cloned().collect()
+}
+
+/// What a configuration can say. States that are all stored alike are one: `states bf16`.
+fn says(config: &Config) -> Says {
+    let mut says = Says::new();
+    let mut states: Vec<(&str, &str)> = Vec::new();
+    for (key, value) in config.differences().filter(|(key, _)| !SAID.contains(key)) {
+        match key.strip_prefix(STATES) {
+            Some(name) => states.push((name, value)),
+            None => drop(says.insert(key.to_string(), say(key, value))),
+        }
+    }
+    let alike = states.len() > 1 && states.iter().all(|(_, storage)| *storage == states[0].1);
+    let each = states.iter().map(|(name, storage)| say(name, storage)).collect::<Vec<_>>();
+    match states.first() {
+        Some((_, storage)) if alike => drop(says.insert(ALL_STATES.into(), say("states", storage))),
+        Some(_) => drop(says.insert(ALL_STATES.into(), each.join(" · "))),
+        None => {}
+    }
+    if !config.is_quantized() {
+        says.retain(|key, _| !key.starts_with("quant."));
+    }
+    says
+}
+
+/// A key and its value, shortly.
+fn say(key: &str, value: &str) -> String {
+    match (key, value) {
+        ("optimizer.name", name) => shortened(name, LONGEST_VALUE),
+        ("quant.master_weights", "none") => "no master weights".into(),
+        ("quant.master_weights", _) => "master weights".into(),
+        ("quant.stored_scale.rule", rule) => format!("scales {}", rule.replace('_', " ")),
+        _ => format!("{} {}", key.rsplit('.').next().unwrap_or(key), shortened(value, LONGEST_VALUE)),
+    }
+}
+
+/// Text of a stranger, so that it can be shown: at most so many characters, and none that commands a terminal.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    let start = match text.char_indices().nth(most) {
+        Some(_) => Cow::Owned(text.chars().take(most - 1).chain(['…']).collect::<String>()),
+        None => Cow::Borrowed(text),
+    };
+    escaped(&start).replace(['\n', '\t'], " ")
+}
+
+/// Shortens what is too long and numbers what is the same.
+fn unique(labels: impl Iterator<Item = String>) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    let number = |label: String| {
+        let label = shortened(&label, LONGEST);
+        let mut numbered = label.clone();
+        let mut number = 2;
+        while !known.insert(numbered.clone()) {
+            numbered = format!("{label} ({number})");
+            number += 1;
+        }
+        numbered
+    };
+    labels.map(number).collect()
+}

@@ -1,0 +1,237 @@
+//! Which configurations are held against each other: sets of the same data, model and length, and a baseline for each.
+//!
+//! In a set, configurations are sorted into treatments, which differ in what is rounded or in the optimizer, and settings, which
+//! differ in anything else, such as the learning rate. A treatment is compared with the unquantized one of the same
+//! optimizer: at the same setting if they share one, the best against the best if they share several, and each at its own
+//! best if they share none. The best has the lowest mean final loss.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::{
+    facts::{Config, STATES},
+    group::Group,
+    run::Run,
+};
+
+/// Keys that must be equal for losses to be compared.
+const SAME: [&str; 5] = ["data.", "model.", "train.max_steps", "train.grad_accum", "train.eval_batches"];
+/// Keys that make a treatment.
+const TREATMENT: [&str; 5] = ["quant.", STATES, "optimizer.name", "train.precision", "train.loss_scale"];
+
+/// Configurations of the same data, model and length.
+#[derive(Debug, Clone, Serialize)]
+pub struct Set {
+    /// What it has that other sets have not, a key with its value each; empty if there is one set.
+    pub what: Vec<String>,
+    /// Numbers of its configurations.
+    #[serde(skip)]
+    pub groups: Vec<usize>,
+    /// What the others are compared with, by label.
+    pub baseline: Option<String>,
+    /// Other unquantized configurations, which `--baseline` can name.
+    pub alternatives: Vec<String>,
+    /// Keys in which the settings of the set differ.
+    pub settings: Vec<String>,
+}
+
+/// How a configuration and its baseline were chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// They differ in the treatment only.
+    SameSetting,
+    /// Each is the best of so many settings that both treatments were run at.
+    BestOf(usize),
+    /// Each is the best of its own settings.
+    OwnBest,
+}
+
+/// A configuration and what it is held against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contrast {
+    pub group: usize,
+    pub baseline: usize,
+    pub basis: Basis,
+    /// Whether it stands for its treatment: the others of a treatment are shown and not tested.
+    pub is_tested: bool,
+}
+
+/// Every set, and for each configuration its contrast, if it has one. `named` is the configuration that a user chose as baseline.
+pub(super) fn sets(runs: &[Run], groups: &[Group], named: Option<usize>) -> (Vec<Set>, Vec<Contrast>) {
+    let config = |group: usize| &runs[groups[group].runs[0]].config;
+    let mut by_key: BTreeMap<Vec<(&str, &str)>, Vec<usize>> = BTreeMap::new();
+    for group in 0..groups.len() {
+        let path = runs[groups[group].runs[0]].path.to_str().unwrap_or_default();
+        let key = if config(group).is_empty() { vec![("", path)] } else { keys(config(group), &SAME, true) };
+        by_key.entry(key).or_default().push(group);
+    }
+    let several = by_key.len() > 1;
+    let common: BTreeSet<_> = by_key
+        .keys()
+        .map(|key| key.iter().copied().collect::<BTreeSet<_>>())
+        .reduce(|a, b| &a & &b)
+        .unwrap_or_default();
+    let what = |key: &[(&str, &str)]| -> Vec<String> {
+        let own = key.iter().filter(|pair| several && !common.contains(*pair) && !pair.0.is_empty());
+        own.map(|(key, value)| super::label::shortened(&format!("{key} = {value}"), 60)).collect()
+    };
+    let (mut sets, mut contrasts) = (Vec::new(), Vec::new());
+    for (key, members) in by_key {
+        let settings: Vec<&Config> = members.iter().map(|group| config(*group)).collect();
+        let settings = super::group::differing(settings.into_iter());
+        let settings = settings.into_iter().filter(|key| !is_of(key, &SAME) && !is_of(key, &TREATMENT));
+        let mut set = Set {
+            what: what(&key),
+            baseline: None,
+            alternatives: Vec::new(),
+            settings: settings.collect(),
+            groups: members,
+        };
+        let matching = Matching { runs, groups, set: &set, named };
+        let (chosen, found) = matching.contrasts();
+        set.baseline = chosen.map(|group| groups[group].label.clone());
+        let others =
+            set.groups.iter().filter(|group| groups[**group].is_unquantized && Some(**group) != chosen);
+        set.alternatives = others.map(|group| groups[*group].label.clone()).collect();
+        contrasts.extend(found);
+        sets.push(set);
+    }
+    sets.sort_by_key(|set| std::cmp::Reverse(set.groups.len()));
+    (sets, contrasts)
+}
+
+/// Whether a key is one of these or lies in one.
+fn is_of(key: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| key.starts_with(prefix))
+}
+
+fn keys<'a>(config: &'a Config, prefixes: &[&str], of: bool) -> Vec<(&'a str, &'a str)> {
+    config.differences().filter(|(key, _)| is_of(key, prefixes) == of).collect()
+}
+
+/// A treatment's or a setting's keys.
+type Keys<'a> = Vec<(&'a str, &'a str)>;
+
+/// The pairing of a set's treatments.
+struct Matching<'a> {
+    runs: &'a [Run],
+    groups: &'a [Group],
+    set: &'a Set,
+    named: Option<usize>,
+}
+
+impl<'a> Matching<'a> {
+    fn config(&self, group: usize) -> &'a Config {
+        &self.runs[self.groups[group].runs[0]].config
+    }
+
+    fn treatment(&self, group: usize) -> Keys<'a> {
+        keys(self.config(group), &TREATMENT, true)
+    }
+
+    fn setting(&self, group: usize) -> Keys<'a> {
+        let of_others = [&SAME[..], &TREATMENT[..]].concat();
+        keys(self.config(group), &of_others, false)
+    }
+
+    /// The one with the lowest mean final loss, those with lost runs last.
+    fn best(&self, groups: &[usize]) -> Option<usize> {
+        let rank = |group: usize| {
+            let runs = &self.groups[group].runs;
+            let losses: Vec<f64> =
+                runs.iter().filter_map(|run| Some(self.runs[*run].final_loss()?.loss)).collect();
+            let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+            (losses.len() < runs.len(), if losses.is_empty() { f64::INFINITY } else { mean })
+        };
+        let by_rank = |a: &usize, b: &usize| {
+            let (a, b) = (rank(*a), rank(*b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        };
+        groups.iter().copied().min_by(by_rank)
+    }
+
+    /// The baseline that most are held against, and a contrast for each of the others.
+    fn contrasts(&self) -> (Option<usize>, Vec<Contrast>) {
+        let named = self.named.filter(|named| self.set.groups.contains(named));
+        let mut treatments: BTreeMap<Keys<'a>, Vec<usize>> = BTreeMap::new();
+        self.set.groups.iter().for_each(|group| {
+            treatments.entry(self.treatment(*group)).or_default().push(*group);
+        });
+        let mut contrasts = Vec::new();
+        for (treatment, members) in &treatments {
+            let Some(baselines) = self.baselines(&treatments, members[0], named) else { continue };
+            let own = *treatment == self.treatment(baselines[0]);
+            let Some((group, baseline, basis)) = self.pair(members, &baselines) else { continue };
+            contrasts.extend(members.iter().filter(|member| **member != baseline).map(|member| Contrast {
+                group: *member,
+                baseline,
+                basis: if *member == group { basis } else { self.basis(*member, baseline) },
+                is_tested: *member == group && !own,
+            }));
+        }
+        let mut count: BTreeMap<usize, usize> = BTreeMap::new();
+        contrasts.iter().for_each(|contrast| *count.entry(contrast.baseline).or_default() += 1);
+        let most = count.into_iter().max_by_key(|(group, count)| (*count, std::cmp::Reverse(*group)));
+        let alone = || self.best(&self.unquantized(|_| true));
+        (named.or(most.map(|(group, _)| group)).or_else(alone), contrasts)
+    }
+
+    /// Unquantized configurations: those in fp32 if there are any.
+    fn unquantized(&self, is_wanted: impl Fn(&Group) -> bool) -> Vec<usize> {
+        let of = |is_fp32: bool| -> Vec<usize> {
+            let is = |group: &&usize| {
+                let group = &self.groups[**group];
+                group.is_unquantized && is_wanted(group) && (group.format == "fp32" || !is_fp32)
+            };
+            self.set.groups.iter().filter(is).copied().collect()
+        };
+        Some(of(true)).filter(|found| !found.is_empty()).unwrap_or_else(|| of(false))
+    }
+
+    /// The treatment that another is held against.
+    fn baselines(
+        &self,
+        treatments: &BTreeMap<Keys<'a>, Vec<usize>>,
+        member: usize,
+        named: Option<usize>,
+    ) -> Option<Vec<usize>> {
+        if let Some(named) = named {
+            return Some(vec![named]);
+        }
+        let optimizer = &self.groups[member].optimizer;
+        let candidates = [
+            self.unquantized(|group| group.optimizer == *optimizer),
+            self.unquantized(|group| group.optimizer.as_deref() == Some("adamw")),
+            self.unquantized(|_| true),
+        ];
+        let first = candidates.into_iter().find(|found| !found.is_empty())?;
+        // Of several treatments, such as fp32 with loss scaling, that of the best.
+        treatments.get(&self.treatment(self.best(&first)?)).cloned()
+    }
+
+    /// Which of a treatment is held against which of another.
+    fn pair(&self, members: &[usize], baselines: &[usize]) -> Option<(usize, usize, Basis)> {
+        let settings = |groups: &[usize]| -> BTreeSet<Keys<'a>> {
+            groups.iter().map(|group| self.setting(*group)).collect()
+        };
+        let shared = &settings(members) & &settings(baselines);
+        let at = |groups: &[usize]| -> Vec<usize> {
+            groups.iter().copied().filter(|group| shared.contains(&self.setting(*group))).collect()
+        };
+        Some(match shared.len() {
+            0 => (self.best(members)?, self.best(baselines)?, Basis::OwnBest),
+            1 => (*at(members).first()?, *at(baselines).first()?, Basis::SameSetting),
+            count => (self.best(&at(members))?, self.best(&at(baselines))?, Basis::BestOf(count)),
+        })
+    }
+
+    /// How one that is not its treatment's best stands to the baseline.
+    fn basis(&self, member: usize, baseline: usize) -> Basis {
+        match self.setting(member) == self.setting(baseline) {
+            true => Basis::SameSetting,
+            false => Basis::OwnBest,
+        }
+    }
+}

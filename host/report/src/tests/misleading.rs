@@ -1,0 +1,150 @@
+//! Folders over which a comparison is easily wrong, and what is said of them.
+
+use tempfile::TempDir;
+
+use super::{compared, run_with};
+use crate::{
+    compare::{Basis, Choice, Comparison, Separated, Verdict, named},
+    find::find,
+    group::groups,
+};
+
+const RATES: [&str; 10] = ["1e-5", "3e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "1e-1", "3e-1"];
+
+/// Held-out loss by rate: best at the sixth of ten, by `extra` worse for the format.
+fn loss(rate: usize, seed: u64, extra: f64) -> f64 {
+    2.0 + 0.05 * (rate as f64 - 5.0).powi(2) + 0.01 * seed as f64 + extra
+}
+
+/// Ten rates of fp32 and of E5M2, three seeds each. The first fp32 label by name is that of 1e-1, which is bad.
+fn rate_sweep(folder: &TempDir) {
+    for (index, rate) in RATES.iter().enumerate() {
+        for seed in 1..4 {
+            for (format, extra) in [("none", 0.0), ("E5M2", 0.012 + 0.001 * (seed % 2) as f64)] {
+                let quant =
+                    format!("weight = \"{format}\"\n[train]\nmax_steps = 10\nlr = {rate}\nmin_lr = {rate}\n");
+                let name = format!("{format}_{rate}_{seed}");
+                run_with(folder.path(), &name, &quant, seed, loss(index, seed, extra));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rate_sweep_holds_the_best_rate_against_the_best_rate() {
+    let folder = TempDir::new().unwrap();
+    rate_sweep(&folder);
+    let (_, _, comparison) = compared(folder.path());
+    assert_eq!(comparison.baseline(), Some("fp32 · lr 0.003"));
+    assert_eq!((comparison.pairs_tested, comparison.separated.len()), (1, 1), "not one a rate");
+    assert_eq!(
+        comparison.ranking[2],
+        "E5M2 w · lr 0.003 ends above fp32 · lr 0.003, each at the best of 10 settings that both were run at: \
+         0.0127 ± 0.0014 nats/token (95 %, n = 3, p = 6.92e-4 after Holm)."
+    );
+    let row = |label: &str| comparison.rows.iter().find(|row| row.label == label).unwrap();
+    assert_eq!(row("E5M2 w · lr 0.003").basis, Some(Basis::BestOf(10)));
+    assert_eq!(row("E5M2 w · lr 0.1").p_holm, None, "shown, not tested");
+    assert_eq!(row("fp32 · lr 0.003").verdict, Verdict::Baseline);
+    // The same rate, if a user wants that.
+    let found = find(&[folder.path().to_path_buf()]);
+    let groups = groups(&found.runs);
+    let baseline = named(&found.runs, &groups, "none_1e-5_2");
+    let comparison = Comparison::new(&found.runs, &groups, Choice { baseline, ..Choice::default() });
+    assert_eq!(comparison.baseline(), Some("fp32 · lr 0.00001"));
+    assert!(comparison.ranking[2].starts_with("E5M2 w · lr 0.00001 ends above fp32 · lr 0.00001: 0.0127"));
+}
+
+#[test]
+fn runs_of_other_data_or_length_have_a_baseline_of_their_own() {
+    let folder = TempDir::new().unwrap();
+    let of = |format: &str, steps: u32, data: &str| {
+        format!("weight = \"{format}\"\n[train]\nmax_steps = {steps}\n[data]\ndataset = \"{data}\"\n")
+    };
+    // By name the first unquantized run is the short one on other data.
+    run_with(folder.path(), "a", &of("none", 20, "bins:other"), 1, 4.0);
+    for seed in 1..4 {
+        run_with(
+            folder.path(),
+            &format!("b{seed}"),
+            &of("none", 500, "lawgen"),
+            seed,
+            2.0 + 0.01 * seed as f64,
+        );
+        for (format, worse) in [("E4M3", 0.1), ("E5M2", 0.2), ("E3M4", 0.15)] {
+            let loss = 2.0 + worse + 0.01 * seed as f64 + 0.001 * (seed % 2) as f64;
+            run_with(folder.path(), &format!("{format}{seed}"), &of(format, 500, "lawgen"), seed, loss);
+        }
+    }
+    let (_, groups, comparison) = compared(folder.path());
+    assert_eq!((groups.len(), comparison.sets.len()), (5, 2));
+    assert_eq!(comparison.separated.len(), 3, "{:?}", comparison.ranking);
+    assert!(comparison.rows.iter().all(|row| row.verdict != Verdict::NotComparable));
+    assert_eq!(
+        comparison.notes,
+        [
+            "Runs with data.dataset = lawgen, train.max_steps = 500: the baseline of these is fp32 · dataset lawgen.",
+            "Runs with data.dataset = bins:other, train.max_steps = 20: fp32 · dataset bins:other alone: no other \
+             configuration has this data, model and length.",
+        ]
+    );
+}
+
+#[test]
+fn ten_configurations_are_tested_against_the_baseline_and_not_each_against_each() {
+    let folder = TempDir::new().unwrap();
+    let quant = |format: &str| format!("weight = \"{format}\"\n[train]\nmax_steps = 10\n");
+    // Differences of a mean of -0.0369 and a half interval of 0.0105, as in a folder that was reported, and others of about nothing.
+    let sd = 0.0105 * f64::sqrt(3.0) / 4.302_652_7;
+    for (seed, part) in [(1, -1.0), (2, 0.0), (3, 1.0)] {
+        let base = 2.0 + 0.05 * part;
+        run_with(folder.path(), &format!("fp32_{seed}"), &quant("none"), seed, base);
+        run_with(folder.path(), &format!("E3M4_{seed}"), &quant("E3M4"), seed, base - 0.0369 + sd * part);
+        let others = ["E0M7", "E1M6", "E2M5", "E4M3", "E5M2", "E6M1", "E7M0", "INT8"];
+        for (index, format) in others.iter().enumerate() {
+            let noise = [0.031, -0.022, -0.013][(seed as usize + index) % 3] + 0.002 * index as f64;
+            run_with(folder.path(), &format!("{format}_{seed}"), &quant(format), seed, base + noise);
+        }
+    }
+    let (found, groups, comparison) = compared(folder.path());
+    assert_eq!(comparison.ranking[0], "1 of 9 differences from the baseline are more than the seeds' noise.");
+    let said = |start: &str| comparison.ranking.iter().find(|line| line.starts_with(start)).unwrap().clone();
+    assert_eq!(
+        said("E3M4"),
+        "E3M4 w ends below fp32: -0.0369 ± 0.0105 nats/token (95 %, n = 3, p = 3.91e-2 after Holm)."
+    );
+    // 0.8 is the power of a noncentral t with 2 degrees of freedom at the level 0.05 / 9, by Monte Carlo.
+    assert_eq!(
+        said("E0M7"),
+        "E0M7 w against fp32: no difference is shown, -0.0013 ± 0.0705 nats/token (95 %, n = 3, p = 1.00e0 after Holm). \
+         A difference of 0.2786 would be found with probability 80 %."
+    );
+    // Each against each, the same difference is lost among 45 tests.
+    let all = Comparison::new(&found.runs, &groups, Choice { all_pairs: true, ..Choice::default() });
+    assert_eq!(all.pairs_tested, 45);
+    let is_it = |pair: &Separated| (pair.lower.as_str(), pair.higher.as_str()) == ("E3M4 w", "fp32");
+    assert!(!all.separated.iter().any(is_it), "{:?}", all.ranking);
+    assert!(comparison.separated.iter().any(is_it));
+}
+
+#[test]
+fn labels_have_the_keys_that_differ_and_stay_short() {
+    let folder = TempDir::new().unwrap();
+    let quant = |master: &str, more: &str| {
+        format!("weight = \"E7M0\"\nmaster_weights = \"{master}\"\n{more}[train]\nmax_steps = 10\n")
+    };
+    let long = format!("exclude = [{:?}]\n", "x".repeat(1 << 20));
+    for (name, text) in [
+        ("a", quant("fp32", "")),
+        ("b", quant("none", "")),
+        ("c", quant("fp32", &long)),
+        ("d\u{1b}[2J", quant("none", &long)),
+    ] {
+        run_with(folder.path(), name, &text, 1, 2.0);
+    }
+    let (found, groups, _) = compared(folder.path());
+    let labels: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
+    assert!(labels.contains(&"E7M0 w · master weights") && labels.contains(&"E7M0 w · no master weights"));
+    assert!(labels.iter().all(|label| label.chars().count() <= 80), "{labels:?}");
+    assert_eq!(found.runs.iter().find(|run| run.path.ends_with("d\u{1b}[2J")).unwrap().name, "d\\u001b[2J");
+}

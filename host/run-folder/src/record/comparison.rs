@@ -1,0 +1,36 @@
+//! How a sweep wants its runs to be compared: `compare` in `sweep.json`.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The file that says what a sweep came to.
+pub const SWEEP_RESULT: &str = "sweep.json";
+
+/// What `[compare]` of a matrix file says.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComparisonChoice {
+    /// What the others are held against: a configuration's label, or a run's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// How far from the baseline's loss is still within the margin, as a share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
+}
+
+impl ComparisonChoice {
+    /// What a sweep's folder says; nothing where there is no such file, or it says nothing.
+    #[must_use]
+    pub fn of_sweep(folder: &Path) -> Option<Self> {
+        let bytes = altgrad_base::files::read(&folder.join(SWEEP_RESULT)).ok()?;
+        let mut result: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+        serde_json::from_value(result.get_mut("compare")?.take()).ok()
+    }
+
+    /// Whether the margin is one that can be met.
+    #[must_use]
+    pub fn is_margin(margin: f64) -> bool {
+        margin > 0.0 && margin < 1.0
+    }
+}
