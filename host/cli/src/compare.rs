@@ -65,6 +65,11 @@ struct Style {
 }
 
 impl RunsArgs {
+    /// What is named.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.runs
+    }
+
     /// Compares as the command line says, or else the sweep.
     pub(super) fn compared(&self, found: &FoundRuns, groups: &[Group]) -> Result<Comparison, Diagnostic> {
         let named = self.baseline.as_ref().or(found.choice.baseline.as_ref());

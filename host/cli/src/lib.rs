@@ -31,8 +31,10 @@ mod saved_model;
 mod scaffold;
 mod supervise;
 mod sweep;
+mod top;
 mod vetting;
 mod wandb_upload;
+mod watch;
 mod weights;
 
 use std::{
@@ -101,6 +103,12 @@ enum Command {
     Alerts(alerts::AlertsCommand),
     /// Writes runs as one HTML page: comparison, curves, fidelity, codes, failures.
     Report(report::ReportArgs),
+    /// Shows runs while they go on: a line each, with losses, alerts and the time left.
+    Top(top::TopArgs),
+    /// Serves the report as a live page for a browser on this machine, on 127.0.0.1.
+    ///
+    /// The address has a token that only this command prints. Run folders are read and nothing is written.
+    Watch(watch::WatchArgs),
     /// Uploads what a run's wandb sinks have left on disk, or writes the offline file that `wandb sync` takes.
     WandbUpload(wandb_upload::WandbUploadArgs),
     /// Prints reference pages made from the types: the run file's keys, the commands.
@@ -145,7 +153,12 @@ impl Command {
             Self::Plugins(_) | Self::Formats(_) | Self::Casts(_) | Self::Bench(_) | Self::Replay(_) => {
                 Trust::Named
             }
-            Self::Data(_) | Self::Alerts(_) | Self::Compare(_) | Self::Report(_) => Trust::Known,
+            Self::Data(_)
+            | Self::Alerts(_)
+            | Self::Compare(_)
+            | Self::Report(_)
+            | Self::Top(_)
+            | Self::Watch(_) => Trust::Known,
             Self::Reference(_) | Self::Completions(_) | Self::Man(_) => Trust::Known,
         }
     }
@@ -204,6 +217,8 @@ fn execute(command: Command) -> Result<ExitCode, Diagnostic> {
         Command::Alerts(command) => alerts::run(&command),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Watch(args) => watch::run(args),
         Command::WandbUpload(args) => wandb_upload::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Completions(args) => about::completions(&args),

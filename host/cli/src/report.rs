@@ -7,7 +7,11 @@ use std::{
 };
 
 use altgrad_base::{diagnostic::Diagnostic, files, println};
-use altgrad_report::{observed, page, table::Table};
+use altgrad_report::{
+    observed,
+    page::{self, Source, View},
+    table::Table,
+};
 use clap::Args;
 
 use super::compare::{RunsArgs, read};
@@ -25,17 +29,60 @@ pub(super) struct ReportArgs {
     /// Writes every table of the page there too, as Markdown, LaTeX and CSV.
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
+    /// Writes every chart of the page there too, as SVG and CSV.
+    #[arg(long, value_name = "DIR")]
+    charts: Option<PathBuf>,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// How charts look.
+#[derive(Debug, Args)]
+struct ViewArgs {
+    /// The key whose values have a colour each: `format`, or one of the run file in which configurations differ. Default:
+    /// `format`, or if there is one the first setting that differs.
+    #[arg(long, value_name = "KEY")]
+    colour: Option<String>,
+    /// The key whose values have a kind of line each. Default: the optimizer, master weights or the first setting that differs.
+    #[arg(long, value_name = "KEY")]
+    line: Option<String>,
+    /// Draws curves over training tokens instead of steps.
+    #[arg(long)]
+    tokens: bool,
+    /// Draws losses on a logarithmic axis.
+    #[arg(long)]
+    log: bool,
+    /// Smooths curves: the weight of the past in an exponential mean, from 0 to below 1.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0, value_parser = smooth)]
+    smooth: f64,
+}
+
+fn smooth(text: &str) -> Result<f64, String> {
+    let weight = text.parse().ok().filter(|weight| (0.0..1.0).contains(weight));
+    weight.ok_or_else(|| "a number from 0 to below 1".into())
 }
 
 pub(super) fn run(args: &ReportArgs) -> Result<ExitCode, Diagnostic> {
     let (found, groups, comparison) = read(&args.runs)?;
-    let page = page::render(&args.title, &found, &groups, &comparison)?;
+    let ViewArgs { colour, line, tokens, log, smooth } = &args.view;
+    let (colour, line) = (colour.clone(), line.clone());
+    let view = View { colour, line, tokens: *tokens, log: *log, smooth: *smooth };
+    let source =
+        Source { title: &args.title, found: &found, groups: &groups, comparison: &comparison, view: &view };
+    let page = source.page(false)?;
     write(&args.out, page.as_bytes())?;
     if let Some(folder) = &args.tables {
         fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
         page::every_table(&found, &groups, &comparison)
             .iter()
             .try_for_each(|table| write_table(folder, table))?;
+    }
+    if let Some(folder) = &args.charts {
+        fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+        for (name, svg, csv) in source.charts() {
+            write(&folder.join(format!("{name}.svg")), svg.as_bytes())?;
+            write(&folder.join(format!("{name}.csv")), csv.as_bytes())?;
+        }
     }
     let (runs, left_out) = (found.runs.len(), found.left_out.len());
     let mb = page.len() as f64 / 1e6;

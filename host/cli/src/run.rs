@@ -31,6 +31,7 @@ use super::{
     progress::{JsonProgress, TerminalProgress},
     supervise::{self, Told},
     vetting::Trust,
+    watch::LivePage,
 };
 
 /// `altgrad-host run`.
@@ -55,6 +56,9 @@ pub(super) struct RunArgs {
     /// the run ends. With `json`, everything else goes to stderr.
     #[arg(long, value_name = "STYLE", default_value = "text")]
     progress: ProgressStyle,
+    /// Serves the run's live page while it goes on, as `watch` does; its address goes to standard error.
+    #[arg(long)]
+    watch: bool,
     /// For programs that start runs: waits until no other run holds this file, and holds it.
     #[arg(long, value_name = "FILE", hide = true)]
     guard: Option<PathBuf>,
@@ -170,6 +174,7 @@ fn train(
     if !args.quiet {
         say(&ready.summary());
     }
+    let _page = LivePage::beside(&folder, args.watch);
     let report = train::run(ready, &folder, start, args.max_steps, &mut Told(observer))?;
     if !args.quiet {
         say(&closing_table(&report, &folder.display().to_string()));

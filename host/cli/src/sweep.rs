@@ -8,10 +8,10 @@ use altgrad_base::{
 };
 use altgrad_config::Source;
 use altgrad_engine::setup::ReadyRun;
-use altgrad_sweep::{LauncherChoice, Options, folder::RESULT};
+use altgrad_sweep::{LauncherChoice, Options, folder::RESULT, matrix::Matrix};
 use clap::{Args, ValueEnum};
 
-use super::vetting::TrustArgs;
+use super::{vetting::TrustArgs, watch::LivePage};
 
 /// `altgrad-host sweep`.
 #[derive(Debug, Args)]
@@ -42,6 +42,9 @@ pub(super) struct SweepArgs {
     /// Shows errors and the tables only.
     #[arg(long)]
     quiet: bool,
+    /// Serves the sweep's live page while it goes on, as `watch` does; its address goes to standard error.
+    #[arg(long)]
+    watch: bool,
     #[command(flatten)]
     pub(super) trust: TrustArgs,
 }
@@ -73,6 +76,11 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
         check: args.check,
     };
     let check_run = |config, source: &Source| ReadyRun::build(config, source).map(drop);
+    let folder = match args.watch {
+        true => altgrad_sweep::folder_of(&Matrix::read(&args.matrix)?, args.out.as_deref())?,
+        false => PathBuf::new(),
+    };
+    let _page = LivePage::beside(&folder, args.watch);
     let results = altgrad_sweep::sweep(&args.matrix, &options, &check_run)?;
     println!("{}", results.text());
     Ok(if args.check {

@@ -4,9 +4,10 @@
 //! that holds nothing to read, is named with a reason; nothing that is found here stops the rest.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use altgrad_run_folder::record::ComparisonChoice;
@@ -52,8 +53,85 @@ pub fn find(named: &[PathBuf]) -> FoundRuns {
         }
     }
     runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
-    let choice = named.iter().find_map(|path| ComparisonChoice::of_sweep(path)).unwrap_or_default();
-    FoundRuns { runs, left_out, choice }
+    FoundRuns { runs, left_out, choice: choice(named) }
+}
+
+fn choice(named: &[PathBuf]) -> ComparisonChoice {
+    named.iter().find_map(|path| ComparisonChoice::of_sweep(path)).unwrap_or_default()
+}
+
+/// Runs that are read again where their files have changed.
+#[derive(Debug)]
+pub struct Reader {
+    named: Vec<PathBuf>,
+    known: BTreeMap<PathBuf, Stamp>,
+    found: FoundRuns,
+    unread: BTreeMap<PathBuf, String>,
+}
+
+/// Names, lengths and times of change of a run's files.
+type Stamp = Vec<(PathBuf, u64, Option<SystemTime>)>;
+
+impl Reader {
+    /// Reads nothing yet.
+    #[must_use]
+    pub fn new(named: &[PathBuf]) -> Self {
+        Self {
+            named: named.to_vec(),
+            known: BTreeMap::new(),
+            found: FoundRuns::default(),
+            unread: BTreeMap::new(),
+        }
+    }
+
+    /// The runs as they are now.
+    pub fn look(&mut self) -> &FoundRuns {
+        let (places, left_out) = search_all(&self.named);
+        let stamps: BTreeMap<PathBuf, Stamp> =
+            places.iter().map(|path| (path.clone(), stamp(path))).collect();
+        let is_same =
+            |path: &PathBuf| stamps.get(path).is_some_and(|stamp| self.known.get(path) == Some(stamp));
+        // A run that is named by its file is at its folder.
+        let of_place =
+            |run: &Run| stamps.keys().find(|path| **path == run.path || path.parent() == Some(&*run.path));
+        let mut runs = std::mem::take(&mut self.found.runs);
+        runs.retain(|run| of_place(run).is_some_and(is_same));
+        self.unread.retain(|path, _| is_same(path));
+        let changed: Vec<&PathBuf> = places.iter().filter(|path| !is_same(path)).collect();
+        let read: Vec<_> = changed.par_iter().map(|path| ((*path).clone(), Run::read(path))).collect();
+        for (path, read) in read {
+            match read {
+                Ok(run) => runs.push(run),
+                Err(reason) => drop(self.unread.insert(path, reason)),
+            }
+        }
+        runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+        let unread =
+            self.unread.iter().map(|(path, reason)| LeftOut { path: path.clone(), reason: reason.clone() });
+        let left_out = left_out.into_iter().chain(unread).collect();
+        self.known = stamps;
+        self.found = FoundRuns { runs, left_out, choice: choice(&self.named) };
+        &self.found
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let files: Vec<PathBuf> = match fs::read_dir(path) {
+        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+        Err(_) => vec![path.to_path_buf()],
+    };
+    let of = |path: PathBuf| {
+        let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        Some((path, metadata.len(), metadata.modified().ok()))
+    };
+    let mut stamp: Stamp = files.into_iter().filter_map(of).collect();
+    stamp.sort();
+    stamp
+}
+
+/// Where the runs are that are named.
+pub(super) fn places(named: &[PathBuf]) -> Vec<PathBuf> {
+    search_all(named).0
 }
 
 fn search_all(named: &[PathBuf]) -> (Vec<PathBuf>, Vec<LeftOut>) {

@@ -1,10 +1,12 @@
 //! The report: one page in one file, which needs no network and says nothing to anyone.
 //!
-//! The template escapes everything it is given; figures travel as JSON whose `<` are written as escapes, so that no name
-//! can end a script. Charts are drawn by plotly.js, which is part of the page. Whatever comes through all the same, the page's
-//! `policy` keeps the browser from running.
+//! The template escapes everything it is given, drawings escape their texts, and tables travel as JSON whose `<` are written as
+//! escapes, so that no name can end a script. Charts are there without a script; the page's own shows values, hides and sorts.
+//! Whatever comes through all the same, the page's `policy` keeps the browser from running. A live page is the same one: its
+//! script asks the server that sent it for what is new.
 
-mod colours;
+mod cards;
+pub(crate) mod colours;
 mod facts;
 mod policy;
 
@@ -18,26 +20,33 @@ use minijinja::{
 use serde::Serialize;
 use serde_json::json;
 
+pub use super::figures::View;
 use super::{
     compare::Comparison,
-    figures::{self, Chart, Context},
+    draw,
+    figures::{self, Chart, Context, Drawings},
     find::FoundRuns,
     group::Group,
     observed,
     table::{Cell, Table},
     tables,
 };
-use colours::{colours, formats};
+use cards::{Card, card};
 use facts::{facts, failure_notes, made};
 use policy::policy;
 
 const PAGE: &str = include_str!("page/page.html");
+const CONTENT: &str = include_str!("page/content.html");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 /// The sections, in order: id, title, what it is for.
 const SECTIONS: [(&str, &str, &str); 10] = [
-    ("loss", "Loss", "The curves behind the table. Colour is the format, the kind of line the optimizer."),
+    (
+        "loss",
+        "Loss",
+        "The curves behind the table: the mean of each configuration, with a band from its least to its largest seed.",
+    ),
     ("profile", "Formats at a glance", "What a configuration pays for its loss."),
     ("fidelity", "Gradient fidelity", "How close the quantized gradients are to those in fp32."),
     (
@@ -68,21 +77,6 @@ struct Section {
     notes: Vec<String>,
 }
 
-/// What it sees of a chart.
-#[derive(Serialize)]
-struct Card {
-    id: &'static str,
-    title: &'static str,
-    caption: &'static str,
-    /// HTML: keys are marked as code.
-    needs: String,
-    height: usize,
-    wide: bool,
-    drawn: bool,
-    /// Number and label of the runs with a figure of their own.
-    runs: Vec<(String, String)>,
-}
-
 /// And of a table.
 #[derive(Serialize)]
 struct TableView {
@@ -100,65 +94,125 @@ struct CellView {
     tone: &'static str,
 }
 
-/// The page.
-///
-/// # Errors
-/// The template does not render: a fault of this program.
-pub fn render(
-    title: &str,
-    found: &FoundRuns,
-    groups: &[Group],
-    comparison: &Comparison,
-) -> Result<String, Diagnostic> {
-    let context = Context::new(&found.runs, groups, comparison);
-    let charts = figures::all(&context);
-    let tables = every_table(found, groups, comparison);
-    let data = data(&context, &charts, &tables);
-    let mut sections: Vec<Section> =
-        SECTIONS.iter().map(|(id, title, intro)| section(id, title, intro)).collect();
-    for (id, chart) in &charts {
-        let section = sections.iter_mut().find(|section| section.id == *id);
-        section.into_iter().for_each(|section| section.charts.push(card(&context, chart)));
+/// What a page is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// Its heading.
+    pub title: &'a str,
+    /// The runs.
+    pub found: &'a FoundRuns,
+    /// The configurations.
+    pub groups: &'a [Group],
+    /// What the seeds support.
+    pub comparison: &'a Comparison,
+    /// What a user chose of the charts.
+    pub view: &'a View,
+}
+
+impl Source<'_> {
+    /// The page in one file, or as a server sends it.
+    ///
+    /// # Errors
+    /// The template does not render: a fault of this program.
+    pub fn page(&self, is_live: bool) -> Result<String, Diagnostic> {
+        let mut values = self.values();
+        values["policy"] = policy(SCRIPT, STYLE, is_live).into();
+        values["style"] = STYLE.into();
+        values["script"] = SCRIPT.into();
+        values["is_live"] = is_live.into();
+        rendered("page.html", &values)
     }
-    if let Some(section) = sections.iter_mut().find(|section| section.id == "failures") {
-        section.tables.extend(["failures", "missing"].iter().filter_map(|id| view_of(&tables, id)));
-        section.notes = failure_notes(found);
+
+    /// What changes of a live page: everything below its table of runs.
+    ///
+    /// # Errors
+    /// The template does not render: a fault of this program.
+    pub fn content(&self) -> Result<String, Diagnostic> {
+        rendered("content.html", &self.values())
     }
-    if let Some(section) = sections.iter_mut().find(|section| section.id == "observation") {
-        section.tables.extend(["observed", "observed_formats"].iter().filter_map(|id| view_of(&tables, id)));
+
+    /// Every drawing as an SVG file and its numbers as CSV: name without ending, SVG, CSV.
+    #[must_use]
+    pub fn charts(&self) -> Vec<(String, String, String)> {
+        let Self { found, groups, comparison, view, .. } = *self;
+        let context = Context::new(&found.runs, groups, comparison, view);
+        let mut files = Vec::new();
+        for (_, chart) in figures::all(&context) {
+            let file = |name: String, title: &str, plot: &draw::Plot| {
+                (name, draw::svg::svg(plot, title), draw::csv::csv(plot))
+            };
+            match &chart.drawings {
+                Drawings::None => {}
+                Drawings::All(plot) => files.push(file(chart.id.to_string(), chart.title, plot)),
+                Drawings::ByRun(plots) => files.extend(plots.iter().map(|(run, plot)| {
+                    let title = format!("{}: {}", chart.title, context.labels[*run]);
+                    file(format!("{}_{run}", chart.id), &title, plot)
+                })),
+            }
+        }
+        files
     }
-    // Nothing was observed: there is nothing to say.
-    sections.retain(|section| section.id != "observation" || !section.tables.is_empty());
-    let view =
-        |ids: &[&str]| -> Vec<TableView> { ids.iter().filter_map(|id| view_of(&tables, id)).collect() };
-    let optimizers = figures::optimizers(groups).into_iter().enumerate();
-    let optimizers: Vec<_> = optimizers.map(|(index, name)| (name, figures::dash(index))).collect();
-    let plotly = plotly_script();
-    let values = json!({
-        "title": title,
-        "policy": policy(&[&plotly, SCRIPT], &[STYLE]),
-        "style": STYLE,
-        "script": SCRIPT,
-        "plotly": plotly,
-        "data": script_json(&data),
-        "made": made(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "facts": facts(found, groups),
-        "comparison": view(&["comparison"]),
-        "ranking": comparison.ranking,
-        "baseline": comparison.baseline(),
-        "notes": comparison.notes,
-        "formats": formats(groups),
-        "optimizers": optimizers,
-        "sections": sections,
-        "provenance": view(&["configurations", "runs", "plugins"]),
-        "left_out": view(&["left_out"]),
-    });
-    let environment = environment()?;
-    let html = environment
-        .get_template("page.html")
-        .and_then(|template| template.render(Value::from(Serde(&values))));
-    html.map_err(|error| Diagnostic::run(format!("the report's template does not render ({error:#})")))
+
+    fn values(&self) -> serde_json::Value {
+        let Self { title, found, groups, comparison, view } = *self;
+        let context = Context::new(&found.runs, groups, comparison, view);
+        let charts = figures::all(&context);
+        let tables = every_table(found, groups, comparison);
+        let first = first(&charts);
+        let of_section = |id: &str| -> Vec<Card> {
+            let own = charts.iter().filter(|(section, _)| *section == id);
+            own.map(|(_, chart)| card(&context, chart, first)).collect()
+        };
+        let view_of =
+            |ids: &[&str]| -> Vec<TableView> { ids.iter().filter_map(|id| view_of(&tables, id)).collect() };
+        let section = |(id, title, intro): &(&'static str, &'static str, &'static str)| Section {
+            id,
+            title,
+            intro,
+            charts: of_section(id),
+            tables: match *id {
+                "failures" => view_of(&["failures", "missing"]),
+                "observation" => view_of(&["observed", "observed_formats"]),
+                _ => Vec::new(),
+            },
+            notes: if *id == "failures" { failure_notes(found) } else { Vec::new() },
+        };
+        let mut sections: Vec<Section> = SECTIONS.iter().map(section).collect();
+        // Nothing was observed: there is nothing to say.
+        sections.retain(|section| section.id != "observation" || !section.tables.is_empty());
+        let look = &context.look;
+        let keys = |keys: &[figures::Key]| -> Vec<serde_json::Value> {
+            let one = |key: &figures::Key| {
+                let groups = key.groups.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+                json!({
+                    "value": key.value, "ink": key.ink, "groups": groups,
+                    "dash": draw::DASHES[key.dash % draw::DASHES.len()],
+                })
+            };
+            keys.iter().map(one).collect()
+        };
+        json!({
+            "title": title,
+            "data": script_json(&data(&charts, &tables)),
+            "made": made(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "facts": facts(found, groups),
+            "comparison": view_of(&["comparison"]),
+            "comparison_charts": of_section("comparison"),
+            "ranking": comparison.ranking,
+            "margin": format!("{} %", comparison.margin * 100.0),
+            "notes": comparison.notes,
+            "choices": look.choices,
+            "colour": look.colour,
+            "line": look.line,
+            "colours": keys(&look.colours),
+            "lines": keys(&look.lines),
+            "view": { "tokens": view.tokens, "log": view.log, "smooth": view.smooth },
+            "sections": sections,
+            "provenance": view_of(&["configurations", "runs", "plugins"]),
+            "left_out": view_of(&["left_out"]),
+        })
+    }
 }
 
 /// Every table of the report, those without rows too.
@@ -177,19 +231,15 @@ pub fn every_table(found: &FoundRuns, groups: &[Group], comparison: &Comparison)
     ]
 }
 
-fn environment() -> Result<Environment<'static>, Diagnostic> {
+fn rendered(name: &str, values: &serde_json::Value) -> Result<String, Diagnostic> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     let added = environment.add_template("page.html", PAGE);
+    let added = added.and_then(|()| environment.add_template("content.html", CONTENT));
     added.map_err(|error| Diagnostic::run(format!("the report's template is broken ({error:#})")))?;
-    Ok(environment)
-}
-
-/// plotly.js alone: what the crate embeds ends with a typesetter of formulas that is not needed.
-fn plotly_script() -> String {
-    let sources = plotly::Plot::offline_js_sources();
-    let script = sources.split_once('>').and_then(|(_, rest)| rest.split_once("</script>"));
-    script.map(|(script, _)| script.to_string()).unwrap_or_default()
+    let html =
+        environment.get_template(name).and_then(|template| template.render(Value::from(Serde(values))));
+    html.map_err(|error| Diagnostic::run(format!("the report's template does not render ({error:#})")))
 }
 
 /// JSON that can stand in a script element: it holds no `<`, so nothing in it can end the element or open a comment.
@@ -197,41 +247,27 @@ fn script_json(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c")
 }
 
-fn data(context: &Context<'_>, charts: &[(&str, Chart)], tables: &[Table]) -> serde_json::Value {
-    let charts: BTreeMap<&str, &Chart> = charts.iter().map(|(_, chart)| (chart.id, chart)).collect();
-    let csv: BTreeMap<&str, String> = tables.iter().map(|table| (table.id, table.to_csv())).collect();
-    json!({ "charts": charts, "csv": csv, "colours": colours(context.groups), "first": first(&charts) })
+/// Tables and charts as CSV. Heat maps are left out: they are many, and `--charts` writes them.
+fn data(charts: &[(&str, Chart)], tables: &[Table]) -> serde_json::Value {
+    let mut csv: BTreeMap<&str, String> = tables.iter().map(|table| (table.id, table.to_csv())).collect();
+    for (_, chart) in charts {
+        if let Drawings::All(plot) = &chart.drawings {
+            csv.insert(chart.id, draw::csv::csv(plot));
+        }
+    }
+    json!({ "csv": csv })
 }
 
-/// The run to begin with: the one with most pictures.
-fn first(charts: &BTreeMap<&str, &Chart>) -> Option<String> {
-    let mut pictures: BTreeMap<&str, usize> = BTreeMap::new();
-    let runs = charts.values().flat_map(|chart| chart.figures.keys()).filter(|run| *run != "all");
-    runs.for_each(|run| *pictures.entry(run).or_default() += 1);
-    let number = |run: &str| run.parse::<usize>().unwrap_or(0);
-    let most = pictures.into_iter().max_by_key(|(run, count)| (*count, std::cmp::Reverse(number(run))));
-    most.map(|(run, _)| run.to_string())
-}
-
-fn section(id: &'static str, title: &'static str, intro: &'static str) -> Section {
-    Section { id, title, intro, charts: Vec::new(), tables: Vec::new(), notes: Vec::new() }
-}
-
-fn card(context: &Context<'_>, chart: &Chart) -> Card {
-    let runs = context.detailed.iter().map(|run| (run.to_string(), context.labels[*run].clone()));
-    let by_run = !chart.figures.is_empty() && !chart.figures.contains_key("all");
-    let Chart { id, title, caption, height, wide, .. } = *chart;
-    let needs = with_code(chart.needs);
-    let runs = if by_run { runs.collect() } else { Vec::new() };
-    Card { id, title, caption, needs, height, wide, drawn: !chart.figures.is_empty(), runs }
-}
-
-/// What stands between backticks, as code. For texts of this program: nothing is escaped.
-fn with_code(text: &str) -> String {
-    let parts = text.split('`').enumerate();
-    parts
-        .map(|(index, part)| if index % 2 == 1 { format!("<code>{part}</code>") } else { part.to_string() })
-        .collect()
+/// The run to begin with: the one with most drawings.
+fn first(charts: &[(&str, Chart)]) -> Option<usize> {
+    let mut drawings: BTreeMap<usize, usize> = BTreeMap::new();
+    for (_, chart) in charts {
+        if let Drawings::ByRun(plots) = &chart.drawings {
+            plots.keys().for_each(|run| *drawings.entry(*run).or_default() += 1);
+        }
+    }
+    let most = drawings.into_iter().max_by_key(|(run, count)| (*count, std::cmp::Reverse(*run)));
+    most.map(|(run, _)| run)
 }
 
 fn view_of(tables: &[Table], id: &str) -> Option<TableView> {

@@ -178,14 +178,16 @@ fn of_set(set: &Set, sets: usize, groups: &[Group]) -> Option<String> {
         _ => format!(" Other unquantized ones: {}; `--baseline NAME` chooses.", set.alternatives.join(", ")),
     };
     let of = if sets == 1 { "" } else { " of these" };
+    let no = if name.is_empty() { "No" } else { "no" };
+    let the = if name.is_empty() { "The" } else { "the" };
     match &set.baseline {
         Some(_) if set.groups.len() == 1 && sets == 1 => None,
         Some(baseline) if set.groups.len() == 1 => {
             Some(format!("{name}{baseline} alone: no other configuration has this data, model and length."))
         }
-        Some(baseline) => Some(format!("{name}the baseline{of} is {baseline}.{others}")),
+        Some(baseline) => Some(format!("{name}{the} baseline{of} is {baseline}.{others}")),
         None => Some(format!(
-            "{name}no run without formats is among these: there is no baseline and no ratio. `--baseline NAME` names one."
+            "{name}{no} run without formats is among these: there is no baseline and no ratio. `--baseline NAME` names one."
         )),
     }
 }

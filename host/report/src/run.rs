@@ -240,7 +240,7 @@ fn config(folder: &Path) -> Result<(Config, u64), String> {
     Config::read(&folder.join("config.toml")).map(|config| (config, 0))
 }
 
-fn name(path: &Path, status: &Status) -> String {
+pub(super) fn name(path: &Path, status: &Status) -> String {
     let own = status.name.clone().filter(|name| !name.is_empty());
     // A file's name says little: it is called the same in every folder.
     let named = if path.is_file() { path.parent().unwrap_or(path) } else { path };
@@ -274,7 +274,7 @@ fn refuse_if_nothing_is_there(
 }
 
 /// How a run stands: as it says, unless it says that it runs and nobody has heard of it for a while.
-fn state(status: Option<&Status>, metrics: &Path) -> RunState {
+pub(super) fn state(status: Option<&Status>, metrics: &Path) -> RunState {
     let Some(status) = status else { return RunState::Unknown };
     match status.status.as_deref() {
         Some("completed") => RunState::Completed,

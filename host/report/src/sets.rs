@@ -102,6 +102,20 @@ pub(super) fn sets(runs: &[Run], groups: &[Group], named: Option<usize>) -> (Vec
     (sets, contrasts)
 }
 
+/// Whether the second is the unquantized run of the first one's seed, and differs in what is rounded only.
+pub(super) fn are_twins(run: &Config, other: &Config) -> bool {
+    let rounded = TREATMENT
+        .iter()
+        .filter(|key| !["optimizer.name", "train.precision"].contains(key))
+        .copied()
+        .collect::<Vec<_>>();
+    run.is_quantized()
+        && !other.is_empty()
+        && !other.is_quantized()
+        && run.get("run.seed") == other.get("run.seed")
+        && keys(run, &rounded, false) == keys(other, &rounded, false)
+}
+
 /// Whether a key is one of these or lies in one.
 fn is_of(key: &str, prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| key.starts_with(prefix))

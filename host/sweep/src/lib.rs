@@ -125,12 +125,7 @@ impl From<Diagnostic> for Halt {
 pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<Results, Diagnostic> {
     let matrix = Matrix::read(path)?;
     let combinations = matrix.combinations()?;
-    let out = match (&options.out, &matrix.out) {
-        (Some(out), _) => out.clone(),
-        (None, Some(out)) => PathBuf::from(out),
-        (None, None) => PathBuf::from(altgrad_config::load(&matrix.base, &[])?.0.run.out),
-    };
-    let folder = SweepFolder::at(&out.join(&matrix.name))?;
+    let folder = SweepFolder::at(&folder_of(&matrix, options.out.as_deref())?)?;
     let threads = threads(&folder, options);
     let launcher = launcher(&folder, &matrix.name, threads, options);
     matrix.check_baseline(&combinations)?;
@@ -167,6 +162,19 @@ pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<
     }
     sweep.record(&results)?;
     Ok(results)
+}
+
+/// Where a matrix's runs go; `out` is the folder of the sweep's folder, instead of the matrix's.
+///
+/// # Errors
+/// As [`Matrix::read`], or the base run file is needed and cannot be read.
+pub fn folder_of(matrix: &Matrix, out: Option<&Path>) -> Result<PathBuf, Diagnostic> {
+    let out = match (out, &matrix.out) {
+        (Some(out), _) => out.to_path_buf(),
+        (None, Some(out)) => PathBuf::from(out),
+        (None, None) => PathBuf::from(altgrad_config::load(&matrix.base, &[])?.0.run.out),
+    };
+    Ok(out.join(&matrix.name))
 }
 
 fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &Options) -> Launcher {

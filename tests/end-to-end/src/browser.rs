@@ -31,7 +31,6 @@ const LOOK: &str = r#"
 (async () => {
   const root = document.documentElement;
   for (let i = 0; i < 600 && !root.dataset.drawn; i++) await new Promise((resolve) => setTimeout(resolve, 100));
-  document.querySelectorAll("details").forEach((details) => { details.open = true; });
   await new Promise((resolve) => setTimeout(resolve, 500));
   const channels = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => {
@@ -58,7 +57,7 @@ const LOOK: &str = r#"
     if (ratio < contrast[0]) contrast = [ratio, own];
   }
   const charts = [...document.querySelectorAll(".chart")];
-  const marks = ".scatterlayer path, .scatterlayer .point, .heatmaplayer image, .hm image";
+  const marks = ".area path.line, .area path.dot, .area image";
   const answer = {
     errors: seen,
     title: document.querySelector("h1").textContent,
@@ -66,7 +65,7 @@ const LOOK: &str = r#"
     dark: matchMedia("(prefers-color-scheme: dark)").matches,
     scroll_width: root.scrollWidth,
     charts: charts.length,
-    drawn: charts.filter((chart) => chart.dataset.drawn === "yes" || chart.hidden).length,
+    drawn: charts.filter((chart) => chart.querySelector("svg")).length,
     empty: charts.filter((chart) => !chart.hidden && !chart.querySelector(marks)).map((chart) => chart.dataset.chart),
     smallest_px: smallest[0],
     smallest: smallest[1],

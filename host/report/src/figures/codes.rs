@@ -1,28 +1,28 @@
 //! Pictures of distributions over time: codes, update spectra; and spacings by layer.
 
 use altgrad_metrics::Role;
-use serde_json::{Value, json};
 
-use super::{Chart, Context, in_model_order, layer_name, shorts};
-use crate::{run::Run, series::Timeline};
+use super::{
+    Chart, Context, downwards, in_model_order, layer_name,
+    layers::{columns, height},
+};
+use crate::{
+    draw::{Axis, Kind, Picture, Plot, Rule},
+    run::Run,
+    series::Timeline,
+};
 
-/// Marks of a logarithmic scale of shares.
-const SHARES: [(i32, &str); 8] = [
-    (0, "100 %"),
-    (-1, "10 %"),
-    (-2, "1 %"),
-    (-3, "0.1 %"),
-    (-4, "0.01 %"),
-    (-5, "1e-5"),
-    (-6, "1e-6"),
-    (-7, "1e-7"),
-];
+/// Least share of a scale: what is used less is drawn so.
+const LEAST_SHARE: f64 = 1e-7;
+/// Rows of codes that are named.
+const NAMED: usize = 16;
 /// Codes of a format whose codes are shown by sign and magnitude.
 const CODES: usize = 256;
 
 pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
-    let spacings = |run: &Run| run.histograms.spacings.len();
-    let layers = context.runs.iter().map(spacings).max().unwrap_or(0);
+    let shares = |run: &usize| shares_by_spacing(&context.runs[*run]);
+    let all = context.detailed.iter().filter_map(shares).flat_map(|shares| shares.rows.into_iter().flatten());
+    let most = all.fold(f64::MIN_POSITIVE, f64::max);
     vec![
         (
             "updates",
@@ -31,10 +31,8 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
                 title: "Update spectrum of one run over time",
                 caption: "Share of the elements by how far the step moved them, all layers. Below half a code (the line), rounding to nearest undoes the step where there are no master weights. The lowest row holds all that is smaller, zero included.",
                 needs: "`[metrics] histograms_every` and `[quant] weight`",
-                names: ["step", "log2 ULP", "log10 of the share"],
-                height: 420,
                 wide: true,
-                figures: context.by_run(|run| spectrum(&context.runs[run])),
+                drawings: context.by_run(|run| spectrum(&context.runs[run])).into(),
             },
         ),
         ("codes", occupancy(context, Role::Weight, "codes_weight", "Code occupancy of one run: weights")),
@@ -55,10 +53,8 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
                 title: "Stiffness field of one run",
                 caption: "Share of each layer's weights by the grid's spacing where they lie, at the last measurement. Far to the right the grid is coarse, and a step has to be large to count.",
                 needs: "`[metrics] histograms_every` and `[quant] weight`",
-                names: ["log2 spacing", "layer", "share"],
-                height: (layers * 19 + 110).clamp(340, 2400),
                 wide: false,
-                figures: context.by_run(|run| stiffness(&context.runs[run])),
+                drawings: context.by_run(|run| stiffness(&context.runs[run], most)).into(),
             },
         ),
     ]
@@ -78,24 +74,24 @@ fn occupancy(context: &Context<'_>, role: Role, id: &'static str, title: &'stati
         title,
         caption: "Share of the elements by code, all layers, on a logarithmic scale. Blank codes are not used at all: bits that are paid for and say nothing.",
         needs: "`[metrics] histograms_every` and one format for the role in `[quant]`",
-        names: ["step", "code", "log10 of the share"],
-        height: 420,
         wide: false,
-        figures: context.by_run(figure),
+        drawings: context.by_run(figure).into(),
     }
 }
 
 /// Rows are codes: of minifloats by sign and magnitude, so that the value rises from below to above.
-fn codes_over_time(codes: &Timeline, format: Option<&str>) -> Value {
+fn codes_over_time(codes: &Timeline, format: Option<&str>) -> Plot {
     let bins = codes.columns().iter().map(|(_, shares)| shares.len()).max().unwrap_or(0);
     let minifloat = format.is_some_and(is_minifloat) && bins == CODES;
     let half = bins / 2;
     let order: Vec<usize> =
         if minifloat { (half..bins).rev().chain(0..half).collect() } else { (0..bins).collect() };
-    let axis: Vec<i64> =
-        if minifloat { (-(half as i64)..half as i64).collect() } else { (0..bins as i64).collect() };
-    let title = if minifloat { "code, negative ones below" } else { "code" };
-    over_time(codes, &order, json!(axis), title, "code")
+    let first = if minifloat { -(half as i64) } else { 0 };
+    let names = (0..bins as i64).map(|index| first + index);
+    let stride = bins.div_ceil(NAMED).max(1);
+    let named =
+        names.map(|code| if code.rem_euclid(stride as i64) == 0 { code.to_string() } else { String::new() });
+    over_time(codes, &order, named.collect())
 }
 
 fn is_minifloat(format: &str) -> bool {
@@ -103,48 +99,62 @@ fn is_minifloat(format: &str) -> bool {
     matches!(name, [b'E', e, b'M', m] if e.is_ascii_digit() && m.is_ascii_digit())
 }
 
-fn spectrum(run: &Run) -> Option<Value> {
+fn spectrum(run: &Run) -> Option<Plot> {
     let spectrum = run.histograms.ulps.as_ref()?;
-    let order: Vec<usize> = (0..run.histograms.octaves.len()).collect();
-    let mut figure =
-        over_time(spectrum, &order, json!(run.histograms.octaves), "log2 of ULP moved", "log2 ULP");
-    figure["layout"]["shapes"] = json!([{
-        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": -1, "y1": -1,
-        "line": { "width": 2, "dash": "dash", "color": "#e5484d" },
-    }]);
-    Some(figure)
+    let octaves = &run.histograms.octaves;
+    let order: Vec<usize> = (0..octaves.len()).collect();
+    let stride = octaves.len().div_ceil(NAMED).max(1);
+    let named = octaves.iter().enumerate();
+    let named =
+        named.map(
+            |(index, octave)| {
+                if index % stride == 0 { format!("2^{}", octave.round() as i64) } else { String::new() }
+            },
+        );
+    let mut plot = over_time(spectrum, &order, named.collect());
+    // Half a code is one octave below a code.
+    let half = octaves.iter().position(|octave| *octave == -1.0);
+    plot.rules.extend(half.map(|place| Rule::Horizontal(place as f64)));
+    Some(plot)
 }
 
-/// A picture over steps: log10 of shares, blank where there is none.
-fn over_time(timeline: &Timeline, order: &[usize], axis: Value, title: &str, name: &str) -> Value {
-    let columns = timeline.columns();
+/// A heat map over steps, on a logarithmic scale of shares; blank where there is none. Rows rise from below.
+fn over_time(timeline: &Timeline, order: &[usize], names: Vec<String>) -> Plot {
+    let taken = timeline.columns();
     let row = |bin: &usize| {
-        shorts(columns.iter().map(|(_, shares)| {
-            let share = shares.get(*bin).copied().unwrap_or(0.0);
-            // Two digits are what a colour can show.
-            if share > 0.0 { (share.log10() * 100.0).round() / 100.0 } else { f64::NAN }
-        }))
+        let share = |(_, shares): &(u64, Vec<f64>)| shares.get(*bin).copied().filter(|share| *share > 0.0);
+        taken.iter().map(share).collect()
     };
-    json!({
-        "data": [{
-            "type": "heatmap",
-            "x": columns.iter().map(|(step, _)| step.to_string()).collect::<Vec<_>>(),
-            "y": axis,
-            "z": order.iter().map(row).collect::<Vec<_>>(),
-            "meta": { "scale": "sequential" },
-            "hoverongaps": false,
-            "colorbar": { "title": { "text": "share" }, "tickvals": SHARES.map(|(log, _)| log), "ticktext": SHARES.map(|(_, text)| text) },
-            "hovertemplate": format!("step %{{x}}, {name} %{{y}}<br>10^%{{z}} of the elements<extra></extra>"),
-        }],
-        "layout": {
-            "xaxis": { "title": { "text": "step" }, "type": "category", "nticks": 8 },
-            "yaxis": { "title": { "text": title } },
-        },
-    })
+    let steps: Vec<u64> = taken.iter().map(|(step, _)| *step).collect();
+    let shares = [(1.0, "100 %"), (1e-2, "1 %"), (1e-4, "0.01 %"), (1e-6, "1e-6")];
+    let mut picture = Picture {
+        rows: order.iter().rev().map(row).collect(),
+        range: [LEAST_SHARE, 1.0],
+        is_log: true,
+        title: "share".into(),
+        scale: Vec::new(),
+    };
+    picture.scale = shares.iter().map(|(share, text)| (picture.share(*share), (*text).to_string())).collect();
+    Plot {
+        x: columns(&steps),
+        y: Axis::over("", Kind::Names(names), std::iter::empty()),
+        series: Vec::new(),
+        picture: Some(picture),
+        rules: Vec::new(),
+        texts: Vec::new(),
+        height: 380,
+    }
 }
 
 /// Layers by spacing.
-fn stiffness(run: &Run) -> Option<Value> {
+struct Shares {
+    layers: Vec<String>,
+    /// log2 of the first bin's spacing.
+    low: f64,
+    rows: Vec<Vec<f64>>,
+}
+
+fn shares_by_spacing(run: &Run) -> Option<Shares> {
     let spacings = &run.histograms.spacings;
     let ends = spacings
         .values()
@@ -167,25 +177,30 @@ fn stiffness(run: &Run) -> Option<Value> {
         }
         shares
     };
-    let rows: Vec<Vec<f64>> = layers.iter().map(row).collect();
-    let most = rows.iter().flatten().copied().fold(0.0, f64::max);
-    let blank = |row: &Vec<f64>| shorts(row.iter().map(|share| if *share > 0.0 { *share } else { f64::NAN }));
-    Some(json!({
-        "data": [{
-            "type": "heatmap",
-            "x": shorts((0..bins).map(|bin| low + bin as f64)),
-            "y": layers.iter().map(|layer| layer_name(layer)).collect::<Vec<_>>(),
-            "z": rows.iter().map(blank).collect::<Vec<_>>(),
-            "meta": { "scale": "sequential" },
-            "hoverongaps": false,
-            "zmin": 0,
-            "zmax": most,
-            "colorbar": { "title": { "text": "share" }, "tickformat": ".0%" },
-            "hovertemplate": "%{y}<br>spacing 2^%{x:.1f}: %{z:.2%} of the weights<extra></extra>",
-        }],
-        "layout": {
-            "xaxis": { "title": { "text": "log2 of the spacing, in units of the weight" } },
-            "yaxis": { "autorange": "reversed", "type": "category", "dtick": 1 },
-        },
-    }))
+    let rows = layers.iter().map(row).collect();
+    Some(Shares { layers: layers.iter().map(|layer| layer_name(layer)).collect(), low, rows })
+}
+
+fn stiffness(run: &Run, most: f64) -> Option<Plot> {
+    let Shares { layers, low, rows } = shares_by_spacing(run)?;
+    let bins = rows.first().map_or(0, Vec::len);
+    let blank = |share: f64| Some(share).filter(|share| *share > 0.0);
+    let axis = Axis::over("share", Kind::Linear, std::iter::empty()).with_range([0.0, most]).percent();
+    let picture = Picture {
+        rows: rows.into_iter().map(|row| row.into_iter().map(blank).collect()).collect(),
+        range: [0.0, most],
+        is_log: false,
+        title: "share".into(),
+        scale: axis.ticks().into_iter().map(|(place, text)| (place / 1000.0, text)).collect(),
+    };
+    let x = Axis::over("log2 of the spacing, in units of the weight", Kind::Linear, std::iter::empty());
+    Some(Plot {
+        x: x.with_range([low - 0.5, low + bins as f64 - 0.5]),
+        y: Axis::over("", Kind::Names(downwards(&layers)), std::iter::empty()),
+        series: Vec::new(),
+        picture: Some(picture),
+        rules: Vec::new(),
+        texts: Vec::new(),
+        height: height(layers.len()),
+    })
 }

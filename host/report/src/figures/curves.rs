@@ -1,4 +1,6 @@
-//! Curves over steps, one a run.
+//! Curves over steps or tokens: the mean of each configuration with the range of its seeds, and single runs.
+
+use std::collections::BTreeMap;
 
 use altgrad_metrics::{
     MetricDefinition,
@@ -10,13 +12,18 @@ use altgrad_metrics::{
         updates::BIT_STALL_RATE,
     },
 };
-use serde_json::{Value, json};
 
-use super::{Chart, Context, MOST_POINTS, plain, short, shorts, switches};
-use crate::{run::Run, series::Series};
+use super::{Chart, Context, switches};
+use crate::{
+    draw::{Axis, Kind, Part, Plot, Rule, Series},
+    run::{Run, RunState},
+};
 
 /// Curves of more points than this are lines without marks.
-const MARKED: usize = 40;
+const MARKED: usize = 24;
+/// Points of all single runs of a chart together, and of all means.
+const SINGLES: usize = 6000;
+const MEANS: usize = 3000;
 
 /// A chart of a metric.
 struct Curve {
@@ -27,14 +34,18 @@ struct Curve {
     needs: &'static str,
     metric: &'static MetricDefinition,
     axis: &'static str,
-    kind: AxisKind,
+    scale: Scale,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum AxisKind {
+enum Scale {
     Linear,
+    /// Logarithmic on request.
+    Loss,
     Log,
     Share,
+    /// One minus the value, logarithmic.
+    Complement,
 }
 
 static CURVES: [Curve; 7] = [
@@ -46,27 +57,27 @@ static CURVES: [Curve; 7] = [
         needs: "`[train] eval_interval`",
         metric: &VAL_LOSS,
         axis: "nats per token",
-        kind: AxisKind::Linear,
+        scale: Scale::Loss,
     },
     Curve {
         section: "loss",
         id: "train_loss",
         title: "Training loss",
-        caption: "Loss of each step's batch. Of long runs every bucket of steps keeps its least and largest value, so peaks survive.",
+        caption: "Loss of each step's batch. Of long runs, single curves keep the least and largest value of every bucket of steps, so peaks survive; means are of buckets.",
         needs: "a sink: `[[sink]] name = \"csv\"`",
         metric: &LOSS,
         axis: "nats per token",
-        kind: AxisKind::Linear,
+        scale: Scale::Loss,
     },
     Curve {
         section: "fidelity",
         id: "cosine",
-        title: "Gradient cosine over time",
-        caption: "Cosine between the quantized gradient and the one in fp32 on the same batch and weights, all parameters together. 1 is the same direction.",
+        title: "Gradient direction lost over time",
+        caption: "One minus the cosine between the quantized gradient and the one in fp32 on the same batch and weights, all parameters together. The least that is drawn is 1e-7, which f32 cannot tell from the same direction.",
         needs: "`[shadow] every`",
         metric: &GRAD_COS_SIM,
-        axis: "cosine",
-        kind: AxisKind::Linear,
+        axis: "1 - cosine",
+        scale: Scale::Complement,
     },
     Curve {
         section: "fidelity",
@@ -76,7 +87,7 @@ static CURVES: [Curve; 7] = [
         needs: "a format in `[quant]`",
         metric: &SQNR_DB,
         axis: "dB",
-        kind: AxisKind::Linear,
+        scale: Scale::Linear,
     },
     Curve {
         section: "updates",
@@ -86,7 +97,7 @@ static CURVES: [Curve; 7] = [
         needs: "`[metrics] every` and `[quant] weight`",
         metric: &BIT_STALL_RATE,
         axis: "share of elements",
-        kind: AxisKind::Share,
+        scale: Scale::Share,
     },
     Curve {
         section: "updates",
@@ -96,7 +107,7 @@ static CURVES: [Curve; 7] = [
         needs: "`[metrics] every` and `[quant] weight`",
         metric: &ULP_ABS_P50,
         axis: "ULP",
-        kind: AxisKind::Log,
+        scale: Scale::Log,
     },
     Curve {
         section: "codes",
@@ -106,117 +117,149 @@ static CURVES: [Curve; 7] = [
         needs: "a format in `[quant]`",
         metric: &OVERFLOW_RATE,
         axis: "share of elements",
-        kind: AxisKind::Share,
+        scale: Scale::Share,
     },
 ];
 
 pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
-    CURVES.iter().map(|curve| (curve.section, chart(context, curve))).collect()
-}
-
-fn chart(context: &Context<'_>, curve: &Curve) -> Chart {
-    let with = context.runs.iter().filter(|run| !points(run, curve.metric, 2).is_empty()).count();
-    let budget = (MOST_POINTS / with.max(1)).clamp(40, 600);
-    let traces: Vec<Value> =
-        (0..context.runs.len()).filter_map(|run| trace(context, curve, run, budget)).collect();
-    let mut figures = std::collections::BTreeMap::new();
-    if !traces.is_empty() {
-        let kind = if curve.kind == AxisKind::Log { "log" } else { "linear" };
-        let format = if curve.kind == AxisKind::Share { ".2~p" } else { "" };
-        let mut layout = json!({
-            "xaxis": { "title": { "text": "step" } },
-            "yaxis": { "title": { "text": curve.axis }, "type": kind, "tickformat": format },
-        });
-        if let Some(marks) = marks(context, curve) {
-            layout["yaxis"]["tickvals"] = marks;
-            layout["yaxis"]["tickformat"] = json!("~g");
-        }
-        if let Some((range, note)) = clipped(context, curve) {
-            layout["yaxis"]["range"] = range;
-            layout["annotations"] = json!([note]);
-        }
-        let shown = context.runs.iter().filter(|run| !points(run, curve.metric, 2).is_empty());
-        let lines = switches::lines(shown.flat_map(|run| &run.events));
-        if !lines.is_empty() {
-            layout["shapes"] = lines.into();
-        }
-        figures.insert("all".to_string(), json!({ "data": traces, "layout": layout }));
-    }
-    let (id, title, caption, needs) = (curve.id, curve.title, curve.caption, curve.needs);
-    Chart {
-        id,
-        title,
-        caption,
-        needs,
-        names: ["step", curve.metric.name, ""],
-        height: 340,
-        wide: false,
-        figures,
-    }
-}
-
-/// Decades up to which 2 and 5 have marks too.
-const FEW_DECADES: i32 = 2;
-
-/// Marks of a logarithmic axis; plotly's own between the decades are too small to read.
-fn marks(context: &Context<'_>, curve: &Curve) -> Option<Value> {
-    let of = |value: fn(&Series) -> Option<(u64, f64)>| {
-        let values = context.runs.iter().filter_map(move |run| Some(value(run.curve(curve.metric)?)?.1));
-        values.filter(|value| *value > 0.0)
+    let chart = |curve: &'static Curve| {
+        let Curve { id, title, caption, needs, .. } = *curve;
+        Chart { id, title, caption, needs, wide: false, drawings: plot(context, curve).into() }
     };
-    let high = of(Series::largest).reduce(f64::max).filter(|_| curve.kind == AxisKind::Log)?;
-    let low = of(Series::least).reduce(f64::min).unwrap_or(high);
-    let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
-    let steps: &[f64] =
-        if decades.end() - decades.start() <= FEW_DECADES { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    Some(decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade))).collect())
+    CURVES.iter().map(|curve| (curve.section, chart(curve))).collect()
+}
+
+/// A curve's points: step or tokens, and value.
+type Points = Vec<(u64, f64)>;
+
+fn plot(context: &Context<'_>, curve: &Curve) -> Option<Plot> {
+    let has = |run: &&Run| !points(run, curve, 2, false).is_empty();
+    let with = context.runs.iter().filter(has).count();
+    let (singles, means) =
+        ((SINGLES / with.max(1)).clamp(30, 300), (MEANS / context.groups.len().max(1)).clamp(40, 200));
+    let mut series: Vec<Series> = Vec::new();
+    for (index, group) in context.groups.iter().enumerate() {
+        let of_run = |run: &usize| shown(context, *run, points(&context.runs[*run], curve, singles, true));
+        let single: Vec<Vec<[f64; 2]>> =
+            group.runs.iter().map(of_run).filter(|points| !points.is_empty()).collect();
+        let several = single.len() > 1;
+        if several {
+            series.push(Series {
+                is_single: true,
+                ..context.series(index, single.into_iter().map(Part::Line).collect())
+            });
+        }
+        let mean = mean(context, curve, &group.runs, means);
+        if !mean.is_empty() {
+            let line: Vec<[f64; 2]> = mean.iter().map(|(x, mean, ..)| [*x, *mean]).collect();
+            let band = mean.iter().map(|(x, _, low, high)| [*x, *low, *high]).collect();
+            let dots = (line.len() <= MARKED)
+                .then(|| Part::Dots(line.iter().map(|point| (*point, String::new())).collect()));
+            let parts = [several.then_some(Part::Band(band)), Some(Part::Line(line)), dots];
+            series.push(context.series(index, parts.into_iter().flatten().collect()));
+        }
+    }
+    if series.is_empty() {
+        return None;
+    }
+    let line = |part: &Part| if let Part::Line(points) = part { points.clone() } else { Vec::new() };
+    let places = || series.iter().flat_map(|series| series.parts.iter().flat_map(line));
+    let is_log = match curve.scale {
+        Scale::Log | Scale::Complement => true,
+        Scale::Loss => context.view.log,
+        Scale::Linear | Scale::Share => false,
+    };
+    let x = Axis::over(
+        if context.view.tokens { "tokens" } else { "step" },
+        Kind::Linear,
+        places().map(|[x, _]| x),
+    );
+    let y = Axis::over(curve.axis, if is_log { Kind::Log } else { Kind::Linear }, places().map(|[_, y]| y));
+    let y = if curve.scale == Scale::Share { y.percent() } else { y };
+    let (y, note) = clipped(context, curve, y, x.range[1]);
+    let events = context.runs.iter().filter(has).flat_map(|run| &run.events);
+    let rules = match context.view.tokens {
+        true => Vec::new(),
+        false => switches::steps(events).into_iter().map(|step| Rule::Vertical(step as f64)).collect(),
+    };
+    Some(Plot { x, y, series, picture: None, rules, texts: note.into_iter().collect(), height: 300 })
 }
 
 /// Losses that explode leave nothing to see of the others: the axis then ends above where the runs began, and says so.
-fn clipped(context: &Context<'_>, curve: &Curve) -> Option<(Value, Value)> {
-    if ![&LOSS, &VAL_LOSS].contains(&curve.metric) {
-        return None;
+fn clipped(
+    context: &Context<'_>,
+    curve: &Curve,
+    axis: Axis,
+    right: f64,
+) -> (Axis, Option<(f64, f64, String)>) {
+    let firsts = context.runs.iter().filter_map(|run| Some(run.curve(curve.metric)?.first()?.1));
+    let begun = firsts.fold(f64::MIN, f64::max) * 1.1;
+    let [low, high] = axis.range;
+    if curve.scale != Scale::Loss || begun <= low || high <= 1.5 * begun {
+        return (axis, None);
     }
-    let of = |value: fn(&Series) -> Option<(u64, f64)>| {
-        context.runs.iter().filter_map(move |run| Some(value(run.curve(curve.metric)?)?.1))
-    };
-    let begun = of(Series::first).reduce(f64::max)? * 1.1;
-    let (low, high) = (of(Series::least).reduce(f64::min)?, of(Series::largest).reduce(f64::max)?);
-    let text = format!("up to {high:.1e}: double-click shows all");
-    let note = json!({
-        "text": text, "showarrow": false, "xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "top",
-    });
-    (high > 1.5 * begun).then(|| (json!([low - 0.05 * (begun - low), begun]), note))
+    let note = (right, begun - 0.03 * (begun - low), format!("cut off: up to {high:.1e}"));
+    (axis.with_range([low, begun]), Some(note))
 }
 
-fn points(run: &Run, metric: &'static MetricDefinition, most: usize) -> Vec<(u64, f64)> {
+fn points(run: &Run, curve: &Curve, most: usize, with_peaks: bool) -> Points {
     // An evaluation at the end is in no row, and evaluations are few.
-    if *metric == VAL_LOSS && run.evaluations.len() <= most.max(600) {
-        return run.curve_of_evaluations().collect();
+    let points = if *curve.metric == VAL_LOSS && run.evaluations.len() <= most.max(200) {
+        run.curve_of_evaluations().collect()
+    } else {
+        let series = run.curve(curve.metric);
+        series
+            .map(|curve| if with_peaks { curve.points(most) } else { curve.means(most) })
+            .unwrap_or_default()
+    };
+    match curve.scale {
+        Scale::Complement => {
+            points.into_iter().map(|(step, value)| (step, super::layers::lost(value))).collect()
+        }
+        _ => points,
     }
-    run.curve(metric).map(|curve| curve.points(most)).unwrap_or_default()
 }
 
-fn trace(context: &Context<'_>, curve: &Curve, run: usize, budget: usize) -> Option<Value> {
-    let points = points(&context.runs[run], curve.metric, budget);
-    let marked = points.len() <= MARKED;
-    if points.is_empty() {
-        return None;
-    }
-    let (label, group) = (&context.labels[run], context.group_of[run]);
-    let format = match curve.kind {
-        AxisKind::Share => ".3~p",
-        _ => ".5~g",
+/// Points as they are shown: over tokens if wanted, and smoothed.
+fn shown(context: &Context<'_>, run: usize, points: Points) -> Vec<[f64; 2]> {
+    let config = &context.runs[run].config;
+    let number = |key: &str| config.get(key).and_then(|value| value.parse::<f64>().ok());
+    let tokens = ["data.batch_size", "data.block_size", "train.grad_accum"];
+    let tokens = tokens.iter().try_fold(1.0, |tokens, key| Some(tokens * number(key)?));
+    let scale = if context.view.tokens { tokens } else { Some(1.0) };
+    let Some(scale) = scale else { return Vec::new() };
+    let mut past: Option<f64> = None;
+    let smooth = context.view.smooth;
+    let mut smoothed = |value: f64| {
+        let now = past.map_or(value, |past| smooth * past + (1.0 - smooth) * value);
+        past = Some(now);
+        now
     };
-    Some(json!({
-        "type": "scatter",
-        "mode": if marked { "lines+markers" } else { "lines" },
-        "name": plain(label),
-        "meta": context.meta(group, label),
-        "x": points.iter().map(|(step, _)| short(*step as f64)).collect::<Vec<_>>(),
-        "y": shorts(points.iter().map(|(_, value)| *value)),
-        "line": { "width": 1.75, "dash": context.dash(group) },
-        "marker": { "size": 4 },
-        "hovertemplate": format!("%{{fullData.name}}<br>step %{{x}}: %{{y:{format}}}<extra></extra>"),
-    }))
+    points.into_iter().map(|(step, value)| [step as f64 * scale, smoothed(value)]).collect()
+}
+
+/// Mean, least and largest over the seeds, where all that are done have a point.
+fn mean(context: &Context<'_>, curve: &Curve, runs: &[usize], most: usize) -> Vec<(f64, f64, f64, f64)> {
+    let curves =
+        runs.iter().map(|run| (*run, shown(context, *run, points(&context.runs[*run], curve, most, false))));
+    let curves: Vec<(usize, Vec<[f64; 2]>)> = curves.filter(|(_, points)| !points.is_empty()).collect();
+    let is_done = |run: usize| context.runs[run].state != RunState::Running;
+    let done = curves.iter().filter(|(run, _)| is_done(*run)).count();
+    let mut by_place: BTreeMap<u64, (usize, Vec<f64>)> = BTreeMap::new();
+    for (run, points) in &curves {
+        for [x, y] in points {
+            let (count, values) = by_place.entry(x.to_bits()).or_default();
+            *count += usize::from(is_done(*run));
+            values.push(*y);
+        }
+    }
+    let complete = by_place.into_iter().filter(|(_, (count, _))| *count == done);
+    complete
+        .map(|(x, (_, values))| {
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let (low, high) =
+                values.iter().fold((f64::MAX, f64::MIN), |(low, high), y| (low.min(*y), high.max(*y)));
+            (f64::from_bits(x), mean, low, high)
+        })
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! Charts by layer: one mark a configuration and layer, and pictures of a run, layers over steps.
+//! Charts by layer: one mark a configuration and layer, and heat maps of a run, layers over steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,21 @@ use altgrad_metrics::{
         fidelity::GRAD_COS_SIM, ranks::EFFECTIVE_RANK, scale_regret::SQNR_DB_AT, weights::STIFFNESS_GRAD_CORR,
     },
 };
-use serde_json::{Value, json};
 
-use super::{Chart, Context, in_model_order, layer_name, plain, shorts};
-use crate::{run::Run, series::Series, stats::Sample};
+use super::{Chart, Context, Drawings, downwards, in_model_order, layer_name};
+use crate::{
+    draw::{Axis, Kind, Part, Picture, Plot},
+    run::Run,
+    series::Series,
+    stats::Sample,
+};
 
 /// Pixels of a layer's row.
 const ROW: usize = 19;
-/// Pixels around the rows.
-const FRAME: usize = 110;
-/// Columns of a picture.
+/// Columns of a heat map.
 const COLUMNS: usize = 24;
+/// Below this, one minus a cosine in f32 is rounding.
+const LEAST_LOST: f64 = 1e-7;
 const COSINE: Statistic = Statistic::new(&GRAD_COS_SIM);
 const RANK: Statistic = Statistic::new(&EFFECTIVE_RANK);
 
@@ -32,32 +36,32 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     ]
 }
 
+/// What a cosine lacks, where it can be told from nothing.
+pub(super) fn lost(cosine: f64) -> f64 {
+    (1.0 - cosine).max(LEAST_LOST)
+}
+
 fn cosine_by_layer(context: &Context<'_>) -> Chart {
-    let value = |curve: &Series| curve.mean();
+    let value = |curve: &Series| curve.mean().map(lost);
     Chart {
         id: "cosine_by_layer",
-        title: "Gradient cosine by layer",
-        caption: "Mean over all shadow steps and seeds. A layer far to the left gets its direction from rounding noise.",
+        title: "Gradient direction lost by layer",
+        caption: "One minus the cosine to the gradient in fp32, mean over all shadow steps and seeds. A layer far to the right gets its direction from rounding noise.",
         needs: "`[shadow] every`",
-        names: ["cosine", "layer", ""],
-        height: height(context, COSINE),
         wide: false,
-        figures: dots(context, COSINE, "cosine", value),
+        drawings: dots(context, COSINE, "1 - cosine", Kind::Log, value),
     }
 }
 
 fn cosine_of_a_run(context: &Context<'_>) -> Chart {
-    let picture =
-        |run: usize| picture(&context.runs[run], COSINE, "cosine", Some(0.0), |_, value| Some(value));
+    let scale = Scale { title: "1 - cosine", is_log: true };
     Chart {
         id: "cosine_of_a_run",
-        title: "Gradient cosine of one run, layer by layer",
-        caption: "When and where gradients lose their direction.",
+        title: "Gradient direction lost in one run, layer by layer",
+        caption: "One minus the cosine, on a logarithmic scale that all runs share: when and where gradients lose their direction.",
         needs: "`[shadow] every`",
-        names: ["step", "layer", "cosine"],
-        height: height(context, COSINE),
         wide: false,
-        figures: context.by_run(picture),
+        drawings: heat_maps(context, COSINE, scale, |_, value| Some(lost(value))),
     }
 }
 
@@ -68,10 +72,8 @@ fn stiffness_correlation(context: &Context<'_>) -> Chart {
         title: "Stiffness against gradient",
         caption: "Pearson correlation of log2 spacing and log2 gradient, by layer. Above zero, weights where the grid is coarse also get the larger gradients.",
         needs: "`[metrics] histograms_every` and `[quant] weight`",
-        names: ["correlation", "layer", ""],
-        height: height(context, METRIC),
         wide: false,
-        figures: dots(context, METRIC, "correlation", |curve| curve.mean()),
+        drawings: dots(context, METRIC, "correlation", Kind::Linear, Series::mean),
     }
 }
 
@@ -82,10 +84,8 @@ fn rank_left(context: &Context<'_>) -> Chart {
         title: "Effective rank at the end, by layer",
         caption: "As a share of the first one measured. Below 1, the matrix uses fewer directions than it began with.",
         needs: "`[metrics] rank_every`",
-        names: ["share of the first rank", "layer", ""],
-        height: height(context, RANK),
         wide: false,
-        figures: dots(context, RANK, "share of the first", left),
+        drawings: dots(context, RANK, "share of the first", Kind::Linear, left),
     }
 }
 
@@ -94,12 +94,10 @@ fn rank_of_a_run(context: &Context<'_>) -> Chart {
     Chart {
         id: "rank_of_a_run",
         title: "Effective rank of one run over time",
-        caption: "Each layer's rank as a share of its first.",
+        caption: "Each layer's rank as a share of its first, on a scale that all runs share.",
         needs: "`[metrics] rank_every`",
-        names: ["step", "layer", "share of the first rank"],
-        height: height(context, RANK),
         wide: false,
-        figures: context.by_run(|run| picture(&context.runs[run], RANK, "share", None, share)),
+        drawings: heat_maps(context, RANK, Scale { title: "share", is_log: false }, share),
     }
 }
 
@@ -112,59 +110,92 @@ fn layers<'a>(context: &'a Context<'_>, statistic: Statistic) -> Vec<&'a String>
     names
 }
 
-fn height(context: &Context<'_>, statistic: Statistic) -> usize {
-    (layers(context, statistic).len() * ROW + FRAME).clamp(340, 2400)
+pub(super) fn height(rows: usize) -> usize {
+    (rows * ROW + 10).clamp(160, 2400)
 }
 
-/// A trace a configuration: the mean over its seeds of a number of each layer's curve.
+/// Marks of each configuration: the mean over its seeds of a number of each layer's curve.
 fn dots(
     context: &Context<'_>,
     statistic: Statistic,
     axis: &str,
+    kind: Kind,
     value: impl Fn(&Series) -> Option<f64>,
-) -> BTreeMap<String, Value> {
+) -> Drawings {
     let layers = layers(context, statistic);
-    let mut traces = Vec::new();
+    let place = |index: usize| (layers.len() - 1 - index) as f64;
+    let mut series = Vec::new();
     for (index, group) in context.groups.iter().enumerate() {
-        let of_layer = |layer: &&String| {
+        let of_layer = |(place_of, layer): (usize, &&String)| {
             let curves =
                 group.runs.iter().filter_map(|run| context.runs[*run].layers.get(&statistic)?.get(*layer));
             let values: Vec<f64> = curves.filter_map(&value).collect();
-            Some((layer_name(layer), Sample::of(&values)?.mean))
+            Some(([Sample::of(&values)?.mean, place(place_of)], layer_name(layer)))
         };
-        let marks: Vec<(String, f64)> = layers.iter().filter_map(of_layer).collect();
-        if marks.is_empty() {
-            continue;
+        let marks: Vec<([f64; 2], String)> = layers.iter().enumerate().filter_map(of_layer).collect();
+        if !marks.is_empty() {
+            let line = marks.iter().map(|(point, _)| *point).collect();
+            let dots = marks.into_iter().map(|(point, _)| (point, String::new())).collect();
+            series.push(context.series(index, vec![Part::Line(line), Part::Dots(dots)]));
         }
-        traces.push(json!({
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": plain(&group.label),
-            "meta": context.meta(index, &group.label),
-            "x": shorts(marks.iter().map(|(_, value)| *value)),
-            "y": marks.iter().map(|(layer, _)| layer).collect::<Vec<_>>(),
-            "line": { "width": 1, "dash": context.dash(index) },
-            "marker": { "size": 7 },
-            "hovertemplate": "%{fullData.name}<br>%{y}: %{x:.4~g}<extra></extra>",
-        }));
     }
-    let order: Vec<String> = layers.iter().map(|layer| layer_name(layer)).collect();
-    let layout = json!({
-        "xaxis": { "title": { "text": axis } },
-        "yaxis": { "autorange": "reversed", "type": "category", "categoryarray": order, "dtick": 1 },
-        "hovermode": "closest",
+    if series.is_empty() {
+        return Drawings::None;
+    }
+    let values = series.iter().flat_map(|series| match &series.parts[0] {
+        Part::Line(points) => points.clone(),
+        _ => Vec::new(),
     });
-    figure(traces, layout)
+    let x = Axis::over(axis, kind, values.map(|[x, _]| x));
+    let names: Vec<String> = layers.iter().map(|layer| layer_name(layer)).collect();
+    let y = Axis::over("", Kind::Names(downwards(&names)), std::iter::empty());
+    let height = height(layers.len());
+    Some(Plot { x, y, series, picture: None, rules: Vec::new(), texts: Vec::new(), height }).into()
 }
 
-/// A picture of a run: layers over steps. Colours reach from `lowest` to 1, or over what there is.
-fn picture(
-    run: &Run,
+/// How colours follow from values.
+#[derive(Clone, Copy)]
+struct Scale {
+    title: &'static str,
+    is_log: bool,
+}
+
+/// Rows of a run: names from above to below, cells by step.
+struct Rows {
+    names: Vec<String>,
+    steps: Vec<u64>,
+    cells: Vec<Vec<Option<f64>>>,
+}
+
+/// Heat maps of the runs in detail, all on one scale.
+fn heat_maps(
+    context: &Context<'_>,
     statistic: Statistic,
-    name: &str,
-    lowest: Option<f64>,
+    scale: Scale,
     value: impl Fn(&Series, f64) -> Option<f64>,
-) -> Option<Value> {
+) -> Drawings {
+    let rows = context.detailed.iter();
+    let rows = rows.filter_map(|run| Some((*run, rows_of(&context.runs[*run], statistic, &value)?)));
+    let rows: Vec<(usize, Rows)> = rows.collect();
+    let all = rows.iter().flat_map(|(_, rows)| rows.cells.iter().flatten().copied().flatten());
+    // What lies at the floor says nothing of the scale.
+    let all = all.filter(|value| !scale.is_log || *value > LEAST_LOST);
+    let kind = if scale.is_log { Kind::Log } else { Kind::Linear };
+    let axis = Axis::over(scale.title, kind, all);
+    let plot = |rows: Rows| {
+        let picture = Picture {
+            rows: rows.cells,
+            range: axis.range,
+            is_log: scale.is_log,
+            title: scale.title.into(),
+            scale: axis.ticks().into_iter().map(|(place, text)| (place / 1000.0, text)).collect(),
+        };
+        over_steps(picture, &rows.names, &rows.steps)
+    };
+    rows.into_iter().map(|(run, rows)| (run, plot(rows))).collect::<BTreeMap<_, _>>().into()
+}
+
+fn rows_of(run: &Run, statistic: Statistic, value: impl Fn(&Series, f64) -> Option<f64>) -> Option<Rows> {
     let curves = run.layers.get(&statistic)?;
     let mut layers: Vec<&String> = curves.keys().collect();
     in_model_order(&mut layers);
@@ -172,34 +203,43 @@ fn picture(
         layers.iter().map(|layer| curves[*layer].means(COLUMNS).into_iter().collect()).collect();
     let steps: BTreeSet<u64> = points.iter().flat_map(|points| points.keys().copied()).collect();
     let row = |(layer, points): (&&String, &BTreeMap<u64, f64>)| {
-        let cell =
-            |step| points.get(step).and_then(|point| value(&curves[*layer], *point)).unwrap_or(f64::NAN);
-        shorts(steps.iter().map(cell))
+        let cell = |step| points.get(step).and_then(|point| value(&curves[*layer], *point));
+        steps.iter().map(cell).collect()
     };
-    let rows: Vec<Vec<Value>> = layers.iter().zip(&points).map(row).collect();
-    let names: Vec<String> = layers.iter().map(|layer| layer_name(layer)).collect();
-    Some(json!({
-        "data": [{
-            "type": "heatmap",
-            "x": steps.iter().map(u64::to_string).collect::<Vec<_>>(),
-            "y": names,
-            "z": rows,
-            "meta": { "scale": "sequential" },
-            "zmin": lowest,
-            "zmax": lowest.map(|_| 1.0),
-            "colorbar": { "title": { "text": name } },
-            "hovertemplate": format!("%{{y}}, step %{{x}}<br>{name} %{{z:.4~g}}<extra></extra>"),
-        }],
-        "layout": {
-            "xaxis": { "title": { "text": "step" }, "type": "category", "nticks": 8 },
-            "yaxis": { "autorange": "reversed", "type": "category", "dtick": 1 },
-        },
-    }))
+    let cells = layers.iter().zip(&points).map(row).collect();
+    let names = layers.iter().map(|layer| layer_name(layer)).collect();
+    Some(Rows { names, steps: steps.into_iter().collect(), cells })
+}
+
+/// A heat map whose columns are steps.
+pub(super) fn over_steps(picture: Picture, names: &[String], steps: &[u64]) -> Plot {
+    let y = Axis::over("", Kind::Names(downwards(names)), std::iter::empty());
+    let height = height(names.len());
+    Plot {
+        x: columns(steps),
+        y,
+        series: Vec::new(),
+        picture: Some(picture),
+        rules: Vec::new(),
+        texts: Vec::new(),
+        height,
+    }
+}
+
+/// An axis with a name for some of the steps, so that names do not touch.
+pub(super) fn columns(steps: &[u64]) -> Axis {
+    let stride = steps.len().div_ceil(5).max(1);
+    let name = |(index, step): (usize, &u64)| {
+        if index % stride == 0 { step.to_string() } else { String::new() }
+    };
+    let names = steps.iter().enumerate().map(name).collect();
+    Axis::over("step", Kind::Names(names), std::iter::empty())
 }
 
 /// Signal to noise against the scale's offset, mean over layers and seeds, at the last measurement.
 pub(super) fn regret(context: &Context<'_>) -> Chart {
-    let mut traces = Vec::new();
+    let mut series = Vec::new();
+    let mut all: Vec<[f64; 2]> = Vec::new();
     for (index, group) in context.groups.iter().enumerate() {
         let mut by_offset: BTreeMap<i8, Vec<f64>> = BTreeMap::new();
         for run in &group.runs {
@@ -210,40 +250,25 @@ pub(super) fn regret(context: &Context<'_>) -> Chart {
                 by_offset.entry(offset).or_default().extend(values);
             }
         }
-        let means = by_offset.iter().filter_map(|(offset, values)| Some((*offset, Sample::of(values)?.mean)));
-        let means: Vec<(i8, f64)> = means.collect();
+        let means = by_offset
+            .iter()
+            .filter_map(|(offset, values)| Some([f64::from(*offset), Sample::of(values)?.mean]));
+        let means: Vec<[f64; 2]> = means.collect();
         if !means.is_empty() {
-            traces.push(json!({
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": plain(&group.label),
-                "meta": context.meta(index, &group.label),
-                "x": means.iter().map(|(offset, _)| offset).collect::<Vec<_>>(),
-                "y": shorts(means.iter().map(|(_, value)| *value)),
-                "line": { "width": 1.75, "dash": context.dash(index) },
-                "marker": { "size": 6 },
-                "hovertemplate": "%{fullData.name}<br>scale moved by 2^%{x}: %{y:.2f} dB<extra></extra>",
-            }));
+            all.extend(&means);
+            let dots = means.iter().map(|point| (*point, String::new())).collect();
+            series.push(context.series(index, vec![Part::Line(means), Part::Dots(dots)]));
         }
     }
-    let layout = json!({
-        "xaxis": { "title": { "text": "scale moved by, binades" }, "dtick": 1 },
-        "yaxis": { "title": { "text": "SQNR, dB" } },
-    });
+    let x = Axis::over("scale moved by, binades", Kind::Linear, all.iter().map(|[x, _]| *x));
+    let y = Axis::over("SQNR, dB", Kind::Linear, all.iter().map(|[_, y]| *y));
+    let plot = Plot { x, y, series, picture: None, rules: Vec::new(), texts: Vec::new(), height: 300 };
     Chart {
         id: "regret",
         title: "Scale regret",
         caption: "Signal to rounding noise of the weights, had their scale been moved by so many binades; mean over layers at the last measurement. A peak away from 0 is what the scaling rule gives away.",
         needs: "`[metrics] histograms_every`, `[quant] weight` and fp32 master weights",
-        names: ["binades", "SQNR, dB", ""],
-        height: 340,
         wide: true,
-        figures: figure(traces, layout),
+        drawings: Some(plot).filter(|plot| !plot.series.is_empty()).into(),
     }
-}
-
-fn figure(traces: Vec<Value>, layout: Value) -> BTreeMap<String, Value> {
-    let figure =
-        (!traces.is_empty()).then(|| ("all".to_string(), json!({ "data": traces, "layout": layout })));
-    figure.into_iter().collect()
 }

@@ -1,127 +1,120 @@
-//! Parallel coordinates: every configuration as one line through all of its measures.
+//! Parallel coordinates: every configuration as one line through what was set and what was measured.
 //!
-//! Made of scatter lines, because plotly's own kind needs WebGL. Axes lie one below the other, each with its own range
-//! at its ends, so that names fit on any screen.
-
-use std::collections::BTreeMap;
+//! Axes lie one below the other, each with its own range at its ends, so that names fit on any screen.
 
 use altgrad_metrics::report::{self, ColumnFormat};
-use serde_json::{Value, json};
 
-use super::{Chart, Context, plain, short};
-use crate::compare::Row;
+use super::{Chart, Context, downwards};
+use crate::{
+    compare::Row,
+    draw::{Axis, Kind, Part, Plot, axis::number},
+};
 
-/// A measure of configurations.
-struct Axis {
-    name: &'static str,
-    /// Its number among the columns of metrics; `None` for the held-out loss.
-    column: Option<usize>,
-    is_share: bool,
+/// Hyperparameters that have an axis.
+const MOST_SETTINGS: usize = 6;
+
+/// A number of each configuration.
+struct Measure {
+    name: String,
+    is_percent: bool,
+    /// Whether places are spread by the logarithm.
+    is_log: bool,
+    /// In the order of the rows.
+    values: Vec<Option<f64>>,
 }
 
-impl Axis {
-    fn value(&self, row: &Row) -> Option<f64> {
-        self.column.map_or(row.loss.map(|loss| loss.mean), |column| row.metrics.0[column])
+fn measures(context: &Context<'_>) -> Vec<Measure> {
+    let rows = &context.comparison.rows;
+    let group = |row: &Row| context.groups.iter().find(|group| group.label == row.label);
+    let mut keys: Vec<&String> = context.comparison.sets.iter().flat_map(|set| &set.settings).collect();
+    keys.sort();
+    keys.dedup();
+    let setting = |key: &&String| {
+        let value = |row: &Row| context.runs[group(row)?.runs[0]].config.get(key)?.parse::<f64>().ok();
+        let values: Vec<Option<f64>> = rows.iter().map(value).collect();
+        let is_log = values.iter().flatten().all(|value| *value > 0.0);
+        Measure { name: (*key).clone(), is_percent: false, is_log, values }
+    };
+    let loss = Measure {
+        name: "held-out loss".into(),
+        is_percent: false,
+        is_log: false,
+        values: rows.iter().map(|row| Some(row.loss?.mean)).collect(),
+    };
+    let metrics = report::columns().into_iter().enumerate().map(|(index, (_, column))| Measure {
+        name: column.head.into(),
+        is_percent: column.format == ColumnFormat::Percent,
+        is_log: false,
+        values: rows.iter().map(|row| row.metrics.0[index]).collect(),
+    });
+    let all =
+        keys.iter().map(setting).filter(Measure::differs).take(MOST_SETTINGS).chain([loss]).chain(metrics);
+    all.filter(|measure| measure.values.iter().flatten().count() > 1).collect()
+}
+
+impl Measure {
+    fn range(&self) -> (f64, f64) {
+        let values = self.values.iter().flatten();
+        values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(*value), high.max(*value)))
+    }
+
+    fn differs(&self) -> bool {
+        let (low, high) = self.range();
+        low < high
+    }
+
+    /// From 0 at its least value to 1 at its largest.
+    fn place(&self, value: f64) -> f64 {
+        let of = |value: f64| if self.is_log { value.log10() } else { value };
+        let (low, high) = self.range();
+        if high > low { (of(value) - of(low)) / (of(high) - of(low)) } else { 0.5 }
+    }
+
+    fn said(&self, value: f64) -> String {
+        if self.is_percent { format!("{} %", number(value * 100.0, 0.0)) } else { format_value(value) }
     }
 }
 
-/// The held-out loss and the metrics that have a column.
-fn axes() -> Vec<Axis> {
-    let loss = Axis { name: "held-out loss", column: None, is_share: false };
-    let metrics = report::columns().into_iter().enumerate().map(|(index, (_, column))| Axis {
-        name: column.head,
-        column: Some(index),
-        is_share: column.format == ColumnFormat::Percent,
-    });
-    std::iter::once(loss).chain(metrics).collect()
+fn format_value(value: f64) -> String {
+    if value.abs() >= 100.0 { number(value, 1.0) } else { number(value, 0.0).chars().take(8).collect() }
 }
 
 pub(super) fn chart(context: &Context<'_>) -> Chart {
-    let rows = &context.comparison.rows;
-    let measured = |axis: &Axis| rows.iter().filter(|row| axis.value(row).is_some()).count() > 1;
-    let axes: Vec<Axis> = axes().into_iter().filter(measured).collect();
-    let mut figures = BTreeMap::new();
-    if axes.len() > 1 && rows.len() > 1 {
-        figures.insert("all".to_string(), figure(context, &axes));
-    }
+    let measures = measures(context);
+    let rows = context.comparison.rows.len();
     Chart {
         id: "profile",
         title: "Parallel coordinates",
-        caption: "Each line is a configuration; each row a measure from its least (left) to its largest value (right). Lines that cross trade one measure for another. A gap is a measure that was not recorded.",
+        caption: "Each line is a configuration; each row a setting or a measure from its least (left) to its largest value (right). Lines that cross trade one measure for another. A gap is a measure that was not recorded.",
         needs: "two configurations with an evaluation",
-        names: ["place on the axis, 0 to 1", "axis", ""],
-        height: axes.len() * 78 + 40,
         wide: true,
-        figures,
+        drawings: (measures.len() > 1 && rows > 1).then(|| plot(context, &measures)).into(),
     }
 }
 
-fn figure(context: &Context<'_>, axes: &[Axis]) -> Value {
-    let rows = &context.comparison.rows;
-    let ranges: Vec<(f64, f64)> =
-        axes.iter().map(|axis| range(rows.iter().filter_map(|row| axis.value(row)))).collect();
-    let traces: Vec<Value> = rows.iter().map(|row| trace(context, row, axes, &ranges)).collect();
-    let mut annotations = Vec::new();
-    for (index, (Axis { name, is_share, .. }, (low, high))) in axes.iter().zip(&ranges).enumerate() {
-        let note = |text: String, x: f64, anchor: &str| {
-            json!({
-                "x": x, "y": index, "yshift": 14, "text": text, "showarrow": false, "xanchor": anchor,
-                "xref": "x", "yref": "y",
-            })
+fn plot(context: &Context<'_>, measures: &[Measure]) -> Plot {
+    let row_of = |index: usize| (measures.len() - 1 - index) as f64;
+    let mut series = Vec::new();
+    for (at, row) in context.comparison.rows.iter().enumerate() {
+        let group = context.groups.iter().position(|group| group.label == row.label).unwrap_or(0);
+        let point = |(index, measure): (usize, &Measure)| match measure.values[at] {
+            Some(value) => {
+                ([measure.place(value), row_of(index)], format!("{} {}", measure.name, measure.said(value)))
+            }
+            None => ([f64::NAN, row_of(index)], String::new()),
         };
-        annotations.push(note(format!("<b>{name}</b>"), 0.5, "center"));
-        annotations.push(note(said(*low, *is_share), 0.0, "left"));
-        annotations.push(note(said(*high, *is_share), 1.0, "right"));
+        let points: Vec<([f64; 2], String)> = measures.iter().enumerate().map(point).collect();
+        let line = points.iter().map(|(point, _)| *point).collect();
+        series.push(context.series(group, vec![Part::Line(line), Part::Dots(points)]));
     }
-    json!({
-        "data": traces,
-        "layout": {
-            "xaxis": { "range": [-0.02, 1.02], "visible": false, "fixedrange": true },
-            "yaxis": {
-                "range": [axes.len() as f64 - 0.6, -0.7], "tickvals": (0..axes.len()).collect::<Vec<_>>(),
-                "showticklabels": false, "zeroline": false, "fixedrange": true,
-            },
-            "annotations": annotations,
-            "hovermode": "closest",
-            "margin": { "l": 8, "r": 8 },
-        },
-    })
-}
-
-fn trace(context: &Context<'_>, row: &Row, axes: &[Axis], ranges: &[(f64, f64)]) -> Value {
-    let group = context.groups.iter().position(|group| group.label == row.label).unwrap_or(0);
-    let place = |(axis, (low, high)): (&Axis, &(f64, f64))| {
-        axis.value(row).map_or(Value::Null, |value| {
-            if high > low { short((value - low) / (high - low)) } else { json!(0.5) }
-        })
-    };
-    let told = |axis: &Axis| {
-        axis.value(row).map_or(String::new(), |value| format!("{} {}", axis.name, said(value, axis.is_share)))
-    };
-    json!({
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": plain(&row.label),
-        "meta": context.meta(group, &row.label),
-        "x": axes.iter().zip(ranges).map(place).collect::<Vec<_>>(),
-        "y": (0..axes.len()).collect::<Vec<_>>(),
-        "text": axes.iter().map(told).collect::<Vec<_>>(),
-        "line": { "width": 1.75, "dash": context.dash(group), "shape": "linear" },
-        "marker": { "size": 7 },
-        "hovertemplate": "%{fullData.name}<br>%{text}<extra></extra>",
-    })
-}
-
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))
-}
-
-fn said(value: f64, share: bool) -> String {
-    match value {
-        0.0 => "0".into(),
-        _ if share && value < 1e-5 => format!("{value:.1e}"),
-        _ if share => format!("{:.3} %", value * 100.0),
-        value if value.abs() >= 100.0 => format!("{value:.0}"),
-        value => format!("{value:.4}"),
+    let mut texts = Vec::new();
+    for (index, measure) in measures.iter().enumerate() {
+        let (low, high) = measure.range();
+        texts.push((0.0, row_of(index) + 0.3, measure.said(low)));
+        texts.push((1.0, row_of(index) + 0.3, measure.said(high)));
     }
+    let names: Vec<String> = measures.iter().map(|measure| measure.name.clone()).collect();
+    let x = Axis::over("", Kind::Linear, std::iter::empty()).with_range([-0.02, 1.02]).without_labels();
+    let y = Axis::over("", Kind::Names(downwards(&names)), std::iter::empty());
+    Plot { x, y, series, picture: None, rules: Vec::new(), texts, height: measures.len() * 62 }
 }

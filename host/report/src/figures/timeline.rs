@@ -2,28 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
-use super::{Chart, Context, plain};
-use crate::events::RecordedEvent;
+use super::{Chart, Context, downwards};
+use crate::{
+    draw::{Axis, Kind, Part, Plot, Series},
+    events::RecordedEvent,
+    page::colours,
+};
 
 /// Runs with a row; of more, those with the most alerts.
 const MOST_ROWS: usize = 60;
 /// Marks of a run.
 const MOST_MARKS: usize = 200;
-
-/// A mark for each kind, so that colour is not all that tells them apart.
-const KINDS: [(&str, &str); 8] = [
-    ("nan_loss", "x"),
-    ("nan_grad", "cross"),
-    ("divergence", "triangle-up"),
-    ("bit_stall", "square"),
-    ("overflow", "diamond"),
-    ("underflow", "triangle-down"),
-    ("code_saturation", "star"),
-    ("kurtosis", "circle"),
-];
-const OTHER: &str = "hexagon";
+/// Pixels of a row.
+const ROW: usize = 24;
+/// Colour of what ends or spoils a run.
+const ERROR: [&str; 2] = ["#b3261e", "#ff8f86"];
 
 pub(super) fn chart(context: &Context<'_>) -> Chart {
     let alerts = |run: usize| context.runs[run].events.iter().filter(|event| event.is_alert());
@@ -33,64 +26,42 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     rows.sort_unstable();
     rows.sort_by_key(|run| context.group_of[*run]);
     let mut by_kind: BTreeMap<&str, Vec<(usize, &RecordedEvent)>> = BTreeMap::new();
-    for run in &rows {
+    for (index, run) in rows.iter().enumerate() {
         for event in alerts(*run).take(MOST_MARKS) {
-            by_kind.entry(&event.kind).or_default().push((*run, event));
+            by_kind.entry(&event.kind).or_default().push((rows.len() - 1 - index, event));
         }
     }
-    let mut figures = BTreeMap::new();
-    if !rows.is_empty() {
-        let traces: Vec<Value> = by_kind.iter().map(|(kind, marks)| trace(context, kind, marks)).collect();
-        let names: Vec<String> = rows.iter().map(|run| plain(&context.labels[*run])).collect();
-        let layout = json!({
-            "xaxis": { "title": { "text": "step" }, "rangemode": "tozero" },
-            "yaxis": { "type": "category", "categoryarray": names, "autorange": "reversed", "dtick": 1 },
-            "hovermode": "closest",
-            "showlegend": true,
-            "legend": { "orientation": "h", "y": 1, "yanchor": "bottom", "x": 0, "xanchor": "left" },
-        });
-        figures.insert("all".to_string(), json!({ "data": traces, "layout": layout }));
-    }
+    let series = by_kind.iter().enumerate().map(|(index, (kind, marks))| {
+        let dot = |(row, event): &(usize, &RecordedEvent)| {
+            ([event.step as f64, *row as f64], crate::label::shortened(&event.text, 300))
+        };
+        let serious = marks.iter().any(|(_, event)| event.level == "error");
+        Series {
+            name: crate::label::shortened(&kind.replace('_', " "), 40),
+            group: None,
+            is_single: false,
+            ink: if serious { ERROR.map(str::to_string) } else { colours::plain(index) },
+            dash: 0,
+            parts: vec![Part::Dots(marks.iter().map(dot).collect())],
+        }
+    });
+    let steps = by_kind.values().flatten().map(|(_, event)| event.step as f64);
+    let names: Vec<String> = rows.iter().map(|run| context.labels[*run].clone()).collect();
+    let plot = Plot {
+        x: Axis::over("step", Kind::Linear, steps.chain([0.0])),
+        y: Axis::over("", Kind::Names(downwards(&names)), std::iter::empty()),
+        series: series.collect(),
+        picture: None,
+        rules: Vec::new(),
+        texts: Vec::new(),
+        height: rows.len() * ROW + 16,
+    };
     Chart {
         id: "alerts",
         title: "Alerts over time",
-        caption: "When each run asked for a look. The cooldown of an alert keeps it from repeating; runs without a row had none.",
+        caption: "When each run asked for a look, by kind. The cooldown of an alert keeps it from repeating; runs without a row had none.",
         needs: "`events.jsonl` in the run folder, and something to alert about: no run has an alert",
-        names: ["step", "run", "alert"],
-        height: rows.len() * 26 + 170,
         wide: true,
-        figures,
+        drawings: Some(plot).filter(|plot| !plot.series.is_empty()).into(),
     }
-}
-
-fn trace(context: &Context<'_>, kind: &str, marks: &[(usize, &RecordedEvent)]) -> Value {
-    let symbol = KINDS.iter().find(|(known, _)| *known == kind).map_or(OTHER, |(_, symbol)| symbol);
-    let serious = marks.iter().any(|(_, event)| event.level == "error");
-    let text = |(_, event): &(usize, &RecordedEvent)| wrap(&plain(&event.text));
-    json!({
-        "type": "scatter",
-        "mode": "markers",
-        "name": plain(&kind.replace('_', " ")),
-        "meta": { "tone": if serious { "error" } else { kind }, "label": kind },
-        "x": marks.iter().map(|(_, event)| event.step).collect::<Vec<_>>(),
-        "y": marks.iter().map(|(run, _)| plain(&context.labels[*run])).collect::<Vec<_>>(),
-        "text": marks.iter().map(text).collect::<Vec<_>>(),
-        "marker": { "size": 11, "symbol": symbol, "opacity": 0.85 },
-        "hovertemplate": "%{y}, step %{x}<br>%{text}<extra></extra>",
-    })
-}
-
-/// Lines that fit beside the mark.
-fn wrap(text: &str) -> String {
-    let mut line = 0;
-    let words = text.split(' ').map(|word| {
-        line += word.len() + 1;
-        if line > 60 {
-            line = word.len();
-            format!("<br>{word}")
-        } else {
-            word.to_string()
-        }
-    });
-    words.collect::<Vec<_>>().join(" ")
 }

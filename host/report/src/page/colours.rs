@@ -1,6 +1,6 @@
-//! A colour for each format, the same in every chart.
+//! Colours: one for each format, the same everywhere; and some for the values of other keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::group::Group;
 
@@ -32,6 +32,20 @@ const MORE: [[&str; 2]; 4] =
 /// Shades of one colour: how far towards black in light, and white in dark, the next label of the same format is.
 const SHADE: f64 = 0.4;
 
+/// Colours of Okabe and Ito, for values of any key, in turn.
+const PLAIN: [[&str; 2]; 8] = [
+    ["#0072b2", "#4fb0ea"],
+    ["#c94f00", "#ff9651"],
+    ["#008060", "#3fcf9f"],
+    ["#b04a86", "#ee9ccb"],
+    ["#8f6c00", "#e8c33d"],
+    ["#6448b0", "#b09af2"],
+    ["#4b5563", "#c9ced6"],
+    ["#1f86ad", "#86d8f5"],
+];
+/// Ends and middle of a ramp for numbers, in light and dark: lightness rises or falls along it.
+const RAMPS: [[&str; 3]; 2] = [["#1b2a6b", "#0f8b8d", "#d98c00"], ["#7f9cff", "#43d6c4", "#ffd166"]];
+
 /// Formats in the order of groups.
 pub(super) fn formats(groups: &[Group]) -> Vec<&str> {
     let mut formats: Vec<&str> = Vec::new();
@@ -44,14 +58,14 @@ pub(super) fn formats(groups: &[Group]) -> Vec<&str> {
 }
 
 /// A colour for each label of formats: that of the first format it names, in a shade of its own; else the next free one.
-pub(super) fn colours(groups: &[Group]) -> BTreeMap<&str, [String; 2]> {
+pub(crate) fn of_formats(labels: &BTreeSet<&str>) -> BTreeMap<String, [String; 2]> {
     let mut shades = [0; COLOURS.len()];
     let mut others = 0;
     let mut colours = BTreeMap::new();
-    let mut formats = formats(groups);
+    let mut labels: Vec<&str> = labels.iter().copied().collect();
     // The shorter label is the plainer one: `E4M3` before `E4M3 w`.
-    formats.sort_by_key(|format| format.len());
-    for format in formats {
+    labels.sort_by_key(|format| format.len());
+    for format in labels {
         let known = COLOURS.iter().position(|(name, _)| format.starts_with(name));
         let ([light, dark], shade) = match known {
             Some(index) => {
@@ -63,15 +77,35 @@ pub(super) fn colours(groups: &[Group]) -> BTreeMap<&str, [String; 2]> {
                 (MORE[(others - 1) % MORE.len()], (others - 1) / MORE.len())
             }
         };
-        let left = (1.0 - SHADE).powi(shade as i32);
-        colours.insert(format, [mixed(light, 0.0, left), mixed(dark, 255.0, left)]);
+        colours.insert(format.to_string(), shade_of([light, dark], shade));
     }
     colours
 }
 
-/// A colour, `#rrggbb`, of which so much is left beside black (0) or white (255).
-fn mixed(colour: &str, other: f64, left: f64) -> String {
-    let part = |at: usize| u8::from_str_radix(colour.get(at..at + 2).unwrap_or("80"), 16).unwrap_or(128);
-    let mix = |at: usize| (f64::from(part(at)) * left + other * (1.0 - left)).round() as u8;
+/// A colour for the value of this number.
+pub(crate) fn plain(index: usize) -> [String; 2] {
+    shade_of(PLAIN[index % PLAIN.len()], index / PLAIN.len())
+}
+
+/// A colour for one of so many numbers in the order of their size.
+pub(crate) fn ramp(index: usize, count: usize) -> [String; 2] {
+    let place = 2.0 * index as f64 / (count.max(2) - 1) as f64;
+    RAMPS.map(|ramp| {
+        let first = (place as usize).min(1);
+        between(ramp[first], ramp[first + 1], place - first as f64)
+    })
+}
+
+fn shade_of([light, dark]: [&str; 2], shade: usize) -> [String; 2] {
+    let left = (1.0 - SHADE).powi(shade.min(6) as i32);
+    [between("#000000", light, left), between("#ffffff", dark, left)]
+}
+
+/// A colour, `#rrggbb`, so far from one to another.
+fn between(from: &str, to: &str, part: f64) -> String {
+    let channel = |colour: &str, at: usize| {
+        f64::from(u8::from_str_radix(colour.get(at..at + 2).unwrap_or("80"), 16).unwrap_or(128))
+    };
+    let mix = |at: usize| (channel(from, at) * (1.0 - part) + channel(to, at) * part).round() as u8;
     format!("#{:02x}{:02x}{:02x}", mix(1), mix(3), mix(5))
 }

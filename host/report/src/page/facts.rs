@@ -1,9 +1,9 @@
 //! What the page says in words and numbers of its own: what it is about, when it was made, what is not known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::colours::formats;
-use crate::{failures, figures, find::FoundRuns, group::Group, run::RunState};
+use crate::{failures, find::FoundRuns, group::Group, label::shortened, run::RunState};
 
 /// What the page is about, in numbers.
 pub(super) fn facts(found: &FoundRuns, groups: &[Group]) -> Vec<(String, String)> {
@@ -28,13 +28,14 @@ pub(super) fn facts(found: &FoundRuns, groups: &[Group]) -> Vec<(String, String)
         _ => String::new(),
     };
     let formats = formats(groups).len();
-    let optimizers = figures::optimizers(groups).join(", ");
+    let optimizers: BTreeSet<&str> = groups.iter().filter_map(|group| group.optimizer.as_deref()).collect();
+    let names = optimizers.iter().map(|name| shortened(name, 30)).collect::<Vec<_>>().join(", ");
     let left_out = found.left_out.len();
     let facts = [
         (runs.len().to_string(), format!("runs: {}", states.join(", "))),
         (groups.len().to_string(), format!("configurations, {seeds}")),
         (formats.to_string(), format!("format{}", if formats == 1 { "" } else { "s" })),
-        (figures::optimizers(groups).len().to_string(), format!("optimizers: {optimizers}")),
+        (optimizers.len().to_string(), format!("optimizers: {names}")),
         (left_out.to_string(), "left out, see the end".to_string()),
     ];
     facts.into_iter().filter(|(count, _)| count != "0").collect()

@@ -1,216 +1,207 @@
-// Draws the charts, colours them for light and dark, and gives their data away.
+// Shows values, hides and sorts, gives data away; on a live page asks for what is new.
 "use strict";
 (() => {
-  const { charts, csv, colours, first } = JSON.parse(document.getElementById("data").textContent);
-  const media = (query) => window.matchMedia(query);
-  const dark = media("(prefers-color-scheme: dark)");
+  const root = document.documentElement;
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const made = (tag, text, name) => {
+    const element = document.createElement(tag);
+    if (text !== undefined) element.textContent = text;
+    if (name) element.className = name;
+    return element;
+  };
+  // What a reader chose, so that new content looks the same.
   const hidden = new Set();
-  const picked = {};
-  let printing = false;
+  let run = null;
+  let singles = false;
 
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const theme = () => (dark.matches && !printing ? 1 : 0);
-  const colour = (format) => (colours[format] || ["#666", "#bbb"])[theme()];
-  const narrow = () => document.documentElement.clientWidth < 600;
-  const tones = {
-    error: ["#b3261e", "#ff8f86"], bit_stall: ["#0072b2", "#4fb0ea"], overflow: ["#c94f00", "#ff9651"],
-    underflow: ["#6448b0", "#b09af2"], kurtosis: ["#008060", "#3fcf9f"], code_saturation: ["#8f6c00", "#e8c33d"],
-  };
-  const tone = (name) => (tones[name] || ["#4b5563", "#c9ced6"])[theme()];
-
-  // Long names of rows leave no room for the chart on a small screen.
-  const shorten = (text) => {
-    const most = narrow() ? 16 : 34;
-    return text.length > most ? text.slice(0, most - 1) + "…" : text;
-  };
-
-  function axis(own, fg, grid) {
-    const font = { size: 12, color: fg };
-    const title = own && own.title ? { ...own.title, font: { size: 13, color: fg }, standoff: 8 } : undefined;
-    return {
-      gridcolor: grid, zerolinecolor: grid, linecolor: grid, tickfont: font, automargin: true, exponentformat: "e", ...own, ...(title && { title }),
-    };
+  function hide() {
+    const groups = new Set([...hidden].flatMap((value) => value.split(" ")));
+    all(".s[data-g]").forEach((series) => series.classList.toggle("off", groups.has(series.dataset.g)));
+    all(".key button").forEach((button) => button.setAttribute("aria-pressed", String(!hidden.has(button.dataset.groups))));
+    root.classList.toggle("show-singles", singles);
+    all(".singles").forEach((box) => { box.checked = singles; });
   }
-
-  function figure(chart) {
-    const own = chart.figures.all || chart.figures[picked[chart.id]];
-    if (!own) return null;
-    const [fg, grid, card] = [css("--fg"), css("--grid"), css("--card")];
-    const font = { family: getComputedStyle(document.body).fontFamily, size: 12, color: fg };
-    const data = own.data.map((trace) => {
-      const meta = trace.meta || {};
-      const themed = { ...trace };
-      if (meta.format !== undefined) {
-        themed.line = { ...trace.line, color: colour(meta.format) };
-        themed.marker = { ...trace.marker, color: colour(meta.format) };
-        themed.visible = !hidden.has(meta.format);
-      }
-      if (meta.tone) themed.marker = { ...trace.marker, color: tone(meta.tone), line: { width: 1, color: card } };
-      if (meta.scale) {
-        themed.colorscale = "Cividis";
-        themed.colorbar = {
-          thickness: 12, outlinewidth: 0, ...trace.colorbar,
-          tickfont: font, title: { ...(trace.colorbar || {}).title, font },
-        };
-        if (narrow()) themed.colorbar = { ...themed.colorbar, orientation: "h", y: 1, yanchor: "bottom", x: 0.5, len: 1, title: undefined };
-      }
-      return themed;
-    });
-    const layout = {
-      font, showlegend: false, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      hoverlabel: { bgcolor: card, bordercolor: grid, font: { ...font, size: 13 }, align: "left", namelength: -1 },
-      hovermode: "closest", dragmode: narrow() ? false : "zoom",
-      ...own.layout,
-      margin: { l: 48, r: 12, t: 14, b: 44, ...own.layout.margin },
-      xaxis: axis(own.layout.xaxis, fg, grid), yaxis: axis(own.layout.yaxis, fg, grid),
-    };
-    if (layout.annotations) {
-      layout.annotations = layout.annotations.map((note) => ({ ...note, font, bgcolor: card, borderpad: 1 }));
-    }
-    if (layout.legend) layout.legend = { ...layout.legend, font };
-    if (layout.yaxis.type === "category") {
-      const names = layout.yaxis.categoryarray || data[0].y;
-      layout.yaxis.tickvals = names;
-      layout.yaxis.ticktext = names.map(shorten);
-    }
-    if (narrow() && layout.xaxis.nticks) layout.xaxis.nticks = 5;
-    return { data, layout };
-  }
-
-  const config = { responsive: true, displayModeBar: false, showTips: false, doubleClick: "reset+autosize" };
-
-  function draw(element) {
-    const chart = charts[element.dataset.chart];
-    const drawn = figure(chart);
-    const none = element.parentElement.querySelector(".none");
-    element.hidden = !drawn;
-    none.hidden = !!drawn;
-    if (!drawn) return Promise.resolve();
-    return Plotly.react(element, drawn.data, drawn.layout, config).then(() => { element.dataset.drawn = "yes"; });
-  }
-
-  const elements = [...document.querySelectorAll(".chart")];
-
-  // One after the other, so that the page answers meanwhile.
-  let turn = 0;
-  async function drawAll() {
-    const own = ++turn;
-    for (const element of elements) {
-      if (own !== turn) return;
-      await draw(element);
-      await new Promise((resolve) => setTimeout(resolve));
-    }
-    document.documentElement.dataset.drawn = String(elements.filter((element) => element.hidden || element.dataset.drawn).length);
-  }
-
-  function paintKey() {
-    document.querySelectorAll(".key button").forEach((button) => {
-      button.style.setProperty("--c", colour(button.dataset.format));
-    });
-  }
-
-  document.querySelectorAll(".key button").forEach((button) => {
-    button.addEventListener("click", () => {
-      const format = button.dataset.format;
-      const shows = hidden.delete(format);
-      if (!shows) hidden.add(format);
-      button.setAttribute("aria-pressed", String(shows));
-      drawAll();
-    });
-  });
 
   // A run picked in one chart is picked in all that have it.
-  const picks = [...document.querySelectorAll("select[data-pick]")];
-  picks.forEach((select) => {
-    const chart = charts[select.dataset.pick];
-    if (chart.figures[first]) select.value = first;
-    else select.value = Object.keys(chart.figures)[0];
-    picked[select.dataset.pick] = select.value;
-    select.addEventListener("change", () => {
-      picks.forEach((other) => {
-        other.value = select.value;
-        picked[other.dataset.pick] = select.value;
-        draw(document.querySelector(`.chart[data-chart="${other.dataset.pick}"]`));
-      });
-      document.querySelectorAll("details[open]").forEach(fill);
+  function pick() {
+    if (run === null) return;
+    all(".card").forEach((card) => {
+      const drawings = all(".chart[data-run]", card);
+      if (!drawings.length) return;
+      const own = drawings.find((drawing) => drawing.dataset.run === run);
+      drawings.forEach((drawing) => { drawing.hidden = drawing !== own; });
+      card.querySelector(".none").hidden = !!own;
+      if (own) card.querySelector("select").value = run;
     });
-  });
-
-  // A chart's points, a row each.
-  function* rows(chart) {
-    const own = chart.figures.all || chart.figures[picked[chart.id]];
-    const picture = own && own.data[0].type === "heatmap";
-    yield (picture ? chart.names : ["series", chart.names[0], chart.names[1], ...(chart.names[2] ? [chart.names[2]] : [])]);
-    for (const trace of own ? own.data : []) {
-      if (picture) {
-        for (let i = 0; i < trace.y.length; i++) {
-          for (let j = 0; j < trace.x.length; j++) yield [trace.x[j], trace.y[i], trace.z[i][j]];
-        }
-      } else {
-        for (let i = 0; i < trace.x.length; i++) {
-          const text = chart.names[2] && trace.text ? [String(trace.text[i]).replaceAll("<br>", "")] : [];
-          yield [trace.meta.label, trace.x[i], trace.y[i], ...text];
-        }
-      }
-    }
   }
 
-  const unescape = (cell) => String(cell ?? "").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
-  const quoted = (cell) => (/[",\n\r]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+  function search() {
+    const words = document.getElementById("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    all(".card, #content .table").forEach((part) => {
+      const text = `${part.id} ${part.querySelector("h3").textContent} ${part.querySelector("figcaption")?.textContent || ""}`.toLowerCase();
+      part.classList.toggle("off", !words.every((word) => text.includes(word)));
+    });
+  }
 
-  function save(name, text) {
+  function save(name) {
+    const { csv } = JSON.parse(document.getElementById("data").textContent);
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.href = URL.createObjectURL(new Blob([csv[name]], { type: "text/csv" }));
     link.download = `${name}.csv`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
-  document.querySelectorAll("button.csv").forEach((button) => {
-    button.setAttribute("aria-label", `Data as CSV: ${button.parentElement.querySelector("h3").textContent}`);
-    button.addEventListener("click", () => {
-      const { table, chart } = button.dataset;
-      if (table) return save(table, csv[table]);
-      save(chart, [...rows(charts[chart])].map((row) => row.map(unescape).map(quoted).join(",")).join("\n") + "\n");
-    });
-  });
-
-  const MOST_ROWS = 500;
-  function fill(details) {
-    const chart = charts[details.dataset.chart];
-    const table = document.createElement("table");
-    let count = 0;
-    for (const row of rows(chart)) {
-      if (count > MOST_ROWS) break;
-      const line = table.insertRow();
-      row.forEach((cell) => {
-        const made = document.createElement(count ? "td" : "th");
-        made.textContent = unescape(cell);
-        line.append(made);
-      });
-      count++;
-    }
-    const parts = [table];
-    if (count > MOST_ROWS) {
-      const more = document.createElement("p");
-      more.textContent = `The first ${MOST_ROWS} rows; the CSV has all.`;
-      parts.push(more);
-    }
-    details.querySelector(".scroll").replaceChildren(...parts);
+  const number = (cell) => parseFloat(cell.dataset.value ?? cell.textContent);
+  function sort(head) {
+    const table = head.closest("table");
+    const column = [...head.parentElement.children].indexOf(head);
+    const rising = head.getAttribute("aria-sort") !== "ascending";
+    all("th", head.parentElement).forEach((other) => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+    order(table, column, rising);
   }
-  document.querySelectorAll("details[data-chart]").forEach((details) => {
-    details.addEventListener("toggle", () => details.open && fill(details));
-  });
+  function order(table, column, rising) {
+    const rows = all("tbody tr", table);
+    const key = (row) => row.children[column];
+    const compare = (a, b) => {
+      const [x, y] = [number(a), number(b)];
+      if (Number.isNaN(x) !== Number.isNaN(y)) return Number.isNaN(x) ? 1 : -1;
+      const by = Number.isNaN(x) ? a.textContent.localeCompare(b.textContent) : x - y;
+      return rising ? by : -by;
+    };
+    rows.sort((a, b) => compare(key(a), key(b)));
+    table.tBodies[0].append(...rows);
+  }
 
-  const repaint = () => { paintKey(); drawAll(); };
-  dark.addEventListener("change", repaint);
-  media("(max-width: 599px)").addEventListener("change", repaint);
-  const print = (is) => () => {
-    printing = is;
-    paintKey();
-    elements.forEach((element) => draw(element));
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-csv], .key button");
+    if (button?.dataset.csv) return save(button.dataset.csv);
+    if (button) {
+      const { groups } = button.dataset;
+      if (!hidden.delete(groups)) hidden.add(groups);
+      return hide();
+    }
+    const head = event.target.closest(".sortable thead th");
+    if (head) sort(head);
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.matches(".pick select")) { run = event.target.value; pick(); }
+    if (event.target.matches(".singles")) { singles = event.target.checked; hide(); }
+  });
+  document.getElementById("search").addEventListener("input", search);
+
+  // The value under the pointer: of the nearest point of any curve that is shown.
+  const tip = document.getElementById("tip");
+  const points = new WeakMap();
+  function placed(path) {
+    if (!points.has(path)) {
+      const found = [];
+      for (const [, x, y] of path.getAttribute("d").matchAll(/[ML](-?[\d.]+) (-?[\d.]+)/g)) found.push([+x, +y]);
+      points.set(path, found);
+    }
+    return points.get(path);
+  }
+  const digits = (value) => String(+value.toPrecision(4));
+  function value(axis, place) {
+    const [kind, low, high] = axis.split(" ");
+    if (kind === "names") return null;
+    const share = place / 1000;
+    return digits(kind === "log" ? low * (high / low) ** share : +low + (high - low) * share);
+  }
+  function look(event) {
+    const svg = event.target.closest?.(".area")?.querySelector("svg");
+    tip.hidden = true;
+    if (!svg) return;
+    const box = svg.getBoundingClientRect();
+    let best = [24, null];
+    for (const path of all(".s:not(.off) path.line, .s:not(.off) path.dot", svg)) {
+      if (!path.getClientRects().length) continue;
+      for (const [x, y] of placed(path)) {
+        const far = Math.hypot(box.left + (x / 1000) * box.width - event.clientX, box.top + (y / 1000) * box.height - event.clientY);
+        if (far < best[0] - (path.dataset.note ? -1 : 0)) best = [far, path, x, y];
+      }
+    }
+    const [, path, x, y] = best;
+    if (!path) return;
+    const [xTitle, yTitle] = [svg.dataset.xTitle, svg.dataset.yTitle];
+    const [xValue, yValue] = [value(svg.dataset.x, x), value(svg.dataset.y, 1000 - y)];
+    const lines = [made("b", path.parentElement.dataset.name)];
+    if (path.dataset.note) lines.push(made("div", path.dataset.note));
+    else {
+      if (xValue !== null) lines.push(made("div", `${xTitle} ${xValue}`));
+      if (yValue !== null) lines.push(made("div", `${yTitle} ${yValue}`));
+    }
+    tip.replaceChildren(...lines);
+    tip.hidden = false;
+    tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18}px`;
+  }
+  document.addEventListener("pointermove", look);
+  document.addEventListener("pointerdown", look);
+
+  function refresh() { hide(); pick(); search(); }
+  refresh();
+  root.dataset.drawn = String(all(".chart").length);
+  if (!root.dataset.live) return;
+
+  // News of a live page. Text of runs is text: no cell is ever markup.
+  const table = document.querySelector("#runs-now table");
+  const shown = (number, places) => (number === null ? "–" : number.toFixed(places));
+  const time = (seconds) => {
+    if (seconds === null) return "–";
+    const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
+    return hours ? `${hours} h ${minutes} min` : minutes ? `${minutes} min ${Math.floor(seconds % 60)} s` : `${Math.floor(seconds)} s`;
   };
-  window.addEventListener("beforeprint", print(true));
-  window.addEventListener("afterprint", print(false));
-  repaint();
+  const bars = "▁▂▃▄▅▆▇█";
+  const spark = (curve) => {
+    const [low, high] = [Math.min(...curve), Math.max(...curve)];
+    return curve.map((value) => bars[high > low ? Math.round((7 * (value - low)) / (high - low)) : 0]).join("");
+  };
+  function cell(text, value, name) {
+    const element = made("td", text, name);
+    if (value !== undefined) element.dataset.value = value ?? "";
+    return element;
+  }
+  function line(now) {
+    const row = made("tr");
+    const head = made("th", now.name);
+    head.title = now.folder;
+    const share = now.steps ? now.step / now.steps : null;
+    row.append(
+      head, cell(now.state), cell(now.steps ? `${now.step} / ${now.steps}` : String(now.step), now.step, "n"),
+      cell(share === null ? "–" : `${Math.floor(100 * share)} %`, share, "n"), cell(shown(now.loss, 4), now.loss, "n"),
+      cell(spark(now.curve), undefined, "spark"), cell(shown(now.held_out, 4), now.held_out, "n"),
+      cell(shown(now.against_twin, 4), now.against_twin, "n"), cell(shown(now.tokens_per_s, 0), now.tokens_per_s, "n"),
+      cell(time(now.eta_s), now.eta_s, "n"), cell(String(now.alerts), now.alerts, now.alerts ? "n alarm" : "n"), cell(now.last_alert || ""),
+    );
+    return row;
+  }
+  function show(runs) {
+    const head = table.querySelector("[aria-sort]");
+    table.tBodies[0].replaceChildren(...runs.map(line));
+    if (head) order(table, [...head.parentElement.children].indexOf(head), head.getAttribute("aria-sort") === "ascending");
+    root.dataset.steps = String(runs.reduce((sum, now) => sum + now.step, 0));
+  }
+  async function renew() {
+    const answer = await fetch(`content${location.search}`);
+    if (!answer.ok) return;
+    const [x, y] = [scrollX, scrollY];
+    // The server escapes what is of runs, and the page's policy runs nothing of it.
+    document.getElementById("content").innerHTML = await answer.text();
+    refresh();
+    scrollTo(x, y);
+  }
+  const connection = document.getElementById("connection");
+  const news = new EventSource("events");
+  news.addEventListener("open", () => { connection.textContent = "live"; });
+  news.addEventListener("error", () => { connection.textContent = "not connected: the server is gone or restarting"; });
+  news.addEventListener("runs", (event) => show(JSON.parse(event.data)));
+  let pending = false;
+  news.addEventListener("charts", async () => {
+    if (pending || document.hidden) return;
+    pending = true;
+    await renew().catch(() => {});
+    pending = false;
+  });
 })();

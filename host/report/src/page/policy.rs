@@ -1,4 +1,5 @@
-//! What a browser lets the page do: run its own scripts, apply its own style, show pictures that are part of it; nothing else.
+//! What a browser lets the page do: run its own script, apply its own style, show pictures that are part of it; a live page also
+//! asks its own server for news. Nothing else.
 //!
 //! Scripts and styles are named by their sha256, so that text of a run that should ever come to stand as markup runs nothing,
 //! fetches nothing and sends nothing.
@@ -6,16 +7,15 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
-/// The policy of a page with these scripts and styles, as its elements hold them.
+/// The policy of a page with this script and style, as its elements hold them.
 ///
-/// Charts put style elements without text into the page and fill them by script, and set attributes `style` on their parts. Pictures
-/// are the icon and the cells of heat maps.
-pub(super) fn policy(scripts: &[&str], styles: &[&str]) -> String {
-    let sources = |texts: &[&str]| texts.iter().map(|text| source(text)).collect::<Vec<_>>().join(" ");
-    let (scripts, styles) = (sources(scripts), sources(&[styles, &[""]].concat()));
+/// Marks have their colours and labels their places in attributes `style`. Pictures are the icon and heat maps.
+pub(super) fn policy(script: &str, style: &str, is_live: bool) -> String {
+    let (script, style) = (source(script), source(style));
+    let own = if is_live { "connect-src 'self'; form-action 'self'" } else { "form-action 'none'" };
     format!(
-        "default-src 'none'; script-src {scripts}; style-src-elem {styles}; style-src-attr 'unsafe-inline'; \
-         img-src data:; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; script-src {script}; style-src-elem {style}; style-src-attr 'unsafe-inline'; \
+         img-src data:; base-uri 'none'; {own}"
     )
 }
 

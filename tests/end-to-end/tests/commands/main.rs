@@ -11,6 +11,7 @@ mod diff;
 mod evaluate;
 mod foreign_text;
 mod formats;
+mod live;
 mod report;
 mod sample;
 mod temporary;

@@ -55,6 +55,7 @@ const REPORT: &str = "altgrad-report";
 const RUN_FOLDER: &str = "altgrad-run-folder";
 const SINKS: &str = "altgrad-sinks";
 const SWEEP: &str = "altgrad-sweep";
+const WATCH: &str = "altgrad-watch";
 
 /// From the lowest layer to the highest.
 const RULES: &[Rule] = &[
@@ -74,6 +75,7 @@ const RULES: &[Rule] = &[
         .tests(&[END_TO_END]),
     rule(REPORT, &[ALERTS, BASE, CONFIG, METRICS, RUN_FOLDER]),
     rule(SWEEP, &[ALERTS, BASE, CONFIG, METRICS, RUN_FOLDER]),
+    rule(WATCH, &[BASE, REPORT]),
     rule(
         HOST,
         &[
@@ -90,6 +92,7 @@ const RULES: &[Rule] = &[
             RUN_FOLDER,
             SINKS,
             SWEEP,
+            WATCH,
         ],
     ),
     // Plugins know the API and the kits.

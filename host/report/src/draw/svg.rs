@@ -1,0 +1,65 @@
+//! A drawing as an SVG file of its own, in the colours of a light page.
+
+use std::fmt::Write as _;
+
+use super::{Plot, escape, marks};
+
+/// Pixels of the whole, and around the area.
+const WIDTH: f64 = 760.0;
+const LEFT: f64 = 190.0;
+const RIGHT: f64 = 20.0;
+const TOP: f64 = 44.0;
+const BOTTOM: f64 = 52.0;
+/// Lines of the key, at the right of the title.
+const KEY_LINE: f64 = 16.0;
+
+/// What the page's style sheet says of marks, for a file that stands alone.
+const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#16191d}.t{font-weight:600;font-size:15px}path{fill:none;vector-effect:non-scaling-stroke}\
+.grid{stroke:#e0e4e8}.rule{stroke:#555e68;stroke-dasharray:3 3}.s{--c:var(--l)}.line{stroke:var(--c);stroke-width:1.75}\
+.band{fill:var(--c);opacity:.18}.dot{stroke:var(--c);stroke-width:7;stroke-linecap:round}.single{display:none}image{image-rendering:pixelated}";
+
+/// The file's text.
+pub(crate) fn svg(plot: &Plot, title: &str) -> String {
+    let named: Vec<_> = plot.series.iter().filter(|series| !series.is_single).collect();
+    let key = named.len() as f64 * KEY_LINE;
+    let (width, height) = (WIDTH - LEFT - RIGHT, plot.height as f64);
+    let all = TOP + height + BOTTOM + key;
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{all}\" viewBox=\"0 0 {WIDTH} {all}\"><style>{STYLE}</style>\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/><text class=\"t\" x=\"16\" y=\"26\">{}</text>\
+         <svg x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">{}</svg>",
+        escape(title),
+        marks::all(plot)
+    );
+    let mut label = |x: f64, y: f64, anchor: &str, label: &str| {
+        let _ =
+            write!(text, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(label));
+    };
+    for (place, name) in plot.y.ticks() {
+        label(LEFT - 8.0, TOP + height * (1.0 - place / 1000.0) + 4.0, "end", &name);
+    }
+    for (place, name) in plot.x.ticks() {
+        label(LEFT + width * place / 1000.0, TOP + height + 18.0, "middle", &name);
+    }
+    for (x, y, name) in &plot.texts {
+        if let Some((x, y)) = plot.x.place(*x).zip(plot.y.place(*y)) {
+            label(LEFT + width * x / 1000.0, TOP + height * (1.0 - y / 1000.0), "middle", name);
+        }
+    }
+    label(LEFT + width / 2.0, TOP + height + 38.0, "middle", &plot.x.title);
+    label(LEFT, TOP - 6.0, "start", &plot.y.title);
+    for (index, series) in named.into_iter().enumerate() {
+        let y = TOP + height + BOTTOM + index as f64 * KEY_LINE;
+        let _ = write!(
+            text,
+            "<rect x=\"{LEFT}\" y=\"{:.0}\" width=\"12\" height=\"10\" fill=\"{}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+            y - 9.0,
+            series.ink[0],
+            LEFT + 20.0,
+            y,
+            escape(&series.name)
+        );
+    }
+    text.push_str("</svg>\n");
+    text
+}

@@ -1,0 +1,285 @@
+//! Runs while they go on: how far each is, its losses, how they stand to those of its twin, and its alerts.
+//!
+//! [`Follower::look`] reads what files have grown by, so that a look costs little beside a step. A twin is the
+//! unquantized run of the same seed that differs in what is rounded only.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use altgrad_metrics::families::{
+    speed::TOKENS_PER_S,
+    training::{LOSS, VAL_LOSS},
+};
+use altgrad_run_folder::{events::EVENTS, folder::STATUS};
+use serde::Serialize;
+
+use super::{
+    events,
+    facts::{Config, Status},
+    find,
+    run::{self, RunState},
+    series::Series,
+    sets::are_twins,
+    tail::{NewRows, Tail},
+};
+
+/// Values of a curve.
+const CURVE: usize = 32;
+/// Looks between two searches for new runs.
+const SEARCH_EVERY: u32 = 4;
+
+/// Runs that are followed.
+#[derive(Debug)]
+pub struct Follower {
+    named: Vec<PathBuf>,
+    looks: u32,
+    runs: BTreeMap<PathBuf, Followed>,
+}
+
+/// A run in one line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LiveRun {
+    /// Its name.
+    pub name: String,
+    /// Its folder.
+    pub folder: String,
+    /// How it stands, in a word or two.
+    pub state: &'static str,
+    /// Whether it goes on.
+    pub is_running: bool,
+    /// Steps done.
+    pub step: u64,
+    /// Steps it is to do.
+    pub steps: Option<u64>,
+    /// Loss of the last step's batch, nats per token.
+    pub loss: Option<f64>,
+    /// The newest held-out loss, nats per token.
+    pub held_out: Option<f64>,
+    /// Held-out loss minus its twin's, at the last step that both evaluated.
+    pub against_twin: Option<f64>,
+    /// Alerts so far.
+    pub alerts: usize,
+    /// The newest alert.
+    pub last_alert: Option<String>,
+    /// Training tokens per second.
+    pub tokens_per_s: Option<f64>,
+    /// Seconds to its end, evaluations not counted.
+    pub eta_s: Option<f64>,
+    /// Means of the training loss over equal parts of the run so far.
+    pub curve: Vec<f64>,
+}
+
+/// What is known of a run.
+#[derive(Debug)]
+struct Followed {
+    config: Config,
+    status: Option<Status>,
+    /// Of `run.json` when it was read.
+    status_changed: Option<SystemTime>,
+    state: RunState,
+    metrics: Tail,
+    timings: Tail,
+    curve: Series,
+    step: u64,
+    loss: Option<f64>,
+    evaluations: BTreeMap<u64, f64>,
+    tokens_per_s: Option<f64>,
+    alerts: Vec<String>,
+    /// Length of `events.jsonl` when it was read.
+    events: u64,
+}
+
+impl Follower {
+    /// Follows the runs at and below some paths, those included that begin later.
+    #[must_use]
+    pub fn new(named: &[PathBuf]) -> Self {
+        Self { named: named.to_vec(), looks: 0, runs: BTreeMap::new() }
+    }
+
+    /// Reads what is new.
+    pub fn look(&mut self) {
+        if self.looks.is_multiple_of(SEARCH_EVERY) {
+            let places = find::places(&self.named);
+            self.runs.retain(|path, _| places.contains(path));
+            for path in places {
+                self.runs.entry(path.clone()).or_insert_with(|| Followed::new(&path));
+            }
+        }
+        self.looks = self.looks.wrapping_add(1);
+        self.runs.iter_mut().for_each(|(path, run)| run.look(path));
+    }
+
+    /// The runs, by folder.
+    #[must_use]
+    pub fn runs(&self) -> Vec<LiveRun> {
+        self.runs.iter().map(|(path, run)| run.line(path, self.twin(run))).collect()
+    }
+
+    fn twin(&self, of: &Followed) -> Option<&Followed> {
+        self.runs.values().find(|other| are_twins(&of.config, &other.config))
+    }
+}
+
+impl Followed {
+    fn new(path: &Path) -> Self {
+        let config = Config::read(&path.join("config.toml")).unwrap_or_default();
+        let csv = |option: &str, default: &str| path.join(config.csv_path(option).unwrap_or(default));
+        let is_file = path.is_file();
+        let metrics = if is_file { path.to_path_buf() } else { csv("path", "metrics.csv") };
+        let timings = csv("timings_path", "timings.csv");
+        Self {
+            status: None,
+            status_changed: None,
+            state: RunState::Unknown,
+            metrics: Tail::new(metrics),
+            timings: Tail::new(timings),
+            curve: Series::new(2 * CURVE),
+            step: 0,
+            loss: None,
+            evaluations: BTreeMap::new(),
+            tokens_per_s: None,
+            alerts: Vec::new(),
+            events: 0,
+            config,
+        }
+    }
+
+    fn look(&mut self, path: &Path) {
+        if self.config.is_empty() {
+            self.config = Config::read(&path.join("config.toml")).unwrap_or_default();
+        }
+        let changed = std::fs::metadata(path.join(STATUS)).and_then(|metadata| metadata.modified()).ok();
+        if changed.is_none() || changed != self.status_changed {
+            self.status = Status::read(&path.join(STATUS)).ok().flatten();
+            self.status_changed = changed;
+        }
+        // Of a run that is silent, the time says so.
+        self.state = run::state(self.status.as_ref(), self.metrics.path());
+        let rows = self.metrics.look();
+        if rows.is_anew {
+            self.curve = Series::new(2 * CURVE);
+            self.evaluations.clear();
+        }
+        self.take(&rows);
+        let timings = self.timings.look();
+        let rate = column(&timings, TOKENS_PER_S.name);
+        let rates = rate.map(|rate| timings.rows.iter().rev().find_map(|row| row[rate].parse::<f64>().ok()));
+        self.tokens_per_s = rates.flatten().or(self.tokens_per_s);
+        self.tokens_per_s = self.tokens_per_s.or(self.status.as_ref().and_then(|status| status.tokens_per_s));
+        let events = path.join(EVENTS);
+        let length = std::fs::metadata(&events).map_or(0, |metadata| metadata.len());
+        if length != self.events {
+            let read = events::read(&events).map(|(events, _)| events).unwrap_or_default();
+            let alerts = read.into_iter().filter(|event| event.is_alert());
+            self.alerts = alerts.map(|alert| format!("step {}: {}", alert.step, alert.text)).collect();
+            self.events = length;
+        }
+    }
+
+    fn take(&mut self, rows: &NewRows) {
+        let Some(step) = column(rows, "step") else { return };
+        let (loss, held_out) = (column(rows, LOSS.name), column(rows, VAL_LOSS.name));
+        for row in &rows.rows {
+            let Ok(step) = row[step].parse::<u64>() else { continue };
+            let value = |column: Option<usize>| row[column?].parse::<f64>().ok();
+            // The row of step 0 is written when one step is done.
+            self.step = step.saturating_add(1);
+            self.loss = value(loss);
+            self.loss.into_iter().for_each(|loss| self.curve.add(step, loss));
+            let held_out = value(held_out).filter(|loss| loss.is_finite());
+            self.evaluations.extend(held_out.map(|loss| (step, loss)));
+        }
+    }
+
+    fn line(&self, path: &Path, twin: Option<&Self>) -> LiveRun {
+        let config = |key: &str| self.config.get(key).and_then(|value| value.parse::<u64>().ok());
+        let steps = config("train.max_steps");
+        let step = if self.state == RunState::Completed {
+            self.status.as_ref().and_then(|status| status.steps).unwrap_or(self.step)
+        } else {
+            self.step
+        };
+        let is_running = self.state == RunState::Running;
+        let keys = ["data.batch_size", "data.block_size", "train.grad_accum"];
+        let tokens = keys.iter().try_fold(1.0, |tokens, key| Some(tokens * config(key)? as f64));
+        let rate = self.tokens_per_s.filter(|rate| *rate > 0.0 && is_running);
+        let left = steps.map(|steps| steps.saturating_sub(step) as f64);
+        let eta_s = rate.zip(tokens).zip(left).map(|((rate, tokens), left)| left * tokens / rate);
+        let common = |twin: &Self| {
+            let at = |(step, loss): (&u64, &f64)| Some(loss - twin.evaluations.get(step)?);
+            self.evaluations.iter().rev().filter(|(step, _)| **step > 0).find_map(at)
+        };
+        LiveRun {
+            name: run::name(path, self.status.as_ref().unwrap_or(&Status::default())),
+            folder: path.display().to_string(),
+            state: self.state.name(),
+            is_running,
+            step,
+            steps,
+            loss: self.loss.filter(|loss| loss.is_finite()),
+            held_out: self.evaluations.last_key_value().map(|(_, loss)| *loss),
+            against_twin: twin.and_then(common),
+            alerts: self.alerts.len(),
+            last_alert: self.alerts.last().cloned(),
+            tokens_per_s: self.tokens_per_s,
+            eta_s,
+            curve: self.curve.means(CURVE).into_iter().map(|(_, mean)| mean).collect(),
+        }
+    }
+}
+
+fn column(rows: &NewRows, name: &str) -> Option<usize> {
+    rows.header.iter().position(|own| own == name)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A run that goes on, with these rows of step, training loss and held-out loss.
+    fn run(folder: &Path, name: &str, weight: &str, rows: &str) {
+        let path = folder.join(name);
+        fs::create_dir_all(&path).unwrap();
+        let config = format!(
+            "[run]\nname = {name:?}\nseed = 3\n[data]\nbatch_size = 2\nblock_size = 10\n[quant]\nweight = {weight:?}\n\
+             [train]\nmax_steps = 100\ngrad_accum = 1\n"
+        );
+        fs::write(path.join("config.toml"), config).unwrap();
+        fs::write(path.join("metrics.csv"), format!("step,train/loss,val/loss\n{rows}")).unwrap();
+        let rate = TOKENS_PER_S.name;
+        fs::write(path.join("timings.csv"), format!("step,{rate}\n0,40\n")).unwrap();
+        let now = altgrad_run_folder::events::unix_s().unwrap();
+        let status = format!("{{\"status\": \"running\", \"name\": {name:?}, \"updated_unix_s\": {now}}}");
+        fs::write(path.join(STATUS), status).unwrap();
+    }
+
+    #[test]
+    fn a_run_is_held_against_its_twin_at_the_last_step_of_both() {
+        let folder = tempfile::tempdir().unwrap();
+        run(folder.path(), "a", "E4M3", "0,5,5.5\n1,4,4.75\n2,3,4.0\n");
+        run(folder.path(), "b", "none", "0,5,5.5\n1,4,4.5\n");
+        let mut follower = Follower::new(&[folder.path().to_path_buf()]);
+        follower.look();
+        let [a, b] = &follower.runs()[..] else { panic!("two runs") };
+        assert_eq!((a.step, a.steps, a.loss, a.held_out), (3, Some(100), Some(3.0), Some(4.0)));
+        assert_eq!((a.against_twin, b.against_twin), (Some(0.25), None));
+        // 97 steps of 20 tokens at 40 tokens per second.
+        assert_eq!(a.eta_s, Some(48.5));
+        assert_eq!(a.curve, [5.0, 4.0, 3.0]);
+        // The next row of the twin, and an alert.
+        let metrics = folder.path().join("b/metrics.csv");
+        fs::write(&metrics, fs::read_to_string(&metrics).unwrap() + "2,3,3.5\n").unwrap();
+        let alert =
+            "{\"step\":2,\"level\":\"warn\",\"kind\":\"overflow\",\"text\":\"much\",\"value\":null}\n";
+        fs::write(folder.path().join("a").join(EVENTS), alert).unwrap();
+        follower.look();
+        let a = &follower.runs()[0];
+        assert_eq!((a.against_twin, a.alerts, a.last_alert.as_deref()), (Some(0.5), 1, Some("step 2: much")));
+    }
+}

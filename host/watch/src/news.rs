@@ -1,0 +1,108 @@
+//! What browsers are told: every second how far the runs are, and now and then that charts have changed.
+//!
+//! Nothing is read while nobody listens. Charts are costly, so they come as rarely as keeps them below a hundredth of a core.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use altgrad_report::follow::Follower;
+use hyper::body::Bytes;
+use tokio::sync::{mpsc, watch};
+
+/// Between two looks at the runs.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks, as a multiple of what a look took.
+const LOOK_SHARE: u32 = 50;
+/// The least time between two renewals of the charts, and the least as a multiple of what one took.
+const CHARTS: Duration = Duration::from_secs(5);
+const CHARTS_SHARE: u32 = 100;
+
+/// The newest line, and who waits for it.
+#[derive(Clone)]
+pub(crate) struct News {
+    follower: Arc<Mutex<Follower>>,
+    runs: watch::Sender<Bytes>,
+    charts: watch::Sender<()>,
+    /// Milliseconds that the charts took last.
+    cost_ms: Arc<AtomicU64>,
+}
+
+impl News {
+    pub(crate) fn new(named: Vec<PathBuf>) -> Self {
+        Self {
+            follower: Arc::new(Mutex::new(Follower::new(&named))),
+            runs: watch::Sender::new(Bytes::new()),
+            charts: watch::Sender::new(()),
+            cost_ms: Arc::default(),
+        }
+    }
+
+    /// Remembers what the charts cost.
+    pub(crate) fn charts_took(&self, time: Duration) {
+        self.cost_ms.store(time.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Follows the runs for as long as the process lives.
+    pub(crate) async fn tell(self) {
+        let mut charts_told = Instant::now();
+        let mut changed = false;
+        loop {
+            let begun = Instant::now();
+            if self.runs.receiver_count() > 0 {
+                let follower = self.follower.clone();
+                let look = tokio::task::spawn_blocking(move || line(&follower));
+                if let Ok(line) = look.await {
+                    changed |= *self.runs.borrow() != line;
+                    self.runs.send_replace(line);
+                }
+                let cost = Duration::from_millis(self.cost_ms.load(Ordering::Relaxed));
+                if changed && charts_told.elapsed() >= CHARTS.max(cost * CHARTS_SHARE) {
+                    self.charts.send_replace(());
+                    (charts_told, changed) = (Instant::now(), false);
+                }
+            }
+            let rest = (begun.elapsed() * LOOK_SHARE).max(LOOK).saturating_sub(begun.elapsed());
+            tokio::time::sleep(rest).await;
+        }
+    }
+
+    /// The events of one browser.
+    pub(crate) fn listen(&self) -> mpsc::Receiver<Bytes> {
+        let (sender, receiver) = mpsc::channel(4);
+        let (mut runs, mut charts) = (self.runs.subscribe(), self.charts.subscribe());
+        let follower = self.follower.clone();
+        tokio::spawn(async move {
+            // Who comes new is not shown what was before the last pause.
+            let Ok(first) = tokio::task::spawn_blocking(move || line(&follower)).await else { return };
+            let mut event = first;
+            while sender.send(event).await.is_ok() {
+                event = tokio::select! {
+                    changed = runs.changed() => match changed {
+                        Ok(()) => runs.borrow_and_update().clone(),
+                        Err(_) => return,
+                    },
+                    changed = charts.changed() => match changed {
+                        Ok(()) => Bytes::from_static(b"event: charts\ndata:\n\n"),
+                        Err(_) => return,
+                    },
+                    () = sender.closed() => return,
+                };
+            }
+        });
+        receiver
+    }
+}
+
+/// The runs as an event; JSON has no line breaks.
+fn line(follower: &Mutex<Follower>) -> Bytes {
+    let mut follower = follower.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    follower.look();
+    let runs = serde_json::to_string(&follower.runs()).unwrap_or_default();
+    format!("event: runs\ndata: {runs}\n\n").into()
+}
