@@ -128,8 +128,8 @@ pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<
     let folder = SweepFolder::at(&folder_of(&matrix, options.out.as_deref())?)?;
     let threads = threads(&folder, options);
     let launcher = launcher(&folder, &matrix.name, threads, options);
-    matrix.check_baseline(&combinations)?;
-    let twins = Twins::new(&combinations, folder.path(), matrix.baseline.as_deref());
+    let baseline = matrix.compare.as_ref().and_then(|compare| compare.baseline.as_deref());
+    let twins = Twins::new(&combinations, folder.path(), baseline);
     let mut sweep = Sweep {
         matrix,
         path: path.to_path_buf(),

@@ -14,7 +14,6 @@ use toml::Table;
 
 use super::{
     axes::{self, Assignment, Axis, Exclusion, is_plain},
-    combine::Combination,
     rates::{StableSection, TuneSection},
 };
 /// What messages call the file.
@@ -32,8 +31,6 @@ struct File {
     base: Option<String>,
     /// Name of the sweep and its folder. Default: this file's name without `.toml`.
     name: Option<String>,
-    /// The part of a run's name that the baseline's runs have: what the others are held against.
-    baseline: Option<String>,
     /// Folder of the sweep's folder, relative to the working directory. Default: the base's `run.out`.
     out: Option<String>,
     /// Keys set in every run.
@@ -61,8 +58,6 @@ pub struct Matrix {
     pub base: PathBuf,
     /// Name of the sweep.
     pub name: String,
-    /// The part of a run's name that the baseline's runs have.
-    pub baseline: Option<String>,
     /// Folder of the sweep's folder, if the file says one.
     pub out: Option<String>,
     pub(super) set: Vec<Assignment>,
@@ -108,7 +103,6 @@ impl Matrix {
             source,
             base,
             name,
-            baseline: file.baseline,
             out: file.out,
             set,
             axes,
@@ -127,23 +121,6 @@ impl Matrix {
         matrix.check_tuned()?;
         matrix.check_margin()?;
         Ok(matrix)
-    }
-
-    /// A baseline has runs.
-    ///
-    /// # Errors
-    /// No combination has that part in its name.
-    pub(super) fn check_baseline(&self, combinations: &[Combination]) -> Result<(), Diagnostic> {
-        let Some(baseline) = &self.baseline else { return Ok(()) };
-        let parts = || combinations.iter().flat_map(|combination| &combination.parts).map(|(_, part)| part);
-        if parts().any(|part| part == baseline) {
-            return Ok(());
-        }
-        let known: std::collections::BTreeSet<&str> = parts().map(String::as_str).collect();
-        let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        Err(Diagnostic::config(format!("no run of the matrix is of the baseline `{baseline}`"))
-            .at(self.source.locate("baseline"))
-            .hint(format!("it is a part of a run's name: {known}")))
     }
 
     /// Entries that say what is tuned need `[tune]`, and of two axes only one may say it.

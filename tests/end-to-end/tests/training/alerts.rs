@@ -259,7 +259,8 @@ fn evaluated(bench: &Bench, args: &[&str]) -> Vec<(String, u64)> {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let found: Value = serde_json::from_str(&outcome.stdout).unwrap();
     let alerts = found["runs"][0]["alerts"].as_array().unwrap().clone();
-    let alert = |alert: &Value| (alert["kind"].as_str().unwrap().to_string(), alert["step"].as_u64().unwrap());
+    let alert =
+        |alert: &Value| (alert["kind"].as_str().unwrap().to_string(), alert["step"].as_u64().unwrap());
     alerts.iter().map(alert).collect()
 }
 
