@@ -39,7 +39,7 @@ impl Replay {
         let mut alerts = Alerts::new(section(run, set)?).with_facts(facts(run));
         let mut replay = Self { alerts: Vec::new(), losses: Vec::new() };
         let loss = MetricId::from(&LOSS);
-        while let Some(record) = records.next()? {
+        while let Some(record) = records.next_record()? {
             let of_step = record.values.iter().find(|(id, _)| *id == loss);
             replay.losses.extend(of_step.map(|(_, loss)| (record.step, *loss)));
             for alert in alerts.see(&record, Duration::ZERO) {

@@ -31,7 +31,7 @@ impl Curves {
             .filter_map(|(name, column)| Some((kept(name)?, column, Series::new(CAPACITY))))
             .collect();
         let val_loss = rows.column(VAL_LOSS.name).filter(|_| evaluations);
-        while let Some((step, cells)) = rows.next()? {
+        while let Some((step, cells)) = rows.next_row()? {
             (found.rows, found.last_step) = (found.rows + 1, Some(step));
             for (_, column, curve) in &mut wanted {
                 if let Some(value) = number(&cells[*column]) {

@@ -73,7 +73,7 @@ pub(super) fn read(path: &Path) -> Result<(Histograms, u64), String> {
     };
     let mut codes: BTreeMap<Role, Sum> = BTreeMap::new();
     let mut ulps = Sum::default();
-    while let Some((step, cells)) = rows.next()? {
+    while let Some((step, cells)) = rows.next_row()? {
         let name = std::str::from_utf8(&cells[name]).ok();
         let Some(id) = name.and_then(|name| name.parse::<MetricId>().ok()) else { continue };
         let (definition, role) = (id.definition(), id.statistic.role);

@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path) -> Result<(Layers, u64), String> {
     let Some(layer_column) = rows.column("layer") else { return Err("it has no column `layer`".into()) };
     let mut index: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     let mut curves: Vec<Vec<Series>> = Vec::new();
-    while let Some((step, cells)) = rows.next()? {
+    while let Some((step, cells)) = rows.next_row()? {
         let layer = &cells[layer_column];
         let at = match index.get(layer) {
             Some(at) => *at,

@@ -40,9 +40,8 @@ impl Records {
     ///
     /// # Errors
     /// One sentence: a file cannot be read any further.
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> Result<Option<MetricRecord>, String> {
-        let Some((step, cells)) = self.metrics.next()? else { return Ok(None) };
+    pub fn next_record(&mut self) -> Result<Option<MetricRecord>, String> {
+        let Some((step, cells)) = self.metrics.next_row()? else { return Ok(None) };
         let mut record = MetricRecord::new(step);
         for (id, column) in &self.columns {
             record.push_some(id.clone(), number(&cells[*column]));
@@ -65,7 +64,7 @@ impl LayerRows {
     }
 
     fn look_ahead(&mut self) -> Result<(), String> {
-        self.next = match self.rows.next()? {
+        self.next = match self.rows.next_row()? {
             None => None,
             Some((step, cells)) => {
                 let layer = Layer::from(String::from_utf8_lossy(&cells[self.layer]).as_ref());
@@ -114,14 +113,14 @@ mod tests {
             file("layers.csv", "step,layer,grad_norm_l2\n1,h.0.a,9\n2,h.0.a,1\n2,h.1.a,\n2,h.2.a,3\n");
         let mut records = Records::open(&metrics, &layers).unwrap();
         let mut read = Vec::new();
-        while let Some(record) = records.next().unwrap() {
+        while let Some(record) = records.next_record().unwrap() {
             let values = record.values.iter().map(|(id, value)| format!("{id}={value}"));
             read.push((record.step, values.collect::<Vec<_>>().join(" ")));
         }
         let last = "train/loss=NaN quant/grad/sqnr_db=7 grad_norm_l2/h.0.a=1 grad_norm_l2/h.2.a=3";
         assert_eq!(read, [(0, "train/loss=2.5".to_string()), (2, last.to_string())]);
         assert!(Records::open(&folder.path().join("none.csv"), &layers).is_err());
-        let alone = Records::open(&metrics, &folder.path().join("none.csv")).unwrap().next().unwrap();
+        let alone = Records::open(&metrics, &folder.path().join("none.csv")).unwrap().next_record().unwrap();
         assert_eq!(alone.unwrap().values.len(), 1);
     }
 }

@@ -120,7 +120,7 @@ impl Rows {
     ///
     /// # Errors
     /// The file cannot be read any further.
-    pub fn next(&mut self) -> Result<Option<(u64, &ByteRecord)>, String> {
+    pub fn next_row(&mut self) -> Result<Option<(u64, &ByteRecord)>, String> {
         let step = loop {
             let Some(ahead) = &mut self.ahead else { return Ok(None) };
             std::mem::swap(&mut self.current, ahead);
@@ -175,7 +175,7 @@ mod tests {
         fs::write(&path, text).unwrap();
         let mut rows = Rows::open(&path)?.unwrap();
         let mut found = Vec::new();
-        while let Some((step, cells)) = rows.next()? {
+        while let Some((step, cells)) = rows.next_row()? {
             found.push((
                 step,
                 cells.iter().skip(1).map(|cell| String::from_utf8_lossy(cell).into()).collect(),

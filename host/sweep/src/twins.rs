@@ -94,7 +94,7 @@ fn losses(path: &Path) -> Option<Vec<(u64, f64)>> {
     let mut rows = Rows::open(path).ok()??;
     let column = rows.column(LOSS.name)?;
     let mut losses = Vec::new();
-    while let Ok(Some((step, cells))) = rows.next() {
+    while let Ok(Some((step, cells))) = rows.next_row() {
         losses.extend(number(&cells[column]).map(|loss| (step, loss)));
     }
     Some(losses)
