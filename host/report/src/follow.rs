@@ -79,6 +79,8 @@ struct Followed {
     status: Option<Status>,
     /// Of `run.json` when it was read.
     status_changed: Option<SystemTime>,
+    /// Whether it ended and all of its rows were read.
+    is_done: bool,
     state: RunState,
     metrics: Tail,
     timings: Tail,
@@ -103,10 +105,9 @@ impl Follower {
     pub fn look(&mut self) {
         if self.looks.is_multiple_of(SEARCH_EVERY) {
             let places = find::places(&self.named);
-            self.runs.retain(|path, _| places.contains(path));
-            for path in places {
-                self.runs.entry(path.clone()).or_insert_with(|| Followed::new(&path));
-            }
+            let mut known = std::mem::take(&mut self.runs);
+            let run = |path: PathBuf| (known.remove(&path).unwrap_or_else(|| Followed::new(&path)), path);
+            self.runs = places.into_iter().map(run).map(|(run, path)| (path, run)).collect();
         }
         self.looks = self.looks.wrapping_add(1);
         self.runs.iter_mut().for_each(|(path, run)| run.look(path));
@@ -133,6 +134,7 @@ impl Followed {
         Self {
             status: None,
             status_changed: None,
+            is_done: false,
             state: RunState::Unknown,
             metrics: Tail::new(metrics),
             timings: Tail::new(timings),
@@ -153,8 +155,12 @@ impl Followed {
         }
         let changed = std::fs::metadata(path.join(STATUS)).and_then(|metadata| metadata.modified()).ok();
         if changed.is_none() || changed != self.status_changed {
+            self.is_done = false;
             self.status = Status::read(&path.join(STATUS)).ok().flatten();
             self.status_changed = changed;
+        }
+        if self.is_done {
+            return;
         }
         // Of a run that is silent, the time says so.
         self.state = run::state(self.status.as_ref(), self.metrics.path());
@@ -164,6 +170,8 @@ impl Followed {
             self.evaluations.clear();
         }
         self.take(&rows);
+        let ended = [RunState::Completed, RunState::Interrupted, RunState::Failed].contains(&self.state);
+        self.is_done = ended && rows.rows.is_empty();
         let timings = self.timings.look();
         let rate = column(&timings, TOKENS_PER_S.name);
         let rates = rate.map(|rate| timings.rows.iter().rev().find_map(|row| row[rate].parse::<f64>().ok()));

@@ -36,7 +36,9 @@ pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
     let configs: Vec<&Config> = members.iter().map(|members| &runs[members[0]].config).collect();
     let says: Vec<Says> = configs.iter().map(|config| says(config)).collect();
     let with_config = || says.iter().filter(|says| !says.is_empty());
-    let differs = |key: &&&str| with_config().map(|says| says.get(**key)).collect::<BTreeSet<_>>().len() > 1;
+    // What is not rounded has no master weights to speak of.
+    let values = |key: &str| with_config().filter_map(|says| says.get(key)).collect::<BTreeSet<_>>().len();
+    let differs = |key: &&&str| values(key) > 1;
     let always: Vec<&str> = ALWAYS.iter().filter(differs).copied().collect();
     let mut labels: Vec<Vec<String>> = Vec::new();
     for ((config, says), members) in configs.iter().zip(&says).zip(members) {

@@ -43,11 +43,14 @@ fn plot(context: &Context<'_>, rows: &[&Row]) -> Plot {
             ],
         )
     });
-    // Intervals of two seeds are wide: they may leave the drawing, the means may not.
+    // Intervals of two seeds are wide: they may leave the drawing; the means and the narrowest interval may not.
+    let halves = differences().filter_map(|(.., difference)| difference.half_width);
+    let narrowest = halves.reduce(f64::min).unwrap_or(0.0);
     let means = || differences().map(|(.., difference)| difference.mean);
     let widest = means().fold(1e-6, |widest: f64, mean| widest.max(mean.abs()));
     let ends = differences().flat_map(|(.., difference)| difference.interval().into_iter().flatten());
-    let ends = ends.map(|end| end.clamp(-4.0 * widest, 4.0 * widest));
+    let most = 4.0 * (widest + narrowest);
+    let ends = ends.map(|end| end.clamp(-most, most));
     let x = Axis::over("nats per token", Kind::Linear, ends.chain(means()).chain([0.0]));
     let y = Axis::over("", Kind::Names(downwards(&names)), std::iter::empty());
     Plot {
