@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Plot, escape, marks};
+use super::{DASHES, Plot, escape, marks};
 
 /// Pixels of the whole, and around the area.
 const WIDTH: f64 = 760.0;
@@ -52,10 +52,11 @@ pub(crate) fn svg(plot: &Plot, title: &str) -> String {
         let y = TOP + height + BOTTOM + index as f64 * KEY_LINE;
         let _ = write!(
             text,
-            "<rect x=\"{LEFT}\" y=\"{:.0}\" width=\"12\" height=\"10\" fill=\"{}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
-            y - 9.0,
+            "<path d=\"M{LEFT} {:.0}h28\" stroke=\"{}\" stroke-width=\"3\" stroke-dasharray=\"{}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+            y - 4.0,
             series.ink[0],
-            LEFT + 20.0,
+            DASHES[series.dash % DASHES.len()],
+            LEFT + 36.0,
             y,
             escape(&series.name)
         );
