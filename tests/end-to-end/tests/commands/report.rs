@@ -88,7 +88,7 @@ fn compare_says_what_the_seeds_support_and_names_what_it_leaves_out() {
     let json = bench.host(&["compare", "runs", "--json"]);
     let answer: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let comparison = &answer["comparison"];
-    assert_eq!(comparison["sets"][0]["baseline"], "fp32 · lr 0.001");
+    assert_eq!(comparison["sets"][0]["baseline"], "fp32 · lr 0.01");
     let row = |label: &str| {
         let rows = comparison["rows"].as_array().unwrap();
         rows.iter()
@@ -103,12 +103,12 @@ fn compare_says_what_the_seeds_support_and_names_what_it_leaves_out() {
         status["final_val_loss"].as_f64().unwrap()
     };
     let [a, b] = [final_loss("E5M2_1") - final_loss("none_1"), final_loss("E5M2_2") - final_loss("none_2")];
-    let difference = &row("E5M2 · lr 0.001")["difference"];
+    let difference = &row("E5M2 · lr 0.01")["difference"];
     assert_eq!(difference["n"], 2);
     assert!((difference["mean"].as_f64().unwrap() - (a + b) / 2.0).abs() < 1e-12);
     let half = 12.706_204_736_174_7 * (a - b).abs() / 2.0;
     assert!((difference["half_width"].as_f64().unwrap() - half).abs() < 1e-6 * half.max(1e-3), "{half}");
-    assert_eq!(row("fp32 · lr 0.001")["verdict"], "baseline");
+    assert_eq!(row("fp32 · lr 0.01")["verdict"], "baseline");
 }
 
 /// A run of three seeds a configuration with losses that are written here, so that the tables are the same everywhere.
