@@ -121,7 +121,16 @@ fn expected() -> BTreeMap<String, Vec<usize>> {
     ] {
         LAYERS.iter().for_each(|layer| add(format!("{statistic}/{layer}"), &even));
     }
+    let attention = LAYERS.iter().filter(|layer| layer.ends_with("attn.c_attn.weight"));
+    add("attention/max_logit".into(), &all);
+    for layer in attention {
+        for statistic in ["entropy", "least_head_entropy", "max_logit"] {
+            add(format!("attention/{statistic}/{layer}"), &all);
+        }
+        add(format!("attention/qk_entropy/{layer}"), &even);
+    }
     for name in LAYERS.iter().chain(&["wpe.weight"]) {
+        add(format!("dead_rows/{name}"), &all[3..]);
         add(format!("weights/stable_rank/{name}"), &[0, 3]);
         add(format!("weights/effective_rank/{name}"), &[0, 3]);
     }
