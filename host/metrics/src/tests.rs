@@ -99,8 +99,20 @@ fn definitions_are_of_their_family_and_say_what_they_are() {
 #[test]
 fn each_threshold_and_column_is_defined_once() {
     let kinds: Vec<AlertKind> = alert::thresholds().iter().map(|(_, alert)| alert.kind).collect();
-    use AlertKind::{BitStall, CodeSaturation, GradientCosine, Kurtosis, Overflow, Underflow};
-    assert_eq!(kinds, [BitStall, Overflow, Underflow, CodeSaturation, Kurtosis, GradientCosine]);
+    let named: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    let expected = [
+        "bit_stall",
+        "overflow",
+        "underflow",
+        "code_saturation",
+        "kurtosis",
+        "gradient_cosine",
+        "gradient_norm",
+        "rank_collapse",
+        "sparsity",
+        "attention_logit",
+    ];
+    assert_eq!(named, expected);
     let positions: Vec<u8> = report::columns().iter().map(|(_, column)| column.position).collect();
     assert_eq!(positions, [0, 1, 2, 3]);
 }
