@@ -1,6 +1,6 @@
 //! What the runs say about their configurations, and what they do not.
 //!
-//! A configuration is held against its baseline ([`super::sets`] says which) by differences of held-out losses, paired by
+//! A configuration is held against its baseline (the module `sets` says which) by differences of held-out losses, paired by
 //! seed, at the last step that both runs evaluated, if it is not the first: untrained models are equal. Each treatment is
 //! tested against its baseline by the paired t-test, Holm-corrected over these tests; every pair of a set on request.
 //! Where no difference is shown, the smallest that would have been is. With one seed nothing is tested.
