@@ -1,4 +1,4 @@
-//! A run beside its twin: the baseline's run of the same seed, with the same initial weights and batches.
+//! A run compared with its twin: the baseline's run of the same seed, with the same initial weights and batches.
 //!
 //! Because batches are the same, most of the noise of the two losses is the same too, and their difference shows long
 //! before either loss does anything by itself.

@@ -1,4 +1,4 @@
-//! `alerts evaluate`: raises the alerts of recorded runs again, with other thresholds if wanted, and scores them.
+//! `alerts evaluate`: evaluates alerts on recorded runs, with other thresholds if wanted, and scores them.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 /// `altgrad-host alerts`.
 #[derive(Debug, Subcommand)]
 pub(super) enum AlertsCommand {
-    /// Raises the alerts of recorded runs again, once per kind and run, and scores them against unquantized twins.
+    /// Evaluates the alerts of recorded runs, once per kind and run, and scores them against unquantized twins.
     ///
     /// Thresholds are those of each run's `config.toml`, with the keys of `--set` in place of its own. With `--twin`, a run is
-    /// healthy or failing by its training loss beside that of its twin: the run of the same seed, data, model and length
+    /// healthy or failing by its training loss compared with that of its twin: the run of the same seed, data, model and length
     /// among those that `--twin` names. A run fails if the median of its last 40 losses ends more than 5 % above the twin's,
     /// or if its loss stops being finite.
     Evaluate(EvaluateArgs),
@@ -34,7 +34,7 @@ pub(super) struct EvaluateArgs {
     /// A key of `[alerts]`: `--set kurtosis_growth=30`; may stand several times.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Names of the runs that others are held against; `*` stands for any characters.
+    /// Names of the unquantized twins; `*` stands for any characters.
     #[arg(long, value_name = "NAME")]
     twin: Option<String>,
     /// Writes one JSON object: each run with its outcome and alerts, and the score.

@@ -19,7 +19,7 @@ pub(super) struct RunsArgs {
     /// Run folders, folders of run folders (a sweep's), or `metrics.csv` files.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// What the others of the same data, model and length are held against: a configuration's label, or a run by name or
+    /// The baseline of the others with the same data, model and length: a configuration's label, or a run by name or
     /// folder. Default: what the sweep's matrix file says, else the unquantized one of the same optimizer.
     #[arg(long, value_name = "NAME|PATH")]
     baseline: Option<String>,

@@ -98,12 +98,12 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Compares runs: losses with their spread over seeds, ratio to a baseline, gradients, updates.
     Compare(compare::CompareArgs),
-    /// Works with the alerts of recorded runs.
+    /// Evaluates alerts on recorded runs.
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),
     /// Writes runs as one HTML page: comparison, curves, fidelity, codes, failures.
     Report(report::ReportArgs),
-    /// Shows runs while they go on: a line each, with losses, alerts and the time left.
+    /// Shows running runs in the terminal: one line each, with losses, alerts and remaining time.
     Top(top::TopArgs),
     /// Serves the report as a live page for a browser on this machine, on 127.0.0.1.
     ///

@@ -318,6 +318,14 @@ impl Default for MetricsSection {
     }
 }
 
+impl MetricsSection {
+    /// The same with nothing measured but what every step gives.
+    #[must_use]
+    pub fn off(self) -> Self {
+        Self { every: 0, histograms_every: 0, rank_every: 0, dead_neuron_window: 0, ..self }
+    }
+}
+
 /// `[checkpoint]`: when the run's whole state is kept, so that it can go on from there. Always at the end, when the run is
 /// stopped, and when it fails; the keys are about the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@
 //! Groups, the combinations without their seeds, are searched side by side.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{AlertsSection, MetricsSection, RunConfig, ShadowSection};
+use altgrad_config::{AlertsSection, RunConfig, ShadowSection};
 use toml::Value;
 
 use super::{
@@ -47,13 +47,7 @@ impl Sweep {
         let (mut config, _) = self.matrix.resolve(group, &sets, &self.folder.trials(), &name)?;
         config.sink.clear();
         config.shadow = ShadowSection::default();
-        config.metrics = MetricsSection {
-            every: 0,
-            histograms_every: 0,
-            rank_every: 0,
-            dead_neuron_window: 0,
-            ..config.metrics
-        };
+        config.metrics = config.metrics.off();
         config.checkpoint.keep_best = false;
         config.checkpoint.on_anomaly = false;
         config.alerts = AlertsSection::default();

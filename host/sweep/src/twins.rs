@@ -1,4 +1,4 @@
-//! Runs beside their twins: the baseline's run of the same seed and otherwise the same combination.
+//! Runs compared with their twins: the baseline's run of the same seed and otherwise the same combination.
 //!
 //! While runs go on, each is held against its twin at the same steps, and a run that is significantly worse is reported
 //! once. Losses are read from the files of the csv sink; a run without one is not watched.

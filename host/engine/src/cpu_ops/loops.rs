@@ -163,8 +163,18 @@ pub(super) fn softmax(row: &mut [f32], scale: f32) -> [f32; 2] {
 pub(super) fn softmax_and_entropy(row: &mut [f32], scale: f32) -> ([f32; 2], f32) {
     row.iter_mut().for_each(|x| *x *= scale);
     let top = largest(row);
-    let inner = sum(row.len(), |i| (row[i] - top) * math::exp(row[i] - top));
-    let total = exponentials(row, top);
+    let mut inner = [0f32; LANES];
+    let mut exponentiate = |group: &mut [f32]| {
+        for (x, inner) in group.iter_mut().zip(&mut inner) {
+            let below = *x - top;
+            *x = math::exp(below);
+            *inner += below * *x;
+        }
+    };
+    let (groups, rest) = row.as_chunks_mut::<LANES>();
+    groups.iter_mut().for_each(|group| exponentiate(group));
+    exponentiate(rest);
+    let (inner, total) = (add_up(inner), sum(row.len(), |i| row[i]));
     let inverse = 1.0 / total;
     row.iter_mut().for_each(|x| *x *= inverse);
     ([top, inverse], total.ln() - inner * inverse)

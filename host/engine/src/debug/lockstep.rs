@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{MetricsSection, RunConfig, ShadowSection};
+use altgrad_config::{RunConfig, ShadowSection};
 
 use crate::{
     setup::ReadyRun,
@@ -104,13 +104,7 @@ fn shared_keys(config: &RunConfig) -> Result<BTreeMap<String, toml::Value>, Diag
 /// A run file without measurements: they change nothing in the training, and a comparison shows none of them.
 #[must_use]
 pub fn unmeasured(mut config: RunConfig) -> RunConfig {
-    config.metrics = MetricsSection {
-        every: 0,
-        histograms_every: 0,
-        rank_every: 0,
-        dead_neuron_window: 0,
-        ..config.metrics
-    };
+    config.metrics = config.metrics.off();
     config.shadow = ShadowSection::default();
     config
 }

@@ -123,14 +123,7 @@ impl UpdateMetrics {
     /// Never measures.
     #[must_use]
     pub fn off() -> Self {
-        let never = MetricsSection {
-            every: 0,
-            histograms_every: 0,
-            rank_every: 0,
-            dead_neuron_window: 0,
-            ..MetricsSection::default()
-        };
-        Self::new(never, 0)
+        Self::new(MetricsSection::default().off(), 0)
     }
 
     /// Begins a step whose gradients clipping multiplied by `clipped`.
