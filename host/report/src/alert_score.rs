@@ -8,17 +8,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{alert_replay::Replay, run::Run};
+use super::{alert_replay::Replay, run::Run, sets};
 
 /// Steps of a median.
 pub const WINDOW: usize = 40;
 /// How far above its twin's a failing run's median loss lies, as a share.
 pub const MARGIN: f64 = 0.05;
-/// Sections of a run file in which twins agree, and keys of others.
-const SHARED: [&str; 6] =
-    ["data.", "model.", "train.max_steps", "train.batch_size", "train.grad_accum", "train.full_eval"];
-
-/// What a run came to beside its twin.
+/// The outcome of a run, compared with its twin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
     /// Number of the twin among the runs.
@@ -59,13 +55,7 @@ fn medians(losses: &[(u64, f64)]) -> Vec<(u64, f64)> {
 #[must_use]
 pub fn twins(runs: &[Run], twin: &str) -> Vec<Option<usize>> {
     let named = wildmatch::WildMatch::new(twin);
-    let shared = |run: &Run| -> Vec<(String, String)> {
-        let of_twins = |key: &str| SHARED.iter().any(|shared| key.starts_with(shared));
-        let keys = run.config.differences().filter(|(key, _)| of_twins(key));
-        let keys = keys.chain(run.seed().map(|seed| ("run.seed", seed)));
-        keys.map(|(key, value)| (key.to_string(), value.to_string())).collect()
-    };
-    let keys: Vec<_> = runs.iter().map(shared).collect();
+    let keys: Vec<_> = runs.iter().map(|run| (run.seed(), sets::set_keys(&run.config))).collect();
     let twin_of = |own: usize| {
         let mut twins = (0..runs.len()).filter(|at| named.matches(&runs[*at].name) && keys[*at] == keys[own]);
         twins.next().filter(|_| twins.next().is_none())

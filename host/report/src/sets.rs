@@ -1,4 +1,4 @@
-//! Which configurations are held against each other: sets of the same data, model and length, and a baseline for each.
+//! Which configurations are compared: sets of the same data, model and length, and a baseline for each.
 //!
 //! In a set, configurations are sorted into treatments, which differ in what is rounded or in the optimizer, and settings, which
 //! differ in anything else, such as the learning rate. A treatment is compared with the unquantized one of the same
@@ -48,7 +48,7 @@ pub enum Basis {
     OwnBest,
 }
 
-/// A configuration and what it is held against.
+/// A configuration and its baseline.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contrast {
     pub group: usize,
@@ -64,7 +64,7 @@ pub(super) fn sets(runs: &[Run], groups: &[Group], named: Option<usize>) -> (Vec
     let mut by_key: BTreeMap<Vec<(&str, &str)>, Vec<usize>> = BTreeMap::new();
     for group in 0..groups.len() {
         let path = runs[groups[group].runs[0]].path.to_str().unwrap_or_default();
-        let key = if config(group).is_empty() { vec![("", path)] } else { keys(config(group), &SAME, true) };
+        let key = if config(group).is_empty() { vec![("", path)] } else { set_keys(config(group)) };
         by_key.entry(key).or_default().push(group);
     }
     let several = by_key.len() > 1;
@@ -100,6 +100,11 @@ pub(super) fn sets(runs: &[Run], groups: &[Group], named: Option<usize>) -> (Vec
     }
     sets.sort_by_key(|set| std::cmp::Reverse(set.groups.len()));
     (sets, contrasts)
+}
+
+/// The keys that must be equal for losses to be compared, with their values.
+pub(super) fn set_keys(config: &Config) -> Vec<(&str, &str)> {
+    keys(config, &SAME, true)
 }
 
 /// Whether the second is the unquantized run of the first one's seed, and differs in what is rounded only.
