@@ -103,6 +103,10 @@ fn every_rule_trains_on_a_device_as_on_the_cpu() {
                     continue;
                 }
                 for ((name, found), (_, expected)) in found.iter().zip(expected) {
+                    if name.starts_with("dead_rows") {
+                        assert_eq!(*found, None, "{what}, row {row}: {name}: a device counts elements only");
+                        continue;
+                    }
                     assert_eq!(found.is_some(), expected.is_some(), "{what}, row {row}: {name}");
                     let (Some(found), Some(expected)) = (found, expected) else { continue };
                     let Some(allowed) = tolerance(name, *expected) else { continue };
