@@ -8,8 +8,12 @@ use altgrad_base::{
 };
 use altgrad_casts::{Applied, Axis, CastError, Grid, Shape};
 use altgrad_config::{
-    Source,
+    DeviceChoice, Source,
     cast::{CastSection, ScaleTypeChoice, TensorScaleChoice, read_cast},
+};
+use altgrad_engine::{
+    debug::quantize::{CastInput, apply_cast},
+    device::ComputeDevice,
 };
 use altgrad_plugin_api::{QuantParams, RandomKey};
 use clap::{Args, ValueEnum};
@@ -50,6 +54,10 @@ pub(crate) struct ApplyArgs {
     /// Seed of stochastic rounding and random signs (step 0, tensor 0).
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Device that computes the values: auto, cpu, cuda:N or wgpu. Another device than the CPU is compared with it. Scales and
+    /// codes are always the CPU's.
+    #[arg(long, default_value = "cpu")]
+    device: DeviceChoice,
     #[command(flatten)]
     folder: FolderArgs,
 }
@@ -101,10 +109,23 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
     let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, rounding| {
         format.encode(scaled, &QuantParams { rounding, key, ..QuantParams::IDENTITY })
     })?;
-    let applied = prepared.finish(&grid, codes).map_err(|error| refusal(&error, &source))?;
+    let mut applied = prepared.finish(&grid, codes).map_err(|error| refusal(&error, &source))?;
+    let device = ComputeDevice::open(args.device)?;
+    let differing = if device.label == "cpu" {
+        None
+    } else {
+        let input = CastInput { values, shape: args.shape.0, axis };
+        let found = apply_cast(format, &cast, input, key, &device)?;
+        let expected = std::mem::replace(&mut applied.values, found);
+        let pairs = applied.values.iter().zip(&expected);
+        Some(pairs.filter(|(found, expected)| found.to_bits() != expected.to_bits()).count())
+    };
     args.write(&grid, &applied)?;
     let [rows, columns] = applied.layout.counts();
     println!("{} elements, {rows} x {columns} scales", applied.values.len());
+    if let Some(differing) = differing {
+        println!("{differing} elements differ from the CPU's");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

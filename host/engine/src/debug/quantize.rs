@@ -1,14 +1,21 @@
-//! Values rounded with a format, by the operation that training uses.
+//! Values rounded with a format, or by a cast, by the operations that training uses.
 
 use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
+use altgrad_casts::{Axis, Block, Cast, Range, Shape};
+use altgrad_config::SteChoice;
 use altgrad_loader::FormatPlugin;
 use altgrad_plugin_api::{RandomKey, Rounding};
+use burn::tensor::{Tensor, TensorData};
 
 use crate::{
     device::ComputeDevice,
-    quant::{DeviceFormat, FakeQuantParams, QuantStats, ScaleSource, fake_quant},
+    quant::{
+        CastParams, DeviceFormat, FakeQuantParams, QuantStats, Role, Rotation, ScaleRule, ScaleSource,
+        Scaling, Site, cast, fake_quant,
+    },
+    setup::casts::{arithmetic, groups, mode},
     tensor,
 };
 
@@ -44,4 +51,68 @@ pub fn quantize(
     let rounded = fake_quant::fake_quant(tensor::flat(values, &device.tensors), call);
     let seen = rounded.stats.read()?;
     Ok((tensor::read_f32(rounded.values)?, seen))
+}
+
+/// A matrix, row-major, and the axis that blocks and transforms run along.
+#[derive(Debug, Clone)]
+pub struct CastInput {
+    /// Rows times columns elements.
+    pub values: Vec<f32>,
+    /// Rows and columns.
+    pub shape: Shape,
+    /// The contraction of the product that the matrix is for.
+    pub axis: Axis,
+}
+
+/// The values of a matrix after a cast, row-major in its shape. `key` is that of stochastic rounding and of random signs.
+///
+/// # Errors
+/// The format does not run on the device, or a call failed.
+pub fn apply_cast(
+    format: FormatPlugin,
+    rule: &Cast,
+    input: CastInput,
+    key: RandomKey,
+    device: &ComputeDevice,
+) -> Result<Vec<f32>, Diagnostic> {
+    let CastInput { values, shape, axis } = input;
+    let matrix: Tensor<2> =
+        Tensor::from_data(TensorData::new(values, [shape.rows, shape.columns]), &device.tensors);
+    let along_rows = |matrix: Tensor<2>| match axis {
+        Axis::Rows => matrix,
+        Axis::Columns => matrix.swap_dims(0, 1),
+    };
+    let matrix = along_rows(matrix);
+    let params = cast_params(format, rule, matrix.dims(), key, device)?;
+    let rounded = cast(matrix, params);
+    rounded.stats.read()?;
+    tensor::read_f32(along_rows(rounded.values).reshape([-1]))
+}
+
+/// The parameters of a cast of a matrix of this many rows and columns.
+fn cast_params(
+    format: FormatPlugin,
+    rule: &Cast,
+    shape: [usize; 2],
+    key: RandomKey,
+    device: &ComputeDevice,
+) -> Result<CastParams, Diagnostic> {
+    let ((rounding, _), arithmetic) = (mode(rule.rounding), arithmetic(rule));
+    let format = match arithmetic.is_the_formats() {
+        true => DeviceFormat::new(Arc::new(format), device, &[rounding])?,
+        false => Arc::new(DeviceFormat::on_host(Arc::new(format), device)?),
+    };
+    let (group, tile) = groups(rule.block, shape, Role::Weight);
+    let scaling = match rule.block {
+        Block::None => Scaling::None,
+        _ => {
+            let range = Range::new(format.values(), &format.plugin().conventions);
+            Scaling::Dynamic(ScaleRule { range, scaling: rule.scaling, group })
+        }
+    };
+    let mut site = Site::new("matrix", Role::Weight, format, rounding, scaling, SteChoice::Identity);
+    site.tile = tile;
+    site.arithmetic = arithmetic;
+    let rotation = rule.transform.map(|hadamard| Rotation { hadamard, key });
+    Ok(CastParams { quant: site.fake_quant_params(key), arrangement: site.arrangement(), rotation })
 }

@@ -37,7 +37,7 @@ impl LayerShape {
 }
 
 /// The mode of plugins that a rounding is computed with, and whether ties are put right afterwards.
-pub(super) fn mode(rounding: CastRounding) -> (Rounding, bool) {
+pub(crate) fn mode(rounding: CastRounding) -> (Rounding, bool) {
     match rounding {
         CastRounding::NearestEven => (Rounding::NEAREST_EVEN, false),
         CastRounding::NearestAway => (Rounding::NEAREST_AWAY, false),
@@ -48,7 +48,7 @@ pub(super) fn mode(rounding: CastRounding) -> (Rounding, bool) {
 }
 
 /// How a cast differs from a format's own rounding.
-pub(super) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
+pub(crate) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
     Arithmetic {
         quantize: cast.scaling.quantize,
         dequantize: cast.scaling.dequantize,
@@ -57,7 +57,7 @@ pub(super) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
 }
 
 /// The elements of an operand that share a scale: the length of a group, and the tile where it is no part of a row.
-pub(super) fn groups(
+pub(crate) fn groups(
     block: Block,
     [rows, width]: [usize; 2],
     role: Role,

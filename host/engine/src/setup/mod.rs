@@ -5,7 +5,7 @@
 
 mod build;
 mod cast_schedule;
-mod casts;
+pub(crate) mod casts;
 mod computed;
 mod described_casts;
 mod groups;

@@ -105,6 +105,32 @@ fn devices_round_like_the_cpu() {
     }
 }
 
+/// Scales of kernels and of main memory, blocks within rows and down columns, tiles, a rotation, ties toward zero.
+#[test]
+fn casts_on_a_device_have_the_bits_of_the_cpu() {
+    const CASTS: [&str; 7] = [
+        "E4M3",
+        "format = 'E5M2', block = 'row', scaling = { pow2 = true }",
+        "format = 'E4M3', rounding = 'stochastic', block = 32",
+        "format = 'E4M3', block = [32, 32]",
+        "format = 'E2M1', block = 16, scaling = { type = 'e4m3', tensor = 'f32' }, transform = { hadamard = 16, signs = 'te' }",
+        "format = 'INT8', block = 32, scaling = { type = 'e8m0', rule = 'floor', zero = 'normal' }",
+        "format = 'E3M2', rounding = 'nearest-zero', block = 32, scaling = { type = 'e8m0', rule = 'rceil' }",
+    ];
+    for device in devices("casts_on_a_device_have_the_bits_of_the_cpu") {
+        let bench = Bench::new();
+        fs::write(bench.path("in.f32"), inputs(96 * 64)).unwrap();
+        let files = ["--input", "in.f32", "--output", "out.f32", "--device", device];
+        for (cast, axis) in CASTS.into_iter().flat_map(|cast| ["rows", "columns"].map(|axis| (cast, axis))) {
+            let how = ["casts", "apply", "--cast", cast, "--shape", "96,64", "--axis", axis];
+            let outcome = bench.host(&[how.as_slice(), &files].concat());
+            assert_eq!(outcome.code, 0, "{device}: {cast}: {}", outcome.stderr);
+            let said = outcome.stdout.lines().last();
+            assert_eq!(said, Some("0 elements differ from the CPU's"), "{device}: {cast}, {axis}");
+        }
+    }
+}
+
 /// A column of a run's metrics.
 fn column(bench: &Bench, run: &str, name: &str) -> Vec<f64> {
     let mut reader = csv::Reader::from_path(bench.path(run).join("metrics.csv")).unwrap();
