@@ -9,6 +9,7 @@ use std::{
 };
 
 use altgrad_config::Source;
+use altgrad_metrics::Role;
 use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
 
@@ -216,6 +217,9 @@ pub struct Status {
     pub tokens_per_s: Option<f64>,
     /// Parameters of the model.
     pub parameters: Option<u64>,
+    /// Bits per value of weights, activations and gradients of linear layers, their blocks' scales included: `8.25/8.25/8`, once for
+    /// each kind of layer.
+    pub bits: Option<String>,
     /// When the file was written, seconds since 1970.
     pub updated_unix_s: Option<u64>,
     /// What it ran on.
@@ -278,6 +282,7 @@ impl Status {
             diverged_step: count("diverged_step"),
             tokens_per_s: number("tokens_per_s"),
             parameters: count("parameters"),
+            bits: bits(value),
             updated_unix_s: count("updated_unix_s"),
             device: text(environment, "device"),
             threads: environment.get("threads").and_then(Value::as_u64),
@@ -287,6 +292,26 @@ impl Status {
             incomplete: list(value, "sinks").iter().filter_map(IncompleteSink::from_json).collect(),
         }
     }
+}
+
+/// The bits per value of the first uses, `weight/activation/gradient`, of each kind of linear layer. `None` in files that do not say.
+fn bits(value: &Value) -> Option<String> {
+    let computed = value.get("computed")?;
+    let others = computed.get("matrix_products")?.get("operands_without_format")?.as_str()?;
+    let unrounded = if others.starts_with("rounded to bf16") { "16" } else { "32" };
+    let mut kinds: Vec<String> = Vec::new();
+    for layer in computed.get("linear_layers")?.as_array()? {
+        let of = |role: &str| match layer.get(role)? {
+            Value::String(_) => Some(unrounded.to_string()),
+            cast => cast.get("bits_per_value")?.as_f64().map(|bits| bits.to_string()),
+        };
+        let kind = Role::FIRST_USES.map(|role| of(role.name())).into_iter().collect::<Option<Vec<_>>>()?;
+        let kind = kind.join("/");
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    (!kinds.is_empty()).then(|| kinds.join(", "))
 }
 
 /// A file whole; `None` if there is none.

@@ -91,6 +91,7 @@ pub fn runs(runs: &[Run]) -> Table {
         "threads",
         "host",
         "parameters",
+        "bits per value (weight/activation/gradient)",
         "resumed",
         "folder",
     ];
@@ -112,6 +113,7 @@ pub fn runs(runs: &[Run]) -> Table {
             count(run.status.threads),
             text(run.status.host_version.as_deref()),
             count(run.status.parameters),
+            text(run.status.bits.as_deref()),
             Cell::number((run.status.resumes > 0).then_some(run.status.resumes as f64), Digits::Fixed(0)),
             Cell::text(run.path.display().to_string()),
         ]);

@@ -57,6 +57,7 @@ fn said(
     let mut said = json!({
         "format": site.format.plugin().identity.name,
         "bits": site.format.values().codes().ilog2(),
+        "bits_per_value": bits_per_value(site),
         "rounding": rounding_name(site.rounding),
         "scaling": scaling(site, row),
         "rounded_by": rounded_by(&site.format, device),
@@ -83,6 +84,26 @@ fn said(
         said["transform"] = json!({ "hadamard": hadamard.size, "signs": signs, "to": to });
     }
     Some(said)
+}
+
+/// The bits of a code and its share of the bits of its block's scale, to four digits. One scale of a whole tensor does not count.
+fn bits_per_value(site: &Site) -> f64 {
+    let rule = match &site.scaling {
+        Scaling::None => None,
+        Scaling::Dynamic(rule)
+        | Scaling::Delayed { rule, .. }
+        | Scaling::Static { rule, .. }
+        | Scaling::Stored { rule, .. } => Some(rule),
+    };
+    let of_scale = rule.and_then(|rule| {
+        let bits = match rule.scaling.storage {
+            Storage::F32 => 32.0,
+            Storage::E8m0 | Storage::E4m3 => 8.0,
+        };
+        Some(bits / rule.group? as f64)
+    });
+    let bits = f64::from(site.format.values().codes().ilog2()) + of_scale.unwrap_or_default();
+    (bits * 1e4).round() / 1e4
 }
 
 /// `row`: elements of a row of the tensor as it is rounded, if that is known.

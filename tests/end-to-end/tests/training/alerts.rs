@@ -226,6 +226,8 @@ fn run_json_says_what_was_computed_in_what() {
         serde_json::json!({
             "format": format,
             "bits": 8,
+            // Blocks of four share an f32.
+            "bits_per_value": 16.0,
             "rounding": rounding,
             "scaling": scaling,
             "rounded_by": "the format's CPU function",
