@@ -38,7 +38,7 @@
     "        dst[i] = is_nan ? float_of(bits | 0x00400000u) : y;\n"                                    \
     "        nan += is_nan;\n"                                                                         \
     "        nonzero += magnitude != 0;\n"                                                             \
-    "        overflow += (bits_of(scaled) & 0x7fffffffu) > 0x42fe0000u && !is_nan;\n"                  \
+    "        overflow += (bits_of(scaled) & 0x7fffffffu) > 0x42fe0002u && !is_nan;\n"                  \
     "        underflow += magnitude != 0 && y == 0.0f;\n"                                              \
     "        if (magnitude < 0x7f800000u) {\n"                                                         \
     "            double wide = x, hat = y;\n"                                                          \

@@ -4,6 +4,8 @@
 //! numerics page; each method names what it needs of them. Calls come from any thread, several at a
 //! time on disjoint parts of one tensor, so a format keeps no mutable state.
 
+use std::ops::RangeInclusive;
+
 use crate::abi::stable::{StableAbi, std_types::RVec};
 
 use crate::{
@@ -151,13 +153,25 @@ impl<'a> QuantParams<'a> {
     }
 }
 
+/// How far beyond the last finite value a scaled element may be and not count as overflow, in units of the last place of f32.
+///
+/// Scales are rounded, so the element that a scale brings to the largest value may land this far beyond it. It saturates without a loss.
+pub const OVERFLOW_ULPS: u32 = 2;
+
+/// The scaled values that do not count as overflow in a format from `least` to `most`.
+#[must_use]
+pub fn without_overflow(least: f32, most: f32) -> RangeInclusive<f32> {
+    let beyond = |value: f32, next: fn(f32) -> f32| (0..OVERFLOW_ULPS).fold(value, |value, _| next(value));
+    beyond(least, f32::next_down)..=beyond(most, f32::next_up)
+}
+
 /// What one quantization call saw. Counts add up over parts, `amax` takes the larger.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Default)]
 pub struct QuantStats {
     /// Largest finite |x| before scaling; 0 if there is none.
     pub amax: f32,
-    /// Elements whose scaled magnitude is beyond the largest finite code, infinities included.
+    /// Elements whose scaled value is more than [`OVERFLOW_ULPS`] beyond the last finite value on its side, infinities included.
     pub overflow: u64,
     /// Non-zero elements that became zero.
     pub underflow: u64,
@@ -233,8 +247,8 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// Rounds `src` to the format's grid and writes real values (not codes) to `dst`:
     /// `dst[i] = round(src[i] * scale) * inverse`, two f32 multiplications by the scale of the element's block and its inverse.
     ///
-    /// NaN stays NaN and is counted. ±Inf and values beyond the largest finite code saturate and count
-    /// as overflow. -0 stays -0. `histogram`, if not empty, has one counter a code (2^bits of them) and is
+    /// NaN stays NaN and is counted. ±Inf and values beyond the largest finite code saturate; more than [`OVERFLOW_ULPS`]
+    /// beyond it they count as overflow. -0 stays -0. `histogram`, if not empty, has one counter a code (2^bits of them) and is
     /// added to.
     /// Shapes: `src`, `dst` `[n]` f32, disjoint; borrowed for the call. `[any-thread]`
     ///

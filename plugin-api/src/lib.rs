@@ -71,7 +71,10 @@ pub use config::{Config, ConfigEntry, ConfigValue, OptionFault};
 pub use conventions::Conventions;
 pub use descriptor::{BuildInfo, Descriptor, PluginKind};
 pub use error::{ErrorKind, PluginError};
-pub use format::{Domain, Format, FormatSpec, Minifloat, QuantParams, QuantStats, RandomKey, Rounding};
+pub use format::{
+    Domain, Format, FormatSpec, Minifloat, OVERFLOW_ULPS, QuantParams, QuantStats, RandomKey, Rounding,
+    without_overflow,
+};
 pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,
     MergeRule, PartialSum, StatisticsWord, launch_scalars,

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, Rounding};
+use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, Rounding, without_overflow};
 
 /// A finite value of the format.
 #[derive(Debug, Clone, Copy)]
@@ -120,10 +120,10 @@ impl Oracle {
         self.values().find(|&value| value > 0.0).unwrap_or(self.range().1)
     }
 
-    /// Whether a scaled value is beyond the last value on its side.
+    /// Whether a scaled value counts as overflow.
     pub(crate) fn overflows(&self, scaled: f32) -> bool {
         let (min, max) = self.range();
-        f64::from(scaled) > max || f64::from(scaled) < min
+        !scaled.is_nan() && !without_overflow(min as f32, max as f32).contains(&scaled)
     }
 
     /// The neighbours of `x`: equal if it is a value or beyond the last.

@@ -169,7 +169,7 @@ impl<const E: u32, const M: u32> Call<'_, E, M> {
             return;
         }
         let (src, dst) = (src.as_flattened(), dst.as_flattened());
-        self.stats.merge(&exact::statistics(src, dst, |i| scales.of(i), self.rounder.max_bits()));
+        self.stats.merge(&exact::statistics(src, dst, |i| scales.of(i), self.rounder.overflow_bits()));
         if CODES && !self.rounder.grid().has_nan() {
             for (i, x) in src.iter().enumerate().filter(|(_, x)| x.is_nan()) {
                 self.histogram.uncount(self.rounder.code_of(x * scales.of(i)), 1);

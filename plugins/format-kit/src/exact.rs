@@ -11,19 +11,20 @@ use crate::round::{INFINITY, MAGNITUDE};
 /// Partial sums: element i goes to sum `i % LANES`, and they are added in order at the end.
 const LANES: usize = 8;
 
-/// What quantizing `src` to `dst` saw; `scale` is each element's. Less than 2^32 elements.
+/// What quantizing `src` to `dst` saw; `scale` is each element's, `overflow_bits` are those of the largest
+/// magnitude that does not count as overflow. Less than 2^32 elements.
 pub(crate) fn statistics(
     src: &[f32],
     dst: &[f32],
     scale: impl Fn(usize) -> f32,
-    max_bits: u32,
+    overflow_bits: u32,
 ) -> QuantStats {
     let (mut amax, mut overflow, mut underflow, mut nan, mut nonzero) = (0u32, 0u32, 0u32, 0u32, 0u32);
     for (i, (&x, &y)) in src.iter().zip(dst).enumerate() {
         let magnitude = x.to_bits() & MAGNITUDE;
         let scaled = (x * scale(i)).to_bits() & MAGNITUDE;
         amax = amax.max(if magnitude < INFINITY { magnitude } else { 0 });
-        overflow += u32::from((scaled > max_bits) & (scaled <= INFINITY));
+        overflow += u32::from((scaled > overflow_bits) & (scaled <= INFINITY));
         underflow += u32::from((magnitude != 0) & (y.to_bits() & MAGNITUDE == 0));
         nan += u32::from(magnitude > INFINITY);
         nonzero += u32::from(magnitude != 0);

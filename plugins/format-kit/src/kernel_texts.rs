@@ -77,35 +77,35 @@ const INFO_1: &[InfoField] = &[
 
 pub const TEXTS: &[Text] = &[
     // FakeQuant NearestEven, CUDA, 4 at once
-    Text { op: KernelOp(1), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_85207647", deflated: part(0, 5101), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(1), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_cae6483d", deflated: part(0, 5101), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant NearestAway, CUDA, 4 at once
-    Text { op: KernelOp(257), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_e3df1371", deflated: part(5101, 4899), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(257), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_6ec68860", deflated: part(5101, 4913), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant TowardZero, CUDA, 4 at once
-    Text { op: KernelOp(513), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_3cab90bf", deflated: part(10000, 4800), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(513), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_f85a7f09", deflated: part(10014, 4792), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant Stochastic, CUDA, 4 at once
-    Text { op: KernelOp(769), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_097146d0", deflated: part(14800, 5814), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(769), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_e3b62545", deflated: part(14806, 5788), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant NearestEven, CUDA, 1 at once
-    Text { op: KernelOp(1), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_b1ac0190", deflated: part(20614, 3291), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(1), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_adea49e8", deflated: part(20594, 3293), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant NearestAway, CUDA, 1 at once
-    Text { op: KernelOp(257), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_97101c45", deflated: part(23905, 3246), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(257), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_85701b9b", deflated: part(23887, 3247), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant TowardZero, CUDA, 1 at once
-    Text { op: KernelOp(513), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_862910ec", deflated: part(27151, 3213), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(513), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_2b86c394", deflated: part(27134, 3234), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant Stochastic, CUDA, 1 at once
-    Text { op: KernelOp(769), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_d9c1457d", deflated: part(30364, 3885), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(769), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_7a440b07", deflated: part(30368, 3880), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant NearestEven, WGSL, 4 at once
-    Text { op: KernelOp(1), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_85207647", deflated: part(34249, 5462), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(1), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_cae6483d", deflated: part(34248, 5478), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant NearestAway, WGSL, 4 at once
-    Text { op: KernelOp(257), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_e3df1371", deflated: part(39711, 5247), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(257), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_6ec68860", deflated: part(39726, 5255), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant TowardZero, WGSL, 4 at once
-    Text { op: KernelOp(513), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_3cab90bf", deflated: part(44958, 5130), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(513), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_f85a7f09", deflated: part(44981, 5154), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant Stochastic, WGSL, 4 at once
-    Text { op: KernelOp(769), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_097146d0", deflated: part(50088, 6628), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(769), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 14336, entry: "fake_quant_n_4_e3b62545", deflated: part(50135, 6591), buffers: BUFFERS_0, info: INFO_0, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant NearestEven, WGSL, 1 at once
-    Text { op: KernelOp(1), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_b1ac0190", deflated: part(56716, 3347), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(1), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_adea49e8", deflated: part(56726, 3337), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant NearestAway, WGSL, 1 at once
-    Text { op: KernelOp(257), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_97101c45", deflated: part(60063, 3296), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(257), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_85701b9b", deflated: part(60063, 3303), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant TowardZero, WGSL, 1 at once
-    Text { op: KernelOp(513), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_862910ec", deflated: part(63359, 3265), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(513), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_2b86c394", deflated: part(63366, 3280), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
     // FakeQuant Stochastic, WGSL, 1 at once
-    Text { op: KernelOp(769), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_d9c1457d", deflated: part(66624, 4232), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
+    Text { op: KernelOp(769), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 14336, entry: "fake_quant_n_1_7a440b07", deflated: part(66646, 4217), buffers: BUFFERS_0, info: INFO_1, constants: CONSTANTS_0, info_words: 9, statistics: STATISTICS_0, partial_sums: SUMS_0 },
 ];

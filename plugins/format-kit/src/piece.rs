@@ -97,7 +97,7 @@ pub(crate) fn quantize<R: Mode, const CODES: bool, const E: u32, const M: u32, S
                 }
                 let magnitude = x.to_bits() & MAGNITUDE;
                 amax[i] = magnitude.max(amax[i]);
-                overflow[i] += u32::from(scaled.to_bits() & MAGNITUDE > rounder.max_bits());
+                overflow[i] += u32::from(scaled.to_bits() & MAGNITUDE > rounder.overflow_bits());
                 underflow[i] += u32::from((magnitude != 0) & (y.to_bits() & MAGNITUDE == 0));
                 nonzero[i] += u32::from(magnitude != 0);
                 let err = y - x;

@@ -8,7 +8,7 @@
 //! Saturation comes first: the largest finite value is on the grid, so what is clamped to it is rounded to it. A code
 //! is read off the rounded value, so the two cannot disagree.
 
-use altgrad_plugin_api::{Domain, PluginError};
+use altgrad_plugin_api::{Domain, OVERFLOW_ULPS, PluginError};
 
 use crate::grid::{MinifloatGrid, canonical_bias, minifloat};
 
@@ -170,6 +170,12 @@ impl<const E: u32, const M: u32> Rounder<E, M> {
     #[must_use]
     pub fn max_bits(&self) -> u32 {
         self.max_bits
+    }
+
+    /// f32 bits of the largest magnitude that does not count as overflow.
+    #[must_use]
+    pub fn overflow_bits(&self) -> u32 {
+        self.max_bits + OVERFLOW_ULPS
     }
 
     /// `x` rounded, as a value. `word` is uniform random bits for [`Stochastic`], ignored by the rest.

@@ -50,7 +50,9 @@ fn statistics_count_what_their_definitions_say() {
         f32::INFINITY,
         -f32::INFINITY,
         112.0,
-        112.0f32.next_up(),
+        // Two units in the last place above the largest value: it saturates and is no overflow.
+        112.0f32.next_up().next_up(),
+        112.0f32.next_up().next_up().next_up(),
         -1000.0,
         step,
         step / 2.0,
@@ -58,9 +60,10 @@ fn statistics_count_what_their_definitions_say() {
         1e-42,
         0.3,
     ];
-    let expected = [0.0, -0.0, f32::NAN, 112.0, -112.0, 112.0, 112.0, -112.0, step, 0.0, -0.0, 0.0, 0.3125];
+    let expected =
+        [0.0, -0.0, f32::NAN, 112.0, -112.0, 112.0, 112.0, 112.0, -112.0, step, 0.0, -0.0, 0.0, 0.3125];
     let params = QuantParams::nearest(Scales::whole(&[4.0, 0.25]));
-    let (mut dst, mut histogram) = ([9.0; 13], [0; 256]);
+    let (mut dst, mut histogram) = ([9.0; 14], [0; 256]);
     let stats = plugin("").fake_quant(&src, &mut dst, &params, &mut histogram).unwrap();
     for (got, expected) in dst.iter().zip(expected) {
         assert!(
@@ -70,15 +73,15 @@ fn statistics_count_what_their_definitions_say() {
     }
     let finite = src.iter().zip(&dst).filter(|(x, _)| x.is_finite());
     let finite: Vec<(f64, f64)> = finite.map(|(&x, &y)| (f64::from(x), f64::from(y))).collect();
-    let counts = QuantStats { amax: 1000.0, overflow: 4, underflow: 3, nan: 1, nonzero: 11, ..stats };
+    let counts = QuantStats { amax: 1000.0, overflow: 4, underflow: 3, nan: 1, nonzero: 12, ..stats };
     assert_eq!(stats, counts);
     let close =
         |got: f64, expected: f64| assert!((got - expected).abs() <= 1e-12 * expected, "{got}, {expected}");
     close(stats.sum_x2, finite.iter().map(|(x, _)| x * x).sum());
     close(stats.sum_err2, finite.iter().map(|(x, y)| (y - x) * (y - x)).sum());
     close(stats.sum_x_xhat, finite.iter().map(|(x, y)| x * y).sum());
-    assert_eq!(histogram.iter().sum::<u64>(), 13);
-    assert_eq!((histogram[0x7f], histogram[0x7e], histogram[0xfe], histogram[1]), (1, 3, 2, 1));
+    assert_eq!(histogram.iter().sum::<u64>(), 14);
+    assert_eq!((histogram[0x7f], histogram[0x7e], histogram[0xfe], histogram[1]), (1, 4, 2, 1));
     assert_eq!((histogram[0], histogram[0x80]), (3, 2));
 }
 

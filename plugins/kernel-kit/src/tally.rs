@@ -8,6 +8,7 @@
 //! the Euclidean norm of a vector", 1978); the host multiplies them out in f64. Within a vector, terms 2^-40 times
 //! the largest and smaller may get lost.
 
+use altgrad_plugin_api::OVERFLOW_ULPS;
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
@@ -102,6 +103,7 @@ impl Tally {
 
     /// Adds a vector of values, what they became, and what was rounded.
     pub fn add<N: Size>(&self, x: Vector<f32, N>, y: Vector<f32, N>, scaled: Vector<f32, N>, max_bits: u32) {
+        let most = max_bits + OVERFLOW_ULPS;
         let mut overflow = 0u32;
         let mut underflow = 0u32;
         let mut nan = 0u32;
@@ -113,8 +115,8 @@ impl Tally {
             let magnitude = u32::reinterpret(x.extract(i)) & MAGNITUDE;
             let result = u32::reinterpret(y.extract(i)) & MAGNITUDE;
             let rounded = u32::reinterpret(scaled.extract(i)) & MAGNITUDE;
-            // Beyond max and at most infinity: one unsigned comparison.
-            overflow += u32::cast_from(rounded - (max_bits + 1u32) < INFINITY - max_bits);
+            // Beyond the largest without overflow and at most infinity: one unsigned comparison.
+            overflow += u32::cast_from(rounded - (most + 1u32) < INFINITY - most);
             let given = u32::cast_from(magnitude != 0u32);
             underflow += given & u32::cast_from(result == 0u32);
             nonzero += given;
