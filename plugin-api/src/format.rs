@@ -4,8 +4,6 @@
 //! numerics page; each method names what it needs of them. Calls come from any thread, several at a
 //! time on disjoint parts of one tensor, so a format keeps no mutable state.
 
-use std::ops::RangeInclusive;
-
 use crate::abi::stable::{StableAbi, std_types::RVec};
 
 use crate::{
@@ -158,11 +156,12 @@ impl<'a> QuantParams<'a> {
 /// Scales are rounded, so the element that a scale brings to the largest value may land this far beyond it. It saturates without a loss.
 pub const OVERFLOW_ULPS: u32 = 2;
 
-/// The scaled values that do not count as overflow in a format from `least` to `most`.
+/// Whether a scaled element counts as overflow in a format whose finite values go from `least` to `most`: it is more than
+/// [`OVERFLOW_ULPS`] outside of them. NaN does not.
 #[must_use]
-pub fn without_overflow(least: f32, most: f32) -> RangeInclusive<f32> {
+pub fn overflows(scaled: f32, least: f32, most: f32) -> bool {
     let beyond = |value: f32, next: fn(f32) -> f32| (0..OVERFLOW_ULPS).fold(value, |value, _| next(value));
-    beyond(least, f32::next_down)..=beyond(most, f32::next_up)
+    scaled < beyond(least, f32::next_down) || scaled > beyond(most, f32::next_up)
 }
 
 /// What one quantization call saw. Counts add up over parts, `amax` takes the larger.

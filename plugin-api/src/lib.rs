@@ -73,7 +73,7 @@ pub use descriptor::{BuildInfo, Descriptor, PluginKind};
 pub use error::{ErrorKind, PluginError};
 pub use format::{
     Domain, Format, FormatSpec, Minifloat, OVERFLOW_ULPS, QuantParams, QuantStats, RandomKey, Rounding,
-    without_overflow,
+    overflows,
 };
 pub use kernel::{
     BufferRole, InfoField, InfoKind, KernelBuffer, KernelLanguage, KernelOp, KernelTarget, KernelText,

@@ -37,7 +37,7 @@ use std::cmp::Ordering;
 
 use crate::{
     Conventions, ErrorKind, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales, ValueGrid,
-    format::without_overflow, random::Words,
+    format::overflows, random::Words,
 };
 
 /// A format given by its decode table; see the [module](self).
@@ -115,7 +115,7 @@ impl Tabulated {
         params: &QuantParams<'_>,
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError> {
-        let inside = without_overflow(self.points[0].value, self.points[self.points.len() - 1].value);
+        let (least, most) = (self.points[0].value, self.points[self.points.len() - 1].value);
         let mut words = words(params)?;
         let mut stats = QuantStats::default();
         for (range, [scale, inverse]) in params.scales.runs(src.len()) {
@@ -123,7 +123,7 @@ impl Tabulated {
                 let scaled = x * scale;
                 let rounded = self.round(scaled, params.rounding, words());
                 *y = rounded.map_or(f32::NAN, |point| signed(point.value, scaled)) * inverse;
-                stats.add(x, *y, !scaled.is_nan() && !inside.contains(&scaled));
+                stats.add(x, *y, overflows(scaled, least, most));
                 let code = self.code(rounded, scaled);
                 if let Some(counter) = code.and_then(|code| histogram.get_mut(usize::from(code))) {
                     *counter += 1;

@@ -5,7 +5,7 @@
 //! Refuses the rounding modes it does not implement. Shared machinery for minifloats is in `altgrad-format-kit`.
 
 use altgrad_plugin_api::{
-    Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales,
+    Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales, overflows,
 };
 
 /// The format; it has no options, so there is nothing to keep.
@@ -61,7 +61,7 @@ impl Format for Int8 {
                 let scaled = x * scale;
                 let rounded = round(scaled).clamp(-MAX, MAX); // NaN stays NaN.
                 *y = rounded * inverse;
-                stats.add(x, *y, scaled.abs() > MAX);
+                stats.add(x, *y, overflows(scaled, -MAX, MAX));
                 if let Some(counter) = histogram.get_mut(usize::from(code(rounded))) {
                     *counter += 1;
                 }

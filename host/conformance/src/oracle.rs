@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, Rounding, without_overflow};
+use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, Rounding, overflows};
 
 /// A finite value of the format.
 #[derive(Debug, Clone, Copy)]
@@ -120,10 +120,16 @@ impl Oracle {
         self.values().find(|&value| value > 0.0).unwrap_or(self.range().1)
     }
 
+    /// Whether a scaled value is beyond the last value on its side.
+    pub(crate) fn saturates(&self, scaled: f32) -> bool {
+        let (min, max) = self.range();
+        f64::from(scaled) > max || f64::from(scaled) < min
+    }
+
     /// Whether a scaled value counts as overflow.
     pub(crate) fn overflows(&self, scaled: f32) -> bool {
         let (min, max) = self.range();
-        !scaled.is_nan() && !without_overflow(min as f32, max as f32).contains(&scaled)
+        overflows(scaled, min as f32, max as f32)
     }
 
     /// The neighbours of `x`: equal if it is a value or beyond the last.

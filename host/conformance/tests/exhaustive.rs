@@ -18,6 +18,7 @@ use std::{
 use altgrad_format_kit::MinifloatFormat;
 use altgrad_plugin_api::{
     Config, ConfigValue, Domain, ErrorKind, Format, FormatSpec, Minifloat, QuantParams, QuantStats, Rounding,
+    overflows,
 };
 use common::named;
 
@@ -114,7 +115,7 @@ impl Block {
             }
             let codes = definition.codes(x, *below);
             self.due.iter_mut().zip(codes).for_each(|(due, code)| due.push(code));
-            self.overflow += u64::from(x > definition.max());
+            self.overflow += u64::from(overflows(x as f32, 0.0, definition.max() as f32));
             self.nonzero += u64::from(x != 0.0);
             self.amax = if x.is_finite() { x as f32 } else { self.amax };
         }

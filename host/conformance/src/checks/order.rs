@@ -88,7 +88,7 @@ pub(crate) fn error_bound(subject: &Subject) -> Outcome {
         let nearest =
             matches!(rounding, Rounding::NEAREST_EVEN | Rounding::NEAREST_AWAY) && !oracle.has_thresholds();
         let (values, _) = instance.quantized(&src, &params(1.0, rounding).lend())?;
-        for (&x, &value) in src.iter().zip(&values).filter(|(x, _)| !oracle.overflows(**x)) {
+        for (&x, &value) in src.iter().zip(&values).filter(|(x, _)| !oracle.saturates(**x)) {
             let (low, high) = oracle.cell(f64::from(x));
             let (gap, error) = (high - low, (f64::from(value) - f64::from(x)).abs());
             // From beside a value to the other one: in f64 the error may be the gap.

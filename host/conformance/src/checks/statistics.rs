@@ -18,7 +18,7 @@ pub(super) fn recomputed(oracle: &Oracle, src: &[f32], dst: &[f32], scales: &Sca
     let mut stats = QuantStats::default();
     for (i, (&x, &y)) in src.iter().zip(dst).enumerate() {
         let [scale, _] = scales.of(i as u64);
-        stats.overflow += u64::from(!x.is_nan() && oracle.overflows(x * scale));
+        stats.overflow += u64::from(oracle.overflows(x * scale));
         stats.underflow += u64::from(x != 0.0 && y == 0.0);
         stats.nan += u64::from(x.is_nan());
         stats.nonzero += u64::from(x != 0.0);

@@ -14,7 +14,7 @@ use altgrad_plugin_api::{
         FormatAbi,
         stable::std_types::{ROption, RResult, RSliceMut},
     },
-    without_overflow,
+    overflows,
 };
 
 /// Elements a piece: 8 KiB of f32.
@@ -101,7 +101,7 @@ impl Instance {
             same_len("histogram", self.grid.codes(), histogram.len())?;
         }
         let (mut stats, mut scaled) = (QuantStats::default(), [0.0; PIECE]);
-        let bounds = without_overflow(self.grid.min_finite(), self.grid.max_finite());
+        let bounds = [self.grid.min_finite(), self.grid.max_finite()];
         for (index, (src, dst)) in src.chunks(PIECE).zip(dst.chunks_mut(PIECE)).enumerate() {
             let params = params.skip((index * PIECE) as u64);
             let scaled = scale(src, &params.scales, &mut scaled);
@@ -111,7 +111,7 @@ impl Instance {
             }
             scale_back(dst, &params.scales);
             for ((&x, &scaled), &y) in src.iter().zip(scaled).zip(dst.iter()) {
-                stats.add(x, y, !scaled.is_nan() && !bounds.contains(&scaled));
+                stats.add(x, y, overflows(scaled, bounds[0], bounds[1]));
             }
         }
         Ok(stats)
