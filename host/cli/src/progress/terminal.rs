@@ -10,20 +10,24 @@ use altgrad_engine::train::RunObserver;
 use altgrad_run_folder::record::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Time between plain lines.
-const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// Plain lines of a run, roughly at most.
+const LINES: u64 = 50;
 
 /// Shows progress on stderr.
 #[derive(Debug)]
 pub(crate) struct TerminalProgress {
     display: Display,
+    /// The first step of this process that was over, and when.
+    first: Option<(u64, Instant)>,
+    /// The validation loss that was shown last.
+    validation: Option<f64>,
 }
 
 #[derive(Debug)]
 enum Display {
     Nothing,
     Bar(ProgressBar),
-    Lines { last: Option<Instant> },
+    Lines,
 }
 
 impl TerminalProgress {
@@ -33,16 +37,36 @@ impl TerminalProgress {
             Display::Nothing
         } else if stderr().is_terminal() {
             let bar = ProgressBar::no_length();
-            let template = "{bar:30} {pos}/{len}  {msg}  ETA {eta}";
+            let template = "{bar:30} {pos}/{len}  {msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
             }
             Display::Bar(bar)
         } else {
-            Display::Lines { last: None }
+            Display::Lines
         };
-        Self { display }
+        Self { display, first: None, validation: None }
     }
+
+    /// The time until the last step, at the pace of this process, evaluations included; `None` at its first step.
+    fn left(&mut self, done: u64, total: u64) -> Option<Duration> {
+        let (first, at) = *self.first.get_or_insert_with(|| (done, Instant::now()));
+        (done > first).then(|| at.elapsed().mul_f64((total - done) as f64 / (done - first) as f64))
+    }
+
+    /// The validation loss, if it is a new one.
+    fn evaluated(&mut self, progress: &Progress) -> Option<f64> {
+        let is_new = progress.validation_loss != self.validation;
+        self.validation = progress.validation_loss;
+        progress.validation_loss.filter(|_| is_new)
+    }
+}
+
+/// Steps between plain lines: 1, 2 or 5 times a power of ten.
+fn interval(total: u64) -> u64 {
+    let powers = std::iter::successors(Some(1u64), |power| power.checked_mul(10));
+    let mut steps = powers.flat_map(|power| [1, 2, 5].map(|factor| power.saturating_mul(factor)));
+    steps.find(|steps| total <= steps.saturating_mul(LINES)).unwrap_or(u64::MAX)
 }
 
 impl RunObserver for TerminalProgress {
@@ -50,18 +74,25 @@ impl RunObserver for TerminalProgress {
         let (done, total) = (progress.step, progress.steps);
         let loss = progress.loss.unwrap_or(f64::NAN);
         let rate = progress.tokens_per_s.unwrap_or(f64::NAN);
-        match &mut self.display {
+        let left = self.left(done, total);
+        let left = left.map_or("?".to_owned(), |left| format!("{:.0} s", left.as_secs_f64().ceil()));
+        let evaluated = self.evaluated(progress);
+        match &self.display {
             Display::Nothing => {}
             Display::Bar(bar) => {
+                let held_out =
+                    self.validation.map_or(String::new(), |loss| format!("  validation loss {loss:.4}"));
                 bar.set_length(total);
-                bar.set_message(format!("loss {loss:.4}  {rate:.0} tokens/s"));
+                bar.set_message(format!("loss {loss:.4}{held_out}  {rate:.0} tokens/s  ETA {left}"));
                 bar.set_position(done);
             }
-            Display::Lines { last } => {
-                if done == total || last.is_none_or(|last| last.elapsed() >= LINE_INTERVAL) {
-                    *last = Some(Instant::now());
-                    let left = progress.training_s / done as f64 * (total - done) as f64;
-                    eprintln!("step {done}/{total}  loss {loss:.4}  {rate:.0} tokens/s  ETA {left:.0} s");
+            Display::Lines => {
+                if let Some(held_out) = evaluated {
+                    // Evaluations come before the step's update.
+                    eprintln!("step {}/{total}  validation loss {held_out:.4}", done - 1);
+                }
+                if done == total || done.is_multiple_of(interval(total)) {
+                    eprintln!("step {done}/{total}  loss {loss:.4}  {rate:.0} tokens/s  ETA {left}");
                 }
             }
         }
@@ -71,7 +102,7 @@ impl RunObserver for TerminalProgress {
     fn say(&mut self, text: &str) {
         match &self.display {
             Display::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
-            Display::Nothing | Display::Lines { .. } => eprintln!("{text}"),
+            Display::Nothing | Display::Lines => eprintln!("{text}"),
         }
     }
 
@@ -87,5 +118,25 @@ impl RunObserver for TerminalProgress {
         if let Display::Bar(bar) = &self.display {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_every_so_many_steps() {
+        assert_eq!([1, 50, 51, 500, 2000, 600_000].map(interval), [1, 1, 2, 10, 50, 20_000]);
+        assert_eq!(interval(u64::MAX), 500_000_000_000_000_000);
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_this_process() {
+        let mut progress = TerminalProgress::new(true);
+        assert_eq!(progress.left(901, 1000), None);
+        progress.first = Some((901, Instant::now() - Duration::from_secs(9)));
+        let left = progress.left(910, 1000).unwrap().as_secs_f64();
+        assert!((left - 90.0).abs() < 1.0, "{left}");
     }
 }
