@@ -6,6 +6,9 @@
 
 use std::fmt;
 
+/// Bytes of the longest line that is shown.
+const LONGEST_LINE: usize = 240;
+
 /// Who has to act, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -41,6 +44,8 @@ pub struct Diagnostic {
     pub message: String,
     /// Where: `configs/exp.toml:14:10`, a library path, a file.
     pub place: Option<String>,
+    /// The line that is meant, with a mark below it.
+    pub excerpt: Option<Box<str>>,
     /// What to do about it.
     pub hint: Option<String>,
 }
@@ -48,7 +53,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// An error of class `fault` with neither place nor hint yet.
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
-        Self { fault, message: message.into(), place: None, hint: None }
+        Self { fault, message: message.into(), place: None, excerpt: None, hint: None }
     }
 
     /// [`Fault::Run`]: the run failed.
@@ -73,6 +78,22 @@ impl Diagnostic {
         self
     }
 
+    /// Shows a line of a text, numbered from 1, with a mark below its column, from 1 in characters. Control characters are blanks; long
+    /// lines are not shown.
+    #[must_use]
+    pub fn showing(mut self, text: &str, line: usize, column: usize) -> Self {
+        let shown = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        if shown.len() > LONGEST_LINE {
+            return self;
+        }
+        let shown: String =
+            shown.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let (margin, before) = (line.to_string().len(), column.saturating_sub(1));
+        self.excerpt =
+            Some(format!("{:margin$} |\n{line} | {shown}\n{:margin$} | {:before$}^", "", "", "").into());
+        self
+    }
+
     /// Says what to do; a hint that is already there stays.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -86,6 +107,9 @@ impl fmt::Display for Diagnostic {
         write!(f, "error: {}", self.message)?;
         if let Some(place) = &self.place {
             write!(f, "\n  --> {place}")?;
+        }
+        if let Some(excerpt) = &self.excerpt {
+            write!(f, "\n{excerpt}")?;
         }
         if let Some(hint) = &self.hint {
             write!(f, "\nhint: {hint}")?;
@@ -123,6 +147,12 @@ mod tests {
             error.to_string(),
             "error: unknown format `E4M4` at `quant.weight`\n  --> configs/exp.toml:14:10\nhint: did you mean `E4M3`?"
         );
+    }
+
+    #[test]
+    fn shows_the_line_with_a_mark() {
+        let error = Diagnostic::config("not valid TOML").at("a.toml:2:5").showing("a = 1\n[\trun\n", 2, 3);
+        assert_eq!(error.to_string(), "error: not valid TOML\n  --> a.toml:2:5\n  |\n2 | [ run\n  |   ^");
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod reference;
 mod replay;
 mod report;
 mod run;
+mod run_check;
 mod sample;
 mod saved_model;
 mod scaffold;
@@ -67,7 +68,10 @@ enum Command {
     Run(run::RunArgs),
     /// Runs a matrix of run files, each in a process of its own: what is done is skipped, what was broken off goes on.
     Sweep(sweep::SweepArgs),
-    /// Checks a run file against plugins, data and device, and writes nothing.
+    /// Checks a run file against plugins, data and device, reports all its faults, and writes nothing.
+    ///
+    /// Of a run file without a fault it says what would run, the memory it needs and the time it takes; for that it trains a few steps,
+    /// which are discarded.
     Check(ConfigArgs),
     /// Shows plugin libraries.
     #[command(subcommand)]
@@ -203,7 +207,7 @@ fn execute(command: Command) -> Result<ExitCode, Diagnostic> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::run(&args),
-        Command::Check(args) => run::check(&args),
+        Command::Check(args) => run_check::run(&args),
         Command::Plugins(command) => plugins::run(command),
         Command::Formats(command) => formats::run(command),
         Command::Casts(command) => casts::run(command),

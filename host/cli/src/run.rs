@@ -1,4 +1,4 @@
-//! `run` and `check`: a run file to a run that can start, and that to a finished run.
+//! `run`: a run file to a run that can start, and that to a finished run.
 
 use std::{
     fmt::Display,
@@ -93,13 +93,19 @@ impl RunArgs {
 /// The run file and its overrides.
 pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic> {
     let (mut config, source) = altgrad_config::load(&args.config, &args.set)?;
+    take_arguments(args, &mut config)?;
+    Ok((config, source))
+}
+
+/// Puts what the command line says into a run file that was read.
+pub(super) fn take_arguments(args: &ConfigArgs, config: &mut RunConfig) -> Result<(), Diagnostic> {
     if let Some(device) = args.device {
         // Asked here for the sake of the place.
         ComputeDevice::open(device).map_err(|error| error.at(format!("--device {device}")))?;
         config.run.device = device;
     }
     supervise::limit(&config.limits);
-    Ok((config, source))
+    Ok(())
 }
 
 /// The run a command line asks for, run folder aside.
@@ -112,11 +118,12 @@ pub(super) fn build(args: &ConfigArgs) -> Result<ReadyRun, Diagnostic> {
 fn build_in_folder(args: &ConfigArgs) -> Result<(ReadyRun, PathBuf), Diagnostic> {
     let (config, source) = load(args)?;
     let folder = folder(args, &config);
+    let ready = ReadyRun::build(config, &source)?;
     RunFolder::check(&folder)?;
-    Ok((ReadyRun::build(config, &source)?, folder))
+    Ok((ready, folder))
 }
 
-fn folder(args: &ConfigArgs, config: &RunConfig) -> PathBuf {
+pub(super) fn folder(args: &ConfigArgs, config: &RunConfig) -> PathBuf {
     args.out.clone().unwrap_or_else(|| PathBuf::from(&config.run.out).join(&config.run.name))
 }
 
@@ -202,11 +209,6 @@ fn hold(guard: &Path) -> Result<File, Diagnostic> {
             .at(guard.display())
             .hint("is the folder gone or read-only?")
     })
-}
-
-pub(super) fn check(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
-    println!("{}", build_in_folder(args)?.0.summary());
-    Ok(ExitCode::SUCCESS)
 }
 
 fn closing_table(report: &RunReport, folder: &str) -> Table {

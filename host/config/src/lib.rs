@@ -19,6 +19,7 @@ mod casts_in_use;
 mod choices;
 mod depth;
 mod explain;
+mod faults;
 mod hints;
 mod load;
 mod loss_scale;
@@ -36,6 +37,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod without_effect;
 
 pub use alerts::{AlertsSection, Threshold};
 pub use cast_phase::{CastPhase, CastTrigger};
@@ -45,6 +47,7 @@ pub use choices::{
     RoundingChoice, ScheduleChoice, SteChoice, StoredScaleChoice, TokenizerChoice,
 };
 pub use depth::BlockCount;
+pub use faults::accept_or_list;
 pub use load::load;
 pub use load::read_as;
 pub use loss_scale::LossScaleChoice;

@@ -10,18 +10,35 @@ use std::path::{Path, PathBuf};
 
 use altgrad_base::diagnostic::{Diagnostic, closest};
 use serde::de::DeserializeOwned;
+use toml::Table;
 
 use super::choices::{Preset, ScheduleChoice, StoredScaleChoice};
 use super::plugin_ref::PluginRef;
 use super::schema::{PluginsSection, RunConfig};
 use super::source::{Source, position};
-use super::{cast_schedule, casts_in_use, explain, hints, observe, overrides, recipe, validate};
+use super::{
+    cast_schedule, casts_in_use, explain, hints, observe, overrides, recipe, validate, without_effect,
+};
 /// Loads the run file at `path` with the `--set` `overrides` (`dotted.key=value`) on top.
 ///
 /// The result is resolved (every default concrete, plugin paths absolute) and in range.
 pub fn load(path: &Path, overrides: &[String]) -> Result<(RunConfig, Source), Diagnostic> {
-    load_text(path, read_text(path, "run file")?, overrides).map_err(hints::with_hint)
+    load_parsed(path, overrides, |_, _| ()).map_err(|(fault, _)| hints::with_hint(fault))
 }
+
+/// [`load`], where `edit` may change the file's table, and its places in the source, before it means anything. An error has the
+/// source if the file could be parsed.
+pub(super) fn load_parsed(
+    path: &Path,
+    overrides: &[String],
+    edit: impl FnOnce(&mut Table, &mut Source),
+) -> Result<(RunConfig, Source), Refusal> {
+    let text = read_text(path, "run file").map_err(|fault| (fault, None))?;
+    read_parsed(path, text, overrides, edit)
+}
+
+/// A fault, and the source if the file could be parsed.
+pub(super) type Refusal = (Diagnostic, Option<Box<Source>>);
 
 /// Another file about runs, such as a sweep's matrix: keys, types and places are told as those of run files. `what` names
 /// it in messages.
@@ -39,28 +56,50 @@ fn read_text(path: &Path, what: &str) -> Result<String, Diagnostic> {
 
 /// [`load`] for a run file already read; `path` gives the default name, the folder of
 /// relative plugin paths, and the places in messages.
+#[cfg(test)]
 pub(super) fn load_text(
     path: &Path,
     text: String,
     overrides: &[String],
 ) -> Result<(RunConfig, Source), Diagnostic> {
-    let (mut table, mut source) = Source::parse(path, text)?;
-    overrides::apply(&mut table, &mut source, overrides)?;
-    recipe::apply(&mut table, &mut source)?;
-    let schedule = cast_schedule::take(&mut table);
-    let mut config = read(table.clone(), &source)?;
-    resolve(&mut config, &source)?;
-    validate::validate(&config, &source)?;
-    casts_in_use::check(&config.quant, &source)?;
-    observe::check(&config.observe, &source)?;
-    if let Some(entries) = schedule {
-        config.quant.schedule = cast_schedule::phases(entries, &table, &config, &source)?;
+    read_parsed(path, text, overrides, |_, _| ()).map_err(|(fault, _)| fault)
+}
+
+fn read_parsed(
+    path: &Path,
+    text: String,
+    overrides: &[String],
+    edit: impl FnOnce(&mut Table, &mut Source),
+) -> Result<(RunConfig, Source), Refusal> {
+    let unplaced = |fault: Diagnostic| (fault, None);
+    let (mut table, mut source) = Source::parse(path, text).map_err(unplaced)?;
+    overrides::apply(&mut table, &mut source, overrides).map_err(unplaced)?;
+    recipe::apply(&mut table, &mut source).map_err(unplaced)?;
+    edit(&mut table, &mut source);
+    match checked(table, &source) {
+        Ok(config) => Ok((config, source)),
+        Err(fault) => Err((fault, Some(Box::new(source)))),
     }
-    Ok((config, source))
+}
+
+/// The run file of a table: its types, defaults and ranges.
+fn checked(mut table: Table, source: &Source) -> Result<RunConfig, Diagnostic> {
+    let whole = table.clone();
+    let schedule = cast_schedule::take(&mut table);
+    let mut config = read(table.clone(), source)?;
+    resolve(&mut config, source)?;
+    validate::validate(&config, source)?;
+    casts_in_use::check(&config.quant, source)?;
+    without_effect::refuse(&whole, &config, source)?;
+    observe::check(&config.observe, source)?;
+    if let Some(entries) = schedule {
+        config.quant.schedule = cast_schedule::phases(entries, &table, &config, source)?;
+    }
+    Ok(config)
 }
 
 /// The types of a run file's table.
-pub(super) fn read(table: toml::Table, source: &Source) -> Result<RunConfig, Diagnostic> {
+pub(super) fn read(table: Table, source: &Source) -> Result<RunConfig, Diagnostic> {
     serde_path_to_error::deserialize(toml::Value::Table(table.clone()))
         .map_err(|error| explain::explain(&error, &table, source))
 }

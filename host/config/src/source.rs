@@ -52,8 +52,10 @@ impl Source {
         let (parsed, errors) = DeTable::parse_recoverable(text);
         let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
         if let Some(error) = errors.iter().min_by_key(|error| start(error)) {
+            let (line, column) = line_and_column(&shown, start(error));
             return Err(Diagnostic::config(format!("not valid TOML: {}", one_line(error.message())))
-                .at(position(path, &shown, start(error))));
+                .at(position(path, &shown, start(error)))
+                .showing(&shown, line, column));
         }
         let mut places = BTreeMap::new();
         let table = plain_table(parsed.get_ref(), "", &mut |dotted, key, value| {
@@ -107,6 +109,16 @@ impl Source {
         }
     }
 
+    /// The written key whose name or value stands at a place, as an error gives it; the longest of several.
+    pub(super) fn key_at(&self, place: &str) -> Option<String> {
+        let stands_there = |key: &&String| {
+            [self.locate(key), self.locate_key(key)].iter().any(|own| {
+                place.strip_prefix(own.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+            })
+        };
+        self.places.keys().filter(stands_there).max_by_key(|key| key.len()).cloned()
+    }
+
     /// As [`locate`](Self::locate), for an error about the key itself.
     pub(super) fn locate_key(&self, key: &str) -> String {
         match self.places.get(key) {
@@ -158,11 +170,17 @@ pub(super) fn one_line(text: &str) -> String {
 
 /// `path:line:column`, both from 1, the column in characters.
 pub(super) fn position(path: &Path, text: &str, offset: usize) -> String {
+    let (line, column) = line_and_column(text, offset);
+    format!("{}:{line}:{column}", path.display())
+}
+
+/// Both from 1, the column in characters.
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     // A byte order mark is no character of line 1.
     let before = text.get(..offset).unwrap_or(text).trim_start_matches('\u{feff}');
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
-    format!("{}:{line}:{column}", path.display())
+    (line, column)
 }
 
 /// What parses as TOML but is refused: a number that does not fit its types, a key too long.

@@ -29,7 +29,7 @@ impl Tokens {
         let unreadable = |error: std::io::Error| {
             Diagnostic::config(format!("cannot read the token bin ({error})"))
                 .at(path.display())
-                .hint("`bins:DIR` needs train.bin and val.bin: 16-bit little-endian token ids, as nanoGPT writes them")
+                .hint("`bins:DIR` needs train.bin and val.bin: 16-bit little-endian token ids, as nanoGPT and `altgrad-host data prepare` write them")
         };
         // Asked before opening: to open a pipe is to wait for whoever writes to it.
         let metadata = fs::metadata(path).map_err(unreadable)?;

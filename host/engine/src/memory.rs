@@ -28,18 +28,28 @@ const COPIES_OF_LOGITS: f64 = 2.0;
 const PLAIN_COPIES_OF_LOGITS: f64 = 4.0;
 const PLAIN_SCORES: f64 = 3.0;
 
+/// Bytes that training on the CPU needs, to within a third or so, and that are available; `None` where that cannot be known, or the
+/// memory is a GPU's.
+#[must_use]
+pub fn needed_and_available(
+    config: &RunConfig,
+    shape: &GptShape,
+    device: &ComputeDevice,
+) -> Option<[f64; 2]> {
+    let available = available().filter(|_| cpu_ops::is_available(&device.tensors))?;
+    Some([estimate(config, shape), available])
+}
+
 /// Refuses a run on the CPU that needs more memory than the machine has. Says nothing where that cannot be known, or the memory is a GPU's.
 ///
 /// # Errors
 /// What it needs, what there is, and what to make smaller.
 pub fn check(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Result<(), Diagnostic> {
-    let Some(available) = available().filter(|_| cpu_ops::is_available(&device.tensors)) else {
+    let Some([needed, available]) =
+        needed_and_available(config, shape, device).filter(|[needed, available]| needed > available)
+    else {
         return Ok(());
     };
-    let needed = estimate(config, shape);
-    if needed <= available {
-        return Ok(());
-    }
     let gib = |bytes: f64| bytes / f64::from(1 << 30);
     let message =
         format!("the run needs about {:.1} GiB of memory, {:.1} are available", gib(needed), gib(available));

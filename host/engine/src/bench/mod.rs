@@ -12,6 +12,7 @@ mod phases;
 pub mod report;
 mod statistics;
 pub mod steps;
+pub mod trial;
 
 pub use case::{BenchModel, BenchSpec};
 pub use report::BenchReport;

@@ -124,7 +124,7 @@ fn take_steps(
 }
 
 /// Takes a step and records its metrics; how long the step took.
-fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Diagnostic> {
+pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Diagnostic> {
     let ReadyRun { setup, state, .. } = run;
     let mut record = MetricRecord::new(number);
     let started = Instant::now();

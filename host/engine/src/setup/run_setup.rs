@@ -7,7 +7,7 @@ use altgrad_loader::{LibraryInfo, Registry, instance::Identity};
 use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
 
-use crate::{device::ComputeDevice, metrics::MetricId, state::TrainModel};
+use crate::{device::ComputeDevice, memory, metrics::MetricId, state::TrainModel};
 
 use super::schedule::Schedule;
 
@@ -43,6 +43,12 @@ impl RunSetup {
     #[must_use]
     pub fn tokens_per_step(&self) -> u64 {
         (self.config.train.grad_accum * self.config.data.batch_size * self.config.data.block_size) as u64
+    }
+
+    /// Bytes that the run needs and that are available, where both are known.
+    #[must_use]
+    pub fn memory(&self) -> Option<[f64; 2]> {
+        memory::needed_and_available(&self.config, &self.model.gpt.shape, &self.device)
     }
 
     /// The run-wide index of a step's first micro-batch.

@@ -1,0 +1,80 @@
+//! `check`: all faults of a run file, or what would run.
+
+use std::{process::ExitCode, time::Duration};
+
+use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
+use altgrad_config::accept_or_list;
+use altgrad_engine::{bench::trial, setup::ReadyRun};
+use altgrad_run_folder::folder::RunFolder;
+
+use indicatif::HumanDuration;
+
+use super::{ConfigArgs, run};
+
+pub(super) fn run(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
+    let mut folder = None;
+    let accepted = accept_or_list(&args.config, &args.set, |mut config, source| {
+        run::take_arguments(args, &mut config)?;
+        folder = Some(run::folder(args, &config));
+        ReadyRun::build(config, source)
+    });
+    let (ready, mut faults) = match accepted {
+        Ok(ready) => (Some(ready), Vec::new()),
+        Err(faults) => (None, faults),
+    };
+    // Last, for it says nothing about the file.
+    faults.extend(folder.as_deref().and_then(|folder| RunFolder::check(folder).err()));
+    match (ready, faults.pop()) {
+        (Some(ready), None) => {
+            println!("{}", ready.summary());
+            println!("{}", plan(ready)?);
+            println!("OK: {} can run", args.config.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        (_, last) => {
+            let count = faults.len() + 1;
+            faults.iter().for_each(|fault| eprintln!("{fault}\n"));
+            let Some(last) = last else { return Ok(ExitCode::SUCCESS) };
+            if count > 1 {
+                eprintln!("{last}\n\n{count} faults");
+                return Ok(ExitCode::from(last.fault.exit_code()));
+            }
+            Err(last)
+        }
+    }
+}
+
+/// What would run, and what it takes.
+fn plan(mut ready: ReadyRun) -> Result<String, Diagnostic> {
+    let config = &ready.setup.config;
+    let (steps, sinks) = (config.train.max_steps, &config.sink);
+    let sinks: Vec<&str> = sinks.iter().map(|sink| sink.name.as_str()).collect();
+    let sinks = if sinks.is_empty() { "none".to_owned() } else { sinks.join(", ") };
+    let tokens = ready.setup.tokens_per_step();
+    let mut plan =
+        format!("plan: {steps} steps of {tokens} tokens, {} in all; sinks: {sinks}", steps * tokens);
+    if let Some([needed, available]) = ready.setup.memory() {
+        let gib = |bytes: f64| bytes / f64::from(1 << 30);
+        plan += &format!("\nmemory: about {:.1} GiB of {:.1} GiB", gib(needed), gib(available));
+    }
+    let step = trial::time_a_step(&mut ready)?;
+    let evaluations = trial::evaluations(&ready.setup);
+    let evaluation = trial::time_an_evaluation(&ready)?;
+    let total = step.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX))
+        + evaluation.saturating_mul(u32::try_from(evaluations).unwrap_or(u32::MAX));
+    plan += &format!(
+        "\ntime: about {}, {} per step and {} for each of {evaluations} evaluations",
+        HumanDuration(total),
+        milliseconds(step),
+        milliseconds(evaluation),
+    );
+    Ok(plan)
+}
+
+fn milliseconds(time: Duration) -> String {
+    if time < Duration::from_secs(10) {
+        format!("{:.0} ms", time.as_secs_f64() * 1e3)
+    } else {
+        HumanDuration(time).to_string()
+    }
+}

@@ -1,0 +1,98 @@
+//! All faults of a run file at once.
+//!
+//! The readers of a run file stop at the first fault. After each one the key at fault is left out, as if it were not written, and the
+//! file is read again. What follows only from leaving a key out is not reported.
+
+use std::path::Path;
+
+use altgrad_base::diagnostic::Diagnostic;
+use toml::{Table, Value};
+
+use super::{hints, load, schema::RunConfig, source::Source};
+
+/// Faults that are reported at once.
+const MOST: usize = 32;
+
+/// Keys that say what the other keys of their table mean. Without them nothing can be said of the table.
+const DISCRIMINATORS: [&str; 10] =
+    ["amax", "block", "dataset", "format", "granularity", "name", "preset", "rule", "schedule", "type"];
+
+/// Reads the run file at `path` with the `--set` `overrides`, and gives it to `accept`.
+///
+/// # Errors
+/// Every fault of the file, and every fault that `accept` finds at a key of it, in the order in which they are found. A fault at no key
+/// ends the search.
+pub fn accept_or_list<T>(
+    path: &Path,
+    overrides: &[String],
+    mut accept: impl FnMut(RunConfig, &Source) -> Result<T, Diagnostic>,
+) -> Result<T, Vec<Diagnostic>> {
+    let mut found = Faults::default();
+    loop {
+        let read = load::load_parsed(path, overrides, |table, source| found.leave_out(table, source));
+        let (fault, source) = match read {
+            Ok((config, source)) => match accept(config, &source) {
+                Ok(accepted) if found.reported.is_empty() => return Ok(accepted),
+                Ok(_) => return Err(found.reported),
+                Err(fault) => (fault, Some(source)),
+            },
+            Err((fault, source)) => (fault, source.map(|source| *source)),
+        };
+        if !found.take_in(hints::with_hint(fault), source.as_ref()) || found.reported.len() == MOST {
+            return Err(found.reported);
+        }
+    }
+}
+
+/// The faults found so far, and the keys that were left out after them.
+#[derive(Default)]
+struct Faults {
+    reported: Vec<Diagnostic>,
+    left_out: Vec<String>,
+}
+
+impl Faults {
+    /// Takes in a fault; whether there may be others.
+    fn take_in(&mut self, fault: Diagnostic, source: Option<&Source>) -> bool {
+        let place = fault.place.clone().unwrap_or_default();
+        let key = source.and_then(|source| source.key_at(&place)).map(|key| meant(&key));
+        let follows = self.left_out.iter().any(|left_out| {
+            key.as_ref().map_or(place.ends_with("(default)"), |key| is_within(left_out, key))
+        });
+        if !follows {
+            self.reported.push(fault);
+        }
+        let Some(key) = key.filter(|key| !self.left_out.contains(key)) else { return false };
+        self.left_out.push(key);
+        true
+    }
+
+    /// Takes the keys that are left out from the table and from the places of the source.
+    fn leave_out(&self, table: &mut Table, source: &mut Source) {
+        for key in &self.left_out {
+            source.places.retain(|written, _| !is_within(written, key));
+            let mut parts: Vec<&str> = key.split('.').collect();
+            let Some(last) = parts.pop() else { continue };
+            let parent = parts.iter().try_fold(&mut *table, |table, part| match table.get_mut(*part)? {
+                Value::Table(table) => Some(table),
+                _ => None,
+            });
+            parent.and_then(|parent| parent.remove(last));
+        }
+    }
+}
+
+/// Whether a dotted key is `parent` or in it.
+fn is_within(key: &str, parent: &str) -> bool {
+    key.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The key that is left out after a fault at `key`: the table, if the key says what the table means; the list, if the key is in one, for
+/// later elements would move.
+fn meant(key: &str) -> String {
+    let parts: Vec<&str> = key.split('.').collect();
+    let list = parts.iter().position(|part| part.parse::<usize>().is_ok());
+    let table = (parts.len() > 1 && parts.last().is_some_and(|last| DISCRIMINATORS.contains(last)))
+        .then_some(parts.len() - 1);
+    parts[..list.or(table).unwrap_or(parts.len())].join(".")
+}

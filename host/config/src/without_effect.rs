@@ -1,0 +1,103 @@
+//! Keys that would change nothing beside what other keys say: almost always a misunderstanding, so they are refused.
+//!
+//! A key with its default value is not, for resolved files have every key; nor is one of a recipe, for a run file may override what it
+//! belongs to.
+
+use altgrad_base::diagnostic::Diagnostic;
+use toml::{Table, Value};
+
+use super::{
+    choices::{GranularityChoice, ScheduleChoice},
+    depth::BlockCount,
+    scaling::ScalingSection,
+    schema::{RunConfig, TrainSection},
+    source::{Place, Source},
+};
+
+/// A key, whether it has no effect, why, and what to do.
+type Rule = (&'static str, bool, String, &'static str);
+
+/// Refuses the first key of the run file that has no effect. `table` is the file with its overrides and its recipe.
+pub(super) fn refuse(table: &Table, config: &RunConfig, source: &Source) -> Result<(), Diagnostic> {
+    let is_own = |key: &str| !matches!(source.places.get(key), None | Some(Place::Recipe { .. }));
+    let mut rules = scaling(table, config)
+        .into_iter()
+        .chain([grad_rounding(table), min_lr(config)])
+        .chain(blocks(config))
+        .filter(|(key, is_idle, ..)| *is_idle && is_own(key));
+    rules.next().map_or(Ok(()), |(key, _, why, hint)| {
+        Err(Diagnostic::config(format!("`{key}` has no effect: {why}")).at(source.locate_key(key)).hint(hint))
+    })
+}
+
+/// Whether any key of the table, at any depth, is such.
+fn any(table: &Table, is_such: &dyn Fn(&str, &Value) -> bool) -> bool {
+    table.iter().any(|(key, value)| is_such(key, value) || in_value(value, is_such))
+}
+
+fn in_value(value: &Value, is_such: &dyn Fn(&str, &Value) -> bool) -> bool {
+    match value {
+        Value::Table(table) => any(table, is_such),
+        Value::Array(list) => list.iter().any(|value| in_value(value, is_such)),
+        _ => false,
+    }
+}
+
+fn scaling(table: &Table, config: &RunConfig) -> [Rule; 2] {
+    let (own, default) = (&config.quant.scaling, ScalingSection::default());
+    let is_delayed = any(table, &|key, value| key == "amax" && value.as_str() == Some("delayed"));
+    let has_blocks = own.granularity == GranularityChoice::Block;
+    [
+        (
+            "quant.scaling.block",
+            own.block != default.block && !has_blocks,
+            format!("the granularity is {}", own.granularity),
+            "set granularity = \"block\", or remove `block`",
+        ),
+        (
+            "quant.scaling.window",
+            own.window != default.window && !is_delayed,
+            "no scale is made from the amax of past steps".to_owned(),
+            "set amax = \"delayed\", or remove `window`",
+        ),
+    ]
+}
+
+fn grad_rounding(table: &Table) -> Rule {
+    const FIRST: [&str; 3] = ["grad", "grad_wgrad", "weight_grad"];
+    let is_format = |value: &Value| match value {
+        Value::String(format) => format != "none",
+        Value::Table(cast) => cast.contains_key("format"),
+        _ => false,
+    };
+    // Where the default is written, nothing is meant by it.
+    let is_nearest =
+        |key: &str, value: &Value| key == "grad_rounding" && value.as_str() == Some("nearest-even");
+    let has_format =
+        any(table, &is_nearest) || any(table, &|key, value| FIRST.contains(&key) && is_format(value));
+    let why = "no gradient has a format".to_owned();
+    ("quant.grad_rounding", !has_format, why, "set `quant.grad` to a format, or remove `grad_rounding`")
+}
+
+fn min_lr(config: &RunConfig) -> Rule {
+    let train = &config.train;
+    let is_constant =
+        train.schedule == ScheduleChoice::Constant && train.min_lr != TrainSection::default().min_lr;
+    let why = "the schedule is constant".to_owned();
+    ("train.min_lr", is_constant, why, "choose another schedule, or remove `min_lr`")
+}
+
+fn blocks(config: &RunConfig) -> [Rule; 2] {
+    let blocks = config.model.n_layer;
+    let counts =
+        [("quant.skip_first", &config.quant.skip_first), ("quant.skip_last", &config.quant.skip_last)];
+    counts.map(|(key, count)| {
+        let why = format!("the model has {blocks} blocks, and it skips more");
+        (
+            key,
+            matches!(count, BlockCount::Blocks(count) if *count > blocks),
+            why,
+            "give a number of blocks or a share of them",
+        )
+    })
+}
