@@ -377,6 +377,18 @@ pub struct SinkSection {
     /// reported. Training never waits for a sink.
     #[serde(default = "default_sink_queue")]
     pub queue: usize,
+    /// Patterns of the metrics that the sink gets, such as `train/*`; all by default. `*` is any text, `?` a character.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// Patterns of metrics that it does not get, of those.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// The sink gets every so many steps, 1 or more, and all steps with an evaluation.
+    #[serde(default = "every_step")]
+    pub every: u64,
+    /// It gets metrics of layers and histograms every so many steps, 1 or more, of those.
+    #[serde(default = "every_step")]
+    pub layers_every: u64,
     /// Seconds the sink may take to open, to take what waits in its queue before a checkpoint is complete, and to finish
     /// with what is left. One that takes longer is closed: it gets nothing more, what it misses is counted and reported,
     /// and nothing waits for it again.
@@ -386,6 +398,10 @@ pub struct SinkSection {
     #[serde(flatten)]
     #[schemars(skip)]
     pub settings: toml::Table,
+}
+
+fn every_step() -> u64 {
+    1
 }
 
 fn default_sink_queue() -> usize {

@@ -278,6 +278,9 @@ fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
         let queue = (1..=1_000_000).contains(&sink.queue);
         let message = format!("`{}` must be between 1 and 1000000, is {}", key("queue"), sink.queue);
         rules.push(rule(&[&key("queue")], queue, message));
+        for (name, every) in [("every", sink.every), ("layers_every", sink.layers_every)] {
+            rules.push(rule(&[&key(name)], every > 0, format!("`{}` must be 1 or more, is 0", key(name))));
+        }
         // A year: more than anybody waits, and less than a clock can count.
         let seconds = sink.deadline_s > 0.0 && sink.deadline_s < 3.2e7;
         rules.push(finite(&key("deadline_s"), sink.deadline_s, seconds, "above 0 and below 3.2e7"));

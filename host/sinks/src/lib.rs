@@ -9,6 +9,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod filter;
 mod setup;
 mod states;
 mod worker;
@@ -20,6 +21,7 @@ use altgrad_metrics::{MetricId, MetricRecord};
 use altgrad_plugin_api::RunOutcome;
 use altgrad_run_folder::{events::Event, record::SinkCounts};
 
+pub use filter::FilterChoice;
 pub use setup::{RunFacts, SinkFault, SinkSetup};
 pub use states::{ResumedSink, SinkResume, SinkState, StateRequest};
 use worker::{Row, Worker};

@@ -6,7 +6,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::SinkPlugin;
 use altgrad_metrics::MetricId;
 
-use crate::states::SinkResume;
+use crate::{filter::FilterChoice, states::SinkResume};
 
 /// What a sink is told when it is opened.
 #[derive(Debug, Clone)]
@@ -29,6 +29,8 @@ pub struct SinkSetup {
     pub plugin: SinkPlugin,
     /// Rows and events it may lag behind.
     pub queue: usize,
+    /// Which rows and metrics it gets.
+    pub filter: FilterChoice,
     /// How long it may take to open, to say its state for a checkpoint, and to finish.
     pub deadline: Duration,
 }

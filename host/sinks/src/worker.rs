@@ -21,13 +21,14 @@ use altgrad_plugin_api::{
 use altgrad_run_folder::{events::Event, record::SinkCounts};
 
 use crate::{
+    filter::{Filter, FilterChoice},
     setup::{RunFacts, SinkFault, SinkSetup},
     states::AskedSink,
 };
 
 /// A record and the names of its metrics, which the first sink that needs them makes for all.
 pub(super) struct Row {
-    record: MetricRecord,
+    pub(super) record: MetricRecord,
     names: OnceLock<RowNames>,
 }
 
@@ -141,6 +142,7 @@ pub(super) struct Worker {
     queue: SyncSender<Message>,
     /// Messages the queue holds.
     capacity: usize,
+    filter: FilterChoice,
     deadline: Duration,
     /// Closed when the thread is done.
     done: Receiver<()>,
@@ -157,17 +159,18 @@ pub(super) struct Worker {
 impl Worker {
     /// Starts the thread of the run's sink number `index` and waits until the plugin has opened, up to the deadline.
     pub(super) fn open(setup: SinkSetup, index: usize, facts: Arc<RunFacts>) -> Result<Self, Diagnostic> {
-        let SinkSetup { plugin, queue: capacity, deadline } = setup;
+        let SinkSetup { plugin, queue: capacity, filter, deadline } = setup;
         let name = plugin.identity.name.clone();
         let (queue, messages) = mpsc::sync_channel(capacity);
         let (opened, open_result) = mpsc::channel();
         let (done_sender, done) = mpsc::channel();
         let progress = Arc::new(WorkerState::default());
         let (thread_progress, thread_facts) = (progress.clone(), facts.clone());
+        let thread_filter = Filter::new(&filter);
         thread::Builder::new()
             .name(format!("sink-{name}"))
             .spawn(move || {
-                serve(plugin, (index, &thread_facts), &opened, &messages, &thread_progress);
+                serve((plugin, thread_filter), (index, &thread_facts), &opened, &messages, &thread_progress);
                 drop(done_sender);
             })
             .map_err(|error| {
@@ -188,6 +191,7 @@ impl Worker {
             name,
             queue,
             capacity,
+            filter,
             deadline,
             done,
             progress,
@@ -200,6 +204,9 @@ impl Worker {
     }
 
     pub(super) fn write(&mut self, row: Arc<Row>) {
+        if !self.filter.takes_row(&row) {
+            return;
+        }
         self.ledger.rows.all += 1;
         let step = row.record.step;
         self.ledger.rows.dropped += u64::from(!self.send(step, Message::Row(row)));
@@ -311,13 +318,13 @@ fn gap_fault(name: &str, gap: &str) -> Diagnostic {
 
 /// What the thread does: open, rows and events, finish. Stops at the first fault, and when others have closed the sink.
 fn serve(
-    mut plugin: SinkPlugin,
+    (mut plugin, mut filter): (SinkPlugin, Filter),
     facts: (usize, &RunFacts),
     opened: &mpsc::Sender<Result<Option<String>, Diagnostic>>,
     messages: &Receiver<Message>,
     progress: &WorkerState,
 ) {
-    let open = open(&mut plugin, facts);
+    let open = open(&mut plugin, &mut filter, facts);
     let failed = open.is_err();
     let _ = opened.send(open);
     if failed {
@@ -325,7 +332,7 @@ fn serve(
     }
     for message in messages {
         let (result, last) = match message {
-            Message::Row(row) => (counted(&progress.rows, write(&mut plugin, &row)), false),
+            Message::Row(row) => (counted(&progress.rows, write(&mut plugin, &mut filter, &row)), false),
             Message::Alert(event) => (counted(&progress.events, plugin.alert(&alert(&event))), false),
             // Who asked may have gone.
             Message::State(asked) => (plugin.state().map(|state| drop(asked.send(state))), false),
@@ -350,11 +357,18 @@ fn counted(count: &AtomicU64, result: Result<(), Diagnostic>) -> Result<(), Diag
     result
 }
 
-/// A row, then its distributions.
-fn write(plugin: &mut SinkPlugin, row: &Row) -> Result<(), Diagnostic> {
+/// A row, then its distributions, as far as the sink gets them.
+fn write(plugin: &mut SinkPlugin, filter: &mut Filter, row: &Row) -> Result<(), Diagnostic> {
     let (record, names) = (&row.record, row.names());
-    plugin.log(record.step, &metrics(&record.values, &names.values))?;
-    record.histograms.iter().zip(&names.histograms).try_for_each(|(histogram, name)| {
+    let values = record.values.iter().zip(&names.values);
+    let values = values.filter(|((id, _), name)| filter.takes_at(record.step, id, name));
+    let values: Vec<Metric<'_>> = values.map(|((id, value), name)| metric(id, name, *value)).collect();
+    plugin.log(record.step, &values)?;
+    if !filter.takes_layers_at(record.step) {
+        return Ok(());
+    }
+    let histograms = record.histograms.iter().zip(&names.histograms);
+    histograms.filter(|(_, name)| filter.takes(name)).try_for_each(|(histogram, name)| {
         plugin.histogram(
             record.step,
             &Histogram {
@@ -366,12 +380,16 @@ fn write(plugin: &mut SinkPlugin, row: &Row) -> Result<(), Diagnostic> {
     })
 }
 
-fn open(plugin: &mut SinkPlugin, (index, facts): (usize, &RunFacts)) -> Result<Option<String>, Diagnostic> {
+fn open(
+    plugin: &mut SinkPlugin,
+    filter: &mut Filter,
+    (index, facts): (usize, &RunFacts),
+) -> Result<Option<String>, Diagnostic> {
     let resume = facts.resume.as_ref();
     let state = resume.and_then(|resume| Some(&*resume.sinks.get(index)?.state)).unwrap_or_default();
     let names: Vec<String> = facts.metrics.iter().map(ToString::to_string).collect();
-    let names: Vec<ApiName<'_>> =
-        facts.metrics.iter().zip(&names).map(|(id, name)| api_name(id, name)).collect();
+    let named = facts.metrics.iter().zip(&names).filter(|(_, name)| filter.takes(name));
+    let names: Vec<ApiName<'_>> = named.map(|(id, name)| api_name(id, name)).collect();
     plugin.open(&RunInfo {
         name: facts.name.as_str().into(),
         folder: facts.folder.as_str().into(),
@@ -387,8 +405,11 @@ fn alert(event: &Event) -> Alert<'_> {
 }
 
 fn metrics<'a>(values: &[(MetricId, f64)], names: &'a [String]) -> Vec<Metric<'a>> {
-    let named = values.iter().zip(names);
-    named.map(|((id, value), name)| Metric { name: api_name(id, name), value: *value }).collect()
+    values.iter().zip(names).map(|((id, value), name)| metric(id, name, *value)).collect()
+}
+
+fn metric<'a>(id: &MetricId, name: &'a str, value: f64) -> Metric<'a> {
+    Metric { name: api_name(id, name), value }
 }
 
 fn api_name<'a>(id: &MetricId, name: &'a str) -> ApiName<'a> {

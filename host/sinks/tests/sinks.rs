@@ -17,7 +17,7 @@ use altgrad_end_to_end::{built, plugin};
 use altgrad_loader::{Registry, SinkPlugin, instance::OptionTable};
 use altgrad_metrics::{MetricId, MetricRecord};
 use altgrad_plugin_api::RunOutcome;
-use altgrad_sinks::{RunFacts, SinkFault, SinkSetup, Sinks};
+use altgrad_sinks::{FilterChoice, RunFacts, SinkFault, SinkSetup, Sinks};
 use tempfile::TempDir;
 
 /// A sink by name with an option, and what the host allows it.
@@ -27,7 +27,7 @@ fn setup(registry: &Registry, name: &str, option: (&str, &str), queue: usize, de
     let values = if option.is_empty() { toml::Table::new() } else { values };
     let made = SinkPlugin::make(registry, name, OptionTable { key: "sink.0", values: &values });
     let plugin = made.map_err(|(_, diagnostic)| diagnostic).unwrap();
-    SinkSetup { plugin, queue, deadline: Duration::from_secs_f64(deadline) }
+    SinkSetup { plugin, queue, filter: FilterChoice::default(), deadline: Duration::from_secs_f64(deadline) }
 }
 
 /// The sinks of the project, the example and the fixture.
