@@ -1,53 +1,119 @@
-//! `wandb-upload`: sends what a run's wandb sinks have left on disk.
+//! `wandb-upload`: sends what the wandb sinks of runs have left on disk.
 //!
-//! The host knows nothing of the protocol: it opens the sinks of the run's own `config.toml` once more, as a run that
+//! The host knows nothing of the protocol: it opens the sinks of a run's own `config.toml` once more, as a run that
 //! continues after its last step, and ends them at once. So the same code uploads, with the same rules.
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_base::{
+    diagnostic::{Diagnostic, Fault},
+    eprintln, println,
+};
 use altgrad_loader::{Registry, SinkPlugin, instance::OptionTable};
 use altgrad_plugin_api::{
     RunInfo, RunOutcome,
     abi::stable::std_types::{ROption, RSlice},
 };
 use altgrad_run_folder::{
-    folder::STATUS,
+    folder::{CONFIG, STATUS},
     record::{RunRecord, RunStatus},
 };
 use clap::Args;
+use serde_json::Value;
 
 use super::vetting::TrustArgs;
 
 /// The sink this command is for.
 const SINK: &str = "wandb";
+/// Folders of folders that are searched for runs.
+const DEPTH: usize = 4;
 
 /// `altgrad-host wandb-upload`.
 #[derive(Debug, Args)]
 pub(super) struct WandbUploadArgs {
-    /// The run's folder.
-    run: PathBuf,
+    /// Run folders, and folders of runs such as a sweep's.
+    #[arg(required = true, value_name = "RUN|FOLDER")]
+    runs: Vec<PathBuf>,
     /// Writes the official client's offline file instead of uploading: `wandb sync` sends it.
     #[arg(long)]
     offline: bool,
-    /// Seconds to try for.
+    /// Seconds to try for, per run.
     #[arg(long, value_name = "S", default_value_t = 3600)]
     timeout: u32,
     #[command(flatten)]
     pub(super) trust: TrustArgs,
 }
 
+/// What became of a run.
+enum Sent {
+    /// It has no sink of this kind.
+    NoSink,
+    /// Everything is where it belongs.
+    All,
+}
+
 pub(super) fn run(args: &WandbUploadArgs) -> Result<ExitCode, Diagnostic> {
-    let folder = std::path::absolute(&args.run).unwrap_or_else(|_| args.run.clone());
-    let file = folder.join("config.toml");
+    let mut folders = Vec::new();
+    for named in &args.runs {
+        let named = std::path::absolute(named).unwrap_or_else(|_| named.clone());
+        let before = folders.len();
+        find(&named, DEPTH, &mut folders);
+        if folders.len() == before {
+            return Err(Diagnostic::config(format!("there is no run: no {CONFIG} in it")).at(named.display()));
+        }
+    }
+    if let [folder] = &folders[..] {
+        return match upload(args, folder)? {
+            Sent::All => Ok(ExitCode::SUCCESS),
+            Sent::NoSink => {
+                Err(Diagnostic::config(format!("the run has no `{SINK}` sink"))
+                    .at(folder.join(CONFIG).display()))
+            }
+        };
+    }
+    let mut faults = 0;
+    for folder in &folders {
+        if let Err(fault) = upload(args, folder) {
+            eprintln!("{}: {fault}", folder.display());
+            faults += 1;
+        }
+    }
+    if faults == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("{faults} of {} runs are not uploaded whole", folders.len());
+    Ok(ExitCode::from(Fault::Run.exit_code()))
+}
+
+/// The run folders at or below a folder, by path. Links are not followed.
+fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if folder.join(CONFIG).is_file() {
+        found.push(folder.to_path_buf());
+        return;
+    }
+    let Some(depth) = depth.checked_sub(1) else { return };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut below: Vec<PathBuf> = entries.filter(is_folder).map(|entry| entry.path()).collect();
+    below.sort();
+    below.iter().for_each(|folder| find(folder, depth, found));
+}
+
+/// Uploads what is left of a run.
+fn upload(args: &WandbUploadArgs, folder: &Path) -> Result<Sent, Diagnostic> {
+    let file = folder.join(CONFIG);
     let (config, _) = altgrad_config::load(&file, &[])?;
     let text = fs::read_to_string(&file)
         .map_err(|error| Diagnostic::config(format!("cannot be read ({error})")).at(file.display()))?;
     let registry = Registry::open(&config.plugins)?;
     let folder_text = folder.to_string_lossy();
-    let mut found = false;
+    let mut sent = Sent::NoSink;
     for (index, sink) in config.sink.iter().enumerate().filter(|(_, sink)| sink.name == SINK) {
-        found = true;
+        sent = Sent::All;
         let mut settings = sink.settings.clone();
         let mode = if args.offline { "offline" } else { "online" };
         settings.insert("mode".into(), mode.into());
@@ -65,24 +131,78 @@ pub(super) fn run(args: &WandbUploadArgs) -> Result<ExitCode, Diagnostic> {
         })?;
         plugin.finish(outcome(&folder.join(STATUS)))?;
     }
-    if !found {
-        return Err(Diagnostic::config(format!("the run has no `{SINK}` sink")).at(file.display()));
+    if matches!(sent, Sent::All) {
+        if !args.offline {
+            clear_faults(&folder.join(STATUS))?;
+        }
+        let done = if args.offline { "offline file written" } else { "all rows are on the server" };
+        println!("{}: {done}", folder.display());
     }
-    println!(
-        "{}: {}",
-        folder.display(),
-        if args.offline { "offline file written" } else { "all is on the server" }
-    );
-    Ok(ExitCode::SUCCESS)
+    Ok(sent)
 }
 
 /// How the run ended, by its status file; one that says nothing of an end was killed.
-fn outcome(status: &std::path::Path) -> RunOutcome {
+fn outcome(status: &Path) -> RunOutcome {
     let text = fs::read_to_string(status).unwrap_or_default();
     let record: RunRecord = serde_json::from_str(&text).unwrap_or_default();
     match record.status {
         RunStatus::Completed => RunOutcome::COMPLETED,
         RunStatus::Interrupted => RunOutcome::INTERRUPTED,
         RunStatus::Running | RunStatus::Failed => RunOutcome::FAILED,
+    }
+}
+
+/// Takes the faults of uploads out of a run's status: what they said was left is sent.
+fn clear_faults(status: &Path) -> Result<(), Diagnostic> {
+    let Ok(text) = fs::read_to_string(status) else { return Ok(()) };
+    let Ok(mut record) = serde_json::from_str::<Value>(&text) else { return Ok(()) };
+    let Some(faults) = record.get_mut("faults").and_then(Value::as_array_mut) else { return Ok(()) };
+    let before = faults.len();
+    faults.retain(|fault| !fault.as_str().is_some_and(is_of_an_upload));
+    if faults.len() == before {
+        return Ok(());
+    }
+    altgrad_base::files::write(status, format!("{record:#}\n").as_bytes())
+        .map_err(|error| Diagnostic::run(format!("cannot be written ({error})")).at(status.display()))
+}
+
+/// Whether a fault says that rows are on disk and not on the server, and no more.
+fn is_of_an_upload(fault: &str) -> bool {
+    fault.starts_with(&format!("sink plugin `{SINK}"))
+        && fault.contains("on disk, not on the server")
+        && !fault.contains("lost")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_of_uploads_are_cleared_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let status = folder.path().join(STATUS);
+        let left =
+            "sink plugin `wandb`: 6 of 6 rows and the run's end are on disk, not on the server: no answer";
+        let lost = "sink plugin `wandb`: 2 rows lost: the disk is full; 6 of 6 rows and the run's end are on disk, not on the server";
+        let other = "sink plugin `csv`: the disk is full";
+        fs::write(&status, serde_json::json!({ "name": "a", "faults": [left, other, lost] }).to_string())
+            .unwrap();
+        clear_faults(&status).unwrap();
+        let record: Value = serde_json::from_str(&fs::read_to_string(&status).unwrap()).unwrap();
+        assert_eq!(record, serde_json::json!({ "name": "a", "faults": [other, lost] }));
+    }
+
+    #[test]
+    fn runs_are_found_in_folders_of_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        for run in ["b/two", "a", "b/one/checkpoints"] {
+            fs::create_dir_all(folder.path().join(run)).unwrap();
+        }
+        for run in ["b/two", "a", "b/one", "b/one/checkpoints"] {
+            fs::write(folder.path().join(run).join(CONFIG), "").unwrap();
+        }
+        let mut found = Vec::new();
+        find(folder.path(), DEPTH, &mut found);
+        assert_eq!(found, ["a", "b/one", "b/two"].map(|run| folder.path().join(run)));
     }
 }

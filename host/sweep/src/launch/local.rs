@@ -32,7 +32,12 @@ pub struct Local {
     pub jobs: usize,
     /// Threads of each.
     pub threads: usize,
+    /// The sweep's name: sinks that know groups of runs may take it.
+    pub sweep: String,
 }
+
+/// The variable in which W&B's client, and the sink `wandb`, look for a run's group.
+const GROUP: &str = "WANDB_RUN_GROUP";
 
 /// A process.
 struct Running<'a> {
@@ -91,6 +96,9 @@ impl Local {
         let mut command = Command::new(env::current_exe()?);
         command.args(task.arguments()).arg("--while-input");
         command.env("RAYON_NUM_THREADS", self.threads.to_string());
+        if env::var_os(GROUP).is_none() {
+            command.env(GROUP, &self.sweep);
+        }
         command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
         // A terminal's Ctrl-C is for the sweep, which stops its processes itself.
         command.process_group(0);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::key::Key;
 
 /// How long connecting may take.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT: Duration = Duration::from_secs(5);
 /// Characters of a server's answer that messages quote.
 const QUOTED: usize = 300;
 

@@ -69,6 +69,8 @@ pub(crate) struct Journal {
     started: Instant,
     /// Seconds of earlier segments, steps that come again included: no row is to be earlier than one before it.
     runtime_before: f64,
+    /// Rows on disk that count.
+    rows: u64,
     pub loss: Loss,
 }
 
@@ -106,6 +108,7 @@ impl Journal {
             repeated: None,
             started: Instant::now(),
             runtime_before: before.unwrap_or(runtime_before),
+            rows: index.rows.len() as u64,
             loss: Loss::default(),
             again,
             shared,
@@ -118,6 +121,11 @@ impl Journal {
     /// Says from which step on the uploader has to wait.
     fn hold(&self) {
         self.shared.lock().hold = self.again.front().map_or(u64::MAX, |row| row.step);
+    }
+
+    /// Rows that count, on disk; after some cuts fewer.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// Seconds since the run began, segments before this one included.
@@ -151,6 +159,7 @@ impl Journal {
             self.lost(format!("the row of step {step} is longer than a server takes"));
         } else if self.append(Kind::Row, &format!("{} {}", head.reproducible, head.text)) {
             (self.last, self.last_line) = (Some(step), head.text.len());
+            self.rows += 1;
             return;
         }
         self.loss.rows += 1;
@@ -208,6 +217,9 @@ impl Journal {
                 self.loss.rows += 1;
                 return;
             }
+            // How many rows a cut takes is known of rows that were to come again only: otherwise counting begins anew.
+            let taken = if known.is_some() { self.again.len() as u64 } else { self.rows };
+            self.rows = self.rows.saturating_sub(taken);
             self.again.clear();
             self.last = from.checked_sub(1);
             self.append_row(step, &head);

@@ -1,6 +1,6 @@
 //! Paces of the upload: how often, how long, how long to wait after a failure.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Paces of the protocol. Tests make them short.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,8 @@ pub(crate) struct Pace {
     pub backoff: Duration,
     /// Longest wait after a failure.
     pub backoff_most: Duration,
+    /// Wait after a failure once the run has ended.
+    pub backoff_last: Duration,
 }
 
 impl Pace {
@@ -30,6 +32,7 @@ impl Pace {
             limit: seconds(60),
             backoff: seconds(2),
             backoff_most: seconds(60),
+            backoff_last: seconds(1),
         }
     }
 
@@ -38,10 +41,46 @@ impl Pace {
         let doubled = self.backoff.saturating_mul(1 << failures.min(16));
         doubled.mul_f64(1.0 + jitter()).min(self.backoff_most)
     }
+
+    /// How long a request may take of the time that is left: half of it, so that one that hangs leaves room for others.
+    pub(crate) fn limit_before(&self, by: Instant) -> Duration {
+        let left = by.saturating_duration_since(Instant::now());
+        (left / 2).clamp(Duration::from_secs(2).min(left).max(Duration::from_millis(100)), self.limit)
+    }
+
+    /// How long to wait after a failure once the run has ended: shortly, or as long as the server wants if time is left for another
+    /// request then.
+    pub(crate) fn wait_before(&self, by: Instant, wanted: Option<Duration>) -> Duration {
+        let left = by.saturating_duration_since(Instant::now());
+        wanted.map_or(self.backoff_last, |wanted| {
+            wanted.min(left.saturating_sub(2 * self.backoff_last)).max(self.backoff_last)
+        })
+    }
 }
 
 /// 0 to 1/4, so that many runs do not come back in the same moment.
 fn jitter() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     f64::from(since.subsec_micros() % 1000) / 4000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_leaves_room_for_further_requests() {
+        let pace = Pace::usual(Duration::from_secs(15));
+        let by = Instant::now() + Duration::from_secs(20);
+        let seconds = |time: Duration| time.as_secs_f64().round();
+        assert_eq!(seconds(pace.limit_before(by)), 10.0);
+        assert_eq!(pace.wait_before(by, None), Duration::from_secs(1));
+        assert_eq!(seconds(pace.wait_before(by, Some(Duration::from_secs(5)))), 5.0);
+        assert_eq!(seconds(pace.wait_before(by, Some(Duration::from_secs(60)))), 18.0);
+        let over = Instant::now();
+        assert_eq!(pace.wait_before(over, Some(Duration::from_secs(60))), Duration::from_secs(1));
+        assert!(pace.limit_before(over) >= Duration::from_millis(100));
+        let long = Instant::now() + Duration::from_secs(3600);
+        assert_eq!(pace.limit_before(long), pace.limit);
+    }
 }

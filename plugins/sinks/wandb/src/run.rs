@@ -23,7 +23,7 @@ use crate::{
     remote::Remote,
     say,
     shared::{Report, Shared},
-    spool::Spool,
+    spool::{Spool, replace},
     thread::start,
 };
 
@@ -43,6 +43,8 @@ pub(crate) struct OpenRun {
     finish_timeout: Duration,
     /// Whether the spool ended already, and nothing was to come.
     ended: bool,
+    /// Rows that the spool had and has no longer.
+    cut_off: u64,
     /// Held while the run is open: one process writes.
     _lock: File,
 }
@@ -50,6 +52,20 @@ pub(crate) struct OpenRun {
 /// A fault of a file.
 fn io_error(path: &Path, error: &dyn std::fmt::Display) -> PluginError {
     PluginError::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
+}
+
+/// What is said of rows that can still be sent.
+const UNSENT: &str = "on disk, not on the server";
+
+/// How many rows the spool has had, at the last checkpoint or the end.
+const WRITTEN: &str = "written.json";
+
+/// Rows that a spool of `rows` rows has lost since they were counted.
+fn cut_off(folder: &Path, rows: u64) -> u64 {
+    let counted = fs::read(folder.join(WRITTEN)).ok();
+    let counted = counted.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    let counted = counted.and_then(|counted| counted.get("rows")?.as_u64());
+    counted.map_or(0, |counted| counted.saturating_sub(rows))
 }
 
 /// How long another process may take to let go of the folder: one that was just killed, or a child of this one on its
@@ -95,7 +111,7 @@ impl OpenRun {
         fs::create_dir_all(&folder).map_err(|error| io_error(&folder, &error))?;
         let lock = lock(&folder)?;
         if resume_step.is_none() {
-            for old in [path.clone(), folder.join("uploaded.json")] {
+            for old in [path.clone(), folder.join("uploaded.json"), folder.join(WRITTEN)] {
                 if old.exists() {
                     fs::remove_file(&old).map_err(|error| io_error(&old, &error))?;
                 }
@@ -129,6 +145,7 @@ impl OpenRun {
             journal.begin(&known_key.as_ref().map_or(text.clone(), |key| key.scrub(&text)));
         }
         let ended = only_upload && index.end.is_some();
+        let cut_off = if only_upload { cut_off(&folder, index.rows.len() as u64) } else { 0 };
         if options.mode == Mode::Online {
             let remote = Remote::open(&folder);
             start(&options.base_url, &identity, key.clone(), (shared.clone(), index, remote, pace))
@@ -145,6 +162,7 @@ impl OpenRun {
             run_folder,
             folder,
             ended,
+            cut_off,
             _lock: lock,
         })
     }
@@ -161,10 +179,17 @@ impl OpenRun {
     /// What checkpoints keep.
     pub(crate) fn state(&mut self) -> Vec<u8> {
         self.journal.settle();
+        self.note_rows();
         let Identity { run_id, project, entity, .. } = self.identity.clone();
         let claimed = self.shared.lock().report.claimed;
         let kept = Kept { run_id, project, entity, claimed, runtime: self.journal.runtime() };
         serde_json::to_vec(&kept).unwrap_or_default()
+    }
+
+    /// Writes down how many rows the spool has, so that a spool that is cut later is found out. Without it that is not.
+    fn note_rows(&self) {
+        let rows = self.journal.rows();
+        let _ = replace(&self.folder.join(WRITTEN), format!("{{\"rows\":{rows}}}\n").as_bytes());
     }
 
     /// Ends the run: waits for the upload, not longer than was said, or writes the offline file.
@@ -180,16 +205,24 @@ impl OpenRun {
                 _ => 1,
             });
         }
+        if !self.ended {
+            self.note_rows();
+        }
         let mut faults: Vec<String> = self.journal.loss.describe().into_iter().collect();
+        if self.cut_off > 0 {
+            faults.push(format!("the spool has lost {} rows that were written to it", self.cut_off));
+        }
         let command = format!("altgrad-host wandb-upload {}", self.run_folder);
         let left = match self.mode {
             Mode::Online => self.end_upload(),
-            _ => self
-                .export(&command)
-                .err()
-                .map(|error| format!("the offline file cannot be written ({error})")),
+            _ => match self.export(&command) {
+                Ok(0) => None,
+                Ok(damaged) => Some(format!("{damaged} damaged lines of the spool are lost")),
+                Err(error) => Some(format!("the offline file cannot be written ({error})")),
+            },
         };
-        let hint = if left.is_some() { format!("send what is left with `{command}`") } else { String::new() };
+        let is_unsent = left.as_ref().is_some_and(|left| left.contains(UNSENT));
+        let hint = if is_unsent { format!("send what is left with `{command}`") } else { String::new() };
         faults.extend(left);
         if faults.is_empty() {
             return Ok(());
@@ -213,9 +246,10 @@ impl OpenRun {
             let left = rows.saturating_sub(report.acknowledged);
             let Report { refused, trouble, .. } = report.clone();
             let why = refused.or(trouble).unwrap_or_else(|| "the time was over".into());
-            faults.push(format!(
-                "{left} of {rows} rows and the run's end are on disk, not on the server: {why}"
-            ));
+            faults.push(format!("{left} of {rows} rows and the run's end are {UNSENT}: {why}"));
+        }
+        if report.damaged > 0 {
+            faults.push(format!("{} damaged lines of the spool are lost", report.damaged));
         }
         if report.dropped > 0 {
             faults.push(format!("{} rows of repeated steps are not on the server", report.dropped));
@@ -233,11 +267,12 @@ impl OpenRun {
         Ok(index)
     }
 
-    /// Writes the offline file and says how to send it.
-    fn export(&self, command: &str) -> std::io::Result<()> {
-        let folder = offline::export(&self.read()?, &self.folder)?;
+    /// Writes the offline file and says how to send it. Returns the number of damaged lines of the spool.
+    fn export(&self, command: &str) -> std::io::Result<u64> {
+        let index = self.read()?;
+        let folder = offline::export(&index, &self.folder)?;
         say(&format!("offline run: send it with `{command}` or `wandb sync {}`", folder.display()));
-        Ok(())
+        Ok(index.damaged)
     }
 }
 

@@ -62,6 +62,8 @@ pub(crate) struct Report {
     pub trouble: Option<String>,
     /// Rows that the server can no longer take, its steps being further.
     pub dropped: u64,
+    /// Lines of the spool that cannot be read.
+    pub damaged: u64,
     /// Alerts that the server refused.
     pub alerts_refused: u64,
 }

@@ -25,7 +25,9 @@ const BATCH: usize = 4 << 20;
 
 /// What to do after a step.
 enum Next {
-    /// Another step: the server took something.
+    /// Another step: the server took rows, or the run's end.
+    Taken,
+    /// Another step: the server took something else.
     Again,
     /// Another step: the server answers, but has taken nothing yet.
     Connected,
@@ -91,14 +93,13 @@ impl Uploader {
             }
             self.read(committed).map_err(|error| format!("the spool cannot be read ({error})"))?;
             match self.step(hold, finish_by) {
-                Ok(Next::Again) => self.well(),
+                Ok(Next::Taken) => self.well(),
+                Ok(Next::Again) => self.failures = 0,
                 Ok(Next::Connected) => {}
                 Ok(Next::Wait { until, idle }) => self.wait(until, idle, finish_by.is_some()),
                 Ok(Next::Done) => return Ok(()),
                 Err(Failure::Final(why)) => return Err(why),
-                Err(Failure::Retry { after, unsure, why }) => {
-                    self.back_off(after, unsure, why, finish_by.is_some())
-                }
+                Err(Failure::Retry { after, unsure, why }) => self.back_off(after, unsure, why, finish_by),
             }
         }
     }
@@ -132,8 +133,7 @@ impl Uploader {
             self.shared.lock().report.complete = true;
             return Ok(Next::Done);
         }
-        let left = finish_by.map_or(self.pace.limit, |by| by.saturating_duration_since(Instant::now()));
-        self.wire.limit = left.clamp(Duration::from_millis(100), self.pace.limit);
+        self.wire.limit = finish_by.map_or(self.pace.limit, |by| self.pace.limit_before(by));
         if !self.connected {
             self.connect()?;
             return Ok(Next::Connected);
@@ -179,7 +179,7 @@ impl Uploader {
         self.stream(&rows_body(self.remote.base + self.remote.lines, &texts, &self.summary.text()))?;
         self.remote.lines += texts.len() as u64;
         self.record();
-        Ok(Next::Again)
+        Ok(Next::Taken)
     }
 
     fn send_end(&mut self) -> Result<Next, Failure> {
@@ -190,7 +190,7 @@ impl Uploader {
         self.stream(&end_body(end.exit_code, &self.summary.text()))?;
         self.remote.end = Some(at);
         self.record();
-        Ok(Next::Again)
+        Ok(Next::Taken)
     }
 
     /// Sends the next alert; whether there was one. One that the server refuses is counted and left out.
@@ -237,13 +237,14 @@ impl Uploader {
         let dropped = first.saturating_sub(missing) as u64;
         let report = &mut self.shared.lock().report;
         (report.acknowledged, report.dropped, report.claimed) = (place as u64, dropped, self.remote.claimed);
+        report.damaged = self.index.damaged;
     }
 
-    /// A step succeeded.
+    /// The server takes rows.
     fn well(&mut self) {
         self.failures = 0;
         if self.shared.lock().report.trouble.take().is_some() {
-            say("the server is back; nothing was lost");
+            say("the server takes rows again");
         }
     }
 
@@ -255,17 +256,20 @@ impl Uploader {
         });
     }
 
-    /// Waits after a failure: as long as the server wants, or longer each time. The end of the run cuts a wait of our own short.
-    fn back_off(&mut self, after: Option<Duration>, unsure: bool, why: String, finishing: bool) {
+    /// Waits after a failure: as long as the server wants, or longer each time. Once the run has ended, waits are short.
+    fn back_off(&mut self, after: Option<Duration>, unsure: bool, why: String, finish_by: Option<Instant>) {
         self.connected &= !unsure;
-        let patience = after.unwrap_or_else(|| self.pace.wait_after(self.failures));
+        let patience = match finish_by {
+            Some(by) => self.pace.wait_before(by, after),
+            None => after.unwrap_or_else(|| self.pace.wait_after(self.failures)),
+        };
         self.failures += 1;
         let first = self.shared.lock().report.trouble.replace(why.clone()).is_none();
         if first {
             say(&format!("{why}; the run goes on, rows are kept on disk and sent later"));
         }
-        let wakes = after.is_none() && !finishing;
-        self.shared.wait(patience, |state| state.stop || (wakes && state.finish_by.is_some()));
+        let was_running = finish_by.is_none();
+        self.shared.wait(patience, |state| state.stop || (was_running && state.finish_by.is_some()));
     }
 }
 

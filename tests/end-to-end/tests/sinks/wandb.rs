@@ -91,7 +91,7 @@ fn a_run_without_a_server_trains_and_says_what_is_left() {
     Command::new("kill").arg(mock.id().to_string()).status().unwrap();
     assert_eq!(mock.wait().unwrap().code(), Some(0), "the mock saw a rule broken");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert!(outcome.stdout.contains("all is on the server"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("all rows are on the server"), "{}", outcome.stdout);
     let state: Value = serde_json::from_str(&fs::read_to_string(state).unwrap()).unwrap();
     let rows = state["runs"][0]["files"]["wandb-history.jsonl"].as_array().unwrap();
     assert_eq!(rows.len(), 6);

@@ -36,6 +36,7 @@ fn fast() -> Pace {
         limit: ms(700),
         backoff: ms(20),
         backoff_most: ms(80),
+        backoff_last: ms(40),
     }
 }
 
