@@ -30,9 +30,18 @@ pub struct Combination {
     pub group: String,
     /// The part of each axis in the name, by the axis's name.
     pub parts: Vec<(String, String)>,
+    /// The value of each axis, by the axis's name: a key's value, or an entry's label.
+    pub values: Vec<(String, Value)>,
     /// What is tuned for it, and over which values; none if it runs with the rate it has.
     pub tune: Option<(String, Vec<f64>)>,
     pub(super) sets: Vec<Assignment>,
+}
+
+impl Combination {
+    /// The keys of the run file that its axes set, with their values.
+    pub(super) fn set_keys(&self) -> BTreeMap<String, Value> {
+        self.sets.iter().map(|set| (set.key.clone(), set.value.clone())).collect()
+    }
 }
 
 impl Matrix {
@@ -97,6 +106,7 @@ impl Matrix {
         let parts: Vec<(String, String)> = points()
             .map(|(axis, point)| (axis.name.clone(), names::part(axis, &point.value, &self.axes)))
             .collect();
+        let values = points().map(|(axis, point)| (axis.name.clone(), point.value.clone())).collect();
         let joined = |seeds: bool, otherwise: &str| {
             let wanted = parts.iter().filter(|(axis, _)| seeds || axis != SEED);
             let name = wanted.map(|(_, part)| part.as_str()).collect::<Vec<_>>().join("_");
@@ -105,7 +115,8 @@ impl Matrix {
         let sets = points().flat_map(|(_, point)| point.sets.iter().cloned()).collect();
         let tune = points().find_map(|(_, point)| point.tune.as_ref()).or(self.tune.as_ref());
         let tune = tune.map(|tune| (tune.key.clone(), tune.grid())).filter(|(_, grid)| !grid.is_empty());
-        Combination { name: joined(true, &self.name), group: joined(false, &self.name), tune, sets, parts }
+        let (name, group) = (joined(true, &self.name), joined(false, &self.name));
+        Combination { name, group, tune, sets, parts, values }
     }
 
     fn check_names(&self, combinations: &[Combination]) -> Result<(), Diagnostic> {

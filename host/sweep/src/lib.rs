@@ -179,7 +179,9 @@ pub fn folder_of(matrix: &Matrix, out: Option<&Path>) -> Result<PathBuf, Diagnos
 
 fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &Options) -> Launcher {
     match &options.launcher {
-        LauncherChoice::Local => Launcher::Local(Local { jobs: options.jobs.unwrap_or(1), threads }),
+        LauncherChoice::Local => {
+            Launcher::Local(Local { jobs: options.jobs.unwrap_or(1), threads, sweep: name.to_string() })
+        }
         LauncherChoice::Slurm { options: sbatch, wait } => Launcher::Slurm(Slurm {
             name: name.to_string(),
             jobs: options.jobs,
@@ -294,7 +296,8 @@ impl Sweep {
             let worse = self.progress.twins.worse(&combination.name);
             RunResult {
                 name: combination.name.clone(),
-                axes: combination.parts.iter().cloned().collect(),
+                axes: combination.values.iter().cloned().collect(),
+                set: combination.set_keys(),
                 rate: tuned.and_then(|tuned| tuned.chosen),
                 failure,
                 worse_than_twin: worse.map(|(twin, worse)| WorseThanTwin {

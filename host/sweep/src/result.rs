@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use altgrad_run_folder::record::ComparisonChoice;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde::Serialize;
+use toml::Value;
 
 use super::{
     bisection::Stable,
@@ -21,8 +22,10 @@ pub struct RunResult {
     pub name: String,
     /// Its run folder.
     pub folder: PathBuf,
-    /// Its part of each axis, by the axis's name.
-    pub axes: BTreeMap<String, String>,
+    /// The value of each axis, by the axis's name: a key's value, or an entry's label.
+    pub axes: BTreeMap<String, Value>,
+    /// The keys of the run file that the axes set, with their values.
+    pub set: BTreeMap<String, Value>,
     /// The tuned rate it ran with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
@@ -221,6 +224,7 @@ mod tests {
             name: name.into(),
             folder,
             axes,
+            set: BTreeMap::new(),
             rate: None,
             outcome,
             failure: None,

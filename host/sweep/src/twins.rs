@@ -110,7 +110,7 @@ mod tests {
     fn combination(parts: &[(&str, &str)]) -> Combination {
         let parts: Vec<_> = parts.iter().map(|(axis, part)| (axis.to_string(), part.to_string())).collect();
         let name = parts.iter().map(|(_, part)| part.as_str()).collect::<Vec<_>>().join("_");
-        Combination { name, group: String::new(), parts, tune: None, sets: Vec::new() }
+        Combination { name, group: String::new(), parts, values: Vec::new(), tune: None, sets: Vec::new() }
     }
 
     #[test]
