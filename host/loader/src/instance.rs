@@ -151,6 +151,25 @@ pub fn config_value(value: &toml::Value) -> Option<ConfigValue> {
     })
 }
 
+/// A plugin's options as a table of the run file, defaults included.
+#[must_use]
+pub fn option_table(options: &Config) -> toml::Table {
+    let entries = options.entries().iter();
+    entries.map(|entry| (entry.name.to_string(), toml_value(&entry.value))).collect()
+}
+
+fn toml_value(value: &ConfigValue) -> toml::Value {
+    match value {
+        ConfigValue::Bool(value) => toml::Value::Boolean(*value),
+        ConfigValue::Integer(value) => toml::Value::Integer(*value),
+        ConfigValue::Float(value) => toml::Value::Float(*value),
+        ConfigValue::Text(value) => toml::Value::String(value.to_string()),
+        ConfigValue::TextList(values) => {
+            toml::Value::Array(values.iter().map(|value| toml::Value::String(value.to_string())).collect())
+        }
+    }
+}
+
 /// A fault of one key: which, and what.
 pub type KeyedDiagnostic = (String, Diagnostic);
 
@@ -274,6 +293,8 @@ impl OptimizerPlugin {
 pub struct SinkPlugin {
     /// Name and library.
     pub identity: Identity,
+    /// Its options, defaults filled in.
+    pub config: Config,
     object: Marked<SinkObject>,
 }
 
@@ -289,7 +310,7 @@ impl SinkPlugin {
         let identity = Identity::new(&found, name);
         let made = identity.make(|| found.library.sink_object(name, &config));
         let object = identity.make_failure(made, table.key).map_err(keyed)?;
-        Ok(Self { identity, object })
+        Ok(Self { identity, config, object })
     }
 
     /// Begins a run. Returns what the sink says is gone of the rows that `run.state` tells of.

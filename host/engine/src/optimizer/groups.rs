@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::{OptimizerPlugin, instance::Identity};
-use altgrad_plugin_api::{DType, StateSpec};
+use altgrad_plugin_api::{Config, DType, StateSpec};
 
 use super::stored_state::Storage;
 use crate::model::{Layout, layout::ParamId};
@@ -23,6 +23,12 @@ impl OptimizerGroups {
     #[must_use]
     pub fn one(plugin: OptimizerPlugin, layout: &Layout) -> Self {
         Self { plugins: vec![plugin], of: vec![(0, 1.0); layout.specs.len()], storage: BTreeMap::new() }
+    }
+
+    /// The options of the instance of all parameters that no group matches.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.plugins[0].config
     }
 
     /// Another instance for some parameters.

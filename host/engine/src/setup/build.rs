@@ -7,9 +7,10 @@ use altgrad_config::{LossScaleChoice, RunConfig, Source};
 use altgrad_data::{Batches, Corpus, tokenizer::Tokenizer};
 use altgrad_loader::{
     Registry, SinkPlugin,
-    instance::{KeyedDiagnostic, OptionTable},
+    instance::{KeyedDiagnostic, OptionTable, option_table},
 };
-use altgrad_sinks::SinkSetup;
+use altgrad_sinks::{FilterChoice, SinkSetup};
+use wildmatch::WildMatch;
 
 use super::{
     cast_schedule, computed, groups, observe, ready_run::ReadyRun, rounding, run_setup::RunSetup,
@@ -19,7 +20,7 @@ use super::{
 use crate::{
     device::ComputeDevice,
     memory,
-    metrics::{self, MetricSetup, update_metrics::UpdateMetrics},
+    metrics::{self, MetricId, MetricSetup, update_metrics::UpdateMetrics},
     model::{Gpt, GptShape, Layout, Params, weights},
     optimizer::OptimizerState,
     quant::{QuantContext, Scaling, Site},
@@ -41,6 +42,10 @@ impl ReadyRun {
         }
         let placed = |(key, error): KeyedDiagnostic| place(error, source, &key);
         let sinks = make_sinks(&registry, &config).map_err(placed)?;
+        // The resolved file says every option, so that a run can be understood without its plugins.
+        for (section, sink) in config.sink.iter_mut().zip(&sinks) {
+            section.settings = option_table(&sink.plugin.config);
+        }
         let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
         // The resolved file says the tokenizer, so that weights can be used without the corpus.
         config.data.tokenizer = corpus.tokenizer.choice().unwrap_or(config.data.tokenizer);
@@ -54,6 +59,7 @@ impl ReadyRun {
         }
         let layout = Layout::new(&shape);
         let optimizer = groups::groups(&config.optimizer, &registry, &layout).map_err(placed)?;
+        config.optimizer.settings = option_table(optimizer.config());
         let quant = rounding::quant(&config, &registry, &device, &layout).map_err(placed)?;
         let quant =
             quant.observing(observe::observation(&config, &registry, &device, &layout).map_err(placed)?);
@@ -66,6 +72,7 @@ impl ReadyRun {
                 .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic)
         });
         let metrics = metrics::names(setups);
+        sink_patterns_match(&config, &metrics).map_err(placed)?;
         let sites = [&quant].into_iter().chain(&phases).flat_map(QuantContext::sites);
         let observed = quant.observation().into_iter().flat_map(|observation| observation.formats());
         let formats = sites.map(|site| &site.format).chain(observed);
@@ -150,9 +157,34 @@ fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkSetup>,
             // Of several of a kind, messages say which.
             plugin.identity.name = format!("{} ({key})", sink.name);
         }
-        Ok(SinkSetup { plugin, queue: sink.queue, deadline: Duration::from_secs_f64(sink.deadline_s) })
+        let filter = FilterChoice {
+            include: sink.include.clone(),
+            exclude: sink.exclude.clone(),
+            every: sink.every,
+            layers_every: sink.layers_every,
+        };
+        let deadline = Duration::from_secs_f64(sink.deadline_s);
+        Ok(SinkSetup { plugin, queue: sink.queue, filter, deadline })
     });
     sinks.collect()
+}
+
+/// Refuses a pattern of a sink that matches no metric of the run: a typing error.
+fn sink_patterns_match(config: &RunConfig, metrics: &[MetricId]) -> Result<(), KeyedDiagnostic> {
+    for (index, sink) in config.sink.iter().enumerate() {
+        for (list, patterns) in [("include", &sink.include), ("exclude", &sink.exclude)] {
+            for (number, pattern) in patterns.iter().enumerate() {
+                let matcher = WildMatch::new(pattern);
+                if !metrics.iter().any(|metric| matcher.matches(&metric.to_string())) {
+                    let key = format!("sink.{index}.{list}.{number}");
+                    let message = format!("the pattern `{pattern}` at `{key}` matches no metric of this run");
+                    let hint = "metrics are named like train/loss and quant/weight/sqnr_db; the page on metrics lists them";
+                    return Err((key, Diagnostic::config(message).hint(hint)));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The rounding that a run file asks for, for a use of its weights other than training.

@@ -67,7 +67,8 @@ pub fn run(
         tracing::warn!("{warning}");
     }
     observer.claimed(&folder);
-    let report = RunReport::starting(&start, setup.config.alerts, setup.facts());
+    let mut report = RunReport::starting(&start, setup.config.alerts, setup.facts());
+    report.started_unix_s = status::started(&folder);
     let sinks = match open((&setup, &state), sinks, &folder, &start, &report) {
         Ok(sinks) => sinks,
         Err(diagnostic) => {

@@ -1,6 +1,6 @@
 //! What a run came to: the report, and `run.json`, which says it to other programs.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use altgrad_alerts::{Alerts, RunFacts};
 use altgrad_base::diagnostic::Diagnostic;
@@ -31,6 +31,8 @@ pub struct HeldOutLoss {
 /// What a run came to.
 #[derive(Debug, Default)]
 pub struct RunReport {
+    /// When the first process of the run began: seconds since 1970.
+    pub started_unix_s: Option<u64>,
     /// Steps done, those before it was resumed included.
     pub steps: u64,
     /// Loss of the last step's batch before its update; missing if no step was done.
@@ -147,6 +149,7 @@ fn record(
         error: error.map(|error| error.message.clone()),
         faults: report.faults.iter().map(|fault| fault.message.clone()).collect(),
         sinks: report.sinks.clone(),
+        started_unix_s: report.started_unix_s,
         updated_unix_s: unix_s(),
         steps: report.steps,
         final_train_loss: report.final_loss,
@@ -167,6 +170,7 @@ fn record(
         resumes: report.resumes.clone(),
         schedule: state.schedule.switches().to_vec(),
         computed: setup.computed.clone(),
+        config: serde_json::to_value(&setup.config).unwrap_or_default(),
         environment: environment(setup),
     }
 }
@@ -188,10 +192,25 @@ fn environment(setup: &RunSetup) -> Environment {
     });
     Environment {
         host_version: env!("CARGO_PKG_VERSION").to_string(),
+        host_name: host_name(),
         device: setup.device.label.clone(),
         threads: rayon::current_num_threads(),
         plugins: plugins.collect(),
     }
+}
+
+/// The machine's name, as Linux says it; `None` elsewhere.
+fn host_name() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// When a run began whose folder this is: what an earlier process of it wrote, or now.
+#[must_use]
+pub fn started(folder: &RunFolder) -> Option<u64> {
+    let written = fs::read(folder.path().join(STATUS)).ok();
+    let record = written.and_then(|contents| serde_json::from_slice::<RunRecord>(&contents).ok());
+    record.and_then(|record| record.started_unix_s).or_else(unix_s)
 }
 
 /// A failed run's error with where to go on from. `half_updated` is the step whose update failed half-way, if one did.

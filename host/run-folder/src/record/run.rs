@@ -57,6 +57,8 @@ pub struct RunRecord {
     pub faults: Vec<String>,
     /// Rows and events of each sink.
     pub sinks: Vec<SinkCounts>,
+    /// When the run began, its first process if it was resumed: seconds since 1970, if the machine's clock was set.
+    pub started_unix_s: Option<u64>,
     /// When the file was written: seconds since 1970, if the machine's clock was set.
     pub updated_unix_s: Option<u64>,
     /// Steps done, those before it was resumed included.
@@ -97,6 +99,8 @@ pub struct RunRecord {
     pub schedule: Vec<CastSwitch>,
     /// What was computed in which number format.
     pub computed: Value,
+    /// The resolved run file, as in `config.toml`.
+    pub config: Value,
     /// What it was made with.
     pub environment: Environment,
 }
@@ -132,6 +136,8 @@ pub struct CastSwitch {
 pub struct Environment {
     /// The host's version.
     pub host_version: String,
+    /// The machine's name, if it has one.
+    pub host_name: Option<String>,
     /// Where it computed: `cpu`.
     pub device: String,
     /// Threads it computed with.
