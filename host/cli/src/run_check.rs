@@ -57,16 +57,13 @@ fn plan(mut ready: ReadyRun) -> Result<String, Diagnostic> {
         let gib = |bytes: f64| bytes / f64::from(1 << 30);
         plan += &format!("\nmemory: about {:.1} GiB of {:.1} GiB", gib(needed), gib(available));
     }
-    let step = trial::time_a_step(&mut ready)?;
-    let evaluations = trial::evaluations(&ready.setup);
-    let evaluation = trial::time_an_evaluation(&ready)?;
-    let total = step.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX))
-        + evaluation.saturating_mul(u32::try_from(evaluations).unwrap_or(u32::MAX));
+    let estimate = trial::estimate(&mut ready)?;
     plan += &format!(
-        "\ntime: about {}, {} per step and {} for each of {evaluations} evaluations",
-        HumanDuration(total),
-        milliseconds(step),
-        milliseconds(evaluation),
+        "\ntime: about {}, {} per step and {} for each of {} evaluations",
+        HumanDuration(estimate.total(steps)),
+        milliseconds(estimate.step),
+        milliseconds(estimate.evaluation),
+        estimate.evaluations,
     );
     Ok(plan)
 }

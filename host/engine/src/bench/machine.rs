@@ -83,6 +83,16 @@ impl Machine {
     }
 }
 
+/// The rate of a product of two square f32 matrices, in units of 10^9 multiplications and additions per second.
+pub(super) fn product_gflop_s(device: &Device) -> Result<f64, Diagnostic> {
+    /// Rows and columns: the time of a product is some milliseconds.
+    const SIDE: usize = 768;
+    let matrix = tensor::flat(spread(SIDE * SIDE), device).reshape([SIDE, SIDE]);
+    let quant = QuantContext::off();
+    let product = || drop(quant.linear(usize::MAX, matrix.clone(), matrix.clone(), 0, TraceScope::OFF));
+    Ok(2.0 * (SIDE as f64).powi(3) / 1e9 / seconds(device, product)?)
+}
+
 /// Numbers of all sizes that weights have.
 fn spread(len: usize) -> Vec<f32> {
     (0..len).map(|at| (at.wrapping_mul(0x9e37_79b9) as u32 as f32 / 2f32.powi(31) - 1.0) * 0.1).collect()

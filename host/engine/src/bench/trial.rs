@@ -1,52 +1,77 @@
-//! How long a run takes, from a few steps of it.
+//! How long a run takes, before it begins: from a few steps of it, or, where they would take long, from a product of matrices.
 
 use std::time::{Duration, Instant};
 
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::steps::take_step;
+use super::{machine, steps::take_step};
 use crate::{
     setup::{ReadyRun, RunSetup},
-    state::mean_loss,
     train::step::is_due,
 };
 
-/// Steps that are timed at most, beside the first, which is slower.
-const STEPS: u64 = 8;
-/// Time after which no further step begins.
-const ENOUGH: Duration = Duration::from_secs(1);
+/// Steps that are timed, beside the first, which is slower.
+const STEPS: u64 = 4;
+/// 10^9 multiplications and additions of the largest step that is taken: less than a second on two cores.
+const TAKEN_GFLOP: f64 = 40.0;
+/// Time of a step over that of its matrix products: what was measured of unquantized models too large to be tried.
+const OVER_PRODUCTS: f64 = 1.3;
 
-/// The least time of a few steps. They change the run's state.
+/// How long a run takes, roughly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// Each step.
+    pub step: Duration,
+    /// Evaluations, the last included.
+    pub evaluations: u64,
+    /// Each evaluation.
+    pub evaluation: Duration,
+}
+
+impl Estimate {
+    /// The whole run.
+    #[must_use]
+    pub fn total(&self, steps: u64) -> Duration {
+        let times = |time: Duration, count: u64| time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        times(self.step, steps).saturating_add(times(self.evaluation, self.evaluations))
+    }
+}
+
+/// Estimates how long a run takes. Small steps are taken and change its state.
 ///
 /// # Errors
 /// A plugin or the device failed.
-pub fn time_a_step(run: &mut ReadyRun) -> Result<Duration, Diagnostic> {
-    let started = Instant::now();
+pub fn estimate(run: &mut ReadyRun) -> Result<Estimate, Diagnostic> {
+    let gflop = machine::gflop(run);
+    let step = if gflop <= TAKEN_GFLOP {
+        least_step(run)?
+    } else {
+        let rate = machine::product_gflop_s(&run.setup.device.tensors)?;
+        Duration::try_from_secs_f64(OVER_PRODUCTS * gflop / rate).unwrap_or(Duration::MAX)
+    };
+    let setup = &run.setup;
+    let tokens = setup.evaluation_tokens() as f64 / setup.tokens_per_step() as f64;
+    // The forward pass is a third of a step's products.
+    let evaluation = Duration::try_from_secs_f64(step.as_secs_f64() * tokens / 3.0).unwrap_or(Duration::MAX);
+    Ok(Estimate { step, evaluations: evaluations(setup), evaluation })
+}
+
+/// The least time of a few steps.
+fn least_step(run: &mut ReadyRun) -> Result<Duration, Diagnostic> {
     let mut least = take_step(run, 0)?;
+    let started = Instant::now();
     for number in 1..=STEPS {
-        if number > 1 && started.elapsed() > ENOUGH {
-            break;
-        }
         run.state.quant.begin_step(number);
         least = least.min(take_step(run, number)?);
+        if started.elapsed() > Duration::from_secs(1) {
+            break;
+        }
     }
     Ok(least)
 }
 
-/// The time of one of the evaluations on the way.
-///
-/// # Errors
-/// A plugin or the device failed.
-pub fn time_an_evaluation(run: &ReadyRun) -> Result<Duration, Diagnostic> {
-    let (setup, state) = (&run.setup, &run.state);
-    let started = Instant::now();
-    mean_loss(&setup.model.gpt, &state.params, &state.quant, setup.held_out(setup.evaluation()))?;
-    Ok(started.elapsed())
-}
-
 /// Evaluations of a run, the last included.
-#[must_use]
-pub fn evaluations(setup: &RunSetup) -> u64 {
+fn evaluations(setup: &RunSetup) -> u64 {
     let train = &setup.config.train;
     (0..train.max_steps).filter(|step| is_due(train.eval_interval, *step)).count() as u64 + 1
 }

@@ -79,6 +79,18 @@ impl RunSetup {
         }
     }
 
+    /// Tokens that an evaluation on the way predicts.
+    #[must_use]
+    pub fn evaluation_tokens(&self) -> u64 {
+        match self.evaluation() {
+            EvaluationKind::Full => self.batches.tokens(Split::Validation).len() as u64,
+            EvaluationKind::Sampled => {
+                let data = &self.config.data;
+                (self.config.train.eval_batches * data.batch_size * data.block_size) as u64
+            }
+        }
+    }
+
     /// What the evaluation at the end predicts after `trained` tokens.
     #[must_use]
     pub fn final_evaluation(&self, trained: u64) -> EvaluationKind {
