@@ -1,7 +1,7 @@
 //! Keys that would change nothing beside what other keys say: almost always a misunderstanding, so they are refused.
 //!
-//! A key with its default value is not, for resolved files have every key; nor is one of a recipe, for a run file may override what it
-//! belongs to.
+//! A key with its default value is not, for resolved files have every key; nor is one of a file, or of its recipe, beside overrides,
+//! which may take away what it belongs to.
 
 use altgrad_base::diagnostic::Diagnostic;
 use toml::{Table, Value};
@@ -19,7 +19,11 @@ type Rule = (&'static str, bool, String, &'static str);
 
 /// Refuses the first key of the run file that has no effect. `table` is the file with its overrides and its recipe.
 pub(super) fn refuse(table: &Table, config: &RunConfig, source: &Source) -> Result<(), Diagnostic> {
-    let is_own = |key: &str| !matches!(source.places.get(key), None | Some(Place::Recipe { .. }));
+    let is_own = |key: &str| match source.places.get(key) {
+        Some(Place::Override(_)) => true,
+        Some(Place::File { .. }) => source.overrides().is_empty(),
+        Some(Place::Recipe { .. }) | None => false,
+    };
     let mut rules = scaling(table, config)
         .into_iter()
         .chain([grad_rounding(table), min_lr(config)])

@@ -266,3 +266,52 @@ fn brackets_without_end_are_refused_before_the_parser_recurses() {
     let most = "[{ a = 'x'b = 1\n".repeat(499);
     assert!(try_load(&format!("a = {most}"), &[]).unwrap_err().message.starts_with("not valid TOML"));
 }
+
+#[test]
+#[rustfmt::skip]
+fn keys_without_effect() {
+    check_files(&[
+        ("[train]\nschedule = 'constant'\nmin_lr = 1e-5", "`train.min_lr` has no effect: the schedule is constant", ":3:1", "choose another schedule, or remove `min_lr`"),
+        ("[quant]\nweight = 'E4M3'\ngrad_rounding = 'stochastic'", "`quant.grad_rounding` has no effect: no gradient has a format", ":3:1", "set `quant.grad` to a format, or remove `grad_rounding`"),
+        ("[quant]\nweight = 'E4M3'\nskip_last = 3", "`quant.skip_last` has no effect: the model has 2 blocks, and it skips more", ":3:1", "give a number of blocks or a share of them"),
+        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nblock = 16", "`quant.scaling.block` has no effect: the granularity is tensor", ":4:1", "set granularity = \"block\", or remove `block`"),
+        ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nwindow = 4", "`quant.scaling.window` has no effect: no scale is made from the amax of past steps", ":4:1", "set amax = \"delayed\", or remove `window`"),
+    ]);
+    // Defaults, which resolved files have, and keys that something else needs.
+    for text in [
+        "[train]\nschedule = 'constant'\nmin_lr = 1e-4",
+        "[quant]\nweight = 'E4M3'\ngrad_rounding = 'nearest-even'",
+        "[quant]\ncast = { grad_wgrad = { format = 'E5M2', source = 'hp' } }\ngrad_rounding = 'stochastic'",
+        "[quant]\nweight = 'E4M3'\nskip_last = '100%'",
+        "[quant]\nweight = 'E4M3'\nscaling = { window = 4 }\ncast = { activation = { format = 'E4M3', scaling = { amax = 'delayed' } } }",
+    ] {
+        try_load(text, &[]).unwrap();
+    }
+}
+
+#[test]
+fn all_faults_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.toml");
+    let faults = |text: &str, refused: &str| {
+        std::fs::write(&file, text).unwrap();
+        let accept = |_, source: &super::super::Source| match source.is_written(refused) {
+            true => Err(Diagnostic::config("refused").at(source.locate(refused))),
+            false => Ok(()),
+        };
+        let found = super::super::accept_or_list(&file, &[], accept).err().unwrap_or_default();
+        found.into_iter().map(|fault| fault.message).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(faults("[train]\nlr = 1e-3", "quant.weight"), none);
+    // Types, ranges and what only others know, in the order in which they are found.
+    let text = "[train]\nlr = -1\nlrr = 1\nmax_steps = 'x'\n[quant]\nweight = 'E4M4'";
+    let found = faults(text, "quant.weight");
+    assert_eq!(found.len(), 4, "{found:?}");
+    assert!(found[0].contains("train.lrr") && found[2].contains("`train.lr`") && found[3] == "refused", "{found:?}");
+    // A wrong name says nothing about the options beside it; a fault in a list ends what is said of the list.
+    assert_eq!(faults("[optimizer]\nname = 'adam'\nbeta3 = 1", "optimizer.name"), ["refused"]);
+    assert_eq!(faults("[[sink]]\nname = 'a'\nqueue = 0\n[[sink]]\nname = 'b'\nqueue = 0", "none").len(), 1);
+    // Text that is no TOML is one fault.
+    assert_eq!(faults("[train\nlr = -1", "none").len(), 1);
+}

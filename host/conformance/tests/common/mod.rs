@@ -3,6 +3,7 @@
 
 use altgrad_plugin_api::{
     Config, Descriptor, ErrorKind, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales,
+    overflows,
 };
 
 /// A name for `MinifloatFormat`.
@@ -97,7 +98,7 @@ impl Format for Table {
                 if let Some(counter) = histogram.get_mut(usize::from(code)).filter(|_| !x.is_nan()) {
                     *counter += 1;
                 }
-                stats.add(x, *y, (x * scale).abs() > values[7]);
+                stats.add(x, *y, overflows(x * scale, -values[7], values[7]));
             }
         }
         Ok(stats)

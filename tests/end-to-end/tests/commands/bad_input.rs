@@ -74,6 +74,28 @@ fn each_fault_of_a_run_file_is_placed_and_has_a_hint() {
         ("n_embd = 8", "n_embd = 9"),
         ("[quant]", "[quant]\nexclude = [\"nothing.*\"]"),
         ("n_layer = 1", "n_layer = 1\ninit = \"gone.safetensors\""),
+        ("[run]", "[run"),
+        ("lr = 0.01", "lr = 0.01\nschedule = \"constant\""),
+        ("lr = 0.01", "lr = 0.01\nloss_scale = \"auto\""),
+        ("[quant]", "[quant]\ngrad_rounding = \"stochastic\""),
+        ("[quant]", "[quant]\nskip_first = 7"),
+        ("[quant]", "[quant]\nscaling = { block = 16 }"),
+        ("[quant]", "[quant]\nscaling = { window = 4 }"),
+        ("[quant]", "[quant]\nblock = 32\nscaling = { granularity = \"channel\" }"),
+        ("[quant]", "[quant]\nlayer = [{ match = \"*.attn.*\", weight = \"E3M5\" }]"),
+        ("[quant]", "[quant]\ncast = { grad = { format = \"E5M2\", ste = \"clipped\" } }"),
+        ("[quant]", "[quant]\nstored_scale = { rule = \"floating\" }"),
+        ("[quant]", "[quant]\nschedule = [{ at = \"soon\", weight = \"none\" }]"),
+        ("[quant]", "[observe]\nformats = [\"E4M3\"]\nsites = [\"nowhere\"]\n[quant]"),
+        ("[quant]", "[shadow]\nevery = -1\n[quant]"),
+        ("[quant]", "[metrics]\nevery = \"often\"\n[quant]"),
+        ("[quant]", "[alerts]\nkurtosis = { threshold = 0 }\n[quant]"),
+        ("[quant]", "[checkpoint]\nkeep = \"all\"\n[quant]"),
+        ("[quant]", "[limits]\nstep_s = 1\n[quant]"),
+        ("[quant]", "[plugins]\ndir = \"\"\n[quant]"),
+        ("[quant]", "[[sink]]\nname = \"csv\"\ninclude = [\"training/*\"]\n[quant]"),
+        ("[quant]", "[[sink]]\nname = \"csv\"\nevery = 0\n[quant]"),
+        ("[quant]", "[[sink]]\nname = \"cvs\"\n[quant]"),
     ];
     let bench = bench_with_bad_data();
     let mut page = String::new();
@@ -84,6 +106,37 @@ fn each_fault_of_a_run_file_is_placed_and_has_a_hint() {
         page += &format!("=== {}\n{}\n", to.replace('\n', "; "), without_sizes(&said));
     }
     assert_snapshot!("run_file_faults", page);
+}
+
+/// Four faults in three tables, and a folder that is not free. A wrong optimizer says nothing about its options.
+#[test]
+fn check_reports_all_faults_at_once_and_the_folder_last() {
+    let bench = Bench::new();
+    bench.write("corpus.txt", "");
+    let file = TINY
+        .replace("lr = 0.01", "lr = -0.01\nlrr = 1")
+        .replace("name = \"adamw\"", "name = \"adam\"\nbeta3 = 1")
+        .replace("E5M2", "E4M4");
+    bench.write("tiny.toml", &file);
+    bench.write("taken/file", "");
+    let outcome = bench.host(&["check", "tiny.toml", "--out", "taken"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    assert_snapshot!("all_faults", bench.redacted(&outcome.stderr));
+}
+
+#[test]
+fn check_says_what_a_sound_run_file_takes() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", TINY);
+    let outcome = bench.host(&["check", "tiny.toml"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    let starts = ["tiny: ", "data: ", "plan: 6 steps of ", "memory: about ", "time: about ", "OK: tiny.toml can run"];
+    assert_eq!(lines.len(), starts.len(), "{}", outcome.stdout);
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line}");
+    }
+    assert!(!bench.contents().contains(&"runs".to_string()));
 }
 
 #[test]
