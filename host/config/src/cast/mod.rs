@@ -32,16 +32,17 @@ use super::tables::table;
 pub struct CastSection {
     /// The format, `NAME` or `NAME:VARIANT`.
     pub format: String,
-    /// How scaled elements are rounded. Default: to nearest, ties to even.
+    /// Rounding of scaled elements. Default: to nearest, ties to even.
     #[serde(default = "nearest_even")]
     pub rounding: CastRoundingChoice,
-    /// What shares a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Default: `tensor`.
+    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Default:
+    /// `tensor`.
     #[serde(default)]
     pub block: BlockChoice,
-    /// A rotation before all else. Default: none.
+    /// A Hadamard transform before the rounding. Default: none.
     #[serde(default)]
     pub transform: Option<TransformSection>,
-    /// How scales follow from blocks.
+    /// Rule for the scales of blocks.
     #[serde(default, deserialize_with = "table")]
     pub scaling: CastScalingSection,
 }
