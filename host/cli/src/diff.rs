@@ -32,10 +32,10 @@ pub(super) struct DiffArgs {
     /// Steps to compare; fewer if a run is shorter.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
-    /// Distance up to which two values count as equal: steps from one f32 to the next.
+    /// Largest distance at which two values count as equal, in steps from one f32 to the next.
     #[arg(long, value_name = "K", default_value_t = 0)]
     ulp: u64,
-    /// Overrides a key in both: `--set train.lr=1e-4`; may stand several times.
+    /// Overrides a key in both: `--set train.lr=1e-4`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Device of both instead of `run.device`: auto, cpu, cuda:N or wgpu.

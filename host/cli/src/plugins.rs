@@ -30,11 +30,11 @@ pub(super) enum PluginsCommand {
         /// The library.
         path: PathBuf,
     },
-    /// Puts a library through the conformance suite, each check in a process of its own.
+    /// Runs the conformance suite on a library, each check in a process of its own.
     Check(check::CheckArgs),
-    /// Copies libraries into the folder of plugins, if they are sound; one that has the same plugin is replaced.
+    /// Copies valid libraries into the folder of plugins. A library there that has the same plugin is replaced.
     Install(install::InstallArgs),
-    /// Makes a plugin crate to begin with: source, test, README, CI file.
+    /// Makes a new plugin crate: source, test, README and CI file.
     New(scaffold::NewArgs),
     /// One check, in this process: what `check` starts.
     #[command(hide = true)]

@@ -39,24 +39,24 @@ use super::{
 pub(super) struct RunArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Stops after that many steps, those before it was resumed included; the schedule stays the run file's.
+    /// Stops after N steps, including those before a resume. The learning-rate schedule still follows the run file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: Option<u64>,
-    /// Goes on from a checkpoint: the newest sound one of the run folder, or the one whose folder is given, of a run
-    /// folder its last. Without an earlier part of the run, `auto` starts anew.
+    /// Resumes from a checkpoint: the newest valid one of the run folder, or PATH, a checkpoint folder or a run folder. With
+    /// `auto` and no earlier part of the run, the run starts from the beginning.
     #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO, value_parser = NonEmptyStringValueParser::new())]
     resume: Option<String>,
-    /// Goes on although run file, data or plugins are not the checkpoint's, and records the difference.
+    /// Resumes although run file, data or plugins differ from the checkpoint's, and records the differences.
     #[arg(long, requires = "resume")]
     resume_anyway: bool,
     /// Shows errors only.
     #[arg(long)]
     quiet: bool,
-    /// How progress is shown: `text` on stderr, or `json`: one object per line on stdout, at most one per second, and one more when
-    /// the run ends. With `json`, everything else goes to stderr.
+    /// Progress as `text` on stderr, or as `json`: one object per line on stdout, at most one per second, and one more when the
+    /// run ends. With `json`, all other output goes to stderr.
     #[arg(long, value_name = "STYLE", default_value = "text")]
     progress: ProgressStyle,
-    /// Serves the run's live page while it goes on, as `watch` does; its address goes to standard error.
+    /// Serves the run's live page during the run, as `watch` does. Its address goes to standard error.
     #[arg(long)]
     watch: bool,
     /// For programs that start runs: waits until no other run holds this file, and holds it.
@@ -74,7 +74,7 @@ impl RunArgs {
     }
 }
 
-/// How progress is shown.
+/// Style of the progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ProgressStyle {
     /// For people.

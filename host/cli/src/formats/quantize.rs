@@ -21,7 +21,7 @@ use crate::raw_f32;
 /// `altgrad-host formats quantize`.
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
-    /// `E5M2`, or with a variant `E3M4:ieee`.
+    /// The format, such as `E5M2`, or `E3M4:ieee` with a variant.
     name: String,
     /// Rounding mode.
     #[arg(long, default_value_t = RoundingChoice::NearestEven,
