@@ -9,7 +9,7 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Closing values",
-    text: "Handed to sinks at the end of a run; `run.json` has them under other names.",
+    text: "Values that sinks get at the end of a run; `run.json` has them under other names.",
     metrics: METRICS,
 };
 
