@@ -34,9 +34,9 @@ impl ErrorKind {
     pub const VALUE: Self = Self(8);
     /// The plugin panicked; its instance is poisoned from here on.
     pub const PANIC: Self = Self(9);
-    /// The instance panicked before and refuses to go on.
+    /// The instance panicked before and refuses further calls.
     pub const POISONED: Self = Self(10);
-    /// From [`Sink::open`](crate::Sink::open): rows that a checkpoint counts on are gone or changed.
+    /// From [`Sink::open`](crate::Sink::open): rows that a checkpoint relies on are missing or changed.
     pub const GAP: Self = Self(11);
 }
 

@@ -123,8 +123,8 @@ pub struct Histogram<'a> {
 
 /// A destination of metrics.
 ///
-/// Threads: `[sink-thread]` all methods but `new`; one call at a time. A method that
-/// panics poisons its instance: the host reports it and goes on training without the sink.
+/// Threads: `[sink-thread]` all methods but `new`; one call at a time. A method that panics poisons its instance: the host
+/// reports it and continues training without the sink.
 pub trait Sink: Send + Sized + 'static {
     /// Name, version, options.
     const DESCRIPTOR: Descriptor;
@@ -139,8 +139,8 @@ pub trait Sink: Send + Sized + 'static {
     ///
     /// # Errors
     /// Why nothing can be written; the host refuses to start the run. [`ErrorKind::GAP`](crate::ErrorKind::GAP) if rows that
-    /// [`RunInfo::state`] tells of are gone or changed: the host reports the message, keeps it with the run, and calls once
-    /// more, with an empty state, to go on with what is there.
+    /// [`RunInfo::state`] counts are missing or changed: the host reports and stores the message, and calls again with an empty
+    /// state, to continue with the existing rows.
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError>;
 
     /// Takes one row. Steps ascend; a step comes once. What was accepted must survive a crash of the

@@ -1,4 +1,4 @@
-//! `top`: a line a run, while it goes on.
+//! `top`: one line per run, live.
 
 use std::{path::PathBuf, process::ExitCode, thread, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Results held against the slow definition, and differences told in one sentence.
+//! Comparison of results with the slow definition; a difference is one sentence.
 
 use altgrad_plugin_api::{QuantParams, RandomKey, Rounding, Scales};
 

@@ -52,7 +52,7 @@ use std::io::Write;
 pub use oracle::Oracle;
 pub use subject::{Instance, Subject, subject_names};
 
-/// What a check came to, if nothing was wrong.
+/// The result of a check without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Everything it looks at is as it must be.

@@ -292,7 +292,7 @@ impl SinkPlugin {
         Ok(Self { identity, object })
     }
 
-    /// Begins a run. Returns what the sink says is gone of the rows that `run.state` tells of.
+    /// Begins a run. Returns the sink's message about missing rows of those that `run.state` counts.
     ///
     /// # Errors
     /// The plugin failed.

@@ -21,7 +21,7 @@ use crate::vet::{self, Candidate, Checked};
 #[derive(Default)]
 pub struct Registry {
     entries: Vec<Entry>,
-    /// Libraries of the folder that were refused; the run goes on unless it needs them.
+    /// Libraries of the folder that were refused; a run that does not need them continues.
     refused: Vec<Diagnostic>,
     /// The folder names are looked up in, absolute.
     folder: PathBuf,

@@ -28,7 +28,7 @@ pub enum AlertKind {
     GradientCosine,
     /// A training loss that rose above its noise and stays there.
     LossRise,
-    /// A training loss that knows no more than how often each token occurs.
+    /// A training loss that is not below the entropy of single tokens.
     NoLearning,
     /// Gradients that are much longer or shorter than those of fp32.
     GradientNorm,

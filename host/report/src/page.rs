@@ -103,7 +103,7 @@ pub struct Source<'a> {
     pub found: &'a FoundRuns,
     /// The configurations.
     pub groups: &'a [Group],
-    /// What the seeds support.
+    /// Conclusions that the seeds support.
     pub comparison: &'a Comparison,
     /// What a user chose of the charts.
     pub view: &'a View,

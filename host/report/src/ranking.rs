@@ -1,4 +1,4 @@
-//! What may be said of an order, in sentences; and what to know before reading the numbers.
+//! Sentences about the significance of differences, and notes about the numbers.
 
 use super::{
     compare::Row,
@@ -13,12 +13,12 @@ use super::{
 /// Pairs that are listed.
 const MOST_PAIRS: usize = 40;
 
-/// Whether every pair of groups is told apart: then, and only then, is there an order.
+/// Whether every pair of groups differs significantly: only then is there an order.
 pub(super) fn is_total(groups: &[Group], separated: &[Separated]) -> bool {
     groups.len() > 1 && separated.len() == groups.len() * (groups.len() - 1) / 2
 }
 
-/// What the seeds support.
+/// Conclusions that the seeds support.
 pub(super) fn sentences(
     groups: &[Group],
     sets: &[Set],
@@ -99,7 +99,7 @@ fn with_half(difference: &Sample) -> String {
     format!("{:.4}{half}", difference.mean)
 }
 
-/// What the test of a configuration against its baseline came to.
+/// The result of the test of a configuration against its baseline.
 fn against_baseline(row: &Row) -> Option<String> {
     let (difference, p) = (row.difference?, row.p_holm?);
     let baseline = row.baseline.as_ref()?;
@@ -120,7 +120,7 @@ fn against_baseline(row: &Row) -> Option<String> {
     Some(format!("{} against {baseline}{basis}: no difference is shown, {said}.{found}", row.label))
 }
 
-/// What to know before reading the numbers.
+/// Notes about the numbers.
 pub(super) fn notes(runs: &[Run], groups: &[Group], sets: &[Set], contrasts: &[Contrast]) -> Vec<String> {
     let mut notes: Vec<String> = sets.iter().filter_map(|set| of_set(set, sets.len(), groups)).collect();
     for group in groups {
@@ -166,7 +166,7 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], sets: &[Set], contrasts: &[C
     notes
 }
 
-/// What a set is and what its baseline is.
+/// A set of configurations and its baseline.
 fn of_set(set: &Set, sets: usize, groups: &[Group]) -> Option<String> {
     let name = match (sets, set.what.is_empty()) {
         (1, _) => String::new(),
@@ -192,7 +192,7 @@ fn of_set(set: &Set, sets: usize, groups: &[Group]) -> Option<String> {
     }
 }
 
-/// Where a configuration is held against its baseline, if that is not at the end of both, or why it is not.
+/// The step at which a configuration is compared with its baseline, if it is not the end of both, or why there is no comparison.
 fn steps(runs: &[Run], groups: &[Group], contrast: &Contrast) -> Option<String> {
     let (group, baseline) = (&groups[contrast.group], &groups[contrast.baseline]);
     let ended = |group: &Group| group.runs.iter().any(|run| runs[*run].final_loss().is_some());

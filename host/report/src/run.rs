@@ -191,7 +191,7 @@ impl Run {
         self.curve(statistic)?.mean()
     }
 
-    /// Whether its training came to nothing that can be compared: it failed, or ended with a loss that is no number.
+    /// Whether its result cannot be compared: it failed, or ended with a loss that is not finite.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let no_number = self.state == RunState::Completed && self.status.final_val_loss.is_none();

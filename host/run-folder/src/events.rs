@@ -81,7 +81,7 @@ impl EventLog {
         }
     }
 
-    /// Opens the file of a run that goes on from `step`: events of that step and later ones will come again.
+    /// Opens the file of a run that resumes at `step`: events of that step and later ones are repeated.
     #[must_use]
     pub fn resume(path: PathBuf, step: u64) -> Self {
         match cut(&path, step) {

@@ -1,7 +1,7 @@
 //! The folder of a run: claimed before training, and the same set of files every time.
 //!
-//! `config.toml` (resolved), `run.json` (status, device, versions, plugins, timings), `weights.safetensors` at the
-//! end, `checkpoints`, and what sinks write. A folder that already holds something is refused, unless the run goes on.
+//! `config.toml` (resolved), `run.json` (status, device, versions, plugins, timings), `weights.safetensors` at the end,
+//! `checkpoints`, and what sinks write. A folder that is not empty is refused, unless the run is resumed.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -101,8 +101,8 @@ impl RunFolder {
         path.to_str().is_some() && path.join(STATUS).is_file()
     }
 
-    /// Takes the folder of a run that goes on, and removes temporary files that its earlier processes left. Waits up to two
-    /// seconds for a process that is running it, because one that was killed may take a moment to end.
+    /// Takes the folder of a resumed run, and removes temporary files of its earlier processes. Waits up to two seconds for a
+    /// process that is running it, because one that was killed may take a moment to end.
     ///
     /// # Errors
     /// Another process is running it.
@@ -116,7 +116,7 @@ impl RunFolder {
         Ok(Self { claim: Claim { path, created: None, reopened: true }, held })
     }
 
-    /// Takes the folder of a process that is gone.
+    /// Takes the folder of a process that has ended.
     ///
     /// # Errors
     /// Another process is running it.

@@ -27,7 +27,7 @@ pub struct SinkState {
 /// What a resumed run tells its sinks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkResume {
-    /// The step the run goes on from: rows from it on come again.
+    /// The step at which the run resumes: rows from it on are repeated.
     pub step: u64,
     /// Of each sink, in the run file's order: what the checkpoint has of it.
     pub sinks: Vec<ResumedSink>,

@@ -146,7 +146,7 @@ pub(super) struct Worker {
     done: Receiver<()>,
     progress: Arc<WorkerState>,
     ledger: Ledger,
-    /// What is gone of the rows of an earlier part of the run, until it is told.
+    /// Missing rows of an earlier part of the run, until they are reported.
     gap: Option<String>,
     /// Whether a drop came while the sink was well, and whether that and its fault were told.
     full: bool,

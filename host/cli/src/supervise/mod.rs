@@ -37,8 +37,8 @@ pub(crate) struct Asked {
     pub with_starter: bool,
 }
 
-/// Splits the process in two. The one that trains returns, with nothing; the other watches over it and returns its exit code.
-/// Where the system refuses, the process goes on alone and says so.
+/// Splits the process in two. The one that trains returns, with nothing; the other watches over it and returns its exit code. If
+/// the system refuses, the process continues alone and reports it.
 pub(crate) fn split(asked: Asked) -> Option<ExitCode> {
     let alone = |error: &dyn std::fmt::Display| {
         eprintln!("warning: the run goes on without supervision ({error})");

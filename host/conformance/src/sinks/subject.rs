@@ -95,7 +95,7 @@ pub(crate) struct Instance {
     object: SinkObject,
 }
 
-/// What a call came to.
+/// The result of a call.
 type Called<T = ()> = Result<T, String>;
 
 /// Metrics every run of the suite announces; rows may have others.

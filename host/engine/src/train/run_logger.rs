@@ -25,7 +25,7 @@ pub struct RunLogger<'a> {
 }
 
 impl<'a> RunLogger<'a> {
-    /// Opens the file of events in the run folder; a run that goes on from a step keeps those before.
+    /// Opens the file of events in the run folder; a resumed run keeps those before its first step.
     #[must_use]
     pub fn open(
         sinks: Sinks,

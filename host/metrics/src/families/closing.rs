@@ -1,4 +1,4 @@
-//! What a run came to, handed to sinks at its end.
+//! The results of a run, which sinks get at its end.
 
 use super::macros::metrics;
 use crate::{

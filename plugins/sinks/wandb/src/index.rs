@@ -64,7 +64,7 @@ pub(crate) struct End {
 #[derive(Debug)]
 pub(crate) struct Index {
     file: Arc<File>,
-    /// Where reading goes on.
+    /// The position at which reading continues.
     at: u64,
     /// Rows that count, steps ascending.
     pub rows: Vec<RowAt>,
