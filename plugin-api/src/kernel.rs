@@ -1,8 +1,8 @@
-//! Device kernels as text: what a plugin hands over so that the host can launch it.
+//! Device kernels as text, which a plugin provides and the host launches.
 //!
-//! A kernel is compiled to CUDA C++ or WGSL when the plugin is built; the host compiles the text for
-//! its device and launches it on its own client. No tensor-library type crosses. How a plugin may keep its texts and choose
-//! among them: [`table`].
+//! A kernel is compiled to CUDA C++ or WGSL when the plugin is built; the host compiles the text for its device and launches it
+//! on its own client. The interface has no types of a tensor library. How a plugin may keep its texts and choose among them:
+//! [`table`].
 //!
 //! Calling convention of the text:
 //! - CUDA: `extern "C" __global__ void entry(T0* b0, .., const __grid_constant__ info_st info)`, buffers
@@ -30,9 +30,9 @@
 //!   `STATE`; every launch may have `SCRATCH`, in which earlier launches leave what later ones need.
 //! - Every launch may have `SCALES`: the pairs of the [`Grid`](crate::Grid) that `launches` was given, in the order of its blocks; one
 //!   block with scale 1 where there is no grid.
-//! - Scalars are those of the [`Launch`](crate::Launch). Which block an element is in, a kernel knows from them alone.
+//! - Scalars are those of the [`Launch`](crate::Launch). A kernel computes the block of an element from them.
 //!
-//! What rounding and updates did is counted by the host, by kernels of its own.
+//! Kernels of the host compute the statistics of updates.
 
 use crate::abi::stable::{
     StableAbi,

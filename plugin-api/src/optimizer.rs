@@ -162,7 +162,7 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     /// Makes an instance from complete, range-checked options. `[main-thread]`
     ///
     /// # Errors
-    /// Whatever the declared ranges could not say.
+    /// An option value that the declared ranges do not exclude is invalid.
     fn new(config: &Config) -> Result<Self, PluginError>;
 
     /// The state buffers of one parameter. The same parameter always gets the same answer. `[main-thread]`

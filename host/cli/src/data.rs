@@ -1,4 +1,4 @@
-//! `data`: prepares token bins from real data, and says what bins hold.
+//! `data`: prepares token bins from data sets, and shows the contents of bins.
 
 use std::{
     io::{IsTerminal, stderr},

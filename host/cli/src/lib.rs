@@ -175,7 +175,7 @@ pub fn main() -> ExitCode {
     {
         return code;
     }
-    // A check is about what plugins do, so nothing of the host stands in its way.
+    // A check tests plugins only, so that no limit of the host applies.
     if !matches!(command, Command::Plugins(PluginsCommand::CheckOne(_))) {
         supervise::prepare();
     }

@@ -1,4 +1,4 @@
-//! `plugins list | inspect | check | install | new`: what the libraries of a folder, or one of them, hold, and whether it is sound.
+//! `plugins list | inspect | check | install | new`: the contents of libraries, their checks, their installation, and new crates.
 
 use std::{
     path::{Path, PathBuf},

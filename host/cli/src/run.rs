@@ -191,7 +191,7 @@ fn exit_code(report: &RunReport) -> ExitCode {
     } else if report.faults.is_empty() {
         ExitCode::SUCCESS
     } else {
-        // The weights are sound, but records are missing somewhere: not a success.
+        // The weights are valid, but records are missing: not a success.
         ExitCode::from(Fault::Run.exit_code())
     }
 }

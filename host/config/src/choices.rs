@@ -293,7 +293,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// The two linear layers after attention, and what stands between them.
+    /// The two linear layers after attention, and the function between them.
     MlpChoice {
         /// GELU of `4 n_embd` channels, as in GPT-2.
         Gelu = "gelu",

@@ -150,7 +150,7 @@ impl<'de> Deserialize<'de> for SiteName {
     }
 }
 
-/// Refuses what is out of range, what stands twice, and keys without effect.
+/// Refuses values out of range, duplicates, and keys without effect.
 pub(super) fn check(observe: &ObserveSection, source: &Source) -> Result<(), Diagnostic> {
     let refuse = |key: &str, message: String, hint: &str| {
         Err(Diagnostic::config(message).at(source.locate(key)).hint(hint))

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{registry::Found, statistics, vet::Checked};
 
-/// A run file's table for one plugin: where it stands, for messages, and what it says.
+/// A run file's table for one plugin: its position, for messages, and its contents.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionTable<'a> {
     /// Dotted key of the table: `optimizer`, `sink.0`.

@@ -137,6 +137,6 @@ pub struct AlertDefinition {
     pub default: f64,
     /// What the threshold's key in `[alerts]` means.
     pub key_text: &'static str,
-    /// What there is too much of; the value stands before it, the metric's name behind it.
+    /// The middle of the alert's sentence, between the value and the metric's name.
     pub finding: &'static str,
 }

@@ -39,7 +39,7 @@ impl Default for Choice {
     }
 }
 
-/// How a configuration's held-out loss stands to the baseline's.
+/// A configuration's held-out loss compared with the baseline's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

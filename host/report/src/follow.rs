@@ -1,6 +1,6 @@
 //! Runs in progress: steps, losses, their differences from those of the twin, and alerts.
 //!
-//! [`Follower::look`] reads what files have grown by, so that a look costs little beside a step. A twin is the
+//! [`Follower::look`] reads what files have grown by, so that a look takes little time compared with a step. A twin is the
 //! unquantized run of the same seed that differs in what is rounded only.
 
 use std::{
@@ -46,7 +46,7 @@ pub struct LiveRun {
     pub name: String,
     /// Its folder.
     pub folder: String,
-    /// How it stands, in a word or two.
+    /// Its status, in a word or two.
     pub state: &'static str,
     /// Whether it is running.
     pub is_running: bool,

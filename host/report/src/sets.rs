@@ -54,7 +54,7 @@ pub(super) struct Contrast {
     pub group: usize,
     pub baseline: usize,
     pub basis: Basis,
-    /// Whether it stands for its treatment: the others of a treatment are shown and not tested.
+    /// Whether it represents its treatment: the others of a treatment are shown and not tested.
     pub is_tested: bool,
 }
 
@@ -246,7 +246,7 @@ impl<'a> Matching<'a> {
         })
     }
 
-    /// How one that is not its treatment's best stands to the baseline.
+    /// The comparison with the baseline of a configuration that is not its treatment's best.
     fn basis(&self, member: usize, baseline: usize) -> Basis {
         match self.setting(member) == self.setting(baseline) {
             true => Basis::SameSetting,

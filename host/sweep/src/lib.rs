@@ -254,7 +254,7 @@ impl Sweep {
         self.combinations.iter().map(one).collect()
     }
 
-    /// Does runs up to their steps, and says what came of them.
+    /// Runs up to their steps, and returns their outcomes.
     fn batch(&mut self, phase: &str, configs: &[(RunConfig, u64)]) -> Result<Vec<Outcome>, Halt> {
         let tasks: Vec<Task> =
             configs.iter().map(|(config, until)| self.folder.task(config, *until)).collect();

@@ -1,4 +1,4 @@
-//! `bench`: what a training step costs, by precision, format and measurements, side by side in one process.
+//! `bench`: time per training step by precision, format and metrics, measured in one process.
 //!
 //! Cases take turns step by step, so that whatever else the machine does hits all alike. The ratio is to the first
 //! case. Tokens are random: what is timed does not depend on them. With `--compare-with` another trainer takes turns with

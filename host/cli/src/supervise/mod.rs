@@ -31,7 +31,7 @@ use shared::shared;
 /// What the supervising process has to know of the command line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    /// Whether progress is JSON, the last word included.
+    /// Whether progress is JSON, including the final line.
     pub json: bool,
     /// Whether the run ends when the process that started it is gone.
     pub with_starter: bool,

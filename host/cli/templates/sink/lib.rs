@@ -1,6 +1,6 @@
 //! {{ id }}: a sink for altgrad, where metrics go.
 //!
-//! As it stands it writes `{{ name }}.txt` into the run folder: a line per step, `step name=value name=value ...`. A sink has a
+//! This example writes `{{ name }}.txt` into the run folder: one line per step, `step name=value name=value ...`. A sink has a
 //! thread of its own: it may wait for a disk or a server while training continues.
 
 use std::{

@@ -220,7 +220,7 @@ impl Uploader {
         Ok(())
     }
 
-    /// Writes down what the server has. Without it the server is asked anew; only alerts could come twice.
+    /// Records the rows that the server has. Without this record the server is asked again; only alerts could be sent twice.
     pub(crate) fn record(&mut self) {
         if let Err(error) = self.remote.save()
             && !self.unrecorded
