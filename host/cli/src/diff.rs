@@ -92,7 +92,7 @@ fn print(args: &DiffArgs, found: &Comparison) {
         println!("{a} and {b}: no difference above {} ULP in {} steps", args.ulp, found.steps);
         return;
     };
-    println!("{a} and {b} part at step {}, {}: {}", first.step, first.place.phase.name(), first.place);
+    println!("{a} and {b} differ at step {}, {}: {}", first.step, first.place.phase.name(), first.place);
     println!(
         "{} of {} elements differ by more than {} ULP, element {} by {}: {:?} and {:?}",
         first.apart,
@@ -103,7 +103,7 @@ fn print(args: &DiffArgs, found: &Comparison) {
         first.values[0],
         first.values[1]
     );
-    println!("\nwhere each operation first parts in that step, in time order:\n{}", table(&found.partings));
+    println!("\nfirst difference of each operation in that step, in time order:\n{}", table(&found.partings));
     if let Some(more) = found.partings.len().checked_sub(MOST_ROWS).filter(|more| *more > 0) {
         println!("and {more} operations after these");
     }

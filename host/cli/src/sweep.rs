@@ -86,11 +86,11 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
     Ok(if args.check {
         ExitCode::SUCCESS
     } else if results.stopped {
-        eprintln!("interrupted: the same command goes on");
+        eprintln!("interrupted: the same command resumes the sweep");
         ExitCode::from(interrupt::EXIT_CODE)
     } else if let Some(job) = &results.submitted {
         println!(
-            "job {job} goes on: `squeue -j {job}` shows it, and the same command collects when it is done"
+            "job {job} is still running: `squeue -j {job}` shows it, and the same command collects when it is done"
         );
         ExitCode::SUCCESS
     } else if results.all_well() {

@@ -69,7 +69,7 @@ impl RunFolder {
         if !occupied {
             return Ok(());
         }
-        let goes_on = if Self::holds_a_run(path) { "`--resume` goes on with the run in it; " } else { "" };
+        let goes_on = if Self::holds_a_run(path) { "`--resume` resumes the run in it; " } else { "" };
         Err(Diagnostic::config("the run folder is not empty").at(path.display()).hint(format!(
             "{goes_on}runs never overwrite each other: use `--out DIR` or `--set run.name=NAME`, or delete the folder"
         )))

@@ -201,7 +201,7 @@ fn threads(folder: &SweepFolder, options: &Options) -> usize {
     match began.filter(|began| *began > 0) {
         Some(began) => {
             if options.threads.is_some_and(|threads| threads != began) {
-                eprintln!("the sweep began with {began} threads a run and goes on with them");
+                eprintln!("the sweep started with {began} threads per run and keeps them");
             }
             began
         }

@@ -41,7 +41,7 @@ pub(crate) struct Asked {
 /// the system refuses, the process continues alone and reports it.
 pub(crate) fn split(asked: Asked) -> Option<ExitCode> {
     let alone = |error: &dyn std::fmt::Display| {
-        eprintln!("warning: the run goes on without supervision ({error})");
+        eprintln!("warning: the run continues without supervision ({error})");
         None
     };
     let starter = getppid();

@@ -65,7 +65,7 @@ impl From<Damage> for Diagnostic {
     fn from(damage: Damage) -> Self {
         Self::config(format!("the checkpoint cannot be used: {damage}"))
             .at(damage.path.display())
-            .hint("`--resume auto` goes on from the newest sound one")
+            .hint("`--resume auto` resumes from the newest valid one")
     }
 }
 

@@ -88,7 +88,7 @@ impl Chosen {
                 let message = "the checkpoint is of another run folder, and this run's is not empty";
                 return Err(Diagnostic::config(message)
                     .at(run_folder.display())
-                    .hint("use `--out DIR` to go on from it in a folder of its own"));
+                    .hint("use `--out DIR` to resume from it in a new folder"));
             }
             return Ok(Self { folder, checkpoint: Some(checkpoint), passed_over: Vec::new() });
         }
@@ -173,7 +173,7 @@ impl Start {
     /// The event of a resume.
     #[must_use]
     pub fn event(&self) -> Option<Event> {
-        let from = self.from.as_ref().map(|path| format!("goes on from {}", path.display()));
+        let from = self.from.as_ref().map(|path| format!("resumes from {}", path.display()));
         let said: Vec<&str> = from.iter().chain(&self.remarks).map(String::as_str).collect();
         let level = if self.remarks.is_empty() { AlertLevel::INFO } else { AlertLevel::WARN };
         (!said.is_empty()).then(|| Event::new(self.step, level, "resumed", said.join("; ")))
@@ -223,7 +223,7 @@ fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic 
     let said: Vec<String> = differences.iter().map(ToString::to_string).collect();
     Diagnostic::config(format!("the checkpoint is of another run: {}", said.join("; ")))
         .at(checkpoint.path.display())
-        .hint("set it back, or go on all the same with `--resume-anyway`, which records the difference")
+        .hint("restore it, or use `--resume-anyway`, which records the difference and resumes")
 }
 
 /// Of each sink of the run file, what the checkpoint has of the first unused sink of its name.
@@ -252,7 +252,7 @@ fn load(
             state.switch_casts(switch.clone());
         } else {
             tracing::warn!(
-                "the checkpoint's run changed its casts at step {} ({}), and the run file's schedule has no such entry: the run goes on without that change",
+                "the checkpoint's run changed its casts at step {} ({}), and the run file's schedule has no such entry: the run continues without that change",
                 switch.step,
                 switch.trigger
             );

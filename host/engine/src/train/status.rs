@@ -204,7 +204,7 @@ pub fn with_checkpoint(
     let mut hints: Vec<String> = error.hint.take().into_iter().collect();
     match checkpointer.last() {
         Some((_, path)) => {
-            hints.push(format!("its last good state is {}: `--resume auto` goes on from it", path.display()));
+            hints.push(format!("its last good state is {}: `--resume auto` resumes from it", path.display()));
             hints.extend(
                 half_updated.map(|step| format!("with `--max-steps {step}` up to the update that failed")),
             );

@@ -141,7 +141,7 @@ impl Journal {
     /// Remembers why, and says it the first time.
     fn lost(&mut self, why: String) {
         if self.loss.why.is_none() {
-            crate::say(&format!("{why}; the run goes on, and what is lost is counted"));
+            crate::say(&format!("{why}; the run continues, and lost rows are counted"));
             self.loss.why = Some(why);
         }
     }

@@ -215,7 +215,7 @@ impl Uploader {
         self.next = Some(self.last_request + pause.unwrap_or_default());
         if stopped && !self.stop_seen {
             self.stop_seen = true;
-            say("somebody asked the server to stop this run; it goes on, Ctrl-C stops it");
+            say("the server was asked to stop this run; the run continues, Ctrl-C stops it");
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Uploader {
             && !self.unrecorded
         {
             self.unrecorded = true;
-            say(&format!("what was uploaded cannot be recorded ({error}); uploading goes on"));
+            say(&format!("what was uploaded cannot be recorded ({error}); uploading continues"));
         }
     }
 
@@ -262,7 +262,7 @@ impl Uploader {
         self.failures += 1;
         let first = self.shared.lock().report.trouble.replace(why.clone()).is_none();
         if first {
-            say(&format!("{why}; the run goes on, rows are kept on disk and sent later"));
+            say(&format!("{why}; the run continues, rows are kept on disk and sent later"));
         }
         let wakes = after.is_none() && !finishing;
         self.shared.wait(patience, |state| state.stop || (wakes && state.finish_by.is_some()));
