@@ -139,7 +139,7 @@ struct ConfigArgs {
 }
 
 impl Command {
-    /// Whose libraries it may load.
+    /// The libraries that it may load.
     fn trust(&self) -> Trust {
         match self {
             Self::Run(args) => args.trust(),

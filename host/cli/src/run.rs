@@ -1,4 +1,4 @@
-//! `run` and `check`: a run file to a run that can start, and that to a finished run.
+//! `run` and `check`: from a run file to a run that can start, and to its end.
 
 use std::{
     fmt::Display,
@@ -68,7 +68,7 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    /// Whose libraries it may load.
+    /// The libraries that it may load.
     pub(super) fn trust(&self) -> Trust {
         self.config.trust.into()
     }
@@ -84,7 +84,7 @@ enum ProgressStyle {
 }
 
 impl RunArgs {
-    /// What the supervising process has to know.
+    /// Options of the supervising process.
     pub(super) fn supervision(&self) -> supervise::Asked {
         supervise::Asked { json: self.progress == ProgressStyle::Json, with_starter: self.while_input }
     }
@@ -94,7 +94,7 @@ impl RunArgs {
 pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic> {
     let (mut config, source) = altgrad_config::load(&args.config, &args.set)?;
     if let Some(device) = args.device {
-        // Asked here for the sake of the place.
+        // Checked here, so that the error names the option.
         ComputeDevice::open(device).map_err(|error| error.at(format!("--device {device}")))?;
         config.run.device = device;
     }
@@ -102,13 +102,13 @@ pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic>
     Ok((config, source))
 }
 
-/// The run a command line asks for, run folder aside.
+/// The run of a command line, without its folder.
 pub(super) fn build(args: &ConfigArgs) -> Result<ReadyRun, Diagnostic> {
     let (config, source) = load(args)?;
     ReadyRun::build(config, &source)
 }
 
-/// The run and its folder, which is free.
+/// The run and its folder, which is empty or missing.
 fn build_in_folder(args: &ConfigArgs) -> Result<(ReadyRun, PathBuf), Diagnostic> {
     let (config, source) = load(args)?;
     let folder = folder(args, &config);
@@ -120,7 +120,7 @@ fn folder(args: &ConfigArgs, config: &RunConfig) -> PathBuf {
     args.out.clone().unwrap_or_else(|| PathBuf::from(&config.run.out).join(&config.run.name))
 }
 
-/// The same where the run may go on from a checkpoint: and where it starts.
+/// The same for a run that may resume from a checkpoint, with its start.
 fn build_from(args: &RunArgs, resume: &str) -> Result<(ReadyRun, PathBuf, Start), Diagnostic> {
     let (mut config, source) = load(&args.config)?;
     let folder = folder(&args.config, &config);
@@ -155,7 +155,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
     Ok(report?.map_or(ExitCode::from(interrupt::EXIT_CODE), |report| exit_code(&report)))
 }
 
-/// Trains; nothing if the user stopped it before it began. `say` shows the run before, and what it came to after.
+/// Trains; `None` if the user stopped the run before it started. `say` prints a summary before the run, and the results after it.
 fn train(
     args: &RunArgs,
     observer: &mut dyn RunObserver,
@@ -165,7 +165,7 @@ fn train(
         Some(resume) => build_from(args, resume)?,
         None => build_in_folder(&args.config).map(|(ready, folder)| (ready, folder, Start::default()))?,
     };
-    // Not before: until here nothing is lost by simply stopping.
+    // Signals are handled from here on: before, a plain stop loses nothing.
     interrupt::install_for_training()?;
     supervise::listens();
     if interrupt::requested() {
@@ -198,9 +198,9 @@ fn exit_code(report: &RunReport) -> ExitCode {
 
 fn hold(guard: &Path) -> Result<File, Diagnostic> {
     files::hold(guard).map_err(|error| {
-        Diagnostic::run(format!("the guard of the run cannot be held ({error})"))
+        Diagnostic::run(format!("the lock file of the run cannot be locked ({error})"))
             .at(guard.display())
-            .hint("is the folder gone or read-only?")
+            .hint("was the folder deleted, or is it read-only?")
     })
 }
 
@@ -245,7 +245,7 @@ fn closing_table(report: &RunReport, folder: &str) -> Table {
     table
 }
 
-/// What a sink took and what it is missing.
+/// Rows that a sink took, and missing rows.
 fn sink_line(sink: &SinkCounts) -> String {
     let mut line = format!("{} rows", sink.rows);
     for (missing, what) in [(sink.missing_rows, "rows"), (sink.missing_events, "events")] {

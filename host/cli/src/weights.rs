@@ -53,7 +53,7 @@ pub(super) enum WeightsCommand {
 }
 
 impl WeightsCommand {
-    /// Whose libraries it may load.
+    /// The libraries that it may load.
     pub(super) fn trust(&self) -> Trust {
         let Self::Export { config, .. } = self;
         config.trust.into()

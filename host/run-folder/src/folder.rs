@@ -146,7 +146,7 @@ impl RunFolder {
         files::write(&path, contents).map_err(|error| {
             Diagnostic::run(format!("cannot write ({error})"))
                 .at(path.display())
-                .hint("is the disk full, or the folder gone or read-only?")
+                .hint("is the disk full, or is the folder deleted or read-only?")
         })
     }
 
@@ -159,7 +159,7 @@ impl RunFolder {
         left_behind::reserve(self.path(), known).map_err(|error| {
             Diagnostic::run(format!("cannot set room aside for the run's last status ({error})"))
                 .at(self.path().display())
-                .hint("is the disk full, or the folder gone or read-only?")
+                .hint("is the disk full, or is the folder deleted or read-only?")
         })
     }
 

@@ -306,7 +306,7 @@ impl Worker {
 
 fn gap_fault(name: &str, gap: &str) -> Diagnostic {
     Diagnostic::run(format!("sink `{name}` lost rows of an earlier part of the run: {gap}"))
-        .hint("a file was cut, deleted or edited after its checkpoint; an earlier checkpoint, or another run, makes the rows anew")
+        .hint("a file was cut, deleted or edited after its checkpoint; an earlier checkpoint, or another run, writes the rows again")
 }
 
 /// What the thread does: open, rows and events, finish. Stops at the first fault, and when others have closed the sink.

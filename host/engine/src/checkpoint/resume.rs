@@ -106,7 +106,7 @@ impl Chosen {
         let damages: Vec<String> = passed_over.iter().map(ToString::to_string).collect();
         Err(Diagnostic::config(format!("no checkpoint of the run can be used: {}", damages.join("; ")))
             .at(run_folder.join(CHECKPOINTS).display())
-            .hint("start anew in another folder with `--out DIR`, or name an `anomaly-step-...` with `--resume`"))
+            .hint("start from the beginning in another folder with `--out DIR`, or name an `anomaly-step-...` with `--resume`"))
     }
 
     /// Takes the schedule from the checkpoint where the run file does not give it: a run that is extended keeps its earlier
@@ -209,7 +209,7 @@ impl Start {
 /// A run that was stopped before its first checkpoint begins again.
 fn anew(folder: Option<RunFolder>) -> Start {
     let again = folder.is_some();
-    let remarks = again.then(|| "it has no checkpoint yet, so it starts anew".to_string());
+    let remarks = again.then(|| "it has no checkpoint yet, so it starts from the beginning".to_string());
     let sinks = again.then(|| SinkResume { step: 0, sinks: Vec::new() });
     Start { folder, sinks, remarks: remarks.into_iter().collect(), ..Start::default() }
 }
