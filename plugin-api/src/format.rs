@@ -122,7 +122,7 @@ pub struct RandomKey {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct QuantParams<'a> {
-    /// What values are multiplied by before rounding and afterwards, by block.
+    /// Factors of the values before and after rounding, by block.
     pub scales: Scales<'a>,
     /// The rounding mode.
     pub rounding: Rounding,
@@ -224,8 +224,8 @@ pub trait Format: Send + Sync + Sized + 'static {
 
     /// The target of scales, and the thresholds of rounding to nearest. `[main-thread]`
     ///
-    /// The default suits formats whose precision is the same over their range: amax becomes the largest value, and the nearer value
-    /// is the one at the smaller distance.
+    /// The default suits formats whose precision is the same over their range: amax becomes the largest value, and rounding to
+    /// nearest turns in the middle.
     fn conventions(&self) -> Conventions {
         Conventions::default()
     }
