@@ -1,4 +1,4 @@
-//! How a format is used, beyond what its codes mean: the magnitude that tensors are scaled to, and where rounding to nearest turns.
+//! Conventions of a format beyond the values of its codes: the target of scales, and the thresholds of rounding to nearest.
 //!
 //! Both have defaults that suit minifloats and integers. A format whose precision tapers, such as a posit, declares its own:
 //! its largest values are few and far apart, so a tensor that is scaled to them loses most of its digits.
@@ -15,15 +15,15 @@ use crate::{
 /// Smallest and largest magnitude that can be declared: with every margin the scale's numerator is a normal f32.
 const TARGETS: [f32; 2] = [f32::from_bits((127 - 90) << 23), f32::from_bits((127 + 90) << 23)];
 
-/// What a format declares of its use.
+/// The conventions of a format.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Default)]
 pub struct Conventions {
     /// The magnitude that the largest magnitude of a tensor, or of a block, is scaled to: from 2^-90 to 2^90. None: the
     /// largest finite value. What is beyond the largest value saturates.
     pub amax_target: ROption<f32>,
-    /// Where rounding to nearest goes from a finite value to the next, one threshold between any two neighbours, ascending. Both may be
-    /// one of the neighbours. At the threshold itself the rule for ties decides. Empty: the middle.
+    /// Thresholds of rounding to nearest, one between any two neighbouring finite values, ascending. A threshold may equal a
+    /// neighbour. At the threshold itself the rule for ties decides. Empty: the middle.
     pub thresholds: RVec<f32>,
 }
 
@@ -46,7 +46,7 @@ impl Conventions {
         self.amax_target.into_option().unwrap_or_else(|| values.max_finite())
     }
 
-    /// Refuses what no format of these values can declare.
+    /// Refuses conventions that are impossible for a format of these values.
     ///
     /// # Errors
     /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): a magnitude that is out of range, another number of thresholds than

@@ -1,4 +1,4 @@
-//! What a library says about itself before anything in it is made.
+//! Descriptors: a library's description of its plugins, before any instance is made.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ impl fmt::Display for PluginKind {
 
 /// One plugin of a library: its name, version and options.
 ///
-/// A constant, so that it also stands in the library's file as a [`note`](crate::note):
+/// A constant, so that the library's file also contains it as a [`note`](crate::note):
 ///
 /// ```
 /// use altgrad_plugin_api::{Descriptor, OptionSpec};

@@ -1,15 +1,15 @@
-//! The one error that crosses the boundary.
+//! The error type of the plugin interface.
 
 use std::fmt;
 
 use crate::abi::stable::{StableAbi, std_types::RString};
 
-/// What class of fault a [`PluginError`] is. A number, so that later versions can add kinds;
-/// a reader treats a number it does not know as [`ErrorKind::OTHER`].
+/// The class of a [`PluginError`]. A number, so that later versions can add kinds; a reader treats a number it does not know as
+/// [`ErrorKind::OTHER`].
 #[repr(transparent)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorKind(
-    /// The number that crosses.
+    /// The number that is passed.
     pub u32,
 );
 
@@ -34,13 +34,13 @@ impl ErrorKind {
     pub const VALUE: Self = Self(8);
     /// The plugin panicked; its instance is poisoned from here on.
     pub const PANIC: Self = Self(9);
-    /// The instance panicked before and refuses to go on.
+    /// The instance panicked before and refuses further calls.
     pub const POISONED: Self = Self(10);
-    /// From [`Sink::open`](crate::Sink::open): rows that a checkpoint counts on are gone or changed.
+    /// From [`Sink::open`](crate::Sink::open): rows that a checkpoint relies on are missing or changed.
     pub const GAP: Self = Self(11);
 }
 
-/// An error in one sentence, with what to do about it.
+/// An error: one sentence and a hint.
 ///
 /// Owner: the receiver. The strings carry their own deallocator, so either side may drop them.
 #[repr(C)]
@@ -48,9 +48,9 @@ impl ErrorKind {
 pub struct PluginError {
     /// The class of the fault.
     pub kind: ErrorKind,
-    /// What is wrong: one sentence, no final full stop, no line breaks.
+    /// The fault: one sentence without a final full stop and line breaks.
     pub message: RString,
-    /// What to do about it; empty if there is nothing to say.
+    /// What to do about it; may be empty.
     pub hint: RString,
 }
 

@@ -84,8 +84,8 @@ extern "C" fn get_extension(_: RStr<'_>) -> ROption<&'static Extension> {
     ROption::RNone
 }
 
-/// Registers plugins of this crate and exports the library: the one line of a plugin crate. How the library was built also stands
-/// in its file, as a [`note`](crate::note).
+/// Registers plugins of this crate and exports the library: the one line of a plugin crate. The library's file also contains its
+/// build facts, as a [`note`](crate::note).
 ///
 /// ```text
 /// altgrad_plugin_api::export_plugin!(format E5M2);
@@ -127,8 +127,8 @@ macro_rules! export_plugin {
     };
 }
 
-/// Adds one more plugin to a library that [`export_plugin!`](crate::export_plugin) exports elsewhere. Its descriptor also stands in
-/// the library's file, as a [`note`](crate::note).
+/// Adds one more plugin to a library that [`export_plugin!`](crate::export_plugin) exports elsewhere. The library's file also
+/// contains its descriptor, as a [`note`](crate::note).
 ///
 /// ```text
 /// altgrad_plugin_api::register!(format Posit8);
@@ -165,7 +165,7 @@ macro_rules! register {
     };
 }
 
-/// Puts a note into the library's file; not for people.
+/// Puts a note into the library's file; for the macros only.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __note {

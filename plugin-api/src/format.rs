@@ -12,7 +12,7 @@ use crate::{
 };
 
 numbered! {
-    /// What a minifloat does with its top exponent.
+    /// The use of a minifloat's top exponent.
     Domain {
         /// Reserved for infinities and NaN, as in IEEE 754.
         IEEE = 0,
@@ -49,11 +49,11 @@ pub struct Minifloat {
     pub significand_bits: u32,
     /// Exponent bias: `2^(E-1) - 1`, 0 when `E <= 1`.
     pub bias: i32,
-    /// What the top exponent means.
+    /// The use of the top exponent.
     pub domain: Domain,
 }
 
-/// What a format's codes mean; everything else about it derives from this.
+/// The values of a format's codes; everything else is derived from them.
 #[repr(u8)]
 #[derive(StableAbi, Debug, Clone, PartialEq)]
 pub enum FormatSpec {
@@ -122,7 +122,7 @@ pub struct RandomKey {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct QuantParams<'a> {
-    /// What values are multiplied by before rounding and afterwards, by block.
+    /// Factors of the values before and after rounding, by block.
     pub scales: Scales<'a>,
     /// The rounding mode.
     pub rounding: Rounding,
@@ -164,7 +164,7 @@ pub fn overflows(scaled: f32, least: f32, most: f32) -> bool {
     scaled < beyond(least, f32::next_down) || scaled > beyond(most, f32::next_up)
 }
 
-/// What one quantization call saw. Counts add up over parts, `amax` takes the larger.
+/// Statistics of one quantization call. Over parts, counts are added, and `amax` is the larger one.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Default)]
 pub struct QuantStats {
@@ -187,7 +187,7 @@ pub struct QuantStats {
 }
 
 impl QuantStats {
-    /// Adds what became of one element: `x_hat` of `x`, which `overflowed` or did not.
+    /// Adds one element: `x` was rounded to `x_hat`, and `overflowed` or not.
     pub fn add(&mut self, x: f32, x_hat: f32, overflowed: bool) {
         self.overflow += u64::from(overflowed);
         self.underflow += u64::from(x != 0.0 && x_hat == 0.0);
@@ -202,7 +202,7 @@ impl QuantStats {
         }
     }
 
-    /// Adds what another part saw.
+    /// Adds the statistics of another part.
     pub fn merge(&mut self, other: &Self) {
         self.amax = self.amax.max(other.amax);
         self.overflow += other.overflow;
@@ -229,16 +229,16 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// Makes an instance from complete, range-checked options. `[main-thread]`
     ///
     /// # Errors
-    /// Whatever the declared ranges could not say.
+    /// An option value that the declared ranges do not exclude is invalid.
     fn new(config: &Config) -> Result<Self, PluginError>;
 
-    /// What the codes mean. `[main-thread]`
+    /// The values of the codes. `[main-thread]`
     fn spec(&self) -> FormatSpec;
 
-    /// How it is used: what amax is scaled to, and where rounding to nearest turns. `[main-thread]`
+    /// The target of scales, and the thresholds of rounding to nearest. `[main-thread]`
     ///
-    /// The default suits formats whose precision is the same over their range: amax becomes the largest value, and the nearer value
-    /// is the one at the smaller distance.
+    /// The default suits formats whose precision is the same over their range: amax becomes the largest value, and rounding to
+    /// nearest turns in the middle.
     fn conventions(&self) -> Conventions {
         Conventions::default()
     }

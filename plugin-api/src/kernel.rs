@@ -1,8 +1,8 @@
-//! Device kernels as text: what a plugin hands over so that the host can launch it.
+//! Device kernels as text, which a plugin provides and the host launches.
 //!
-//! A kernel is compiled to CUDA C++ or WGSL when the plugin is built; the host compiles the text for
-//! its device and launches it on its own client. No tensor-library type crosses. How a plugin may keep its texts and choose
-//! among them: [`table`].
+//! A kernel is compiled to CUDA C++ or WGSL when the plugin is built; the host compiles the text for its device and launches it
+//! on its own client. The interface has no types of a tensor library. How a plugin may keep its texts and choose among them:
+//! [`table`].
 //!
 //! Calling convention of the text:
 //! - CUDA: `extern "C" __global__ void entry(T0* b0, .., const __grid_constant__ info_st info)`, buffers
@@ -30,9 +30,9 @@
 //!   `STATE`; every launch may have `SCRATCH`, in which earlier launches leave what later ones need.
 //! - Every launch may have `SCALES`: the pairs of the [`Grid`](crate::Grid) that `launches` was given, in the order of its blocks; one
 //!   block with scale 1 where there is no grid.
-//! - Scalars are those of the [`Launch`](crate::Launch). Which block an element is in, a kernel knows from them alone.
+//! - Scalars are those of the [`Launch`](crate::Launch). A kernel computes the block of an element from them.
 //!
-//! What rounding and updates did is counted by the host, by kernels of its own.
+//! Kernels of the host compute the statistics of updates.
 
 use crate::abi::stable::{
     StableAbi,
@@ -46,13 +46,13 @@ pub mod rules;
 pub mod table;
 
 numbered! {
-    /// What a kernel computes.
+    /// The operation of a kernel.
     KernelOp {
         /// [`Format::fake_quant`](crate::Format::fake_quant).
         FAKE_QUANT = 1,
         /// [`Optimizer::step`](crate::Optimizer::step).
         OPTIMIZER_STEP = 2,
-        /// What a step has to know of a whole parameter before it: fills `SCRATCH`.
+        /// Computes values of a whole parameter before a step: fills `SCRATCH`.
         PREPARE_UPDATE = 3,
     }
 }
@@ -70,7 +70,7 @@ impl KernelOp {
     /// Where the variant is.
     const VARIANT_SHIFT: u32 = 16;
 
-    /// One of several kernels for the same operation: which, only the plugin knows.
+    /// One of several kernels for the same operation, numbered by the plugin.
     #[must_use]
     pub const fn with_variant(self, variant: u8) -> Self {
         Self(self.0 & ((1 << Self::VARIANT_SHIFT) - 1) | (variant as u32) << Self::VARIANT_SHIFT)
@@ -110,7 +110,7 @@ numbered! {
 }
 
 numbered! {
-    /// What a buffer holds.
+    /// The contents of a buffer.
     BufferRole {
         /// Values in, `[n]`.
         SOURCE = 1,
@@ -137,7 +137,7 @@ numbered! {
 pub const SCRATCH_WORDS: usize = 256;
 
 numbered! {
-    /// What a value of the info block is.
+    /// The source of a value of the info block.
     InfoKind {
         /// `scalars[index]` as f32.
         SCALAR_F32 = 1,
@@ -160,7 +160,7 @@ numbered! {
     }
 }
 
-/// The device a kernel is wanted for.
+/// The device of a requested kernel.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
 pub struct KernelTarget {
@@ -182,7 +182,7 @@ pub struct KernelTarget {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
 pub struct KernelBuffer {
-    /// What it holds.
+    /// Its contents.
     pub role: BufferRole,
     /// Which one of that role (states), else 0.
     pub index: u32,
@@ -200,7 +200,7 @@ pub struct KernelBuffer {
 pub struct InfoField {
     /// Byte offset in the block.
     pub offset: u32,
-    /// What goes there.
+    /// The source of the value.
     pub kind: InfoKind,
     /// Which scalar or buffer; a constant's value.
     pub index: u32,

@@ -1,4 +1,4 @@
-//! Notes: what a library says about its plugins, readable from its file without running anything in it.
+//! Notes: a library's description of its plugins, readable from its file without running its code.
 //!
 //! [`export_plugin!`](crate::export_plugin) and [`register!`](crate::register) write them; in C `ALTGRAD_DESCRIBE_FORMAT` and
 //! `ALTGRAD_EXPORT_FORMATS` of `altgrad_plugin.h` do. The bytes are made while the plugin is compiled.
@@ -50,7 +50,7 @@ pub const BUILD: u32 = 2;
 
 /// Bytes before a note's text.
 const HEAD: usize = 20;
-/// Where in it the size of the text stands.
+/// Offset of the size of the text.
 const SIZE: usize = 4;
 
 /// A note of `N` bytes, aligned as the section asks for.

@@ -27,7 +27,7 @@ macro_rules! numbered {
         #[repr(transparent)]
         #[derive($crate::abi::stable::StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(
-            /// The number that crosses.
+            /// The number that is passed.
             pub u32,
         );
         impl $name {

@@ -13,7 +13,7 @@ use crate::{
     ServiceStep, number::numbered,
 };
 
-/// What a parameter is.
+/// The role of a parameter.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct ParamInfo<'a> {
@@ -88,7 +88,7 @@ impl StateSpec {
 pub struct StepScalars {
     /// Learning rate of this step.
     pub lr: f64,
-    /// Which update this is, from 1 (what bias correction calls t).
+    /// Number of this update, from 1 (the t of bias correction).
     pub update: u64,
 }
 
@@ -122,7 +122,7 @@ impl Grid<'_> {
 }
 
 numbered! {
-    /// What an update of a parameter has to see of it.
+    /// The part of a parameter on which its update depends.
     Scope {
         /// All of it at once.
         WHOLE = 0,
@@ -143,7 +143,7 @@ pub struct Step<'a> {
     pub param: &'a mut [f32],
     /// `[n]` f32, already accumulated and clipped.
     pub grad: &'a [f32],
-    /// `[n]` f32 each, in the order of [`Optimizer::states`], updated in place, whatever they are stored in.
+    /// `[n]` f32 each, in the order of [`Optimizer::states`], updated in place, whatever their stored type.
     pub states: &'a mut [&'a mut [f32]],
     /// Learning rate and update count.
     pub scalars: StepScalars,
@@ -162,13 +162,13 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     /// Makes an instance from complete, range-checked options. `[main-thread]`
     ///
     /// # Errors
-    /// Whatever the declared ranges could not say.
+    /// An option value that the declared ranges do not exclude is invalid.
     fn new(config: &Config) -> Result<Self, PluginError>;
 
     /// The state buffers of one parameter. The same parameter always gets the same answer. `[main-thread]`
     fn states(&self, param: &ParamInfo<'_>) -> Vec<StateSpec>;
 
-    /// What updates of a parameter have to see. The same parameter always gets the same answer. `[main-thread]`
+    /// The scope of a parameter's updates. The answer for a parameter never changes. `[main-thread]`
     fn scope(&self, param: &ParamInfo<'_>) -> Scope {
         let _ = param;
         Scope::WHOLE
@@ -208,8 +208,9 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
         Err(PluginError::unsupported(format!("`{}` is not updated with services", step.info.name)))
     }
 
-    /// What [`Self::step`] is on a device: the kernels to launch in order, the last of which steps. `None`: there are none for this
-    /// parameter, and the host takes it through main memory. Called each update, with the grid of the whole parameter. `[any-thread]`
+    /// The kernels that do [`Self::step`] on a device, in the order of their launches; the last one updates. `None`: there are
+    /// none for this parameter, and the host takes it through main memory. Called each update, with the grid of the whole
+    /// parameter. `[any-thread]`
     ///
     /// # Errors
     /// As [`Self::step`].

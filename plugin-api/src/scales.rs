@@ -68,7 +68,7 @@ impl Blocks {
     }
 }
 
-/// The scales of a tensor, for a call that works on some consecutive elements of it.
+/// The scales of a tensor, for a call on some consecutive elements.
 ///
 /// Owner: the caller, for the call.
 #[repr(C)]
@@ -122,8 +122,8 @@ impl<'a> Scales<'a> {
         self.pairs[self.blocks.of(self.first + i) as usize]
     }
 
-    /// The longest runs of the call's `elements` consecutive elements that share a scale within a row: their range, and
-    /// the scale with its inverse. [`Self::check`] comes first.
+    /// The longest runs of the call's `elements` consecutive elements that share a scale within a row: their range, and the scale
+    /// with its inverse. Call [`Self::check`] first.
     #[must_use]
     pub fn runs(&self, elements: usize) -> Runs<'a> {
         let Blocks { columns, block_rows, block_columns } = self.blocks;

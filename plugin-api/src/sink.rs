@@ -20,12 +20,12 @@ pub struct RunInfo<'a> {
     pub folder: RStr<'a>,
     /// The resolved run file, TOML.
     pub config_toml: RStr<'a>,
-    /// Names of the metrics every row may carry, in the order to show them. Others may come later.
+    /// Names of the metrics that a row may contain, in display order. Later rows may have others.
     pub metrics: RSlice<'a, MetricName<'a>>,
-    /// The step a resumed run continues from: rows from it on will come again. None for a fresh run. `u64::MAX`: no row
-    /// will come, and [`Sink::finish`] is next: what an earlier process left undone is to be done.
+    /// The step at which a resumed run continues: rows from it on are repeated. None for a new run. `u64::MAX`: there are no more
+    /// rows, and [`Sink::finish`] is the next call, which completes the work of an earlier process.
     pub resume_step: ROption<u64>,
-    /// What [`Sink::state`] said when the checkpoint was written that the run continues from; empty for a fresh run.
+    /// The result of [`Sink::state`] in the checkpoint from which the run resumes; empty for a new run.
     pub state: RSlice<'a, u8>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> MetricName<'a> {
     }
 }
 
-/// One value of a row. What is missing is not there; NaN means that NaN was computed.
+/// One value of a row. A missing metric is absent; NaN means that the computation gave NaN.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct Metric<'a> {
@@ -123,8 +123,8 @@ pub struct Histogram<'a> {
 
 /// A destination of metrics.
 ///
-/// Threads: `[sink-thread]` all methods but `new`; one call at a time. A method that
-/// panics poisons its instance: the host reports it and goes on training without the sink.
+/// Threads: `[sink-thread]` all methods but `new`; one call at a time. A method that panics poisons its instance: the host
+/// reports it and continues training without the sink.
 pub trait Sink: Send + Sized + 'static {
     /// Name, version, options.
     const DESCRIPTOR: Descriptor;
@@ -132,19 +132,19 @@ pub trait Sink: Send + Sized + 'static {
     /// Makes an instance from complete, range-checked options; touches no file yet. `[main-thread]`
     ///
     /// # Errors
-    /// Whatever the declared ranges could not say.
+    /// An option value that the declared ranges do not exclude is invalid.
     fn new(config: &Config) -> Result<Self, PluginError>;
 
     /// Begins a run. `[sink-thread]`
     ///
     /// # Errors
-    /// Why nothing can be written; the host refuses to start the run. [`ErrorKind::GAP`](crate::ErrorKind::GAP) if rows that
-    /// [`RunInfo::state`] tells of are gone or changed: the host reports the message, keeps it with the run, and calls once
-    /// more, with an empty state, to go on with what is there.
+    /// The sink cannot write; the host refuses to start the run. [`ErrorKind::GAP`](crate::ErrorKind::GAP) if rows that
+    /// [`RunInfo::state`] counts are missing or changed: the host reports and stores the message, and calls again with an empty
+    /// state, to continue with the existing rows.
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError>;
 
-    /// Takes one row. Steps ascend; a step comes once. What was accepted must survive a crash of the
-    /// process right after the call returns. `[sink-thread]`
+    /// Takes one row. Steps ascend, and each comes once. Accepted rows must survive a crash of the process right after the call
+    /// returns. `[sink-thread]`
     ///
     /// # Errors
     /// Why the row is lost; the host reports it and closes the sink.
@@ -168,9 +168,9 @@ pub trait Sink: Send + Sized + 'static {
         Ok(())
     }
 
-    /// What a resumed run has to know that is not in the run folder, or may be older there than the checkpoint: kept in
-    /// checkpoints without the host knowing its meaning. Asked for after the last row of the checkpoint's step was taken.
-    /// Nothing by default. No secrets: checkpoints are copied around. `[sink-thread]`
+    /// State for a resumed run that is not in the run folder, or may be older there than the checkpoint: stored in checkpoints
+    /// without the host knowing its meaning. Asked for after the last row of the checkpoint's step was taken. Empty by default.
+    /// Store no secrets: users copy checkpoints. `[sink-thread]`
     ///
     /// # Errors
     /// As [`Sink::log`].
@@ -190,7 +190,7 @@ pub trait Sink: Send + Sized + 'static {
     /// Ends the run: flush and close. `[sink-thread]`
     ///
     /// # Errors
-    /// What could not be written.
+    /// The data that could not be written.
     fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError>;
 }
 

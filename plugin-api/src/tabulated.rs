@@ -92,13 +92,13 @@ impl Tabulated {
         Ok(Self { conventions, ..self })
     }
 
-    /// What [`Format::conventions`](crate::Format::conventions) has to say.
+    /// The answer for [`Format::conventions`](crate::Format::conventions).
     #[must_use]
     pub fn conventions(&self) -> Conventions {
         self.conventions.clone()
     }
 
-    /// What [`Format::spec`](crate::Format::spec) has to say.
+    /// The answer for [`Format::spec`](crate::Format::spec).
     #[must_use]
     pub fn spec(&self) -> FormatSpec {
         FormatSpec::Table(self.by_code.clone().into())
@@ -167,14 +167,14 @@ impl Tabulated {
         Ok(())
     }
 
-    /// The code of what `scaled` was rounded to, if it has one.
+    /// The code of the value to which `scaled` is rounded, if it has one.
     fn code(&self, rounded: Option<Point>, scaled: f32) -> Option<u16> {
         let Some(point) = rounded else { return self.nan };
         let negative_zero = self.negative_zero.filter(|_| point.value == 0.0 && scaled.is_sign_negative());
         negative_zero.or(Some(point.code))
     }
 
-    /// The value that a scaled one becomes; none for NaN.
+    /// The value to which a scaled value is rounded; none for NaN.
     fn round(&self, x: f32, rounding: Rounding, word: u32) -> Option<Point> {
         if x.is_nan() {
             return None;
@@ -193,7 +193,7 @@ impl Tabulated {
     }
 }
 
-/// Which of its two neighbours a value strictly between them becomes; to nearest it turns at the threshold, or else in the middle.
+/// The neighbour to which a value strictly between two values is rounded; to nearest, by the threshold, or else by the middle.
 fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Rounding, word: u32) -> Point {
     let (wide, a, b) = (f64::from(x), f64::from(low.value), f64::from(high.value));
     // Where zero lies strictly between them, nothing is nearer to it: the nearer one is taken.
@@ -228,7 +228,7 @@ fn side(x: f64, a: f64, b: f64) -> Ordering {
     compared(2.0 * x, sum).then(compared(0.0, rest))
 }
 
-/// A zero has the sign of what was rounded to it.
+/// A zero has the sign of the value before rounding.
 fn signed(value: f32, from: f32) -> f32 {
     if value == 0.0 { value.copysign(from) } else { value }
 }

@@ -87,7 +87,7 @@ impl ValueGrid {
 
     /// The gap from `w` to the next value away from zero; NaN unless `w` is finite.
     ///
-    /// Beyond the largest value a minifloat goes on as if it had more binades; a table keeps its last gap.
+    /// Beyond the largest value a minifloat continues as if it had more binades; a table keeps its last gap.
     #[must_use]
     pub fn spacing(&self, w: f64) -> f64 {
         match self {
@@ -145,8 +145,8 @@ impl TableGrid {
         Ok(Self { codes: codes.to_vec(), sorted, origin })
     }
 
-    /// Index of the cell `[i, i + 1]` that `w` lies in; the outermost cells go on forever. A value on the grid belongs
-    /// to the cell on its side away from zero.
+    /// Index of the cell `[i, i + 1]` that `w` lies in; the outermost cells extend to infinity. A value on the grid belongs to
+    /// the cell on its side away from zero.
     fn cell(&self, w: f64) -> usize {
         let above = if w < 0.0 {
             self.sorted.partition_point(|value| f64::from(*value) < w)

@@ -1,4 +1,4 @@
-//! Every type that crosses the boundary, as text, held against `plugin-api/ABI.txt`: none changes unless the version moves.
+//! Every type of the plugin interface as text, compared with `plugin-api/ABI.txt`: a change needs a new version.
 //!
 //! The text is what abi_stable compares when a library is loaded: sizes, alignments, fields and their types in order, variants,
 //! functions and their parameters. A line that is gone or different breaks libraries that exist, and needs a new major version;

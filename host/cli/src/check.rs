@@ -49,16 +49,16 @@ pub(super) struct CheckArgs {
     /// Writes one JSON object instead of lines.
     #[arg(long)]
     json: bool,
-    /// Seconds a check may take before it counts as hanging.
+    /// Seconds after which a check counts as hanging.
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT_S, value_parser = clap::value_parser!(u64).range(1..))]
     timeout_s: u64,
     /// Runs only checks whose names contain this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Option of the library's sinks, a TOML value or a bare word: `--set mode=offline`; may stand several times.
+    /// Option of the library's sinks, a TOML value or a bare word: `--set mode=offline`; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Where random checks begin; a failure names the seed that fails, and the line that runs it again.
+    /// First seed of the random checks. A failure names its seed, and the command that repeats the check.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }

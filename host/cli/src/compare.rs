@@ -19,15 +19,14 @@ pub(super) struct RunsArgs {
     /// Run folders, folders of run folders (a sweep's), or `metrics.csv` files.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// The baseline of the others with the same data, model and length: a configuration's label, or a run by name or
-    /// folder. Default: what the sweep's matrix file says, else the unquantized one of the same optimizer.
+    /// The baseline of configurations with the same data, model and length: a configuration's label, or a run by name or folder.
+    /// Default: the baseline of the sweep's matrix file, else the unquantized configuration with the same optimizer.
     #[arg(long, value_name = "NAME|PATH")]
     baseline: Option<String>,
-    /// How far from the baseline's loss is still within the margin, as a share. Default: what the sweep's matrix file says,
-    /// else 0.1.
+    /// Margin around the baseline's loss, as a share. Default: the margin of the sweep's matrix file, else 0.1.
     #[arg(long, value_name = "SHARE", value_parser = margin)]
     margin: Option<f64>,
-    /// Tests every pair of configurations, and not only each against its baseline. More tests find less.
+    /// Tests every pair of configurations, instead of each against its baseline. More tests have less power.
     #[arg(long)]
     all_pairs: bool,
 }
@@ -50,16 +49,16 @@ pub(super) struct CompareArgs {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 struct Style {
-    /// Writes one JSON object: rows, pairs told apart, notes, what was left out.
+    /// Writes one JSON object: rows, pairs that differ significantly, notes, runs that were left out.
     #[arg(long)]
     json: bool,
     /// Writes the table in Markdown.
     #[arg(long)]
     markdown: bool,
-    /// Writes the table for LaTeX, with booktabs' rules.
+    /// Writes the table in LaTeX, for the package booktabs.
     #[arg(long)]
     latex: bool,
-    /// Writes the table as CSV, every digit.
+    /// Writes the table as CSV, with all digits.
     #[arg(long)]
     csv: bool,
 }

@@ -1,4 +1,4 @@
-//! `data`: prepares token bins from real data, and says what bins hold.
+//! `data`: prepares token bins from data sets, and shows the contents of bins.
 
 use std::{
     io::{IsTerminal, stderr},
@@ -21,9 +21,9 @@ use parking_lot::Mutex;
 /// `altgrad-host data`.
 #[derive(Debug, Subcommand)]
 pub(super) enum DataCommand {
-    /// Makes token bins of a data set: train.bin, val.bin, meta.json, and test.bin where the data set has one.
+    /// Makes token bins of a data set: train.bin, val.bin, meta.json, and test.bin if the data set has one.
     Prepare(PrepareArgs),
-    /// Says what a folder of token bins holds.
+    /// Shows the contents of a folder of token bins.
     Info {
         /// The folder.
         dir: PathBuf,
@@ -59,9 +59,9 @@ impl ValueEnum for DatasetArgument {
 /// Where documents go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SplitBy {
-    /// As the data set says; by hash what it says nothing about.
+    /// By the data set's own split; by hash if it has none.
     Own,
-    /// By hash, whatever the data set says.
+    /// By hash in all cases.
     Hash,
 }
 
@@ -69,36 +69,36 @@ enum SplitBy {
 pub(super) struct PrepareArgs {
     /// The data set.
     dataset: DatasetArgument,
-    /// What to read instead of downloading: a .jsonl, .jsonl.gz, .tar.gz, .zip or .txt file, or a folder of such (archives
-    /// excepted) and .json files. What is packed may unpack to 64 MiB, and beyond that to 100 times its packed size.
+    /// Input instead of a download: a .jsonl, .jsonl.gz, .tar.gz, .zip or .txt file, or a folder of such files (except archives)
+    /// and .json files. A packed file may unpack to 64 MiB, or to 100 times its packed size if that is more.
     #[arg(long, value_name = "PATH")]
     input: Option<PathBuf>,
     /// The folder for the bins.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The language to take from multi_eurlex: en, de, ...
+    /// The language of multi_eurlex: en, de, ...
     #[arg(long, value_name = "LANGUAGE")]
     lang: Option<String>,
     /// Begins each document of eurlex57k with its title.
     #[arg(long)]
     title: bool,
-    /// How text becomes ids: gpt2, byte or char.
+    /// Tokenizer: gpt2, byte or char.
     #[arg(long, default_value_t = TokenizerChoice::Gpt2)]
     tokenizer: TokenizerChoice,
-    /// How documents are told to train and val.
+    /// Assignment of documents to train and val.
     #[arg(long, value_enum, default_value_t = SplitBy::Own)]
     split: SplitBy,
-    /// The share held out of documents that are told by hash.
+    /// The share that is held out of documents assigned by hash.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     val_fraction: f64,
     /// Refuses records that cannot be used, instead of counting and leaving them out.
     #[arg(long)]
     strict: bool,
-    /// Makes the bins anew, and replaces those of another preparation.
+    /// Makes the bins again, and replaces those of another preparation.
     #[arg(long)]
     force: bool,
-    /// The URL of a folder that holds the archive, tried first; also by ALTGRAD_DATA_MIRROR. HF_ENDPOINT and proxy
-    /// variables are respected.
+    /// URL of a folder with the archive, which is tried first; ALTGRAD_DATA_MIRROR sets the same. HF_ENDPOINT and proxy variables
+    /// are respected.
     #[arg(long, value_name = "URL")]
     mirror: Option<String>,
     /// Shows no progress.

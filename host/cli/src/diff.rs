@@ -32,10 +32,10 @@ pub(super) struct DiffArgs {
     /// Steps to compare; fewer if a run is shorter.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
-    /// Distance up to which two values count as equal: steps from one f32 to the next.
+    /// Largest distance at which two values count as equal, in steps from one f32 to the next.
     #[arg(long, value_name = "K", default_value_t = 0)]
     ulp: u64,
-    /// Overrides a key in both: `--set train.lr=1e-4`; may stand several times.
+    /// Overrides a key in both: `--set train.lr=1e-4`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Device of both instead of `run.device`: auto, cpu, cuda:N or wgpu.
@@ -92,7 +92,7 @@ fn print(args: &DiffArgs, found: &Comparison) {
         println!("{a} and {b}: no difference above {} ULP in {} steps", args.ulp, found.steps);
         return;
     };
-    println!("{a} and {b} part at step {}, {}: {}", first.step, first.place.phase.name(), first.place);
+    println!("{a} and {b} differ at step {}, {}: {}", first.step, first.place.phase.name(), first.place);
     println!(
         "{} of {} elements differ by more than {} ULP, element {} by {}: {:?} and {:?}",
         first.apart,
@@ -103,7 +103,7 @@ fn print(args: &DiffArgs, found: &Comparison) {
         first.values[0],
         first.values[1]
     );
-    println!("\nwhere each operation first parts in that step, in time order:\n{}", table(&found.partings));
+    println!("\nfirst difference of each operation in that step, in time order:\n{}", table(&found.partings));
     if let Some(more) = found.partings.len().checked_sub(MOST_ROWS).filter(|more| *more > 0) {
         println!("and {more} operations after these");
     }

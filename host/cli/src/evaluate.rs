@@ -28,7 +28,7 @@ pub(super) struct EvaluateArgs {
     /// The part of the run's data.
     #[arg(long, value_enum, default_value_t = SplitArgument::Val)]
     split: SplitArgument,
-    /// Predicts every token of the split but the first, in consecutive windows, instead of a sample.
+    /// Predicts every token of the split except the first, in consecutive windows, instead of a sample.
     #[arg(long, conflicts_with = "batches")]
     full: bool,
     /// Batches of the sample [default: the run's `train.eval_batches`].

@@ -39,7 +39,7 @@ struct Plan {
     before: Before,
 }
 
-/// What stands where a library goes.
+/// The existing file in the place of a library.
 enum Before {
     Nothing,
     Library(LibraryInfo),

@@ -61,12 +61,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Trains the run of a run file.
+    /// Trains a model as a run file says.
     ///
-    /// Ctrl-C and SIGTERM end the run after the step, with a checkpoint; a second one ends it at once. SIGUSR1 writes a checkpoint after
-    /// the step, and training goes on.
+    /// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second signal ends it at once. SIGUSR1 writes
+    /// a checkpoint after the current step, and training continues.
     Run(run::RunArgs),
-    /// Runs a matrix of run files, each in a process of its own: what is done is skipped, what was broken off goes on.
+    /// Runs a matrix of run files, each in a process of its own. Completed runs are skipped, interrupted runs are resumed.
     Sweep(sweep::SweepArgs),
     /// Checks a run file against plugins, data and device, reports all its faults, and writes nothing.
     ///
@@ -76,7 +76,7 @@ enum Command {
     /// Shows plugin libraries.
     #[command(subcommand)]
     Plugins(plugins::PluginsCommand),
-    /// Shows number formats and rounds with them.
+    /// Shows number formats and rounds files to them.
     #[command(subcommand)]
     Formats(formats::FormatsCommand),
     /// Applies casts: a format with its rounding, blocks and scales.
@@ -86,40 +86,41 @@ enum Command {
     Evaluate(evaluate::EvaluateArgs),
     /// Continues a text with a trained model.
     Sample(sample::SampleArgs),
-    /// Prepares token bins from real data, and says what bins hold.
+    /// Prepares token bins from data sets, and shows the contents of bins.
     #[command(subcommand)]
     Data(data::DataCommand),
     /// Writes weights in nanoGPT's or GPT-2's safetensors layout.
     #[command(subcommand)]
     Weights(weights::WeightsCommand),
-    /// Times training steps: precisions, formats, measurements.
+    /// Measures the time per training step for precisions, formats and metrics.
     Bench(bench::BenchArgs),
-    /// Trains along a recorded PyTorch trajectory and says how far losses, gradients and weights part.
+    /// Trains along a recorded PyTorch trajectory and reports the differences of losses, gradients and weights.
     Replay(replay::ReplayArgs),
-    /// Runs two run files in lockstep on the same batches and names the first layer, operation and step in which they part.
+    /// Runs two run files in lockstep on the same batches and names the first layer, operation and step at which they differ.
     ///
-    /// Exit code: 0 if they never part, 1 if they do (or a step failed, which stderr then says), 2 if they cannot be compared.
+    /// Exit code: 0 if they do not differ, 1 if they differ or a step failed (stderr reports a failure), 2 if they cannot be
+    /// compared.
     Diff(diff::DiffArgs),
-    /// Compares runs: losses with their spread over seeds, ratio to a baseline, gradients, updates.
+    /// Compares runs: losses with their spread over seeds, ratios to a baseline, gradients and updates.
     Compare(compare::CompareArgs),
     /// Evaluates alerts on recorded runs.
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),
-    /// Writes runs as one HTML page: comparison, curves, fidelity, codes, failures.
+    /// Writes a report of runs as one HTML page: comparison, curves, gradient fidelity, codes, failures.
     Report(report::ReportArgs),
-    /// Shows running runs in the terminal: one line each, with losses, alerts and remaining time.
+    /// Shows runs live in the terminal: one line per run, with losses, alerts and remaining time.
     Top(top::TopArgs),
     /// Serves the report as a live page for a browser on this machine, on 127.0.0.1.
     ///
-    /// The address has a token that only this command prints. Run folders are read and nothing is written.
+    /// The address contains a token that only this command prints. The command reads run folders and writes nothing.
     Watch(watch::WatchArgs),
-    /// Uploads what a run's wandb sinks have left on disk, or writes the offline file that `wandb sync` takes.
+    /// Uploads rows that a run's wandb sinks left on disk, or writes the offline file for `wandb sync`.
     WandbUpload(wandb_upload::WandbUploadArgs),
-    /// Prints reference pages made from the types: the run file's keys, the commands.
+    /// Prints generated reference pages: run file keys, commands, metrics.
     Reference(reference::ReferenceArgs),
-    /// Writes a shell's completions to standard output.
+    /// Prints completions for a shell.
     Completions(about::CompletionsArgs),
-    /// Writes the manual pages, one a command.
+    /// Writes manual pages, one per command.
     Man(about::ManArgs),
 }
 
@@ -128,7 +129,7 @@ enum Command {
 struct ConfigArgs {
     /// The run file (TOML).
     config: PathBuf,
-    /// Overrides a key: `--set train.lr=1e-4`; may stand several times.
+    /// Overrides a key: `--set train.lr=1e-4`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Device to use instead of `run.device`: auto, cpu, cuda:N or wgpu.
@@ -142,7 +143,7 @@ struct ConfigArgs {
 }
 
 impl Command {
-    /// Whose libraries it may load.
+    /// The libraries that it may load.
     fn trust(&self) -> Trust {
         match self {
             Self::Run(args) => args.trust(),
@@ -178,7 +179,7 @@ pub fn main() -> ExitCode {
     {
         return code;
     }
-    // A check is about what plugins do, so nothing of the host stands in its way.
+    // A check tests plugins only, so that no limit of the host applies.
     if !matches!(command, Command::Plugins(PluginsCommand::CheckOne(_))) {
         supervise::prepare();
     }

@@ -1,4 +1,4 @@
-//! `plugins list | inspect | check | install | new`: what the libraries of a folder, or one of them, hold, and whether it is sound.
+//! `plugins list | inspect | check | install | new`: the contents of libraries, their checks, their installation, and new crates.
 
 use std::{
     path::{Path, PathBuf},
@@ -30,11 +30,11 @@ pub(super) enum PluginsCommand {
         /// The library.
         path: PathBuf,
     },
-    /// Puts a library through the conformance suite, each check in a process of its own.
+    /// Runs the conformance suite on a library, each check in a process of its own.
     Check(check::CheckArgs),
-    /// Copies libraries into the folder of plugins, if they are sound; one that has the same plugin is replaced.
+    /// Copies valid libraries into the folder of plugins. A library there that has the same plugin is replaced.
     Install(install::InstallArgs),
-    /// Makes a plugin crate to begin with: source, test, README, CI file.
+    /// Makes a new plugin crate: source, test, README and CI file.
     New(scaffold::NewArgs),
     /// One check, in this process: what `check` starts.
     #[command(hide = true)]

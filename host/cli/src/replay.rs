@@ -42,8 +42,8 @@ pub(super) struct ReplayArgs {
     /// Device: auto, cpu, cuda:N or wgpu.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
-    /// Largest allowed |difference| of losses and gradient norms. 20 steps of nanoGPT in f32 on the CPU differ by 6e-7; one
-    /// setting that is not the recording's, such as clipping at 0.5 instead of 1, by 1.6e-5.
+    /// Largest allowed |difference| of losses and gradient norms. 20 steps of nanoGPT in f32 on the CPU differ by 6e-7. With one
+    /// other setting, such as clipping at 0.5 instead of 1, they differ by 1.6e-5.
     #[arg(long, value_name = "D", default_value = "3e-6")]
     tolerance: f64,
     /// Largest allowed |difference| of the first loss.

@@ -20,16 +20,16 @@ use super::compare::{RunsArgs, read};
 pub(super) struct ReportArgs {
     #[command(flatten)]
     runs: RunsArgs,
-    /// The page, a single HTML file that needs no network; one that is there is replaced.
+    /// The page, a single HTML file that needs no network. An existing file is replaced.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
     /// The page's heading.
     #[arg(long, default_value = "Formats compared")]
     title: String,
-    /// Writes every table of the page there too, as Markdown, LaTeX and CSV.
+    /// Also writes every table of the page into this folder, as Markdown, LaTeX and CSV.
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
-    /// Writes every chart of the page there too, as SVG and CSV.
+    /// Also writes every chart of the page into this folder, as SVG and CSV.
     #[arg(long, value_name = "DIR")]
     charts: Option<PathBuf>,
     #[command(flatten)]
@@ -39,11 +39,11 @@ pub(super) struct ReportArgs {
 /// How charts look.
 #[derive(Debug, Args)]
 struct ViewArgs {
-    /// The key whose values have a colour each: `format`, or one of the run file in which configurations differ. Default:
-    /// `format`, or if there is one the first setting that differs.
+    /// The key that sets the colour of curves: `format`, or a key of the run file in which configurations differ. Default:
+    /// `format`, or if there is only one format the first setting that differs.
     #[arg(long, value_name = "KEY")]
     colour: Option<String>,
-    /// The key whose values have a kind of line each. Default: the optimizer, master weights or the first setting that differs.
+    /// The key that sets the line style of curves. Default: the optimizer, master weights or the first setting that differs.
     #[arg(long, value_name = "KEY")]
     line: Option<String>,
     /// Draws curves over training tokens instead of steps.
@@ -52,7 +52,7 @@ struct ViewArgs {
     /// Draws losses on a logarithmic axis.
     #[arg(long)]
     log: bool,
-    /// Smooths curves: the weight of the past in an exponential mean, from 0 to below 1.
+    /// Weight of the past in an exponential mean that smooths curves, from 0 to below 1.
     #[arg(long, value_name = "WEIGHT", default_value_t = 0.0, value_parser = smooth)]
     smooth: f64,
 }

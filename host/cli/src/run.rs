@@ -1,4 +1,4 @@
-//! `run`: a run file to a run that can start, and that to a finished run.
+//! `run`: from a run file to a run that can start, and to its end.
 
 use std::{
     fmt::Display,
@@ -39,24 +39,24 @@ use super::{
 pub(super) struct RunArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Stops after that many steps, those before it was resumed included; the schedule stays the run file's.
+    /// Stops after N steps, including those before a resume. The learning-rate schedule still follows the run file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: Option<u64>,
-    /// Goes on from a checkpoint: the newest sound one of the run folder, or the one whose folder is given, of a run
-    /// folder its last. Without an earlier part of the run, `auto` starts anew.
+    /// Resumes from a checkpoint: the newest valid one of the run folder, or PATH, a checkpoint folder or a run folder. With
+    /// `auto` and no earlier part of the run, the run starts from the beginning.
     #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO, value_parser = NonEmptyStringValueParser::new())]
     resume: Option<String>,
-    /// Goes on although run file, data or plugins are not the checkpoint's, and records the difference.
+    /// Resumes although run file, data or plugins differ from the checkpoint's, and records the differences.
     #[arg(long, requires = "resume")]
     resume_anyway: bool,
     /// Shows errors only.
     #[arg(long)]
     quiet: bool,
-    /// How progress is shown: `text` on stderr, or `json`: one object per line on stdout, at most one per second, and one more when
-    /// the run ends. With `json`, everything else goes to stderr.
+    /// Progress as `text` on stderr, or as `json`: one object per line on stdout, at most one per second, and one more when the
+    /// run ends. With `json`, all other output goes to stderr.
     #[arg(long, value_name = "STYLE", default_value = "text")]
     progress: ProgressStyle,
-    /// Serves the run's live page while it goes on, as `watch` does; its address goes to standard error.
+    /// Serves the run's live page during the run, as `watch` does. Its address goes to standard error.
     #[arg(long)]
     watch: bool,
     /// For programs that start runs: waits until no other run holds this file, and holds it.
@@ -68,13 +68,13 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    /// Whose libraries it may load.
+    /// The libraries that it may load.
     pub(super) fn trust(&self) -> Trust {
         self.config.trust.into()
     }
 }
 
-/// How progress is shown.
+/// Style of the progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ProgressStyle {
     /// For people.
@@ -84,7 +84,7 @@ enum ProgressStyle {
 }
 
 impl RunArgs {
-    /// What the supervising process has to know.
+    /// Options of the supervising process.
     pub(super) fn supervision(&self) -> supervise::Asked {
         supervise::Asked { json: self.progress == ProgressStyle::Json, with_starter: self.while_input }
     }
@@ -100,7 +100,7 @@ pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic>
 /// Puts what the command line says into a run file that was read.
 pub(super) fn take_arguments(args: &ConfigArgs, config: &mut RunConfig) -> Result<(), Diagnostic> {
     if let Some(device) = args.device {
-        // Asked here for the sake of the place.
+        // Checked here, so that the error names the option.
         ComputeDevice::open(device).map_err(|error| error.at(format!("--device {device}")))?;
         config.run.device = device;
     }
@@ -108,13 +108,13 @@ pub(super) fn take_arguments(args: &ConfigArgs, config: &mut RunConfig) -> Resul
     Ok(())
 }
 
-/// The run a command line asks for, run folder aside.
+/// The run of a command line, without its folder.
 pub(super) fn build(args: &ConfigArgs) -> Result<ReadyRun, Diagnostic> {
     let (config, source) = load(args)?;
     ReadyRun::build(config, &source)
 }
 
-/// The run and its folder, which is free.
+/// The run and its folder, which is empty or missing.
 fn build_in_folder(args: &ConfigArgs) -> Result<(ReadyRun, PathBuf), Diagnostic> {
     let (config, source) = load(args)?;
     let folder = folder(args, &config);
@@ -127,7 +127,7 @@ pub(super) fn folder(args: &ConfigArgs, config: &RunConfig) -> PathBuf {
     args.out.clone().unwrap_or_else(|| PathBuf::from(&config.run.out).join(&config.run.name))
 }
 
-/// The same where the run may go on from a checkpoint: and where it starts.
+/// The same for a run that may resume from a checkpoint, with its start.
 fn build_from(args: &RunArgs, resume: &str) -> Result<(ReadyRun, PathBuf, Start), Diagnostic> {
     let (mut config, source) = load(&args.config)?;
     let folder = folder(&args.config, &config);
@@ -162,7 +162,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Diagnostic> {
     Ok(report?.map_or(ExitCode::from(interrupt::EXIT_CODE), |report| exit_code(&report)))
 }
 
-/// Trains; nothing if the user stopped it before it began. `say` shows the run before, and what it came to after.
+/// Trains; `None` if the user stopped the run before it started. `say` prints a summary before the run, and the results after it.
 fn train(
     args: &RunArgs,
     observer: &mut dyn RunObserver,
@@ -172,7 +172,7 @@ fn train(
         Some(resume) => build_from(args, resume)?,
         None => build_in_folder(&args.config).map(|(ready, folder)| (ready, folder, Start::default()))?,
     };
-    // Not before: until here nothing is lost by simply stopping.
+    // Signals are handled from here on: before, a plain stop loses nothing.
     interrupt::install_for_training()?;
     supervise::listens();
     if interrupt::requested() {
@@ -198,16 +198,16 @@ fn exit_code(report: &RunReport) -> ExitCode {
     } else if report.faults.is_empty() {
         ExitCode::SUCCESS
     } else {
-        // The weights are sound, but records are missing somewhere: not a success.
+        // The weights are valid, but records are missing: not a success.
         ExitCode::from(Fault::Run.exit_code())
     }
 }
 
 fn hold(guard: &Path) -> Result<File, Diagnostic> {
     files::hold(guard).map_err(|error| {
-        Diagnostic::run(format!("the guard of the run cannot be held ({error})"))
+        Diagnostic::run(format!("the lock file of the run cannot be locked ({error})"))
             .at(guard.display())
-            .hint("is the folder gone or read-only?")
+            .hint("was the folder deleted, or is it read-only?")
     })
 }
 
@@ -247,7 +247,7 @@ fn closing_table(report: &RunReport, folder: &str) -> Table {
     table
 }
 
-/// What a sink took and what it is missing.
+/// Rows that a sink took, and missing rows.
 fn sink_line(sink: &SinkCounts) -> String {
     let mut line = format!("{} rows", sink.rows);
     for (missing, what) in [(sink.missing_rows, "rows"), (sink.missing_events, "events")] {

@@ -16,16 +16,16 @@ use super::saved_model::SavedModelArgs;
 pub(super) struct SampleArgs {
     #[command(flatten)]
     pub(super) model: SavedModelArgs,
-    /// Text to continue; of a longer one than the model's block, the end counts.
+    /// Text to continue. Of a text longer than the model's block, the end is used.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: String,
     /// Tokens to add.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     tokens: u64,
-    /// Logits are divided by this; 0 always takes the most likely token.
+    /// Divisor of the logits; 0 always takes the most likely token.
     #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = temperature)]
     temperature: f64,
-    /// Draws from the K most likely tokens only [default: from all].
+    /// Draws from the K most likely tokens only [default: all tokens].
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     top_k: Option<u64>,
     /// Seed of the draws [default: the run's seed].

@@ -22,7 +22,7 @@ pub(super) struct SavedModelArgs {
     /// Folder of plugin libraries instead of the run's.
     #[arg(long, value_name = "DIR")]
     plugins: Option<PathBuf>,
-    /// Device: auto, cpu, cuda:N or wgpu. On the CPU results are the same to the bit.
+    /// Device: auto, cpu, cuda:N or wgpu. On the CPU results are bit-identical.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
     #[command(flatten)]

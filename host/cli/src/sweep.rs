@@ -16,40 +16,40 @@ use super::{vetting::TrustArgs, watch::LivePage};
 /// `altgrad-host sweep`.
 #[derive(Debug, Args)]
 pub(super) struct SweepArgs {
-    /// The matrix file (TOML): a base run file and what varies.
+    /// The matrix file (TOML): a base run file and the keys that vary.
     matrix: PathBuf,
-    /// Who runs the processes.
+    /// The launcher of the processes.
     #[arg(long, default_value = "local")]
     launcher: LauncherName,
     /// Runs at a time. Default: 1; with slurm, as many as the cluster has room for.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Threads of each run. Default: the cores divided by the jobs. A sweep goes on with those it began with.
+    /// Threads of each run. Default: the cores divided by the jobs. A resumed sweep keeps its number of threads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Folder of the sweep's folder, instead of the matrix's `out`.
+    /// Folder in which the sweep's folder is made, instead of the matrix's `out`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// With slurm: submits and does not wait; the same command collects later.
+    /// With slurm: submits the runs and does not wait. The same command collects the results later.
     #[arg(long)]
     no_wait: bool,
-    /// With slurm: an option of sbatch, such as `--sbatch=--time=1:00:00`; may stand several times.
+    /// With slurm: an option of sbatch, such as `--sbatch=--time=1:00:00`; may be repeated.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
-    /// Checks every combination against plugins, data and device, shows how far the runs are, and writes nothing.
+    /// Checks every combination against plugins, data and device, shows the state of the runs, and writes nothing.
     #[arg(long)]
     check: bool,
     /// Shows errors and the tables only.
     #[arg(long)]
     quiet: bool,
-    /// Serves the sweep's live page while it goes on, as `watch` does; its address goes to standard error.
+    /// Serves the sweep's live page during the sweep, as `watch` does. Its address goes to standard error.
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
     pub(super) trust: TrustArgs,
 }
 
-/// Who runs the processes.
+/// The launcher of the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LauncherName {
     /// Processes on this machine.
@@ -86,11 +86,11 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
     Ok(if args.check {
         ExitCode::SUCCESS
     } else if results.stopped {
-        eprintln!("interrupted: the same command goes on");
+        eprintln!("interrupted: the same command resumes the sweep");
         ExitCode::from(interrupt::EXIT_CODE)
     } else if let Some(job) = &results.submitted {
         println!(
-            "job {job} goes on: `squeue -j {job}` shows it, and the same command collects when it is done"
+            "job {job} is still running: `squeue -j {job}` shows it, and the same command collects when it is done"
         );
         ExitCode::SUCCESS
     } else if results.all_well() {

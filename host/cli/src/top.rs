@@ -1,4 +1,4 @@
-//! `top`: a line a run, while it goes on.
+//! `top`: one line per run, live.
 
 use std::{path::PathBuf, process::ExitCode, thread, time::Duration};
 
@@ -24,10 +24,10 @@ pub(super) struct TopArgs {
     /// Run folders, folders of run folders (a sweep's), or `metrics.csv` files.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// Seconds between two looks.
+    /// Seconds between updates.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     every: f64,
-    /// Shows the runs once, as it does where the output is no terminal.
+    /// Shows the runs once, as is done when the output is not a terminal.
     #[arg(long)]
     once: bool,
 }

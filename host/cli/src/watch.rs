@@ -18,7 +18,7 @@ use super::compare::RunsArgs;
 pub(super) struct WatchArgs {
     #[command(flatten)]
     runs: RunsArgs,
-    /// The port on 127.0.0.1; 0 for one that is free.
+    /// The port on 127.0.0.1; 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// The page's heading.

@@ -39,21 +39,21 @@ impl ValueEnum for LayoutArgument {
 /// `altgrad-host weights`.
 #[derive(Debug, Subcommand)]
 pub(super) enum WeightsCommand {
-    /// Writes the weights of a run folder or checkpoint; given a run file, those a run of it would start from.
+    /// Writes the weights of a run folder or checkpoint. For a run file, writes the initial weights of its run.
     Export {
         #[command(flatten)]
         config: ConfigArgs,
         /// The safetensors file to write.
         #[arg(long, value_name = "FILE")]
         to: PathBuf,
-        /// Whose layout: nanoGPT's, or GPT-2's at Hugging Face with transposed linear weights and biases throughout.
+        /// Layout: nanoGPT's, or that of GPT-2 at Hugging Face with transposed linear weights and biases everywhere.
         #[arg(long, value_enum, default_value_t = LayoutArgument(Convention::NanoGpt))]
         layout: LayoutArgument,
     },
 }
 
 impl WeightsCommand {
-    /// Whose libraries it may load.
+    /// The libraries that it may load.
     pub(super) fn trust(&self) -> Trust {
         let Self::Export { config, .. } = self;
         config.trust.into()

@@ -11,8 +11,8 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-/// `[alerts]`: what is worth a person's look. No alert changes the training; only `nan_patience` ends a run. A threshold
-/// is written as a number, or `"off"`; of all layers' values the worst counts.
+/// `[alerts]`: conditions that a person should look at. No alert changes the training; only `nan_patience` ends a run. A
+/// threshold is a number or `"off"`. The worst value of all layers counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlertsSection {
@@ -34,10 +34,10 @@ pub struct AlertsSection {
     /// [`codes::KURTOSIS_ALERT`].
     #[schemars(description = codes::KURTOSIS_ALERT.key_text)]
     pub kurtosis_threshold: Threshold,
-    /// Times its first measurement at the same place that a kurtosis has to reach, besides its threshold.
+    /// Factor by which a kurtosis must exceed its first measurement at the same place, in addition to its threshold.
     pub kurtosis_growth: f64,
-    /// Signal to noise in dB below which overflow and underflow matter at a place; `"off"`: at any. 6 dB: a quarter of the energy is
-    /// lost.
+    /// Signal to noise in dB below which overflow and underflow at a place raise alerts; `"off"`: at any value. At 6 dB the noise
+    /// has a quarter of the signal's energy.
     pub sqnr_threshold: Threshold,
     /// [`fidelity::GRADIENT_COSINE_ALERT`].
     #[schemars(description = fidelity::GRADIENT_COSINE_ALERT.key_text)]
@@ -56,13 +56,13 @@ pub struct AlertsSection {
     pub loss_rise_threshold: Threshold,
     /// Steps after warm-up until the median of the training loss must be below the entropy of the corpus's tokens; 0 = off.
     pub no_learning_steps: u64,
-    /// Measurements in a row above a threshold before there is an alert, so that one odd batch makes none.
+    /// Measurements in a row above a threshold that raise an alert, so that a single batch raises none.
     pub patience: u64,
     /// Evaluations in a row, each with a higher loss than the one before, after which a run counts as diverged; 0 = off.
     pub divergence_patience: u64,
-    /// Steps in a row with a NaN or infinite loss or gradient after which a run is given up; 0 = never.
+    /// Steps in a row with a NaN or infinite loss or gradient after which the run ends; 0 = never.
     pub nan_patience: u64,
-    /// Seconds between two alerts of one kind, but for NaN.
+    /// Seconds between two alerts of one kind, except for NaN.
     pub cooldown_s: f64,
     /// Seconds between two alerts about a NaN loss, and about NaN gradients.
     pub nan_cooldown_s: f64,
@@ -117,15 +117,15 @@ impl AlertsSection {
     }
 }
 
-/// What switches a threshold off. 0 does not: it is a threshold like any other.
+/// The value that switches a threshold off. 0 does not: it is a threshold.
 const OFF: &str = "off";
 
-/// Where something begins to be too much, if anywhere.
+/// A limit, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Threshold {
-    /// Nothing is too much.
+    /// No limit.
     Off,
-    /// What is above this number.
+    /// Values above this number raise an alert.
     Above(f64),
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 
 const KEY: &str = "quant.schedule";
-/// Where precision stands in a run file.
+/// The key of the precision in a run file.
 const PRECISION: &str = "train.precision";
 
 /// Takes the entries out of a run file's table.

@@ -123,7 +123,7 @@ pub(super) use {named_choice, string_schema, through_string};
 named_choice! {
     /// How text becomes token ids.
     TokenizerChoice {
-        /// One token a byte: 256 ids, fits every text.
+        /// One token per byte: 256 ids, accepts every text.
         Byte = "byte",
         /// One token for each character that occurs in the corpus.
         Char = "char",
@@ -167,7 +167,7 @@ named_choice! {
         Cosine = "cosine",
         /// `lr`, then a straight line down to `min_lr` over the last `cooldown_steps`.
         Trapezoidal = "trapezoidal",
-        /// `lr` throughout; `min_lr` is not read.
+        /// `lr` throughout; `min_lr` is ignored.
         Constant = "constant",
     }
 }
@@ -175,19 +175,19 @@ named_choice! {
 named_choice! {
     /// Which evaluations predict the whole validation split instead of a sample.
     FullEvalChoice {
-        /// The last one, if the split has less than 5 % of the tokens trained on, so that it costs little.
+        /// The last one, if the split has less than 5 % of the tokens trained on, so that it takes little time.
         Auto = "auto",
         /// None.
         Never = "never",
         /// The last one.
         End = "end",
-        /// All; `val/loss` is then of the whole split.
+        /// All; `val/loss` is then the loss of the whole split.
         Always = "always",
     }
 }
 
 named_choice! {
-    /// How a value between two codes is rounded.
+    /// Rounding of a value between two codes.
     RoundingChoice {
         /// To the nearer code, ties to the even one.
         NearestEven = "nearest-even",
@@ -195,7 +195,7 @@ named_choice! {
         NearestAway = "nearest-away",
         /// To the code nearer zero.
         TowardZero = "toward-zero",
-        /// Up with the probability of the distance from below, from the run's own random stream.
+        /// Up or down at random, with the right mean, from the run's own random stream.
         Stochastic = "stochastic",
     }
 }
@@ -244,8 +244,7 @@ named_choice! {
         PowerOfTwo = "power_of_two",
         /// Never: set from the initial weights. Weights that grow beyond the margin saturate.
         Fixed = "fixed",
-        /// At every update, to the new largest weight: updates below half a code then stretch or shrink the whole
-        /// weight.
+        /// At every update, to the new largest weight. Updates below half a code then stretch or shrink the whole block.
         Dynamic = "dynamic",
     }
 }
@@ -275,7 +274,7 @@ named_choice! {
 named_choice! {
     /// The norm before attention, before the MLP and before the output layer.
     NormChoice {
-        /// LayerNorm: subtracts the mean and divides by the deviation, GPT-2's.
+        /// LayerNorm, as in GPT-2: subtracts the mean and divides by the standard deviation.
         LayerNorm = "layernorm",
         /// RMSNorm (arXiv:1910.07467): divides by the root mean square. It subtracts no mean and has no bias, whatever `bias` says.
         RmsNorm = "rmsnorm",
@@ -285,7 +284,7 @@ named_choice! {
 named_choice! {
     /// How a token's position enters the model.
     PositionsChoice {
-        /// A learned vector a position, added to the token's embedding: GPT-2's.
+        /// A learned vector per position, added to the token's embedding, as in GPT-2.
         Learned = "learned",
         /// Rotary positions (arXiv:2104.09864) with base 10000: attention rotates queries and keys, and nothing is learned. Elements i and i + d/2
         /// of a head of width d are a pair, as in GPT-NeoX and Llama at Hugging Face.
@@ -294,9 +293,9 @@ named_choice! {
 }
 
 named_choice! {
-    /// The two linear layers after attention, and what stands between them.
+    /// The two linear layers after attention, and the function between them.
     MlpChoice {
-        /// GELU of `4 n_embd` channels: GPT-2's.
+        /// GELU of `4 n_embd` channels, as in GPT-2.
         Gelu = "gelu",
         /// SwiGLU (arXiv:2002.05202): `silu(gate) * linear`. The hidden width is 8/3 `n_embd`, rounded up to a multiple of 16. `mlp.c_fc` holds
         /// the rows of the gate and then those of the linear half, so that its input is rounded once and one product makes both.

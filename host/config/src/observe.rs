@@ -1,4 +1,4 @@
-//! `[observe]`: what formats would do to tensors that they do not round.
+//! `[observe]`: errors that formats would make, measured without rounding.
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ use super::{
     source::Source,
 };
 
-/// `[observe]`: measures at sites what formats would do to the tensors there, before any rounding and without changing the run. A step that
-/// measures takes as long as some ten others.
+/// `[observe]`: measures the error that formats would make at sites, before any rounding and without changing the run. A step
+/// that measures takes as long as about ten others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ObserveSection {
@@ -26,12 +26,13 @@ pub struct ObserveSection {
     pub formats: Vec<String>,
     /// `all`, or a list of sites as `[quant.cast]` names them, such as `["activation", "grad", "probabilities"]`.
     pub sites: SitesChoice,
-    /// Steps between two that measure, at least 1.
+    /// Interval of these measurements in steps, at least 1.
     pub every: u64,
-    /// What would share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Only the signal to noise
-    /// depends on scales.
+    /// Elements that would share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Of the
+    /// metrics, only the signal to noise depends on scales.
     pub block: BlockChoice,
-    /// How scales would follow from blocks. Default: the largest magnitude becomes the format's largest value, by an f32 scale.
+    /// Rule for the scales that would be used. Default: the largest magnitude becomes the format's largest value, by an f32
+    /// scale.
     pub scaling: Option<ScalingFields>,
 }
 
@@ -149,7 +150,7 @@ impl<'de> Deserialize<'de> for SiteName {
     }
 }
 
-/// Refuses what is out of range, what stands twice, and keys without effect.
+/// Refuses values out of range, duplicates, and keys without effect.
 pub(super) fn check(observe: &ObserveSection, source: &Source) -> Result<(), Diagnostic> {
     let refuse = |key: &str, message: String, hint: &str| {
         Err(Diagnostic::config(message).at(source.locate(key)).hint(hint))

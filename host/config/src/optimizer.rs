@@ -13,10 +13,10 @@ use super::choices::RoundingChoice;
 pub struct OptimizerSection {
     /// Name of an optimizer plugin. `adamw` is the baseline of every comparison.
     pub name: String,
-    /// Parameters that are treated otherwise: rules in order, a later one that matches a parameter replaces earlier ones.
+    /// Parameters with a learning rate or options of their own: rules in order. The last rule that matches a parameter applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<OptimizerGroup>,
-    /// How states are stored between updates, by the optimizer's name for them: `exp_avg = "bf16"`,
+    /// Types in which states are stored between updates, by the optimizer's names of the states: `exp_avg = "bf16"`,
     /// `exp_avg_sq = { format = "E5M2", block = 128 }`. Default: as the optimizer declares them, usually f32.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub states: BTreeMap<String, StateStorage>,
@@ -43,7 +43,8 @@ pub struct OptimizerGroup {
     /// Glob pattern on parameters' names, such as `*.ln_*` or `wte.weight`.
     #[serde(rename = "match")]
     pub pattern: String,
-    /// The schedule's learning rate is multiplied by this; 0 or more, 0 freezes what only the learning rate moves.
+    /// Factor of the schedule's learning rate, 0 or more. 0 freezes these parameters, unless the optimizer moves them without the
+    /// learning rate.
     #[serde(default = "one")]
     pub lr_scale: f64,
     /// The rest of the table: options of the optimizer, over those of `[optimizer]`.

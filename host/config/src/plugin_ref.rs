@@ -55,7 +55,7 @@ impl PluginRef {
 pub struct PinnedPlugin {
     /// Name or path, as in the string form.
     pub path: String,
-    /// The library is refused unless its SHA-256 is this. Default: any file is taken.
+    /// Required SHA-256 of the library. Default: any.
     pub sha256: Option<String>,
 }
 

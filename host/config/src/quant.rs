@@ -11,13 +11,13 @@ use super::depth::BlockCount;
 use super::scaling::{ScalingFields, ScalingSection};
 use super::tables::table;
 
-/// `[quant]`: what the linear layers round. Formats are written like `E5M2` or `E3M4:ieee`.
+/// `[quant]`: formats, rounding and scales. Formats are written like `E5M2` or `E3M4:ieee`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuantSection {
-    /// A shipped recipe, such as `mxfp8` (`altgrad-host casts recipes` lists them), or a TOML file with `[quant]` and `train.precision`,
-    /// relative to the run file. Keys of the run file override those of the recipe; its rules by layer come after the recipe's. After
-    /// load: not given, the recipe's keys being written out.
+    /// A shipped recipe, such as `mxfp8` (`altgrad-host casts recipes` lists them), or a TOML file with `[quant]` and
+    /// `train.precision`, relative to the run file. Keys of the run file override those of the recipe; its rules by layer come
+    /// after the recipe's. After load: absent, because the recipe's keys are written out.
     pub recipe: Option<String>,
     /// Format of the weights, or `none`. Default: unquantized, the baseline.
     pub weight: Option<String>,
@@ -25,7 +25,7 @@ pub struct QuantSection {
     pub activation: Option<String>,
     /// Format of the gradients of the layers' outputs, or `none`. Default: unquantized.
     pub grad: Option<String>,
-    /// How values are rounded to the format. Ties to even is unbiased and what hardware does.
+    /// Rounding mode. Ties to even is unbiased, and hardware does the same.
     pub rounding: RoundingChoice,
     /// The same for weights only. Default: `rounding`.
     pub weight_rounding: Option<RoundingChoice>,
@@ -33,22 +33,22 @@ pub struct QuantSection {
     pub activation_rounding: Option<RoundingChoice>,
     /// The same for gradients only. Default: `rounding`.
     pub grad_rounding: Option<RoundingChoice>,
-    /// What the optimizer updates: `fp32` weights of which layers use a rounded copy, or `none`: the weights lie on
-    /// their formats' grids and each update, weight decay included, ends with one rounding by `weight_rounding`.
+    /// Weights that the optimizer updates. `fp32`: fp32 weights, of which layers use a rounded copy. `none`: the weights lie on
+    /// their formats' grids, and each update, weight decay included, ends with one rounding by `weight_rounding`.
     pub master_weights: MasterWeightsChoice,
-    /// The gradient past the rounding of weights and activations; weights without master weights have no rounding to
-    /// pass.
+    /// Straight-through estimator: the gradient that passes the rounding of weights and activations. Weights without master
+    /// weights are not rounded in the passes and need none.
     pub ste: SteChoice,
-    /// How values are brought into the formats' range.
+    /// Scales that bring values into the formats' range.
     #[serde(deserialize_with = "table")]
     pub scaling: ScalingSection,
-    /// How the scales of weights without master weights change.
+    /// Scales of weights without master weights.
     #[serde(deserialize_with = "table")]
     pub stored_scale: StoredScaleSection,
-    /// What shares a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
+    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
     /// `[lines, elements along the contraction]`. Default: what `scaling.granularity` says.
     pub block: Option<BlockChoice>,
-    /// What second uses of operands, in the backward pass, round: the weight in dgrad, the input and the gradient in wgrad.
+    /// The source of second uses of operands in the backward pass: the weight in dgrad, the input and the gradient in wgrad.
     /// Default: `reuse`.
     pub source: Option<UseSourceChoice>,
     /// A Hadamard transform of both operands of all products, along the contraction. Default: none.
@@ -65,9 +65,10 @@ pub struct QuantSection {
     pub skip_last: BlockCount,
     /// Formats by layer: rules in order, later ones override.
     pub layer: Vec<LayerRule>,
-    /// Casts that change during the run. An entry has a trigger, `at = STEP`, `at = "80%"` (of `train.max_steps`) or `on = "ALERT"`,
-    /// and any key of `[quant]`, which it overrides. It begins with nothing instead with `none = true`, with a recipe instead with `recipe = "NAME"`;
-    /// `precision` is as in `[train]`. The entry whose trigger came last is in force (docs/numerics.md, section 5.7).
+    /// Casts that change during the run. An entry has a trigger, `at = STEP`, `at = "80%"` (of `train.max_steps`) or
+    /// `on = "ALERT"`, and any keys of `[quant]`, which it overrides. With `none = true` it starts from an unquantized run
+    /// instead, with `recipe = "NAME"` from a recipe. `precision` is as in `[train]`. The entry whose trigger came last is in
+    /// force (docs/numerics.md, section 5.7).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<CastPhase>,
 }
@@ -159,7 +160,7 @@ pub struct LayerRule {
     /// Glob pattern on the name of the layer's weight, such as `*.mlp.*` or `h.0.*`. The head is `lm_head.weight`, tied or not.
     #[serde(rename = "match")]
     pub pattern: String,
-    /// Format of the weight; `none` switches it off. Default: what earlier rules say.
+    /// Format of the weight; `none` switches it off. Default: that of earlier rules.
     #[serde(default)]
     pub weight: Option<String>,
     /// Format of the input; likewise.
@@ -174,16 +175,16 @@ pub struct LayerRule {
     /// What shares a scale.
     #[serde(default)]
     pub block: Option<BlockChoice>,
-    /// What second uses round.
+    /// The source of second uses.
     #[serde(default)]
     pub source: Option<UseSourceChoice>,
     /// A Hadamard transform, or `none`.
     #[serde(default)]
     pub transform: Option<TransformChoice>,
-    /// The gradient past the rounding.
+    /// Straight-through estimator.
     #[serde(default)]
     pub ste: Option<SteChoice>,
-    /// How scales follow from blocks.
+    /// Rule for the scales of blocks.
     #[serde(default)]
     pub scaling: Option<ScalingFields>,
     /// Casts by use.
@@ -196,8 +197,8 @@ impl LayerRule {
     pub const OFF: &'static str = "none";
 }
 
-/// `[quant.stored_scale]`: how the scales of weights without master weights change. Such scales are state: what a weight
-/// is worth changes with them. Of `quant.scaling` only `granularity` and `block` apply to these weights.
+/// `[quant.stored_scale]`: scales of weights without master weights. They are part of the training state: a change of scale
+/// changes the weights. Of `quant.scaling` only `granularity` and `block` apply to these weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoredScaleSection {

@@ -70,7 +70,7 @@ fn text_of(name: &str, run_file: &Path) -> Result<(PathBuf, String), Diagnostic>
     Ok((path, text))
 }
 
-/// A recipe says what is rounded and in which precision, and nothing else.
+/// A recipe contains only casts and the precision.
 fn refuse_others(recipe: &Table, places: &Source) -> Result<(), Diagnostic> {
     let train = recipe.get("train").and_then(Value::as_table);
     let sections = recipe.keys().filter(|key| !["quant", "train"].contains(&key.as_str())).cloned();

@@ -52,7 +52,7 @@ fn properties<'a>(schema: &'a Value, complete: &'a Value) -> Vec<(&'a str, Pair<
     let Some(keys) = schema["properties"].as_object() else { return Vec::new() };
     let declared: Vec<&str> =
         complete["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    // What may be left out when writing is not listed there; it stands last.
+    // Keys that may be left out when writing are not listed there and come last.
     let place = |key: &str| declared.iter().position(|name| *name == key).unwrap_or(declared.len());
     let mut sorted: Vec<(&str, Pair<'_>)> = keys
         .iter()

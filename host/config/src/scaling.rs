@@ -16,15 +16,15 @@ macro_rules! scaling_tables {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct ScalingSection {
-            /// How many elements share a scale; `quant.block` says more.
+            /// Elements that share a scale; `quant.block` offers more choices.
             pub granularity: GranularityChoice,
             /// Elements per block, along the reduction dimension; the last block of a row may be shorter. Only for `block`.
             pub block: usize,
-            /// Where amax comes from. `delayed` and `static` need granularity `tensor`.
+            /// Source of amax. `delayed` and `static` need granularity `tensor`.
             pub amax: AmaxChoice,
             /// Steps `delayed` looks back.
             pub window: usize,
-            /// The amax of `static`. Default: the first step's.
+            /// The amax for `static`. Default: that of the first step.
             pub static_amax: Option<f32>,
             /// Binades left free above amax.
             pub margin: i32,
@@ -57,7 +57,7 @@ macro_rules! scaling_tables {
             pub amax: Option<AmaxChoice>,
             /// Steps `delayed` looks back.
             pub window: Option<usize>,
-            /// The amax of `static`. Default: the first step's.
+            /// The amax for `static`. Default: that of the first step.
             pub static_amax: Option<f32>,
             /// Binades left free above amax.
             pub margin: Option<i32>,
@@ -99,28 +99,28 @@ macro_rules! scaling_tables {
 }
 
 scaling_tables! {
-    /// What scales are stored as. Default: `f32`.
+    /// Type in which scales are stored. Default: `f32`.
     #[serde(rename = "type")]
     storage: ScaleTypeChoice,
-    /// How a scale follows from a block. Default: `max`.
+    /// Rule that gives the scale of a block. Default: `max`.
     rule: ScaleRuleChoice,
-    /// Which scale is divided first; only for rule `max`. Default: `encode`.
+    /// The scale that is computed by a division, of which the other is the reciprocal; only for rule `max`. Default: `encode`.
     order: ScaleOrderChoice,
-    /// What lies over E4M3 scales. Default: `none`.
+    /// The scale of the whole tensor, in addition to E4M3 scales of blocks. Default: `none`.
     tensor: TensorScaleChoice,
     /// Lower clamp of amax, in units of the elements; of the scale, if it is E4M3. Default: 0.
     floor: f64,
-    /// What becomes of scales that are no normal f32; only for rule `max` with type `f32`. Default: `normal`.
+    /// Limit of scales that are not normal f32 numbers; only for rule `max` with type `f32`. Default: `normal`.
     limit: ScaleLimitChoice,
     /// The scale of a block of zeros. Default: `smallest` for E8M0, `one` for f32.
     zero: ZeroBlockChoice,
-    /// What NaN and infinities in a block do. Default: `skip`.
+    /// Effect of NaN and infinities on the scale of their block. Default: `skip`.
     nonfinite: NonFiniteChoice,
-    /// Multiplied into the scale after all else, from 2^-32 to 2^32. Default: 1.
+    /// Factor of the encode scale, applied last, from 2^-32 to 2^32. Default: 1.
     factor: f32,
-    /// How elements are scaled. Default: `multiply`.
+    /// Operation that scales elements. Default: `multiply`.
     quantize: OperationChoice,
-    /// How values are scaled back. Default: `multiply`.
+    /// Operation that scales values back. Default: `multiply`.
     dequantize: OperationChoice,
     /// Standard deviations that rule `rms` scales to the format's largest value. Default: 2.92247856, Quartet's for E2M1.
     deviations: f64,

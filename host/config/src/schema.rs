@@ -24,47 +24,47 @@ use super::tables::table;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunConfig {
-    /// Name, seed, place and device of the run.
+    /// Name, seed, folder and device of the run.
     #[serde(deserialize_with = "table")]
     pub run: RunSection,
-    /// Where plugins come from.
+    /// Libraries of plugins, and their checks.
     #[serde(deserialize_with = "table")]
     pub plugins: PluginsSection,
     /// Corpus, tokenizer and batch shape.
     #[serde(deserialize_with = "table")]
     pub data: DataSection,
-    /// The transformer's shape and start.
+    /// Shape and initial weights of the transformer.
     #[serde(deserialize_with = "table")]
     pub model: ModelSection,
-    /// Length, learning rate and evaluation of the training.
+    /// Length, learning rate and evaluations of the training.
     #[serde(deserialize_with = "table")]
     pub train: TrainSection,
     /// The optimizer plugin and its own table.
     #[serde(deserialize_with = "table")]
     pub optimizer: OptimizerSection,
-    /// What the linear layers round.
+    /// Formats, rounding and scales of the linear layers and other tensors.
     #[serde(deserialize_with = "table")]
     pub quant: QuantSection,
-    /// Unquantized gradients beside the quantized ones.
+    /// Comparison of quantized with unquantized gradients.
     #[serde(deserialize_with = "table")]
     pub shadow: ShadowSection,
-    /// What formats would do to tensors that they do not round.
+    /// Errors that formats would make, measured without rounding.
     #[serde(deserialize_with = "table")]
     pub observe: ObserveSection,
-    /// How often what is measured.
+    /// Measurement intervals.
     #[serde(deserialize_with = "table")]
     pub metrics: MetricsSection,
-    /// When a person should look.
+    /// Conditions that a person should look at.
     #[serde(deserialize_with = "table")]
     pub alerts: AlertsSection,
-    /// When the run's state is kept.
+    /// Checkpoint intervals and the number of checkpoints that are kept.
     #[serde(deserialize_with = "table")]
     pub checkpoint: CheckpointSection,
-    /// How long plugin calls may take.
+    /// Time limits of plugin calls.
     #[serde(deserialize_with = "table")]
     pub limits: LimitsSection,
-    /// Where metrics go, one `[[sink]]` each, in file order. Default: nowhere but the
-    /// terminal. The same sink may stand twice with different settings.
+    /// A destination of metrics; one `[[sink]]` each, in file order. Default: the terminal only. The same sink may appear twice
+    /// with different settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sink: Vec<SinkSection>,
 }
@@ -83,17 +83,15 @@ impl RunConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSection {
-    /// Names the run's folder below `out` and the run in every sink, so it is one plain
-    /// folder name. After load: the run file's name without `.toml` if not given.
+    /// Name of the run in every sink, and of its folder below `out`. It must be a plain folder name. After load: the run file's
+    /// name without `.toml` if not given.
     pub name: String,
-    /// Root of the training's random streams (initial weights, data order, dropout, stochastic
-    /// rounding); evaluation windows are the same for all seeds. 1337 is nanoGPT's; below 2^63, as
-    /// TOML has no larger integers.
+    /// Root of the training's random streams (initial weights, data order, dropout, stochastic rounding); evaluation windows are
+    /// the same for all seeds. nanoGPT uses 1337. Must be below 2^63, the limit of TOML integers.
     pub seed: u64,
     /// Folder of run folders, relative to the working directory.
     pub out: String,
-    /// `auto`, `cpu`, `cuda:N` or `wgpu`. Results are bit-reproducible on one device
-    /// only, so comparisons should name it.
+    /// `auto`, `cpu`, `cuda:N` or `wgpu`. Results are bit-identical on one device only, so name the device of a comparison.
     pub device: DeviceChoice,
 }
 
@@ -107,11 +105,11 @@ impl Default for RunSection {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PluginsSection {
-    /// Folder of plugin libraries; written relative to the run file's folder, absolute
-    /// after load so that the resolved file can be moved. Default: `plugins` beside the executable.
+    /// Folder of plugin libraries, relative to the run file's folder. After load: absolute, so that the resolved file can be
+    /// moved. Default: `plugins` beside the executable.
     pub dir: Option<String>,
-    /// The libraries to load, in this order. Default: every library in `dir`; a list
-    /// keeps a run from changing when a file is dropped there.
+    /// The libraries to load, in this order. Default: every library in `dir`. With a list, a file that is added to the folder
+    /// does not change the run.
     pub load: Option<Vec<PluginRef>>,
     /// Which checks a plugin must pass before the run uses it. A plugin that fails is refused; run.json says which plugins were checked.
     pub check: PluginCheckChoice,
@@ -123,16 +121,14 @@ pub struct PluginsSection {
 pub struct DataSection {
     /// `lawgen`, `bins:DIR` or `text:FILE`; `lawgen` needs no download.
     pub dataset: DatasetChoice,
-    /// How text becomes ids; sets the vocabulary's size. `byte` fits every text.
+    /// Tokenizer of the text; it sets the vocabulary's size. `byte` accepts every text.
     pub tokenizer: TokenizerChoice,
-    /// The characters of the tokenizer `char` in code-point order, each once; a character's rank is its id. For
-    /// training on, or sampling with, the vocabulary of an earlier run. Default: the characters of the corpus, which a
-    /// run writes into its resolved file.
+    /// The characters of the tokenizer `char` in code-point order, each once; a character's rank is its id. Set it to use the
+    /// vocabulary of an earlier run. Default: the characters of the corpus, which a run writes into its resolved file.
     pub alphabet: Option<String>,
-    /// Context length in tokens. 64 is nanoGPT's for CPU-sized runs; memory of the
-    /// attention grows with its square.
+    /// Context length in tokens. nanoGPT uses 64 for runs on a CPU. The memory of attention grows with its square.
     pub block_size: usize,
-    /// Sequences in a micro-batch; a step sees `batch_size * train.grad_accum` of them.
+    /// Sequences in a micro-batch. A step uses `batch_size * train.grad_accum` sequences.
     pub batch_size: usize,
 }
 
@@ -152,8 +148,8 @@ impl Default for DataSection {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSection {
-    /// `gpt-tiny`, `seed-10m` or `gpt2-124m`: where a shape key that is not written comes
-    /// from. Default: the shape of `gpt-tiny`, the one that trains on a CPU.
+    /// `gpt-tiny`, `seed-10m` or `gpt2-124m`: gives the shape keys that the file leaves out. Default: the shape of `gpt-tiny`,
+    /// which trains on a CPU.
     pub preset: Option<Preset>,
     /// Transformer blocks. After load: the preset's if not given.
     pub n_layer: usize,
@@ -161,21 +157,22 @@ pub struct ModelSection {
     pub n_head: usize,
     /// Width of the residual stream. After load: the preset's if not given.
     pub n_embd: usize,
-    /// Probability of zeroing an activation in training, 0 up to but not 1. 0 as in
-    /// pre-training, and because its noise hides small differences between formats.
+    /// Probability of zeroing an activation in training, 0 up to but not 1. The default is 0, as in pre-training: the noise of
+    /// dropout hides small differences between formats.
     pub dropout: f32,
-    /// Whether linear layers and norms have a bias. Off: slightly better and faster in nanoGPT.
+    /// Whether linear layers and norms have a bias. nanoGPT reports slightly better and faster training without.
     pub bias: bool,
-    /// Whether the output layer is the token embedding. On, as in GPT-2; a format on
-    /// that matrix then acts in both places.
+    /// Whether the output layer is the token embedding. GPT-2 ties them. A format of that matrix then rounds its use as the
+    /// output layer; without master weights the embedding uses the rounded values too.
     pub tie_weights: bool,
-    /// `erf` or `tanh`: which GELU. Published GPT-2 weights were trained with `tanh`.
+    /// The GELU: `erf` or `tanh`. Published GPT-2 weights were trained with `tanh`.
     pub gelu: GeluChoice,
-    /// `layernorm` or `rmsnorm`: which norm. Both have a gain and add 1e-5 under the root.
+    /// The norm: `layernorm` or `rmsnorm`. Both have a gain and add 1e-5 under the root.
     pub norm: NormChoice,
-    /// `gelu`, `swiglu` or `smooth_swiglu`: what stands between an MLP's two linear layers. `gelu` is read for the first only.
+    /// The function between the two linear layers of an MLP: `gelu`, `swiglu` or `smooth_swiglu`. The key `gelu` applies to
+    /// `gelu` only.
     pub mlp: MlpChoice,
-    /// `learned` or `rotary`: how a token's position enters the model. `rotary` needs heads of even width.
+    /// The encoding of positions: `learned` or `rotary`. `rotary` needs heads of even width.
     pub positions: PositionsChoice,
     /// Whether attention divides each head's queries and keys by their root mean square, with 1e-5 under the root, and multiplies
     /// them by learned gains before they are rotated (arXiv:2302.05442, with RMSNorm in place of LayerNorm). A block has a gain for
@@ -211,44 +208,41 @@ impl Default for ModelSection {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainSection {
-    /// Optimizer steps. 500 is enough for `gpt-tiny` to tell formats apart.
+    /// Optimizer steps. With 500, differences between formats show on `gpt-tiny`.
     pub max_steps: u64,
-    /// Highest learning rate, reached after the warm-up. 1e-3 suits models of a few
-    /// million parameters; larger ones want less.
+    /// Highest learning rate, reached after the warm-up. 1e-3 suits models of a few million parameters; larger ones need a
+    /// smaller rate.
     pub lr: f64,
-    /// Learning rate at the schedule's end, at most `lr`; a tenth of it by custom. The
-    /// schedule `constant` does not read it.
+    /// Learning rate at the schedule's end, at most `lr`, usually a tenth of it. The schedule `constant` ignores it.
     pub min_lr: f64,
-    /// Steps of linear rise from 0 to `lr`: a tenth of the default run; 0 = none.
+    /// Steps of the linear rise from 0 to `lr`; 0 = none. The default is a tenth of the default run.
     pub warmup_steps: u64,
-    /// Step at which `cosine` reaches `min_lr`; only for that schedule. After load:
-    /// `max_steps` if not given.
+    /// Step at which the schedule `cosine` reaches `min_lr`; other schedules refuse it. After load: `max_steps` if not given.
     pub decay_steps: Option<u64>,
-    /// What matrix products (linear layers and attention, forward and backward) multiply: `fp32`, or operands rounded
-    /// to `bf16`, ties to even. Products are added in f32 and everything else is f32 either way. Operands that a format
-    /// rounds are not rounded again: up to their scales they are exact in bf16.
+    /// Operands of matrix products (linear layers and attention, forward and backward): `fp32`, or rounded to `bf16`, ties to
+    /// even. Sums and everything else are f32 in both cases. Operands that a format rounds are not rounded again: up to their
+    /// scales they are exact in bf16.
     pub precision: PrecisionChoice,
     /// `cosine`, `trapezoidal` or `constant`.
     pub schedule: ScheduleChoice,
     /// Last steps over which `trapezoidal` falls to `min_lr`; only for that schedule.
     /// After load: 20 % of `max_steps` if not given.
     pub cooldown_steps: Option<u64>,
-    /// Largest global gradient norm, above which gradients are scaled down; 0 = off. 1 as in GPT-3.
+    /// Largest global gradient norm: gradients with a larger norm are scaled down to it; 0 = off. GPT-3 uses 1.
     pub grad_clip: f64,
-    /// Coefficient of z-loss (arXiv:2204.02311), the mean over tokens of `log(Z)^2` with `Z` the sum of the exponentials of the logits; 0 or
-    /// more, 0 = off. PaLM's is 1e-4. Gradients are those of the sum; `train/loss` and evaluations are the cross-entropy alone. Unless 0,
-    /// all logits of a micro-batch are in memory at once.
+    /// Coefficient of z-loss (arXiv:2204.02311), the mean over tokens of `log(Z)^2` with `Z` the sum of the exponentials of the
+    /// logits; 0 or more, 0 = off. PaLM uses 1e-4. Gradients are those of the sum; `train/loss` and evaluations are the
+    /// cross-entropy alone. If not 0, all logits of a micro-batch are in memory at once.
     pub z_loss: f64,
     /// Micro-batches whose gradients are averaged into one step.
     pub grad_accum: usize,
-    /// What the loss is multiplied by before the backward pass, from 2^-126 to 2^126; gradients are divided by it afterwards. 1 = off.
-    /// `"dynamic"` starts with 65536, doubles after 2000 good steps in a row, and halves when the gradients overflow, whose step is
-    /// skipped. Rounding in the backward pass sees scaled gradients.
+    /// Factor of the loss before the backward pass, from 2^-126 to 2^126; gradients are divided by it afterwards. 1 = off.
+    /// `"dynamic"` starts with 65536, doubles after 2000 steps in a row without an overflow, and halves after a step whose
+    /// gradients overflow; such a step is skipped. Rounding in the backward pass applies to scaled gradients.
     pub loss_scale: LossScaleChoice,
-    /// Steps between evaluations; 0 = only at the end. Each costs `eval_batches` forward passes over held-out data.
+    /// Steps between evaluations; 0 = only at the end. An evaluation takes `eval_batches` forward passes over held-out data.
     pub eval_interval: u64,
-    /// Held-out batches averaged into an evaluation by sample; more of them, less noise. All runs on a corpus sample the
-    /// same windows.
+    /// Held-out batches of an evaluation by sample. More batches give less noise. All runs on a corpus use the same windows.
     pub eval_batches: usize,
     /// Which evaluations predict every token of the validation split instead of a sample.
     pub full_eval: FullEvalChoice,
@@ -280,8 +274,8 @@ impl Default for TrainSection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShadowSection {
-    /// Steps between two that also run unquantized in fp32 and compare the gradients; 0 = never. Such a step costs
-    /// about two; training itself is untouched.
+    /// Interval in steps at which the same batch also runs unquantized in fp32 and the gradients are compared; 0 = never. Such a
+    /// step takes about as long as two. The training stays bit-identical.
     pub every: u64,
 }
 
@@ -289,18 +283,18 @@ pub struct ShadowSection {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSection {
-    /// Steps between two whose gradients and updates are measured by parameter; 0 = never. With 1, the last codes of
-    /// rounded weights are kept, 4 bytes per parameter.
+    /// Interval in steps at which gradients and updates are measured for each parameter; 0 = never. With 1, the host keeps the
+    /// last codes of rounded weights, 4 bytes per parameter.
     pub every: u64,
-    /// Steps between two whose distributions are measured: codes and kurtosis of what is rounded, weights beside their
-    /// grids; 0 = never. Such a step costs about two; on a GPU it reads weights and their gradients back. Unless 0, the
-    /// initial weights are kept, 4 bytes per parameter.
+    /// Interval in steps at which distributions are measured: codes and kurtosis of rounded tensors, and the distances of weights
+    /// from their grids; 0 = never. Such a step takes about as long as two; on a GPU it reads weights and their gradients back.
+    /// If not 0, the host keeps the initial weights, 4 bytes per parameter.
     pub histograms_every: u64,
-    /// Steps between two whose weights' singular values are found; 0 = never. Costs min(m, n)^2 max(m, n) operations
-    /// per matrix: seconds for a small model, many minutes for a large one.
+    /// Interval in steps at which the singular values of weights are computed; 0 = never. A matrix takes min(m, n)^2 max(m, n)
+    /// operations: seconds for a small model, many minutes for a large one.
     pub rank_every: u64,
     /// Steps in a row with a gradient below `dead_gradient_threshold` after which an element counts as dead, up to 65535; 0 = not
-    /// counted. Unless 0, 2 bytes per parameter are kept.
+    /// counted. If not 0, the host keeps 2 bytes per parameter.
     pub dead_neuron_window: u64,
     /// Magnitude of a gradient before clipping below which an element counts as dead, above 0.
     pub dead_gradient_threshold: f64,
@@ -326,20 +320,20 @@ impl MetricsSection {
     }
 }
 
-/// `[checkpoint]`: when the run's whole state is kept, so that it can go on from there. Always at the end, when the run is
-/// stopped, and when it fails; the keys are about the rest.
+/// `[checkpoint]`: when the run's whole state is saved, so that the run can resume. It is always saved at the end, when the run
+/// is stopped, and when it fails; the keys set all other times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointSection {
-    /// Steps between two checkpoints; 0 = only at the end. A crash loses at most that many steps: training computes the next
-    /// gradients while one is written, and waits with the update until it is complete. One takes up to 22 bytes per parameter on
-    /// the disk.
+    /// Steps between checkpoints; 0 = only at the end. A crash loses at most that many steps. Training computes the next
+    /// gradients while a checkpoint is written, and updates when it is complete. A checkpoint takes up to 22 bytes per parameter
+    /// on disk.
     pub every: u64,
-    /// Newest checkpoints that stay, at least 1; with 2, a damaged one costs at most `every` further steps.
+    /// Number of newest checkpoints to keep, at least 1. With 2, a damaged checkpoint loses at most `every` further steps.
     pub keep_last: usize,
-    /// Whether an evaluation that is the best so far makes a checkpoint, and the best one stays beside the newest.
+    /// Whether the best evaluation so far writes a checkpoint, which is kept in addition to the newest.
     pub keep_best: bool,
-    /// Whether the state before a loss or gradient that is not finite, and after a divergence, is kept apart: the first
+    /// Whether the state before a loss or gradient that is not finite, and after a divergence, is saved separately: the first
     /// three times.
     pub on_anomaly: bool,
 }
@@ -350,15 +344,15 @@ impl Default for CheckpointSection {
     }
 }
 
-/// `[limits]`: how long a call into a format or optimizer plugin, or loading a library, may take. Calls into sinks have a deadline of
-/// their own, and nothing waits for them. Time in which the run was suspended does not count.
+/// `[limits]`: time limits of calls into format and optimizer plugins, and of loading a library. Calls into sinks have a deadline
+/// of their own, and training does not wait for them. Time in which the run was suspended does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSection {
-    /// Seconds after which `run` warns, once a call, that a call has not returned; 0 = never.
+    /// Seconds after which `run` warns, once per call, that a call has not returned; 0 = never.
     pub plugin_call_warning_s: f64,
-    /// Seconds after which `run` ends with exit code 3, because a call has not returned; 0 = never. What was done after
-    /// the last checkpoint is lost.
+    /// Seconds after which `run` ends with exit code 3 because a call has not returned; 0 = never. Steps after the last
+    /// checkpoint are lost.
     pub plugin_call_timeout_s: f64,
 }
 
@@ -373,7 +367,7 @@ impl Default for LimitsSection {
 pub struct SinkSection {
     /// Name of a sink plugin.
     pub name: String,
-    /// Rows and events the sink may lag behind, 1 to 1,000,000; what comes while so many wait is dropped, counted and
+    /// Largest number of rows and events that may wait for the sink, 1 to 1,000,000. Further ones are dropped, counted and
     /// reported. Training never waits for a sink.
     #[serde(default = "default_sink_queue")]
     pub queue: usize,
@@ -389,9 +383,9 @@ pub struct SinkSection {
     /// It gets metrics of layers and histograms every so many steps, 1 or more, of those.
     #[serde(default = "every_step")]
     pub layers_every: u64,
-    /// Seconds the sink may take to open, to take what waits in its queue before a checkpoint is complete, and to finish
-    /// with what is left. One that takes longer is closed: it gets nothing more, what it misses is counted and reported,
-    /// and nothing waits for it again.
+    /// Seconds that the sink may take to open, to empty its queue before a checkpoint is complete, and to finish. A sink that
+    /// takes longer is closed: it gets no more rows, the host counts and reports the missing ones, and nothing waits for it
+    /// again.
     #[serde(default = "default_sink_deadline_s")]
     pub deadline_s: f64,
     /// The rest of the table, for the plugin to check.

@@ -1,4 +1,4 @@
-//! The run file as text, and where in it every key stands.
+//! The run file as text, and the position of every key in it.
 //!
 //! [`Source::locate`] turns a dotted key into `configs/exp.toml:14:10` or the
 //! `--set` that overrode it, for this room's errors and for every later one
@@ -89,8 +89,8 @@ impl Source {
         self.places.contains_key(key)
     }
 
-    /// Where the value of the dotted `key` stands: `configs/exp.toml:14:10`,
-    /// `--set quant.weight=E3M4`, or `configs/exp.toml (default)` if it is not written.
+    /// The position of the value of the dotted `key`: `configs/exp.toml:14:10`, `--set quant.weight=E3M4`, or
+    /// `configs/exp.toml (default)` if it is not written.
     #[must_use]
     pub fn locate(&self, key: &str) -> String {
         match self.places.get(key) {

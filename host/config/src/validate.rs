@@ -55,7 +55,7 @@ pub(super) fn validate_keys(
 
 /// What must hold, and what to say if it does not.
 struct Rule {
-    /// The keys at fault; the message stands at the first that is written.
+    /// The keys at fault; the message has the position of the first that is written.
     keys: Vec<String>,
     holds: bool,
     message: String,

@@ -1,4 +1,4 @@
-//! Results held against the slow definition, and differences told in one sentence.
+//! Comparison of results with the slow definition; a difference is one sentence.
 
 use altgrad_plugin_api::{QuantParams, RandomKey, Rounding, Scales};
 
@@ -49,7 +49,7 @@ pub(crate) fn shown(x: f32) -> String {
     format!("{x:e} ({:#010x})", x.to_bits())
 }
 
-/// Whether two results are the same: bit for bit, all NaN alike.
+/// Whether two results are bit-identical, all NaN being equal.
 pub(crate) fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }

@@ -29,11 +29,11 @@
 //! [`sinks`] is the suite of sinks, `altgrad_conformance::sink_suite!(MySink)`, [`optimizers`] that of optimizers; the rest
 //! is about formats.
 //!
-//! What is right is decided here, by a slow definition in exact arithmetic ([`Oracle`]) that shares no code with any
-//! format; it knows of a format only what its [`FormatSpec`](altgrad_plugin_api::FormatSpec) says. A check calls
-//! instances as the host does, through [`FormatObject`](altgrad_plugin_api::abi::FormatObject), so guards and adapters
-//! are part of what is checked. A rounding mode the format refuses as unsupported is a reported skip;
-//! nearest-even is mandatory. Everything random is seeded: a verdict does not change from run to run.
+//! What is right is decided here, by a slow definition in exact arithmetic ([`Oracle`]) that shares no code with any format; it
+//! uses only the [`FormatSpec`](altgrad_plugin_api::FormatSpec) of a format. A check calls instances as the host does, through
+//! [`FormatObject`](altgrad_plugin_api::abi::FormatObject), so guards and adapters are part of what is checked. A rounding mode
+//! the format refuses as unsupported is a reported skip; nearest-even is mandatory. Everything random is seeded: a verdict does
+//! not change from run to run.
 
 #![deny(missing_docs)]
 
@@ -52,7 +52,7 @@ use std::io::Write;
 pub use oracle::Oracle;
 pub use subject::{Instance, Subject, subject_names};
 
-/// What a check came to, if nothing was wrong.
+/// The result of a check without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Everything it looks at is as it must be.
@@ -61,7 +61,7 @@ pub enum Verdict {
     Skipped(String),
 }
 
-/// The result of a check; the error says what was asked, what came back and what was due.
+/// The result of a check; the error has the call, its result and the expected result.
 pub type Outcome = Result<Verdict, String>;
 
 /// One property that every format must have, or every plugin of another kind of subject.

@@ -177,7 +177,7 @@ impl Oracle {
         chosen.map(|value| if value == 0.0 { 0f32.copysign(x) } else { value as f32 })
     }
 
-    /// Whether a rounded value is one of those allowed, to the bit: a zero has a sign in every format.
+    /// Whether a rounded value is bit-identical to an allowed one: a zero has a sign in every format.
     pub(crate) fn allows(allowed: Allowed, got: f32) -> bool {
         allowed.iter().any(|&expected| expected.to_bits() == got.to_bits())
     }

@@ -72,9 +72,9 @@ struct Mutant<const F: u32> {
     calls: AtomicU64,
 }
 
-/// The sound format's option, and one whose default is out of range.
+/// The correct format's option, and one whose default is out of range.
 const BAD_DEFAULT: [OptionSpec; 2] = [VARIANT, OptionSpec::float("x", 3.0).range(0.0, 1.0)];
-/// The sound format's option, and a text.
+/// The correct format's option, and a text.
 const MODE: [OptionSpec; 2] = [VARIANT, OptionSpec::text("mode", "a").choices(texts!["a", "b"])];
 const VARIANT: OptionSpec = Base::DESCRIPTOR.options.as_slice()[0];
 
@@ -108,7 +108,7 @@ impl<const F: u32> Mutant<F> {
         QuantParams { key, rounding, scales: Self::scales(&params.scales) }
     }
 
-    /// Its way with the inputs, before the sound format rounds them.
+    /// Its change of the inputs, before the correct format rounds them.
     fn inputs(src: &[f32], params: &QuantParams<'_>) -> Vec<f32> {
         let scale = |i: usize| params.scales.of(i as u64)[0];
         src.iter().enumerate().map(|(i, &x)| Self::input(x, scale(i), params.rounding)).collect()

@@ -1,4 +1,4 @@
-//! The suite for optimizers can fail: each fault is found by the check that looks for it, and a sound optimizer has none.
+//! The suite for optimizers can fail: the right check finds each fault, and a correct optimizer has none.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! The suite of sinks on a sound sink, and on sinks with one fault each: the checks that must find it do.
+//! The suite of sinks on a correct sink, and on sinks with one fault each, which the checks must find.
 
 #![allow(clippy::unwrap_used)]
 

@@ -61,7 +61,7 @@ pub struct Recipe {
     pub tokenizer: TokenizerChoice,
     /// `own` or `hash`.
     pub split: String,
-    /// The share held out where documents are told apart by hash.
+    /// The share held out if documents are assigned by hash.
     pub val_fraction: f64,
     /// What was read.
     pub source: Source,

@@ -364,7 +364,7 @@ fn attention_gives_the_products_and_gradients_of_its_casts() {
     }
 }
 
-/// What depends on the model or on other casts is refused where the key stands.
+/// Faults that depend on the model or on other casts are refused at the position of the key.
 #[test]
 fn casts_that_do_not_fit_are_refused_where_they_stand() {
     let linear = "[quant]\nweight = 'E4M3'\nactivation = 'E4M3'\n";

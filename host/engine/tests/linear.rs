@@ -461,7 +461,7 @@ fn formats_exact_in_bf16_are_multiplied_as_bf16() {
     assert!(Encoding::Bf16.fits_bf16() && !Encoding::F32.fits_bf16());
 }
 
-/// Operands saved as codes give the gradients of operands saved as f32, bit for bit.
+/// Gradients of operands saved as codes are bit-identical to those of operands saved as f32.
 #[test]
 fn operands_saved_as_codes_are_exact() {
     let bench = benches().remove(0);

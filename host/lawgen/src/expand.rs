@@ -1,9 +1,8 @@
 //! Replaces the placeholders of a phrase by the facts of the act and by fresh draws.
 //!
-//! A placeholder is a name in braces. It stands for a fact of the act (`{this}`, `{thing}`), a value
-//! drawn anew (`{tonnes}`, `{later}`, `{#3-30}` for a number in a range), a reference to an article of
-//! the same act (`{art}`) or another phrase table (see `lexicon::table`), whose phrases may hold
-//! placeholders in turn. An unknown name is left as it stands, which a test looks for.
+//! A placeholder is a name in braces. It is replaced by a fact of the act (`{this}`, `{thing}`), a value drawn anew (`{tonnes}`,
+//! `{later}`, `{#3-30}` for a number in a range), a reference to an article of the same act (`{art}`) or another phrase table
+//! (see `lexicon::table`), whose phrases may hold placeholders in turn. An unknown name is not replaced, which a test checks.
 
 use super::context::Context;
 use super::identity::{self, ActKind};
@@ -43,7 +42,7 @@ pub(super) fn capitalised(sentence: &str) -> String {
     out
 }
 
-/// Appends what one placeholder stands for.
+/// Appends the text of one placeholder.
 fn replace(context: &mut Context, name: &str, out: &mut String) {
     if let Some(table) = lexicon::table(name) {
         let phrase = context.sampler.pick(table);

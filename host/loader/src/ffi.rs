@@ -1,7 +1,6 @@
 //! The loader's only `unsafe`: opening plugin libraries, and reading the tables of those written in C ([`c_table`]).
 //!
-//! Everything here is a thin call with the reason why it is sound; the checks that make it so stand in
-//! [`crate::library`].
+//! Every item here is a thin call with its safety reason; the checks that make it so stand in [`crate::library`].
 
 pub mod c_table;
 

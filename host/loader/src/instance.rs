@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{registry::Found, statistics, vet::Checked};
 
-/// A run file's table for one plugin: where it stands, for messages, and what it says.
+/// A run file's table for one plugin: its position, for messages, and its contents.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionTable<'a> {
     /// Dotted key of the table: `optimizer`, `sink.0`.
@@ -313,7 +313,7 @@ impl SinkPlugin {
         Ok(Self { identity, config, object })
     }
 
-    /// Begins a run. Returns what the sink says is gone of the rows that `run.state` tells of.
+    /// Begins a run. Returns the sink's message about missing rows of those that `run.state` counts.
     ///
     /// # Errors
     /// The plugin failed.

@@ -34,7 +34,7 @@ use crate::{
 /// What a library says about itself: by its notes or, if it has none, by its code in another process.
 ///
 /// # Errors
-/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is no sound library for this host.
+/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is not a valid library for this host.
 pub fn inspect(path: &Path) -> Result<LibraryInfo, Diagnostic> {
     examine(path, None).map(|(info, _)| info)
 }

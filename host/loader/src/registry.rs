@@ -21,7 +21,7 @@ use crate::vet::{self, Candidate, Checked};
 #[derive(Default)]
 pub struct Registry {
     entries: Vec<Entry>,
-    /// Libraries of the folder that were refused; the run goes on unless it needs them.
+    /// Libraries of the folder that were refused; a run that does not need them continues.
     refused: Vec<Diagnostic>,
     /// The folder names are looked up in, absolute.
     folder: PathBuf,
@@ -49,8 +49,8 @@ pub struct Found<'a> {
 impl Registry {
     /// Finds what `[plugins]` asks for; nothing of it is loaded yet.
     ///
-    /// With `load`, each entry must be found and sound. Without, every library of the folder is described, and a
-    /// refused one only counts when something of it is needed.
+    /// With `load`, each entry must be found and valid. Without, every library of the folder is described, and a refused one only
+    /// counts when something of it is needed.
     ///
     /// # Errors
     /// [`Fault::Plugin`]: a listed library is missing or refused. [`Fault::Config`]: the folder is none.

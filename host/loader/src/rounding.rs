@@ -10,7 +10,7 @@ const MODES: [(RoundingChoice, Rounding); 4] = [
     (RoundingChoice::Stochastic, Rounding::STOCHASTIC),
 ];
 
-/// The mode that a plugin is asked for.
+/// The requested mode.
 #[must_use]
 pub fn rounding_mode(choice: RoundingChoice) -> Rounding {
     MODES.iter().find(|(name, _)| *name == choice).map_or(Rounding::NEAREST_EVEN, |(_, mode)| *mode)

@@ -28,7 +28,7 @@ pub enum AlertKind {
     GradientCosine,
     /// A training loss that rose above its noise and stays there.
     LossRise,
-    /// A training loss that knows no more than how often each token occurs.
+    /// A training loss that is not below the entropy of single tokens.
     NoLearning,
     /// Gradients that are much longer or shorter than those of fp32.
     GradientNorm,
@@ -137,6 +137,6 @@ pub struct AlertDefinition {
     pub default: f64,
     /// What the threshold's key in `[alerts]` means.
     pub key_text: &'static str,
-    /// What there is too much of; the value stands before it, the metric's name behind it.
+    /// The middle of the alert's sentence, between the value and the metric's name.
     pub finding: &'static str,
 }

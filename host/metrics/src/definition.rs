@@ -98,7 +98,7 @@ pub struct FamilyDefinition {
 /// Whether a metric measures the run or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Equal in equal runs, to the bit on one machine.
+    /// Equal in equal runs: bit-identical on one machine.
     Reproducible,
     /// Time, rate, memory: differs between equal runs.
     Timing,

@@ -35,7 +35,7 @@ pub enum Family {
     Codes,
     /// Times and rates.
     Speed,
-    /// What a run came to.
+    /// The outcome of a run.
     Closing,
 }
 

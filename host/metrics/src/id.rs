@@ -133,7 +133,7 @@ impl Statistic {
     }
 }
 
-/// What stands between a slash at the start and the next one, and what follows.
+/// The text between a slash at the start and the next one, and the rest.
 fn segment(rest: &str) -> Option<(&str, &str)> {
     let rest = rest.strip_prefix('/')?;
     Some(rest.split_at(rest.find('/').unwrap_or(rest.len())))

@@ -13,13 +13,13 @@ pub fn markdown() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
          <!-- Made from the metrics' definitions by `cargo xtask docs`: do not edit. -->\n\n\
-         A run records one row of metrics per step. What could not be computed is missing, not zero: an empty cell. NaN means \
-         that NaN was computed.\n\n\
-         Where a metric is: *run*, a column of `metrics.csv`; *layer*, a column of `layers.csv`, with a row per layer (other \
+         A run records one row of metrics per step. A metric that could not be computed is missing: its cell is empty, not zero. \
+         NaN means that the computation gave NaN.\n\n\
+         The column *where*: *run*, a column of `metrics.csv`; *layer*, a column of `layers.csv`, with a row per layer (other \
          sinks append the layer's name: `grad_norm_l2/h.0.attn.c_attn.weight`); *time*, a column of `timings.csv`; \
          *histogram*, a row of `histograms.csv`; *end*, the closing values of a run.\n\n\
-         When a metric is recorded: a key of the run file gives the number of steps between two recordings, 0 for never.\n\n\
-         In names, `ROLE` is a site, such as `weight`, `activation` or `grad`; `FORMAT` is a format as `observe.formats` has it; `BIT` is 0 to 7, the lowest first; `OFFSET` is a number of \
+         The column *when*: the key of the run file that gives the interval in steps, 0 for never.\n\n\
+         In names, `ROLE` is a site, such as `weight`, `activation` or `grad`; `FORMAT` is a format of `observe.formats`; `BIT` is 0 to 7, from the lowest; `OFFSET` is a number of \
          binades, -3 to 3. The unit 1 marks dimensionless numbers.\n",
     );
     for family in Family::ALL {

@@ -3,31 +3,31 @@
 /// What is rounded: the operands of a linear layer's three products and the gradient of its weight; and tensors elsewhere in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Its weight, `[out, in]`, in the product of the output (and where it is used again).
+    /// The layer's weight, `[out, in]`, in the product of the output, and in second uses.
     Weight,
-    /// Its input, `[tokens, in]`, in the product of the output (and where it is used again).
+    /// The layer's input, `[tokens, in]`, in the product of the output, and in second uses.
     Activation,
-    /// The gradient of its output, `[tokens, out]`, in the product of the input's gradient (and where it is used again).
+    /// The gradient of the layer's output, `[tokens, out]`, in the product of the input's gradient, and in second uses.
     Grad,
-    /// The weight in the product of the input's gradient, where that is a cast of its own.
+    /// The weight in the product of the input's gradient, if this use has a cast of its own.
     WeightDgrad,
-    /// The input in the product of the weight's gradient, where that is a cast of its own.
+    /// The input in the product of the weight's gradient, if this use has a cast of its own.
     ActivationWgrad,
-    /// The output's gradient in the product of the weight's gradient, where that is a cast of its own.
+    /// The output's gradient in the product of the weight's gradient, if this use has a cast of its own.
     GradWgrad,
     /// The gradient of the weight.
     WeightGrad,
-    /// Queries, keys and values under common scales, as attention's linear layer gives them, `[tokens, 3 n_embd]`.
+    /// Queries, keys and values with common scales, as the output of attention's linear layer, `[tokens, 3 n_embd]`.
     Qkv,
     /// Queries of attention, `[.., block, head width]`.
     Query,
-    /// Keys of attention, likewise.
+    /// Keys of attention, `[.., block, head width]`.
     Key,
     /// Values of attention, `[.., head width, block]`: the product with the probabilities contracts over positions.
     Value,
     /// Attention's softmax, `[.., block, block]`.
     Probabilities,
-    /// The gradient of attention's scores, likewise.
+    /// The gradient of attention's scores, `[.., block, block]`.
     ScoresGrad,
     /// The gradient of the product of probabilities and values, `[.., block, head width]`.
     AttentionGrad,
@@ -39,7 +39,7 @@ pub enum Role {
     Norm,
     /// The gain of a norm, `[n_embd]`.
     NormGain,
-    /// What the lookup of tokens gives, `[tokens, n_embd]`.
+    /// The embeddings of tokens, `[tokens, n_embd]`.
     Embedding,
     /// The head's output, `[tokens, vocabulary]`.
     Logits,
@@ -154,34 +154,34 @@ impl Role {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Weight => {
-                "Its weight, `[out, in]`, in the product of the output (and where it is used again)."
+                "The layer's weight, `[out, in]`, in the product of the output, and in second uses."
             }
             Self::Activation => {
-                "Its input, `[tokens, in]`, in the product of the output (and where it is used again)."
+                "The layer's input, `[tokens, in]`, in the product of the output, and in second uses."
             }
             Self::Grad => {
-                "The gradient of its output, `[tokens, out]`, in the product of the input's gradient (and where it is used again)."
+                "The gradient of the layer's output, `[tokens, out]`, in the product of the input's gradient, and in second uses."
             }
             Self::WeightDgrad => {
-                "The weight in the product of the input's gradient, where that is a cast of its own."
+                "The weight in the product of the input's gradient, if this use has a cast of its own."
             }
             Self::ActivationWgrad => {
-                "The input in the product of the weight's gradient, where that is a cast of its own."
+                "The input in the product of the weight's gradient, if this use has a cast of its own."
             }
             Self::GradWgrad => {
-                "The output's gradient in the product of the weight's gradient, where that is a cast of its own."
+                "The output's gradient in the product of the weight's gradient, if this use has a cast of its own."
             }
             Self::WeightGrad => "The gradient of the weight.",
             Self::Qkv => {
-                "Queries, keys and values under common scales, as attention's linear layer gives them, `[tokens, 3 n_embd]`."
+                "Queries, keys and values with common scales, as the output of attention's linear layer, `[tokens, 3 n_embd]`."
             }
             Self::Query => "Queries of attention, `[.., block, head width]`.",
-            Self::Key => "Keys of attention, likewise.",
+            Self::Key => "Keys of attention, `[.., block, head width]`.",
             Self::Value => {
                 "Values of attention, `[.., head width, block]`: the product with the probabilities contracts over positions."
             }
             Self::Probabilities => "Attention's softmax, `[.., block, block]`.",
-            Self::ScoresGrad => "The gradient of attention's scores, likewise.",
+            Self::ScoresGrad => "The gradient of attention's scores, `[.., block, block]`.",
             Self::AttentionGrad => {
                 "The gradient of the product of probabilities and values, `[.., block, head width]`."
             }
@@ -189,7 +189,7 @@ impl Role {
             Self::Residual => "The residual stream after an addition, `[tokens, n_embd]`.",
             Self::Norm => "The output of a norm, `[tokens, n_embd]`.",
             Self::NormGain => "The gain of a norm, `[n_embd]`.",
-            Self::Embedding => "What the lookup of tokens gives, `[tokens, n_embd]`.",
+            Self::Embedding => "The embeddings of tokens, `[tokens, n_embd]`.",
             Self::Logits => "The head's output, `[tokens, vocabulary]`.",
         }
     }

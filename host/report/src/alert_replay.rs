@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::{records::Records, run::Run};
 
-/// A run's alerts and the losses that say what it came to.
+/// A run's alerts, and the losses that decide its outcome.
 #[derive(Debug, Clone)]
 pub struct Replay {
     /// One a kind, in the order of their steps.

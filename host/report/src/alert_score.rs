@@ -1,4 +1,4 @@
-//! How well alerts tell failing runs from healthy ones: each run is held against its unquantized twin.
+//! How well alerts tell failing runs from healthy ones: each run is compared with its unquantized twin.
 //!
 //! A twin has the same seed, data, model and length. The losses of both are compared by the median of their last
 //! [`WINDOW`] training losses. A run fails if its median ends more than [`MARGIN`] above its twin's, or if its loss stops
@@ -63,7 +63,7 @@ pub fn twins(runs: &[Run], twin: &str) -> Vec<Option<usize>> {
     (0..runs.len()).map(twin_of).collect()
 }
 
-/// What each run came to; `None` without a twin, or with less than a window of common steps.
+/// The outcome of each run; `None` without a twin, or with less than a window of common steps.
 #[must_use]
 pub fn outcomes(twins: &[Option<usize>], replays: &[Option<Replay>]) -> Vec<Option<Outcome>> {
     let outcome = |(own, twin): (usize, &Option<usize>)| {

@@ -1,9 +1,9 @@
 //! What the runs say about their configurations, and what they do not.
 //!
-//! A configuration is held against its baseline (the module `sets` says which) by differences of held-out losses, paired by
-//! seed, at the last step that both runs evaluated, if it is not the first: untrained models are equal. Each treatment is
-//! tested against its baseline by the paired t-test, Holm-corrected over these tests; every pair of a set on request.
-//! Where no difference is shown, the smallest that would have been is. With one seed nothing is tested.
+//! A configuration is compared with its baseline (see the module `sets`) by differences of held-out losses, paired by seed, at
+//! the last step that both runs evaluated, if it is not the first: untrained models are equal. Each treatment is tested against
+//! its baseline by the paired t-test, Holm-corrected over these tests; every pair of a set on request. Where no difference is
+//! shown, the smallest that would have been is. With one seed nothing is tested.
 
 use altgrad_metrics::{MetricDefinition, families::speed::TOKENS_PER_S, report::columns};
 use serde::{Serialize, Serializer};
@@ -25,7 +25,7 @@ pub const MARGIN: f64 = 0.1;
 /// What a user chooses of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice {
-    /// The number of the configuration that those of its set are held against.
+    /// The index of the baseline of its set.
     pub baseline: Option<usize>,
     /// How far from the baseline's loss is still within the margin, as a share.
     pub margin: f64,
@@ -39,7 +39,7 @@ impl Default for Choice {
     }
 }
 
-/// How a configuration's held-out loss stands to the baseline's.
+/// A configuration's held-out loss compared with the baseline's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -92,7 +92,7 @@ pub struct Row {
     pub best: Option<f64>,
     /// `exp` of the mean final loss.
     pub perplexity: Option<f64>,
-    /// First and last of the steps at which it is held against the baseline.
+    /// First and last of the steps at which it is compared with the baseline.
     pub compared_at: Option<[u64; 2]>,
     /// Loss minus the baseline's, by seed, at those steps.
     pub difference: Option<Sample>,
@@ -100,7 +100,7 @@ pub struct Row {
     pub ratio: Option<f64>,
     /// Its interval, the baseline's mean taken as it is.
     pub ratio_interval: Option<[f64; 2]>,
-    /// What it is held against, by label.
+    /// The label of its baseline.
     pub baseline: Option<String>,
     /// How the two were chosen.
     pub basis: Option<Basis>,
@@ -136,11 +136,11 @@ pub struct Comparison {
     pub margin: f64,
     /// Pairs that could be tested: at least two common seeds.
     pub pairs_tested: usize,
-    /// Those told apart.
+    /// Pairs that differ significantly.
     pub separated: Vec<Separated>,
     /// What may be said of an order, in sentences.
     pub ranking: Vec<String>,
-    /// What to know before reading the numbers.
+    /// Notes about the numbers.
     pub notes: Vec<String>,
 }
 

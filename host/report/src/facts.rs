@@ -1,4 +1,4 @@
-//! What `config.toml` and `run.json` say of a run: keys and their values, and what it came to.
+//! Facts about a run from `config.toml` and `run.json`: keys and their values, and its outcome.
 //!
 //! Read leniently: files of other versions have other keys, and what is not there is missing.
 

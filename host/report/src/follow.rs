@@ -1,6 +1,6 @@
-//! Runs while they go on: how far each is, its losses, how they stand to those of its twin, and its alerts.
+//! Runs in progress: steps, losses, their differences from those of the twin, and alerts.
 //!
-//! [`Follower::look`] reads what files have grown by, so that a look costs little beside a step. A twin is the
+//! [`Follower::look`] reads what files have grown by, so that a look takes little time compared with a step. A twin is the
 //! unquantized run of the same seed that differs in what is rounded only.
 
 use std::{
@@ -46,9 +46,9 @@ pub struct LiveRun {
     pub name: String,
     /// Its folder.
     pub folder: String,
-    /// How it stands, in a word or two.
+    /// Its status, in a word or two.
     pub state: &'static str,
-    /// Whether it goes on.
+    /// Whether it is running.
     pub is_running: bool,
     /// Steps done.
     pub step: u64,
@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// A run that goes on, with these rows of step, training loss and held-out loss.
+    /// An unfinished run with these rows of step, training loss and held-out loss.
     fn run(folder: &Path, name: &str, weight: &str, rows: &str) {
         let path = folder.join(name);
         fs::create_dir_all(&path).unwrap();

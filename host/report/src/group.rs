@@ -11,7 +11,7 @@ pub struct Group {
     pub label: String,
     /// What its linear layers round to; the same in the same colour everywhere.
     pub format: String,
-    /// Whether nothing is rounded to a format: what formats are held against.
+    /// Whether nothing is rounded to a format: a baseline.
     pub is_unquantized: bool,
     /// The optimizer's name, if the run file is there.
     pub optimizer: Option<String>,

@@ -106,7 +106,7 @@ pub fn ranking(runs: &[Run]) -> Table {
     let heads: Vec<String> = names.iter().map(|name| format!("{name}, dB")).collect();
     let mut columns = vec!["run", "site", "amax", "binades", "best"];
     columns.extend(heads.iter().map(String::as_str));
-    let title = "What formats would do by site: signal to noise with the scales that the run assumed";
+    let title = "Formats by site: signal to noise with the assumed scales";
     let mut table = Table::new("observed", title, &columns);
     for (run, sites) in &observed {
         for site in sites {

@@ -45,25 +45,25 @@ const SECTIONS: [(&str, &str, &str); 10] = [
     (
         "loss",
         "Loss",
-        "The curves behind the table: the mean of each configuration, with a band from its least to its largest seed.",
+        "Loss curves: the mean of each configuration, with a band from its lowest to its highest seed.",
     ),
-    ("profile", "Formats at a glance", "What a configuration pays for its loss."),
-    ("fidelity", "Gradient fidelity", "How close the quantized gradients are to those in fp32."),
+    ("profile", "Formats at a glance", "Settings and results of each configuration."),
+    ("fidelity", "Gradient fidelity", "Agreement of the quantized gradients with those in fp32."),
     (
         "observation",
-        "What formats would do",
-        "Of tensors before rounding, at the steps that [observe] measures. Runs without it are not listed.",
+        "Formats by site",
+        "Tensors before rounding, at the steps that [observe] measures. Only runs with [observe] are listed.",
     ),
     ("updates", "Updates on the grid", "Whether steps are large enough to move 8-bit codes."),
-    ("codes", "Codes", "How the 256 codes of a format are used."),
+    ("codes", "Codes", "Use of a format's codes."),
     (
         "stiffness",
         "Stiffness and scale",
-        "Where weights lie on their grid, and whether the scale puts them there well.",
+        "Positions of weights on their grids, and the loss of the scaling rule.",
     ),
-    ("ranks", "Rank health", "How many directions the weight matrices use."),
-    ("alerts", "Alerts", "What the runs themselves asked a person to look at."),
-    ("failures", "Failures", "What went wrong, by class, with the evidence for it."),
+    ("ranks", "Rank health", "Ranks of the weight matrices."),
+    ("alerts", "Alerts", "Alerts that the runs raised."),
+    ("failures", "Failures", "Failures by class, with the evidence."),
 ];
 
 /// What the template sees of a section.
@@ -103,7 +103,7 @@ pub struct Source<'a> {
     pub found: &'a FoundRuns,
     /// The configurations.
     pub groups: &'a [Group],
-    /// What the seeds support.
+    /// Conclusions that the seeds support.
     pub comparison: &'a Comparison,
     /// What a user chose of the charts.
     pub view: &'a View,

@@ -1,4 +1,4 @@
-//! Pairs of configurations, seed by seed: whether they are comparable, their losses, and which of them are told apart.
+//! Pairs of configurations, seed by seed: whether they are comparable, their losses, and which of them differ significantly.
 
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub(super) struct Tested {
 pub(super) struct Pair {
     /// The last step that both evaluated alike.
     pub step: u64,
-    /// Whether a run went on after it.
+    /// Whether a run continued after it.
     pub is_early: bool,
     own: f64,
     /// The other run's loss.

@@ -1,4 +1,4 @@
-//! What may be said of an order, in sentences; and what to know before reading the numbers.
+//! Sentences about the significance of differences, and notes about the numbers.
 
 use super::{
     compare::Row,
@@ -13,12 +13,12 @@ use super::{
 /// Pairs that are listed.
 const MOST_PAIRS: usize = 40;
 
-/// Whether every pair of groups is told apart: then, and only then, is there an order.
+/// Whether every pair of groups differs significantly: only then is there an order.
 pub(super) fn is_total(groups: &[Group], separated: &[Separated]) -> bool {
     groups.len() > 1 && separated.len() == groups.len() * (groups.len() - 1) / 2
 }
 
-/// What the seeds support.
+/// Conclusions that the seeds support.
 pub(super) fn sentences(
     groups: &[Group],
     sets: &[Set],
@@ -44,7 +44,7 @@ pub(super) fn sentences(
             () => "no two configurations share two finished seeds".to_string(),
         };
         return vec![format!(
-            "Nothing can be ranked: {why}. Which difference is more than the seeds' noise cannot be said; rows are in the order of their names."
+            "Nothing can be ranked: {why}. The significance of differences is unknown; rows are ordered by name."
         )];
     }
     let method = format!(
@@ -70,16 +70,16 @@ fn summary(groups: &[Group], tests: &[Tested], separated: &[Separated], all_pair
     let (tested, apart) = (tests.len(), separated.len());
     match (all_pairs, apart) {
         (true, _) if is_total(groups, separated) => {
-            "Every pair of configurations is told apart: rows are in the order of their loss.".into()
+            "Every pair of configurations differs significantly: rows are ordered by loss.".into()
         }
         (true, 0) => format!(
-            "None of {tested} pairs is told apart. That is no evidence that they are equal; rows are in the order of their names."
+            "None of {tested} pairs differs significantly. That is no evidence that they are equal; rows are ordered by name."
         ),
         (true, _) => format!(
-            "{apart} of {tested} pairs are told apart, the others are not: rows stay in the order of their names."
+            "{apart} of {tested} pairs differ significantly, the others do not: rows are ordered by name."
         ),
-        (false, 0) => "No difference from the baseline is shown. That is no evidence that there is none: the list says what would have been found.".into(),
-        (false, _) => format!("{apart} of {tested} differences from the baseline are more than the seeds' noise."),
+        (false, 0) => "No difference from the baseline is significant. That is no evidence that there is none: the list gives detectable differences.".into(),
+        (false, _) => format!("{apart} of {tested} differences from the baseline are significant."),
     }
 }
 
@@ -99,7 +99,7 @@ fn with_half(difference: &Sample) -> String {
     format!("{:.4}{half}", difference.mean)
 }
 
-/// What the test of a configuration against its baseline came to.
+/// The result of the test of a configuration against its baseline.
 fn against_baseline(row: &Row) -> Option<String> {
     let (difference, p) = (row.difference?, row.p_holm?);
     let baseline = row.baseline.as_ref()?;
@@ -117,17 +117,17 @@ fn against_baseline(row: &Row) -> Option<String> {
     let found = row.detectable.map_or(String::new(), |least| {
         format!(" A difference of {least:.4} would be found with probability {:.0} %.", POWER * 100.0)
     });
-    Some(format!("{} against {baseline}{basis}: no difference is shown, {said}.{found}", row.label))
+    Some(format!("{} and {baseline}{basis}: no significant difference, {said}.{found}", row.label))
 }
 
-/// What to know before reading the numbers.
+/// Notes about the numbers.
 pub(super) fn notes(runs: &[Run], groups: &[Group], sets: &[Set], contrasts: &[Contrast]) -> Vec<String> {
     let mut notes: Vec<String> = sets.iter().filter_map(|set| of_set(set, sets.len(), groups)).collect();
     for group in groups {
         let failed = group.runs.iter().filter(|run| runs[**run].final_loss().is_none()).count();
         if failed > 0 {
             notes.push(format!(
-                "{}: {failed} of {} runs came to no final loss and are not in its mean.",
+                "{}: {failed} of {} runs have no final loss and are not in its mean.",
                 group.label,
                 group.runs.len()
             ));
@@ -137,7 +137,7 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], sets: &[Set], contrasts: &[C
                 group.repeated.iter().map(|run| runs[*run].path.display().to_string()).collect();
             let s = if places.len() == 1 { "s" } else { "" };
             notes.push(format!(
-                "{}: {} repeat{s} the seed of a run that came as far or further, and add{s} no evidence; left out of means and tests.",
+                "{}: {} repeat{s} the seed of a run with as many or more steps, and add{s} no evidence; left out of means and tests.",
                 group.label,
                 places.join(", "),
             ));
@@ -147,26 +147,26 @@ pub(super) fn notes(runs: &[Run], groups: &[Group], sets: &[Set], contrasts: &[C
     let finals = || groups.iter().flat_map(|group| &group.runs).filter_map(|run| runs[*run].final_loss());
     if finals().any(|last| last.is_full) && finals().any(|last| !last.is_full) {
         notes.push(
-            "Some held-out losses at the end are of the whole validation split, others of a sample: ratios and tests are at steps evaluated alike."
+            "Some final held-out losses are of the whole validation split, others of a sample: ratios and tests use steps that were evaluated in the same way."
                 .into(),
         );
     }
     if runs.iter().any(|run| matches!(run.state, RunState::Running | RunState::Silent)) {
-        notes.push("Some runs are still going.".into());
+        notes.push("Some runs are still running.".into());
     }
     let mut devices: Vec<&str> = runs.iter().filter_map(|run| run.status.device.as_deref()).collect();
     devices.sort_unstable();
     devices.dedup();
     if devices.len() > 1 {
         notes.push(format!(
-            "The runs are from several devices ({}); bits are equal on one device only.",
+            "The runs are from several devices ({}); results are bit-identical on one device only.",
             devices.join(", ")
         ));
     }
     notes
 }
 
-/// What a set is and what its baseline is.
+/// A set of configurations and its baseline.
 fn of_set(set: &Set, sets: usize, groups: &[Group]) -> Option<String> {
     let name = match (sets, set.what.is_empty()) {
         (1, _) => String::new(),
@@ -192,7 +192,7 @@ fn of_set(set: &Set, sets: usize, groups: &[Group]) -> Option<String> {
     }
 }
 
-/// Where a configuration is held against its baseline, if that is not at the end of both, or why it is not.
+/// The step at which a configuration is compared with its baseline, if it is not the end of both, or why there is no comparison.
 fn steps(runs: &[Run], groups: &[Group], contrast: &Contrast) -> Option<String> {
     let (group, baseline) = (&groups[contrast.group], &groups[contrast.baseline]);
     let ended = |group: &Group| group.runs.iter().any(|run| runs[*run].final_loss().is_some());
@@ -202,14 +202,14 @@ fn steps(runs: &[Run], groups: &[Group], contrast: &Contrast) -> Option<String> 
     let pairs = pairs(runs, group, baseline);
     let Some([first, last]) = span(pairs.iter().map(|pair| pair.step)) else {
         return Some(format!(
-            "{}: no ratio, because no run has the seed of one of the baseline's and an evaluation after the same step, the first aside.",
+            "{}: no ratio, because no run shares a seed and an evaluation after the first with a run of the baseline.",
             group.label
         ));
     };
     let steps = if first == last { format!("step {last}") } else { format!("steps {first} to {last}") };
     pairs.iter().any(|pair| pair.is_early).then(|| {
         format!(
-            "{}: held against the baseline at {steps}, the last that both evaluated; its loss and the baseline's are those of their ends.",
+            "{}: compared with the baseline at {steps}, the last at which both were evaluated; the table shows the final losses.",
             group.label
         )
     })

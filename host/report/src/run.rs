@@ -26,7 +26,7 @@ const SILENT_S: u64 = 900;
 /// Characters of the longest name that is shown whole.
 const LONGEST_NAME: usize = 120;
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
     /// Done.
@@ -76,7 +76,7 @@ pub struct Run {
     pub name: String,
     /// Its folder, or its file.
     pub path: PathBuf,
-    /// How it stands.
+    /// Its status.
     pub state: RunState,
     /// The run file; empty if there is none.
     pub config: Config,
@@ -191,7 +191,7 @@ impl Run {
         self.curve(statistic)?.mean()
     }
 
-    /// Whether its training came to nothing that can be compared: it failed, or ended with a loss that is no number.
+    /// Whether its result cannot be compared: it failed, or ended with a loss that is not finite.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let no_number = self.state == RunState::Completed && self.status.final_val_loss.is_none();
@@ -273,7 +273,7 @@ fn refuse_if_nothing_is_there(
     })
 }
 
-/// How a run stands: as it says, unless it says that it runs and nobody has heard of it for a while.
+/// The status of a run: its own, unless it says that it is running and has written nothing for a while.
 pub(super) fn state(status: Option<&Status>, metrics: &Path) -> RunState {
     let Some(status) = status else { return RunState::Unknown };
     match status.status.as_deref() {

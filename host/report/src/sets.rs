@@ -54,7 +54,7 @@ pub(super) struct Contrast {
     pub group: usize,
     pub baseline: usize,
     pub basis: Basis,
-    /// Whether it stands for its treatment: the others of a treatment are shown and not tested.
+    /// Whether it represents its treatment: the others of a treatment are shown and not tested.
     pub is_tested: bool,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Matching<'a> {
         groups.iter().copied().min_by(by_rank)
     }
 
-    /// The baseline that most are held against, and a contrast for each of the others.
+    /// The baseline of most configurations, and a contrast for each of the others.
     fn contrasts(&self) -> (Option<usize>, Vec<Contrast>) {
         let named = self.named.filter(|named| self.set.groups.contains(named));
         let mut treatments: BTreeMap<Keys<'a>, Vec<usize>> = BTreeMap::new();
@@ -209,7 +209,7 @@ impl<'a> Matching<'a> {
         Some(of(true)).filter(|found| !found.is_empty()).unwrap_or_else(|| of(false))
     }
 
-    /// The treatment that another is held against.
+    /// The treatment with which another is compared.
     fn baselines(
         &self,
         treatments: &BTreeMap<Keys<'a>, Vec<usize>>,
@@ -230,7 +230,7 @@ impl<'a> Matching<'a> {
         treatments.get(&self.treatment(self.best(&first)?)).cloned()
     }
 
-    /// Which of a treatment is held against which of another.
+    /// Configurations of a treatment that are compared with those of another.
     fn pair(&self, members: &[usize], baselines: &[usize]) -> Option<(usize, usize, Basis)> {
         let settings = |groups: &[usize]| -> BTreeSet<Keys<'a>> {
             groups.iter().map(|group| self.setting(*group)).collect()
@@ -246,7 +246,7 @@ impl<'a> Matching<'a> {
         })
     }
 
-    /// How one that is not its treatment's best stands to the baseline.
+    /// The comparison with the baseline of a configuration that is not its treatment's best.
     fn basis(&self, member: usize, baseline: usize) -> Basis {
         match self.setting(member) == self.setting(baseline) {
             true => Basis::SameSetting,

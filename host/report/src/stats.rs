@@ -69,7 +69,7 @@ fn quantile(freedom: usize) -> Option<f64> {
     Some(law.inverse_cdf(0.5 + CONFIDENCE / 2.0))
 }
 
-/// Holm's correction: p-values as they are to be held against one minus [`CONFIDENCE`], in the order given.
+/// Holm's correction: p-values to compare with one minus [`CONFIDENCE`], in the order given.
 #[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();

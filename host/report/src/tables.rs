@@ -76,7 +76,7 @@ fn digits(format: ColumnFormat) -> Digits {
     }
 }
 
-/// One row a run: what it came to, and what it ran on.
+/// One row per run: its outcome and its device.
 #[must_use]
 pub fn runs(runs: &[Run]) -> Table {
     let columns = [

@@ -74,11 +74,12 @@ fn seeds_decide_what_is_told_apart() {
     let apart = matrix(&[("none", &[2.0, 2.5, 3.0]), ("E4M3", &[2.1, 2.601, 3.099])]);
     assert_eq!(apart.separated.len(), 1);
     assert_eq!((apart.separated[0].lower.as_str(), apart.separated[0].higher.as_str()), ("fp32", "E4M3 w"));
-    assert_eq!(apart.ranking[0], "1 of 1 differences from the baseline are more than the seeds' noise.");
+    assert_eq!(apart.ranking[0], "1 of 1 differences from the baseline are significant.");
     let noise = matrix(&[("none", &[2.0, 2.5, 3.0]), ("E4M3", &[2.1, 2.3, 3.2]), ("E5M2", &[2.2, 2.4, 3.0])]);
     assert!(
         noise.separated.is_empty()
-            && noise.ranking[0].starts_with("No difference from the baseline is shown. That is no evidence"),
+            && noise.ranking[0]
+                .starts_with("No difference from the baseline is significant. That is no evidence"),
         "{:?}",
         noise.ranking
     );
@@ -116,7 +117,7 @@ fn a_failed_run_does_not_lend_its_last_good_loss() {
     let ended = run(folder.path(), "c", "E5M2", 1, 2.0);
     fs::write(ended.join("run.json"), status).unwrap();
     assert_eq!(compared(folder.path()).2.rows[2].verdict, Verdict::Failed);
-    assert!(comparison.notes.iter().any(|note| note.contains("1 of 1 runs came to no final loss")));
+    assert!(comparison.notes.iter().any(|note| note.contains("1 of 1 runs have no final loss")));
     let failures = super::failures::of(&found.runs[1]);
     assert_eq!(failures[0].class, "early stop");
     assert!(failures[0].evidence.contains("NaN"));

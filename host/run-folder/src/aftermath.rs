@@ -1,4 +1,4 @@
-//! What is left to do in the folder of a run whose process is gone without having done it: the last word in `run.json`.
+//! Completion of the folder of a run whose process ended early: the final status in `run.json`.
 
 use std::{
     fs,
@@ -76,7 +76,7 @@ impl Claim {
         events.finish().map_or(Ok(()), Err)
     }
 
-    /// Whether `run.json` says that the run goes on.
+    /// Whether `run.json` says that the run is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         read(&self.path.join(STATUS)).get("status").is_some_and(|status| status == "running")

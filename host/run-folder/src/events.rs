@@ -81,7 +81,7 @@ impl EventLog {
         }
     }
 
-    /// Opens the file of a run that goes on from `step`: events of that step and later ones will come again.
+    /// Opens the file of a run that resumes at `step`: events of that step and later ones are repeated.
     #[must_use]
     pub fn resume(path: PathBuf, step: u64) -> Self {
         match cut(&path, step) {
@@ -129,7 +129,7 @@ fn cut(path: &Path, step: u64) -> std::io::Result<()> {
 fn fault(path: &Path, error: &std::io::Error) -> Diagnostic {
     Diagnostic::run(format!("events are missing from their file ({error})"))
         .at(path.display())
-        .hint("is the disk full, or the folder gone or read-only?")
+        .hint("is the disk full, or is the folder deleted or read-only?")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The folder of a run: claimed before training, and the same set of files every time.
 //!
-//! `config.toml` (resolved), `run.json` (status, device, versions, plugins, timings), `weights.safetensors` at the
-//! end, `checkpoints`, and what sinks write. A folder that already holds something is refused, unless the run goes on.
+//! `config.toml` (resolved), `run.json` (status, device, versions, plugins, timings), `weights.safetensors` at the end,
+//! `checkpoints`, and what sinks write. A folder that is not empty is refused, unless the run is resumed.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -69,7 +69,7 @@ impl RunFolder {
         if !occupied {
             return Ok(());
         }
-        let goes_on = if Self::holds_a_run(path) { "`--resume` goes on with the run in it; " } else { "" };
+        let goes_on = if Self::holds_a_run(path) { "`--resume` resumes the run in it; " } else { "" };
         Err(Diagnostic::config("the run folder is not empty").at(path.display()).hint(format!(
             "{goes_on}runs never overwrite each other: use `--out DIR` or `--set run.name=NAME`, or delete the folder"
         )))
@@ -101,8 +101,8 @@ impl RunFolder {
         path.to_str().is_some() && path.join(STATUS).is_file()
     }
 
-    /// Takes the folder of a run that goes on, and removes temporary files that its earlier processes left. Waits up to two
-    /// seconds for a process that is running it, because one that was killed may take a moment to end.
+    /// Takes the folder of a resumed run, and removes temporary files of its earlier processes. Waits up to two seconds for a
+    /// process that is running it, because one that was killed may take a moment to end.
     ///
     /// # Errors
     /// Another process is running it.
@@ -116,7 +116,7 @@ impl RunFolder {
         Ok(Self { claim: Claim { path, created: None, reopened: true }, held })
     }
 
-    /// Takes the folder of a process that is gone.
+    /// Takes the folder of a process that has ended.
     ///
     /// # Errors
     /// Another process is running it.
@@ -146,7 +146,7 @@ impl RunFolder {
         files::write(&path, contents).map_err(|error| {
             Diagnostic::run(format!("cannot write ({error})"))
                 .at(path.display())
-                .hint("is the disk full, or the folder gone or read-only?")
+                .hint("is the disk full, or is the folder deleted or read-only?")
         })
     }
 
@@ -159,7 +159,7 @@ impl RunFolder {
         left_behind::reserve(self.path(), known).map_err(|error| {
             Diagnostic::run(format!("cannot set room aside for the run's last status ({error})"))
                 .at(self.path().display())
-                .hint("is the disk full, or the folder gone or read-only?")
+                .hint("is the disk full, or is the folder deleted or read-only?")
         })
     }
 

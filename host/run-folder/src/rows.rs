@@ -33,7 +33,7 @@ pub struct Rows {
     pub damaged: u64,
 }
 
-/// What the reading side knows of the bytes that went by.
+/// The reader's state.
 #[derive(Debug, Default)]
 struct Guard {
     /// Bytes since the last whole record.
@@ -116,7 +116,7 @@ impl Rows {
         self.header.iter().enumerate().map(|(index, name)| (name.as_str(), index))
     }
 
-    /// The next sound row: its step and cells.
+    /// The next valid row: its step and cells.
     ///
     /// # Errors
     /// The file cannot be read any further.

@@ -19,7 +19,7 @@ pub struct RunFacts {
     pub config_toml: String,
     /// Metrics a row may carry.
     pub metrics: Vec<MetricId>,
-    /// Where a resumed run goes on; `None` for a fresh one.
+    /// The step at which a resumed run continues; `None` for a new run.
     pub resume: Option<SinkResume>,
 }
 
@@ -40,7 +40,7 @@ pub struct SinkSetup {
 pub enum SinkFault {
     /// It failed or missed a deadline, and is closed.
     Closed(Diagnostic),
-    /// Rows of an earlier part of the run are gone.
+    /// Rows of an earlier part of the run are missing.
     Gap(Diagnostic),
     /// It cannot keep up: some rows are dropped from here on.
     Full(Diagnostic),

@@ -1,7 +1,7 @@
 //! The states that sinks want kept in a checkpoint: asked for on the training thread, waited for on another.
 //!
-//! The question stands in a sink's queue behind every row before it, so an answer also says that those were taken. A sink
-//! that does not answer within its deadline is closed: it is waited for once, not at every checkpoint.
+//! The request is in a sink's queue behind all earlier rows, so that an answer also means that the sink took those. A sink that
+//! does not answer within its deadline is closed: it is waited for once, not at every checkpoint.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ pub struct SinkState {
 /// What a resumed run tells its sinks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkResume {
-    /// The step the run goes on from: rows from it on come again.
+    /// The step at which the run resumes: rows from it on are repeated.
     pub step: u64,
     /// Of each sink, in the run file's order: what the checkpoint has of it.
     pub sinks: Vec<ResumedSink>,

@@ -148,7 +148,7 @@ pub(super) struct Worker {
     done: Receiver<()>,
     progress: Arc<WorkerState>,
     ledger: Ledger,
-    /// What is gone of the rows of an earlier part of the run, until it is told.
+    /// Missing rows of an earlier part of the run, until they are reported.
     gap: Option<String>,
     /// Whether a drop came while the sink was well, and whether that and its fault were told.
     full: bool,
@@ -313,7 +313,7 @@ impl Worker {
 
 fn gap_fault(name: &str, gap: &str) -> Diagnostic {
     Diagnostic::run(format!("sink `{name}` lost rows of an earlier part of the run: {gap}"))
-        .hint("a file was cut, deleted or edited after its checkpoint; an earlier checkpoint, or another run, makes the rows anew")
+        .hint("a file was cut, deleted or edited after its checkpoint; an earlier checkpoint, or another run, writes the rows again")
 }
 
 /// What the thread does: open, rows and events, finish. Stops at the first fault, and when others have closed the sink.

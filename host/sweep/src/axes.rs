@@ -31,7 +31,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Whether an entry says what is tuned.
+    /// Whether an entry sets a tuned key.
     pub fn is_tuned(&self) -> bool {
         self.points.iter().any(|point| point.tune.is_some())
     }

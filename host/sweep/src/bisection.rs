@@ -24,7 +24,7 @@ pub struct Stable {
     pub smallest_unstable: Option<f64>,
     /// What was tried.
     pub trials: Vec<Trial>,
-    /// Whether a trial was broken off: this is not the answer yet, and the next start of the sweep goes on.
+    /// Whether a trial was interrupted: this is not the final answer, and the next start of the sweep continues.
     pub broken: bool,
 }
 

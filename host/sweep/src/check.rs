@@ -5,7 +5,7 @@ use altgrad_config::RunConfig;
 
 use super::{CheckRun, Sweep, combine::Combination};
 impl Sweep {
-    /// Every combination passes `check_run`, and every run that has begun is the one that is asked for.
+    /// Every combination passes `check_run`, and every run that has started matches its combination.
     pub(super) fn check(&self, check_run: CheckRun<'_>) -> Result<(), Diagnostic> {
         for group in &self.groups() {
             for (key, value, seed) in self.tried(group)? {

@@ -141,7 +141,7 @@ impl Matrix {
                     "two combinations would share the run folder {name:?}"
                 ))
                 .at(file)
-                .hint("values are told apart by their names: use [[axes.NAME]] entries, each with a label"));
+                .hint("values need different names: use [[axes.NAME]] entries, each with a label"));
             }
         }
         Ok(())

@@ -150,7 +150,7 @@ impl SweepFolder {
     fn failed(&self, what: &str, error: &std::io::Error) -> Diagnostic {
         Diagnostic::run(format!("cannot {what} ({error})"))
             .at(self.path.display())
-            .hint("is the disk full, or the folder gone or read-only?")
+            .hint("is the disk full, or is the folder deleted or read-only?")
     }
 }
 

@@ -1,9 +1,9 @@
 //! Sweeps: a matrix of runs over a base run file, done once each however often the sweep is stopped, killed or started again.
 //!
-//! [`matrix`] reads the file, [`combine`] makes its combinations and their run files, [`folder`] keeps a run to the run file
-//! it began with, [`launch`] runs processes, [`outcome`] reads what came of one, `search` finds rates by trials ([`successive_halving`] the
-//! best, [`bisection`] the largest stable one; [`rates`] says which are tried), and [`result`] is what the sweep came to.
-//! Nothing is written before every combination has been checked.
+//! [`matrix`] reads the file, [`combine`] makes its combinations and their run files, [`folder`] keeps a run to the run file it
+//! began with, [`launch`] runs processes, [`outcome`] reads what came of one, `search` finds rates by trials
+//! ([`successive_halving`] the best, [`bisection`] the largest stable one; [`rates`] says which are tried), and [`result`] is the
+//! result of the sweep. Nothing is written before every combination has been checked.
 //!
 //! The state of a sweep is its run folders (and what `trial_results` were judged by): a run is done if its folder says so, and goes
 //! on from its last checkpoint if it has begun.
@@ -203,7 +203,7 @@ fn threads(folder: &SweepFolder, options: &Options) -> usize {
     match began.filter(|began| *began > 0) {
         Some(began) => {
             if options.threads.is_some_and(|threads| threads != began) {
-                eprintln!("the sweep began with {began} threads a run and goes on with them");
+                eprintln!("the sweep started with {began} threads per run and keeps them");
             }
             began
         }
@@ -256,7 +256,7 @@ impl Sweep {
         self.combinations.iter().map(one).collect()
     }
 
-    /// Does runs up to their steps, and says what came of them.
+    /// Runs up to their steps, and returns their outcomes.
     fn batch(&mut self, phase: &str, configs: &[(RunConfig, u64)]) -> Result<Vec<Outcome>, Halt> {
         let tasks: Vec<Task> =
             configs.iter().map(|(config, until)| self.folder.task(config, *until)).collect();
@@ -286,7 +286,7 @@ impl Sweep {
         Ok(outcomes)
     }
 
-    /// What the sweep came to so far.
+    /// The results of the sweep so far.
     fn results(&self) -> Results {
         let runs = self.combinations.iter().map(|combination| {
             let folder = self.folder.path().join(&combination.name);

@@ -18,13 +18,13 @@ pub enum OutcomeState {
     Missing,
     /// Done, as far as it was asked to go.
     Completed,
-    /// Ended by losses or gradients that were not finite, or with such a loss: going on would end the same way.
+    /// Ended by losses or gradients that were not finite, or with such a loss: a resume would end the same way.
     Diverged,
-    /// Begun and not done: under way, stopped, killed or failed. It can go on.
+    /// Started and not completed: running, stopped, killed or failed. It can be resumed.
     Broken,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// How far it came.
@@ -93,7 +93,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it has ended, one way or the other, and not been broken off.
+    /// Whether it has completed or failed, and was not interrupted.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.state, OutcomeState::Completed | OutcomeState::Diverged)

@@ -24,8 +24,8 @@ pub struct TuneSection {
     pub to: Option<f64>,
     /// How many values the grid has.
     pub points: Option<usize>,
-    /// Steps after which the worse half of what is left is given up; what stays goes on from its checkpoints. Default:
-    /// none, every trial is a whole run.
+    /// Steps after which the worse half of the remaining trials ends; the others resume from their checkpoints. Default: none,
+    /// every trial is a whole run.
     pub rungs: Vec<u64>,
 }
 

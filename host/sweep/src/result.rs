@@ -77,7 +77,7 @@ pub struct Results {
     /// Whether the user stopped it.
     #[serde(skip)]
     pub stopped: bool,
-    /// The job that goes on with it, if nobody waits for it.
+    /// The job that continues it, if no process waits for it.
     #[serde(skip)]
     pub submitted: Option<String>,
 }

@@ -26,7 +26,7 @@ pub struct Tuned {
     pub key: String,
     /// The seed of the trials.
     pub seed: u64,
-    /// The value with the lowest held-out loss; missing if no trial had one, or one was broken off.
+    /// The value with the lowest held-out loss; missing if no trial had one, or one was interrupted.
     pub chosen: Option<f64>,
     /// Whether it lies at an end of what was tried: a better one may lie beyond.
     pub at_edge: bool,
@@ -35,7 +35,7 @@ pub struct Tuned {
 }
 
 impl Trial {
-    /// What a run with this value came to.
+    /// The outcome of a run with this value.
     #[must_use]
     pub fn of(value: f64, outcome: &Outcome) -> Self {
         let val_loss = outcome.final_val_loss.filter(|_| outcome.state == OutcomeState::Completed);

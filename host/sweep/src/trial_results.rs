@@ -18,7 +18,7 @@ pub(super) struct TrialResults {
 }
 
 impl TrialResults {
-    /// What earlier starts of the sweep kept. A trial whose folder was deleted is asked for again.
+    /// Results of earlier starts of the sweep. A trial whose folder was deleted runs again.
     pub fn recall(folder: &SweepFolder) -> Self {
         let trials = folder.trials();
         let bytes = files::read(&trials.with_extension("json")).ok();

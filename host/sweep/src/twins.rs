@@ -1,7 +1,7 @@
 //! Runs compared with their twins: the baseline's run of the same seed and otherwise the same combination.
 //!
-//! While runs go on, each is held against its twin at the same steps, and a run that is significantly worse is reported
-//! once. Losses are read from the files of the csv sink; a run without one is not watched.
+//! During a sweep each run is compared with its twin at the same steps, and a run that is significantly worse is reported once.
+//! Losses are read from the files of the csv sink; a run without one is not watched.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use super::combine::Combination;
 
 /// The csv sink's file, unless its options say otherwise.
 const METRICS: &str = "metrics.csv";
-/// Time between two looks at runs that go on.
+/// Time between two checks of running runs.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The runs of a sweep that have a twin.
@@ -49,7 +49,7 @@ impl Twins {
         Some((self.twin_of.get(run)?, *self.found.get(run)?))
     }
 
-    /// Looks at runs that go on, now and then. Returns a sentence for each run that is found to be worse.
+    /// Checks running runs at intervals. Returns a sentence for each run that is significantly worse.
     pub fn look_at<'a>(&mut self, runs: impl Iterator<Item = &'a str>) -> Vec<String> {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_INTERVAL) {
             return Vec::new();

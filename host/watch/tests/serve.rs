@@ -14,7 +14,7 @@ use std::{
 use altgrad_report::compare::{Choice, Comparison};
 use altgrad_watch::{Options, serve};
 
-/// A run that goes on: three rows so far.
+/// An unfinished run: three rows so far.
 fn run(folder: &Path, name: &str) -> PathBuf {
     let path = folder.join(name);
     fs::create_dir_all(&path).unwrap();

@@ -181,7 +181,8 @@ impl<'a> Matrix<'a> {
         self.services.made(self.services.0.affine(self.handle, factor, term))
     }
 
-    /// A function of this matrix' elements and another's, whose extents are the same or 1: one row, column or element stands for all.
+    /// A function of this matrix' elements and another's, whose extents are the same or 1: one row, column or element is
+    /// broadcast.
     ///
     /// # Errors
     /// Other extents, or an unknown function.

@@ -14,7 +14,7 @@ pub struct PlainMatrix {
 
 impl PlainMatrix {
     fn at(&self, row: usize, column: usize) -> f32 {
-        // An extent of 1 stands for all.
+        // An extent of 1 is broadcast.
         self.values[row.min(self.shape[0] - 1) * self.shape[1] + column.min(self.shape[1] - 1)]
     }
 

@@ -1,8 +1,8 @@
 //! What number formats share: the minifloat grid, rounding to it, random bits, and a finished `Format`.
 //!
-//! A format crate names itself ([`MinifloatName`]) and exports [`MinifloatFormat`] with its two bit
-//! counts; everything else derives from them at compile time, so each crate gets a kernel of its own.
-//! Nothing here knows of tensors or threads. Kernels for devices are texts, which `cargo xtask kernels` writes (`kernel_texts`).
+//! A format crate names itself ([`MinifloatName`]) and exports [`MinifloatFormat`] with its two bit counts; everything else
+//! derives from them at compile time, so each crate gets a kernel of its own. This crate does not depend on tensors or threads.
+//! Kernels for devices are texts, which `cargo xtask kernels` writes (`kernel_texts`).
 //!
 //! ```
 //! use altgrad_format_kit::{MinifloatFormat, MinifloatName};

@@ -54,7 +54,7 @@ pub(crate) fn exp_and_sinh(x: f32) -> (f32, f32) {
 /// Up to which |x| there is nothing to reduce; below half of `ln 2`, so that x over ln 2 rounds to 0.
 pub(crate) const NEAR: f32 = 0.34;
 
-/// [`exp_and_sinh`], bit for bit, for |x| <= [`NEAR`] or a little more.
+/// Bit-identical to [`exp_and_sinh`], for |x| <= [`NEAR`] or a little more.
 #[inline(always)]
 pub(crate) fn exp_and_sinh_near(x: f32) -> (f32, f32) {
     let (even, odd) = even_and_odd(x);

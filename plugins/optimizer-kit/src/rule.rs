@@ -22,7 +22,7 @@ pub trait Rule {
     fn near(&self) -> f32 {
         -1.0
     }
-    /// [`Self::land`], bit for bit, after a step of at most [`Self::near`], either way.
+    /// Bit-identical to [`Self::land`], after a step of at most [`Self::near`] in either direction.
     #[inline(always)]
     fn land_near(&self, w: f32, step: f32, m: &mut f32) -> f32 {
         self.land(w, step, m)
@@ -52,7 +52,7 @@ pub trait Chart: Geometry {
     fn near(&self) -> f32 {
         -1.0
     }
-    /// [`Self::moved`], bit for bit, over at most [`Self::near`] codes, in fewer operations.
+    /// Bit-identical to [`Self::moved`], over at most [`Self::near`] codes, in fewer operations.
     #[inline(always)]
     fn moved_near(&self, x: f32, codes: f32) -> f32 {
         self.moved(x, codes)

@@ -1,4 +1,4 @@
-//! `bench`: what a training step costs, by precision, format and measurements, side by side in one process.
+//! `bench`: time per training step by precision, format and metrics, measured in one process.
 //!
 //! Cases take turns step by step, so that whatever else the machine does hits all alike. The ratio is to the first
 //! case. Tokens are random: what is timed does not depend on them. With `--compare-with` another trainer takes turns with
@@ -28,28 +28,28 @@ pub(super) struct BenchArgs {
     /// Sequences of a batch, instead of the size's.
     #[arg(long, value_name = "N", conflicts_with = "compare_with", value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: Option<u32>,
-    /// What to time: fp32, bf16, hybrid (E4M3, gradients E5M2), recipe:NAME, or a format for weights, activations and gradients, with
-    /// +metrics (every step's), +shadow (every step) or +blockN (scales in blocks of N); may stand several times. The
-    /// first is what others are compared with.
+    /// Case to measure: fp32, bf16, hybrid (E4M3, gradients E5M2), recipe:NAME, or a format for weights, activations and
+    /// gradients, with +metrics (in every step), +shadow (in every step) or +blockN (scales in blocks of N); may be repeated. The
+    /// other cases are compared with the first.
     #[arg(long = "case", value_name = "CASE", default_values_t = CASES.map(String::from))]
     cases: Vec<String>,
-    /// Steps of each case that count.
+    /// Measured steps of each case.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
-    /// Steps of each case before that.
+    /// Steps of each case before the measured ones.
     #[arg(long, default_value_t = 3)]
     warmup: u64,
-    /// Where to compute: auto, cpu, cuda:N or wgpu.
+    /// Device: auto, cpu, cuda:N or wgpu.
     #[arg(long, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
-    /// Instead of steps beside each other, times each case's with a checkpoint every N steps beside those without.
+    /// Compares each case with the same case that writes a checkpoint every N steps, instead of the cases with each other.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: Option<u64>,
-    /// Another trainer to be timed in turn: a program and its first arguments. It is given --size, --mode, --steps,
+    /// Another trainer that is measured in turn: a program and its first arguments. It is called with --size, --mode, --steps,
     /// --warmup and --threads, and prints a line of JSON with step_s_median, step_s_min and peak_rss_mb.
     #[arg(long, value_name = "COMMAND")]
     compare_with: Option<String>,
-    /// Turns of ours and the other trainer's; each takes its share of the steps.
+    /// Number of turns of altgrad and of the other trainer; the steps are divided among the turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     turns: u64,
     /// Prints JSON.

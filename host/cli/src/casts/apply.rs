@@ -29,16 +29,17 @@ pub(crate) struct ApplyArgs {
     /// Rows and columns of the matrix.
     #[arg(long, value_name = "R,C")]
     shape: MatrixShape,
-    /// What blocks and transforms run along, the contraction of the product that the matrix is for.
+    /// Axis of blocks and transforms: the contraction of the product in which the matrix is used.
     #[arg(long)]
     axis: AxisChoice,
     /// Raw little-endian f32, row-major.
     #[arg(long, value_name = "F32LE")]
     input: PathBuf,
-    /// The values after the cast, likewise: those of the transformed matrix, if there is a transform.
+    /// The values after the cast, in the same layout. With a transform they are those of the transformed matrix.
     #[arg(long, value_name = "F32LE")]
     output: PathBuf,
-    /// The decode scale of each block, row-major: each axis of the matrix divided by the block's extent. Without the tensor's scale.
+    /// The decode scale of each block, row-major, without the tensor's scale. Each axis of the matrix is divided by the block's
+    /// extent.
     #[arg(long, value_name = "F32LE")]
     scales: Option<PathBuf>,
     /// The decode scale of the tensor, one number; only with scaling.tensor.

@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 pub(crate) struct ShowArgs {
     /// The run file.
     config: PathBuf,
-    /// Override a key, as for `run`.
+    /// Overrides a key, as for `run`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
-    /// Print the casts as JSON.
+    /// Prints the casts as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -291,7 +291,7 @@ fn start(
         let mut command = Command::new(env::current_exe()?);
         command.args(["plugins", "check-one"]).args(options);
         command.arg(std::path::absolute(path)?).arg(&answer);
-        // A check must not find the user's keys, nor write where the user stands.
+        // A check must not find the user's keys, nor write into the user's working directory.
         let kept = env::vars_os().filter(|(name, _)| is_kept(&name.to_string_lossy()));
         command.env_clear().envs(kept).envs(folders.variables()).current_dir(folders.work());
         if let Some(Asked { kind, plugin, check, set, seed, locale, variables }) = asked {

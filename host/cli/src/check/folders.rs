@@ -31,7 +31,7 @@ impl Folders {
         self.0.path().join(name)
     }
 
-    /// Where the process stands.
+    /// The working directory of the process.
     pub(super) fn work(&self) -> PathBuf {
         self.path("work")
     }

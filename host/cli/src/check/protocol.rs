@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A variable of the environment and its value; none: it is not set.
 pub(super) type Variable = (&'static str, Option<&'static str>);
 
-/// What a child is asked for.
+/// The request to a child.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) kind: PluginKind,

@@ -22,7 +22,7 @@ pub(super) enum FormatsCommand {
     Show(show::ShowArgs),
     /// Prints the value of every code.
     Table(TableArgs),
-    /// Rounds a file of raw little-endian f32 to a format, so that anyone can check it against another implementation.
+    /// Rounds a file of raw little-endian f32 to a format, for comparison with another implementation.
     Quantize(quantize::QuantizeArgs),
 }
 
@@ -58,9 +58,9 @@ impl FolderArgs {
 /// `altgrad-host formats table`.
 #[derive(Debug, Args)]
 pub(super) struct TableArgs {
-    /// `E5M2`, or with a variant `E3M4:ieee`.
+    /// The format, such as `E5M2`, or `E3M4:ieee` with a variant.
     name: String,
-    /// JSON: name, bits, and a list of code, f32 bits and value (null where it is not finite).
+    /// Prints JSON: name, bits, and a list of code, f32 bits and value (null if it is not finite).
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -21,13 +21,13 @@ use crate::raw_f32;
 /// `altgrad-host formats quantize`.
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
-    /// `E5M2`, or with a variant `E3M4:ieee`.
+    /// The format, such as `E5M2`, or `E3M4:ieee` with a variant.
     name: String,
     /// Rounding mode.
     #[arg(long, default_value_t = RoundingChoice::NearestEven,
         value_parser = PossibleValuesParser::new(RoundingChoice::NAMES).try_map(|name| name.parse::<RoundingChoice>()))]
     rounding: RoundingChoice,
-    /// Multiplied in before rounding; its inverse after.
+    /// Factor of the values before rounding; results are divided by it.
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     scale: f32,
     /// Seed of stochastic rounding (step 0, tensor 0).
@@ -36,7 +36,7 @@ pub(crate) struct QuantizeArgs {
     /// Raw little-endian f32.
     #[arg(long, value_name = "F32LE")]
     input: PathBuf,
-    /// Raw little-endian f32, as many.
+    /// Raw little-endian f32 of the same length.
     #[arg(long, value_name = "F32LE")]
     output: PathBuf,
     /// Device: auto, cpu, cuda:N or wgpu.

@@ -17,7 +17,7 @@ const MOST_CODES: usize = 256;
 /// `altgrad-host formats show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// `E5M2`, or with a variant `E3M4:ieee`.
+    /// The format, such as `E5M2`, or `E3M4:ieee` with a variant.
     name: String,
     /// Also draws spacing over magnitude, both logarithmic, into this file.
     #[arg(long, value_name = "FILE")]

@@ -31,17 +31,17 @@ use shared::shared;
 /// What the supervising process has to know of the command line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    /// Whether progress is JSON, the last word included.
+    /// Whether progress is JSON, including the final line.
     pub json: bool,
     /// Whether the run ends when the process that started it is gone.
     pub with_starter: bool,
 }
 
-/// Splits the process in two. The one that trains returns, with nothing; the other watches over it and returns its exit code.
-/// Where the system refuses, the process goes on alone and says so.
+/// Splits the process in two. The one that trains returns, with nothing; the other watches over it and returns its exit code. If
+/// the system refuses, the process continues alone and reports it.
 pub(crate) fn split(asked: Asked) -> Option<ExitCode> {
     let alone = |error: &dyn std::fmt::Display| {
-        eprintln!("warning: the run goes on without supervision ({error})");
+        eprintln!("warning: the run continues without supervision ({error})");
         None
     };
     let starter = getppid();

@@ -43,8 +43,9 @@ pub(super) enum Trust {
 /// The option of commands that load what files name.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct TrustArgs {
-    /// Trusts the plugin libraries that the command needs, wherever they are. Without it, only libraries of the folder `plugins`
-    /// beside the executable are loaded, and those that were trusted before. Trust is remembered by sha256 in the user's state folder.
+    /// Trusts the plugin libraries that the command needs, wherever they are. Without this option, the command loads only
+    /// libraries of the folder `plugins` beside the executable and libraries that were trusted before. Trust is remembered by
+    /// sha256 in the user's state folder.
     #[arg(long)]
     trust: bool,
 }

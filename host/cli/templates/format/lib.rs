@@ -1,8 +1,8 @@
 //! {{ id }}: an 8-bit number format for altgrad.
 //!
-//! A format is the list of what its codes mean: change [`value`], and it is yours. As it stands it is logarithmic:
-//! neighbouring values have the ratio 2^(1/8), from 2^-8 to 2^7.75. Rounding, statistics and histograms are
-//! `Tabulated`'s work. It is right for any list; a format that must be fast does its own arithmetic instead.
+//! A format is a list of the values of its codes: change [`value`] to define your own. This example is logarithmic: neighbouring
+//! values have the ratio 2^(1/8), from 2^-8 to 2^7.75. Rounding, statistics and histograms are `Tabulated`'s work. It is right
+//! for any list; a format that must be fast does its own arithmetic instead.
 
 use altgrad_plugin_api::{
     Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales, Tabulated,

@@ -1,7 +1,7 @@
 //! {{ id }}: a sink for altgrad, where metrics go.
 //!
-//! As it stands it writes `{{ name }}.txt` into the run folder: a line per step, `step name=value name=value ...`. A sink has a
-//! thread of its own: it may wait for a disk or a server, and training goes on.
+//! This example writes `{{ name }}.txt` into the run folder: one line per step, `step name=value name=value ...`. A sink has a
+//! thread of its own: it may wait for a disk or a server while training continues.
 
 use std::{
     fmt::Write as _,
@@ -57,7 +57,7 @@ impl Sink for MySink {
         Ok(Self { file: None })
     }
 
-    /// A run begins, or goes on: then rows from `resume_step` on come again, and what is there of them must go.
+    /// A run starts or resumes. Rows from `resume_step` on are then repeated, so delete those that exist.
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
         let path = Path::new(run.folder.as_str()).join(FILE);
         let mut file = OpenOptions::new()

@@ -19,7 +19,7 @@ named_choice! {
         NearestZero = "nearest-zero",
         /// To the code nearer zero.
         TowardZero = "toward-zero",
-        /// Up with the probability of the distance from below.
+        /// Up or down at random, with the right mean.
         Stochastic = "stochastic",
     }
 }
@@ -29,13 +29,13 @@ named_choice! {
     ScaleRuleChoice {
         /// The largest magnitude becomes the format's largest value.
         Max = "max",
-        /// Its power of two becomes the format's largest power of two (OCP MX).
+        /// The power of two at or below the largest magnitude becomes the format's largest power of two (OCP MX).
         Floor = "floor",
-        /// The power of two above it becomes the format's largest power of two.
+        /// The power of two at or above the largest magnitude becomes the format's largest power of two.
         Ceil = "ceil",
-        /// As `floor`, after rounding it to the format's significand bits.
+        /// As `floor`, after rounding the largest magnitude to the format's significand bits.
         Even = "even",
-        /// As `max`, the decode scale being rounded up to a power of two.
+        /// As `max`, with the decode scale rounded up to a power of two.
         Rceil = "rceil",
         /// From the standard deviation.
         Rms = "rms",
@@ -77,7 +77,7 @@ named_choice! {
 named_choice! {
     /// What becomes of scales that are no normal f32.
     ScaleLimitChoice {
-        /// Kept from 2^-126 to 2^126.
+        /// Clamped to 2^-126 to 2^126.
         Normal = "normal",
         /// Kept finite.
         F32 = "f32",
@@ -91,9 +91,9 @@ named_choice! {
         One = "one",
         /// 2^-127.
         Smallest = "smallest",
-        /// That of a largest magnitude of 2^-126.
+        /// The scale of a block whose largest magnitude is 2^-126.
         Normal = "normal",
-        /// The last one, under delayed scaling.
+        /// The last scale, under delayed scaling.
         Keep = "keep",
     }
 }
@@ -101,7 +101,7 @@ named_choice! {
 named_choice! {
     /// What a second use of an operand rounds.
     UseSourceChoice {
-        /// Nothing: it is the first use's values again.
+        /// The values of the first use again, not rounded again.
         Reuse = "reuse",
         /// The tensor in high precision.
         HighPrecision = "hp",
@@ -123,7 +123,7 @@ named_choice! {
 named_choice! {
     /// What NaN and infinities in a block do.
     NonFiniteChoice {
-        /// Nothing to its scale.
+        /// They do not affect its scale.
         Skip = "skip",
         /// They make the block NaN.
         Poison = "poison",

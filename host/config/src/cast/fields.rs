@@ -25,16 +25,16 @@ pub struct CastFields {
     pub format: Option<String>,
     /// How scaled elements are rounded.
     pub rounding: Option<CastRoundingChoice>,
-    /// What shares a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
+    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
     /// `[lines, elements along the contraction]`.
     pub block: Option<BlockChoice>,
-    /// What a second use rounds.
+    /// The source of a second use.
     pub source: Option<UseSourceChoice>,
-    /// A Hadamard transform before all else, or `none`.
+    /// A Hadamard transform before the rounding, or `none`.
     pub transform: Option<TransformChoice>,
-    /// The gradient past the rounding.
+    /// Straight-through estimator.
     pub ste: Option<SteChoice>,
-    /// How scales follow from blocks.
+    /// Rule for the scales of blocks.
     pub scaling: Option<ScalingFields>,
 }
 
@@ -117,8 +117,8 @@ impl JsonSchema for BlockChoice {
     }
 }
 
-/// The casts by use. The three products of a linear layer are those of the output (fprop), of the input's gradient (dgrad) and of the
-/// weight's gradient (wgrad). What is not in a linear layer is rounded only if a format is given here.
+/// Casts by use. A linear layer has three products: the output (fprop), the gradient of the input (dgrad) and the gradient of the
+/// weight (wgrad). Tensors outside of linear layers are rounded only if a format is given here.
 // A map rather than twenty fields: derived code for those takes minutes to compile.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CastTables(BTreeMap<Role, CastFields>);

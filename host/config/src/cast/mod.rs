@@ -32,16 +32,17 @@ use super::tables::table;
 pub struct CastSection {
     /// The format, `NAME` or `NAME:VARIANT`.
     pub format: String,
-    /// How scaled elements are rounded. Default: to nearest, ties to even.
+    /// Rounding of scaled elements. Default: to nearest, ties to even.
     #[serde(default = "nearest_even")]
     pub rounding: CastRoundingChoice,
-    /// What shares a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Default: `tensor`.
+    /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction, or a tile. Default:
+    /// `tensor`.
     #[serde(default)]
     pub block: BlockChoice,
-    /// A rotation before all else. Default: none.
+    /// A Hadamard transform before the rounding. Default: none.
     #[serde(default)]
     pub transform: Option<TransformSection>,
-    /// How scales follow from blocks.
+    /// Rule for the scales of blocks.
     #[serde(default, deserialize_with = "table")]
     pub scaling: CastScalingSection,
 }
@@ -189,8 +190,8 @@ impl Default for CastScalingSection {
     }
 }
 
-/// Reads a cast that is applied once, by itself: the keys of a cast, separated by commas or lines, in braces or not; or the name of a format
-/// alone. `name` stands for a file's in positions.
+/// Reads a cast that is applied once, by itself: the keys of a cast, separated by commas or lines, in braces or not; or the name
+/// of a format alone. Positions name `name` in place of a file.
 ///
 /// # Errors
 /// What is no TOML, unknown, of a wrong type, or without effect, with its line and column.
@@ -223,7 +224,7 @@ fn explain(error: &Error<toml::de::Error>, table: &toml::Table, source: &Source)
     diagnostic
 }
 
-/// Refuses keys that are written and change nothing. `table` stands before the keys: nothing, or `observe.`.
+/// Refuses keys that have no effect. `table` is the prefix of the keys: empty, or `observe.`.
 pub(super) fn refuse_without_effect(
     cast: &CastSection,
     source: &Source,

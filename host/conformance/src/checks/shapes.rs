@@ -64,7 +64,7 @@ pub(crate) fn shapes(subject: &Subject) -> Outcome {
     let params = params(3.7, Rounding::NEAREST_EVEN);
     let params = params.lend();
     let src = ordinary(&oracle, MARGIN + 4097);
-    // One element at a time is what longer slices are held against.
+    // Longer slices are compared with calls for single elements.
     let mut single = vec![UNWRITTEN; src.len()];
     let mut single_codes = vec![UNWRITTEN_CODE; src.len()];
     for i in 0..src.len() {

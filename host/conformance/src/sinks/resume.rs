@@ -1,4 +1,4 @@
-//! Runs that end and go on: no step is lost and none comes twice.
+//! Runs that end and resume: no step is lost or repeated.
 //!
 //! A row's value says which step it is and which part of the run wrote it, so text files in the run folder can be read
 //! without knowing their layout. A sink without such files (a tracker, a binary file) is held to taking the calls.

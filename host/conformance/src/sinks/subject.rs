@@ -95,7 +95,7 @@ pub(crate) struct Instance {
     object: SinkObject,
 }
 
-/// What a call came to.
+/// The result of a call.
 type Called<T = ()> = Result<T, String>;
 
 /// Metrics every run of the suite announces; rows may have others.
@@ -201,7 +201,7 @@ pub(crate) struct Scratch {
     here: BTreeSet<PathBuf>,
 }
 
-/// What stands beside the run folder, and must not change.
+/// Files beside the run folder, which must not change.
 const BESIDE: (&str, &str) = ("beside.txt", "not yours");
 
 impl Scratch {

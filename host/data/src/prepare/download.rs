@@ -149,7 +149,7 @@ enum Failure {
     Disk(io::Error),
 }
 
-/// What one request came to.
+/// The result of one request.
 enum Attempt {
     /// The connection ended; more may come.
     Ended(String),

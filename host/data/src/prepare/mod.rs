@@ -77,7 +77,7 @@ pub struct Request {
     pub mirror: Option<String>,
 }
 
-/// What a preparation came to.
+/// The result of a preparation.
 #[derive(Debug)]
 pub struct Prepared {
     /// The description of the bins.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use altgrad_base::diagnostic::Diagnostic;
 
-/// Where a record stands: its file, and its line where that has lines.
+/// The position of a record: its file, and its line if the file has lines.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) file: Arc<str>,

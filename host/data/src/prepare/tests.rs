@@ -1,4 +1,4 @@
-//! Preparations of small inputs, sound and unsound.
+//! Preparations of small inputs, valid and damaged.
 
 use std::{fs, io::Write, path::Path};
 

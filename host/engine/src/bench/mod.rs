@@ -1,8 +1,8 @@
-//! What a training step costs, by precision, format and measurements, side by side in one process.
+//! Time per training step by precision, format and metrics, measured in one process.
 //!
 //! [`steps`] times cases in turn step by step, so that whatever else the machine does hits all alike; [`checkpoints`] times one
 //! case with checkpoints and without. A case is a run file like any other, on random tokens: what is timed does not depend on
-//! them. [`machine`] says what the device does at best, and [`other_trainer`] has another program take turns.
+//! them. [`machine`] measures the limits of the device, and [`other_trainer`] runs another program in turn.
 
 mod case;
 pub mod checkpoints;

@@ -1,5 +1,4 @@
-//! Another trainer's step, timed in turn with ours: a program that is asked for a size and a mode and answers with one
-//! line of JSON.
+//! The step of another trainer, measured in turn: a program that gets a size and a mode and prints one line of JSON.
 //!
 //! It is started as `PROGRAM ARGS --size SIZE --mode MODE --steps N --warmup N --threads N`, and of its answer
 //! `step_s_median`, `step_s_min` and `peak_rss_mb` are read.

@@ -1,8 +1,8 @@
-//! Makes a run's checkpoints: says when one is due, has it written on another thread, and tells what came of it.
+//! Makes a run's checkpoints: decides when one is due, writes it on another thread, and reports the result.
 //!
-//! At most one is written at a time, and training waits for it where the next one is taken: none is left out. Training also waits
-//! before an update that would be more than `every` updates ahead of the newest complete checkpoint. A checkpoint that cannot be
-//! written costs no training: it is told, and the next one is tried in its time.
+//! At most one is written at a time, and training waits for it before the next one is taken: none is skipped. Training also waits
+//! before an update that would be more than `every` updates ahead of the newest complete checkpoint. If a checkpoint cannot be
+//! written, training continues: the failure is reported, and the next one is tried when it is due.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,7 +24,7 @@ use super::{
     write,
 };
 
-/// Anomalies a run keeps: the first ones say most.
+/// Number of anomalies that a run keeps: the first ones are the most informative.
 const MOST_ANOMALIES: usize = 3;
 
 /// The checkpoints of a run.
@@ -40,11 +40,11 @@ pub struct Checkpointer {
     anomalies: usize,
     /// The newest complete anomaly.
     anomaly: Option<PathBuf>,
-    /// Why the newest one that was asked for is not there.
+    /// The reason why the newest requested one is missing.
     fault: Option<Diagnostic>,
 }
 
-/// Where checkpoints go and what all of them say: the writing thread's copy.
+/// The folder of checkpoints and their common content: the writing thread's copy.
 #[derive(Debug, Clone)]
 struct Archive {
     folder: PathBuf,
@@ -63,17 +63,17 @@ struct Writing {
     thread: JoinHandle<Result<Written, Diagnostic>>,
 }
 
-/// A checkpoint in its place.
+/// A complete checkpoint.
 #[derive(Debug)]
 struct Written {
     path: PathBuf,
     best: Option<f64>,
-    /// What is wrong beside it.
+    /// Further faults.
     remarks: Vec<String>,
 }
 
 impl Checkpointer {
-    /// The checkpoints of a run in that folder. `from` is the checkpoint it goes on from: its step and folder.
+    /// The checkpoints of a run in that folder. `from` is the checkpoint from which it resumes: its step and folder.
     #[must_use]
     pub fn new(
         run_folder: &Path,
@@ -106,7 +106,7 @@ impl Checkpointer {
         }
     }
 
-    /// Goes on in the run folder's new place. Returns what came of the one that was being written.
+    /// Continues in the renamed run folder. Returns the result of the checkpoint that was being written.
     pub fn move_to(&mut self, run_folder: &Path) -> Vec<Event> {
         let events = self.wait();
         let folder = run_folder.join(CHECKPOINTS);
@@ -127,7 +127,7 @@ impl Checkpointer {
         step.checked_div(self.section.every).is_some_and(|periods| periods > self.periods)
     }
 
-    /// Lets the period that ends at `step` go by without a checkpoint.
+    /// Skips the checkpoint of the period that ends at `step`.
     pub fn skip(&mut self, step: u64) {
         self.periods = step.checked_div(self.section.every).unwrap_or(0);
     }
@@ -144,7 +144,7 @@ impl Checkpointer {
         self.section.on_anomaly && self.anomalies < MOST_ANOMALIES
     }
 
-    /// Has a checkpoint written, once the one before is. Returns what came of that one.
+    /// Starts to write a checkpoint after the previous one is complete. Returns the result of the previous one.
     pub fn save(&mut self, snapshot: Snapshot, sinks: StateRequest) -> Vec<Event> {
         let mut events = self.wait();
         let (kind, step) = (snapshot.kind, snapshot.step);
@@ -166,7 +166,7 @@ impl Checkpointer {
         events
     }
 
-    /// What came of the one that was being written, if it is done.
+    /// The result of the one that was being written, if it is complete.
     pub fn poll(&mut self) -> Vec<Event> {
         if self.writing.as_ref().is_some_and(|writing| writing.thread.is_finished()) {
             return self.wait();
@@ -175,7 +175,7 @@ impl Checkpointer {
     }
 
     /// Waits for the one that is being written if a crash after update number `updates` would otherwise lose more than `every`
-    /// updates. Returns what came of it.
+    /// updates. Returns its result.
     pub fn bound_loss(&mut self, updates: u64) -> Vec<Event> {
         let complete = self.last().map_or(0, |(step, _)| step);
         if self.section.every > 0 && updates.saturating_sub(complete) > self.section.every {
@@ -184,7 +184,7 @@ impl Checkpointer {
         Vec::new()
     }
 
-    /// Waits for the one that is being written, and says what came of it.
+    /// Waits for the one that is being written, and returns its result.
     pub fn wait(&mut self) -> Vec<Event> {
         let Some(Writing { kind, step, thread }) = self.writing.take() else { return Vec::new() };
         let result = thread.join().unwrap_or_else(|_| {
@@ -229,7 +229,7 @@ impl Checkpointer {
         self.anomaly.as_deref()
     }
 
-    /// Why the newest checkpoint that was asked for is not there, if it is not.
+    /// The reason why the newest requested checkpoint is missing, if it is.
     #[must_use]
     pub fn fault(&self) -> Option<&Diagnostic> {
         self.fault.as_ref()
@@ -237,7 +237,7 @@ impl Checkpointer {
 }
 
 impl Archive {
-    /// Writes a checkpoint and brings links and the number of old ones in order.
+    /// Writes a checkpoint, updates links and removes old ones.
     fn put(self, snapshot: Snapshot, sinks: StateRequest) -> Result<Written, Diagnostic> {
         let Self { folder, disk, identity, keep_last, keep_best, mut best } = self;
         let (kind, val_loss) = (snapshot.kind, snapshot.val_loss);

@@ -1,8 +1,8 @@
-//! Who a run is: its run file, data, plugins and machine; and how it differs from the one that wrote a checkpoint.
+//! The identity of a run: its run file, data, plugins and machine; and how it differs from the run that wrote a checkpoint.
 //!
-//! What may change without a word: names and places (`run.name`, `run.out`, `plugins`, the path of the data), where
-//! metrics go (`sink`), when checkpoints are made (`checkpoint`), what is worth an alert (`alerts`), how long plugin calls may take (`limits`), how long the run is (as
-//! long as the learning rates of the steps that are done stay the same). Everything else would make another run of it.
+//! Keys that may change: names and paths (`run.name`, `run.out`, `plugins`, the path of the data), `sink`, `checkpoint`,
+//! `alerts`, `limits`, and the length of the run, if the learning rates of completed steps stay the same. Any other change makes
+//! it a different run.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::setup::{RunSetup, Schedule};
 
-/// Keys, and sections, that a run may change when it goes on. The device, data and schedule are compared by what they are.
+/// Keys and sections that a resumed run may change. The device, data and schedule are compared by their values.
 const FREE: [&str; 12] = [
     "run.name",
     "run.out",
@@ -36,7 +36,7 @@ const FREE: [&str; 12] = [
 /// Keys that only matter by the learning rates they make.
 const SCHEDULE: [&str; 2] = ["train.decay_steps", "train.cooldown_steps"];
 
-/// Who a run is.
+/// The identity of a run.
 #[derive(Debug, Clone)]
 pub struct RunIdentity {
     pub(super) host_version: String,
@@ -93,7 +93,7 @@ impl RunIdentity {
         }
     }
 
-    /// What makes it another run than the one that wrote the checkpoint.
+    /// Differences that make it another run than the one that wrote the checkpoint.
     ///
     /// # Errors
     /// The run file cannot be read back.
@@ -127,7 +127,7 @@ impl RunIdentity {
         Ok(found)
     }
 
-    /// What does not make it another run, but may change its last bits.
+    /// Differences that do not make it another run, but may change its last bits.
     #[must_use]
     pub fn remarks(&self, checkpoint: &Checkpoint) -> Vec<Difference> {
         let state = &checkpoint.state;

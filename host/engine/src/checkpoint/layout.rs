@@ -17,22 +17,22 @@ pub const BEST: &str = "best";
 pub const MODEL: &str = "model.safetensors";
 /// The optimizer's buffers.
 pub const OPTIMIZER: &str = "optimizer.safetensors";
-/// What metrics remember of each parameter.
+/// The state of metrics, by parameter.
 pub const METER: &str = "meter.safetensors";
 /// Everything else.
 pub const STATE: &str = "state.toml";
-/// A line a file, as sha256sum writes it.
+/// One line per file, as sha256sum writes it.
 pub const CHECKSUMS: &str = "checksums";
 /// Files of tensors.
 pub const TENSORS: [&str; 3] = [MODEL, OPTIMIZER, METER];
 /// Every file that has a checksum, in the order they are written.
 pub const FILES: [&str; 5] = [MODEL, OPTIMIZER, METER, CONFIG, STATE];
 
-/// What is being written.
+/// Prefix of a checkpoint that is being written.
 pub(super) const UNFINISHED: &str = ".unfinished-";
-/// What is being removed.
+/// Prefix of a checkpoint that is being removed.
 pub(super) const REMOVED: &str = ".removed-";
-/// What belonged to a continuation that was given up.
+/// Prefix of checkpoints of an abandoned continuation.
 pub(super) const SET_ASIDE: &str = "set-aside-";
 
 /// Why a checkpoint was made.
@@ -54,7 +54,7 @@ pub fn name(kind: CheckpointKind, step: u64) -> String {
     }
 }
 
-/// The checkpoints of a kind in a folder, by ascending step; whether they are sound is not asked.
+/// The checkpoints of a kind in a folder, by ascending step, without validation.
 #[must_use]
 pub fn list(folder: &Path, kind: CheckpointKind) -> Vec<(u64, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,9 +1,9 @@
-//! Checkpoints: a run's whole state on disk, and going on from it as if nothing had happened.
+//! Checkpoints: a run's whole state on disk, and the resume from it, bit-identical to an uninterrupted run.
 //!
-//! [`snapshot`] is what is taken between two steps, [`checkpointer`] when and by whom it is written, `write` and `retention` how, so
-//! that no half-written one is ever seen. [`read`] believes nothing, `sanity` knows which values no run has, [`identity`] says whose a checkpoint is, and [`resume`]
-//! puts everything back. [`layout`] has the names, [`state`] the file of all that is no tensor; README.md of this folder
-//! documents both for people and other programs.
+//! [`snapshot`] takes the state between two steps, [`checkpointer`] decides when it is written, and `write` and `retention` write
+//! it atomically. [`read`] validates every file, `sanity` refuses impossible values, [`identity`] compares a checkpoint with the
+//! run, and [`resume`] restores the state. [`layout`] has the names, and [`state`] the file of everything that is not a tensor.
+//! README.md of this folder documents both.
 
 pub mod checkpointer;
 pub mod identity;

@@ -1,5 +1,5 @@
-//! Reading a checkpoint: nothing of it is believed before its checksums are right, and nothing larger than a small file is
-//! taken into memory before its size is known to be the run's.
+//! Reading a checkpoint: its checksums are verified before any use, and a large file is read only after its size is known to fit
+//! the run.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ const MOST_TEXT: u64 = 64 << 20;
 /// Bytes hashed at once.
 const PART: usize = 1 << 18;
 
-/// Why a folder is no checkpoint to go on from.
+/// The reason why a run cannot resume from a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The file or folder.
@@ -65,22 +65,22 @@ impl From<Damage> for Diagnostic {
     fn from(damage: Damage) -> Self {
         Self::config(format!("the checkpoint cannot be used: {damage}"))
             .at(damage.path.display())
-            .hint("`--resume auto` goes on from the newest sound one")
+            .hint("`--resume auto` resumes from the newest valid one")
     }
 }
 
-/// A checkpoint whose files are what was written; its tensors are not read yet.
+/// A checkpoint with correct checksums; its tensors are not read yet.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     /// Its folder.
     pub path: PathBuf,
-    /// All that is no tensor.
+    /// Everything that is not a tensor.
     pub state: CheckpointState,
     /// The resolved run file.
     pub config: toml::Table,
 }
 
-/// What every version of the state begins with.
+/// The first keys of every version of the state.
 #[derive(Deserialize)]
 struct Header {
     format: String,
@@ -143,7 +143,7 @@ pub(super) fn tensors<'a>(path: &'a Path, bytes: &'a [u8]) -> Result<TensorFile<
         .map_err(|error| Damage::new(path, format!("is not a safetensors file ({error})")))
 }
 
-/// Whether somebody else wrote it, or another version.
+/// Whether another program or another version wrote it.
 fn foreign(path: &Path, text: &str) -> Result<(), Damage> {
     match toml::from_str::<Header>(text) {
         Ok(header) if header.format != state::FORMAT => {

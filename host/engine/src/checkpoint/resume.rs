@@ -1,4 +1,4 @@
-//! Going on from a checkpoint: which one, whether it is this run's, and putting all of it back.
+//! Resume from a checkpoint: its choice, its comparison with the run, and the restored state.
 
 use std::{
     fs,
@@ -27,42 +27,42 @@ use super::{
 };
 use crate::{model::weights, setup::RunSetup, state::TrainState, tensor, tensor_file::OTHER_RUN};
 
-/// What `--resume` says for "the newest sound one of the run folder".
+/// The value of `--resume` for the newest valid checkpoint of the run folder.
 pub const AUTO: &str = "auto";
 /// Bytes a tensor file may have beside its elements: for its header, and for each tensor in it.
 const HEADER: (u64, u64) = (1 << 16, 1 << 10);
 
-/// Where a run goes on.
+/// The point at which a run resumes.
 #[derive(Debug, Default)]
 pub struct Chosen {
     /// The run folder, if it holds an earlier part of this run.
     folder: Option<RunFolder>,
-    /// The checkpoint; none if the run starts anew.
+    /// The checkpoint; none if the run starts from the beginning.
     checkpoint: Option<Checkpoint>,
     /// Newer ones that cannot be used.
     passed_over: Vec<Damage>,
 }
 
-/// Where a run starts, and what it knows by then.
+/// The point at which a run starts, and its state there.
 #[derive(Debug, Default)]
 pub struct Start {
     /// Updates done.
     pub step: u64,
     /// The run folder, if it holds an earlier part of this run.
     pub folder: Option<RunFolder>,
-    /// Who the run is, if that is known already.
+    /// The identity of the run, if it is known already.
     pub identity: Option<RunIdentity>,
-    /// The checkpoint it goes on from.
+    /// The checkpoint from which it resumes.
     pub from: Option<PathBuf>,
     /// Sums up to here.
     pub totals: RunTotals,
-    /// What alerts remember.
+    /// The state of alerts.
     pub alerts: AlertState,
-    /// What sinks are told.
+    /// The message for sinks.
     pub sinks: Option<SinkResume>,
     /// This and earlier continuations.
     pub resumes: Vec<Resume>,
-    /// What a person should know of this one.
+    /// Remarks about this resume.
     pub remarks: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl Chosen {
     /// Finds the checkpoint that `--resume` asks for: a path, of a run folder its last one, or [`AUTO`].
     ///
     /// # Errors
-    /// The path is no sound checkpoint, all those of the folder are damaged, or the folder is not this run's.
+    /// The path is not a valid checkpoint, all checkpoints of the folder are damaged, or the folder is not this run's.
     pub fn find(asked: &str, run_folder: &Path) -> Result<Self, Diagnostic> {
         let free = RunFolder::check(run_folder);
         let folder = match &free {
@@ -88,7 +88,7 @@ impl Chosen {
                 let message = "the checkpoint is of another run folder, and this run's is not empty";
                 return Err(Diagnostic::config(message)
                     .at(run_folder.display())
-                    .hint("use `--out DIR` to go on from it in a folder of its own"));
+                    .hint("use `--out DIR` to resume from it in a new folder"));
             }
             return Ok(Self { folder, checkpoint: Some(checkpoint), passed_over: Vec::new() });
         }
@@ -106,11 +106,11 @@ impl Chosen {
         let damages: Vec<String> = passed_over.iter().map(ToString::to_string).collect();
         Err(Diagnostic::config(format!("no checkpoint of the run can be used: {}", damages.join("; ")))
             .at(run_folder.join(CHECKPOINTS).display())
-            .hint("start anew in another folder with `--out DIR`, or name an `anomaly-step-...` with `--resume`"))
+            .hint("start from the beginning in another folder with `--out DIR`, or name an `anomaly-step-...` with `--resume`"))
     }
 
-    /// Lets the schedule be the checkpoint's where the run file does not write it: a run that goes on for longer does not
-    /// change the learning rates it had.
+    /// Takes the schedule from the checkpoint where the run file does not give it: a run that is extended keeps its earlier
+    /// learning rates.
     pub fn inherit(&self, config: &mut RunConfig, source: &Source) {
         let saved = self.checkpoint.as_ref().and_then(|saved| saved.config.get("train")?.get("decay_steps"));
         let saved = saved.and_then(|steps| u64::try_from(steps.as_integer()?).ok());
@@ -119,7 +119,7 @@ impl Chosen {
         }
     }
 
-    /// Puts everything into the state of a run; refuses another run's checkpoint unless it is to be used `anyway`.
+    /// Restores the state of a run; refuses another run's checkpoint unless `anyway` is set.
     ///
     /// # Errors
     /// What differs, by key; or what does not fit.
@@ -170,16 +170,16 @@ impl Start {
         Duration::try_from_secs_f64(self.totals.run_s).unwrap_or_default()
     }
 
-    /// What is told of going on.
+    /// The event of a resume.
     #[must_use]
     pub fn event(&self) -> Option<Event> {
-        let from = self.from.as_ref().map(|path| format!("goes on from {}", path.display()));
+        let from = self.from.as_ref().map(|path| format!("resumes from {}", path.display()));
         let said: Vec<&str> = from.iter().chain(&self.remarks).map(String::as_str).collect();
         let level = if self.remarks.is_empty() { AlertLevel::INFO } else { AlertLevel::WARN };
         (!said.is_empty()).then(|| Event::new(self.step, level, "resumed", said.join("; ")))
     }
 
-    /// Cuts the checkpoints of the run folder off where the run goes on.
+    /// Sets aside the checkpoints of the run folder after the step at which the run resumes.
     ///
     /// # Errors
     /// The folder cannot be changed.
@@ -209,7 +209,7 @@ impl Start {
 /// A run that was stopped before its first checkpoint begins again.
 fn anew(folder: Option<RunFolder>) -> Start {
     let again = folder.is_some();
-    let remarks = again.then(|| "it has no checkpoint yet, so it starts anew".to_string());
+    let remarks = again.then(|| "it has no checkpoint yet, so it starts from the beginning".to_string());
     let sinks = again.then(|| SinkResume { step: 0, sinks: Vec::new() });
     Start { folder, sinks, remarks: remarks.into_iter().collect(), ..Start::default() }
 }
@@ -223,7 +223,7 @@ fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic 
     let said: Vec<String> = differences.iter().map(ToString::to_string).collect();
     Diagnostic::config(format!("the checkpoint is of another run: {}", said.join("; ")))
         .at(checkpoint.path.display())
-        .hint("set it back, or go on all the same with `--resume-anyway`, which records the difference")
+        .hint("restore it, or use `--resume-anyway`, which records the difference and resumes")
 }
 
 /// Of each sink of the run file, what the checkpoint has of the first unused sink of its name.
@@ -252,7 +252,7 @@ fn load(
             state.switch_casts(switch.clone());
         } else {
             tracing::warn!(
-                "the checkpoint's run changed its casts at step {} ({}), and the run file's schedule has no such entry: the run goes on without that change",
+                "the checkpoint's run changed its casts at step {} ({}), and the run file's schedule has no such entry: the run continues without that change",
                 switch.step,
                 switch.trigger
             );

@@ -37,7 +37,7 @@ pub struct Snapshot {
     pub tensors: StateTensors,
     /// What rounding carries.
     pub carried: QuantState,
-    /// What alerts remember.
+    /// The state of alerts.
     pub alerts: AlertState,
     /// Sums up to here.
     pub totals: RunTotals,

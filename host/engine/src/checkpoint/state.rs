@@ -1,6 +1,6 @@
 //! `state.toml`: all of a checkpoint that is no tensor. README.md of this folder documents it key by key.
 //!
-//! TOML keeps f64 to the bit, infinities and NaN included. What is missing is not there.
+//! TOML stores f64 exactly, infinities and NaN included. Missing values have no key.
 
 use std::collections::BTreeMap;
 
@@ -50,9 +50,9 @@ pub struct CheckpointState {
     pub loss_scale: Option<DynamicLossScale>,
     /// What metrics remember, tensors aside.
     pub meter: UpdateMetricsRecord,
-    /// What rounding remembers.
+    /// The state of rounding.
     pub quant: SavedQuantState,
-    /// What alerts remember.
+    /// The state of alerts.
     pub alerts: AlertState,
     /// Changes of the casts so far.
     #[serde(default)]
@@ -131,7 +131,7 @@ pub struct PluginRecord {
     pub sha256: String,
 }
 
-/// What a sink asked to be kept.
+/// The stored state of a sink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SinkRecord {
     /// Its name, and what became of the rows and events before.

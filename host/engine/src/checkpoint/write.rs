@@ -56,7 +56,7 @@ pub(super) fn write(
             let _ = disk.remove(&unfinished);
             Err(Diagnostic::run(format!("the checkpoint {name} cannot be written ({error})"))
                 .at(path.display())
-                .hint("is the disk full, or the folder gone or read-only? training goes on; the next one is tried in its time"))
+                .hint("is the disk full, or the folder deleted or read-only? training continues; the next one is tried when it is due"))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The inner loops of the operations, compiled for each width of SIMD registers; the CPU decides when they are called.
 //!
-//! Results are the same to the bit on every CPU: the loops say in which order numbers are added, and no multiplication is fused with an addition.
+//! Results are bit-identical on every CPU: the loops fix the order of sums, and no multiplication is fused with an addition.
 
 use multiversion::multiversion;
 

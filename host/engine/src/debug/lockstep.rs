@@ -1,4 +1,4 @@
-//! Two runs in lockstep on the same batches, each with its own formats and optimizer: where do they part?
+//! Two runs in lockstep on the same batches, each with its own formats and optimizer: their first difference.
 //!
 //! Both take a step under a trace. Then the traces are compared, tensor by tensor in time order, and the new parameters
 //! after them. What must be equal for that, [`differing_key`] says.
@@ -55,7 +55,7 @@ pub struct Parting {
     pub elements: usize,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// Steps compared; the last one is where the runs part, if they do.

@@ -38,7 +38,7 @@ pub struct ReplayedStep {
     pub lr_error: f64,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 pub struct Replayed {
     /// Its steps, one a recorded step.
     pub steps: Vec<ReplayedStep>,

@@ -11,7 +11,7 @@ use altgrad_config::{MlpChoice, ModelSection, NormChoice, PositionsChoice};
 pub struct Parts {
     /// The norm before each half of a block and before the head.
     pub norm: NormChoice,
-    /// What stands between the MLP's linear layers.
+    /// The function between the MLP's linear layers.
     pub mlp: MlpChoice,
     /// How positions enter.
     pub positions: PositionsChoice,

@@ -1,4 +1,4 @@
-//! The gated forms of the MLP: SwiGLU and its smoothed form. GELU's stands in `gpt`.
+//! The gated forms of the MLP: SwiGLU and its smoothed form. The GELU form is in `gpt`.
 
 use altgrad_config::MlpChoice;
 use burn::tensor::Tensor;

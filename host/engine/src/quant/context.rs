@@ -345,7 +345,7 @@ impl QuantContext {
         rounded.values
     }
 
-    /// Whether the gradient of a layer's weight is rounded, or observed in the pass that is going on.
+    /// Whether the gradient of a layer's weight is rounded, or observed in the current pass.
     #[must_use]
     pub fn rounds_weight_gradient(&self, layer: LayerId) -> bool {
         self.site(layer, Role::WeightGrad).is_some() || self.observes(layer, &[Role::WeightGrad])

@@ -255,12 +255,12 @@ impl QuantContext {
         observation.fault.get_mut().take().map_or(Ok(seen), Err)
     }
 
-    /// What observes the pass that is going on.
+    /// The observer of the current pass.
     fn observer(&self) -> Option<&Observation> {
         self.observation().filter(|observation| observation.active)
     }
 
-    /// Whether one of these sites is observed in the pass that is going on.
+    /// Whether one of these sites is observed in the current pass.
     pub(super) fn observes(&self, layer: LayerId, roles: &[Role]) -> bool {
         self.observer().is_some_and(|observer| roles.iter().any(|role| observer.id(layer, *role).is_some()))
     }

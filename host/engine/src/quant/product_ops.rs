@@ -75,7 +75,7 @@ pub trait ProductOps: CastOps + Bf16Ops {
         x
     }
 
-    /// The values that [`Self::pack`] encoded, bit for bit.
+    /// The values that [`Self::pack`] encoded, bit-identical.
     #[fusion(default)]
     fn unpack(
         packed: FloatTensor<Self>,

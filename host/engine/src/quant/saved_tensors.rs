@@ -75,7 +75,7 @@ pub(super) fn pack(x: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> F
     }
 }
 
-/// The values that [`pack`] encoded, bit for bit.
+/// The values that [`pack`] encoded, bit-identical.
 pub(super) fn unpack(packed: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> FlexTensor {
     let (shape, scales) = (packed.shape(), scales.to_contiguous());
     let scales = scale_pairs(elements(&scales));

@@ -77,7 +77,7 @@ impl QuantContext {
     }
 
     /// Restores the state of a checkpoint. A fork of its run, with other casts, takes what it has a use for: sites whose scales
-    /// remember magnitudes that the checkpoint does not have begin anew.
+    /// record magnitudes that the checkpoint does not have start again.
     ///
     /// # Errors
     /// The checkpoint is of a run with other sites, and this is no fork; or it has no scales for weights without master weights.

@@ -1,7 +1,8 @@
 //! The scales of weights: those of their last rounding, on the device and, once a step has read them, on the host.
 //!
-//! With fp32 master weights every forward pass makes them anew. Without, they are state: [`Site::scale`](super::Site::scale)
-//! says what the first ones are, [`stored`] when they change (docs/numerics.md, section 5.4).
+//! With fp32 master weights every forward pass computes them. Without master weights they are state:
+//! [`Site::scale`](super::Site::scale) computes the first ones, and [`stored`] decides when they change (docs/numerics.md,
+//! section 5.4).
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::FormatPlugin;

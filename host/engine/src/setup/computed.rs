@@ -1,6 +1,6 @@
 //! What a run computes in what: the table of `run.json` that says which numbers are exact, rounded, or in f32.
 //!
-//! Made from the state's sites, not from the run file, so that it says what happens and not what was asked for.
+//! Made from the state's sites, not from the run file, so that it describes the actual computation.
 
 use std::collections::BTreeMap;
 

@@ -132,7 +132,7 @@ impl Trace {
     }
 }
 
-/// The part of a trace that belongs to one layer. Without a trace, recording costs nothing.
+/// The part of a trace that belongs to one layer. Without a trace, recording takes no time.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceScope<'a> {
     trace: Option<&'a Trace>,

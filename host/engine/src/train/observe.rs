@@ -1,4 +1,4 @@
-//! The passes that `[observe]` looks at: those of the step once more, before the training's own.
+//! The passes for `[observe]`: those of the step once more, before the passes of the training.
 
 use altgrad_base::diagnostic::Diagnostic;
 

@@ -1,4 +1,4 @@
-//! Who hears of a run while it goes on: a terminal, or another program.
+//! Observers of a run: a terminal, or another program.
 
 use altgrad_run_folder::{folder::RunFolder, record::Progress};
 
@@ -7,7 +7,7 @@ pub trait RunObserver {
     /// The run has its folder.
     fn claimed(&mut self, _folder: &RunFolder) {}
 
-    /// The folder's `run.json` says that the run goes on.
+    /// The folder's `run.json` says that the run is running.
     fn begun(&mut self) {}
 
     /// A step is done.

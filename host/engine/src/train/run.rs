@@ -248,7 +248,7 @@ impl Run<'_> {
 
     /// Evaluates and writes the final weights.
     fn close(&mut self) -> Result<(), Diagnostic> {
-        // What alerts make of the last evaluation is not part of it: a run that goes on makes it again, if it is due.
+        // The alerts of the last evaluation are not part of it: a resumed run repeats the evaluation, if it is due.
         self.before = self.step_state();
         // As before the update of the next step, if there were one.
         self.state.quant.begin_step(self.report.steps);
@@ -268,7 +268,7 @@ impl Run<'_> {
         if kind == last.kind || self.report.interrupted { Ok(last) } else { self.held_out_loss(kind) }
     }
 
-    /// Closes the run folder, whatever the run came to.
+    /// Closes the run folder, whatever the outcome of the run.
     fn end(mut self, result: Result<(), Diagnostic>) -> Result<RunReport, Diagnostic> {
         let is_there = self.folder.path().is_dir();
         if result.is_err() && is_there {
@@ -306,8 +306,8 @@ impl Run<'_> {
     }
 }
 
-/// Opens the sinks, and says that the run goes on when they are open: one that cannot go on keeps its status. Going back comes
-/// first, because sinks go back too: rows and checkpoints must end together.
+/// Opens the sinks, and then sets the status to running: a run whose sinks do not open keeps its status. Rewinding comes first,
+/// because sinks rewind too: rows and checkpoints must end at the same step.
 fn open(
     (setup, state): (&RunSetup, &TrainState),
     sinks: Vec<SinkSetup>,

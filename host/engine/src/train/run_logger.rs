@@ -25,7 +25,7 @@ pub struct RunLogger<'a> {
 }
 
 impl<'a> RunLogger<'a> {
-    /// Opens the file of events in the run folder; a run that goes on from a step keeps those before.
+    /// Opens the file of events in the run folder; a resumed run keeps those before its first step.
     #[must_use]
     pub fn open(
         sinks: Sinks,
@@ -82,9 +82,11 @@ impl<'a> RunLogger<'a> {
     pub fn log_sink_faults(&mut self, step: u64) {
         for fault in self.sinks.new_faults() {
             let (level, fault, so) = match fault {
-                SinkFault::Closed(fault) => (AlertLevel::ERROR, fault, "training goes on without this sink"),
+                SinkFault::Closed(fault) => {
+                    (AlertLevel::ERROR, fault, "training continues without this sink")
+                }
                 SinkFault::Gap(fault) => {
-                    (AlertLevel::WARN, fault, "training goes on; its files keep the gap")
+                    (AlertLevel::WARN, fault, "training continues; its files keep the gap")
                 }
                 SinkFault::Full(fault) => (AlertLevel::WARN, fault, "training does not wait for it"),
             };

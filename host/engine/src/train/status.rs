@@ -1,4 +1,4 @@
-//! What a run came to: the report, and `run.json`, which says it to other programs.
+//! The outcome of a run: the report, and `run.json` for other programs.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -28,7 +28,7 @@ pub struct HeldOutLoss {
     pub mean: MeanLoss,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct RunReport {
     /// When the first process of the run began: seconds since 1970.
@@ -41,7 +41,7 @@ pub struct RunReport {
     pub last_val_loss: Option<f64>,
     /// Held-out loss of the final weights; missing if the run failed.
     pub final_val: Option<HeldOutLoss>,
-    /// Alerts, evaluations and what they came to, with one at the end like those on the way.
+    /// Alerts and evaluations with their results, including one at the end.
     pub alerts: Alerts,
     /// Training tokens.
     pub tokens: u64,
@@ -213,7 +213,7 @@ pub fn started(folder: &RunFolder) -> Option<u64> {
     record.and_then(|record| record.started_unix_s).or_else(unix_s)
 }
 
-/// A failed run's error with where to go on from. `half_updated` is the step whose update failed half-way, if one did.
+/// A failed run's error, with the checkpoint to resume from. `half_updated` is the step whose update failed half-way, if one did.
 #[must_use]
 pub fn with_checkpoint(
     mut error: Diagnostic,
@@ -223,7 +223,7 @@ pub fn with_checkpoint(
     let mut hints: Vec<String> = error.hint.take().into_iter().collect();
     match checkpointer.last() {
         Some((_, path)) => {
-            hints.push(format!("its last good state is {}: `--resume auto` goes on from it", path.display()));
+            hints.push(format!("its last good state is {}: `--resume auto` resumes from it", path.display()));
             hints.extend(
                 half_updated.map(|step| format!("with `--max-steps {step}` up to the update that failed")),
             );

@@ -78,7 +78,7 @@ impl AppliedUpdate {
     }
 }
 
-/// Whether a step's gradients overflowed, its loss did not, and a smaller loss scale may help: training goes on as it should.
+/// Whether a step's gradients overflowed, its loss did not, and a smaller loss scale may help: training continues normally.
 #[must_use]
 pub fn overflowed(state: &TrainState, reading: &Reading) -> bool {
     let may_halve = state.loss_scale.state().is_some_and(|dynamic| dynamic.scale > 1.0);

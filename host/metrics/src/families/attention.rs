@@ -11,7 +11,7 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Attention",
-    text: "Of each block's attention, named by the weight of its queries, keys and values. Entropies collapse and scores \
+    text: "The attention of each block, named by the weight of its queries, keys and values. Entropies collapse and scores \
            grow before attention diverges (Zhai et al., arXiv:2303.06296, section 3; arXiv:2302.05442, section 2.1).",
     metrics: METRICS,
 };
@@ -30,7 +30,7 @@ metrics! {
     /// Entropy of the softmax of a query's scores, divided by `ln n` for a query that sees `n` positions: mean over heads
     /// and queries but the first, in all micro-batches. 1 for uniform attention, 0 for attention to one position.
     ATTENTION_ENTROPY = { name: "attention/entropy", ..ENTROPY };
-    /// The same of the head where it is least.
+    /// The same entropy of the head with the lowest entropy.
     LEAST_HEAD_ENTROPY = { name: "attention/least_head_entropy", ..ENTROPY };
     /// Largest score `q k / sqrt(head width)` that a query gives to a position that it sees.
     MAX_LOGIT = {
@@ -40,9 +40,9 @@ metrics! {
         report: ReportUse { curves: &[None], ..ReportUse::LAYERS },
         ..ATTENTION
     };
-    /// Entropy in nats of `s^2 / sum s^2`, with `s` the singular values of `W_q^T W_k` of a head, of the head where it is
-    /// least: how many directions the form that makes scores of two positions uses. At most `ln(head width)`. Missing
-    /// where a weight is not finite or all are zero.
+    /// Entropy in nats of `s^2 / sum s^2`, with `s` the singular values of `W_q^T W_k` of a head, for the head with the lowest
+    /// entropy: a measure of the number of directions that determine attention scores. At most `ln(head width)`. Missing if a
+    /// weight is not finite or if all are zero.
     QK_ENTROPY = {
         name: "attention/qk_entropy",
         range: Range::AtLeast(0),

@@ -1,4 +1,4 @@
-//! What a run came to, handed to sinks at its end.
+//! The results of a run, which sinks get at its end.
 
 use super::macros::metrics;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Closing values",
-    text: "Handed to sinks at the end of a run; `run.json` has them under other names.",
+    text: "Values that sinks get at the end of a run; `run.json` has them under other names.",
     metrics: METRICS,
 };
 

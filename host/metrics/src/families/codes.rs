@@ -12,7 +12,7 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Codes",
-    text: "The codes that rounding produced. Values of a role exist where all layers of the role have one format. \
+    text: "The codes that rounding produced. A role has a value over the run if all its layers have one format. \
            A NaN has no code and is not counted.",
     metrics: METRICS,
 };
@@ -24,7 +24,7 @@ const CODES: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Fourth moment over squared variance of what is rounded; 3 for a Gaussian.
+    /// Fourth central moment over squared variance of the elements before rounding; 3 for a Gaussian.
     KURTOSIS = {
         name: "quant/kurtosis",
         range: Range::AtLeast(1),
@@ -40,16 +40,16 @@ metrics! {
         report: ReportUse { curves: &[Some(Role::Weight)], ..ReportUse::NONE },
         ..CODES
     };
-    /// Share of the finite codes that no element has.
+    /// Share of the finite codes that no element uses.
     DEAD_CODES = { name: "quant/dead_codes", unit: Unit::Share, range: Range::Between(0, 1), ..CODES };
-    /// Binades from the smallest to the largest non-zero magnitude used, over the format's own.
+    /// Binades from the smallest to the largest non-zero magnitude in use, over those of the format.
     DYNAMIC_RANGE_USED = {
         name: "quant/dynamic_range_used",
         unit: Unit::Share,
         range: Range::Between(0, 1),
         ..CODES
     };
-    /// Share of the codes in which that bit is set.
+    /// Share of the codes in which the bit is set.
     BIT_ACTIVE = {
         name: "quant/bit_active",
         unit: Unit::Share,

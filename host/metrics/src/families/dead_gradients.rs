@@ -10,7 +10,7 @@ use crate::{
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Dead gradients",
     text: "Elements whose gradient before clipping stays below `metrics.dead_gradient_threshold` for \
-           `metrics.dead_neuron_window` steps in a row. Values are missing until so many steps were measured.",
+           `metrics.dead_neuron_window` steps in a row. Values are missing until that many steps are measured.",
     metrics: METRICS,
 };
 

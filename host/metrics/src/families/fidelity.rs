@@ -11,8 +11,8 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Gradient fidelity",
-    text: "The step's gradient beside the unquantized fp32 gradient of the same batch and weights. A value of the run \
-           takes all parameters as one vector. Values are missing where either gradient is zero.",
+    text: "The step's gradient compared with the unquantized fp32 gradient of the same batch and weights. A value of the run \
+           takes all parameters as one vector. Values are missing if either gradient is zero.",
     metrics: METRICS,
 };
 

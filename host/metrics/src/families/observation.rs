@@ -11,9 +11,9 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Observation",
-    text: "Of the sites and formats that `[observe]` names: tensors before any rounding at that site, in all micro-batches of the step; by \
-           role over all layers, and by layer. Nothing of this changes the training. Elements are counted with zeros, \
-           those of masked positions of attention among them.",
+    text: "For the sites and formats of `[observe]`: tensors before any rounding at the site, in all micro-batches of the step, by \
+           role over all layers and by layer. The training stays bit-identical. Counts include zeros, also those of masked \
+           positions of attention.",
     metrics: METRICS,
 };
 
@@ -38,18 +38,18 @@ const EACH_ROLE: [Option<Role>; Role::ALL.len()] = {
 };
 
 metrics! {
-    /// Largest finite magnitude. Missing where all is zero.
+    /// Largest finite magnitude. Missing if all elements are zero.
     OBSERVED_AMAX = { name: "observe/amax", range: Range::AtLeast(0), ..OBSERVATION };
-    /// log2 of the largest over the smallest finite magnitude that is not zero: the binades that a format without scales by block would
-    /// have to span. Missing where all is zero.
+    /// log2 of the largest over the smallest finite magnitude that is not zero: the binades that a format without block scales
+    /// would have to span. Missing if all elements are zero.
     OBSERVED_RANGE = {
         name: "observe/range",
         unit: Unit::Binades,
         range: Range::AtLeast(0),
         ..OBSERVATION
     };
-    /// E[(x - mean)^4] / E[(x - mean)^2]^2 over finite elements; 3 for a Gaussian. By layer only, because tensors of different spread have none
-    /// in common. Missing where elements differ by less than a thousandth of their mean.
+    /// E[(x - mean)^4] / E[(x - mean)^2]^2 over finite elements; 3 for a Gaussian. By layer only, because tensors of different
+    /// spread have no common kurtosis. Missing if elements differ by less than a thousandth of their mean.
     OBSERVED_KURTOSIS = {
         name: "observe/kurtosis",
         range: Range::AtLeast(1),
@@ -64,16 +64,16 @@ metrics! {
         range: Range::Between(0, 1),
         ..OF_FORMAT
     };
-    /// Elements that the format would round to zero at scale 1, as a share of those that are neither zero nor NaN: magnitudes up to half of
-    /// its smallest, where rounding to nearest turns in the middle. Missing where all is zero.
+    /// Elements that the format would round to zero at scale 1, as a share of those that are neither zero nor NaN: magnitudes up
+    /// to half of its smallest value, if rounding to nearest turns in the middle. Missing if all elements are zero.
     OBSERVED_UNDERFLOW = {
         name: "observe/underflow_rate",
         unit: Unit::Share,
         range: Range::Between(0, 1),
         ..OF_FORMAT
     };
-    /// Signal to noise, 10 log10(sum x^2 / sum (x_hat - x)^2), had the tensor been rounded to nearest, ties to even, with the scales that
-    /// `observe.block` and `observe.scaling` say. Blocks run along the contraction of the product, as in training. Missing where rounding
-    /// would change nothing.
+    /// Signal to noise, 10 log10(sum x^2 / sum (x_hat - x)^2), of the tensor rounded to nearest, ties to even, with the scales
+    /// that `observe.block` and `observe.scaling` define. Blocks run along the contraction of the product, as in training.
+    /// Missing if rounding would change nothing.
     OBSERVED_SQNR = { name: "observe/sqnr_db", unit: Unit::Decibels, ..OF_FORMAT };
 }

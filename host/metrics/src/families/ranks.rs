@@ -11,8 +11,8 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Ranks",
-    text: "Of each weight matrix before the step's update, from its singular values; between 1 and the smaller extent. \
-           Missing for a zero matrix and where a weight is not finite. The effective rank is that of Roy and Vetterli, \
+    text: "Ranks of each weight matrix before the step's update, from its singular values; between 1 and the smaller extent. \
+           Missing for a zero matrix and if a weight is not finite. The effective rank is that of Roy and Vetterli, \
            \"The effective rank: a measure of effective dimensionality\" (2007).",
     metrics: METRICS,
 };

@@ -12,7 +12,7 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Rounding",
-    text: "Over everything that the step rounded, by role, and by layer. x is a scaled element, x_hat the element after \
+    text: "All elements that the step rounded, by role and by layer. x is a scaled element, x_hat the element after \
            rounding.",
     metrics: METRICS,
 };
@@ -50,9 +50,9 @@ metrics! {
         report: ReportUse { curves: &[None, Some(Role::Grad)], layers: &[Some(Role::Grad)], column: None },
         ..ROUNDING
     };
-    /// NaN elements that the rounding was given.
+    /// NaN elements before rounding.
     NAN_COUNT = { name: "quant/nan_count", unit: Unit::Elements, range: Range::AtLeast(0), ..ROUNDING };
-    /// Signal to noise, 10 log10(sum x^2 / sum (x_hat - x)^2). Over all roles: that of the role where it is least. Missing where rounding
+    /// Signal to noise, 10 log10(sum x^2 / sum (x_hat - x)^2). Over all roles: the lowest value of a role. Missing if rounding
     /// changed nothing.
     SQNR_DB = {
         name: "quant/sqnr_db",
@@ -62,10 +62,11 @@ metrics! {
     };
     /// sum(x x_hat) / sum(x^2) - 1: the relative change of length along the tensor.
     SHRINKAGE = { name: "quant/shrinkage", ..ROUNDING };
-    /// Largest finite magnitude that the rounding was given, before scaling; of all micro-batches of the step. Missing where all is zero.
+    /// Largest finite magnitude before scaling and rounding, over all micro-batches of the step. Missing if all elements are
+    /// zero.
     AMAX = { name: "quant/amax", range: Range::AtLeast(0), ..ROUNDING };
-    /// What elements were multiplied by before rounding. Only by layer, of tensors with one scale that is not part of the training state; of the
-    /// micro-batch with the largest magnitude.
+    /// Factor of the elements before rounding. By layer only, for tensors with one scale that is not part of the training state;
+    /// the scale of the micro-batch with the largest magnitude.
     SCALE = { name: "quant/scale", range: Range::AtLeast(0), scopes: &[Scope::RoleAndLayer], ..ROUNDING };
 }
 
@@ -84,7 +85,7 @@ pub static CODE_SATURATION_ALERT: AlertDefinition = AlertDefinition {
     condition: Condition::Above,
     default: 0.5,
     key_text: "Share of a tensor's elements that lie beyond the format's largest value and so share one \
-    code, 0..1: the overflow rate again, where it means that most of a tensor is lost.",
+    code, 0..1: an overflow rate at which most of a tensor is lost.",
     finding: "of the elements share the largest code",
 };
 
@@ -102,6 +103,6 @@ pub static SPARSITY_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::Sparsity,
     condition: Condition::AboveOverRole,
     default: 0.4,
-    key_text: "Share of the non-zero elements of a role, over all layers, that become zero, 0..1, whatever the signal to noise.",
+    key_text: "Share of the non-zero elements of a role, over all layers, that become zero, 0..1, at any signal to noise.",
     finding: "of the non-zero elements become zero over all layers",
 };

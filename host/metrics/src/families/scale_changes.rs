@@ -10,8 +10,8 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Scale changes",
-    text: "What an update did to the scales of weights without master weights. Where a scale changes, every element of its \
-           block is stored on another grid: the weight moves although codes may stay.",
+    text: "Changes of scales by updates of weights without master weights. A changed scale stores every element of its block \
+           on another grid: the weight may change although its code does not.",
     metrics: METRICS,
 };
 
@@ -24,7 +24,7 @@ const CHANGES: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Mean over all elements of |log2(k' / k)|, k and k' being an element's scale before and after the update.
+    /// Mean over all elements of |log2(k' / k)|, where k and k' are an element's scale before and after the update.
     SCALE_DRIFT = {
         name: "update/scale_drift",
         unit: Unit::Binades,
@@ -32,9 +32,9 @@ metrics! {
         report: ReportUse::CURVE,
         ..CHANGES
     };
-    /// Share of elements whose scale changed: they are stored as other codes of another grid.
+    /// Share of elements whose scale changed: their codes belong to another grid.
     RECODED_FRAC = { name: "update/recoded_frac", ..CHANGES };
-    /// Share of elements whose value before the update is no value of the grid after it: the new scale alone rounds
+    /// Share of elements whose value before the update is not a value of the grid after it, so that the new scale alone rounds
     /// them.
     RECODE_ROUNDED_FRAC = { name: "update/recode_rounded_frac", ..CHANGES };
 }

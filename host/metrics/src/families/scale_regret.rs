@@ -11,8 +11,8 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Scale regret",
-    text: "What the scaling rule gives away: the highest value over all offsets minus the value at offset 0. Of weights that \
-           are rounded with one scale; missing where the weights lie on the grid.",
+    text: "Loss of the scaling rule: the highest value over all offsets minus the value at offset 0. For weights that are \
+           rounded with one scale; missing if the weights lie on the grid.",
     metrics: METRICS,
 };
 

@@ -44,8 +44,8 @@ metrics! {
     GRAD_NORM_CLIPPED = { name: "train/grad_norm_clipped", range: Range::AtLeast(0), ..TRAINING };
     /// Learning rate of the step.
     LR = { name: "train/lr", range: Range::AtLeast(0), ..TRAINING };
-    /// What the step's loss was multiplied by before its backward pass.
+    /// Factor of the step's loss before its backward pass.
     LOSS_SCALE = { name: "train/loss_scale", range: Range::AtLeast(0), due: Due::LossScaling, ..TRAINING };
-    /// Steps up to and with this one whose gradients overflowed under the loss scale, so that their updates were skipped.
+    /// Steps so far, including this one, whose updates were skipped because gradients overflowed under the loss scale.
     SKIPPED_STEPS = { name: "train/skipped_steps", range: Range::AtLeast(0), due: Due::LossScaling, ..TRAINING };
 }

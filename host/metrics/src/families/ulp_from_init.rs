@@ -9,9 +9,9 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Distance from the initial weights",
-    text: "From the weights before the run's first update to those before this step's update, in the code coordinate, both at \
-           the scale k that rounded the weight in this step; of weights that are rounded with one scale. A resumed run keeps \
-           the weights that it began with.",
+    text: "Distance from the weights before the run's first update to those before this step's update, in the code coordinate, \
+           both at the scale k that rounded the weight in this step, for weights that are rounded with one scale. A resumed \
+           run keeps its first weights.",
     metrics: METRICS,
 };
 

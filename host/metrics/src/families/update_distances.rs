@@ -10,9 +10,9 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Update distances",
-    text: "How far the step's update moved each weight: from before it to after it, in the code coordinate of its format, both \
-           at the scale k of its codes (as for `update/flip_rate`); of weights that are rounded with one scale. Percentiles are \
-           interpolated in the histogram's bins, on all devices alike. Values are missing where a weight is not finite.",
+    text: "Distance from each weight before the update to the weight after it, in the code coordinate of its format, both at the \
+           scale k of its codes (as for `update/flip_rate`), for weights that are rounded with one scale. Percentiles are \
+           interpolated in the histogram's bins on all devices. Values are missing if a weight is not finite.",
     metrics: METRICS,
 };
 
@@ -31,15 +31,15 @@ metrics! {
     ULP_ABS_P50 = { name: "update/ulp_abs_p50", report: ReportUse::CURVE, ..DISTANCES };
     /// 99th percentile of the distances, from the same bins: within 12.5 % of the order statistic.
     ULP_ABS_P99 = { name: "update/ulp_abs_p99", report: ReportUse::CURVE, ..DISTANCES };
-    /// Share of elements whose stored value k w lies in another binade after the update than before it. Below the smallest
-    /// normal value there is one binade; signs do not count.
+    /// Share of elements whose stored value k w lies in another binade after the update than before it. All values below the
+    /// smallest normal value count as one binade; signs are ignored.
     BINADE_CROSSINGS = {
         name: "update/binade_crossings",
         unit: Unit::Share,
         range: Range::Between(0, 1),
         ..DISTANCES
     };
-    /// Elements by distance: how much of the update the grid keeps.
+    /// Elements by distance of the update.
     ULP_HIST = {
         name: "update/ulp_hist",
         unit: Unit::Elements,

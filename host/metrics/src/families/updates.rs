@@ -11,9 +11,9 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Updates",
-    text: "What the optimizer's step changed. Metrics of codes are of weights that are rounded with one scale; the codes \
-           before and after the step are those of one scale, to nearest-even: the step's, or without master weights that \
-           of the grid after the update.",
+    text: "Changes by the optimizer's step. Metrics of codes exist for weights that are rounded with one scale. Codes before \
+           and after the step are rounded to nearest-even with the same scale: that of the step, or without master weights \
+           that of the grid after the update.",
     metrics: METRICS,
 };
 
@@ -48,8 +48,9 @@ metrics! {
         },
         ..UPDATES
     };
-    /// Share of the intended update that its rounding removed: `1 - sum(d r)/sum(d^2)`, where `d` is the update before it is rounded to
-    /// the grid and `r` after. 0 if nothing is lost, 1 if nothing moves, and 0 in expectation for stochastic rounding.
+    /// Share of the intended update that its rounding removed: `1 - sum(d r)/sum(d^2)`, where `d` is the update before rounding
+    /// to the grid and `r` the update after it. 0 if nothing is lost, 1 if no weight moves, and 0 in expectation for stochastic
+    /// rounding.
     ROUNDING_LOSS = {
         name: "update/rounding_loss",
         range: Range::Any,
@@ -61,8 +62,8 @@ metrics! {
     FLIP_RATE = { name: "update/flip_rate", ..UPDATES };
     /// Share of elements whose sign changed.
     SIGN_FLIP_RATE = { name: "update/sign_flip_rate", ..UPDATES };
-    /// Share of elements whose code before the update is that of two steps ago, with another in between, each at its own
-    /// step's scale. Needs `metrics.every = 1`; missing in the first two steps.
+    /// Share of elements whose code equals that of two steps ago and differs from that of the last step, each at the scale of its
+    /// step. Needs `metrics.every = 1`; missing in the first two steps.
     OSCILLATION = { name: "update/oscillation", ..UPDATES };
 }
 

@@ -10,8 +10,8 @@ use crate::{
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Weights",
-    text: "Weights before the step's update. S(w) is the spacing of the grid at w, in weight units. Metrics of the grid are \
-           of weights that are rounded with one scale, and missing where a weight is not finite.",
+    text: "Weights before the step's update. S(w) is the spacing of the grid at w, in weight units. Metrics of the grid \
+           exist for weights that are rounded with one scale, and are missing if a weight is not finite.",
     metrics: METRICS,
 };
 
@@ -45,8 +45,8 @@ metrics! {
         report: ReportUse::LAYERS,
         ..WEIGHTS
     };
-    /// Weights by value, 64 equal bins between the least and the largest.
+    /// Weights by value, in 64 equal bins between the smallest and the largest.
     HIST = { name: "weights/hist", ..HISTOGRAM };
-    /// Weights by the spacing of the grid at them, a bin a binade.
+    /// Weights by grid spacing, one bin per binade.
     SPACING_HIST = { name: "weights/spacing_hist", ..HISTOGRAM };
 }

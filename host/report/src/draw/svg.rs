@@ -13,7 +13,7 @@ const BOTTOM: f64 = 52.0;
 /// Lines of the key, at the right of the title.
 const KEY_LINE: f64 = 16.0;
 
-/// What the page's style sheet says of marks, for a file that stands alone.
+/// The marks' part of the page's style sheet, for a separate file.
 const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#16191d}.t{font-weight:600;font-size:15px}path{fill:none;vector-effect:non-scaling-stroke}\
 .grid{stroke:#e0e4e8}.rule{stroke:#555e68;stroke-dasharray:3 3}.s{--c:var(--l)}.line{stroke:var(--c);stroke-width:1.75}\
 .band{fill:var(--c);opacity:.18}.dot{stroke:var(--c);stroke-width:7;stroke-linecap:round}.single{display:none}image{image-rendering:pixelated}";

@@ -9,7 +9,7 @@ use super::super::{
 };
 use crate::page::colours;
 
-/// The key that stands for what is rounded.
+/// The key that represents the quantization.
 pub(crate) const FORMAT: &str = "format";
 /// Values that lines can tell apart.
 const MOST_LINES: usize = 6;

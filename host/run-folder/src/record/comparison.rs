@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The file that says what a sweep came to.
+/// The file with the results of a sweep.
 pub const SWEEP_RESULT: &str = "sweep.json";
 
 /// What `[compare]` of a matrix file says.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComparisonChoice {
-    /// What the others are held against: a configuration's label, or a run's name.
+    /// The baseline: a configuration's label, or a run's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// How far from the baseline's loss is still within the margin, as a share.

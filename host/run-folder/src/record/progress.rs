@@ -11,7 +11,7 @@ use super::run::RunStatus;
 /// One line.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Progress {
-    /// Whether the run goes on, or how it ended.
+    /// Whether the run is running, or how it ended.
     pub status: RunStatus,
     /// Steps done, those before the run was resumed included.
     pub step: u64,

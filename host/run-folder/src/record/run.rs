@@ -1,4 +1,4 @@
-//! `run.json`: how far a run is, what it came to, and what it was made with.
+//! `run.json`: progress and outcome of a run, and the programs and plugins that made it.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use super::{differences::Difference, sinks::SinkCounts};
 
-/// Whether a run goes on, or how it ended.
+/// Whether a run is running, or how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
-    /// It goes on, or its process was killed.
+    /// It is running, or its process was killed.
     #[default]
     Running,
-    /// It came to its end.
+    /// It completed.
     Completed,
     /// The user stopped it.
     Interrupted,
-    /// It could not go on.
+    /// It failed.
     Failed,
 }
 
@@ -49,7 +49,7 @@ impl EvaluationKind {
 pub struct RunRecord {
     /// The run's name.
     pub name: String,
-    /// Whether it goes on, or how it ended.
+    /// Whether it is running, or how it ended.
     pub status: RunStatus,
     /// Why it failed.
     pub error: Option<String>,
@@ -108,7 +108,7 @@ pub struct RunRecord {
 /// A continuation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
-    /// The step it went on from.
+    /// The step at which it resumed.
     pub step: u64,
     /// The checkpoint.
     pub from: String,

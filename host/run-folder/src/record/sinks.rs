@@ -1,5 +1,4 @@
-//! What became of a run's rows and events in a sink, over the whole run: a resumed run goes on counting from its
-//! checkpoint.
+//! Counts of a run's rows and events in a sink, over the whole run: a resumed run continues the counts of its checkpoint.
 
 use serde::{Deserialize, Serialize};
 

@@ -34,7 +34,7 @@ impl Task {
         self.outcome().is_done(self.until)
     }
 
-    /// Arguments of the process that does it, or goes on with it.
+    /// Arguments of the process that starts or resumes it.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["run".into(), self.config.clone().into()];

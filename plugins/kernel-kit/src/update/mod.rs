@@ -5,9 +5,9 @@
 //! lists; the contract is `plugin-api`'s `kernel` module. A minifloat is described by scalars, so that a rule has one text for all
 //! formats; each block's scale is in a buffer.
 //!
-//! Unlike rounding, an update is f32 arithmetic: compilers contract it to fma, and WGSL's division and root may be a few units off in
-//! the last place. Devices therefore agree with the CPU to a millionth, not to the bit. What is decided (clamping, signs, NaN) is
-//! decided on bits.
+//! Unlike rounding, an update is f32 arithmetic: compilers contract it to fma, and WGSL's division and root may be a few units
+//! off in the last place. Devices therefore agree with the CPU within a millionth; they are not bit-identical. What is decided
+//! (clamping, signs, NaN) is decided on bits.
 
 use altgrad_plugin_api::kernel::rules::Rule;
 use cubecl_core as cubecl;

@@ -1,4 +1,4 @@
-//! PyTorch's fused AdamW in a process beside this one, a step when it is asked for one.
+//! PyTorch's fused AdamW in a separate process, which runs a step on request.
 
 use std::{
     io::{BufRead, BufReader, Error, Write},

@@ -36,11 +36,11 @@ pub(crate) struct CsvFile {
     /// All columns, `step` first.
     header: Vec<String>,
     rows: Rows,
-    /// What is gone or changed since the checkpoint.
+    /// Rows that are missing or changed since the checkpoint.
     gap: Option<String>,
 }
 
-/// Where a resumed run goes on.
+/// The step at which a resumed run continues.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resume<'a> {
     pub step: u64,
@@ -55,7 +55,7 @@ impl CsvFile {
     /// with what the checkpoint kept.
     ///
     /// # Errors
-    /// `IO` if the file cannot be written, is in use, or is not one that resuming can go on with.
+    /// `IO` if the file cannot be written, is in use, or cannot be continued by a resumed run.
     pub(crate) fn open(
         path: PathBuf,
         columns: Vec<String>,

@@ -7,13 +7,13 @@
 //! | `timings.csv` | a step | `step`, then what measures the machine (times, rates, memory) |
 //! | `histograms.csv` | a distribution | `step`, `name`, `edges`, `counts`, the last two as numbers between spaces |
 //!
-//! Timings are apart because equal runs must give the other files equal bit for bit. Layers are apart and one below the
-//! other because a model has hundreds: a table by layer is what one filters, groups and plots, and a new layer is a row.
-//! A missing value is an empty cell, NaN is `NaN`; a layer about which a step says nothing has no row. Metrics that come
-//! late get their column then, at the right. A resumed run keeps the rows of the steps before it, and repeats none; a
-//! checkpoint holds how many there are and their sum, and rows that are gone or changed by then are reported.
-//! Refuses paths that leave the run folder, and metrics called `step` or `layer`. Alerts are in the host's
-//! `events.jsonl`. The file is in `file.rs`, its columns in `table.rs`.
+//! Timings have a separate file, because the other files must be identical in equal runs. Layers are apart and one below the
+//! other because a model has hundreds: a table by layer is what one filters, groups and plots, and a new layer is a row. A
+//! missing value is an empty cell, NaN is `NaN`; a layer about which a step says nothing has no row. Metrics that come late get
+//! their column then, at the right. A resumed run keeps the rows of the steps before it, and repeats none; a checkpoint holds how
+//! many there are and their sum, and missing or changed rows are reported when the run resumes. Refuses paths that leave the run
+//! folder, and metrics called `step` or `layer`. Alerts are in the host's `events.jsonl`. The file is in `file.rs`, its columns
+//! in `table.rs`.
 
 use std::{
     collections::HashMap,

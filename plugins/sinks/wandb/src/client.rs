@@ -16,7 +16,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Characters of a server's answer that messages quote.
 const QUOTED: usize = 300;
 
-/// Why a request came to nothing.
+/// The reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The same may work later.

@@ -18,7 +18,7 @@ use crate::{
     spool::{self, Kind},
 };
 
-/// Where a row stands in the spool: its line and those of its histograms.
+/// The position of a row in the spool: its line and those of its histograms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowAt {
     pub step: u64,
@@ -64,7 +64,7 @@ pub(crate) struct End {
 #[derive(Debug)]
 pub(crate) struct Index {
     file: Arc<File>,
-    /// Where reading goes on.
+    /// The position at which reading continues.
     at: u64,
     /// Rows that count, steps ascending.
     pub rows: Vec<RowAt>,
@@ -78,7 +78,7 @@ pub(crate) struct Index {
     pub alerts: Vec<SpooledAlert>,
     /// The closing values.
     pub closing: Option<String>,
-    /// How the run ended and where that stands, unless it went on after that.
+    /// How the run ended and the position of that line, unless it was resumed afterwards.
     pub end: Option<(u64, End)>,
     /// Lines that could not be read.
     pub damaged: u64,

@@ -13,7 +13,7 @@ use crate::options::{Environment, PUBLIC_SERVER};
 
 /// Shortest key a server gives out.
 const MIN_LENGTH: usize = 40;
-/// What stands where a key stood.
+/// The replacement of a key.
 const HIDDEN: &str = "(key hidden)";
 
 /// A key. `Debug` does not show it, and it is neither `Display` nor serialisable.

@@ -40,7 +40,7 @@ impl Environment {
 /// Where metrics go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// To a server, while the run goes on.
+    /// To a server, during the run.
     Online,
     /// To a file that can be sent later.
     Offline,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Paces of the protocol. Tests make them short.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// Between requests with rows, while the run goes on.
+    /// Between requests with rows, during the run.
     pub interval: Duration,
     /// Between any two requests to the file stream: servers take two a second.
     pub gap: Duration,

@@ -31,7 +31,7 @@ pub(crate) fn start(
             Uploader::new(shared, index, remote, wire, pace).serve()
         });
         if let Err(why) = &result {
-            say(&format!("{why}; the upload has stopped. The run goes on, and its rows are kept on disk"));
+            say(&format!("{why}; the upload has stopped. The run continues, and its rows are kept on disk"));
         }
         ending.say(result.err());
     };

@@ -215,18 +215,18 @@ impl Uploader {
         self.next = Some(self.last_request + pause.unwrap_or_default());
         if stopped && !self.stop_seen {
             self.stop_seen = true;
-            say("somebody asked the server to stop this run; it goes on, Ctrl-C stops it");
+            say("the server was asked to stop this run; the run continues, Ctrl-C stops it");
         }
         Ok(())
     }
 
-    /// Writes down what the server has. Without it the server is asked anew; only alerts could come twice.
+    /// Records the rows that the server has. Without this record the server is asked again; only alerts could be sent twice.
     pub(crate) fn record(&mut self) {
         if let Err(error) = self.remote.save()
             && !self.unrecorded
         {
             self.unrecorded = true;
-            say(&format!("what was uploaded cannot be recorded ({error}); uploading goes on"));
+            say(&format!("what was uploaded cannot be recorded ({error}); uploading continues"));
         }
     }
 
@@ -266,7 +266,7 @@ impl Uploader {
         self.failures += 1;
         let first = self.shared.lock().report.trouble.replace(why.clone()).is_none();
         if first {
-            say(&format!("{why}; the run goes on, rows are kept on disk and sent later"));
+            say(&format!("{why}; the run continues, rows are kept on disk and sent later"));
         }
         let was_running = finish_by.is_none();
         self.shared.wait(patience, |state| state.stop || (was_running && state.finish_by.is_some()));

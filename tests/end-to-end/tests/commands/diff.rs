@@ -54,7 +54,7 @@ fn quantized_weights_differ_first_at_the_first_rounded_weight() {
     let bench = Bench::new();
     let outcome = diff(&bench, [UNROUNDED, &[]], &["--steps", "3"]);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
-    let first = "a.toml and b.toml part at step 0, forward: h.0.attn.c_attn, rounded weight\n";
+    let first = "a.toml and b.toml differ at step 0, forward: h.0.attn.c_attn, rounded weight\n";
     assert!(outcome.stdout.starts_with(first), "{}", outcome.stdout);
     let found = partings(&diff(&bench, [UNROUNDED, &[]], &["--steps", "3", "--json"]));
     assert_eq!(found[0], ["forward", "h.0.attn.c_attn", "rounded weight"]);

@@ -84,7 +84,7 @@ fn compare_says_what_the_seeds_support_and_names_what_it_leaves_out() {
     }
     assert!(outcome.stderr.contains("left out: /no/such/run: it does not exist"), "{}", outcome.stderr);
     assert!(outcome.stdout.contains("corrected for their number by Holm's method"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("still going"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("still running"), "{}", outcome.stdout);
     let json = bench.host(&["compare", "runs", "--json"]);
     let answer: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let comparison = &answer["comparison"];

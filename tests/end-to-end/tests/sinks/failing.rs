@@ -102,7 +102,7 @@ fn a_sink_that_hangs_costs_one_deadline_however_many_checkpoints_there_are() {
         let lost = format!("sink `bad` is missing {} rows", 30 - rows);
         assert!(status["faults"][1].as_str().unwrap().starts_with(&lost), "{place}: {}", status["faults"]);
         assert_eq!(events(&bench)[0], ("error".to_string(), missed.to_string()), "{place}");
-        assert!(outcome.stderr.contains("training goes on without this sink"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("training continues without this sink"), "{}", outcome.stderr);
     }
 }
 
@@ -207,7 +207,7 @@ fn a_full_disk_costs_rows_and_not_the_run() {
     let outcome = run_on_a_small_disk(&bench, sets);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert!(
-        outcome.stderr.contains("layers.csv`: ") && outcome.stderr.contains("training goes on without"),
+        outcome.stderr.contains("layers.csv`: ") && outcome.stderr.contains("training continues without"),
         "{}",
         outcome.stderr
     );

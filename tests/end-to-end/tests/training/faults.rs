@@ -50,7 +50,7 @@ fn a_format_that_panics_leaves_a_checkpoint_of_the_very_step() {
             serde_json::from_str(&bench.read(&format!("{out}/run.json"))).unwrap();
         assert_eq!((status["status"].as_str(), status["steps"].as_u64()), (Some("failed"), Some(step)));
         assert!(step > 3, "{step}");
-        let said = format!("{out}/checkpoints/step-{step:06}: `--resume auto` goes on from it");
+        let said = format!("{out}/checkpoints/step-{step:06}: `--resume auto` resumes from it");
         assert!(outcome.stderr.contains("format plugin `BAD8`: "), "{}", outcome.stderr);
         assert!(outcome.stderr.contains(&said), "{said}: {}", outcome.stderr);
         succeeds(&bench, &["--out", &out, "--resume"]);
@@ -71,7 +71,7 @@ fn an_optimizer_that_panics_in_the_middle_of_an_update_costs_what_is_after_the_l
     // One that falls due while another is written is taken at a later step, which depends on the disk.
     assert!(0 < last && last <= done, "{last}, {done}");
     let said =
-        format!("run/checkpoints/step-{last:06}: `--resume auto` goes on from it; with `--max-steps {done}`");
+        format!("run/checkpoints/step-{last:06}: `--resume auto` resumes from it; with `--max-steps {done}`");
     assert!(outcome.stderr.contains(&said), "{said}: {}", outcome.stderr);
     // Up to the update that failed, then past it.
     succeeds(&bench, &["--out", "run", "--resume", "--max-steps", &done.to_string()]);

@@ -1,4 +1,4 @@
-//! Scores and softmax for a trace: the loops of attention once more, over all positions.
+//! Scores and softmax for a trace: the loops of attention again, over all positions.
 
 use std::sync::Arc;
 
