@@ -72,7 +72,7 @@ impl ReadyRun {
                 .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic)
         });
         let metrics = metrics::names(setups);
-        sink_patterns_match(&config, &metrics).map_err(placed)?;
+        warn_of_patterns(&config, &metrics);
         let sites = [&quant].into_iter().chain(&phases).flat_map(QuantContext::sites);
         let observed = quant.observation().into_iter().flat_map(|observation| observation.formats());
         let formats = sites.map(|site| &site.format).chain(observed);
@@ -169,22 +169,18 @@ fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkSetup>,
     sinks.collect()
 }
 
-/// Refuses a pattern of a sink that matches no metric of the run: a typing error.
-fn sink_patterns_match(config: &RunConfig, metrics: &[MetricId]) -> Result<(), KeyedDiagnostic> {
+/// Warns of a pattern of a sink that matches no metric: a typing error, or a file that is shared with runs that have more metrics.
+fn warn_of_patterns(config: &RunConfig, metrics: &[MetricId]) {
     for (index, sink) in config.sink.iter().enumerate() {
         for (list, patterns) in [("include", &sink.include), ("exclude", &sink.exclude)] {
-            for (number, pattern) in patterns.iter().enumerate() {
+            for pattern in patterns {
                 let matcher = WildMatch::new(pattern);
                 if !metrics.iter().any(|metric| matcher.matches(&metric.to_string())) {
-                    let key = format!("sink.{index}.{list}.{number}");
-                    let message = format!("the pattern `{pattern}` at `{key}` matches no metric of this run");
-                    let hint = "metrics are named like train/loss and quant/weight/sqnr_db; the page on metrics lists them";
-                    return Err((key, Diagnostic::config(message).hint(hint)));
+                    tracing::warn!("`sink.{index}.{list}`: the pattern `{pattern}` matches no metric of this run");
                 }
             }
         }
     }
-    Ok(())
 }
 
 /// The rounding that a run file asks for, for a use of its weights other than training.

@@ -93,7 +93,6 @@ fn each_fault_of_a_run_file_is_placed_and_has_a_hint() {
         ("[quant]", "[checkpoint]\nkeep = \"all\"\n[quant]"),
         ("[quant]", "[limits]\nstep_s = 1\n[quant]"),
         ("[quant]", "[plugins]\ndir = \"\"\n[quant]"),
-        ("[quant]", "[[sink]]\nname = \"csv\"\ninclude = [\"training/*\"]\n[quant]"),
         ("[quant]", "[[sink]]\nname = \"csv\"\nevery = 0\n[quant]"),
         ("[quant]", "[[sink]]\nname = \"cvs\"\n[quant]"),
     ];
