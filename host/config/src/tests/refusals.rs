@@ -308,7 +308,10 @@ fn all_faults_of_a_file() {
     let text = "[train]\nlr = -1\nlrr = 1\nmax_steps = 'x'\n[quant]\nweight = 'E4M4'";
     let found = faults(text, "quant.weight");
     assert_eq!(found.len(), 4, "{found:?}");
-    assert!(found[0].contains("train.lrr") && found[2].contains("`train.lr`") && found[3] == "refused", "{found:?}");
+    assert!(
+        found[0].contains("train.lrr") && found[2].contains("`train.lr`") && found[3] == "refused",
+        "{found:?}"
+    );
     // A wrong name says nothing about the options beside it; a fault in a list ends what is said of the list.
     assert_eq!(faults("[optimizer]\nname = 'adam'\nbeta3 = 1", "optimizer.name"), ["refused"]);
     assert_eq!(faults("[[sink]]\nname = 'a'\nqueue = 0\n[[sink]]\nname = 'b'\nqueue = 0", "none").len(), 1);

@@ -2,8 +2,8 @@
 #![allow(dead_code)]
 
 use altgrad_plugin_api::{
-    Config, Descriptor, ErrorKind, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales,
-    overflows,
+    Config, Descriptor, ErrorKind, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding,
+    Scales, overflows,
 };
 
 /// A name for `MinifloatFormat`.

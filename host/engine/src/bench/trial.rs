@@ -32,7 +32,8 @@ impl Estimate {
     /// The whole run.
     #[must_use]
     pub fn total(&self, steps: u64) -> Duration {
-        let times = |time: Duration, count: u64| time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        let times =
+            |time: Duration, count: u64| time.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
         times(self.step, steps).saturating_add(times(self.evaluation, self.evaluations))
     }
 }

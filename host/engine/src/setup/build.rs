@@ -176,7 +176,9 @@ fn warn_of_patterns(config: &RunConfig, metrics: &[MetricId]) {
             for pattern in patterns {
                 let matcher = WildMatch::new(pattern);
                 if !metrics.iter().any(|metric| matcher.matches(&metric.to_string())) {
-                    tracing::warn!("`sink.{index}.{list}`: the pattern `{pattern}` matches no metric of this run");
+                    tracing::warn!(
+                        "`sink.{index}.{list}`: the pattern `{pattern}` matches no metric of this run"
+                    );
                 }
             }
         }

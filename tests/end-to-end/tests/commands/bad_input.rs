@@ -130,7 +130,8 @@ fn check_says_what_a_sound_run_file_takes() {
     let outcome = bench.host(&["check", "tiny.toml"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let lines: Vec<&str> = outcome.stdout.lines().collect();
-    let starts = ["tiny: ", "data: ", "plan: 6 steps of ", "memory: about ", "time: about ", "OK: tiny.toml can run"];
+    let starts =
+        ["tiny: ", "data: ", "plan: 6 steps of ", "memory: about ", "time: about ", "OK: tiny.toml can run"];
     assert_eq!(lines.len(), starts.len(), "{}", outcome.stdout);
     for (line, start) in lines.iter().zip(starts) {
         assert!(line.starts_with(start), "{line}");
