@@ -96,7 +96,7 @@ fn blocks(config: &RunConfig) -> [Rule; 2] {
     let counts =
         [("quant.skip_first", &config.quant.skip_first), ("quant.skip_last", &config.quant.skip_last)];
     counts.map(|(key, count)| {
-        let why = format!("the model has {blocks} blocks, and it skips more");
+        let why = format!("it exceeds `model.n_layer`, which is {blocks}");
         (
             key,
             matches!(count, BlockCount::Blocks(count) if *count > blocks),

@@ -273,7 +273,7 @@ fn keys_without_effect() {
     check_files(&[
         ("[train]\nschedule = 'constant'\nmin_lr = 1e-5", "`train.min_lr` has no effect: the schedule is constant", ":3:1", "choose another schedule, or remove `min_lr`"),
         ("[quant]\nweight = 'E4M3'\ngrad_rounding = 'stochastic'", "`quant.grad_rounding` has no effect: no gradient has a format", ":3:1", "set `quant.grad` to a format, or remove `grad_rounding`"),
-        ("[quant]\nweight = 'E4M3'\nskip_last = 3", "`quant.skip_last` has no effect: the model has 2 blocks, and it skips more", ":3:1", "give a number of blocks or a share of them"),
+        ("[quant]\nweight = 'E4M3'\nskip_last = 99", "`quant.skip_last` has no effect: it exceeds `model.n_layer`, which is 4", ":3:1", "give a number of blocks or a share of them"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nblock = 16", "`quant.scaling.block` has no effect: the granularity is tensor", ":4:1", "set granularity = \"block\", or remove `block`"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nwindow = 4", "`quant.scaling.window` has no effect: no scale is made from the amax of past steps", ":4:1", "set amax = \"delayed\", or remove `window`"),
     ]);

@@ -19,6 +19,8 @@ pub(crate) struct Pace {
     pub backoff_most: Duration,
     /// Wait after a failure once the run has ended.
     pub backoff_last: Duration,
+    /// Least limit of a request then.
+    pub limit_last: Duration,
 }
 
 impl Pace {
@@ -33,6 +35,7 @@ impl Pace {
             backoff: seconds(2),
             backoff_most: seconds(60),
             backoff_last: seconds(1),
+            limit_last: seconds(2),
         }
     }
 
@@ -45,7 +48,7 @@ impl Pace {
     /// How long a request may take of the time that is left: half of it, so that one that hangs leaves room for others.
     pub(crate) fn limit_before(&self, by: Instant) -> Duration {
         let left = by.saturating_duration_since(Instant::now());
-        (left / 2).clamp(Duration::from_secs(2).min(left).max(Duration::from_millis(100)), self.limit)
+        (left / 2).max(self.limit_last).min(left).clamp(Duration::from_millis(100), self.limit)
     }
 
     /// How long to wait after a failure once the run has ended: shortly, or as long as the server wants if time is left for another

@@ -37,6 +37,7 @@ fn fast() -> Pace {
         backoff: ms(20),
         backoff_most: ms(80),
         backoff_last: ms(40),
+        limit_last: ms(200),
     }
 }
 
