@@ -6,16 +6,18 @@
 //! several parameters at once.
 //!
 //! Where to go next: [`adam`] for options and moments, [`rule`] for what the optimizers do, [`codes`] for the geometry of a
-//! minifloat, [`smooth`] for the asinh chart, [`values`] for decode tables, [`device`] for GPUs, [`grid`] for parameters without a format, [`testing`]
-//! for the tests of an optimizer.
+//! minifloat, [`smooth`] for the asinh chart, [`values`] for decode tables, [`device`] for GPUs, [`decay`] for weight decay, [`feedback`] for
+//! weights without a master copy, [`grid`] for parameters without a format, [`testing`] for the tests of an optimizer.
 
 #![deny(missing_docs)]
 
 pub mod adam;
 mod buffers;
 pub mod codes;
+pub mod decay;
 pub mod device;
 mod exp;
+pub mod feedback;
 pub mod grid;
 pub mod rule;
 mod simd;
@@ -26,4 +28,6 @@ mod whole;
 
 pub use adam::{Adam, Moments};
 pub use buffers::Buffers;
+pub use decay::Decay;
+pub use feedback::ErrorFeedback;
 pub use rule::{Chart, Geometry, Rule};
