@@ -12,7 +12,7 @@
 #![deny(missing_docs)]
 
 pub mod adam;
-mod buffers;
+pub mod buffers;
 pub mod codes;
 pub mod decay;
 pub mod device;

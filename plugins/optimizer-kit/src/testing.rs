@@ -5,8 +5,10 @@ use altgrad_plugin_api::{
     Step, StepScalars,
 };
 
+mod contract;
 mod recorded;
 
+pub use contract::assert_elements_step_alone;
 pub use recorded::{Replay, assert_close, recorded_rate, replay};
 
 /// An optimizer with these options, and defaults for the rest.
