@@ -140,6 +140,18 @@ impl Madam {
     }
 }
 
+/// `w` within `+-bound`; a NaN stays one, and a bound that is NaN, of weights that are, holds nothing.
+#[inline(always)]
+fn held(w: f32, bound: f32) -> f32 {
+    if w > bound {
+        bound
+    } else if w < -bound {
+        -bound
+    } else {
+        w
+    }
+}
+
 fn root_mean_square(x: &[f32]) -> f64 {
     let squares: f64 = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
     (squares / x.len().max(1) as f64).sqrt()
@@ -179,7 +191,7 @@ impl Rule {
     fn multiply(self, param: &mut [f32], grad: &[f32], squares: &mut [f32], bound: f32) {
         for ((w, &g), square) in param.iter_mut().zip(grad).zip(squares) {
             let step = self.lr * self.step.step(g, square);
-            *w = (self.keep * *w * (-step * w.signum()).exp()).clamp(-bound, bound);
+            *w = held(self.keep * *w * (-step * w.signum()).exp(), bound);
         }
     }
 

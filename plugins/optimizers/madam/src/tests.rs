@@ -65,6 +65,13 @@ fn weights_stay_within_their_bound() {
     assert_eq!(stepped(&[("weight_bound", Float(1.0))], &[1, 1], -0.5, 1.0), -0.5);
 }
 
+#[test]
+fn a_nan_weight_spreads_no_further() {
+    let mut param = Param::new(&[1, 3], &[f32::NAN, 0.5, -0.5]);
+    param.step(&madam(&[]), 0.1, 1, &[1.0, 0.0, 0.0]).unwrap();
+    assert!(param.w[0].is_nan() && param.w[1..] == [0.5, -0.5], "{:?}", param.w);
+}
+
 /// A logarithmic grid of eight values a binade: with a rate of 1/8 every step ends on the grid.
 #[test]
 fn whole_steps_stay_on_a_logarithmic_grid() {
