@@ -42,10 +42,8 @@ fn optimizers_train_on_the_weights_grid() {
 fn optimizers_without_a_grid_train() {
     let bench = Bench::new();
     let scales = [("sgd", 20.0), ("lion", 1.0), ("madam", 30.0), ("muon", 1.0)];
-    let grids = [
-        "weight = \"E4M3\"",
-        "weight = \"E4M3\"\nmaster_weights = \"none\"\nrounding = \"stochastic\"",
-    ];
+    let grids =
+        ["weight = \"E4M3\"", "weight = \"E4M3\"\nmaster_weights = \"none\"\nrounding = \"stochastic\""];
     for quant in grids {
         for (optimizer, scale) in scales {
             let group = format!("[[optimizer.group]]\nmatch = \"*\"\nlr_scale = {scale:?}");

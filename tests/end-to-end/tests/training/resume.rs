@@ -163,7 +163,11 @@ fn two_halves_are_the_whole_for_every_optimizer() {
         &["optimizer.name=lion", "quant.master_weights=none", "optimizer.error_feedback=true"],
         &["optimizer.name=madam"],
         &["optimizer.name=madam", "quant.master_weights=none", "optimizer.error_feedback=true"],
-        &["optimizer.name=madam", "optimizer.weight_bound_unit=one", "optimizer.states={exp_avg_sq=\"bf16\"}"],
+        &[
+            "optimizer.name=madam",
+            "optimizer.weight_bound_unit=one",
+            "optimizer.states={exp_avg_sq=\"bf16\"}",
+        ],
         &["optimizer.name=muon", "optimizer.states={momentum={format=\"E4M3\", block=16}}"],
         &["optimizer.name=muon", "quant.master_weights=none", "optimizer.error_feedback=true"],
     ];
