@@ -4,7 +4,10 @@
 //! learning rate, so the paper (section 5) advises a rate 3 to 10 times smaller than AdamW's and a weight decay larger by as much. Where `c` is zero,
 //! only decay moves the weight. Decay and error feedback are `altgrad-optimizer-kit`'s.
 
-use altgrad_optimizer_kit::{Decay, ErrorFeedback, adam, buffers};
+use altgrad_optimizer_kit::{
+    Decay, ErrorFeedback, adam, buffers,
+    one_state::{self, Sign},
+};
 use altgrad_plugin_api::{
     Config, Descriptor, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec, Step,
 };
@@ -60,22 +63,16 @@ impl Optimizer for Lion {
 
     fn step(&self, mut step: Step<'_>) -> Result<(), PluginError> {
         self.feedback.apply(&mut step);
-        let (keep, lr) = (self.decay.keep(&step.info, step.scalars.lr), step.scalars.lr as f32);
-        let [beta1, beta2] = [self.beta1, self.beta2].map(|beta| beta as f32);
-        let [mix1, mix2] = [self.beta1, self.beta2].map(|beta| (1.0 - beta) as f32);
+        let rule = Sign {
+            lr: step.scalars.lr as f32,
+            keep: self.decay.keep(&step.info, step.scalars.lr),
+            direction: [self.beta1 as f32, (1.0 - self.beta1) as f32],
+            memory: [self.beta2 as f32, (1.0 - self.beta2) as f32],
+        };
         let (param, grad, [momentum]) = buffers::checked(step)?;
-        for ((w, &g), m) in param.iter_mut().zip(grad).zip(momentum) {
-            let direction = beta1 * *m + mix1 * g;
-            *w = keep * *w - lr * sign(direction);
-            *m = beta2 * *m + mix2 * g;
-        }
+        one_state::update(&rule, param, grad, momentum);
         Ok(())
     }
-}
-
-/// -1, 0 or 1; NaN for NaN.
-fn sign(x: f32) -> f32 {
-    if x == 0.0 { 0.0 } else { x.signum() }
 }
 
 altgrad_plugin_api::export_plugin!(optimizer Lion);

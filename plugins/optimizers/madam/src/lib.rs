@@ -6,7 +6,10 @@
 //! steps of `n lr` ULP wherever the weight is. No such step changes a sign or leaves zero. Parameters of rank below 2 begin at zero or one and step
 //! additively, `w <- w - lr r`, unless `vectors = "multiplicative"`. Decay and error feedback are `altgrad-optimizer-kit`'s.
 
-use altgrad_optimizer_kit::{Decay, ErrorFeedback, adam, buffers};
+use altgrad_optimizer_kit::{
+    Decay, ErrorFeedback, adam, buffers,
+    one_state::{self, Added, Multiplied, Normalized},
+};
 use altgrad_plugin_api::{
     Config, Descriptor, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec, Step, texts,
 };
@@ -98,33 +101,32 @@ impl Optimizer for Madam {
     fn step(&self, mut step: Step<'_>) -> Result<(), PluginError> {
         self.feedback.apply(&mut step);
         let (info, scalars) = (step.info, step.scalars);
-        let rule = Rule {
-            step: Normalised {
-                beta: self.beta as f32,
-                mix: (1.0 - self.beta) as f32,
-                correction: (1.0 - self.beta.powf(scalars.update as f64)) as f32,
-                bound: self.gradient_bound,
-                whole: self.whole_steps,
-            },
-            keep: self.decay.keep(&info, scalars.lr),
-            lr: (scalars.lr * if self.multiplies(&info) { self.ln_base } else { 1.0 }) as f32,
+        let normalized = Normalized {
+            beta: self.beta as f32,
+            mix: (1.0 - self.beta) as f32,
+            correction: (1.0 - self.beta.powf(scalars.update as f64)) as f32,
+            bound: self.gradient_bound,
+            whole: self.whole_steps,
         };
-        if self.measures(&info) {
-            let (param, grad, [squares, bounds]) = buffers::checked(step)?;
-            if scalars.update == 1 {
-                bounds.fill((self.weight_bound * root_mean_square(param)) as f32);
-            }
-            let bound = bounds.first().copied().unwrap_or_default();
-            rule.multiply(param, grad, squares, bound);
+        let keep = self.decay.keep(&info, scalars.lr);
+        if !self.multiplies(&info) {
+            let (param, grad, [squares]) = buffers::checked(step)?;
+            one_state::update(&Added { normalized, keep, lr: scalars.lr as f32 }, param, grad, squares);
             return Ok(());
         }
-        let (param, grad, [squares]) = buffers::checked(step)?;
-        if self.multiplies(&info) {
-            let bound = if self.weight_bound == 0.0 { f32::INFINITY } else { self.weight_bound as f32 };
-            rule.multiply(param, grad, squares, bound);
-        } else {
-            rule.add(param, grad, squares);
+        let bound = if self.weight_bound == 0.0 { f32::INFINITY } else { self.weight_bound as f32 };
+        let mut rule = Multiplied { normalized, keep, lr: (scalars.lr * self.ln_base) as f32, bound };
+        if !self.measures(&info) {
+            let (param, grad, [squares]) = buffers::checked(step)?;
+            one_state::update(&rule, param, grad, squares);
+            return Ok(());
         }
+        let (param, grad, [squares, bounds]) = buffers::checked(step)?;
+        if scalars.update == 1 {
+            bounds.fill((self.weight_bound * root_mean_square(param)) as f32);
+        }
+        rule.bound = bounds.first().copied().unwrap_or_default();
+        one_state::update(&rule, param, grad, squares);
         Ok(())
     }
 }
@@ -140,66 +142,9 @@ impl Madam {
     }
 }
 
-/// `w` within `+-bound`; a NaN stays one, and a bound that is NaN, of weights that are, holds nothing.
-#[inline(always)]
-fn held(w: f32, bound: f32) -> f32 {
-    if w > bound {
-        bound
-    } else if w < -bound {
-        -bound
-    } else {
-        w
-    }
-}
-
 fn root_mean_square(x: &[f32]) -> f64 {
     let squares: f64 = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
     (squares / x.len().max(1) as f64).sqrt()
-}
-
-/// A gradient over the root of its mean square.
-#[derive(Debug, Clone, Copy)]
-struct Normalised {
-    beta: f32,
-    mix: f32,
-    correction: f32,
-    bound: f32,
-    whole: bool,
-}
-
-impl Normalised {
-    #[inline(always)]
-    fn step(self, g: f32, square: &mut f32) -> f32 {
-        *square = self.beta * *square + self.mix * g * g;
-        // Where every gradient was zero, there is nothing to follow.
-        let normed = if *square == 0.0 { 0.0 } else { g / (*square / self.correction).sqrt() };
-        let normed = normed.clamp(-self.bound, self.bound);
-        if self.whole { normed.round_ties_even() } else { normed }
-    }
-}
-
-/// The numbers of one update.
-#[derive(Debug, Clone, Copy)]
-struct Rule {
-    step: Normalised,
-    keep: f32,
-    /// In units of the natural logarithm where steps are factors.
-    lr: f32,
-}
-
-impl Rule {
-    fn multiply(self, param: &mut [f32], grad: &[f32], squares: &mut [f32], bound: f32) {
-        for ((w, &g), square) in param.iter_mut().zip(grad).zip(squares) {
-            let step = self.lr * self.step.step(g, square);
-            *w = held(self.keep * *w * (-step * w.signum()).exp(), bound);
-        }
-    }
-
-    fn add(self, param: &mut [f32], grad: &[f32], squares: &mut [f32]) {
-        for ((w, &g), square) in param.iter_mut().zip(grad).zip(squares) {
-            *w = self.keep * *w - self.lr * self.step.step(g, square);
-        }
-    }
 }
 
 altgrad_plugin_api::export_plugin!(optimizer Madam);

@@ -4,7 +4,10 @@
 //! Weight decay is decoupled by default, as in the other optimizers; `decay = "coupled"` adds `weight_decay w` to the gradient, as PyTorch does.
 //! Refuses Nesterov's momentum without momentum or with dampening. Error feedback is `altgrad-optimizer-kit`'s.
 
-use altgrad_optimizer_kit::{Decay, ErrorFeedback, adam, buffers};
+use altgrad_optimizer_kit::{
+    Decay, ErrorFeedback, adam, buffers,
+    one_state::{self, Momentum},
+};
 use altgrad_plugin_api::{
     Config, Descriptor, Grid, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec, Step, texts,
 };
@@ -77,7 +80,7 @@ impl Optimizer for Sgd {
     fn step(&self, mut step: Step<'_>) -> Result<(), PluginError> {
         self.feedback.apply(&mut step);
         let decay = self.decay.of(&step.info);
-        let rule = Rule {
+        let rule = Momentum {
             lr: step.scalars.lr as f32,
             momentum: self.momentum as f32,
             // The first gradient is the momentum.
@@ -88,41 +91,14 @@ impl Optimizer for Sgd {
         };
         if self.momentum == 0.0 {
             let (param, grad, []) = buffers::checked(step)?;
-            rule.without_momentum(param, grad);
+            for (w, &g) in param.iter_mut().zip(grad) {
+                *w = rule.keep * *w - rule.lr * (g + rule.coupled * *w);
+            }
         } else {
             let (param, grad, [momentum]) = buffers::checked(step)?;
-            rule.with_momentum(param, grad, momentum);
+            one_state::update(&rule, param, grad, momentum);
         }
         Ok(())
-    }
-}
-
-/// The numbers of one update.
-#[derive(Debug, Clone, Copy)]
-struct Rule {
-    lr: f32,
-    momentum: f32,
-    mix: f32,
-    nesterov: bool,
-    keep: f32,
-    coupled: f32,
-}
-
-impl Rule {
-    fn without_momentum(self, param: &mut [f32], grad: &[f32]) {
-        for (w, &g) in param.iter_mut().zip(grad) {
-            *w = self.keep * *w - self.lr * (g + self.coupled * *w);
-        }
-    }
-
-    fn with_momentum(self, param: &mut [f32], grad: &[f32], momentum: &mut [f32]) {
-        // What of the gradient a step takes besides the momentum, and how much of that.
-        let (direct, share) = if self.nesterov { (1.0, self.momentum) } else { (0.0, 1.0) };
-        for ((w, &g), v) in param.iter_mut().zip(grad).zip(momentum) {
-            let g = g + self.coupled * *w;
-            *v = self.momentum * *v + self.mix * g;
-            *w = self.keep * *w - self.lr * (direct * g + share * *v);
-        }
     }
 }
 
