@@ -9,6 +9,8 @@ mod adamw;
 mod canonical;
 #[path = "../../optimizers/fp8-manifold/src/kernel.rs"]
 mod fp8_manifold;
+#[path = "../../optimizers/muon/src/kernel.rs"]
+mod muon;
 #[path = "../../optimizers/stiffness-adamw/src/kernel.rs"]
 mod stiffness_adamw;
 
@@ -32,13 +34,14 @@ pub struct Owner {
 }
 
 /// All of them.
-pub const OWNERS: [Owner; 4] = [
+pub const OWNERS: [Owner; 5] = [
     Owner { file: "plugins/format-kit/src/kernel_texts", make: Texts::of_format::<Minifloat> },
     Owner { file: "plugins/optimizers/adamw/src/kernel_texts", make: || Texts::of_updates(&adamw::RULES) },
     Owner {
         file: "plugins/optimizers/fp8-manifold/src/kernel_texts",
         make: || Texts::of_updates(&fp8_manifold::RULES),
     },
+    Owner { file: "plugins/optimizers/muon/src/kernel_texts", make: || Texts::of_updates(&muon::RULES) },
     Owner {
         file: "plugins/optimizers/stiffness-adamw/src/kernel_texts",
         make: || Texts::of_updates(&stiffness_adamw::RULES),

@@ -5,7 +5,20 @@
 
 use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, StateSpec, StepScalars};
 
-use crate::rule::Plain;
+use crate::{Decay, rule::Plain};
+
+/// The value of an option that says how much of a mean a step keeps.
+///
+/// # Errors
+/// It is 1: a mean that never forgets never learns.
+pub fn memory(config: &Config, name: &str) -> Result<f64, PluginError> {
+    let value = config.float(name)?;
+    if value < 1.0 {
+        return Ok(value);
+    }
+    Err(PluginError::config(format!("`{name}` must be below 1, is {value}"))
+        .with_hint(format!("`{name}` = 1 never forgets; usual values are 0.9 to 0.999")))
+}
 
 /// The hyper-parameters; all that changes is in the host's state buffers.
 #[derive(Debug, Clone, Copy)]
@@ -13,8 +26,7 @@ pub struct Adam {
     beta1: f64,
     beta2: f64,
     eps: f64,
-    weight_decay: f64,
-    decay_1d: bool,
+    decay: Decay,
 }
 
 impl Adam {
@@ -46,33 +58,21 @@ impl Adam {
     }
 
     /// Decoupled weight decay.
-    pub const WEIGHT_DECAY: OptionSpec = OptionSpec::float("weight_decay", 0.1)
-        .range(0.0, f64::MAX)
-        .help("Share of a weight lost a step, times the learning rate");
+    pub const WEIGHT_DECAY: OptionSpec = Decay::rate(0.1);
 
     /// Which parameters decay.
-    pub const DECAY_1D: OptionSpec = OptionSpec::bool("decay_1d", false)
-        .help("Also decay parameters of rank below 2: biases and normalisation gains");
+    pub const DECAY_1D: OptionSpec = Decay::DECAY_1D;
 
     /// Reads the options.
     ///
     /// # Errors
     /// A beta of 1.
     pub fn new(config: &Config) -> Result<Self, PluginError> {
-        let beta = |name: &str| {
-            let value = config.float(name)?;
-            if value < 1.0 {
-                return Ok(value);
-            }
-            Err(PluginError::config(format!("`{name}` must be below 1, is {value}"))
-                .with_hint(format!("`{name}` = 1 never forgets; usual values are 0.9 to 0.999")))
-        };
         Ok(Self {
-            beta1: beta("beta1")?,
-            beta2: beta("beta2")?,
+            beta1: memory(config, "beta1")?,
+            beta2: memory(config, "beta2")?,
             eps: config.float("eps")?,
-            weight_decay: config.float("weight_decay")?,
-            decay_1d: config.bool("decay_1d")?,
+            decay: Decay::new(config)?,
         })
     }
 
@@ -91,8 +91,7 @@ impl Adam {
     /// What decay leaves of a weight of this parameter: `1 - lr * weight_decay`, or 1 where none is due.
     #[must_use]
     pub fn keep(&self, param: &ParamInfo<'_>, lr: f64) -> f32 {
-        let decays = self.decay_1d || param.rank() >= 2;
-        (1.0 - lr * if decays { self.weight_decay } else { 0.0 }) as f32
+        self.decay.keep(param, lr)
     }
 
     /// The moments' factors in update `update`, from 1, with steps of length `lr` in whatever unit.

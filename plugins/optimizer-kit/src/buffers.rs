@@ -1,8 +1,35 @@
-//! A parameter, its gradient and Adam's two states, checked to fit together.
+//! A parameter, its gradient and its states, checked to fit together; [`Buffers`] are those of Adam.
 
 use altgrad_plugin_api::{PluginError, Scales, Step};
 
 use crate::{rule::Rule, simd};
+
+/// A parameter, its gradient and its `N` states, `[n]` each.
+pub type Checked<'a, const N: usize> = (&'a mut [f32], &'a [f32], [&'a mut [f32]; N]);
+
+/// The buffers of a step.
+///
+/// # Errors
+/// Another number of states, lengths that differ, or an update 0.
+pub fn checked<'a, const N: usize>(step: Step<'a>) -> Result<Checked<'a, N>, PluginError> {
+    let Step { info, param, grad, states, scalars, .. } = step;
+    if scalars.update == 0 {
+        return Err(PluginError::config("updates count from 1, this one is 0"));
+    }
+    let lens: Vec<usize> = [grad.len()].into_iter().chain(states.iter().map(|state| state.len())).collect();
+    let count = states.len();
+    let states: &'a mut [&'a mut [f32]; N] = match states.try_into() {
+        Ok(states) => states,
+        Err(_) => {
+            return Err(PluginError::shape(format!("`{}` needs {N} states, has {count}", info.name)));
+        }
+    };
+    if lens.iter().any(|&len| len != param.len()) {
+        let message = format!("`{}` has {} elements, gradient and states {lens:?}", info.name, param.len());
+        return Err(PluginError::shape(message));
+    }
+    Ok((param, grad, states.each_mut().map(|state| &mut **state)))
+}
 
 /// What one pass reads and writes. All `[n]` f32.
 #[derive(Debug)]
@@ -19,19 +46,7 @@ impl<'a> Buffers<'a> {
     /// # Errors
     /// Not two states, lengths that differ, or an update 0.
     pub fn of(step: Step<'a>) -> Result<Self, PluginError> {
-        let Step { info, param, grad, states, scalars, .. } = step;
-        if scalars.update == 0 {
-            return Err(PluginError::config("updates count from 1, this one is 0"));
-        }
-        let [exp_avg, exp_avg_sq] = states else {
-            return Err(PluginError::shape(format!("`{}` needs 2 states, has {}", info.name, states.len())));
-        };
-        let lens = [grad.len(), exp_avg.len(), exp_avg_sq.len()];
-        if lens != [param.len(); 3] {
-            let message =
-                format!("`{}` has {} elements, gradient and states {lens:?}", info.name, param.len());
-            return Err(PluginError::shape(message));
-        }
+        let (param, grad, [exp_avg, exp_avg_sq]) = checked(step)?;
         Ok(Self { param, grad, exp_avg, exp_avg_sq })
     }
 
@@ -39,6 +54,12 @@ impl<'a> Buffers<'a> {
     #[must_use]
     pub fn param(&self) -> &[f32] {
         self.param
+    }
+
+    /// Parameter, gradient and both states.
+    #[must_use]
+    pub fn into_parts(self) -> Checked<'a, 2> {
+        (self.param, self.grad, [self.exp_avg, self.exp_avg_sq])
     }
 
     /// Updates every element.

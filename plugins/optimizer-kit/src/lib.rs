@@ -5,18 +5,22 @@
 //! to go a number of codes along the grid. A call computes on the thread it comes from: threads are the host's, which may update
 //! several parameters at once.
 //!
-//! Where to go next: [`adam`] for options and moments, [`rule`] for what the optimizers do, [`codes`] for the geometry of a
-//! minifloat, [`smooth`] for the asinh chart, [`values`] for decode tables, [`device`] for GPUs, [`grid`] for parameters without a format, [`testing`]
-//! for the tests of an optimizer.
+//! Where to go next: [`adam`] for options and moments, [`rule`] for what the optimizers do, [`one_state`] for
+//! those with one state, [`codes`] for the geometry of a
+//! minifloat, [`smooth`] for the asinh chart, [`values`] for decode tables, [`device`] for GPUs, [`decay`] for weight decay, [`feedback`] for
+//! weights without a master copy, [`grid`] for parameters without a format, [`testing`] for the tests of an optimizer.
 
 #![deny(missing_docs)]
 
 pub mod adam;
-mod buffers;
+pub mod buffers;
 pub mod codes;
+pub mod decay;
 pub mod device;
 mod exp;
+pub mod feedback;
 pub mod grid;
+pub mod one_state;
 pub mod rule;
 mod simd;
 pub mod smooth;
@@ -26,4 +30,6 @@ mod whole;
 
 pub use adam::{Adam, Moments};
 pub use buffers::Buffers;
+pub use decay::Decay;
+pub use feedback::ErrorFeedback;
 pub use rule::{Chart, Geometry, Rule};

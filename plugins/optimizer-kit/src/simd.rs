@@ -7,6 +7,7 @@ use multiversion::multiversion;
 
 use crate::{
     Buffers,
+    one_state::OneState,
     rule::{Geometry, Rule},
 };
 
@@ -17,6 +18,17 @@ use crate::{
 ))]
 pub(crate) fn update<R: Rule>(rule: &R, buffers: Buffers<'_>) {
     if R::LONG { in_halves(rule, buffers) } else { at_once(rule, buffers) }
+}
+
+/// One pass over a parameter and its one state.
+#[multiversion(targets(
+    "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
+    "x86_64+avx2+bmi1+bmi2+fma"
+))]
+pub(crate) fn update_one<R: OneState>(rule: &R, param: &mut [f32], grad: &[f32], state: &mut [f32]) {
+    for ((w, &g), m) in param.iter_mut().zip(grad).zip(state) {
+        *w = rule.step(*w, g, m);
+    }
 }
 
 #[inline(always)]

@@ -1,9 +1,15 @@
-//! What tests of an optimizer need: an instance from options, and a parameter with its states between steps.
+//! What tests of an optimizer need: an instance from options, a parameter with its states between steps, and a recorded run to follow.
 
 use altgrad_plugin_api::{
     Blocks, Config, ConfigValue, FormatSpec, Grid, Optimizer, ParamInfo, PluginError, Scales, StateSpec,
     Step, StepScalars,
 };
+
+mod contract;
+mod recorded;
+
+pub use contract::assert_elements_step_alone;
+pub use recorded::{Replay, assert_close, recorded_rate, replay};
 
 /// An optimizer with these options, and defaults for the rest.
 ///

@@ -34,12 +34,15 @@ mod adamw;
 #[path = "../../../plugins/optimizers/fp8-manifold/src/kernel_texts.rs"]
 mod fp8_manifold;
 #[rustfmt::skip]
+#[path = "../../../plugins/optimizers/muon/src/kernel_texts.rs"]
+mod muon;
+#[rustfmt::skip]
 #[path = "../../../plugins/optimizers/stiffness-adamw/src/kernel_texts.rs"]
 mod stiffness_adamw;
 
 /// The committed texts of all optimizers; what several have is in each.
 static TEXTS: LazyLock<Vec<Text>> =
-    LazyLock::new(|| [adamw::TEXTS, fp8_manifold::TEXTS, stiffness_adamw::TEXTS].concat());
+    LazyLock::new(|| [adamw::TEXTS, fp8_manifold::TEXTS, muon::TEXTS, stiffness_adamw::TEXTS].concat());
 
 /// What agrees to a millionth.
 const TOLERANCE: f64 = 1e-6;

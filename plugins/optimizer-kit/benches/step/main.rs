@@ -1,7 +1,7 @@
 //! Speed of optimizer steps, as a multiple of the time that moving the same bytes takes.
 //!
-//! `cargo bench -p altgrad-optimizer-kit`. A step reads four f32 an element and writes three; a copy of 3.5 f32 an element moves as
-//! many bytes. Each measurement is a copy, a step right after it and, if there is one, a step of PyTorch's fused AdamW, so that
+//! `cargo bench -p altgrad-optimizer-kit`. A step with two states reads four f32 an element and writes three; a copy of 3.5 f32 an element
+//! moves as many bytes. A step with one state reads three and writes two: its copy is of 2.5. Each measurement is a copy, a step right after it and, if there is one, a step of PyTorch's fused AdamW, so that
 //! whatever else the machine does hits all; criterion reports the step, the table at the end compares the medians, and the fastest
 //! of each. Several threads have parts of the parameter, as in the host. `ALTGRAD_PYTHON` names a Python that has torch.
 
@@ -15,6 +15,7 @@ use std::{
 use altgrad_optimizer_kit::{
     Adam, Buffers,
     codes::Codes,
+    one_state::{self, Momentum, Multiplied, Normalized, OneState, Sign},
     rule::{Linear, MeanSpacing, OnChart, Rule, ScaledGradient, ScaledStep, Spacing},
     smooth::Smooth,
     testing::numbers,
@@ -33,6 +34,8 @@ mod torch;
 const ELEMENTS: usize = 30_000_000;
 /// Elements of a part, as the host cuts them.
 const PART: usize = 1 << 16;
+/// The rules that keep one state.
+const ONE_STATE: [&str; 4] = ["sgd", "sgd nesterov", "lion", "madam"];
 /// What is aimed at.
 const AIM: f64 = 1.3;
 
@@ -54,7 +57,29 @@ fn always<R: Rule + Sync + 'static>(rule: R) -> Update {
     Box::new(move |buffers| buffers.update(&rule))
 }
 
-/// Every rule, for E4M3 scaled so that 1 is its largest value.
+fn one_state<R: OneState + Sync + 'static>(rule: R) -> Update {
+    Box::new(move |buffers| {
+        let (param, grad, [state, _]) = buffers.into_parts();
+        one_state::update(&rule, param, grad, state);
+    })
+}
+
+/// Rules with one state.
+fn updates_of_one_state() -> Vec<(&'static str, Update)> {
+    let (lr, keep) = (1e-4, 0.9999);
+    let normalized = Normalized { beta: 0.999, mix: 0.001, correction: 0.01, bound: 10.0, whole: false };
+    vec![
+        ("sgd", one_state(Momentum { lr, momentum: 0.9, mix: 1.0, nesterov: false, keep, coupled: 0.0 })),
+        (
+            "sgd nesterov",
+            one_state(Momentum { lr, momentum: 0.9, mix: 1.0, nesterov: true, keep, coupled: 0.0 }),
+        ),
+        ("lion", one_state(Sign { lr, keep, direction: [0.9, 0.1], memory: [0.99, 0.01] })),
+        ("madam", one_state(Multiplied { normalized, keep, lr, bound: 3.0 })),
+    ]
+}
+
+/// Every rule with two states, for E4M3 scaled so that 1 is its largest value.
 fn updates() -> Result<Vec<(&'static str, Update)>, Failed> {
     let options = Adam::options(1e-8);
     let adam = Adam::new(&Config::resolve(&options, []).map_err(|fault| fault.message)?)?;
@@ -112,6 +137,11 @@ fn timed(run: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
+/// How many elements a copy has that moves as many bytes as a step.
+fn moved(name: &str) -> usize {
+    if ONE_STATE.contains(&name) { ELEMENTS * 5 / 2 } else { ELEMENTS * 7 / 2 }
+}
+
 fn copy(pool: &ThreadPool, from: &[f32], to: &mut [f32]) {
     let share = from.len().div_ceil(pool.current_num_threads());
     pool.install(|| {
@@ -136,14 +166,13 @@ fn step(pool: &ThreadPool, update: &Update, whole: bool, arrays: &mut Arrays) ->
 }
 
 fn main() -> Result<(), Failed> {
-    let moved = ELEMENTS * 7 / 2;
     let mut arrays = Arrays {
         param: numbers(1, ELEMENTS),
         grad: numbers(2, ELEMENTS),
         exp_avg: vec![0.0; ELEMENTS],
         exp_avg_sq: vec![0.0; ELEMENTS],
-        from: numbers(3, moved),
-        to: vec![1.0; moved],
+        from: numbers(3, ELEMENTS * 7 / 2),
+        to: vec![1.0; ELEMENTS * 7 / 2],
     };
     let mut criterion = Criterion::default()
         .warm_up_time(Duration::from_millis(300))
@@ -167,7 +196,8 @@ fn main() -> Result<(), Failed> {
         println!("{threads} threads; {their_version}");
         let mut group = criterion.benchmark_group(format!("{threads} threads"));
         group.sampling_mode(SamplingMode::Flat);
-        for (name, update) in &updates()? {
+        for (name, update) in updates()?.iter().chain(&updates_of_one_state()) {
+            let moved = moved(name);
             let (mut copies, mut steps, mut theirs, mut failed) = (Vec::new(), Vec::new(), Vec::new(), None);
             let whole = *name == "stiffness power";
             group.bench_function(*name, |bencher| {
@@ -175,7 +205,9 @@ fn main() -> Result<(), Failed> {
                     let mut total = Duration::ZERO;
                     for _ in 0..times {
                         let Arrays { from, to, .. } = &mut arrays;
-                        copies.push(timed(|| copy(&pool, black_box(from), black_box(to))));
+                        copies.push(timed(|| {
+                            copy(&pool, black_box(&from[..moved]), black_box(&mut to[..moved]))
+                        }));
                         let took = timed(|| {
                             failed =
                                 step(&pool, update, whole, black_box(&mut arrays)).err().or(failed.take())

@@ -4,10 +4,10 @@
 //! belong to the host. With error feedback (Seide et al., Interspeech 2014), what the rounding of a weight's last update lost is
 //! added to the weight before the next one; it matters where weights are stored without a master copy.
 
-use altgrad_optimizer_kit::{Adam, Buffers, device};
+use altgrad_optimizer_kit::{Adam, Buffers, ErrorFeedback, device};
 use altgrad_plugin_api::{
-    Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, OptionSpec, ParamInfo,
-    PluginError, Scope, StateSpec, Step, StepScalars,
+    Config, Descriptor, Grid, KernelOp, KernelTarget, KernelText, Launch, Optimizer, ParamInfo, PluginError,
+    Scope, StateSpec, Step, StepScalars,
 };
 
 #[rustfmt::skip] // Generated.
@@ -21,7 +21,7 @@ use kernel_texts::TEXTS;
 #[derive(Debug)]
 pub struct AdamW {
     adam: Adam,
-    error_feedback: bool,
+    feedback: ErrorFeedback,
 }
 
 impl Optimizer for AdamW {
@@ -33,21 +33,15 @@ impl Optimizer for AdamW {
                 Adam::eps(Adam::EPS),
                 Adam::WEIGHT_DECAY,
                 Adam::DECAY_1D,
-                OptionSpec::bool("error_feedback", false).help(
-                    "Without master weights: add what the last rounding lost before the next update; one more state per weight",
-                ),
+                ErrorFeedback::OPTION,
             ]);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
-        Ok(Self { adam: Adam::new(config)?, error_feedback: config.bool("error_feedback")? })
+        Ok(Self { adam: Adam::new(config)?, feedback: ErrorFeedback::new(config)? })
     }
 
     fn states(&self, param: &ParamInfo<'_>) -> Vec<StateSpec> {
-        let mut states = Adam::states();
-        if self.feeds_back(param) {
-            states.push(StateSpec::rounding_residual("rounding_residual"));
-        }
-        states
+        self.feedback.states(param, Adam::states())
     }
 
     fn scope(&self, _: &ParamInfo<'_>) -> Scope {
@@ -55,19 +49,12 @@ impl Optimizer for AdamW {
     }
 
     fn rule(&self, param: &ParamInfo<'_>, _: Option<Grid<'_>>) -> Result<String, PluginError> {
-        Ok(if self.feeds_back(param) { "AdamW with error feedback".into() } else { String::new() })
+        Ok(self.feedback.rule(param, "AdamW"))
     }
 
     fn step(&self, mut step: Step<'_>) -> Result<(), PluginError> {
         let rule = self.adam.plain(&step.info, step.scalars);
-        if self.feeds_back(&step.info)
-            && let Some((residual, moments)) = std::mem::take(&mut step.states).split_last_mut()
-        {
-            for (w, lost) in step.param.iter_mut().zip(residual.iter()) {
-                *w += lost;
-            }
-            step.states = moments;
-        }
+        self.feedback.apply(&mut step);
         Buffers::of(step)?.update(&rule);
         Ok(())
     }
@@ -83,13 +70,7 @@ impl Optimizer for AdamW {
         _: Option<Grid<'_>>,
     ) -> Result<Option<Vec<Launch>>, PluginError> {
         // The kernels know of two states.
-        Ok((!self.feeds_back(param)).then(|| vec![self.adam.plain(param, scalars).launch()]))
-    }
-}
-
-impl AdamW {
-    fn feeds_back(&self, param: &ParamInfo<'_>) -> bool {
-        self.error_feedback && param.rounded
+        Ok((!self.feedback.is_due(param)).then(|| vec![self.adam.plain(param, scalars).launch()]))
     }
 }
 

@@ -1,7 +1,7 @@
 //! AdamW against PyTorch's own numbers, a plain f64 reference, and its edges.
 #![allow(clippy::unwrap_used)]
 
-use altgrad_optimizer_kit::testing::{Param, numbers, optimizer};
+use altgrad_optimizer_kit::testing::{Param, assert_close, numbers, optimizer, recorded_rate, replay};
 use altgrad_plugin_api::{ConfigValue, StepScalars};
 
 use super::*;
@@ -10,45 +10,15 @@ fn adamw(given: &[(&str, ConfigValue)]) -> Result<AdamW, PluginError> {
     optimizer(given)
 }
 
-fn words(text: &str) -> Vec<f32> {
-    text.split(' ').map(|word| f32::from_bits(u32::from_str_radix(word, 16).unwrap())).collect()
-}
-
-fn assert_close(got: &[f32], expected: &[f32], tolerance: f32, what: &str) {
-    for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
-        let allowed = tolerance * expected.abs().max(1e-3);
-        assert!((got - expected).abs() <= allowed, "{what}, element {i}: {got:e}, expected {expected:e}");
-    }
-}
-
 /// The recorded run's header says how it was made.
 #[test]
 fn a_hundred_steps_of_pytorch() {
     let optimizer = adamw(&[]).unwrap();
-    let (mut matrix, mut vector) = (Param::new(&[3, 4], &[]), Param::new(&[12], &[]));
-    let mut compared = 0;
-    for line in include_str!("../tests/data/torch_adamw.txt").lines() {
-        let (key, rest) = line.split_once(' ').unwrap();
-        let (first, values) = rest.split_once(' ').unwrap();
-        match key {
-            "start" if first == "matrix" => matrix = Param::new(&[3, 4], &words(values)),
-            "start" => vector = Param::new(&[12], &words(values)),
-            "grad" => {
-                let t: u64 = first.parse().unwrap();
-                let lr = 1e-3 * (t as f64 / 10.0).min(1.0) * if t < 50 { 1.0 } else { 0.5 };
-                matrix.step(&optimizer, lr, t, &words(values)).unwrap();
-                vector.step(&optimizer, lr, t, &words(values)).unwrap();
-            }
-            "after" => {
-                let (name, values) = values.split_once(' ').unwrap();
-                let got = if name == "matrix" { &matrix.w } else { &vector.w };
-                assert_close(got, &words(values), 1e-6, line.split_at(16).0);
-                compared += 1;
-            }
-            _ => assert_eq!(key, "#"),
-        }
-    }
-    assert_eq!(compared, 10);
+    let shapes: [(&str, &[u64]); 2] = [("matrix", &[3, 4]), ("vector", &[12])];
+    let replayed = replay(include_str!("../tests/data/torch_adamw.txt"), &shapes, |_, param, t, grad| {
+        param.step(&optimizer, recorded_rate(1e-3, t), t, grad)
+    });
+    replayed.unwrap().assert(10, 1e-6);
 }
 
 /// The textbook formula, all in f64: w - lr * m_hat / (sqrt(v_hat) + eps) - lr * wd * w.

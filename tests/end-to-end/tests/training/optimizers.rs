@@ -1,5 +1,5 @@
-//! The optimizers that know the weights' grids, in the host: they are told it, train on it, and leave other parameters
-//! to AdamW.
+//! Optimizers in the host. Those that know the weights' grids are told it, train on it, and leave other parameters to AdamW;
+//! the others train at rates of their own.
 
 use altgrad_end_to_end::{Bench, TINY, built, plugin};
 
@@ -33,6 +33,25 @@ fn optimizers_train_on_the_weights_grid() {
             let (losses, _) = train(&bench, &table, quant);
             let (first, last) = (losses[0], losses.last().unwrap());
             assert!(last < &(first - 0.5), "{optimizer} {quant}: {first} -> {last}");
+        }
+    }
+}
+
+/// Each at a rate of its own: they train, with master weights and without, to the same bits again.
+#[test]
+fn optimizers_without_a_grid_train() {
+    let bench = Bench::new();
+    let scales = [("sgd", 20.0), ("lion", 1.0), ("madam", 30.0), ("muon", 1.0)];
+    let grids =
+        ["weight = \"E4M3\"", "weight = \"E4M3\"\nmaster_weights = \"none\"\nrounding = \"stochastic\""];
+    for quant in grids {
+        for (optimizer, scale) in scales {
+            let group = format!("[[optimizer.group]]\nmatch = \"*\"\nlr_scale = {scale:?}");
+            let table = format!("name = \"{optimizer}\"\n{group}");
+            let (losses, weights) = train(&bench, &table, quant);
+            let (first, last) = (losses[0], losses.last().unwrap());
+            assert!(last < &(first - 0.5), "{optimizer} {quant}: {first} -> {last}");
+            assert!(train(&bench, &table, quant) == (losses, weights), "{optimizer} {quant}: other bits");
         }
     }
 }

@@ -138,7 +138,7 @@ fn two_halves_are_the_whole_for_every_optimizer() {
     let packed = "optimizer.states={exp_avg={format=\"INT4\", block=5}, exp_avg_sq={format=\"E2M1\", block=3, rounding=\"stochastic\"}}";
     let maps = "optimizer.states={exp_avg={format=\"DYNAMIC8\", block=16, min_size=65}, exp_avg_sq={format=\"DYNAMIC8:unsigned\"}}";
     let expanded = "optimizer.states={exp_avg={format=\"E4M3\", block=16, expand=16}, exp_avg_sq={format=\"E4M3\", expand=8}}";
-    let rows: [&[&str]; 14] = [
+    let rows: [&[&str]; 23] = [
         &["optimizer.name=adamw", "optimizer.decay_1d=true"],
         &["optimizer.states={exp_avg=\"bf16\", exp_avg_sq=\"bf16\"}"],
         &[codes],
@@ -157,6 +157,19 @@ fn two_halves_are_the_whole_for_every_optimizer() {
         &["optimizer.name=fp8-manifold"],
         &["optimizer.name=fp8-manifold", "quant.master_weights=none"],
         &["optimizer.name=stiffness-adamw", "quant.master_weights=none", "train.schedule=trapezoidal"],
+        &["optimizer.name=sgd", "optimizer.nesterov=true", "optimizer.states={momentum=\"bf16\"}"],
+        &["optimizer.name=sgd", "quant.master_weights=none", "optimizer.error_feedback=true"],
+        &["optimizer.name=lion", "optimizer.states={exp_avg={format=\"E4M3\", block=16}}"],
+        &["optimizer.name=lion", "quant.master_weights=none", "optimizer.error_feedback=true"],
+        &["optimizer.name=madam"],
+        &["optimizer.name=madam", "quant.master_weights=none", "optimizer.error_feedback=true"],
+        &[
+            "optimizer.name=madam",
+            "optimizer.weight_bound_unit=one",
+            "optimizer.states={exp_avg_sq=\"bf16\"}",
+        ],
+        &["optimizer.name=muon", "optimizer.states={momentum={format=\"E4M3\", block=16}}"],
+        &["optimizer.name=muon", "quant.master_weights=none", "optimizer.error_feedback=true"],
     ];
     for set in rows {
         halves(set);
