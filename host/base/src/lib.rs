@@ -1,8 +1,9 @@
-//! What every crate of the host shares: errors, files, random streams and terminal output.
+//! Common code of the host's crates: errors, files, random streams and terminal output.
 //!
-//! [`diagnostic`] is the one error type, [`files`] reads and writes whole files, [`random`] addresses random numbers by
-//! their use, [`interrupt`] hears signals, [`scratch`] removes what is temporary even then, and the macros of [`print`](mod@print) write to a terminal that may be gone, and that no foreign text commands. This crate
-//! knows no run file, plugin or tensor.
+//! [`diagnostic`] is the error type, [`files`] reads and writes whole files, [`random`] addresses random numbers by their use,
+//! [`interrupt`] handles signals, [`scratch`] removes temporary files even after a signal, and the macros of [`print`](mod@print)
+//! write to a terminal that may be closed, without control characters of foreign text. This crate does not depend on run files,
+//! plugins or tensors.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,11 +1,11 @@
-//! Casts: how a matrix of f32 becomes codes of a number format, scales, and the values that those stand for.
+//! Casts: the conversion of an f32 matrix to codes of a number format, to scales, and to the values that they represent.
 //!
-//! A [`Cast`] says which elements share a scale ([`Block`]), how the scale follows from them ([`Rule`]), how it is stored
-//! ([`Storage`]), and how elements are rounded ([`Rounding`]). Every published recipe for training in low precision is a choice
-//! of these. The arithmetic is f32 in the order that the sources have, so that results agree with theirs bit by bit.
+//! A [`Cast`] defines the elements that share a scale ([`Block`]), the rule of the scale ([`Rule`]), its storage ([`Storage`]),
+//! and the rounding of elements ([`Rounding`]). Published recipes for training in low precision are choices of these. The
+//! arithmetic is f32 in the order of the sources, so that results are bit-identical to theirs.
 //!
-//! A cast has two halves. [`Cast::prepare`] computes scales and scaled elements; the caller has them rounded to codes, by a
-//! plugin or with [`Grid::rounder`]; [`Prepared::finish`] turns codes back into values.
+//! A cast has two halves. [`Cast::prepare`] computes scales and scaled elements; the caller rounds them to codes, with a plugin
+//! or with [`Grid::rounder`]; [`Prepared::finish`] turns codes back into values.
 //!
 //! ```
 //! use altgrad_casts::{Axis, Block, Cast, Grid, Rule, Shape, Storage};
@@ -30,7 +30,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This crate knows neither run files nor plugins nor tensors of a device. Definitions: docs/numerics.md, section 4.5.
+//! This crate does not depend on run files, plugins or tensors of a device. Definitions: docs/numerics.md, section 4.5.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
 //! The command line of `altgrad-host`: commands, and the exit code of each.
 //!
-//! Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused or ended the process, 4 device not
-//! available, 130 interrupted, 128 + N ended by signal N. `diff` is 0 if the runs never part and 1 if they do, as diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
+//! Exit codes: 0 success, 1 the run failed, 2 bad usage or configuration, 3 a plugin was refused or ended the process, 4 device
+//! not available, 130 interrupted, 128 + N ended by signal N. `diff` returns 0 if the runs do not differ and 1 if they do, as
+//! diff(1). Each command has a file of its own and returns a [`Diagnostic`] or an exit code.
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]

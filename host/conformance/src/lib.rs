@@ -1,4 +1,4 @@
-//! Suites that any number-format plugin, any optimizer and any sink can be put through.
+//! Conformance suites for number formats, optimizers and sinks.
 //!
 //! In a plugin crate's own tests:
 //!
@@ -23,17 +23,17 @@
 //! # fn main() {}
 //! ```
 //!
-//! That makes one `#[test]` a [`Check`], each of which goes through all variants of the format.
-//! `altgrad-host plugins check PATH` runs the same checks on a library, each in a process of its own.
+//! This generates one `#[test]` per [`Check`]; each check runs on all variants of the format. `altgrad-host plugins check PATH`
+//! runs the same checks on a library, each in a process of its own.
 //!
-//! [`sinks`] is the suite of sinks, `altgrad_conformance::sink_suite!(MySink)`, [`optimizers`] that of optimizers; the rest
-//! is about formats.
+//! [`sinks`] is the suite of sinks, `altgrad_conformance::sink_suite!(MySink)`, [`optimizers`] that of optimizers; everything
+//! else tests formats.
 //!
-//! What is right is decided here, by a slow definition in exact arithmetic ([`Oracle`]) that shares no code with any format; it
-//! uses only the [`FormatSpec`](altgrad_plugin_api::FormatSpec) of a format. A check calls instances as the host does, through
-//! [`FormatObject`](altgrad_plugin_api::abi::FormatObject), so guards and adapters are part of what is checked. A rounding mode
-//! the format refuses as unsupported is a reported skip; nearest-even is mandatory. Everything random is seeded: a verdict does
-//! not change from run to run.
+//! Expected results come from a slow definition in exact arithmetic ([`Oracle`]) that shares no code with any format; it uses
+//! only the [`FormatSpec`](altgrad_plugin_api::FormatSpec) of a format. A check calls instances as the host does, through
+//! [`FormatObject`](altgrad_plugin_api::abi::FormatObject), so that guards and adapters are tested too. A rounding mode that the
+//! format refuses as unsupported is skipped, which is reported; nearest-even is mandatory. Random inputs are seeded, so that
+//! results are the same in every run.
 
 #![deny(missing_docs)]
 

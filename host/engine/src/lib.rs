@@ -5,8 +5,8 @@
 //! [`altgrad_alerts`] on that record, and [`checkpoint`]s of the state. [`debug`] holds the tools that compare runs and find the
 //! first value that is not finite, [`mod@bench`] times steps.
 //!
-//! This is the only crate that depends on burn. It knows neither the command line nor sweeps or reports. Nothing is
-//! written before [`setup`] has accepted the run; all `unsafe` is in [`matrix`].
+//! This is the only crate that depends on burn. It does not depend on the command line, sweeps or reports. Nothing is written
+//! before [`setup`] has accepted the run; all `unsafe` is in [`matrix`].
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]

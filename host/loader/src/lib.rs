@@ -1,9 +1,9 @@
 //! Plugins: from paths in a run file to instances that can be called.
 //!
-//! [`info`] reads what a file says about itself ([`notes`]), [`registry`] finds files, [`vet`] asks whether their code may run,
-//! [`library`] turns a file into a checked library, [`instance`] makes the formats, optimizers and sinks a run calls, `c_abi`
-//! what a library in C lacks. [`calls`] says which plugin call is running. This crate does not depend on burn or on the training
-//! loop. Libraries are never unloaded.
+//! [`info`] reads a library's description from its file ([`notes`]), [`registry`] finds files, [`vet`] decides whether their code
+//! may run, [`library`] turns a file into a checked library, [`instance`] makes the formats, optimizers and sinks that a run
+//! calls, and `c_abi` adapts libraries in C. [`calls`] records the running plugin call. This crate does not depend on burn or on
+//! the training loop. Libraries are never unloaded.
 
 #![deny(missing_docs)]
 #![deny(unsafe_code)]

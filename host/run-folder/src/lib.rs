@@ -1,9 +1,9 @@
-//! The files of a run folder: who owns the folder, and what readers find in it.
+//! The files of a run folder, and the ownership of the folder.
 //!
-//! Training writes them, `compare`, `report` and `sweep` read them. This crate is their common ground, so that readers need
-//! neither the engine nor a tensor library. [`folder`] claims a folder, [`events`] is `events.jsonl`, [`record`] is `run.json`
-//! and the progress lines of `run --progress json`, [`rows`] reads the files of the csv sink, [`aftermath`] completes the folder
-//! of a process that has ended.
+//! Training writes them, `compare`, `report` and `sweep` read them. They share this crate, so that readers need neither the
+//! engine nor a tensor library. [`folder`] claims a folder, [`events`] is `events.jsonl`, [`record`] is `run.json` and the
+//! progress lines of `run --progress json`, [`rows`] reads the files of the csv sink, [`aftermath`] completes the folder of a
+//! process that has ended.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,10 +1,9 @@
-//! Sinks: every record and event to every sink, each on its own thread behind a bounded queue.
+//! Sinks: pass every record and event to every sink, each with a thread and a bounded queue of its own.
 //!
-//! The training thread never waits for a sink, slow, hung or dead. A full queue takes nothing more until it has space:
-//! what comes meanwhile is dropped, newest first, so that what was queued stays in order. Opening, the state for a
-//! checkpoint and finishing have a deadline. A sink that fails or misses a deadline is closed: it takes nothing more, and
-//! nobody waits for it again. What a sink did not take is counted, and reported when it begins and at the end; none of it
-//! ends the run. The module `worker` is the thread of one sink.
+//! The training thread does not wait for a slow, hanging or dead sink. A full queue drops new rows until it has space, so that
+//! queued rows stay in order. Opening, the state for a checkpoint and finishing have a deadline. A sink that fails or misses a
+//! deadline is closed: it gets no more rows, and nothing waits for it again. Missing rows are counted, and reported when the loss
+//! begins and at the end; they do not end the run. The module `worker` is the thread of one sink.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

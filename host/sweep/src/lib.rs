@@ -1,12 +1,12 @@
-//! Sweeps: a matrix of runs over a base run file, done once each however often the sweep is stopped, killed or started again.
+//! Sweeps: a matrix of runs over a base run file. Each run is done once, however often the sweep is stopped, killed or restarted.
 //!
-//! [`matrix`] reads the file, [`combine`] makes its combinations and their run files, [`folder`] keeps a run to the run file it
-//! began with, [`launch`] runs processes, [`outcome`] reads what came of one, `search` finds rates by trials
-//! ([`successive_halving`] the best, [`bisection`] the largest stable one; [`rates`] says which are tried), and [`result`] is the
-//! result of the sweep. Nothing is written before every combination has been checked.
+//! [`matrix`] reads the file, [`combine`] makes its combinations and their run files, [`folder`] keeps the run file of a started
+//! run, [`launch`] runs processes, [`outcome`] reads the outcome of a run, `search` finds rates by trials ([`successive_halving`]
+//! the best, [`bisection`] the largest stable one; [`rates`] lists the tried values), and [`result`] is the result of the sweep.
+//! Nothing is written before every combination has been checked.
 //!
-//! The state of a sweep is its run folders (and what `trial_results` were judged by): a run is done if its folder says so, and goes
-//! on from its last checkpoint if it has begun.
+//! The state of a sweep is its run folders (and `trial_results`): a run is completed if its folder says so, and a started run
+//! resumes from its last checkpoint.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,8 +1,8 @@
-//! The committed kernel texts: which there are, and what they should be.
+//! The committed kernel texts: their list, and their generation.
 //!
-//! The one list of crates with kernels. All minifloats share the texts of `format-kit`. An optimizer says in its own `src/kernel.rs` by
-//! which rules it updates; that file is compiled here and not in the plugin. A test holds the committed files to what is made here, as far
-//! as cubecl is reproducible ([`canonical`]).
+//! This is the only list of crates with kernels. All minifloats share the texts of `format-kit`. An optimizer defines its rules
+//! in `src/kernel.rs`, which is compiled here and not in the plugin. A test compares the committed files with the generated ones,
+//! as far as cubecl is reproducible ([`canonical`]).
 
 #[path = "../../optimizers/adamw/src/kernel.rs"]
 mod adamw;
