@@ -60,7 +60,7 @@ fn optimizers_without_a_grid_train() {
 #[test]
 fn muon_trains_with_the_hosts_services() {
     let bench = Bench::new();
-    for library in [plugin("csv.so"), plugin("e4m3.so"), built("libaltgrad_example_muon.so")] {
+    for library in [plugin("csv.so"), plugin("e4m3.so"), plugin("muon.so")] {
         bench.add_plugin(&library);
     }
     let grids =
