@@ -1,7 +1,7 @@
 //! Optimizers in the host. Those that know the weights' grids are told it, train on it, and leave other parameters to AdamW;
 //! the others train at rates of their own.
 
-use altgrad_end_to_end::{Bench, TINY, built, plugin};
+use altgrad_end_to_end::{Bench, TINY, plugin};
 
 /// Trains TINY for 60 steps with this optimizer table and these formats; training losses, and the weights' file.
 fn train(bench: &Bench, optimizer: &str, quant: &str) -> (Vec<f64>, Vec<u8>) {
