@@ -11,6 +11,8 @@ mod canonical;
 mod fp8_manifold;
 #[path = "../../optimizers/muon/src/kernel.rs"]
 mod muon;
+#[path = "../../optimizers/soap/src/kernel.rs"]
+mod soap;
 #[path = "../../optimizers/stiffness-adamw/src/kernel.rs"]
 mod stiffness_adamw;
 
@@ -34,7 +36,7 @@ pub struct Owner {
 }
 
 /// All of them.
-pub const OWNERS: [Owner; 5] = [
+pub const OWNERS: [Owner; 6] = [
     Owner { file: "plugins/format-kit/src/kernel_texts", make: Texts::of_format::<Minifloat> },
     Owner { file: "plugins/optimizers/adamw/src/kernel_texts", make: || Texts::of_updates(&adamw::RULES) },
     Owner {
@@ -42,6 +44,7 @@ pub const OWNERS: [Owner; 5] = [
         make: || Texts::of_updates(&fp8_manifold::RULES),
     },
     Owner { file: "plugins/optimizers/muon/src/kernel_texts", make: || Texts::of_updates(&muon::RULES) },
+    Owner { file: "plugins/optimizers/soap/src/kernel_texts", make: || Texts::of_updates(&soap::RULES) },
     Owner {
         file: "plugins/optimizers/stiffness-adamw/src/kernel_texts",
         make: || Texts::of_updates(&stiffness_adamw::RULES),

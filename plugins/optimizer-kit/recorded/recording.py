@@ -20,15 +20,15 @@ def rate(peak, t):
     return peak * min(1.0, t / 10) * (1.0 if t < 50 else 0.5)
 
 
-def gradient(t, count, generator):
-    """Normal numbers of very different sizes, as f32; the first three are zero in the first step."""
-    grad = generator.standard_normal(count) * 10.0 ** generator.integers(-4, 1, count)
+def gradient(t, count, generator, decades):
+    """Normal numbers of sizes that differ by up to so many decades, as f32; the first three are zero in the first step."""
+    grad = generator.standard_normal(count) * 10.0 ** generator.integers(-decades, 1, count)
     if t == 1:
         grad[:3] = 0
     return grad.astype(np.float32)
 
 
-def record(title, peak, shapes, update):
+def record(title, peak, shapes, update, decades=4):
     """Prints a run of `update(name, w, g, state, lr, t) -> w`, all arrays float64; `state` is a dict of the parameter."""
     generator = np.random.default_rng(1)
     count = int(np.prod(next(iter(shapes.values()))))
@@ -44,7 +44,7 @@ def record(title, peak, shapes, update):
     for name, param in params.items():
         print("start", name, words(param))
     for t in range(1, STEPS + 1):
-        grad = gradient(t, count, generator)
+        grad = gradient(t, count, generator, decades)
         for name, param in params.items():
             g = grad.astype(np.float64).reshape(param.shape)
             params[name] = update(name, param, g, states[name], rate(peak, t), t)

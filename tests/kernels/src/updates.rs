@@ -37,12 +37,16 @@ mod fp8_manifold;
 #[path = "../../../plugins/optimizers/muon/src/kernel_texts.rs"]
 mod muon;
 #[rustfmt::skip]
+#[path = "../../../plugins/optimizers/soap/src/kernel_texts.rs"]
+mod soap;
+#[rustfmt::skip]
 #[path = "../../../plugins/optimizers/stiffness-adamw/src/kernel_texts.rs"]
 mod stiffness_adamw;
 
 /// The committed texts of all optimizers; what several have is in each.
-static TEXTS: LazyLock<Vec<Text>> =
-    LazyLock::new(|| [adamw::TEXTS, fp8_manifold::TEXTS, muon::TEXTS, stiffness_adamw::TEXTS].concat());
+static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
+    [adamw::TEXTS, fp8_manifold::TEXTS, muon::TEXTS, soap::TEXTS, stiffness_adamw::TEXTS].concat()
+});
 
 /// What agrees to a millionth.
 const TOLERANCE: f64 = 1e-6;

@@ -26,7 +26,7 @@ fn a_hundred_steps_of_the_algorithm() {
 #[test]
 fn elements_step_alone_under_a_given_bound() {
     let bound = ("weight_bound_unit", Text("one".into()));
-    assert_elements_step_alone::<Madam>(&[bound.clone()]).unwrap();
+    assert_elements_step_alone::<Madam>(std::slice::from_ref(&bound)).unwrap();
     assert_elements_step_alone::<Madam>(&[bound, ("vectors", Text("multiplicative".into()))]).unwrap();
     assert_elements_step_alone::<Madam>(&[("weight_bound", Float(0.0))]).unwrap();
 }

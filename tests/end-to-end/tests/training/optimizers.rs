@@ -41,7 +41,7 @@ fn optimizers_train_on_the_weights_grid() {
 #[test]
 fn optimizers_without_a_grid_train() {
     let bench = Bench::new();
-    let scales = [("sgd", 20.0), ("lion", 1.0), ("madam", 30.0), ("muon", 1.0)];
+    let scales = [("sgd", 20.0), ("lion", 1.0), ("madam", 30.0), ("muon", 1.0), ("soap", 1.0)];
     let grids =
         ["weight = \"E4M3\"", "weight = \"E4M3\"\nmaster_weights = \"none\"\nrounding = \"stochastic\""];
     for quant in grids {

@@ -138,7 +138,7 @@ fn two_halves_are_the_whole_for_every_optimizer() {
     let packed = "optimizer.states={exp_avg={format=\"INT4\", block=5}, exp_avg_sq={format=\"E2M1\", block=3, rounding=\"stochastic\"}}";
     let maps = "optimizer.states={exp_avg={format=\"DYNAMIC8\", block=16, min_size=65}, exp_avg_sq={format=\"DYNAMIC8:unsigned\"}}";
     let expanded = "optimizer.states={exp_avg={format=\"E4M3\", block=16, expand=16}, exp_avg_sq={format=\"E4M3\", expand=8}}";
-    let rows: [&[&str]; 23] = [
+    let rows: [&[&str]; 25] = [
         &["optimizer.name=adamw", "optimizer.decay_1d=true"],
         &["optimizer.states={exp_avg=\"bf16\", exp_avg_sq=\"bf16\"}"],
         &[codes],
@@ -170,6 +170,8 @@ fn two_halves_are_the_whole_for_every_optimizer() {
         ],
         &["optimizer.name=muon", "optimizer.states={momentum={format=\"E4M3\", block=16}}"],
         &["optimizer.name=muon", "quant.master_weights=none", "optimizer.error_feedback=true"],
+        &["optimizer.name=soap", "optimizer.update_interval=3", "optimizer.states={exp_avg=\"bf16\"}"],
+        &["optimizer.name=soap", "quant.master_weights=none", "optimizer.error_feedback=true"],
     ];
     for set in rows {
         halves(set);

@@ -1,0 +1,126 @@
+//! The Kronecker factor of an axis and its eigenbasis, kept in states of the parameter's shape.
+//!
+//! A factor of an axis of `k` elements has `k^2` numbers; the contract's states have as many as the parameter. So a factor lies in as many states, one
+//! after the other, as it needs, row by row, and what is left of the last stays zero.
+
+use altgrad_plugin_api::{PluginError, StateSpec, Step};
+
+use crate::square::Dense;
+
+/// What a basis undergoes in an update.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Refresh {
+    /// Nothing.
+    None,
+    /// One step of orthogonal iteration.
+    Iterate {
+        /// Added to the diagonal, in mean eigenvalues.
+        damping: f64,
+    },
+    /// It is found from scratch.
+    Decompose,
+}
+
+/// An axis of a matrix that has a factor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Axis {
+    /// Its elements.
+    pub extent: usize,
+    /// States that the factor takes, and its basis as many.
+    pub parts: usize,
+    left: bool,
+}
+
+impl Axis {
+    /// The rows of a matrix.
+    pub fn rows(rows: u64, columns: u64) -> Self {
+        Self { extent: rows as usize, parts: rows.div_ceil(columns) as usize, left: true }
+    }
+
+    /// The columns.
+    pub fn columns(rows: u64, columns: u64) -> Self {
+        Self { extent: columns as usize, parts: columns.div_ceil(rows) as usize, left: false }
+    }
+
+    /// The states: the factor's, and the basis'.
+    pub fn states(self) -> impl Iterator<Item = StateSpec> {
+        let side = if self.left { "rows" } else { "columns" };
+        let name = move |kind: &str, part: usize| StateSpec::zeros(&format!("{kind}_{side}_{part}"));
+        let gram = (0..self.parts).map(move |part| name("factor", part));
+        gram.chain((0..self.parts).map(move |part| name("basis", part)))
+    }
+
+    /// Takes a gradient into the factor and refreshes the basis; the basis.
+    ///
+    /// The step of an update uses the basis of the updates before it, but in those that decompose.
+    pub fn updated(
+        self,
+        gram: &mut [&mut [f32]],
+        basis: &mut [&mut [f32]],
+        gradient: &Dense,
+        beta: f64,
+        refresh: Refresh,
+    ) -> Dense {
+        let transposed = gradient.transposed();
+        let product = if self.left { gradient.times(&transposed) } else { transposed.times(gradient) };
+        let mut factor = self.gathered(gram);
+        for (to, x) in factor.values.iter_mut().zip(&product.values) {
+            *to = beta * *to + (1.0 - beta) * x;
+        }
+        self.scatter(&factor, gram);
+        let before = self.gathered(basis);
+        match refresh {
+            Refresh::None => before,
+            Refresh::Iterate { damping } => {
+                let n = self.extent;
+                let shift = damping * (0..n).map(|i| factor.values[i * n + i]).sum::<f64>() / n as f64;
+                (0..n).for_each(|i| factor.values[i * n + i] += shift);
+                self.scatter(&factor.times(&before).orthonormal(), basis);
+                before
+            }
+            Refresh::Decompose => {
+                self.scatter(&factor.eigenvectors(), basis);
+                self.gathered(basis)
+            }
+        }
+    }
+
+    /// A matrix in the basis of this axis.
+    pub fn rotated(self, x: &Dense, basis: &Dense) -> Dense {
+        if self.left { basis.transposed().times(x) } else { x.times(basis) }
+    }
+
+    /// A matrix of that basis in the axis' own.
+    pub fn rotated_back(self, x: &Dense, basis: &Dense) -> Dense {
+        if self.left { basis.times(x) } else { x.times(&basis.transposed()) }
+    }
+
+    fn gathered(self, parts: &[&mut [f32]]) -> Dense {
+        let numbers = parts.iter().flat_map(|part| part.iter()).map(|&x| f64::from(x));
+        Dense::from_numbers(self.extent, self.extent, numbers)
+    }
+
+    fn scatter(self, from: &Dense, parts: &mut [&mut [f32]]) {
+        for (to, &x) in parts.iter_mut().flat_map(|part| part.iter_mut()).zip(&from.values) {
+            *to = x as f32;
+        }
+    }
+}
+
+/// Holds the buffers of a step to `count` states of the parameter's length.
+pub fn check(step: &Step<'_>, count: usize) -> Result<(), PluginError> {
+    let (name, n) = (step.info.name, step.param.len());
+    if step.scalars.update == 0 {
+        return Err(PluginError::config("updates count from 1, this one is 0"));
+    }
+    if step.states.len() != count {
+        return Err(PluginError::shape(format!("`{name}` needs {count} states, has {}", step.states.len())));
+    }
+    let whole = step.info.shape.iter().product::<u64>() == n as u64;
+    if !whole || step.grad.len() != n || step.states.iter().any(|state| state.len() != n) {
+        return Err(PluginError::shape(format!(
+            "the shape of `{name}` and the lengths of its buffers differ"
+        )));
+    }
+    Ok(())
+}
