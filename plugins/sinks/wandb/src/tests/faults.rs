@@ -149,7 +149,8 @@ fn a_server_that_is_back_at_any_moment_of_the_end_gets_all() {
 #[test]
 fn rows_that_the_spool_has_lost_are_counted() {
     let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let damage: [(&str, &str, fn(&mut Vec<u8>)); 2] = [
+    type Damage = fn(&mut Vec<u8>);
+    let damage: [(&str, &str, Damage); 2] = [
         ("a flipped bit", "1 damaged lines of the spool are lost", |spool| {
             let middle = spool.len() / 2;
             spool[middle] ^= 1;
