@@ -1,4 +1,4 @@
-//! What the program says about itself: its version with build facts, shell completions, manual pages.
+//! The program's version with build facts, shell completions, and manual pages.
 
 use std::{fs, io::Write as _, path::PathBuf, process::ExitCode, sync::LazyLock};
 

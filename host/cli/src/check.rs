@@ -1,9 +1,9 @@
 //! `plugins check`: whether a library does what plugins must, as its users would find out otherwise.
 //!
 //! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins (of
-//! formats, of each variant) are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught
-//! and named. The checks are those of `altgrad-conformance`, and three more ([`leaks_and_locale`], [`mod@environment`]).
-//! What each check must leave as it was, [`surroundings`] and [`folders`] say.
+//! formats, of each variant) are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught and
+//! named. The checks are those of `altgrad-conformance`, and three more ([`leaks_and_locale`], [`mod@environment`]).
+//! [`surroundings`] and [`folders`] define the state that a check must not change.
 
 pub(super) mod child;
 mod environment;
@@ -81,7 +81,7 @@ impl Contents {
 }
 
 impl CheckArgs {
-    /// What the command line says of a library alone.
+    /// Messages about a library.
     pub(super) fn of(path: &Path) -> Self {
         Self { path: path.into(), json: false, timeout_s: TIMEOUT_S, only: None, set: Vec::new(), seed: 0 }
     }

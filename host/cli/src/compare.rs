@@ -64,7 +64,7 @@ struct Style {
 }
 
 impl RunsArgs {
-    /// What is named.
+    /// The runs that are named.
     pub(super) fn paths(&self) -> &[PathBuf] {
         &self.runs
     }

@@ -13,7 +13,7 @@ use clap::Args;
 
 use super::check;
 
-/// What cargo puts before the name of a plugin's library, where its package is named as `plugins new` does.
+/// Cargo's prefix of a plugin's library, if its package is named as by `plugins new`.
 const PREFIXES: [&str; 3] = ["libaltgrad_format_", "libaltgrad_optimizer_", "libaltgrad_sink_"];
 
 /// `altgrad-host plugins install`.
@@ -33,7 +33,7 @@ pub(super) struct InstallArgs {
 /// A library on its way.
 struct Plan {
     library: LibraryInfo,
-    /// What was checked, and will be written.
+    /// The checked library, which will be written.
     bytes: Vec<u8>,
     to: PathBuf,
     before: Before,

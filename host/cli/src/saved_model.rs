@@ -40,7 +40,7 @@ impl SavedModelArgs {
         Ok((ComputeDevice::open(self.device)?, SavedModel::open(&self.checkpoint)?))
     }
 
-    /// What the run's evaluations round. Plugins are opened only if a format is named.
+    /// The casts of the run's evaluations. Plugins are opened only if a format is named.
     pub(super) fn rounding(
         &self,
         model: &SavedModel,

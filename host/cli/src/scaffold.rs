@@ -16,7 +16,7 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 /// `altgrad-host plugins new`.
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
-    /// What the plugin is.
+    /// The kind of the plugin.
     #[arg(long)]
     kind: TemplateKind,
     /// Its name: lower-case letters, digits and single hyphens, from a letter on. A format is called so in capitals.

@@ -93,7 +93,7 @@ fn is_saved(args: &ConfigArgs) -> bool {
     args.config.is_dir() || args.config.extension().is_some_and(|extension| extension == "safetensors")
 }
 
-/// What Hugging Face's GPT-2 has to be told to be the same function.
+/// Settings of Hugging Face's GPT-2 for the same function.
 fn hugging_face(model: &ModelSection, shape: &GptShape, layout: &Layout) -> serde_json::Value {
     serde_json::json!({
         "model_type": "gpt2",

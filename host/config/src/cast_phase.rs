@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use super::{PrecisionChoice, QuantSection};
 
-/// What puts the casts of an entry in force.
+/// The trigger of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CastTrigger {
     /// The beginning of this step.
@@ -32,7 +32,7 @@ impl std::fmt::Display for CastTrigger {
 /// An entry, resolved: all that is rounded from its trigger on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CastPhase {
-    /// What puts it in force.
+    /// Its trigger.
     pub trigger: CastTrigger,
     /// The precision of products.
     pub precision: PrecisionChoice,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct InvalidChoice {
     /// The choices in backticks, as prose.
     choices: String,
-    /// What was written instead.
+    /// The invalid text.
     given: String,
 }
 
@@ -151,7 +151,7 @@ impl Default for PluginCheckChoice {
 }
 
 named_choice! {
-    /// What matrix products multiply; sums, and everything else, are f32.
+    /// The operands of matrix products; sums and everything else are f32.
     PrecisionChoice {
         /// f32.
         Fp32 = "fp32",
@@ -227,7 +227,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// What the optimizer updates.
+    /// The weights that the optimizer updates.
     MasterWeightsChoice {
         /// Weights in fp32.
         Fp32 = "fp32",
@@ -376,7 +376,7 @@ impl fmt::Display for DeviceChoice {
 through_string!(DeviceChoice);
 string_schema!(DeviceChoice, { "type": "string", "pattern": "^(auto|cpu|wgpu|cuda:[0-9]+)$" });
 
-/// What the run trains on; paths are relative to the working directory.
+/// The data of the run; paths are relative to the working directory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DatasetChoice {

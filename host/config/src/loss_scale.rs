@@ -7,7 +7,7 @@ use toml::Value;
 /// The word for a scale that follows the gradients.
 const DYNAMIC: &str = "dynamic";
 
-/// What the loss is multiplied by before the backward pass; gradients are divided by it afterwards.
+/// The factor of the loss before the backward pass; gradients are divided by it afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub enum LossScaleChoice {
@@ -21,7 +21,7 @@ impl LossScaleChoice {
     /// The smallest and the largest scale: 2^-126 and 2^126, so that a scale and its reciprocal are normal f32.
     pub const RANGE: [f64; 2] = [1.0 / (1u128 << 126) as f64, (1u128 << 126) as f64];
 
-    /// What is wrong with a fixed scale; reads on from the key's name.
+    /// The fault of a fixed scale, which continues the key's name.
     #[must_use]
     pub(super) fn fault(self) -> Option<String> {
         let Self::Fixed(scale) = self else { return None };

@@ -197,7 +197,7 @@ pub(super) fn check(observe: &ObserveSection, source: &Source) -> Result<(), Dia
     scaling(observe, source)
 }
 
-/// What a cast that is applied once cannot have: a past, and keys that change nothing.
+/// Keys that a cast that is applied once cannot have: those about earlier steps, and those without effect.
 fn scaling(observe: &ObserveSection, source: &Source) -> Result<(), Diagnostic> {
     let fields = observe.scaling.unwrap_or_default();
     let of_the_past = [

@@ -172,7 +172,7 @@ pub struct LayerRule {
     /// As `quant.rounding`, for these layers; so are the keys below.
     #[serde(default)]
     pub rounding: Option<CastRoundingChoice>,
-    /// What shares a scale.
+    /// The elements that share a scale.
     #[serde(default)]
     pub block: Option<BlockChoice>,
     /// The source of second uses.
@@ -193,7 +193,7 @@ pub struct LayerRule {
 }
 
 impl LayerRule {
-    /// What switches a format off.
+    /// The value that switches a format off.
     pub const OFF: &'static str = "none";
 }
 

@@ -16,7 +16,7 @@ pub fn schema() -> Value {
     generated(SchemaSettings::draft2020_12().for_deserialize())
 }
 
-/// What a file that has every key looks like; it lists keys in the order in which they are declared.
+/// The schema of a file with every key; it lists keys in the order of their declaration.
 fn complete() -> Value {
     generated(SchemaSettings::draft2020_12().for_serialize())
 }
@@ -125,7 +125,7 @@ fn meaning(schema: &Value) -> String {
     text.replace('|', "\\|")
 }
 
-/// What may be written.
+/// The type or choices of a value.
 fn value(schema: &Value) -> String {
     for (kind, joint) in [("oneOf", ", "), ("anyOf", " or ")] {
         if let Some(choices) = schema[kind].as_array() {

@@ -67,7 +67,7 @@ macro_rules! scaling_tables {
         }
 
         impl ScalingSection {
-            /// What the section gives to casts.
+            /// The fields that casts inherit.
             #[must_use]
             pub fn fields(&self) -> ScalingFields {
                 ScalingFields {

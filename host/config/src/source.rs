@@ -197,7 +197,7 @@ const LONGEST_KEY: usize = 256;
 /// while it recovers from errors, and it recurses: a file of unclosed tables ends the process. No file can nest deeper
 /// than it opens brackets.
 const MOST_BRACKETS: usize = 1000;
-/// What to write instead of so many.
+/// The replacement of a long list.
 pub(super) const PATTERNS: &str =
     "a rule's `match` takes patterns such as `h.*.attn.*`, so that few rules do for many layers";
 

@@ -53,7 +53,7 @@ pub(super) fn validate_keys(
     Err(if rule.hint.is_empty() { error } else { error.hint(rule.hint) })
 }
 
-/// What must hold, and what to say if it does not.
+/// A condition, and the message if it does not hold.
 struct Rule {
     /// The keys at fault; the message has the position of the first that is written.
     keys: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the runs say about their configurations, and what they do not.
+//! Comparison of configurations, and its limits.
 //!
 //! A configuration is compared with its baseline (see the module `sets`) by differences of held-out losses, paired by seed, at
 //! the last step that both runs evaluated, if it is not the first: untrained models are equal. Each treatment is tested against
@@ -22,7 +22,7 @@ use super::{
 /// How far from the baseline's loss is still within the margin, as a share, unless chosen otherwise.
 pub const MARGIN: f64 = 0.1;
 
-/// What a user chooses of a comparison.
+/// The user's options of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice {
     /// The index of the baseline of its set.
@@ -130,7 +130,7 @@ impl Serialize for MetricColumns {
 pub struct Comparison {
     /// One a configuration.
     pub rows: Vec<Row>,
-    /// What may be compared, the largest set first.
+    /// Sets of comparable configurations, the largest first.
     pub sets: Vec<Set>,
     /// How far from the baseline's loss is still within the margin, as a share.
     pub margin: f64,
@@ -138,7 +138,7 @@ pub struct Comparison {
     pub pairs_tested: usize,
     /// Pairs that differ significantly.
     pub separated: Vec<Separated>,
-    /// What may be said of an order, in sentences.
+    /// Sentences about the significance of differences.
     pub ranking: Vec<String>,
     /// Notes about the numbers.
     pub notes: Vec<String>,
@@ -193,7 +193,7 @@ pub fn named(runs: &[Run], groups: &[Group], named: &str) -> Option<usize> {
     groups.iter().position(|group| group.label == named).or_else(|| groups.iter().position(of_group))
 }
 
-/// What rows are made from.
+/// The input of rows.
 struct Compared<'a> {
     runs: &'a [Run],
     groups: &'a [Group],

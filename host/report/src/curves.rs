@@ -12,7 +12,7 @@ const CAPACITY: usize = 512;
 /// Evaluations that are kept exactly; of more, the latest.
 const EVALUATIONS: usize = 1 << 16;
 
-/// What a file of metrics holds.
+/// The contents of a file of metrics.
 #[derive(Default)]
 pub(super) struct Curves {
     pub by_statistic: BTreeMap<Statistic, Series>,
@@ -54,7 +54,7 @@ impl Curves {
     }
 }
 
-/// What a column holds, if the report keeps its curve.
+/// The metric of a column, if the report keeps its curve.
 fn kept(column: &str) -> Option<Statistic> {
     let id: MetricId = column.parse().ok()?;
     (id.over == Over::All && report::keeps_curve(&id.statistic)).then_some(id.statistic)

@@ -27,7 +27,7 @@ pub struct RecordedEvent {
     /// Where.
     #[serde(default)]
     pub place: Option<String>,
-    /// What was measured there.
+    /// The value measured there.
     #[serde(default)]
     pub value: Option<f64>,
 }

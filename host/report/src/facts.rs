@@ -172,7 +172,7 @@ pub struct IncompleteSink {
     pub events: u64,
     /// The step of the first row or event that it did not take.
     pub from_step: Option<u64>,
-    /// What it had taken and a resumed run found gone or changed, a sentence each time.
+    /// Rows that it had taken and that a resumed run found missing or changed, one sentence per resume.
     pub gaps: Vec<String>,
 }
 
@@ -192,7 +192,7 @@ impl IncompleteSink {
     }
 }
 
-/// What `run.json` says.
+/// The contents of `run.json`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Status {
     /// `completed`, `running`, `interrupted`, `failed`.
@@ -222,7 +222,7 @@ pub struct Status {
     pub bits: Option<String>,
     /// When the file was written, seconds since 1970.
     pub updated_unix_s: Option<u64>,
-    /// What it ran on.
+    /// Its device.
     pub device: Option<String>,
     /// Threads of it.
     pub threads: Option<u64>,

@@ -1,4 +1,4 @@
-//! What went wrong in a run, by class, each with its evidence; and what cannot be said because it was not measured.
+//! Failures of a run by class, with their evidence; and classes that cannot be decided because a metric is missing.
 
 use altgrad_metrics::{
     Role, Statistic,
@@ -73,7 +73,7 @@ pub fn of(run: &Run) -> Vec<Failure> {
     found.into_iter().flatten().collect()
 }
 
-/// What the classes need and the run has not recorded.
+/// Metrics that the classes need and the run has not recorded.
 #[must_use]
 pub fn unknown(run: &Run) -> Vec<&'static str> {
     let quantized = run.curve(OVERFLOW).is_some();

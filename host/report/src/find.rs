@@ -17,10 +17,10 @@ use super::run::Run;
 
 /// Levels below a named folder at which runs are found.
 const LEVELS: usize = 2;
-/// What makes a folder a run's.
+/// The files that identify a run's folder.
 const SIGNS: [&str; 3] = ["run.json", "metrics.csv", "config.toml"];
 
-/// What was named and is not shown.
+/// Paths that were named and are not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// The folder or file.

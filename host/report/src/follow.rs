@@ -72,7 +72,7 @@ pub struct LiveRun {
     pub curve: Vec<f64>,
 }
 
-/// What is known of a run.
+/// The known facts about a run.
 #[derive(Debug)]
 struct Followed {
     config: Config,

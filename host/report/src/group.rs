@@ -9,7 +9,7 @@ use super::{facts::Config, label::labels, run::Run};
 pub struct Group {
     /// Unique among the groups: format, and what else tells it from the others.
     pub label: String,
-    /// What its linear layers round to; the same in the same colour everywhere.
+    /// The formats of its linear layers, with the same colour everywhere.
     pub format: String,
     /// Whether nothing is rounded to a format: a baseline.
     pub is_unquantized: bool,
@@ -30,7 +30,7 @@ impl Group {
     }
 }
 
-/// What a configuration rounds: `E4M3`, `E4M3 w+a · E5M2 g`, `fp32`.
+/// The formats of a configuration: `E4M3`, `E4M3 w+a · E5M2 g`, `fp32`.
 #[must_use]
 pub fn format_label(config: &Config) -> String {
     if config.is_empty() {

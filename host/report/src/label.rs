@@ -1,4 +1,4 @@
-//! What a configuration is called: its format, and the keys that tell it from the others.
+//! The label of a configuration: its format, and the keys that distinguish it from others.
 //!
 //! A label says the optimizer, the learning rate and the master weights wherever configurations differ in them. Beyond that it has
 //! the fewest keys that make it unique: a key that follows from another, as the final rate of a schedule does from the
@@ -28,7 +28,7 @@ const ALL_STATES: &str = "optimizer.states";
 const LONGEST: usize = 72;
 const LONGEST_VALUE: usize = 28;
 
-/// What a configuration says of itself: its keys, and each as a label has it.
+/// The keys of a configuration, and their short forms for labels.
 type Says = BTreeMap<String, String>;
 
 /// A label for each group of runs.

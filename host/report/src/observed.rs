@@ -1,4 +1,4 @@
-//! What formats would do at each site of a run, ranked: from the `observe/*` metrics of a run that need not round anything.
+//! Formats ranked by site, from the `observe/*` metrics of a run, which may be unquantized.
 //!
 //! Values are means over the steps that measured, magnitudes and ranges the largest. Formats are ranked by signal to noise, which
 //! depends on the scales that the run assumed; overflow and underflow are those without scales.
@@ -18,7 +18,7 @@ use super::{
     table::{Cell, Digits, Table},
 };
 
-/// What a format would do at a site.
+/// The errors of a format at a site.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ObservedFormat {
     /// The format.

@@ -66,7 +66,7 @@ const SECTIONS: [(&str, &str, &str); 10] = [
     ("failures", "Failures", "Failures by class, with the evidence."),
 ];
 
-/// What the template sees of a section.
+/// A section, for the template.
 #[derive(Serialize)]
 struct Section {
     id: &'static str,
@@ -94,7 +94,7 @@ struct CellView {
     tone: &'static str,
 }
 
-/// What a page is made from.
+/// The input of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
     /// Its heading.
@@ -105,7 +105,7 @@ pub struct Source<'a> {
     pub groups: &'a [Group],
     /// Conclusions that the seeds support.
     pub comparison: &'a Comparison,
-    /// What a user chose of the charts.
+    /// The user's options of the charts.
     pub view: &'a View,
 }
 
@@ -123,7 +123,7 @@ impl Source<'_> {
         rendered("page.html", &values)
     }
 
-    /// What changes of a live page: everything below its table of runs.
+    /// The part of a live page that changes: everything below its table of runs.
     ///
     /// # Errors
     /// The template does not render: a fault of this program.

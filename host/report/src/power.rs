@@ -1,4 +1,4 @@
-//! What a test could have found: the power of the paired t-test, and the smallest difference it detects.
+//! The power of the paired t-test, and the smallest detectable difference.
 //!
 //! Under a true difference the statistic has a noncentral t distribution; its tail is integrated over the law of the
 //! sample's standard deviation (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, chapter 31).

@@ -80,7 +80,7 @@ pub struct Run {
     pub state: RunState,
     /// The run file; empty if there is none.
     pub config: Config,
-    /// What `run.json` says; empty if there is none.
+    /// The contents of `run.json`; empty if there is none.
     pub status: Status,
     /// Steps done, from `run.json` or the last row.
     pub steps: Option<u64>,
@@ -94,16 +94,16 @@ pub struct Run {
     pub histograms: Histograms,
     /// What happened.
     pub events: Vec<RecordedEvent>,
-    /// What is odd about its files, a sentence each.
+    /// Remarks about its files, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What is odd about a run's files.
+/// Remarks about a run's files.
 #[derive(Default)]
 struct Notes(Vec<String>);
 
 impl Notes {
-    /// What was read of a file; nothing where it could not be.
+    /// The contents of a file; empty if it cannot be read.
     fn take<T: Default>(&mut self, file: &str, read: Result<(T, u64), String>) -> T {
         match read {
             Ok((found, 0)) => found,
@@ -256,7 +256,7 @@ fn unchecked(plugins: &[Plugin]) -> Option<String> {
     (!names.is_empty()).then(|| format!("it used plugins without checking them: {}", names.join(", ")))
 }
 
-/// What has neither a status nor rows is no run.
+/// A folder with neither a status nor rows is not a run.
 fn refuse_if_nothing_is_there(
     status: &Result<Option<Status>, String>,
     curves: &Result<(Curves, u64), String>,

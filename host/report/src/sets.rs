@@ -23,12 +23,12 @@ const TREATMENT: [&str; 5] = ["quant.", STATES, "optimizer.name", "train.precisi
 /// Configurations of the same data, model and length.
 #[derive(Debug, Clone, Serialize)]
 pub struct Set {
-    /// What it has that other sets have not, a key with its value each; empty if there is one set.
+    /// Keys with values that distinguish it from other sets; empty if there is one set.
     pub what: Vec<String>,
     /// Numbers of its configurations.
     #[serde(skip)]
     pub groups: Vec<usize>,
-    /// What the others are compared with, by label.
+    /// The label of the baseline.
     pub baseline: Option<String>,
     /// Other unquantized configurations, which `--baseline` can name.
     pub alternatives: Vec<String>,

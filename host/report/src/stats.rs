@@ -1,4 +1,4 @@
-//! What seeds support: means, spreads, intervals, and which differences survive being one of many.
+//! Statistics over seeds: means, spreads, intervals, and significance with correction for the number of tests.
 //!
 //! Intervals are Student's t at 95 %. Differences are paired: the same seed means the same initial weights and the same
 //! batches, so what is left is the configuration's. p-values of many comparisons are corrected by Holm's step-down method

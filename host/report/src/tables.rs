@@ -199,7 +199,7 @@ pub fn missing(runs: &[Run]) -> Table {
     table
 }
 
-/// What is odd about files, and what was left out.
+/// Remarks about files, and what was left out.
 #[must_use]
 pub fn left_out(runs: &[Run], left_out: &[LeftOut]) -> Table {
     let mut table = Table::new("left_out", "What was left out, and why", &["folder", "reason"]);

@@ -22,7 +22,7 @@ pub(super) struct Tail {
     header: Vec<String>,
 }
 
-/// What a look at a file found.
+/// The result of reading a file's new lines.
 #[derive(Debug, Default)]
 pub(super) struct NewRows {
     /// Whether rows of earlier looks are void, because the file was replaced or shortened.

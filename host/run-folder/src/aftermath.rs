@@ -101,7 +101,7 @@ impl Claim {
     }
 }
 
-/// What the status file says; an empty object if it says nothing.
+/// The contents of the status file; an empty object if there are none.
 fn read(path: &Path) -> Value {
     let bytes = files::read(path).unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or(Value::Object(serde_json::Map::new()))

@@ -32,7 +32,7 @@ pub struct Event {
     /// Where: a metric's name with its layer, or the first place that is not finite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// What was measured there; `null` in the file if it is not finite.
+    /// The value measured there; `null` in the file if it is not finite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
 }

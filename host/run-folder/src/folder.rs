@@ -24,10 +24,10 @@ pub const STATUS: &str = "run.json";
 pub const CONFIG: &str = "config.toml";
 /// The final weights.
 pub const WEIGHTS: &str = "weights.safetensors";
-/// What to do about a folder that will not do.
+/// The hint about a folder that cannot be used.
 const OTHER_PLACE: &str = "choose another folder with `--out DIR`";
 
-/// What is wrong with a folder that a run is being written to.
+/// The fault of a folder into which a run writes.
 const RUNNING: &str = "another process is running this run";
 
 /// How long a folder's lock is waited for: whoever was killed may still be about to let go of it.

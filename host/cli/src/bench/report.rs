@@ -1,4 +1,4 @@
-//! What a benchmark measured, for people.
+//! The results of a benchmark as text.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ fn memory(report: &BenchReport) -> String {
     format!("memory: {first:.0} MB after a tenth of the steps, {last:.0} at the end, {peak:.0} at most\n")
 }
 
-/// What the device does at best.
+/// The limits of the device.
 fn floors(report: &BenchReport) -> String {
     let machine = &report.machine;
     let mut text = format!(

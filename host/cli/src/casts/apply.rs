@@ -63,7 +63,7 @@ pub(crate) struct ApplyArgs {
     folder: FolderArgs,
 }
 
-/// What blocks run along.
+/// The axis of blocks.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum AxisChoice {
     /// Blocks run within a row.

@@ -124,7 +124,7 @@ fn contents(library: &LoadedLibrary) -> Contents {
     }
 }
 
-/// What a subject was asked for.
+/// The request to a subject.
 enum Answer {
     Outcome(Outcome),
     Lifecycle(Lifecycle),
@@ -203,19 +203,19 @@ fn option(text: &str) -> Result<(String, ConfigValue), String> {
 /// How a child ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// What it wrote to its file, if it came to that.
+    /// The contents of its file, if it wrote one.
     pub answer: Option<String>,
     /// Wall time.
     pub seconds: f64,
     stopped: Option<String>,
-    /// What it left in its folders.
+    /// Files that it left in its folders.
     left: Option<String>,
     status: ExitStatus,
     stdout: String,
     stderr: String,
 }
 
-/// What a library says about its plugins, as [`Notes::to_json`] writes it.
+/// A library's description of its plugins, as [`Notes::to_json`] writes it.
 ///
 /// # Errors
 /// The library is refused, or no child can be started.
@@ -356,7 +356,7 @@ fn watch(
     }
 }
 
-/// What was written, but for what a flood wrote after it was noticed.
+/// The output, without the rest of a flood after it was detected.
 fn output(file: &mut fs::File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.rewind()?;
@@ -365,7 +365,7 @@ fn output(file: &mut fs::File) -> io::Result<String> {
 }
 
 impl Ended {
-    /// What the process did that no check may do, whatever it answered.
+    /// Forbidden acts of the process, independent of its answer.
     pub(super) fn fault(&self) -> Option<String> {
         if let Some(stopped) = &self.stopped {
             return Some(stopped.clone());
@@ -420,7 +420,7 @@ impl Ended {
         (life, self.seconds)
     }
 
-    /// What came of a check, and in how many seconds.
+    /// The result of a check, and its time in seconds.
     pub(super) fn verdict(self) -> (Verdict, f64) {
         let answered = self.answer.as_ref().and_then(|answer| serde_json::from_str(answer).ok());
         let verdict = match (self.fault(), answered) {

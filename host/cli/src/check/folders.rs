@@ -36,12 +36,12 @@ impl Folders {
         self.path("work")
     }
 
-    /// What it is told of the others.
+    /// The paths of the others.
     pub(super) fn variables(&self) -> [(&'static str, PathBuf); 2] {
         [("HOME", self.path("home")), ("TMPDIR", self.path("tmp"))]
     }
 
-    /// What is left in them: the first that is found, as the end of a sentence about the plugin.
+    /// The first file that is left in them, as the end of a sentence about the plugin.
     pub(super) fn left(&self) -> io::Result<Option<String>> {
         for (name, said) in FOLDERS {
             if let Some(entry) = fs::read_dir(self.path(name))?.next() {

@@ -16,7 +16,7 @@ pub(super) const LEAKS: (&str, &str) =
     ("leaks", "made, used and dropped a hundred times, it leaves no memory, mapping, file or thread behind");
 pub(super) const LOCALE: (&str, &str) =
     ("locale", "it gives the same whatever the machine's locale, and whoever else in the process sets it");
-/// What a child is asked for the fingerprint of one life.
+/// The request to a child for the fingerprint of one life.
 pub(super) const LIFE: &str = "fingerprint";
 
 /// The locale with commas, called as people's are.
@@ -35,7 +35,7 @@ const MOST_ROUNDS: usize = 25;
 pub(super) const EXACT_HEAP: (&str, &str) =
     ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0");
 
-/// What a process holds.
+/// The resources of a process.
 struct Held {
     heap: Option<u64>,
     resident: u64,
@@ -82,7 +82,7 @@ pub(super) fn leaks(life: impl Fn() -> Result<Vec<u8>, String>) -> Outcome {
     Ok(Passed::Passed)
 }
 
-/// What grew in every round, and by how much a life.
+/// Resources that grew in every round, and the growth per life.
 fn leak(held: &[Held]) -> Option<(u64, &'static str)> {
     let growth = |what: fn(&Held) -> u64, least: u64| {
         let grown = |pair: &[Held]| what(&pair[1]).saturating_sub(what(&pair[0]));

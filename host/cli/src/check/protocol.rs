@@ -1,4 +1,4 @@
-//! What the parent and its children say to each other.
+//! The messages between the parent and its children.
 
 use altgrad_plugin_api::PluginKind;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub(super) struct Asked<'a> {
     pub(super) variables: &'static [Variable],
 }
 
-/// What a library holds, as the child that loads it says.
+/// The contents of a library, as reported by the child that loads it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Contents {
     /// Absolute path.
@@ -34,7 +34,7 @@ pub(super) struct Contents {
     pub(super) sinks: Vec<String>,
 }
 
-/// What a child found, or how it ended.
+/// The result of a child, or how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
 pub(super) enum Verdict {

@@ -1,4 +1,4 @@
-//! What a plugin has to leave in its process as it found it: the processor's arithmetic, the working directory, the environment, the
+//! State of the process that a plugin must not change: the processor's arithmetic, the working directory, the environment, the
 //! actions of signals, and descriptors that are not its own.
 //!
 //! Seen from inside the process, before the library is loaded and after the check. What a plugin opens and does not close is looked for by
@@ -90,7 +90,7 @@ impl Surroundings {
         })
     }
 
-    /// What is no longer as it was: the first thing, as the end of a sentence about the plugin.
+    /// The first change of state, as the end of a sentence about the plugin.
     pub(super) fn changed(&self) -> Option<String> {
         let arithmetic = Arithmetic::now();
         if arithmetic.rounds_to_nearest != self.arithmetic.rounds_to_nearest {

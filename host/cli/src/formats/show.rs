@@ -77,7 +77,7 @@ fn describe(spec: &FormatSpec) -> String {
     }
 }
 
-/// What the format declares of its use, and what holds where it declares nothing.
+/// The conventions of the format, with their defaults.
 fn describe_use(format: &FormatPlugin, values: &ValueGrid) -> String {
     let declared = &format.conventions;
     let target = number(declared.target(values));

@@ -23,7 +23,7 @@ use super::{
     shared::{EXIT, Shared},
 };
 
-/// What a shell adds to a signal's number.
+/// The number that a shell adds to a signal.
 const SIGNALLED: u8 = 128;
 /// Signals that somebody else sends: they say nothing about the plugin call they come into.
 const FROM_OUTSIDE: [Signal; 7] = [

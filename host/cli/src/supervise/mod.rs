@@ -28,7 +28,7 @@ use nix::{
 
 use shared::shared;
 
-/// What the supervising process has to know of the command line.
+/// Options of the command line for the supervising process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     /// Whether progress is JSON, including the final line.

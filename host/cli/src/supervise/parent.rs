@@ -32,7 +32,7 @@ use super::{
 /// How long a run may take to end with a checkpoint after the process that started it is gone.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// What the supervising process hears.
+/// Messages to the supervising process.
 pub(super) fn signals() -> SigSet {
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGCHLD].into_iter().collect()
 }

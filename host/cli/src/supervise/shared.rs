@@ -1,5 +1,5 @@
-//! What the process that trains leaves for the one that watches over it: atomic integers in memory that both map, so that it
-//! stays readable however the first ends.
+//! Data that the training process shares with the supervising process: atomic integers in memory that both map, so that it stays
+//! readable however the first ends.
 
 use std::sync::{
     OnceLock,
@@ -14,7 +14,7 @@ const PATH: usize = 4096;
 /// [`Fatal::how`] of a plugin that called `exit`; everything else is a signal's number.
 pub const EXIT: u32 = 1 << 16;
 
-/// What the process that trains says. All zeros says nothing yet.
+/// The messages of the training process. All zeros: none yet.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Shared {
@@ -39,12 +39,12 @@ pub struct Shared {
     begun: AtomicBool,
 }
 
-/// What a handler has recorded of the end.
+/// The end of the process, as recorded by a handler.
 #[derive(Debug, Clone, Copy)]
 pub struct Fatal {
     /// The signal's number, or [`EXIT`].
     pub how: u32,
-    /// What the thread was doing.
+    /// The current call of the thread.
     pub mark: Mark,
 }
 

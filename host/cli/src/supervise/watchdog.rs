@@ -16,7 +16,7 @@ const TICKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)]
 /// Looks within a limit, at least.
 const LOOKS: u32 = 4;
 
-/// What is to be said of a call that does not return: which, and the limit that is over.
+/// The message about a call that does not return: the call and the exceeded limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bark {
     /// It is worth a warning.

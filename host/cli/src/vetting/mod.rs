@@ -1,4 +1,4 @@
-//! What this process asks before a library's code runs in it: whether the user trusts it, and whether it passes the quick checks.
+//! Conditions before a library's code runs in this process: the user trusts it, and it passes the quick checks.
 //!
 //! The host's own folder is trusted, and so is what the user names on the command line. Other libraries are named by files, which may
 //! come from strangers: they need `--trust`, or a yes at the terminal, once for each build. Libraries are described and checked in

@@ -1,4 +1,4 @@
-//! What is known of libraries, by sha256: one JSON file for each, in the user's state folder.
+//! Records of libraries, by sha256: one JSON file for each, in the user's state folder.
 //!
 //! The folder is `altgrad/libraries` in `$XDG_STATE_HOME`, by default `~/.local/state` (XDG Base Directory Specification). Files
 //! can be deleted at any time: trust is then asked for again, and the rest is found out again.
@@ -17,13 +17,13 @@ pub(super) struct Records {
     folder: Option<PathBuf>,
 }
 
-/// What is known of a library.
+/// The record of a library.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Record {
     /// Whether the user said that its code may run.
     pub(super) trusted: bool,
-    /// What its code says of its plugins, if it has no notes.
+    /// The description from its code, if it has no notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) described: Option<String>,
     /// Why it could not describe its plugins to a build of the host.
@@ -80,7 +80,7 @@ impl Records {
         Self { folder: state.map(|state| state.join("altgrad/libraries")) }
     }
 
-    /// What is known; nothing if that cannot be read.
+    /// The record; empty if it cannot be read.
     pub(super) fn read(&self, sha256: &str) -> Record {
         let text = self.folder.as_ref().and_then(|folder| files::read(&folder.join(name(sha256))).ok());
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()

@@ -43,7 +43,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// What scales are stored as.
+    /// The type of stored scales.
     ScaleTypeChoice {
         /// f32.
         F32 = "f32",
@@ -65,7 +65,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// What lies over the scales of blocks.
+    /// The scale of the tensor, in addition to those of blocks.
     TensorScaleChoice {
         /// Nothing.
         None = "none",
@@ -75,7 +75,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// What becomes of scales that are no normal f32.
+    /// The limit of scales that are not normal f32 numbers.
     ScaleLimitChoice {
         /// Clamped to 2^-126 to 2^126.
         Normal = "normal",
@@ -99,7 +99,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// What a second use of an operand rounds.
+    /// The source of a second use of an operand.
     UseSourceChoice {
         /// The values of the first use again, not rounded again.
         Reuse = "reuse",
@@ -121,7 +121,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// What NaN and infinities in a block do.
+    /// The effect of NaN and infinities in a block.
     NonFiniteChoice {
         /// They do not affect its scale.
         Skip = "skip",
@@ -153,7 +153,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// What a transform's results are rounded to.
+    /// The type to which a transform's results are rounded.
     TransformTypeChoice {
         /// f32: not rounded.
         F32 = "f32",

@@ -228,7 +228,7 @@ impl ResolvedCast {
         given.map_or_else(|| self.key.clone(), |(key, _)| format!("{key}.{field}"))
     }
 
-    /// What it rounds, for a second use.
+    /// The source, for a second use.
     #[must_use]
     pub fn source(&self) -> UseSourceChoice {
         self.fields.source.unwrap_or(UseSourceChoice::Reuse)
@@ -245,7 +245,7 @@ struct Level<'a> {
 }
 
 impl Level<'_> {
-    /// What the table says of one use, and the key of its format.
+    /// The table's fields for one use, and the key of its format.
     fn of(&self, role: Role) -> (CastFields, Option<String>) {
         let named = self.named.iter().find(|(of, ..)| *of == role);
         let mut fields = CastFields::default();

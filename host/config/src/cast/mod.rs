@@ -51,7 +51,7 @@ fn nearest_even() -> CastRoundingChoice {
     CastRoundingChoice::NearestEven
 }
 
-/// What shares a scale.
+/// The elements that share a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub enum BlockChoice {
@@ -115,7 +115,7 @@ pub struct TransformSection {
     /// Signs that elements are multiplied by before. Default: all positive.
     #[serde(default = "no_signs")]
     pub signs: SignsChoice,
-    /// What results are rounded to. Default: nothing.
+    /// The type to which results are rounded. Default: not rounded.
     #[serde(default = "no_rounding")]
     pub to: TransformTypeChoice,
 }
@@ -132,7 +132,7 @@ fn no_rounding() -> TransformTypeChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CastScalingSection {
-    /// What scales are stored as.
+    /// The type of stored scales.
     #[serde(rename = "type")]
     pub storage: ScaleTypeChoice,
     /// The rule.
@@ -141,17 +141,17 @@ pub struct CastScalingSection {
     pub pow2: bool,
     /// Which scale is divided first.
     pub order: ScaleOrderChoice,
-    /// What lies over E4M3 scales.
+    /// The scale of the tensor, in addition to E4M3 scales.
     pub tensor: TensorScaleChoice,
     /// Binades left free above the largest magnitude.
     pub margin: i32,
     /// Lower clamp of the largest magnitude; of the scale, if it is E4M3.
     pub floor: f64,
-    /// What becomes of scales that are no normal f32.
+    /// The limit of scales that are not normal f32 numbers.
     pub limit: ScaleLimitChoice,
     /// The scale of a block of zeros. Default: `smallest` for E8M0, `one` for f32.
     pub zero: Option<ZeroBlockChoice>,
-    /// What NaN and infinities do.
+    /// The effect of NaN and infinities.
     pub nonfinite: NonFiniteChoice,
     /// Multiplied into the encode scale.
     pub factor: f32,

@@ -33,7 +33,7 @@ pub(crate) struct Plot {
 /// Marks of one colour.
 #[derive(Debug, Clone)]
 pub(crate) struct Series {
-    /// What it shows.
+    /// Its name.
     pub name: String,
     /// The configuration it belongs to, if it does to one.
     pub group: Option<usize>,
@@ -46,7 +46,7 @@ pub(crate) struct Series {
     pub parts: Vec<Part>,
 }
 
-/// What is drawn.
+/// The marks of a chart.
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
     /// Points joined by lines.

@@ -29,7 +29,7 @@ pub(crate) struct Picture {
     pub range: [f64; 2],
     /// Whether colours are spread by the logarithm.
     pub is_log: bool,
-    /// What a value is called, for the scale beside it.
+    /// The name of a value, for the scale beside it.
     pub title: String,
     /// Labels of the scale: value and text.
     pub scale: Vec<(f64, String)>,

@@ -16,7 +16,7 @@ const MOST_LINES: usize = 6;
 /// Numbers that are shown in the order of their size, as a ramp.
 const RAMP: usize = 4;
 
-/// What a user chooses of the charts.
+/// The user's options of the charts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct View {
     /// Key whose values have a colour each; `format` for what is rounded.

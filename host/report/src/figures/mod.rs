@@ -50,14 +50,14 @@ pub(super) struct Chart {
     pub title: &'static str,
     /// What it shows and how to read it, a sentence or two.
     pub caption: &'static str,
-    /// What would record it, if it is missing.
+    /// The key that would record it, if it is missing.
     pub needs: &'static str,
     /// Whether it is as wide as the page.
     pub wide: bool,
     pub drawings: Drawings,
 }
 
-/// What a chart draws.
+/// The data of a chart.
 #[derive(Debug)]
 pub(super) enum Drawings {
     /// Nothing was recorded.

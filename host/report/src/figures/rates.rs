@@ -9,7 +9,7 @@ use crate::{
     stats::Sample,
 };
 
-/// What a curve is of: what is rounded, and the optimizer.
+/// The treatment of a curve: the quantization and the optimizer.
 type Treatment<'a> = (&'a str, Option<&'a str>);
 
 /// Values from which on a sweep is a curve.

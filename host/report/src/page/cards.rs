@@ -82,7 +82,7 @@ fn scale(picture: &Picture) -> Scale {
     Scale { title: picture.title.clone(), gradient: draw::picture::gradient(), labels: labels.collect() }
 }
 
-/// What stands between backticks, as code. For texts of this program: nothing is escaped.
+/// Text between backticks as code. For texts of this program: nothing is escaped.
 fn with_code(text: &str) -> String {
     let parts = text.split('`').enumerate();
     parts

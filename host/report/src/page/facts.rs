@@ -1,11 +1,11 @@
-//! What the page says in words and numbers of its own: what it is about, when it was made, what is not known.
+//! Facts about the page: its runs, its time, and unknown values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::colours::formats;
 use crate::{failures, find::FoundRuns, group::Group, label::shortened, run::RunState};
 
-/// What the page is about, in numbers.
+/// The page's runs, in numbers.
 pub(super) fn facts(found: &FoundRuns, groups: &[Group]) -> Vec<(String, String)> {
     let runs = &found.runs;
     let count = |state: RunState| runs.iter().filter(|run| run.state == state).count();

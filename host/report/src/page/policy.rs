@@ -1,5 +1,5 @@
-//! What a browser lets the page do: run its own script, apply its own style, show pictures that are part of it; a live page also
-//! asks its own server for news. Nothing else.
+//! Permissions of the page in a browser: run its own script, apply its own style, show pictures that are part of it; a live page
+//! also asks its own server for news. Nothing else.
 //!
 //! Scripts and styles are named by their sha256, so that text of a run that should ever come to stand as markup runs nothing,
 //! fetches nothing and sends nothing.

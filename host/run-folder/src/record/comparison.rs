@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The file with the results of a sweep.
 pub const SWEEP_RESULT: &str = "sweep.json";
 
-/// What `[compare]` of a matrix file says.
+/// The contents of `[compare]` of a matrix file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComparisonChoice {
@@ -20,7 +20,7 @@ pub struct ComparisonChoice {
 }
 
 impl ComparisonChoice {
-    /// What a sweep's folder says; nothing where there is no such file, or it says nothing.
+    /// The choice in a sweep's folder; `None` without such a file, or if it has none.
     #[must_use]
     pub fn of_sweep(folder: &Path) -> Option<Self> {
         let bytes = altgrad_base::files::read(&folder.join(SWEEP_RESULT)).ok()?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// What is said of something that was not there.
+/// The text for a missing value.
 const NOTHING: &str = "not set";
 
 /// Something that is not as it was.
@@ -13,9 +13,9 @@ const NOTHING: &str = "not set";
 pub struct Difference {
     /// Key of the run file, or what else differs.
     pub key: String,
-    /// What it was.
+    /// The old value.
     pub was: String,
-    /// What it is.
+    /// The new value.
     pub is: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a run says of itself to other programs: the types of `run.json` and of its progress lines.
+//! A run's status for other programs: the types of `run.json` and of its progress lines.
 //!
 //! The engine writes them; sweeps and reports read them. Nothing here knows tensors.
 

@@ -22,7 +22,7 @@ pub enum RunStatus {
     Failed,
 }
 
-/// What an evaluation predicts of a split.
+/// The part of a split that an evaluation predicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EvaluationKind {
@@ -53,7 +53,7 @@ pub struct RunRecord {
     pub status: RunStatus,
     /// Why it failed.
     pub error: Option<String>,
-    /// What went wrong without stopping it.
+    /// Faults that did not stop it.
     pub faults: Vec<String>,
     /// Rows and events of each sink.
     pub sinks: Vec<SinkCounts>,
@@ -97,11 +97,11 @@ pub struct RunRecord {
     pub resumes: Vec<Resume>,
     /// Changes of the casts, in their order.
     pub schedule: Vec<CastSwitch>,
-    /// What was computed in which number format.
+    /// Number formats of the computations.
     pub computed: Value,
     /// The resolved run file, as in `config.toml`.
     pub config: Value,
-    /// What it was made with.
+    /// The programs and plugins that made it.
     pub environment: Environment,
 }
 
@@ -114,7 +114,7 @@ pub struct Resume {
     pub from: String,
     /// Seconds since 1970, if the machine's clock was set.
     pub unix_s: Option<u64>,
-    /// What was not as before.
+    /// The differences from the earlier run.
     #[serde(default)]
     pub differences: Vec<Difference>,
 }
@@ -126,7 +126,7 @@ pub struct CastSwitch {
     pub entry: usize,
     /// The first step with its casts.
     pub step: u64,
-    /// What put it in force: `at step 400`, `on the alert kurtosis`.
+    /// Its trigger: `at step 400`, `on the alert kurtosis`.
     pub trigger: String,
 }
 

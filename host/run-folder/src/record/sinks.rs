@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What became of the rows and events for one sink.
+/// Counts of rows and events of one sink.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SinkCounts {
@@ -17,6 +17,6 @@ pub struct SinkCounts {
     pub missing_events: u64,
     /// The step of the first row or event that was dropped.
     pub missing_from_step: Option<u64>,
-    /// What it had taken and a resumed run found gone or changed, a sentence each time.
+    /// Rows that it had taken and that a resumed run found missing or changed, one sentence per resume.
     pub gaps: Vec<String>,
 }
