@@ -186,7 +186,7 @@ fn runs_of_other_lengths_are_held_against_each_other_where_both_were() {
     let row = &comparison.rows[1];
     // Both evaluated step 5: 2.9 at the end of one, 2.5 on the way of the other.
     assert_eq!((row.compared_at, row.verdict), (Some([5, 5]), Verdict::Worse));
-    assert!(comparison.notes.iter().any(|note| note.contains("at step 5, the last that both")));
+    assert!(comparison.notes.iter().any(|note| note.contains("at step 5, the last at which both")));
     // Nothing but untrained models in common.
     shorten(&folder.path().join("b"), 1, 2.0);
     fs::write(
@@ -211,7 +211,11 @@ fn losses_of_a_sample_and_of_the_whole_split_are_not_compared() {
     assert_eq!(row.loss.unwrap().mean, 1.0, "the loss at the end is what run.json says");
     assert_eq!(row.compared_at, Some([9, 9]), "the last step that both evaluated by sample");
     assert!((row.difference.unwrap().mean - 0.2).abs() < 1e-12);
-    assert!(comparison.notes.iter().any(|note| note.contains("evaluated alike")), "{:?}", comparison.notes);
+    assert!(
+        comparison.notes.iter().any(|note| note.contains("evaluated in the same way")),
+        "{:?}",
+        comparison.notes
+    );
     assert_eq!(found.runs[1].best_loss().map(|(step, _)| step), Some(9), "of the sampled ones");
     // Where both are of the whole split, the ends count.
     let status = status.replace("1.0", "0.9");

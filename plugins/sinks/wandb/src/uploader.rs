@@ -268,8 +268,15 @@ impl Uploader {
         if first {
             say(&format!("{why}; the run continues, rows are kept on disk and sent later"));
         }
+        let begun = Instant::now();
         let was_running = finish_by.is_none();
         self.shared.wait(patience, |state| state.stop || (was_running && state.finish_by.is_some()));
+        // The run has ended meanwhile: what the server wanted still counts, as far as time is left for another request.
+        let by = self.shared.lock().finish_by.filter(|_| was_running);
+        if let (Some(by), Some(wanted)) = (by, after) {
+            let rest = wanted.saturating_sub(begun.elapsed());
+            self.shared.wait(self.pace.wait_before(by, Some(rest)), |state| state.stop);
+        }
     }
 }
 
