@@ -4,7 +4,7 @@
 //! parameter's own basis, the second one in the eigenbasis: `w <- keep w - lr Q_L (M' / (sqrt(V) + eps)) Q_R^T`. Bases are found by an eigendecomposition in the
 //! first update, and by a step of orthogonal iteration every `update_interval` updates. Axes longer than `max_extent` keep their own basis. What is
 //! no matrix, and embeddings and the head, is updated by AdamW. All is computed in main memory, in f64, a parameter on one thread; AdamW has kernels for devices.
-//! Where to go next: [`basis`] for the factors, [`square`] for the linear algebra.
+//! See also: the module `basis` for the factors, and `square` for the linear algebra.
 
 use altgrad_optimizer_kit::{Adam, Buffers, Decay, ErrorFeedback, adam, device};
 use altgrad_plugin_api::{
