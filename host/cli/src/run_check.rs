@@ -6,7 +6,6 @@ use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
 use altgrad_config::accept_or_list;
 use altgrad_engine::{bench::trial, setup::ReadyRun};
 use altgrad_run_folder::folder::RunFolder;
-
 use indicatif::HumanDuration;
 
 use super::{ConfigArgs, run};
@@ -31,16 +30,13 @@ pub(super) fn run(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
             println!("OK: {} can run", args.config.display());
             Ok(ExitCode::SUCCESS)
         }
-        (_, last) => {
-            let count = faults.len() + 1;
+        (_, Some(last)) if faults.is_empty() => Err(last),
+        (_, Some(last)) => {
             faults.iter().for_each(|fault| eprintln!("{fault}\n"));
-            let Some(last) = last else { return Ok(ExitCode::SUCCESS) };
-            if count > 1 {
-                eprintln!("{last}\n\n{count} faults");
-                return Ok(ExitCode::from(last.fault.exit_code()));
-            }
-            Err(last)
+            eprintln!("{last}\n\n{} faults", faults.len() + 1);
+            Ok(ExitCode::from(last.fault.exit_code()))
         }
+        (None, None) => Err(Diagnostic::run("the run file was refused without a reason")),
     }
 }
 
@@ -51,8 +47,10 @@ fn plan(mut ready: ReadyRun) -> Result<String, Diagnostic> {
     let sinks: Vec<&str> = sinks.iter().map(|sink| sink.name.as_str()).collect();
     let sinks = if sinks.is_empty() { "none".to_owned() } else { sinks.join(", ") };
     let tokens = ready.setup.tokens_per_step();
-    let mut plan =
-        format!("plan: {steps} steps of {tokens} tokens, {} in all; sinks: {sinks}", steps * tokens);
+    let mut plan = format!(
+        "plan: {steps} steps of {tokens} tokens, {} in all; sinks: {sinks}",
+        steps.saturating_mul(tokens)
+    );
     if let Some([needed, available]) = ready.setup.memory() {
         let gib = |bytes: f64| bytes / f64::from(1 << 30);
         plan += &format!("\nmemory: about {:.1} GiB of {:.1} GiB", gib(needed), gib(available));

@@ -155,6 +155,6 @@ pub fn record_metrics(
 }
 
 /// Whether what happens every `every` steps, 0 for never, happens at this one.
-pub(crate) fn is_due(every: u64, step: u64) -> bool {
+pub(super) fn is_due(every: u64, step: u64) -> bool {
     every > 0 && step.is_multiple_of(every)
 }

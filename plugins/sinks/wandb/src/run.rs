@@ -205,7 +205,8 @@ impl OpenRun {
                 _ => 1,
             });
         }
-        if !self.ended {
+        // The count of a spool that was cut stays: the next upload is to find it out too.
+        if !self.ended && self.cut_off == 0 {
             self.note_rows();
         }
         let mut faults: Vec<String> = self.journal.loss.describe().into_iter().collect();
