@@ -235,7 +235,7 @@ fn the_metrics_page_names_what_runs_write_and_nothing_else() {
 
 #[test]
 fn the_examples_of_each_kind_are_there_and_pass() {
-    for library in ["int8", "posit8", "madam", "jsonl"] {
+    for library in ["int8", "posit8", "sgd", "jsonl"] {
         let path = built(&format!("libaltgrad_example_{library}.so"));
         assert!(path.is_file(), "{} under {}", path.display(), stage().display());
     }
