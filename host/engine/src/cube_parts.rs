@@ -1,4 +1,4 @@
-//! What the engine's own kernels share: the bits of an f32, and sums over a cube.
+//! Shared parts of the engine's own kernels: the bits of an f32, and sums over a cube.
 
 use cubecl::prelude::*;
 
@@ -16,7 +16,7 @@ pub(crate) const QUIET: u32 = 0x0040_0000;
 /// Units that add up a column in the first stage, and entries of it that each adds.
 const PARTS: u32 = 16;
 
-/// Whether an f32 is a NaN: by its bits, because shader compilers may take it that there is none.
+/// True if an f32 is a NaN: by its bits, because shader compilers may assume that there is none.
 #[cube]
 pub(crate) fn is_nan(x: f32) -> bool {
     (u32::reinterpret(x) & MAGNITUDE) > INFINITY

@@ -35,7 +35,7 @@ impl ComputeDevice {
 }
 
 impl ComputeDevice {
-    /// Whether the device multiplies bf16 much faster than f32: NVIDIA GPUs of compute capability 8.0 and above.
+    /// True if the device multiplies bf16 much faster than f32: NVIDIA GPUs of compute capability 8.0 and above.
     #[must_use]
     pub fn multiplies_bf16_fast(&self) -> bool {
         #[cfg(feature = "cuda")]

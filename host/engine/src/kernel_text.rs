@@ -68,7 +68,7 @@ impl PluginKernel {
         Self { text: Arc::new(text), digest }
     }
 
-    /// Whether it asks for a buffer of that role.
+    /// True if the text has a buffer of that role.
     pub fn has(&self, role: BufferRole) -> bool {
         self.text.buffers.iter().any(|buffer| buffer.role == role)
     }
@@ -107,7 +107,7 @@ impl PluginKernel {
     }
 }
 
-/// What a device's kernels are written in and may use; `None` for a device that takes no text.
+/// The language and features of a device's kernels; `None` for a device that takes no text.
 pub(crate) fn target(client: &Client) -> Option<KernelTarget> {
     let properties = client.properties();
     let (language, architecture) = match properties.identity.fingerprint.strip_prefix("ptx_sm") {

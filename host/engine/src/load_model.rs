@@ -26,8 +26,8 @@ use crate::{
     setup::config_of,
 };
 
-/// Where in a run folder weights are looked for, in this order: those it ended with, else its newest checkpoint's, else
-/// its best one's.
+/// Places in a run folder that are searched for weights, in this order: the final weights, the newest checkpoint's, the
+/// best one's.
 const PLACES: [&str; 3] = [".", "checkpoints/last", "checkpoints/best"];
 /// Bytes of the longest file that can be a pointer: it holds a folder's name.
 const LONGEST_POINTER: u64 = 4096;
@@ -37,7 +37,7 @@ const LONGEST_POINTER: u64 = 4096;
 pub struct SavedModel {
     /// The resolved run file.
     pub config: RunConfig,
-    /// Where its keys stand.
+    /// The source of its keys.
     pub source: Source,
     /// The shape, its vocabulary as the weights have it.
     pub shape: GptShape,
@@ -54,7 +54,7 @@ impl SavedModel {
     /// `config.toml` beside it.
     ///
     /// # Errors
-    /// What is missing or broken, by name.
+    /// A missing or broken file, by name.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
         let weights = find(path)?;
         let beside = weights.with_file_name(CONFIG);
@@ -114,7 +114,7 @@ impl SavedModel {
         Some(self.record()?.steps)
     }
 
-    /// What the run of the final weights says of itself, if it does.
+    /// The record of the run that wrote the final weights, if it has one.
     fn record(&self) -> Option<RunRecord> {
         let status = fs::read(self.weights.with_file_name(STATUS)).ok()?;
         serde_json::from_slice(&status).ok()

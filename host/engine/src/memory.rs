@@ -1,4 +1,4 @@
-//! Whether a run fits into the machine's memory: asked before anything large is made.
+//! An estimate of a run's memory, compared with the machine's before anything large is allocated.
 //!
 //! Without this an impossible size ends the process with "memory allocation failed", which names no key.
 
@@ -13,13 +13,13 @@ use crate::{
     model::{GptShape, mlp},
 };
 
-/// What a process has before its first parameter, and what a step needs at any size.
+/// Memory of a process before its first parameter, and memory of a step at any size.
 const BASE: f64 = 128e6;
 /// Value, gradient, two states, and what of them is there twice for a moment.
 const BYTES_A_PARAMETER: f64 = 17.0;
-/// What a block keeps for its backward pass, in units of the residual stream, apart from the MLP's hidden channels.
+/// Memory that a block keeps for its backward pass, in units of the residual stream, apart from the MLP's hidden channels.
 const STREAMS_A_BLOCK: f64 = 8.0;
-/// What the norm of queries and keys keeps beside that, likewise: its input, of which attention keeps the result.
+/// Memory that the norm of queries and keys keeps in addition, in the same units: its input; attention keeps the result.
 const STREAMS_OF_QK_NORM: f64 = 3.0;
 /// Rows of the logits that exist at once where their gradient is not rounded by a cast, and copies of those rows. Else all exist, once.
 const ROWS_OF_LOGITS: f64 = 1024.0;
@@ -43,7 +43,7 @@ pub fn needed_and_available(
 /// Refuses a run on the CPU that needs more memory than the machine has. Says nothing where that cannot be known, or the memory is a GPU's.
 ///
 /// # Errors
-/// What it needs, what there is, and what to make smaller.
+/// The run does not fit: the error has the required and the available memory, and the keys to reduce.
 pub fn check(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Result<(), Diagnostic> {
     let Some([needed, available]) =
         needed_and_available(config, shape, device).filter(|[needed, available]| needed > available)
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// What runs of two steps with both of AdamW's states in bf16 took less than with f32, MB, 2026-11-23.
+    /// The measured difference in memory between AdamW's states in bf16 and in f32, in runs of two steps, MB, 2026-11-23.
     #[test]
     fn states_that_are_stored_in_less_are_known() {
         let wide = GptShape { vocab: 30, ..shape(6, 8, 1024, 32) };

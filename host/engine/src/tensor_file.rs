@@ -20,12 +20,12 @@ use safetensors::{
 
 use crate::{cpu_ops, tensor};
 
-/// What to do about tensors that do not fit.
+/// The hint for tensors that do not fit.
 pub const OTHER_RUN: &str = "is it of a run with the same model, optimizer and formats?";
 /// Elements that are turned into bytes at once.
 const PART: usize = 1 << 16;
 
-/// Where a tensor's elements are.
+/// The place of a tensor's elements.
 #[derive(Debug, Clone)]
 pub enum Values {
     /// On the CPU, as a tensor: `[n]` f32.

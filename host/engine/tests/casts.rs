@@ -29,7 +29,7 @@ use burn::tensor::{Tensor, TensorData};
 const TOKENS: usize = 64;
 const MODEL: &str = "[model]\nn_layer = 2\nn_head = 2\nn_embd = 32\n[data]\nblock_size = 16\nbatch_size = 4\n[run]\nseed = 7\n";
 
-/// What a run file makes of a layer.
+/// The layer that a run file results in.
 struct Bench {
     config: RunConfig,
     registry: Registry,

@@ -62,7 +62,7 @@ impl Definition {
         (field as i32 - 127).max(self.grid.emin())
     }
 
-    /// What an update counts; brings `past` up to date.
+    /// Counts an update, and brings `past` up to date.
     fn count(&self, [before, after, grad]: [&[f32]; 3], past: &mut [Past]) -> UpdateCounts {
         let mut counts = UpdateCounts::default();
         for (i, past) in past.iter_mut().enumerate() {

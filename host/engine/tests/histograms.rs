@@ -49,7 +49,7 @@ fn data(len: usize, unit: f32, mean: f32) -> Vec<f32> {
     (0..len).map(|i| value(i, (uniform() + uniform() + uniform()) * unit) + mean).collect()
 }
 
-/// What a tensor may hold besides: zeros of both signs, values beyond all formats, infinities and NaN.
+/// Adds special values to a tensor: zeros of both signs, values beyond all formats, infinities and NaN.
 fn with_specials(mut x: Vec<f32>) -> Vec<f32> {
     let specials =
         [0.0, -0.0, 1e-9, -1e-9, 1e30, -1e30, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -f32::NAN, -0.0];

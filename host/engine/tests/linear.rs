@@ -107,7 +107,7 @@ impl Bench {
         rounded.unzip()
     }
 
-    /// How often each code occurs.
+    /// The number of occurrences of each code.
     fn codes(&self, rule: &Rule, x: &[f32], width: usize) -> Vec<u64> {
         let values = self.values(rule.format);
         let max = values.last().unwrap().0 as f32;

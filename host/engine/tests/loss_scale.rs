@@ -137,7 +137,7 @@ fn a_format_without_a_scale_that_saturates_is_an_overflow() {
     let quant = "[quant]\ngrad = \"E4M3\"\n[quant.scaling]\ngranularity = \"none\"";
     let mut run = ready("\"dynamic\"", quant);
     let skipped = |(record, update): (MetricRecord, AppliedUpdate)| {
-        // What saturated because of the loss scale is no alert's business.
+        // Alerts ignore saturation that the loss scale caused.
         assert_eq!(value(&record, "quant/grad/overflow_rate").is_none(), update.is_skipped);
         assert!(value(&record, "train/loss").is_some());
         update.is_skipped

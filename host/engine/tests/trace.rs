@@ -169,7 +169,7 @@ fn the_trace_is_in_time_order_and_complete() {
     let expected = [start, block(0), block(1), end.concat()].concat();
     assert_eq!(forward, expected);
     assert_eq!(names(1, Phase::Forward), expected);
-    // What has a gradient, in reverse: the parameters' own come later, and nothing depends on the loss's mean.
+    // The tensors with a gradient, in reverse: the parameters' own come later, and nothing depends on the loss's mean.
     let of_gradients = expected.iter().rev().filter_map(|name| match name.split_once(' ')? {
         (_, "weight" | "cross-entropy") => None,
         (layer, "product") => Some(format!("{layer} rounded gradient")),

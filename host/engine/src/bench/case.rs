@@ -36,7 +36,7 @@ impl BenchModel {
     }
 }
 
-/// What is timed.
+/// A benchmark's configuration.
 #[derive(Debug, Clone)]
 pub struct BenchSpec {
     /// The model and batch.
@@ -49,7 +49,7 @@ pub struct BenchSpec {
     pub warmup: u64,
     /// Turns of ours and of another trainer.
     pub turns: u64,
-    /// Where to compute.
+    /// The device.
     pub device: DeviceChoice,
 }
 

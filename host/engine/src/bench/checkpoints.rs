@@ -1,4 +1,4 @@
-//! What checkpoints cost: blocks of steps with them and without, in turn, in one process.
+//! Time of checkpoints: blocks of steps with them and without, in turn, in one process.
 //!
 //! A block ends when its last checkpoint is on the disk, so that nothing of it falls into the next one.
 
@@ -24,7 +24,7 @@ use crate::{
 /// Checkpoints in a block.
 const IN_A_BLOCK: u64 = 5;
 
-/// What was measured of a case.
+/// The measurements of a case.
 #[derive(Debug, Serialize)]
 pub struct CheckpointCost {
     /// The case.

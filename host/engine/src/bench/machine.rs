@@ -1,4 +1,4 @@
-//! What the device does at best, measured beside the steps: the floors beneath their times.
+//! The best performance of the device, measured beside the steps: lower bounds of their times.
 
 use std::{
     collections::BTreeMap,
@@ -41,7 +41,7 @@ pub struct Machine {
     pub fake_quant: BTreeMap<String, Kernel>,
 }
 
-/// How fast a kernel goes through memory.
+/// The memory throughput of a kernel.
 #[derive(Debug, Serialize)]
 pub struct Kernel {
     /// Read and written bytes.

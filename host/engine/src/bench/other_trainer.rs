@@ -8,7 +8,7 @@ use std::process::Command;
 use altgrad_base::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 
-/// What it says of its steps.
+/// The trainer's report on its steps.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Answer {
     step_s_median: f64,
@@ -20,7 +20,7 @@ struct Answer {
 /// A case beside the other trainer.
 #[derive(Debug, Serialize)]
 pub struct Beside {
-    /// What it was asked for.
+    /// The requested mode.
     pub mode: &'static str,
     /// Milliseconds a step: median of its runs' medians.
     pub median_ms: f64,

@@ -1,4 +1,4 @@
-//! How long the parts of a step take: the spans that steps open, timed.
+//! Time of the parts of a step, measured by the spans that steps open.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What a benchmark measured.
+//! The results of a benchmark.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{machine::Machine, other_trainer::Beside};
 
-/// What was measured of a case.
+/// The measurements of a case.
 #[derive(Debug, Serialize)]
 pub struct Timing {
     /// The case.
@@ -38,7 +38,7 @@ pub struct BenchReport {
     pub size: String,
     /// Layers, heads, width, block, batch, ids.
     pub shape: [usize; 6],
-    /// Where it computed.
+    /// The device.
     pub device: String,
     /// Threads it computed with.
     pub threads: usize,
@@ -48,9 +48,9 @@ pub struct BenchReport {
     pub host_version: &'static str,
     /// Of this process and all its cases, MB; `None` where the system does not say.
     pub peak_rss_mb: Option<f64>,
-    /// What it held after each tenth of the steps, MB: what grows is a leak.
+    /// Resident memory after each tenth of the steps, MB; growth indicates a leak.
     pub rss_mb: Vec<f64>,
-    /// What the device does at best.
+    /// The best performance of the device.
     pub machine: Machine,
     /// The cases, in the order asked for.
     pub cases: Vec<Timing>,

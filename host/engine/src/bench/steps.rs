@@ -23,7 +23,7 @@ use crate::{
     train::step::{apply_update, compute_gradients, record_metrics},
 };
 
-/// What was measured of a case's steps.
+/// The times of a case's steps.
 #[derive(Debug, Default)]
 struct Times {
     /// Milliseconds.

@@ -1,4 +1,5 @@
-//! How long a run takes, before it begins: from a few steps of it, or, where they would take long, from a product of matrices.
+//! An estimate of a run's time before it begins: from a few of its steps or, where they would take long, from a product of
+//! matrices.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ const TAKEN_GFLOP: f64 = 40.0;
 /// (docs/performance.md).
 const OVER_PRODUCTS: f64 = 1.3;
 
-/// How long a run takes, roughly.
+/// A rough estimate of a run's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
     /// Each step.

@@ -121,7 +121,7 @@ impl Checkpointer {
         events
     }
 
-    /// Whether a regular checkpoint should be taken after `step` updates: a period is over.
+    /// True if a regular checkpoint is due after `step` updates: a period is over.
     #[must_use]
     pub fn is_due(&self, step: u64) -> bool {
         step.checked_div(self.section.every).is_some_and(|periods| periods > self.periods)
@@ -132,13 +132,13 @@ impl Checkpointer {
         self.periods = step.checked_div(self.section.every).unwrap_or(0);
     }
 
-    /// Whether the best parameters so far are kept.
+    /// True if the best parameters so far are kept.
     #[must_use]
     pub fn keeps_best(&self) -> bool {
         self.section.keep_best
     }
 
-    /// Whether one more anomaly is to be kept.
+    /// True if one more anomaly is to be kept.
     #[must_use]
     pub fn keeps_anomaly(&self) -> bool {
         self.section.on_anomaly && self.anomalies < MOST_ANOMALIES

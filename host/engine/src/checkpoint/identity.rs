@@ -52,7 +52,7 @@ pub struct RunIdentity {
 }
 
 impl RunIdentity {
-    /// That of a run. Reads all tokens.
+    /// The identity of a run. Reads all tokens.
     ///
     /// # Errors
     /// The run file cannot be written as text.
@@ -139,7 +139,7 @@ impl RunIdentity {
         changed.map(|(key, was, is)| Difference { key: key.into(), was, is }).collect()
     }
 
-    /// Whether some step that is done would have another learning rate now: the key at fault.
+    /// The key that makes the learning rate of a completed step differ from the checkpoint's, if there is one.
     fn schedule_difference(&self, checkpoint: &Checkpoint) -> Option<Difference> {
         let train: TrainSection = checkpoint.config.get("train")?.clone().try_into().ok()?;
         let (was, is) = (Schedule::new(&train), Schedule::new(&self.train));

@@ -31,7 +31,7 @@ const PART: usize = 1 << 18;
 pub struct Damage {
     /// The file or folder.
     pub path: PathBuf,
-    /// What is wrong with it: the end of a sentence that begins with its name.
+    /// The damage: the end of a sentence that begins with the name.
     pub what: String,
 }
 
@@ -143,7 +143,7 @@ pub(super) fn tensors<'a>(path: &'a Path, bytes: &'a [u8]) -> Result<TensorFile<
         .map_err(|error| Damage::new(path, format!("is not a safetensors file ({error})")))
 }
 
-/// Whether another program or another version wrote it.
+/// Refuses a file that another program or another version wrote.
 fn foreign(path: &Path, text: &str) -> Result<(), Damage> {
     match toml::from_str::<Header>(text) {
         Ok(header) if header.format != state::FORMAT => {

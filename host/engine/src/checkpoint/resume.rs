@@ -122,7 +122,7 @@ impl Chosen {
     /// Restores the state of a run; refuses another run's checkpoint unless `anyway` is set.
     ///
     /// # Errors
-    /// What differs, by key; or what does not fit.
+    /// A difference, by key, or a tensor that does not fit.
     pub fn restore(
         self,
         setup: &RunSetup,

@@ -1,4 +1,4 @@
-//! Which checkpoints stay: the newest, the best, and what went wrong; and the links that lead to them.
+//! Retention of checkpoints: the newest, the best and those of anomalies stay, and the links to them.
 
 use std::{
     fs, io,

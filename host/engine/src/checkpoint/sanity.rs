@@ -1,5 +1,5 @@
-//! What the types of `state.toml` do not say: which values no run can have. A checkpoint with one of them is damaged, even where its
-//! checksums fit, and none is written with one. What may be NaN is a loss: of a step, or held out.
+//! Checks of values that the types of `state.toml` allow but no run can have. A checkpoint with such a value is damaged, even if
+//! its checksums match, and none is written with one. Only losses may be NaN: that of a step, or of an evaluation.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 

@@ -1,4 +1,4 @@
-//! What a checkpoint is made of, taken between two steps: handles and a few numbers, nothing copied and nothing read.
+//! The content of a checkpoint, taken between two steps: handles and a few numbers, nothing copied and nothing read.
 
 use altgrad_alerts::AlertState;
 use altgrad_base::diagnostic::Diagnostic;
@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub val_loss: Option<f64>,
     /// The tensors.
     pub tensors: StateTensors,
-    /// What rounding carries.
+    /// The state of rounding.
     pub carried: QuantState,
     /// The state of alerts.
     pub alerts: AlertState,

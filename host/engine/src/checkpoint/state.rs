@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::layout::CheckpointKind;
 use crate::{quant::SavedQuantState, state::DynamicLossScale};
 
-/// What the file says it is.
+/// The format name in the file.
 pub const FORMAT: &str = "altgrad checkpoint";
 /// Version of the layout; another one is refused.
 pub const VERSION: u32 = 1;
@@ -32,23 +32,23 @@ pub struct CheckpointState {
     pub val_loss: Option<f64>,
     /// Version of the host that wrote it.
     pub host_version: String,
-    /// Where the run computed: `cpu`.
+    /// The device of the run: `cpu`.
     pub device: String,
     /// Threads it computed with; results depend on them in the last bits.
     pub threads: usize,
     /// Sizes of the files of tensors, bytes by name.
     pub bytes: BTreeMap<String, u64>,
-    /// Where the random streams and the data are.
+    /// The positions of the random streams and of the data.
     pub cursors: Cursors,
-    /// What was trained on.
+    /// The training data.
     pub data: CorpusRecord,
-    /// What adds up over the run.
+    /// The sums over the run.
     pub totals: RunTotals,
     /// The optimizer, buffers aside.
     pub optimizer: OptimizerRecord,
     /// The dynamic loss scale, if there is one.
     pub loss_scale: Option<DynamicLossScale>,
-    /// What metrics remember, tensors aside.
+    /// The state of metrics, tensors aside.
     pub meter: UpdateMetricsRecord,
     /// The state of rounding.
     pub quant: SavedQuantState,
@@ -110,7 +110,7 @@ pub struct OptimizerRecord {
     pub updates: u64,
 }
 
-/// What metrics remember, tensors aside.
+/// The state of metrics between steps, tensors aside.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UpdateMetricsRecord {
     /// Steps for which dead elements were counted, a number a parameter; empty if they are not.

@@ -142,7 +142,7 @@ fn a_slow_disk_leaves_no_checkpoint_out() {
         events.extend(checkpointer.poll());
         assert!(checkpointer.is_due(step) && !checkpointer.is_due(step - 1));
         events.extend(checkpointer.save(snapshot(step, None), StateRequest::default()));
-        // What a crash now leaves.
+        // The checkpoints that a crash now leaves.
         assert!(steps(folder.path()).last().copied().unwrap_or_default() >= step - 1);
     }
     events.extend(checkpointer.wait());
@@ -150,7 +150,7 @@ fn a_slow_disk_leaves_no_checkpoint_out() {
     assert_eq!(events.iter().filter(|event| event.kind == "checkpoint").count(), 6);
 }
 
-/// What a crash leaves is at most `every` updates behind, whatever the disk takes: before each update training waits if it must.
+/// A crash loses at most `every` updates, however slow the disk is: training waits before an update if it must.
 #[test]
 fn a_crash_loses_at_most_every_updates() {
     let folder = folder();
@@ -283,7 +283,7 @@ fn every_changed_byte_is_noticed_and_its_file_named() {
     assert!(Checkpoint::open(&checkpoint).is_ok());
 }
 
-/// What resuming does with a checkpoint, in a run of one parameter.
+/// Resumes a run of one parameter from a checkpoint and returns whether that succeeds.
 fn use_it(checkpoint: &Path) -> bool {
     let Ok(checkpoint) = Checkpoint::open(checkpoint) else { return false };
     let mut used = QuantContext::off().restore(&checkpoint.state.quant, false).is_ok();
@@ -399,7 +399,7 @@ fn a_value_that_no_run_has_is_refused_and_its_field_named() {
         // Those who read no more than this file refuse it too.
         assert_eq!(super::read::state_of(&checkpoint).map(drop), Err(damage));
     }
-    // What is odd, but happens.
+    // Unusual values that occur.
     for text in
         [history("0.0"), sink("rows = 9\nstate = \"MS41\""), sink("missing = \"it is closed\""), alert("")]
     {

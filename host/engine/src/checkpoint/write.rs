@@ -109,7 +109,7 @@ fn fill(
         sink: sinks.into_iter().map(saved).collect(),
         resume: resumes,
     };
-    // What could not be read back must not look like a checkpoint.
+    // A state that could not be read back must not look like a checkpoint.
     sanity::check(&state).map_err(|what| io::Error::other(format!("its state {what}")))?;
     let state = state.to_toml().map_err(other)?;
     files.write(STATE, |out| out.write_all(state.as_bytes()))?;

@@ -39,7 +39,7 @@ use crate::{
     trace::TraceScope,
 };
 
-/// What the two products of attention may round. The product of probabilities and values contracts over positions.
+/// The roles that the two products of attention may round. The product of probabilities and values contracts over positions.
 const CAST_ROLES: [Role; 6] =
     [Role::Query, Role::Key, Role::Value, Role::Probabilities, Role::ScoresGrad, Role::AttentionGrad];
 
@@ -132,9 +132,10 @@ fn future(block: usize, device: &Device) -> Tensor<4, Bool> {
 struct Attention {
     shape: AttentionShape,
     mask: Option<Arc<[f32]>>,
-    /// Whether the softmax and the gradients of both products are rounded to bf16 before they are multiplied. q, k and v are already.
+    /// True if the softmax and the gradients of both products are rounded to bf16 before they are multiplied; q, k and v are
+    /// rounded already.
     to_bf16: bool,
-    /// Where the entropy of each head and the largest score go, if they are wanted.
+    /// The destination of the entropy of each head and of the largest score, if they are requested.
     measured: Option<Arc<OnceLock<Vec<f32>>>>,
 }
 

@@ -96,7 +96,7 @@ impl<C: CheckpointStrategy> CpuOps for Autodiff<Flex, C> {
     }
 }
 
-/// Whether a device has these operations: only the CPU has.
+/// True if a device has these operations: only the CPU has.
 #[must_use]
 pub fn is_available(device: &Device) -> bool {
     match device.as_dispatch() {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::tensor::cpu::into_unique;
 
-/// What the angles of a position fall off with, from pair to pair.
+/// The base of the angles' frequencies, which fall from pair to pair.
 const BASE: f64 = 10_000.0;
 
 /// Rotates queries and keys. Shapes: `qkv` and the result `[batch, block, 3 width]`. Heads have an even width.

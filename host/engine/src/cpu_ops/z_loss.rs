@@ -17,7 +17,7 @@ use crate::{
     trace::TraceScope,
 };
 
-/// What is differentiated, and the part of it that is reported.
+/// The differentiated loss, and the part of it that is reported.
 #[derive(Debug)]
 pub struct Objective {
     /// Mean cross-entropy and z-loss, nats: `[1]`.

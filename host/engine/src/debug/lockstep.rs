@@ -21,8 +21,8 @@ use crate::{
 /// The distance of NaN from every number.
 pub const INFINITELY_FAR: u64 = u64::MAX;
 
-/// How far apart two numbers are, in ULP: steps from one f32 to the next. Zeros of both signs are one number; so are all NaN,
-/// which are infinitely far from every other.
+/// The distance of two numbers in ULP: the number of steps from one f32 to the next. Zeros of both signs are equal; so are all NaN,
+/// which are infinitely far from every other number.
 #[must_use]
 pub fn ulp_distance(a: f32, b: f32) -> u64 {
     let place = |x: f32| {
@@ -41,17 +41,17 @@ pub fn ulp_distance(a: f32, b: f32) -> u64 {
 pub struct Parting {
     /// The step, from 0.
     pub step: u64,
-    /// Which tensor.
+    /// The tensor.
     pub place: TensorPlace,
     /// The largest distance of two elements, ULP.
     pub ulp: u64,
     /// The first element that far apart, row-major.
     pub index: usize,
-    /// That element in both runs.
+    /// The values of that element in both runs.
     pub values: [f32; 2],
-    /// How many elements are farther apart than tolerated.
+    /// The number of elements whose distance exceeds the tolerance.
     pub apart: usize,
-    /// How many elements there are.
+    /// The number of elements.
     pub elements: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Where a step's first NaN or infinity comes from: the step is computed again under a trace.
+//! The origin of a step's first NaN or infinity: the step is computed again under a trace.
 //!
 //! Same parameters, batches and randomness, so the same values; nothing else of the run is touched. To be called before the
 //! update, which spreads what is not finite over all parameters.
@@ -17,20 +17,20 @@ use crate::{
 /// A tensor that is not finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
-    /// Which tensor: layer and operation.
+    /// The tensor: layer and operation.
     pub place: TensorPlace,
     /// Its first element that is not finite, row-major.
     pub index: usize,
-    /// That element: NaN or an infinity.
+    /// The value of that element: NaN or an infinity.
     pub value: f32,
-    /// How many of its elements are not finite.
+    /// The number of elements that are not finite.
     pub count: usize,
-    /// How many it has.
+    /// The number of elements.
     pub elements: usize,
 }
 
-/// Where a step stopped being finite. Both are missing if only a sum over finite values overflowed, or if the device does not
-/// compute the same twice.
+/// The first non-finite tensors of a step. Both are missing if only a sum over finite values overflowed, or if the device does
+/// not compute the same twice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Provenance {
     /// The step.
@@ -64,7 +64,7 @@ pub fn find(setup: &RunSetup, state: &TrainState, step: u64) -> Result<Provenanc
         first,
         Shown { trace: Some(&trace), attention: false },
     )?;
-    // What rounding saw is known already, and must not be counted twice.
+    // Statistics that rounding collected are known already, and must not be counted twice.
     state.quant.read_pass_stats()?;
     let mut found = Provenance { step, loss: None, gradient: None };
     for event in trace.into_tensors() {
@@ -79,7 +79,7 @@ pub fn find(setup: &RunSetup, state: &TrainState, step: u64) -> Result<Provenanc
     Ok(found)
 }
 
-/// What of a tensor is not finite, if anything.
+/// The first non-finite element of a tensor, if any.
 fn origin(event: TracedTensor) -> Result<Option<Origin>, Diagnostic> {
     let values = tensor::read_f32(event.values)?;
     let mut faulty = values.iter().enumerate().filter(|(_, value)| !value.is_finite());

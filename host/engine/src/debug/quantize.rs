@@ -19,7 +19,7 @@ use crate::{
     tensor,
 };
 
-/// How values are rounded.
+/// Options of rounding.
 #[derive(Debug, Clone, Copy)]
 pub struct QuantizeOptions {
     /// The rounding mode.

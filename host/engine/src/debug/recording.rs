@@ -33,7 +33,7 @@ pub struct RecordedConfig {
     pub grad_accum: usize,
     /// Number of token ids.
     pub vocab_size: usize,
-    /// Whether linear layers and norms have a bias.
+    /// True if linear layers and norms have a bias.
     pub bias: bool,
     /// Highest learning rate.
     pub lr: f64,

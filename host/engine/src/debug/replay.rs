@@ -46,7 +46,7 @@ pub struct Replayed {
     pub state: TrainState,
 }
 
-/// How far a tensor is from its recording.
+/// The error of a tensor, compared with its recording.
 #[derive(Debug, Clone)]
 pub struct TensorError {
     /// The parameter's name.
@@ -57,7 +57,7 @@ pub struct TensorError {
     pub absolute: f64,
 }
 
-/// What a recording is replayed from.
+/// The inputs of a replay.
 #[derive(Debug)]
 pub struct ReplayInputs<'a> {
     /// Weights the recording started from: safetensors, nanoGPT's layout.
@@ -66,7 +66,7 @@ pub struct ReplayInputs<'a> {
     pub text: &'a Path,
     /// Folder of plugin libraries; by default `plugins` beside the executable.
     pub plugins: Option<&'a Path>,
-    /// Where to compute.
+    /// The device.
     pub device: DeviceChoice,
 }
 
@@ -201,7 +201,8 @@ pub fn worst(errors: impl Iterator<Item = f64>) -> f64 {
     errors.fold(0.0, |worst: f64, error| if worst.is_nan() || error <= worst { worst } else { error })
 }
 
-/// How far tensors are from those of a file in nanoGPT's layout, one entry a parameter, in the layout's order.
+/// Errors of tensors, compared with those of a file in nanoGPT's layout, one entry per parameter, in the layout's
+/// order.
 ///
 /// # Errors
 /// The file does not hold the model's tensors.

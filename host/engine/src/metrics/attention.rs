@@ -1,4 +1,4 @@
-//! What attention looks at: entropy and largest score of its softmax, and the spectrum of its query-key forms.
+//! Metrics of attention: entropy and largest score of its softmax, and the spectrum of its query-key forms.
 
 use altgrad_metrics::{
     Layer, MetricDefinition, MetricId, MetricRecord, Statistic,
@@ -21,7 +21,7 @@ static STATISTICS: [Formula<AttentionStats, f64>; 3] = [
 /// The family.
 pub struct AttentionFamily;
 
-/// What was measured of a step's attention, by the parameter of queries, keys and values.
+/// Measurements of a step's attention, by the parameter of queries, keys and values.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured<'a> {
     /// Softmax, on steps that measure it.

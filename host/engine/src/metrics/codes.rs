@@ -1,4 +1,4 @@
-//! How a format's codes are used, and how what is rounded to them is distributed: by site and, where all sites of a
+//! Use of a format's codes, and distribution of the values that are rounded to them: by site and, where all sites of a
 //! role share a format, by role.
 //!
 //! Kurtosis is by site only: tensors of different spread have none in common. There is no value over all roles: codes of

@@ -110,7 +110,7 @@ fn count<N: Size>(
     tally.finish(&words, statistics, sums);
 }
 
-/// What is to be counted, and of what grid: [`Counting::scalars`].
+/// The requested counts, and the grid: [`Counting::scalars`].
 #[derive(CubeType, Clone, Copy)]
 struct Rule {
     flags: u32,
@@ -125,12 +125,12 @@ struct Rule {
 
 #[cube]
 impl Rule {
-    /// Whether words are wanted.
+    /// True if words are counted.
     fn counts(&self) -> bool {
         (self.flags & COUNT) != 0u32
     }
 
-    /// Whether elements have a memory.
+    /// True if elements have a memory.
     fn remembers(&self) -> bool {
         (self.flags & comptime!(PAST | DEAD)) != 0u32
     }
@@ -187,7 +187,7 @@ impl Rule {
     }
 }
 
-/// What one unit has seen.
+/// The counts of one unit.
 #[derive(CubeType)]
 struct Tally {
     unchanged: RuntimeCell<u32>,

@@ -17,8 +17,8 @@ use super::{
 };
 use crate::kernel_text::{cubes, upload};
 
-/// What a device remembers of a parameter from update to update: the codes of its elements before the last two, and for how many
-/// updates their gradients have been away. A u32 word an element, zero at first.
+/// The memory of a parameter on a device from update to update: the codes of its elements before the last two updates, and the
+/// number of updates without a gradient. A u32 word an element, zero at first.
 #[derive(Debug, Clone, Default)]
 pub struct CountMemory(Arc<Mutex<Option<CubeTensor>>>);
 

@@ -17,7 +17,7 @@ use super::{
 /// Elements a thread takes at once.
 const PART: usize = 1 << 16;
 
-/// How long each element has been dead; 2 bytes an element.
+/// The number of steps that each element has been dead; 2 bytes per element.
 #[derive(Debug)]
 pub struct DeadGradients {
     window: u16,
@@ -37,7 +37,7 @@ impl DeadGradients {
         Self { window, threshold, params: vec![Default::default(); params], counted: vec![None; params] }
     }
 
-    /// What a device is to count of gradients that clipping multiplied by `clipped`.
+    /// The counting of a device, for gradients that clipping multiplied by `clipped`.
     #[must_use]
     pub fn counting(&self, counting: Counting, clipped: f32) -> Counting {
         if self.window == 0 { counting } else { counting.dead(self.threshold * clipped, self.window) }
@@ -57,7 +57,7 @@ impl DeadGradients {
         }
     }
 
-    /// Whether it ever counts.
+    /// True if it ever counts.
     #[must_use]
     pub fn counts(&self) -> bool {
         !self.params.is_empty()

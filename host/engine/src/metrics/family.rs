@@ -1,4 +1,4 @@
-//! What a family of metrics gives: its identifiers in a run, and its values of a step.
+//! The interface of a family of metrics: its identifiers in a run, and its values of a step.
 
 use altgrad_config::MetricsSection;
 use altgrad_metrics::{Due, Layer, MetricDefinition, MetricId, MetricRecord, Over, Role, Scope, Statistic};
@@ -10,7 +10,7 @@ pub(super) type Formula<T, V> = (&'static MetricDefinition, fn(&T) -> V);
 
 /// The file that computes a family of metrics.
 pub trait MetricFamily {
-    /// What a step's values are computed from.
+    /// The inputs of a step's values.
     type Inputs<'a>;
 
     /// Every metric that it may record in a run, in the order to show them. What the run file switches off by the
@@ -21,18 +21,18 @@ pub trait MetricFamily {
     fn record(setup: &MetricSetup<'_>, inputs: Self::Inputs<'_>, record: &mut MetricRecord);
 }
 
-/// What metrics need to know of a run.
+/// Facts of a run that metrics need.
 #[derive(Debug, Clone)]
 pub struct MetricSetup<'a> {
     /// The parameters.
     pub layout: &'a Layout,
     /// Places where values are rounded.
     pub quant: &'a QuantContext,
-    /// How often what is measured.
+    /// The measurement intervals.
     pub config: MetricsSection,
-    /// Whether there are shadow steps.
+    /// True if there are shadow steps.
     pub shadow: bool,
-    /// Whether there is a dynamic loss scale.
+    /// True if there is a dynamic loss scale.
     pub loss_scaling: bool,
     /// Names of the parameters.
     pub parameters: Vec<Layer>,
@@ -41,7 +41,7 @@ pub struct MetricSetup<'a> {
 }
 
 impl<'a> MetricSetup<'a> {
-    /// That of a run.
+    /// The setup of a run.
     #[must_use]
     pub fn new(layout: &'a Layout, quant: &'a QuantContext, config: MetricsSection, shadow: bool) -> Self {
         let parameters = layout.specs.iter().map(|spec| Layer::from(spec.name.as_str())).collect();
@@ -55,7 +55,7 @@ impl<'a> MetricSetup<'a> {
         Self { loss_scaling, ..self }
     }
 
-    /// Whether the run records metrics of that schedule.
+    /// True if the run records metrics of that schedule.
     #[must_use]
     pub fn records(&self, due: Due) -> bool {
         match due {

@@ -1,4 +1,4 @@
-//! How close each gradient is to the unquantized gradient of the same batch and weights.
+//! The similarity of each gradient to the unquantized gradient of the same batch and weights.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_metrics::{
@@ -17,7 +17,8 @@ use crate::read_back::{ReadBack, Values};
 /// A statistic of the sums over a gradient and its shadow, and of their L2 norms, own and shadow.
 type Formula = fn(&Agreement, f64, f64) -> f64;
 
-/// What is recorded of all parameters together, as mean and least over parameters, and of each.
+/// Statistics of all parameters together, as mean and minimum over parameters, and of each
+/// parameter.
 static STATISTICS: &[(&MetricDefinition, Formula)] = &[
     (&GRAD_COS_SIM, |sums, own, shadow| sums.product / (own * shadow)),
     (&GRAD_NORM_RATIO, |_, own, shadow| own / shadow),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::read_back::{ReadBack, Slot, Values};
 
-/// What is recorded of each parameter's gradient before clipping.
+/// Statistics of each parameter's gradient before clipping.
 static STATISTICS: &[Formula<Moments, f64>] = &[
     (&families::gradients::GRAD_NORM_L2, |moments| moments.square().sqrt()),
     (&families::gradients::GRAD_NORM_LINF, |moments| moments.largest),
@@ -57,7 +57,7 @@ impl Moments {
         self.elements * self.mean_square
     }
 
-    /// Whether every element is finite, and so is their sum of squares.
+    /// True if every element is finite, and so is their sum of squares.
     #[must_use]
     pub fn is_finite(&self) -> bool {
         self.mean.is_finite() && self.largest.is_finite() && self.mean_square.is_finite()
@@ -70,7 +70,7 @@ impl Moments {
     }
 }
 
-/// What was asked of some tensors: elements of each, and where its sums will be.
+/// The requested sums: the number of elements of each tensor, and the place of its sums.
 pub type Asked = Vec<(f64, Slot)>;
 
 /// Asks for the moments of every parameter's gradient, `[n]` each.

@@ -43,7 +43,7 @@ pub use family::{MetricFamily, MetricSetup};
 use crate::cpu_ops::attention::AttentionStats;
 use crate::quant::{QuantStats, SiteHistogram, observe::SeenSite};
 
-/// What a step's metrics are computed from.
+/// The inputs of a step's metrics.
 #[derive(Debug)]
 pub struct StepInputs<'a> {
     /// The run.
@@ -52,17 +52,17 @@ pub struct StepInputs<'a> {
     pub training: training::Step,
     /// Sums of each parameter's gradient.
     pub moments: &'a [gradients::Moments],
-    /// How each parameter's gradient agrees with its shadow, on shadow steps.
+    /// The agreement of each parameter's gradient with its shadow, on shadow steps.
     pub agreement: Option<&'a [fidelity::Agreement]>,
     /// Statistics of each place where values are rounded.
     pub seen: &'a [Option<QuantStats>],
     /// Distributions of each such place, on the steps that measure them; else empty.
     pub distributions: &'a [SiteHistogram],
-    /// What each observed site saw, on the steps that observe; else empty.
+    /// The observation of each observed site, on the steps that observe; else empty.
     pub observed: &'a [Option<SeenSite>],
     /// The attention of each layer, on the steps that measure it; else empty.
     pub attention: &'a [(usize, AttentionStats)],
-    /// What was measured at the optimizer's step.
+    /// The measurements of the optimizer's step.
     pub updates: &'a update_metrics::UpdateMetrics,
     /// Training tokens of the step.
     pub tokens: u64,

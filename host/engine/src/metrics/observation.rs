@@ -1,4 +1,4 @@
-//! What formats would do to the tensors of a step: by role, and by site.
+//! The effect that formats would have on the tensors of a step: by role, and by site.
 
 use altgrad_metrics::{
     FormatName, Layer, MetricDefinition, MetricId, MetricRecord, Over, Role, Statistic,
@@ -20,14 +20,14 @@ use crate::quant::{
     observe::{ObservedSite, SeenFormat, SeenSite},
 };
 
-/// What is recorded of a tensor.
+/// Statistics of a tensor.
 static OF_TENSORS: [Formula<SeenSite, Option<f64>>; 3] = [
     (&OBSERVED_AMAX, |seen| seen.smallest.map(|_| f64::from(seen.amax))),
     (&OBSERVED_RANGE, |seen| Some((f64::from(seen.amax) / f64::from(seen.smallest?)).log2())),
     (&OBSERVED_KURTOSIS, |seen| seen.powers.kurtosis()),
 ];
 
-/// What is recorded of a tensor and a format.
+/// Statistics of a tensor and a format.
 static OF_FORMATS: [Formula<SeenFormat, Option<f64>>; 3] = [
     (&OBSERVED_OVERFLOW, |seen| as_rounded(&seen.unscaled, &OVERFLOW_RATE)),
     (&OBSERVED_UNDERFLOW, |seen| as_rounded(&seen.unscaled, &UNDERFLOW_RATE)),
@@ -43,7 +43,7 @@ fn as_rounded(seen: &QuantStats, metric: &'static MetricDefinition) -> Option<f6
 pub struct ObservationFamily;
 
 impl MetricFamily for ObservationFamily {
-    /// What was seen at each site, or nothing on a step that does not measure.
+    /// The observation of each site, empty on a step that does not measure.
     type Inputs<'a> = &'a [Option<SeenSite>];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {

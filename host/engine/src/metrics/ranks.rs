@@ -1,4 +1,4 @@
-//! How many directions a weight matrix uses: stable and effective rank.
+//! The rank of a weight matrix: stable and effective rank.
 //!
 //! Both from its singular values s: `sum s^2 / max s^2`, and the exponential of the entropy of `s / sum s` (Roy and
 //! Vetterli, "The effective rank", 2007). Between 1 and the smaller extent. Missing for a zero matrix, for NaN, and where
@@ -14,7 +14,7 @@ use super::{
     singular::singular_values,
 };
 
-/// What [`ranks`] returns.
+/// The results of [`ranks`].
 static STATISTICS: [&MetricDefinition; 2] = [&STABLE_RANK, &EFFECTIVE_RANK];
 
 /// The family: of each parameter of rank 2.

@@ -1,4 +1,4 @@
-//! What rounding did to the tensors of a step: by site, by role, and over all.
+//! The effect of rounding on the tensors of a step: by site, by role, and over all.
 
 use altgrad_metrics::{
     Layer, MetricDefinition, MetricId, MetricRecord, Over, Role, Statistic,
@@ -11,7 +11,7 @@ use crate::quant::QuantStats;
 /// A statistic's value, if it has one.
 type Formula = fn(&QuantStats) -> Option<f64>;
 
-/// What is recorded of every site, of every role and of the whole.
+/// Statistics of every site, of every role and of the whole.
 static STATISTICS: &[(&MetricDefinition, Formula)] = &[
     (&OVERFLOW_RATE, |seen| share(seen.stats.overflow, seen.elements)),
     // Formats count NaN as an element that is not zero. Missing if every element is zero or NaN.

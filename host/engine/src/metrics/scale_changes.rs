@@ -1,4 +1,4 @@
-//! What an update did to the scales of weights without master weights.
+//! The effect of an update on the scales of weights without master weights.
 //!
 //! A scale that moves is a weight that moves: all elements of its block are stored on another grid. Codes say nothing of it,
 //! because both grids have the same codes.

@@ -14,7 +14,7 @@ use super::family::{MetricFamily, MetricSetup};
 
 /// Binades that the scale is moved by.
 const OFFSETS: [i8; 7] = [-3, -2, -1, 0, 1, 2, 3];
-/// Where nothing is moved.
+/// The index of the candidate that leaves the scale unchanged.
 const HERE: usize = 3;
 /// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
@@ -64,7 +64,7 @@ fn id(offset: i8, layer: &Layer) -> MetricId {
 }
 
 impl MetricFamily for ScaleRegretFamily {
-    /// What was found, one entry a parameter, or none.
+    /// The result, one entry per parameter, or none.
     type Inputs<'a> = &'a [Regret];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {

@@ -7,7 +7,7 @@
 
 /// log2 of the bins per octave: the top three significand bits of f32.
 const LOG2_BINS: u32 = 3;
-/// Where the first octave starts, log2 ULP.
+/// The lower end of the first octave, log2 ULP.
 const LOWEST: i32 = -24;
 /// Octaves.
 const OCTAVES: usize = 40;

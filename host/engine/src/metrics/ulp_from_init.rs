@@ -1,4 +1,5 @@
-//! How far the weights are from the initial ones, in codes (ULP) of the format they are rounded to.
+//! The distance of the weights from the initial ones, in codes (ULP) of the format they are rounded
+//! to.
 
 use altgrad_metrics::{MetricId, MetricRecord, Statistic, families::ulp_from_init::ULP_FROM_INIT};
 use rayon::prelude::*;

@@ -1,4 +1,4 @@
-//! What the engine's counting kernel is told, and what it returns: the metrics of an update, counted where it happens.
+//! Input and output of the engine's counting kernel: the metrics of an update, counted on the device that computes it.
 //!
 //! Definitions: docs/numerics.md, sections 7.2, 7.7 and 7.8. "Stored" is the f32 product of a value and the grid's scale. A new metric is a
 //! word more here, in [`UpdateCounts`] and in the kernel; no plugin knows of it.
@@ -36,7 +36,7 @@ pub(super) const SPECTRUM: usize = Word::Dead as usize + 1;
 /// Number of words.
 pub(super) const WORDS: usize = SPECTRUM + spectrum::BINS;
 
-/// What a launch is to count.
+/// The requested counts of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counting {
     flags: u32,
@@ -77,19 +77,19 @@ impl Counting {
         Self { flags: self.flags | DEAD, dead: [limit.to_bits(), window.into()], ..self }
     }
 
-    /// Whether words are wanted.
+    /// True if words are counted.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.flags & COUNT != 0
     }
 
-    /// Whether elements need a memory.
+    /// True if elements need a memory.
     #[must_use]
     pub fn remembers(&self) -> bool {
         self.flags & (PAST | DEAD) != 0
     }
 
-    /// Whether anything is to be done.
+    /// True if anything is counted.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.flags != 0
@@ -103,7 +103,7 @@ impl Counting {
     }
 }
 
-/// What a launch counted.
+/// The counts of a launch.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateCounts {
     /// Elements whose gradient is not zero and whose value stayed.

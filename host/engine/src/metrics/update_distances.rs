@@ -1,4 +1,4 @@
-//! How far an optimizer step moved the weights, in codes (ULP) of the format they are rounded to.
+//! The distance that an optimizer step moved the weights, in codes (ULP) of the format they are rounded to.
 //!
 //! `|phi(k w_after) - phi(k w_before)|` an element, with the step's own scale k: the weights', not their codes', so a step
 //! too small to change a code counts as what it is. The percentiles come from the histogram of distances, which says how
@@ -19,7 +19,7 @@ use super::{
 /// Elements measured at once: what is written stays in the first-level cache.
 pub(super) const PIECE: usize = 2048;
 
-/// What is recorded over all parameters and by parameter.
+/// Statistics over all parameters and by parameter.
 static STATISTICS: &[Formula<UpdateDistances, Option<f64>>] = &[
     (&ULP_ABS_MEAN, |distances| Some(distances.sum / distances.elements as f64)),
     (&ULP_ABS_P50, |distances| distances.spectrum.percentile(0.5)),
@@ -30,17 +30,17 @@ static STATISTICS: &[Formula<UpdateDistances, Option<f64>>] = &[
 /// The family: of parameters that are rounded with one scale.
 pub struct UpdateDistancesFamily;
 
-/// What was measured of a step.
+/// The measurements of a step.
 #[derive(Debug, Clone, Default)]
 pub struct Measured<'a> {
     /// The distances of each parameter, `None` for those without a grid.
     pub distances: Vec<Option<&'a UpdateDistances>>,
-    /// Whether the step records histograms.
+    /// True if the step records histograms.
     pub histograms: bool,
 }
 
 impl MetricFamily for UpdateDistancesFamily {
-    /// What was measured, on the steps that record it.
+    /// The measurements, on the steps that record them.
     type Inputs<'a> = Option<Measured<'a>>;
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
@@ -102,7 +102,7 @@ impl UpdateDistances {
         all
     }
 
-    /// What a device measured over `elements`.
+    /// The measurements of a device over `elements`.
     #[must_use]
     pub fn counted(elements: u64, counts: &UpdateCounts) -> Self {
         let spectrum = Spectrum::from_counts(&counts.spectrum);

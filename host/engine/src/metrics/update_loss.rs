@@ -1,4 +1,4 @@
-//! What the rounding at the end of an update removed of it, without master weights.
+//! The part of an update that the rounding at its end removed, without master weights.
 
 use std::ops::Add;
 
@@ -17,7 +17,8 @@ pub struct UpdateLoss {
 }
 
 impl UpdateLoss {
-    /// That of one parameter: values before the update, as the optimizer left them, and after they were rounded; `[n]` each.
+    /// The loss of one parameter: values before the update, as the optimizer left them, and after they were rounded; `[n]`
+    /// each.
     #[must_use]
     pub fn of(before: &[f32], intended: &[f32], after: &[f32]) -> Self {
         let part = |((before, intended), after): ((&[f32], &[f32]), &[f32])| {

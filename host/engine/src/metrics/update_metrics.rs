@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{model::layout::ParamSpec, quant::WeightGrid};
 
-/// What is measured at a step.
+/// The measurements that are due at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DueMetrics {
     /// Gradients and updates by parameter.
@@ -40,7 +40,7 @@ pub struct DueMetrics {
 }
 
 impl DueMetrics {
-    /// What a run file asks for at a step.
+    /// The measurements that a run file requests at a step.
     #[must_use]
     pub fn at(config: &MetricsSection, step: u64) -> Self {
         let due = |every: u64| every > 0 && step.is_multiple_of(every);
@@ -62,7 +62,7 @@ pub struct UpdateMetrics {
     config: MetricsSection,
     step: u64,
     due: DueMetrics,
-    /// What clipping multiplied the step's gradients by.
+    /// The factor by which clipping multiplied the step's gradients.
     clipped: f32,
     pub(super) dead: DeadGradients,
     pub(super) past: Vec<PastCodes>,
@@ -90,7 +90,7 @@ impl<'a> MeasuredGrid<'a> {
     }
 }
 
-/// What was measured at a step, one entry a parameter, or none if it was not due.
+/// The measurements of a step, one entry per parameter, or none if not due.
 #[derive(Debug, Default)]
 struct StepMeasurements {
     updates: Vec<Update>,
@@ -157,13 +157,13 @@ impl UpdateMetrics {
         Ok(())
     }
 
-    /// Whether the step's weights are wanted.
+    /// True if the step's weights are needed.
     #[must_use]
     pub fn wants_weights(&self) -> bool {
         self.due.any()
     }
 
-    /// Whether every step's gradients are wanted.
+    /// True if every step's gradients are needed.
     #[must_use]
     pub fn wants_gradients(&self) -> bool {
         self.dead.counts()
@@ -185,7 +185,7 @@ impl UpdateMetrics {
         [old, new]: [Option<&WeightGrid<'_>>; 2],
     ) {
         if self.due.parameters {
-            // What came back over three steps can be said only of steps in a row.
+            // A return over three steps is known only for consecutive steps.
             let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
             let mut update = match new.or(old).and_then(MeasuredGrid::new) {
                 Some(grid) => Update::stored(step, grid.stored(), past),
@@ -247,7 +247,8 @@ impl UpdateMetrics {
         }
     }
 
-    /// What a device is to count of a parameter's step, every step, instead of [`Self::gradient`] and [`Self::update`]; `None` if it cannot.
+    /// The counting of a device in a parameter's step, every step, instead of [`Self::gradient`] and [`Self::update`]; `None` if it
+    /// cannot count.
     #[must_use]
     pub fn counting(&self, param: usize, stored: Option<(&FormatPlugin, f32)>) -> Option<Counting> {
         let mut counting = Counting::default();
@@ -267,7 +268,7 @@ impl UpdateMetrics {
         Some(self.dead.counting(counting, self.clipped))
     }
 
-    /// Whether the step's weights and gradients are wanted by [`Self::look_at`].
+    /// True if [`Self::look_at`] needs the step's weights and gradients.
     #[must_use]
     pub fn looks(&self) -> bool {
         self.due.distributions || self.due.ranks
@@ -294,30 +295,30 @@ impl UpdateMetrics {
         }
     }
 
-    /// What is measured at the step.
+    /// The measurements that are due at the step.
     #[must_use]
     pub fn due(&self) -> DueMetrics {
         self.due
     }
 
-    /// What was counted of each parameter's step, if that is due.
+    /// The counts of each parameter's step, if due.
     pub(super) fn updates(&self) -> Option<&[Update]> {
         self.due.parameters.then_some(self.measured.updates.as_slice())
     }
 
-    /// How far each parameter's step went, if that is due.
+    /// The distance of each parameter's step, if due.
     pub(super) fn distances(&self) -> Option<update_distances::Measured<'_>> {
         let distances = || self.measured.updates.iter().map(Update::distances).collect();
         let histograms = self.due.distributions;
         self.due.parameters.then(|| update_distances::Measured { distances: distances(), histograms })
     }
 
-    /// What became of each stored parameter's scales, if that is due.
+    /// The changes of each stored parameter's scales, if due.
     pub(super) fn scale_changes(&self) -> Option<&[Option<ScaleChanges>]> {
         self.due.parameters.then_some(self.measured.scale_changes.as_slice())
     }
 
-    /// How long elements have been without a gradient, if that is due.
+    /// The number of steps that elements have been without a gradient, if due.
     pub(super) fn dead_gradients(&self) -> Option<&DeadGradients> {
         self.due.parameters.then_some(&self.dead)
     }

@@ -1,4 +1,4 @@
-//! What a [`UpdateMetrics`] remembers from step to step, for checkpoints: dead counters, past codes, initial weights.
+//! The state of [`UpdateMetrics`] between steps, for checkpoints: dead counters, past codes, initial weights.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ fn key(what: &str, spec: &ParamSpec) -> String {
 }
 
 impl UpdateMetrics {
-    /// What it remembers by element, without a copy; of parameters in the layout's order.
+    /// The state by element, without a copy; of parameters in the layout's order.
     #[must_use]
     pub fn remembered(&self, layout: &Layout) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (param, spec) in layout.specs.iter().enumerate() {
-            // What a device counts stays there.
+            // Counts of a device stay there.
             if let Some((_, runs)) = self.dead.remembered(param).filter(|(_, runs)| runs.len() == spec.len())
             {
                 entries.push(entry(DEAD, spec, Values::U16(runs)));

@@ -1,4 +1,4 @@
-//! What an optimizer step did to the parameters: to their values, and to the codes they are stored as.
+//! The effect of an optimizer step on the parameters: on their values, and on the codes they are stored as.
 //!
 //! Measured on the step itself, before and after. Codes are those of one scale, to nearest-even: the step's, or without
 //! master weights that of the grid after the update. What a scale that moves does is in [`super::scale_changes`].
@@ -26,7 +26,7 @@ use super::{
 /// Elements a thread takes at once.
 const PART: usize = 1 << 16;
 
-/// What is recorded of codes, in all and by parameter.
+/// Statistics of codes, in all and by parameter.
 static CODES: &[Formula<Codes, Option<f64>>] = &[
     (&BIT_STALL_RATE, |codes| share(codes.stalled, codes.with_gradient)),
     (&FLIP_RATE, |codes| share(codes.flipped, codes.elements)),
@@ -42,7 +42,7 @@ fn share(count: u64, of: u64) -> Option<f64> {
 pub struct UpdatesFamily;
 
 impl MetricFamily for UpdatesFamily {
-    /// What was counted of each parameter's step, on the steps that record it.
+    /// The counts of each parameter's step, on the steps that record them.
     type Inputs<'a> = Option<&'a [Update]>;
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
@@ -63,7 +63,7 @@ impl MetricFamily for UpdatesFamily {
         let Some(updates) = updates else { return };
         let elements: u64 = updates.iter().map(|update| update.elements).sum();
         let stalled = |param: usize| updates[param].codes.filter(|_| setup.quant.is_stored_on_grid(param));
-        // Where a stored weight's scale changes, all its values do: whether it moved is said by its codes.
+        // A change of a stored weight's scale changes all its values, so its codes decide whether it moved.
         let unchanged = |(param, update): (usize, &Update)| {
             stalled(param).map_or(update.unchanged, |codes| codes.stalled)
         };
@@ -106,7 +106,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// What was counted of one parameter's step.
+/// The counts of one parameter's step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Update {
     elements: u64,
@@ -114,11 +114,11 @@ pub struct Update {
     unchanged: u64,
     codes: Option<Codes>,
     distances: Option<UpdateDistances>,
-    /// What rounding removed, if the update ended with one.
+    /// The loss by rounding, if the update ended with one.
     pub(super) lost: Option<UpdateLoss>,
 }
 
-/// What became of the codes.
+/// The changes of the codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Codes {
     elements: u64,
@@ -199,7 +199,7 @@ impl Update {
         all
     }
 
-    /// What a device counted over `elements`; `stored`: of codes too. As [`Self::stored`] for codes that are missing.
+    /// The counts of a device over `elements`; `stored`: of codes too. As [`Self::stored`] for codes that are missing.
     #[must_use]
     pub fn counted(elements: u64, counts: &UpdateCounts, stored: bool, past: Option<&mut PastCodes>) -> Self {
         let unchanged = counts.unchanged;
@@ -252,7 +252,7 @@ impl Update {
         }
     }
 
-    /// How far the step went in codes, if it was measured.
+    /// The distance of the step in codes, if it was measured.
     #[must_use]
     pub fn distances(&self) -> Option<&UpdateDistances> {
         self.distances.as_ref()

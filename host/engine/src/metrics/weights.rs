@@ -18,7 +18,7 @@ use super::{
     ulp_distance::UlpDistance,
 };
 
-/// What is recorded of the grid, in the order of [`Sums::values`].
+/// Statistics of the grid, in the order of [`Sums::values`].
 static STATISTICS: [&MetricDefinition; 3] = [&GRID_ALIGNMENT, &STIFFNESS_MEAN, &STIFFNESS_GRAD_CORR];
 /// Bins of the histogram.
 const BINS: usize = 64;
@@ -29,7 +29,7 @@ const PART: usize = 1 << 16;
 pub struct WeightsFamily;
 
 impl MetricFamily for WeightsFamily {
-    /// What was measured, one entry a parameter, or none.
+    /// The measurements, one entry per parameter, or none.
     type Inputs<'a> = &'a [WeightStatistics];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
@@ -56,7 +56,7 @@ impl MetricFamily for WeightsFamily {
     }
 }
 
-/// What was measured of a parameter's weights.
+/// The measurements of a parameter's weights.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WeightStatistics {
     histogram: Option<(Vec<f64>, Vec<u64>)>,

@@ -48,7 +48,7 @@ pub struct Forward<'a> {
     pub dropout: Dropout,
     /// The trace that records the tensors of this pass.
     pub trace: Option<&'a Trace>,
-    /// What is shown the attention of this pass.
+    /// The monitor that receives the attention of this pass.
     pub attention: Option<&'a AttentionMonitor>,
 }
 
@@ -76,7 +76,7 @@ impl Gpt {
         loss
     }
 
-    /// What training differentiates: the loss and z-loss times its coefficient. `gradient` is what its gradient will be.
+    /// The objective of training: the loss plus z-loss times its coefficient. `gradient` is what its gradient will be.
     #[must_use]
     pub fn objective(&self, pass: &Forward<'_>, batch: &Batch, z_loss: f64, gradient: f32) -> Objective {
         if z_loss == 0.0 {

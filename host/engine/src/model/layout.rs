@@ -1,4 +1,4 @@
-//! Which parameters a GPT has: names, shapes and initial distributions.
+//! The parameters of a GPT: names, shapes and initial distributions.
 //!
 //! Names, shapes and order are nanoGPT's: a linear weight is `[out, in]`, q, k and v are stacked in that order,
 //! and `transformer.` is left out.
@@ -13,9 +13,9 @@ pub struct Parts {
     pub norm: NormChoice,
     /// The function between the MLP's linear layers.
     pub mlp: MlpChoice,
-    /// How positions enter.
+    /// The encoding of positions.
     pub positions: PositionsChoice,
-    /// Whether queries and keys are normalised.
+    /// True if queries and keys are normalised.
     pub qk_norm: bool,
 }
 
@@ -50,9 +50,9 @@ pub struct GptShape {
     pub n_embd: usize,
     /// Biases in linear layers and norms.
     pub bias: bool,
-    /// Whether the head shares the token embedding's weight.
+    /// True if the head shares the token embedding's weight.
     pub tie_weights: bool,
-    /// What it is made of.
+    /// The parts of the model.
     pub parts: Parts,
 }
 
@@ -104,7 +104,7 @@ impl ParamSpec {
         self.shape.iter().product()
     }
 
-    /// Whether it has no elements.
+    /// True if it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -153,7 +153,7 @@ impl BlockLayout {
 /// The whole table.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// What the model is made of.
+    /// The parts of the model.
     pub parts: Parts,
     /// All parameters, in nanoGPT's order.
     pub specs: Vec<ParamSpec>,

@@ -27,7 +27,7 @@ pub(super) fn qk(
     scope.observe("normed queries and keys", qk_norm(qkv, gains, shape, EPSILON))
 }
 
-/// What is added under the root: nanoGPT's and GPT-2's value for LayerNorm, Llama 2's for RMSNorm.
+/// The term added under the root: nanoGPT's and GPT-2's value for LayerNorm, Llama 2's for RMSNorm.
 const EPSILON: f64 = 1e-5;
 
 /// The norm over the last axis. Shapes: `x` `[batch, block, n]`, weight and bias `[n]`. RMSNorm has no bias.

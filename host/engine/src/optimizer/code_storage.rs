@@ -16,7 +16,7 @@ const PART: usize = 1 << 16;
 const PACKED_BITS: u32 = 4;
 const PACKED_MASK: u8 = (1 << PACKED_BITS) - 1;
 
-/// What follows the name of a state in the names of what its blocks have.
+/// Suffixes of a state's name for the values of its blocks.
 const SCALES: &str = ".scales";
 const EXPONENTS: &str = ".exponents";
 const CENTERS: &str = ".centers";
@@ -32,7 +32,7 @@ pub struct CodeStorage {
     pub rule: ScaleRule,
     /// Consecutive elements that share a scale.
     pub block: usize,
-    /// How values are rounded.
+    /// The rounding of values.
     pub rounding: Rounding,
     /// States of fewer elements stay in f32.
     pub min_size: usize,
@@ -46,7 +46,7 @@ pub struct Coded {
     elements: usize,
     /// As many a byte as fit; the first in the low bits.
     pub codes: Arc<Vec<u8>>,
-    /// What values were multiplied by: `[blocks]`.
+    /// The factors of values: `[blocks]`.
     scales: Arc<Vec<f32>>,
     /// Exponent and center of each block's range expansion, `[blocks]` each; empty without one.
     expansion: [Arc<Vec<f32>>; 2],
@@ -72,7 +72,7 @@ impl Coded {
         self.codes.len() + self.block_values().map(|(_, values)| 4 * values.len()).sum::<usize>()
     }
 
-    /// What each block has, above 0, with what is added to the state's name in checkpoints.
+    /// The values of each block, above 0, with the suffix of the state's name in checkpoints.
     pub fn block_values(&self) -> impl Iterator<Item = (&'static str, &Arc<Vec<f32>>)> {
         let [exponents, centers] = &self.expansion;
         let all = [(SCALES, &self.scales), (EXPONENTS, exponents), (CENTERS, centers)];
@@ -93,7 +93,7 @@ impl CodeStorage {
         if self.bits <= PACKED_BITS { 2 } else { 1 }
     }
 
-    /// Whether two codes share a byte.
+    /// True if two codes share a byte.
     #[must_use]
     pub fn is_packed(&self) -> bool {
         self.codes_a_byte() > 1

@@ -1,9 +1,9 @@
 //! Updates on a GPU, by the kernels that an optimizer brings: no parameter, gradient or state leaves the device.
 //!
-//! What an update did, and the rounding that may end it, is counted by a kernel of the engine's own after it; for that a copy of the
-//! parameter before is kept on the device. All parameters' counts are read at once, after the updates. A parameter without kernels (a decode
-//! table's, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the optimizer's own, and one
-//! whose grid cannot be counted, while metrics are wanted.
+//! Counts of an update, and of the rounding that may end it, come from a kernel of the engine after the update; it needs a copy of
+//! the parameter before the update, kept on the device. All parameters' counts are read at once, after the updates. A parameter
+//! without kernels (a decode table's, an optimizer that has none) goes through main memory; so does one whose states are not all
+//! f32 of the optimizer's own, and one whose grid cannot be counted, while metrics are wanted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -170,7 +170,7 @@ impl OptimizerState {
             }
             params.values[id] = value.clone();
             if counting.is_due() {
-                // Where nothing is counted, gradients are remembered, and the values do not matter.
+                // If nothing is counted, only the gradient is kept; `before` has no influence.
                 let before = before.unwrap_or_else(|| value.clone());
                 let update = Updated { id, before, value, grad };
                 if quant.is_stored_on_grid(id) && counting.counts() {
@@ -209,7 +209,7 @@ impl OptimizerState {
         Ok(())
     }
 
-    /// Whether kernels can keep a parameter's states: all are f32, and none is the host's to write.
+    /// True if kernels can keep a parameter's states: all are f32, and the host writes none.
     fn kernels_know_states(&self, id: ParamId) -> bool {
         self.residual(id).is_none()
             && self.states[id].iter().all(|state| matches!(state, StoredState::F32(_)))

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::kernel_text::{PluginKernel, cubes, download, upload};
 
-/// What a device keeps of a parameter from update to update.
+/// The state of a parameter on a device from update to update.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// States that are still to be brought there: `[state][element]`.
@@ -70,7 +70,7 @@ pub struct UpdateCall {
     pub scales: Vec<[f32; 2]>,
     /// Of the parameter.
     pub kept: Arc<Mutex<Kept>>,
-    /// Where a failure goes.
+    /// The destination of a failure.
     pub faults: Faults,
 }
 

@@ -1,4 +1,5 @@
-//! What of an optimizer stays on a GPU: its states, its compiled kernels, and the first call that failed.
+//! The part of an optimizer that stays on a GPU: its states, its compiled kernels, and the first call
+//! that failed.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,7 +18,7 @@ use crate::{
     model::layout::ParamId,
 };
 
-/// What stays on the device, and the kernels that work on it.
+/// The state on the device, and the kernels that use it.
 pub struct DeviceRun {
     device: Device,
     target: KernelTarget,
@@ -25,7 +26,7 @@ pub struct DeviceRun {
     kernels: HashMap<(usize, KernelOp, bool), Arc<PluginKernel>>,
     /// By parameter.
     pub(super) kept: Vec<Arc<Mutex<Kept>>>,
-    /// What counting remembers, by parameter.
+    /// The memory of counting, by parameter.
     pub(super) memories: Vec<CountMemory>,
     /// By parameter: whether there are kernels for it.
     pub(super) has_kernels: Vec<bool>,
@@ -95,7 +96,7 @@ impl DeviceRun {
 
     /// A parameter's states, read back.
     pub(super) fn read_states(&self, id: ParamId) -> Result<Vec<Arc<Vec<f32>>>, Diagnostic> {
-        // What is still queued may write them.
+        // Queued operations may still write them.
         self.device.sync().map_err(|error| not_read(&error.to_string()))?;
         let states = self.kept[id].lock().read().map_err(|why| not_read(&why))?;
         Ok(states.into_iter().map(Arc::new).collect())

@@ -14,7 +14,7 @@ pub struct OptimizerGroups {
     plugins: Vec<OptimizerPlugin>,
     /// By parameter: the instance, and what the learning rate is multiplied by.
     of: Vec<(usize, f64)>,
-    /// How states are stored, by their names; the others as the optimizer declares them.
+    /// The storage of states by their names; the others as the optimizer declares them.
     storage: BTreeMap<String, Storage>,
 }
 
@@ -45,7 +45,7 @@ impl OptimizerGroups {
         Self { storage, ..self }
     }
 
-    /// How a state is stored.
+    /// The storage of a state.
     pub(super) fn storage(&self, state: &StateSpec) -> Result<Storage, Diagnostic> {
         if let Some(storage) = self.storage.get(state.name.as_str()) {
             return Ok(storage.clone());
@@ -72,13 +72,14 @@ impl OptimizerGroups {
         Err(Diagnostic::config(message).hint(format!("its states are {}", known.join(", "))))
     }
 
-    /// What the optimizer is called and where it comes from.
+    /// The name and origin of the optimizer.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.plugins[0].identity
     }
 
-    /// Which instance updates a parameter, the instance, and what the learning rate is multiplied by.
+    /// The index of the instance that updates a parameter, the instance, and its factor of the learning
+    /// rate.
     pub(super) fn of(&self, id: ParamId) -> (usize, &OptimizerPlugin, f64) {
         let (plugin, lr_scale) = self.of[id];
         (plugin, &self.plugins[plugin], lr_scale)

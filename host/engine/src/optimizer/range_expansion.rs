@@ -4,7 +4,7 @@
 //! Xi et al., "COAT: Compressing Optimizer states and Activation for Memory-Efficient FP8 Training" (arXiv:2410.19313,
 //! section 4), as released. Definition: docs/numerics.md, section 9.8.
 
-/// What keeps the ratio of a block with zeros finite.
+/// The smallest magnitude, which keeps the ratio of a block with zeros finite.
 const LEAST: f32 = 1e-30;
 
 /// The expansion of a format's range.

@@ -100,7 +100,7 @@ impl Compute for OnDevice {
 
 /// One parameter's update: what it is and what it begins with.
 pub(super) struct Update<'a> {
-    /// Which parameter.
+    /// The parameter.
     pub info: ParamInfo<'a>,
     /// Its value, `[n]`.
     pub value: Tensor<1>,
@@ -114,7 +114,7 @@ pub(super) struct Update<'a> {
 
 /// The states of a parameter that is updated with services.
 pub(super) struct DeviceStates {
-    /// What each begins with.
+    /// The initial value of each.
     initial: Vec<f32>,
     /// Rows and columns.
     shape: [usize; 2],

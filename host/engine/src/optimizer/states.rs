@@ -40,7 +40,7 @@ impl OptimizerState {
         self.specs[id].len()
     }
 
-    /// How the states are stored, by name: in words, and their bytes. Those that services keep are f32.
+    /// The storage of the states by name: in words, and their bytes. Those that services keep are f32.
     #[must_use]
     pub fn storage(&self) -> BTreeMap<String, (String, usize)> {
         let mut all = BTreeMap::new();
@@ -173,7 +173,7 @@ impl OptimizerState {
         Ok((value, result))
     }
 
-    /// Which state of a parameter is its rounding residual.
+    /// The index of a parameter's rounding residual among its states.
     pub(super) fn residual(&self, id: ParamId) -> Option<usize> {
         self.specs[id].iter().position(|spec| spec.role == StateRole::ROUNDING_RESIDUAL)
     }

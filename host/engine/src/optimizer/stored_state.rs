@@ -1,4 +1,4 @@
-//! How a state of an optimizer is stored between updates: in f32, in bf16, or as codes of a format with block scales.
+//! The storage of an optimizer's state between updates: in f32, in bf16, or as codes of a format with block scales.
 //!
 //! The optimizer computes in f32. States of other types are converted before and after each update, one parameter at a time, so
 //! an optimizer written for f32 works with all of them. Definitions: docs/numerics.md, section 9.8.
@@ -45,7 +45,7 @@ pub enum StoredState {
     Bf16(Arc<Vec<u16>>),
     /// Codes of a format, with what each block needs.
     Codes {
-        /// How they are made.
+        /// The storage that made them.
         storage: Arc<CodeStorage>,
         /// The codes.
         coded: Coded,
@@ -72,7 +72,7 @@ impl StoredState {
         Ok(state)
     }
 
-    /// How it is stored, in words.
+    /// The storage in words.
     #[must_use]
     pub fn storage_name(&self) -> String {
         match self {

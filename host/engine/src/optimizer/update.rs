@@ -26,7 +26,7 @@ use crate::{
 /// An optimizer and its states.
 pub struct OptimizerState {
     pub(super) groups: OptimizerGroups,
-    /// What updates of each parameter have to see.
+    /// The scope of each parameter's updates.
     pub(super) scopes: Vec<Scope>,
     /// The rule that updates each parameter, in the plugin's words.
     rules: Vec<String>,
@@ -41,7 +41,7 @@ pub struct OptimizerState {
     pub(super) seed: u64,
     /// Updates done.
     pub(super) updates: u64,
-    /// What runs on a GPU.
+    /// The part that runs on a GPU.
     #[cfg(feature = "gpu")]
     pub(super) device: Option<super::device_run::DeviceRun>,
 }
@@ -101,7 +101,7 @@ impl OptimizerState {
         Ok(())
     }
 
-    /// What it is called and where it comes from.
+    /// The name and origin of the optimizer.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         self.groups.identity()
@@ -140,7 +140,7 @@ impl OptimizerState {
         &self.rules[id]
     }
 
-    /// What updates a parameter, in words.
+    /// The kind of update of a parameter, in words.
     #[must_use]
     pub fn updated_by(&self, id: ParamId) -> &'static str {
         if self.scopes[id] == Scope::SERVICES {
@@ -269,7 +269,7 @@ pub(super) fn stored_grid<'a>(
     if quant.is_stored_on_grid(id) { quant.weight_grid(id, shape) } else { Ok(None) }
 }
 
-/// What a plugin is told of a parameter; `rounded`: its updates end with a rounding.
+/// The parameter's facts for a plugin; `rounded`: its updates end with a rounding.
 pub(super) fn param_info<'a>(name: &'a str, shape: &'a [u64], rounded: bool) -> ParamInfo<'a> {
     ParamInfo { rounded, ..ParamInfo::new(name, shape) }
 }

@@ -28,7 +28,7 @@ impl Arrangement {
         padded_rows * padded_columns - rows * columns
     }
 
-    /// Whether elements stay where they are.
+    /// True if elements keep their places.
     #[must_use]
     pub fn is_identity(self, shape: [usize; 2]) -> bool {
         self.tile[0] == 1 && self.padding(shape) == 0

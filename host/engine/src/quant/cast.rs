@@ -37,7 +37,7 @@ use crate::tensor::{
 pub struct Rotation {
     /// The transform.
     pub hadamard: Hadamard,
-    /// What random signs follow from: the same for both operands of a product.
+    /// The source of the random signs: the same for both operands of a product.
     pub key: RandomKey,
 }
 
@@ -180,7 +180,7 @@ impl<B: CastOps> Backward<B, 1> for StraightThrough {
     }
 }
 
-/// Where the estimator blocks the gradient; `None` if nowhere. `x` is the rotated matrix.
+/// The mask of elements where the estimator blocks the gradient; `None` if nowhere. `x` is the rotated matrix.
 fn blocked<B: FakeQuantOps>(
     x: &FloatTensor<B>,
     scales: &FloatTensor<B>,

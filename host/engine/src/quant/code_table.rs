@@ -15,7 +15,7 @@ pub(super) const WORDS: usize = 2 * CODES + 2;
 /// The code of what has none.
 pub(super) const NO_CODE: u32 = u32::MAX;
 
-/// What is searched, and the codes that the plugin's CPU function gives.
+/// The sorted thresholds that are searched, and the codes that the plugin's CPU function gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CodeTable {
     /// The first integer of each value but the first, ascending.

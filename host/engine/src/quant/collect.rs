@@ -103,7 +103,7 @@ impl QuantContext {
     }
 }
 
-/// What of a step's rounding is requested in a [`ReadBack`].
+/// The rounding statistics of a step that are requested in a [`ReadBack`].
 #[derive(Debug)]
 pub struct RequestedStep {
     stats: Vec<(SiteId, RequestedStats)>,

@@ -39,12 +39,12 @@ pub struct QuantContext {
     pub(super) sites: Vec<Site>,
     /// The sites of a layer.
     pub(super) layers: BTreeMap<(LayerId, Role), SiteId>,
-    /// Whether weights are rounded from f32 each step, or stored on the grids of their formats.
+    /// Storage of weights: rounded from f32 each step, or kept on the grids of their formats.
     master_weights: MasterWeightsChoice,
     precision: PrecisionChoice,
     /// Second uses of operands that are not rounded though their first uses are.
     unrounded: BTreeSet<(LayerId, Role)>,
-    /// Whether the device multiplies bf16 fast.
+    /// True if the device multiplies bf16 fast.
     fast_bf16: bool,
     seed: u64,
     step: u64,
@@ -56,13 +56,13 @@ pub struct QuantContext {
     pub(super) grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
     /// Those that the last reading took.
     pub(super) read_grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
-    /// What is observed, if anything is.
+    /// The observation, if there is one.
     pub(super) observation: Option<Box<Observation>>,
     /// The scales of the last rounding of each weight.
     pub(super) weight_scales: Mutex<BTreeMap<SiteId, WeightScales>>,
 }
 
-/// Where on the device the statistics of a call are.
+/// The place of a call's statistics on the device.
 #[derive(Debug)]
 pub(super) enum StatsSource {
     /// In these tensors.
@@ -124,7 +124,7 @@ impl QuantContext {
         &self.sites
     }
 
-    /// Whether the optimizer updates weights in f32 or on the grids of their formats.
+    /// The storage of weights: the optimizer updates them in f32 or on the grids of their formats.
     #[must_use]
     pub fn master_weights(&self) -> MasterWeightsChoice {
         self.master_weights
@@ -136,7 +136,7 @@ impl QuantContext {
         self.precision
     }
 
-    /// What is rounded, in one line: `weights E4M3, activations E4M3, gradients E5M2`.
+    /// The rounded tensors in one line: `weights E4M3, activations E4M3, gradients E5M2`.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut parts = Vec::new();
@@ -217,7 +217,8 @@ impl QuantContext {
         y
     }
 
-    /// Whether the backward pass of a layer's product casts the gradient, or other operands than those of the forward pass, or is observed.
+    /// True if the backward pass of a layer's product casts the gradient, or other operands than those of the forward pass, or is
+    /// observed.
     #[must_use]
     pub fn casts_backward(&self, layer: LayerId) -> bool {
         let others = [Role::Grad, Role::GradWgrad, Role::ActivationWgrad, Role::WeightDgrad];
@@ -225,7 +226,7 @@ impl QuantContext {
         others.into_iter().any(differs) || self.observes(layer, &Role::LINEAR)
     }
 
-    /// How the gradient is rounded in a use that does not reuse another.
+    /// The rounding of the gradient in a use that does not reuse another.
     fn gradient_rounding(&self, layer: LayerId, role: Role, micro_batch: u64) -> GradientRounding {
         match self.site(layer, role) {
             Some((id, _)) => {
@@ -236,7 +237,7 @@ impl QuantContext {
         }
     }
 
-    /// How the gradient is rounded for the product of the weight's gradient, if not as for the input's.
+    /// The rounding of the gradient for the product of the weight's gradient, if it differs from that for the input's.
     fn second_gradient(&self, layer: LayerId, micro_batch: u64) -> Option<(GradientRounding, bool)> {
         let role = Role::GradWgrad;
         let site = self.site(layer, role);
@@ -345,7 +346,7 @@ impl QuantContext {
         rounded.values
     }
 
-    /// Whether the gradient of a layer's weight is rounded, or observed in the current pass.
+    /// True if the gradient of a layer's weight is rounded, or observed in the current pass.
     #[must_use]
     pub fn rounds_weight_gradient(&self, layer: LayerId) -> bool {
         self.site(layer, Role::WeightGrad).is_some() || self.observes(layer, &[Role::WeightGrad])
@@ -357,7 +358,7 @@ impl QuantContext {
         self.site(layer, role).map(|(_, site)| site)
     }
 
-    /// Whether a second use is in high precision though the first is rounded.
+    /// True if a second use is in high precision though the first is rounded.
     #[must_use]
     pub fn is_unrounded(&self, layer: LayerId, role: Role) -> bool {
         self.unrounded.contains(&(layer, role))
@@ -423,13 +424,13 @@ impl QuantContext {
         Some(self.site(layer, Role::Weight)?.1.format.plugin())
     }
 
-    /// Whether a layer's weight is stored on the grid of its format: [`Self::round_to_grid`] rounds it.
+    /// True if a layer's weight is stored on the grid of its format: [`Self::round_to_grid`] rounds it.
     #[must_use]
     pub fn is_stored_on_grid(&self, layer: LayerId) -> bool {
         self.master_weights == MasterWeightsChoice::None && self.site(layer, Role::Weight).is_some()
     }
 
-    /// Whether a layer's weight is rounded with one scale.
+    /// True if a layer's weight is rounded with one scale.
     #[must_use]
     pub fn has_one_scale(&self, layer: LayerId) -> bool {
         self.site(layer, Role::Weight).is_some_and(|(_, site)| site.has_one_scale())

@@ -16,7 +16,7 @@ use crate::tensor::cpu::zeros;
 /// Elements of a call of the CPU function. Fixed, so that sums do not depend on the number of threads.
 const CHUNK: usize = 1 << 16;
 
-/// Where values are rounded from and to.
+/// The source and destination of rounding.
 pub(super) enum Buffers<'a> {
     /// From one buffer to another of the same length.
     Apart(&'a [f32], &'a mut [f32]),

@@ -20,7 +20,7 @@ pub struct DeviceFormat {
     values: ValueGrid,
     /// The value of every code; empty if codes do not determine the rounded values.
     decoded: Vec<f32>,
-    /// Whether all of these are exact in bf16, and their products can be added in f32.
+    /// True if all of these are exact in bf16, and their products can be added in f32.
     fits_bf16: bool,
     #[cfg(feature = "gpu")]
     kernels: Option<FormatKernels>,
@@ -93,7 +93,7 @@ impl DeviceFormat {
         &self.decoded
     }
 
-    /// Whether values times their scales can be multiplied as bf16.
+    /// True if values times their scales can be multiplied as bf16.
     pub(super) fn fits_bf16(&self) -> bool {
         self.fits_bf16
     }
@@ -104,7 +104,7 @@ impl DeviceFormat {
         codes.map_or(0, |codes| usize::from(codes[0]))
     }
 
-    /// Whether rounding runs on the device: always on the CPU; on a GPU if the format brings kernels for it. Otherwise
+    /// True if rounding runs on the device: always on the CPU; on a GPU if the format has kernels for it. Otherwise
     /// tensors are copied to main memory and back.
     #[must_use]
     pub fn runs_on_device(&self, device: &ComputeDevice) -> bool {

@@ -30,7 +30,7 @@ pub struct FormatKernels {
     statistics: Arc<PluginKernel>,
     /// The word of a launch that is the largest magnitude.
     amax: usize,
-    /// How the codes of rounded values are found, where there are up to 256.
+    /// The table that finds the codes of rounded values, where there are up to 256.
     codes: Option<CodeTable>,
     kernels: Mutex<HashMap<(KernelOp, u32), Arc<PluginKernel>>>,
 }

@@ -29,14 +29,14 @@ const LEAST_FIELD: u32 = 1;
 const MOST_FIELD: u32 = 253;
 const _: () = assert!(CODES == UNITS as usize, "a code a unit");
 
-/// What a device counts of a call: still there.
+/// The counts of a call, on the device.
 #[derive(Debug)]
 pub(super) struct DeviceCounts {
     /// Elements of each code, u32, `[CODES]`.
     codes: Option<CubeTensor>,
     /// `[cubes, SLOT]`.
     powers: CubeTensor,
-    /// How many zeros pad the tensor, and their code.
+    /// The number of zeros that pad the tensor, and their code.
     zeros: (usize, usize),
 }
 

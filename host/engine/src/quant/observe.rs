@@ -42,13 +42,13 @@ pub struct ObservedSite {
     pub layer: LayerId,
     /// The parameter's name.
     pub name: String,
-    /// Which tensor.
+    /// The role of the tensor.
     pub role: Role,
     /// In the order of the run file.
     pub formats: Vec<ObservedFormat>,
 }
 
-/// What was seen at a site in a step. Sums of sites can be added.
+/// The observation of a site in a step. Sums of sites can be added.
 #[derive(Debug, Clone, Default)]
 pub struct SeenSite {
     /// Largest finite magnitude.
@@ -61,7 +61,7 @@ pub struct SeenSite {
     pub formats: Vec<SeenFormat>,
 }
 
-/// What a format would have done.
+/// The effect that a format would have had.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SeenFormat {
     /// At scale 1.
@@ -118,7 +118,7 @@ impl SeenSite {
 }
 
 impl ObservedFormat {
-    /// What the format would do to a matrix with the scales that are assumed.
+    /// The statistics that the format would have on a matrix with the assumed scales.
     fn scaled(&self, x: Tensor<2>) -> Result<QuantStats, Diagnostic> {
         let quant = self.cast.fake_quant_params(RandomKey::default());
         let params = CastParams { quant, arrangement: self.cast.arrangement(), rotation: None };
@@ -145,9 +145,9 @@ pub struct Observation {
     /// By site; `None` outside of passes that are observed.
     seen: Mutex<Option<Vec<Option<SeenSite>>>>,
     probes: Mutex<Vec<Probe>>,
-    /// What stopped a measurement: operations cannot return an error.
+    /// The error that stopped a measurement: operations cannot return one.
     fault: Mutex<Option<Diagnostic>>,
-    /// What the quantizer had pending before.
+    /// The statistics that were pending in the quantizer before.
     pending: Vec<(SiteId, StatsSource)>,
     active: bool,
 }
@@ -222,7 +222,7 @@ impl QuantContext {
         self.observation = other.observation.take();
     }
 
-    /// What the run observes, if anything.
+    /// The observation of the run, if there is one.
     #[must_use]
     pub fn observation(&self) -> Option<&Observation> {
         self.observation.as_deref()
@@ -260,7 +260,7 @@ impl QuantContext {
         self.observation().filter(|observation| observation.active)
     }
 
-    /// Whether one of these sites is observed in the current pass.
+    /// True if one of these sites is observed in the current pass.
     pub(super) fn observes(&self, layer: LayerId, roles: &[Role]) -> bool {
         self.observer().is_some_and(|observer| roles.iter().any(|role| observer.id(layer, *role).is_some()))
     }

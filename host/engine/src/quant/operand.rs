@@ -23,13 +23,13 @@ impl Operand {
         Self { values, scales, encoding }
     }
 
-    /// Whether it can be multiplied as bf16.
+    /// True if it can be multiplied as bf16.
     pub(super) fn fits_bf16(&self) -> bool {
         self.scales.dims()[0] == 1 && self.encoding.fits_bf16()
     }
 }
 
-/// How the gradient of a product is rounded before it is multiplied.
+/// The rounding of a product's gradient before it is multiplied.
 #[derive(Debug, Clone, Default)]
 pub enum GradientRounding {
     /// Not at all.
@@ -50,7 +50,7 @@ impl GradientRounding {
         }
     }
 
-    /// Whether the gradient can be multiplied as bf16.
+    /// True if the gradient can be multiplied as bf16.
     pub(super) fn fits_bf16(&self) -> bool {
         match self {
             Self::None => false,
@@ -64,7 +64,7 @@ impl GradientRounding {
     }
 }
 
-/// What the backward pass of a product multiplies. The default reuses the operands of the forward pass and rounds no gradient.
+/// The operands of a product's backward pass. The default reuses the operands of the forward pass and rounds no gradient.
 #[derive(Debug, Clone, Default)]
 pub struct BackwardUses {
     /// The input in the product of the weight's gradient, transposed, `[in, tokens]`. `None`: the first use.
@@ -78,24 +78,24 @@ pub struct BackwardUses {
     pub gradient_for_weight: Option<(GradientRounding, bool)>,
 }
 
-/// How a layer multiplies.
+/// The parameters of a layer's product.
 #[derive(Debug, Clone)]
 pub struct ProductParams {
-    /// Whether input and weight are multiplied as bf16 in the forward pass.
+    /// True for each of input and weight that is multiplied as bf16 in the forward pass.
     pub(super) as_bf16: [bool; 2],
-    /// What is saved of input and weight.
+    /// The saved forms of input and weight.
     pub(super) saved: [SavedOperand; 2],
-    /// How the gradient is rounded for the product of the input's gradient, and for that of the weight's.
+    /// The rounding of the gradient for the product of the input's gradient, and for that of the weight's.
     pub(super) gradient: GradientRounding,
     pub(super) gradient_for_weight: Option<(GradientRounding, bool)>,
-    /// Whether these are multiplied as bf16.
+    /// True for each of these that is multiplied as bf16.
     pub(super) gradient_as_bf16: [bool; 2],
 }
 
-/// What the backward pass uses of an operand.
+/// The form of an operand that the backward pass uses.
 #[derive(Debug, Clone)]
 pub(super) struct SavedOperand {
-    /// Whether it is a second use, which is transposed.
+    /// True for a second use, which is transposed.
     pub(super) is_second: bool,
     pub(super) encoding: Encoding,
     pub(super) as_bf16: bool,

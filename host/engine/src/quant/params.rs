@@ -7,19 +7,20 @@ use altgrad_config::SteChoice;
 use altgrad_plugin_api::{RandomKey, Rounding};
 
 use super::{DeviceFormat, HistogramCollector, ScaleSource};
-/// How a rounding differs from a format's own, which multiplies by scale and inverse. The default is the format's own.
+/// The difference of a rounding from a format's own, which multiplies by scale and inverse. The default is the
+/// format's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arithmetic {
-    /// How elements are scaled: by a multiplication with the scale, or by a division by the inverse.
+    /// The operation that scales elements: a multiplication by the scale, or a division by the inverse.
     pub quantize: Operation,
-    /// How codes are scaled back: by a multiplication with the inverse, or by a division by the scale.
+    /// The operation that scales codes back: a multiplication by the inverse, or a division by the scale.
     pub dequantize: Operation,
-    /// Whether ties are rounded toward zero. The rounding mode is to nearest, ties away.
+    /// True if ties are rounded toward zero. The rounding mode is to nearest, ties away.
     pub ties_toward_zero: bool,
 }
 
 impl Arithmetic {
-    /// Whether the format rounds so itself.
+    /// True if the format itself rounds in this way.
     #[must_use]
     pub fn is_the_formats(&self) -> bool {
         *self == Self::default()
@@ -35,9 +36,9 @@ pub struct FakeQuantParams {
     pub rounding: Rounding,
     /// The key of the random bits of stochastic rounding; other modes ignore it.
     pub key: RandomKey,
-    /// Where scales come from.
+    /// The source of scales.
     pub scale: ScaleSource,
-    /// How scales are applied and ties are rounded, where that is not the format's own.
+    /// The application of scales and the rounding of ties, where they differ from the format's own.
     pub arithmetic: Arithmetic,
     /// The straight-through estimator of the gradient.
     pub ste: SteChoice,

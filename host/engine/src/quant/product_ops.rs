@@ -1,8 +1,8 @@
 //! The matrix product of a linear layer, forward and backward, as an operation of each backend.
 //!
-//! Where the device multiplies bf16 fast, operands that are exact in bf16 up to one scale are multiplied there without the
-//! scale and added in f32. The result is divided by both scales. That differs only in the order of rounding (docs/numerics.md,
-//! section 4.4).
+//! If the device multiplies bf16 fast, operands that are exact in bf16 up to one scale are multiplied there without the scale
+//! and added in f32. The result is divided by both scales. That differs only in the order of rounding (docs/numerics.md, section
+//! 4.4).
 
 // A backend extension takes each tensor as an argument of its own.
 #![allow(clippy::too_many_arguments)]

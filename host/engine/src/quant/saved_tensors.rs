@@ -35,7 +35,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Whether the values times their scales are exact in bf16 and sums of their products stay within f32's range. Those of
+    /// True if the values times their scales are exact in bf16 and sums of their products stay within f32's range. Those of
     /// E7M0 do not: it reaches 2^64.
     #[must_use]
     pub fn fits_bf16(&self) -> bool {
@@ -47,7 +47,7 @@ impl Encoding {
     }
 }
 
-/// Whether all of these values that are finite, at least one, are exact in bf16 and no larger than [`LARGEST_FACTOR`].
+/// True if all finite values, at least one, are exact in bf16 and no larger than [`LARGEST_FACTOR`].
 pub(super) fn fit_bf16(values: &[f32]) -> bool {
     let fits = |value: &f32| bf16::nearest_bf16(*value) == *value && value.abs() <= LARGEST_FACTOR;
     let mut finite = values.iter().filter(|value| value.is_finite()).peekable();

@@ -5,12 +5,12 @@
 
 use altgrad_casts::{BlockStatistics, Range, Scaling};
 
-/// How scales follow from the elements of a tensor.
+/// The derivation of scales from the elements of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScaleRule {
-    /// What scales have to know of the format.
+    /// The properties of the format that scales need.
     pub range: Range,
-    /// How the scale of a block follows from its elements.
+    /// The derivation of a block's scale from its elements.
     pub scaling: Scaling,
     /// Consecutive elements that share a scale; divides the tensor's length. `None`: the whole tensor.
     pub group: Option<usize>,
@@ -39,7 +39,7 @@ impl ScaleRule {
         self.scaling.pair(&self.range, block, tensor.as_ref())
     }
 
-    /// Whether the scale is the one of [`Self::max`], which kernels compute; others are computed in main memory.
+    /// True if the scale is the one of [`Self::max`], which kernels compute; others are computed in main memory.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         let plain = Scaling { margin: self.scaling.margin, pow2: self.scaling.pow2, ..Scaling::default() };
@@ -67,7 +67,7 @@ impl ScaleRule {
         }
     }
 
-    /// What the scales of `count` groups of `group` consecutive elements depend on.
+    /// The statistics of `count` groups of `group` consecutive elements, on which their scales depend.
     pub(super) fn statistics(&self, values: &[f32], group: usize, count: usize) -> Vec<BlockStatistics> {
         if self.scaling.needs_amax_only() {
             let mut amax = vec![0.0; count];
@@ -95,7 +95,7 @@ impl ScaleRule {
     }
 }
 
-/// Where the scales of a fake quantization come from.
+/// The source of the scales of a fake quantization.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ScaleSource {
     /// One for the whole tensor: scale and inverse.
@@ -108,7 +108,7 @@ impl ScaleSource {
     /// Scale 1.
     pub const ONE: Self = Self::Fixed([1.0, 1.0]);
 
-    /// Whether the whole tensor shares one scale.
+    /// True if the whole tensor shares one scale.
     #[must_use]
     pub fn is_per_tensor(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What the scales of the first step cost weights: signal to noise against the best power of two, on a sample.
+//! The loss of weights by the scales of the first step: signal to noise compared with the best power of two, on a sample.
 //!
 //! Nothing here changes a run: [`ScaleLoss`] is for a warning before the first step (docs/numerics.md, section 7.6.1). Samples of all
 //! weights are read with one synchronization.
@@ -28,7 +28,7 @@ const WORTH_A_LOOK: f64 = 1.0;
 /// Of offsets that are as good as the best within so many decibels, the smallest is named.
 const AS_GOOD: f64 = 0.1;
 
-/// What a weight loses by its scale.
+/// The loss of a weight by its scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScaleLoss {
     /// Signal to noise at the scale of the first step, dB.
@@ -149,8 +149,8 @@ fn sqnr_db(
 }
 
 impl QuantContext {
-    /// What each weight that is rounded loses by the scale of its first step, with its site; of weights `[n]` by layer, with the
-    /// lengths of their rows. Weights without scales or without noise are left out. One synchronization.
+    /// The loss of each rounded weight by the scale of its first step, with its site; of weights `[n]` by layer, with the lengths
+    /// of their rows. Weights without scales or without noise are left out. One synchronization.
     ///
     /// # Errors
     /// The device failed.

@@ -13,7 +13,7 @@ use super::{Arithmetic, Arrangement, DeviceFormat, FakeQuantParams, QuantStats, 
 /// A linear layer, by the index of its weight in the model's table of parameters.
 pub type LayerId = usize;
 
-/// How scales are chosen.
+/// The choice of scales.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scaling {
     /// Scale 1.
@@ -22,39 +22,39 @@ pub enum Scaling {
     Dynamic(ScaleRule),
     /// From the largest amax of the last `window` steps; the step's own is recorded after use.
     Delayed {
-        /// How a scale follows from amax.
+        /// The derivation of the scale from amax.
         rule: ScaleRule,
         /// Steps remembered.
         window: usize,
-        /// What the first step and steps after zeros do.
+        /// The scale of the first step and of steps after zeros.
         start: DelayedStart,
     },
     /// From this amax for good; without one, the first step's.
     Static {
-        /// How the scale follows from amax.
+        /// The derivation of the scale from amax.
         rule: ScaleRule,
         /// The amax, if given.
         amax: Option<f32>,
     },
     /// Of a weight without master weights: state, set from the initial values by `rule`.
     Stored {
-        /// How a scale follows from amax where it is set.
+        /// The derivation of the scale from amax where it is set.
         rule: ScaleRule,
         /// When it is set again.
         change: ScaleChange,
     },
 }
 
-/// What delayed scaling does where the past says nothing.
+/// Delayed scaling without a usable history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DelayedStart {
-    /// Whether the first step has scale 1, as in Transformer Engine. Otherwise it is dynamic.
+    /// True if the first step has scale 1, as in Transformer Engine. Otherwise it is dynamic.
     pub first_is_one: bool,
-    /// Whether the last scale is kept while all magnitudes of the window are 0, as in Transformer Engine. Otherwise it is 1.
+    /// True if the last scale is kept while all magnitudes of the window are 0, as in Transformer Engine. Otherwise it is 1.
     pub keeps_over_zeros: bool,
 }
 
-/// Where the values of a second use come from.
+/// The source of the values of a second use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UseSource {
     /// The tensor in high precision.
@@ -69,7 +69,7 @@ pub enum UseSource {
 pub enum ScaleChange {
     /// Never.
     Never,
-    /// Where the values have left the range that it was set for, as a power of two.
+    /// The scale changes only where the values have left its range, as a power of two.
     Hysteresis,
 }
 
@@ -78,13 +78,13 @@ pub enum ScaleChange {
 pub struct Site {
     /// Name of the layer's weight: `h.0.attn.c_attn.weight`.
     pub layer: String,
-    /// Which tensor of the layer.
+    /// The role of the tensor in the layer.
     pub role: Role,
     /// The format.
     pub format: Arc<DeviceFormat>,
     /// The rounding mode.
     pub rounding: Rounding,
-    /// How scales are chosen.
+    /// The choice of scales.
     pub scaling: Scaling,
     /// The straight-through estimator; gradients ignore it.
     pub ste: SteChoice,
@@ -92,9 +92,9 @@ pub struct Site {
     pub tile: Option<[usize; 2]>,
     /// A rotation of rows before all else.
     pub transform: Option<Hadamard>,
-    /// How the rounding differs from the format's own.
+    /// The difference of the rounding from the format's own.
     pub arithmetic: Arithmetic,
-    /// Where values come from, for a second use.
+    /// The source of the values, for a second use.
     pub source: UseSource,
     history: Mutex<History>,
 }
@@ -149,7 +149,7 @@ impl Site {
         }
     }
 
-    /// Where scales come from at this step.
+    /// The source of scales at this step.
     #[must_use]
     pub fn scale(&self) -> ScaleSource {
         let past = || self.history().amax.iter().copied().reduce(f32::max);
@@ -208,7 +208,7 @@ impl Site {
         }
     }
 
-    /// Whether the rounded values are those of codes times inverses of scales, in the order of the tensor.
+    /// True if the rounded values are those of codes times inverses of scales, in the order of the tensor.
     #[must_use]
     pub fn has_codes(&self, shape: [usize; 2]) -> bool {
         self.arrangement().is_identity(shape)
@@ -216,13 +216,13 @@ impl Site {
             && !self.format.decoded().is_empty()
     }
 
-    /// Whether one scale is that of all elements.
+    /// True if all elements share one scale.
     #[must_use]
     pub fn has_one_scale(&self) -> bool {
         self.group().is_none()
     }
 
-    /// Which elements of a tensor with rows of `width` share a scale.
+    /// The blocks of elements that share a scale, in a tensor with rows of `width`.
     #[must_use]
     pub fn blocks(&self, width: usize) -> Blocks {
         if self.has_one_scale() {

@@ -45,7 +45,7 @@ impl QuantContext {
     }
 }
 
-/// Whether both sites store a weight on the same grid.
+/// True if both sites store a weight on the same grid.
 fn stores_alike(a: &Site, b: &Site) -> bool {
     let name = |site: &Site| site.format.plugin().identity.name.clone();
     let how = |site: &Site| (site.rounding, site.scaling, site.tile, site.arithmetic);

@@ -24,7 +24,7 @@ impl QuantContext {
 }
 
 impl ValueCasts<'_> {
-    /// Whether one of these roles is rounded, or observed in the current pass.
+    /// True if one of these roles is rounded, or observed in the current pass.
     #[must_use]
     pub fn any(&self, roles: &[Role]) -> bool {
         roles.iter().any(|role| self.quant.site(self.layer, *role).is_some())

@@ -70,7 +70,7 @@ pub struct WeightGrid<'a> {
     pub format: &'a FormatPlugin,
     /// Scale and inverse of each block.
     pub pairs: Vec<[f32; 2]>,
-    /// Which elements share a scale.
+    /// The blocks of elements that share a scale.
     pub blocks: Blocks,
 }
 
@@ -84,7 +84,7 @@ impl WeightGrid<'_> {
         }
     }
 
-    /// What an optimizer is told of it.
+    /// The grid that an optimizer receives.
     #[must_use]
     pub fn grid(&self) -> Grid<'_> {
         Grid { spec: &self.format.spec, scales: Scales::new(&self.pairs, self.blocks) }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use altgrad_base::diagnostic::Diagnostic;
 use rand::{Rng, RngExt};
 
-/// How a token is drawn.
+/// The sampling of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Picking {
     /// Logits are divided by this, 0 or more; 0 takes the most likely token.

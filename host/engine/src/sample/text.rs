@@ -22,14 +22,14 @@ impl Characters {
         text
     }
 
-    /// What is left at the end.
+    /// The remaining text at the end.
     #[must_use]
     pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.pending).into_owned()
     }
 }
 
-/// Whether these bytes are the beginning of a character.
+/// True if these bytes are the beginning of a character.
 fn may_go_on(bytes: &[u8]) -> bool {
     !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

@@ -58,7 +58,7 @@ pub(super) fn waiting(
     waiting.collect()
 }
 
-/// What is computed in what from each entry on, for `run.json`.
+/// The number formats of all computations from each entry on, for `run.json`.
 pub(super) fn described(
     phases: &[QuantContext],
     config: &RunConfig,

@@ -47,7 +47,7 @@ pub(crate) fn mode(rounding: CastRounding) -> (Rounding, bool) {
     }
 }
 
-/// How a cast differs from a format's own rounding.
+/// The difference of a cast from a format's own rounding.
 pub(crate) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
     Arithmetic {
         quantize: cast.scaling.quantize,

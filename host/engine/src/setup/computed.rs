@@ -1,4 +1,4 @@
-//! What a run computes in what: the table of `run.json` that says which numbers are exact, rounded, or in f32.
+//! The number formats of a run: the table of `run.json` that lists exact, rounded and f32 numbers.
 //!
 //! Made from the state's sites, not from the run file, so that it describes the actual computation.
 
@@ -15,7 +15,7 @@ pub(super) fn table(config: &RunConfig, device: &ComputeDevice, state: &TrainSta
     Table { config, device, state }.to_json()
 }
 
-/// What the table is made from.
+/// The sources of the table.
 struct Table<'a> {
     config: &'a RunConfig,
     device: &'a ComputeDevice,
@@ -44,7 +44,7 @@ impl Table<'_> {
         })
     }
 
-    /// How many parameters are updated by what.
+    /// The number of parameters of each kind of update.
     fn updates(&self) -> Value {
         let mut counts = BTreeMap::new();
         for id in 0..self.state.params.layout.specs.len() {
@@ -53,7 +53,7 @@ impl Table<'_> {
         json!(counts)
     }
 
-    /// How each state is stored, and its bytes.
+    /// The storage of each state, and its bytes.
     fn states(&self) -> Value {
         let stored = self.state.optimizer.storage().into_iter();
         stored.map(|(name, (stored, bytes))| (name, json!({ "stored_as": stored, "bytes": bytes }))).collect()

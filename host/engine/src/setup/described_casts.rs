@@ -13,8 +13,8 @@ use crate::{
 /// Type of everything that no format rounds: burn's tensors, and the optimizers' buffers.
 pub(super) const TYPE: &str = "f32";
 
-/// What becomes of the operands of linear layers. Layers that are alike share an entry: their names as `layers`, and a cast by role. First
-/// uses are always there; second uses and the weight's gradient where they have a cast of their own or none.
+/// The casts of the operands of linear layers. Layers that are alike share an entry: their names as `layers`, and a cast by role.
+/// First uses are always there; second uses and the weight's gradient where they have a cast of their own or none.
 #[must_use]
 pub fn linear_layers(quant: &QuantContext, layout: &Layout, device: &ComputeDevice) -> Vec<Value> {
     let mut kinds: Vec<(Map<String, Value>, Vec<&str>)> = Vec::new();
@@ -38,7 +38,7 @@ pub fn linear_layers(quant: &QuantContext, layout: &Layout, device: &ComputeDevi
     kinds.into_iter().map(entry).collect()
 }
 
-/// What becomes of a use of a layer's tensor; `None` if nothing of its own. `shape` is the weight's, `[out, in]`.
+/// The cast of a use of a layer's tensor; `None` if it has no cast of its own. `shape` is the weight's, `[out, in]`.
 fn said(
     quant: &QuantContext,
     (layer, shape): (ParamId, &[usize]),

@@ -56,7 +56,7 @@ pub(super) fn groups(
     Ok(groups.with_storage(storage.collect::<Result<_, KeyedDiagnostic>>()?))
 }
 
-/// How a state is stored, as the run file says at `key`.
+/// The storage of a state that the run file requests at `key`.
 fn storage(choice: &StateStorage, key: &str, registry: &Registry) -> Result<Storage, KeyedDiagnostic> {
     let codes = match choice {
         StateStorage::Float(StateFloat::F32) => return Ok(Storage::F32),

@@ -29,7 +29,7 @@ struct Assumed {
     cast: Cast,
 }
 
-/// What a run observes; `None` if nothing.
+/// The observation that a run requests; `None` if none.
 pub(super) fn observation(
     config: &RunConfig,
     registry: &Registry,

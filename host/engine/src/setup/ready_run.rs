@@ -7,9 +7,9 @@ use crate::state::TrainState;
 
 /// A run, ready to start.
 pub struct ReadyRun {
-    /// What is fixed.
+    /// The constant part.
     pub setup: RunSetup,
-    /// What training changes.
+    /// The part that training changes.
     pub state: TrainState,
     /// Sinks, not opened.
     pub sinks: Vec<SinkSetup>,

@@ -32,7 +32,7 @@ use crate::{
 /// The name of the language-model head, tied or not.
 const HEAD: &str = "lm_head.weight";
 
-/// What a run's rounding is made of.
+/// The builder of a run's rounding.
 struct Builder<'a> {
     config: &'a QuantSection,
     registry: &'a Registry,
@@ -107,7 +107,7 @@ impl Builder<'_> {
         &self.layout.specs[layer].name
     }
 
-    /// Whether a pattern matches a layer's name. A head that is tied to the embedding has a name of its own beside that one.
+    /// True if a pattern matches a layer's name. A head that is tied to the embedding has a name of its own beside that one.
     fn is_match(&self, pattern: &str, layer: ParamId) -> bool {
         let matcher = WildMatch::new(pattern);
         matcher.matches(self.name(layer)) || layer == self.layout.head && matcher.matches(HEAD)

@@ -1,4 +1,4 @@
-//! What of a run is fixed before its first step.
+//! The part of a run that is fixed before its first step.
 
 use altgrad_alerts::RunFacts;
 use altgrad_config::{FullEvalChoice, RunConfig};
@@ -22,7 +22,7 @@ pub struct RunSetup {
     pub registry: Registry,
     /// The plugins this run uses: formats, the optimizer, sinks.
     pub plugins: Vec<Identity>,
-    /// Where tensors are.
+    /// The device of tensors.
     pub device: ComputeDevice,
     /// Batches of the corpus.
     pub batches: Batches,
@@ -32,9 +32,10 @@ pub struct RunSetup {
     pub schedule: Schedule,
     /// Metrics a row may carry.
     pub metrics: Vec<MetricId>,
-    /// What is computed in which number format: the table of `run.json`.
+    /// The number formats of all computations: the table of `run.json`.
     pub computed: Value,
-    /// What to say before the first step of the scales of initial weights, if they cost much signal to noise.
+    /// The warning before the first step about the scales of initial weights, if they lose much signal to
+    /// noise.
     pub scale_warning: Option<String>,
 }
 
@@ -57,7 +58,7 @@ impl RunSetup {
         step * self.config.train.grad_accum as u64
     }
 
-    /// What alerts know of the run besides its records.
+    /// The facts of the run that alerts need besides its records.
     #[must_use]
     pub fn facts(&self) -> RunFacts {
         let unigram_entropy = self.batches.corpus().unigram_entropy();
@@ -70,7 +71,7 @@ impl RunSetup {
         (0..self.config.train.grad_accum).map(move |index| self.batches.train(first + index as u64))
     }
 
-    /// What evaluations on the way predict.
+    /// The kind of the evaluations during training.
     #[must_use]
     pub fn evaluation(&self) -> EvaluationKind {
         match self.config.train.full_eval {
@@ -91,7 +92,7 @@ impl RunSetup {
         }
     }
 
-    /// What the evaluation at the end predicts after `trained` tokens.
+    /// The kind of the final evaluation after `trained` tokens.
     #[must_use]
     pub fn final_evaluation(&self, trained: u64) -> EvaluationKind {
         let held_out = self.batches.tokens(Split::Validation).len() as u64;

@@ -12,7 +12,7 @@ use crate::{
 /// Decibels lost that are worth a warning.
 const WORTH_A_WARNING: f64 = 3.0;
 
-/// What there is to say of the scales of initial weights, before they are brought onto any grid: of the weight that loses most.
+/// The warning about the scales of initial weights, before they are brought onto any grid: about the weight that loses most.
 ///
 /// # Errors
 /// The device failed.

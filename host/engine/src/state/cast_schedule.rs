@@ -34,7 +34,7 @@ impl CastSchedule {
         &self.switches
     }
 
-    /// Whether an entry was not put in force yet.
+    /// True if an entry has not taken effect yet.
     #[must_use]
     pub fn is_waiting(&self, entry: usize) -> bool {
         self.waiting.get(entry).is_some_and(Option::is_some)

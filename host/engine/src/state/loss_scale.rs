@@ -79,7 +79,7 @@ impl LossScaler {
     /// No scaling.
     pub const OFF: Self = Self::Fixed(1.0);
 
-    /// What a run file asks for.
+    /// The loss scale that a run file requests.
     #[must_use]
     pub fn new(choice: LossScaleChoice) -> Self {
         match choice {
@@ -88,7 +88,7 @@ impl LossScaler {
         }
     }
 
-    /// What the loss of the next step is multiplied by; `None` for 1, which changes nothing.
+    /// The factor of the next step's loss; `None` for 1, which changes nothing.
     #[must_use]
     pub fn factor(&self) -> Option<f32> {
         let scale = match self {
@@ -98,7 +98,7 @@ impl LossScaler {
         (scale != 1.0).then_some(scale)
     }
 
-    /// What the dynamic rule remembers.
+    /// The state of the dynamic rule.
     #[must_use]
     pub fn state(&self) -> Option<DynamicLossScale> {
         match self {

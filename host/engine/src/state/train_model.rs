@@ -28,7 +28,7 @@ pub struct TrainModel {
 /// A step's loss and gradients, on the device.
 #[derive(Debug)]
 pub struct Gradients {
-    /// What each micro-batch adds to the mean loss, nats per token: `[1]` each.
+    /// The contribution of each micro-batch to the mean loss, nats per token: `[1]` each.
     pub losses: Vec<Tensor<1>>,
     /// In the layout's order, `[n]` each.
     pub grads: Vec<Tensor<1>>,
@@ -36,12 +36,12 @@ pub struct Gradients {
     pub attention: Option<AttentionMonitor>,
 }
 
-/// What a step's passes show of themselves. Nothing of it changes them.
+/// The observers of a step's passes. Nothing of it changes them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shown<'a> {
     /// Is shown all tensors.
     pub trace: Option<&'a Trace>,
-    /// Whether attention is measured.
+    /// True if attention is measured.
     pub attention: bool,
 }
 

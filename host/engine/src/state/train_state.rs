@@ -1,4 +1,4 @@
-//! What training changes: the only thing a step mutates, and what a checkpoint holds.
+//! The state that training changes: a step mutates nothing else, and a checkpoint holds all of it.
 
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
@@ -15,7 +15,7 @@ use crate::{
 pub struct TrainState {
     /// The parameters.
     pub params: Params,
-    /// What linear layers round, and the scales they remember.
+    /// The quantizer of linear layers, with the scales it remembers.
     pub quant: QuantContext,
     /// The optimizer and its states.
     pub optimizer: OptimizerState,
@@ -23,9 +23,9 @@ pub struct TrainState {
     pub meter: UpdateMetrics,
     /// The casts that are to come.
     pub schedule: CastSchedule,
-    /// What the loss is multiplied by before the backward pass.
+    /// The factor of the loss before the backward pass.
     pub loss_scale: LossScaler,
-    /// Whether an update failed half-way: some parameters are updated, others are not.
+    /// True if an update failed half-way: some parameters are updated, others are not.
     pub half_updated: bool,
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn elements(x: &FlexTensor) -> &[f32] {
     elements
 }
 
-/// Whether a tensor is all of its buffer, in order, and nothing else uses that.
+/// True if a tensor is all of its buffer, in order, and nothing else uses the buffer.
 pub(crate) fn owns_buffer(x: &FlexTensor) -> bool {
     let whole = x.bytes().len() == size_of::<f32>() * x.layout().num_elements();
     whole && x.is_contiguous() && x.is_unique()

@@ -39,7 +39,7 @@ impl Phase {
     }
 }
 
-/// Where in a step a tensor was computed.
+/// The place in a step where a tensor was computed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorPlace {
     /// Micro-batch within the step; 0 for what belongs to all of them.
@@ -48,7 +48,7 @@ pub struct TensorPlace {
     pub phase: Phase,
     /// The layer or the parameter: `h.0.attn.c_attn`, `h.0.attn.c_attn.weight`.
     pub layer: String,
-    /// What computed it, or what it is: `softmax`, `rounded weight`, `gradient of softmax`.
+    /// The operation that computed it, or its name: `softmax`, `rounded weight`, `gradient of softmax`.
     pub operation: Cow<'static, str>,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for TensorPlace {
 /// One tensor of a step.
 #[derive(Debug)]
 pub struct TracedTensor {
-    /// Where it was computed.
+    /// The place of its computation.
     pub place: TensorPlace,
     /// Its elements, row-major `[n]`, outside of any autodiff graph.
     pub values: Tensor<1>,

@@ -48,13 +48,13 @@ fn switch(
 }
 
 impl Run<'_> {
-    /// What the schedule says of the beginning of a step.
+    /// Applies the entries of the schedule for the beginning of a step.
     pub(super) fn switch_casts_at(&mut self, step: u64) {
         let events = switch_at(&self.setup, &mut self.state, step);
         self.tell_switches(events);
     }
 
-    /// What the schedule says of the record that alerts saw last, that of step `step`.
+    /// Applies the entries of the schedule for the record that alerts saw last, that of step `step`.
     pub(super) fn switch_casts_on_alerts(&mut self, step: u64) {
         let events = switch_on(&self.setup, &mut self.state, &self.report.alerts, step);
         self.tell_switches(events);

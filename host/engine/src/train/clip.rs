@@ -17,14 +17,14 @@ pub struct GradNorm {
 }
 
 impl GradNorm {
-    /// That of gradients which stay as they are.
+    /// The norms of gradients that are not clipped.
     #[must_use]
     pub fn unclipped(moments: &[Moments]) -> Self {
         let before = moments.iter().map(Moments::square).sum::<f64>().sqrt();
         Self { before, after: before }
     }
 
-    /// What the gradients were multiplied by.
+    /// The factor by which the gradients were multiplied.
     #[must_use]
     pub fn factor(&self) -> f64 {
         if self.before.is_nan() || self.after == self.before { 1.0 } else { self.after / self.before }

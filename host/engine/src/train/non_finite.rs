@@ -11,14 +11,14 @@ use crate::{
 /// Follows steps that are not finite.
 #[derive(Debug, Default)]
 pub(super) struct NonFiniteTracker {
-    /// Where they began; `None` if the last step was finite.
+    /// The origin of non-finite values; `None` if the last step was finite.
     began: Option<Provenance>,
     /// The state before the first of them, until it is taken.
     before: Option<(StepState, StateTensors)>,
 }
 
 impl NonFiniteTracker {
-    /// Whether the last step was not finite.
+    /// True if the last step was not finite.
     pub fn is_active(&self) -> bool {
         self.began.is_some()
     }
@@ -38,7 +38,7 @@ impl NonFiniteTracker {
         self.before.take()
     }
 
-    /// What is not finite first, and its step, if it was found.
+    /// The first non-finite tensor, and its step, if it was found.
     pub fn first(&self) -> Option<(u64, &Origin)> {
         let began = self.began.as_ref()?;
         Some((began.step, began.first()?))

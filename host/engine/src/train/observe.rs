@@ -9,7 +9,7 @@ use crate::{
     state::{Shown, TrainState},
 };
 
-/// What is seen at step number `step`, by site; nothing on a step that does not measure.
+/// The observation of step number `step`, by site; empty on a step that does not measure.
 ///
 /// # Errors
 /// A format or the device failed.

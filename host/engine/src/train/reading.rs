@@ -1,4 +1,4 @@
-//! What a step reads back from the device: one synchronisation for everything its decisions and metrics need.
+//! The values that a step reads back from the device: one synchronisation for everything its decisions and metrics need.
 
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
@@ -21,13 +21,13 @@ pub struct Reading {
     pub loss: f64,
     /// Sums of each parameter's gradient, before clipping.
     pub moments: Vec<Moments>,
-    /// What each site of the quantizer saw; `None` where nothing came by.
+    /// The statistics of each site of the quantizer; `None` where it rounded nothing.
     pub seen: Vec<Option<QuantStats>>,
-    /// How each parameter's gradient agrees with its shadow, on shadow steps.
+    /// The agreement of each parameter's gradient with its shadow, on shadow steps.
     pub agreement: Option<Vec<Agreement>>,
     /// The distribution of what each site rounded, on steps that collect them.
     pub distributions: Vec<SiteHistogram>,
-    /// What each observed site saw, on steps that observe; else empty.
+    /// The observation of each observed site, on steps that observe; else empty.
     pub observed: Vec<Option<SeenSite>>,
     /// The attention of each layer, by the parameter of its queries, keys and values, on steps that measure it; else empty.
     pub attention: Vec<(usize, AttentionStats)>,
@@ -64,8 +64,8 @@ impl Reading {
         Ok(Self { loss, moments, seen, agreement, distributions, observed: Vec::new(), attention })
     }
 
-    /// Whether the backward pass left the range of its numbers: a gradient is not finite, or a format without a scale saturated where
-    /// arithmetic with infinities would not have.
+    /// True if the backward pass left the range of its numbers: a gradient is not finite, or a format without a scale saturated
+    /// where arithmetic with infinities would not have.
     #[must_use]
     pub fn gradients_overflowed(&self, quant: &QuantContext) -> bool {
         let is_exposed = |site: &Site| site.role.is_gradient() && matches!(site.scaling, Scaling::None);
@@ -74,7 +74,7 @@ impl Reading {
         saturated || !self.moments.iter().all(Moments::is_finite)
     }
 
-    /// Whether the step's loss and gradients are finite.
+    /// True if the step's loss and gradients are finite.
     #[must_use]
     pub fn is_finite(&self) -> bool {
         self.loss.is_finite() && self.moments.iter().all(Moments::is_finite)

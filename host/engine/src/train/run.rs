@@ -123,7 +123,7 @@ impl Run<'_> {
 
             self.report.add_step(reading.loss, self.setup.tokens_per_step(), elapsed);
             let diverged = self.raise_alerts(&record);
-            // What comes after the last step is evaluated with the casts that it trained with.
+            // The evaluation after the last step uses the casts that it trained with.
             if step + 1 < self.setup.config.train.max_steps {
                 self.switch_casts_on_alerts(step);
             }
@@ -230,8 +230,8 @@ impl Run<'_> {
         diverged && !self.non_finite.is_active()
     }
 
-    /// What happens when the training goes wrong in a way whose state is worth a later look: the alert says where numbers
-    /// stopped being finite, if they did, and the state before that is kept.
+    /// Handles a failure whose state deserves a later look: the alert names the first non-finite tensor, if there is one, and
+    /// the state before it is kept.
     fn raise_anomaly(&mut self, alert: Alert) -> bool {
         let not_finite = matches!(alert.kind, AlertKind::NanLoss | AlertKind::NanGrad);
         let mut event = Event::from(alert);

@@ -1,4 +1,5 @@
-//! Where a run's rows and events go: its sinks, the file of events, and the terminal. Nothing here is waited for.
+//! Destinations of a run's rows and events: its sinks, the file of events, and the terminal. Logging waits for none
+//! of them.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use crate::metrics::{MetricId, MetricRecord};
 /// The kind of events about sinks.
 const SINK: &str = "sink";
 
-/// Where a run's rows and events go.
+/// The destinations of a run's rows and events.
 pub struct RunLogger<'a> {
     sinks: Sinks,
     events: EventLog,
@@ -95,7 +96,7 @@ impl<'a> RunLogger<'a> {
         }
     }
 
-    /// What became of rows and events in each sink so far.
+    /// The counts of delivered and lost rows and events of each sink so far.
     #[must_use]
     pub fn counts(&self) -> Vec<SinkCounts> {
         self.sinks.counts()

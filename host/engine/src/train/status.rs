@@ -19,7 +19,7 @@ use crate::{
     state::{MeanLoss, TrainState},
 };
 
-/// What an evaluation measured, and how.
+/// The result and kind of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeldOutLoss {
     /// Of what.
@@ -47,22 +47,22 @@ pub struct RunReport {
     pub tokens: u64,
     /// Time in steps, evaluation not counted.
     pub training_time: Duration,
-    /// Whether the user stopped it.
+    /// True if the user stopped it.
     pub interrupted: bool,
     /// The newest checkpoint, if there is one.
     pub checkpoint: Option<PathBuf>,
-    /// Whether the last checkpoint that should be there is not.
+    /// True if the last due checkpoint was not written.
     pub checkpoint_failed: bool,
     /// Times it was resumed.
     pub resumes: Vec<Resume>,
-    /// What became of rows and events in each sink.
+    /// The counts of delivered and lost rows and events in each sink.
     pub sinks: Vec<SinkCounts>,
-    /// What went wrong without stopping the run.
+    /// The faults that did not stop the run.
     pub faults: Vec<Diagnostic>,
 }
 
 impl RunReport {
-    /// That of a run that starts there.
+    /// The status of a run that starts there.
     #[must_use]
     pub fn starting(start: &Start, alerts: AlertsSection, facts: RunFacts) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl RunReport {
         (self.steps > 0).then(|| self.tokens as f64 / self.training_time.as_secs_f64())
     }
 
-    /// What sinks are told at the end.
+    /// The summary that sinks receive at the end.
     #[must_use]
     pub fn summary(&self) -> Vec<(MetricId, f64)> {
         let entries = [

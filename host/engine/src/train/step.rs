@@ -52,21 +52,21 @@ pub fn compute_gradients(
     Ok((grads, reading))
 }
 
-/// What an update was made with.
+/// The factors of an update.
 #[derive(Debug, Clone, Copy)]
 pub struct AppliedUpdate {
     /// The gradients' norm before and after clipping; unknown if they overflowed because of the loss scale.
     pub norm: Option<GradNorm>,
     /// The learning rate.
     pub lr: f64,
-    /// What the loss was multiplied by before the backward pass.
+    /// The factor of the loss before the backward pass.
     pub loss_scale: LossScaler,
-    /// Whether there was no update, because gradients overflowed under a dynamic loss scale.
+    /// True if there was no update, because gradients overflowed under a dynamic loss scale.
     pub is_skipped: bool,
 }
 
 impl AppliedUpdate {
-    /// What is told of a step that was skipped.
+    /// The event of a skipped step.
     #[must_use]
     pub fn event(&self, step: u64) -> Option<Event> {
         let scale = self.loss_scale.state().filter(|_| self.is_skipped)?.scale;
@@ -78,7 +78,7 @@ impl AppliedUpdate {
     }
 }
 
-/// Whether a step's gradients overflowed, its loss did not, and a smaller loss scale may help: training continues normally.
+/// True if a step's gradients overflowed, its loss did not, and a smaller loss scale may help: training continues normally.
 #[must_use]
 pub fn overflowed(state: &TrainState, reading: &Reading) -> bool {
     let may_halve = state.loss_scale.state().is_some_and(|dynamic| dynamic.scale > 1.0);
@@ -154,7 +154,7 @@ pub fn record_metrics(
     metrics::record_step(&inputs, record);
 }
 
-/// Whether what happens every `every` steps, 0 for never, happens at this one.
+/// True if an action that happens every `every` steps, 0 for never, is due at this step.
 pub(super) fn is_due(every: u64, step: u64) -> bool {
     every > 0 && step.is_multiple_of(every)
 }

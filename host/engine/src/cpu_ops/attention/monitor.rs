@@ -1,4 +1,4 @@
-//! What attention's softmax looks like in the passes of a step: its entropy and its largest score, by layer.
+//! Measurements of attention's softmax in the passes of a step: its entropy and its largest score, by layer.
 //!
 //! The fused operation of the CPU measures rows where it computes them; elsewhere tensor operations do. Results stay on
 //! the device until the step's reading.
@@ -30,7 +30,7 @@ pub struct AttentionStats {
     pub largest_score: f64,
 }
 
-/// What was asked for of a step's attention.
+/// The requested measurements of a step's attention.
 #[derive(Debug)]
 pub struct AskedAttention(Vec<(usize, Slot)>);
 
@@ -89,8 +89,8 @@ fn summary(micro_batches: &[&[f32]]) -> Option<AttentionStats> {
     })
 }
 
-/// What [`AttentionMonitor::see`] takes, from scores with -inf in the future and their softmax, both
-/// `[batch, heads, block, block]`.
+/// The input of [`AttentionMonitor::see`], from scores with -inf in the future and their softmax, both `[batch, heads, block,
+/// block]`.
 #[must_use]
 pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     let [batch, heads, block, _] = softmax.dims();
@@ -104,7 +104,8 @@ pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     Tensor::cat(vec![entropy, scores.max()], 0)
 }
 
-/// What the entropy of query `row` is multiplied by in the mean over `queries`: one over that of a uniform softmax of what it sees.
+/// The weight of the entropy of query `row` in the mean over `queries`: the inverse of the entropy of a uniform softmax over the
+/// keys it sees.
 #[must_use]
 pub fn query_weight(row: usize, queries: usize) -> f32 {
     if row == 0 { 0.0 } else { (1.0 / (((row + 1) as f64).ln() * queries as f64)) as f32 }

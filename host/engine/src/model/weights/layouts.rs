@@ -1,4 +1,4 @@
-//! How other programs lay a GPT's weights out: names, orientation, and what they add that is no weight.
+//! Layouts of a GPT's weights in other programs: names, orientation, and additional entries that are no weights.
 //!
 //! nanoGPT (PyTorch) keeps a linear weight `[out, in]`, GPT-2 (Conv1D, as Hugging Face publishes it) `[in, out]`. A
 //! projection can be square, so the whole file is judged by the one weight that never is, `attn.c_attn.weight`.
@@ -53,7 +53,7 @@ impl<'a> Entries<'a> {
         self.0.remove(name)
     }
 
-    /// What is left, by name.
+    /// The remaining entries, by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, &Entry<'a>)> {
         self.0.iter().map(|(name, entry)| (*name, entry))
     }
@@ -82,12 +82,12 @@ fn bare(key: &str) -> &str {
     PREFIXES.iter().fold(key, |key, prefix| key.strip_prefix(prefix).unwrap_or(key))
 }
 
-/// Whether GPT-2 keeps this parameter transposed.
+/// True if GPT-2 stores this parameter transposed.
 pub(super) fn is_transposed(name: &str) -> bool {
     [".c_attn.weight", ".c_proj.weight", ".c_fc.weight"].iter().any(|end| name.ends_with(end))
 }
 
-/// Whether it is one of the causal masks that GPT-2's attention keeps beside its weights.
+/// True for the causal masks that GPT-2's attention stores beside its weights.
 pub(super) fn is_mask(name: &str) -> bool {
     name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")
 }

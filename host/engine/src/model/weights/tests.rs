@@ -1,4 +1,5 @@
-//! What is written is read back, in either layout; what does not fit is refused by its name in the file.
+//! Written weights are read back, in either layout; weights that do not fit are refused by their name in
+//! the file.
 
 #![allow(clippy::unwrap_used)]
 
