@@ -49,7 +49,7 @@ pub(crate) fn shown(x: f32) -> String {
     format!("{x:e} ({:#010x})", x.to_bits())
 }
 
-/// Whether two results are bit-identical, all NaN being equal.
+/// True if two results are bit-identical; all NaN are equal.
 pub(crate) fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }
@@ -90,7 +90,7 @@ pub(crate) fn check_rounding(
                 of_code.map_or("no code of the format".into(), |value| format!("which is {value:e}"));
             return Err(format!("encode of {}: code {code:#x}, {meaning}, {}", place(), expected(allowed)));
         };
-        // Where two results are allowed, both calls must have taken the same.
+        // Where two results are allowed, both calls must return the same one.
         if of_code * inverse != value {
             return Err(format!("of {}: fake_quant makes {value:e}, encode {of_code:e}", place()));
         }

@@ -7,7 +7,7 @@ use std::{ffi::c_void, io, marker::PhantomData, ptr, slice};
 
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-/// Where elements lie in their pages.
+/// The place of elements in their pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// From the first byte: reads before them fail.

@@ -1,4 +1,4 @@
-//! What formats are tried on: edges of the grid, random bit patterns, random values, and a seeded generator.
+//! The inputs of format checks: edges of the grid, random bit patterns, random values, and a seeded generator.
 
 use crate::oracle::Oracle;
 

@@ -69,7 +69,7 @@ pub type Outcome = Result<Verdict, String>;
 pub struct Check<S = Subject> {
     /// Its name, an identifier.
     pub name: &'static str,
-    /// What it holds a plugin to, in one sentence.
+    /// The requirement of the check, in one sentence.
     pub what: &'static str,
     /// Runs it.
     pub run: fn(&S) -> Outcome,

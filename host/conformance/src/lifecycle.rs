@@ -16,7 +16,7 @@ use crate::{
     sinks::SinkSubject,
 };
 
-/// What a life came to.
+/// The result of a life cycle.
 pub type Lifecycle = Result<Vec<u8>, String>;
 
 /// Of a format: description, values, rounded values and codes in every mode it has, kernel texts.
@@ -89,7 +89,7 @@ fn look(folder: &Path, life: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What of some bytes is the same in every life.
+/// The part of some bytes that is equal in every life.
 fn shown(bytes: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(bytes) else { return bytes.len().to_string().into_bytes() };
     let mut shown = String::new();

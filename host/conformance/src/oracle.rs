@@ -12,7 +12,7 @@ use altgrad_plugin_api::{Domain, FormatSpec, Minifloat, Rounding, overflows};
 #[derive(Debug, Clone, Copy)]
 struct Point {
     value: f64,
-    /// Whether its code is even; `None` if it has codes of both kinds.
+    /// True if its code is even; `None` if it has codes of both kinds.
     even: Option<bool>,
 }
 
@@ -22,10 +22,10 @@ pub struct Oracle {
     by_code: Vec<f32>,
     /// Ascending, each value once.
     points: Vec<Point>,
-    /// Where rounding to nearest goes from a point to the next; empty: in the middle.
+    /// Thresholds between each point and the next when rounding to nearest; empty: the midpoints.
     thresholds: Vec<f64>,
     sign_magnitude: bool,
-    /// Whether there are codes of both zeros.
+    /// True if there are codes of both zeros.
     signed_zeros: bool,
 }
 
@@ -80,7 +80,7 @@ impl Oracle {
         Ok(Self { thresholds, ..self })
     }
 
-    /// Whether it turns elsewhere than in the middle.
+    /// True if thresholds differ from midpoints.
     pub(crate) fn has_thresholds(&self) -> bool {
         !self.thresholds.is_empty()
     }
@@ -100,12 +100,12 @@ impl Oracle {
         self.points.iter().map(|point| point.value)
     }
 
-    /// Whether it is a sign-magnitude format, with zeros of both signs.
+    /// True for a sign-magnitude format, with zeros of both signs.
     pub(crate) fn sign_magnitude(&self) -> bool {
         self.sign_magnitude
     }
 
-    /// Whether the negative of every value is a value.
+    /// True if the negative of every value is a value.
     pub(crate) fn symmetric(&self) -> bool {
         self.values().zip(self.points.iter().rev()).all(|(low, high)| low == -high.value)
     }
@@ -120,13 +120,13 @@ impl Oracle {
         self.values().find(|&value| value > 0.0).unwrap_or(self.range().1)
     }
 
-    /// Whether a scaled value is beyond the last value on its side.
+    /// True if a scaled value is beyond the last value on its side.
     pub(crate) fn saturates(&self, scaled: f32) -> bool {
         let (min, max) = self.range();
         f64::from(scaled) > max || f64::from(scaled) < min
     }
 
-    /// Whether a scaled value counts as overflow.
+    /// True if a scaled value counts as overflow.
     pub(crate) fn overflows(&self, scaled: f32) -> bool {
         let (min, max) = self.range();
         overflows(scaled, min as f32, max as f32)
@@ -154,7 +154,7 @@ impl Oracle {
         }
     }
 
-    /// What `x`, already scaled and not NaN, may be rounded to in one of the modes of [`Rounding::ALL`].
+    /// The allowed results of rounding `x`, already scaled and not NaN, in one of the modes of [`Rounding::ALL`].
     pub(crate) fn round(&self, x: f32, rounding: Rounding) -> Allowed {
         let wide = f64::from(x);
         let neighbours = self.neighbours(wide);
@@ -177,12 +177,12 @@ impl Oracle {
         chosen.map(|value| if value == 0.0 { 0f32.copysign(x) } else { value as f32 })
     }
 
-    /// Whether a rounded value is bit-identical to an allowed one: a zero has a sign in every format.
+    /// True if a rounded value is bit-identical to an allowed one: a zero has a sign in every format.
     pub(crate) fn allows(allowed: Allowed, got: f32) -> bool {
         allowed.iter().any(|&expected| expected.to_bits() == got.to_bits())
     }
 
-    /// Whether the value of a code is one of those allowed; where the codes have no zeros of both signs, a zero needs no sign.
+    /// True if the value of a code is one of those allowed; where the codes have no zeros of both signs, a zero needs no sign.
     pub(crate) fn allows_code(&self, allowed: Allowed, got: f32) -> bool {
         let loose = got == 0.0 && allowed.contains(&0.0) && !self.signed_zeros;
         loose || Self::allows(allowed, got)
@@ -200,7 +200,7 @@ fn side(x: f64, a: f64, b: f64) -> Ordering {
     compared(2.0 * x, sum).then(compared(0.0, rest))
 }
 
-/// Whether the upper neighbour is the one away from zero; `None` if zero lies strictly between them.
+/// True if the upper neighbour is the one away from zero; `None` if zero lies strictly between them.
 fn away(a: Point, b: Point) -> Option<bool> {
     if a.value >= 0.0 {
         Some(true)

@@ -1,4 +1,5 @@
-//! What is checked: a format in one variant, as a descriptor and a way to make instances.
+//! The subject of the checks: a format in one variant, as a descriptor and a constructor of
+//! instances.
 
 use std::fmt;
 
@@ -22,7 +23,7 @@ pub struct Subject {
     descriptor: Descriptor,
     config: Config,
     make: Box<Make>,
-    /// Where random calls begin.
+    /// The first seed of random calls.
     pub(crate) seed: u64,
 }
 
@@ -77,13 +78,13 @@ impl Subject {
             .collect()
     }
 
-    /// What a run file calls it.
+    /// The name in a run file.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the plugin says about itself.
+    /// The plugin's descriptor.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
@@ -138,7 +139,7 @@ fn shape<T>(data: &[T]) -> [u64; 1] {
     [data.len() as u64]
 }
 
-/// What calls come to; the error is the plugin's.
+/// The result of a call; the error is the plugin's.
 type Called<T> = Result<T, PluginError>;
 
 impl Instance {
@@ -234,7 +235,7 @@ impl Instance {
         Ok(values)
     }
 
-    /// Whether the format rounds in this mode at all.
+    /// Returns whether the format supports this rounding mode.
     ///
     /// # Errors
     /// It fails in another way than by saying that the mode is unsupported, or refuses nearest-even.
@@ -266,5 +267,5 @@ impl Instance {
     }
 }
 
-/// What destinations hold before a call: no format rounds anything to it.
+/// The content of destinations before a call: no format rounds anything to it.
 pub(crate) const UNWRITTEN: f32 = f32::from_bits(0x7fa5_5a5a);

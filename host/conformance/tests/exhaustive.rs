@@ -2,9 +2,9 @@
 //!
 //! `cargo test --release -p altgrad-conformance --test exhaustive -- --ignored --nocapture`
 //!
-//! What is right comes from docs/numerics.md, sections 1 and 2, written out once more: the values of a format in order, found by walking up
-//! all magnitudes, and comparisons with the middle of two neighbours. f64 holds each of these numbers exactly. The
-//! result of the last run is in EXHAUSTIVE.md.
+//! The expected results follow docs/numerics.md, sections 1 and 2, in a second implementation: the values of a format in order,
+//! found by walking up all magnitudes, and comparisons with the midpoint of two neighbours. f64 holds each of these numbers
+//! exactly. The result of the last run is in EXHAUSTIVE.md.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -49,7 +49,7 @@ const MODES: [(&str, Rounding); 3] = [
     ("toward-zero", Rounding::TOWARD_ZERO),
 ];
 
-/// What a format can do, from its description alone.
+/// The properties of a format, from its description alone.
 struct Definition {
     /// The finite magnitudes in the order of their codes, which is their own.
     values: Vec<f64>,
@@ -91,7 +91,7 @@ impl Definition {
     }
 }
 
-/// What is due for a block of consecutive magnitudes, and room for what is made of it. NaN come last.
+/// The expected results of a block of consecutive magnitudes, and space for the computed results. NaN come last.
 #[derive(Default)]
 struct Block {
     /// Codes without sign of all that is not NaN, a mode each.

@@ -82,7 +82,7 @@ const VARIANT: OptionSpec = Base::DESCRIPTOR.options.as_slice()[0];
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 impl<const F: u32> Mutant<F> {
-    /// What it makes of scales before it uses them.
+    /// The scales that it uses, changed by the fault.
     fn scales<'a>(scales: &Scales<'a>) -> Scales<'a> {
         match scales.pairs.as_slice() {
             [first, ..] if F == FirstScale => Scales::whole(first),
@@ -92,7 +92,7 @@ impl<const F: u32> Mutant<F> {
         }
     }
 
-    /// What it makes of its parameters before it rounds.
+    /// The parameters that it rounds with, changed by the fault.
     fn params<'a>(&self, params: &QuantParams<'a>) -> QuantParams<'a> {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         let key = params.key;

@@ -82,7 +82,7 @@ impl<const FAULT: u8> Optimizer for Faulty<FAULT> {
     fn step(&self, step: Step<'_>) -> Result<(), PluginError> {
         let Step { param, grad, states, grid, .. } = step;
         assert!(!Self::refuses(grid), "it said so");
-        // That of the call's first element, for all of them.
+        // The scale of the call's first element, applied to all of them.
         let scale = grid.filter(|_| FAULT == OTHER_SCALES).map_or(1.0, |grid| grid.scales.of(0)[0]);
         let call = self.calls.fetch_add(u32::from(FAULT == COUNTS_CALLS), Ordering::Relaxed);
         assert!(FAULT != PANICS_ON_NOTHING || !param.is_empty(), "nothing to do");
@@ -132,7 +132,7 @@ fn each_fault_is_found() {
     assert_eq!(failed::<PANICS_ON_NOTHING>(), ["shapes"]);
     assert!(failed::<OTHER_STATES>().contains(&"states"));
     assert!(failed::<UNKNOWN_SCOPE>().contains(&"scope"));
-    // What never moves hides NaN, too.
+    // An optimizer that never moves hides NaN, too.
     assert_eq!(failed::<STANDS_STILL>(), ["moves", "not_finite"]);
     assert!(failed::<GROWS>().contains(&"finite"));
     assert_eq!(failed::<PANICS_ON_NAN>(), ["not_finite"]);

@@ -11,7 +11,7 @@ use std::{
 use altgrad_conformance::sinks;
 use altgrad_plugin_api::{Config, Descriptor, ErrorKind, Metric, PluginError, RunInfo, RunOutcome, Sink};
 
-/// What can be wrong.
+/// Faults of the sink.
 const SOUND: u8 = 0;
 const REPEATS: u8 = 1;
 const FORGETS: u8 = 2;

@@ -1,4 +1,4 @@
-//! Which plugin call runs on which thread, so that whoever finds the process dead or stuck can name the culprit.
+//! The running plugin call of each thread, so that another process can name the culprit of a crash or a hang.
 //!
 //! Each thread that calls plugins has a mark: plugin, call, and a number that changes with every call. Entering a call is
 //! one store, leaving it another; nothing is allocated and nothing locked. The [`Table`] of all marks holds atomic integers only, so
@@ -76,7 +76,7 @@ impl Call {
         NAMES[self as usize]
     }
 
-    /// Whether training waits for the call to return: not for sinks, whose calls have threads and deadlines of their own.
+    /// True if training waits for the call to return: not for sinks, whose calls have threads and deadlines of their own.
     #[must_use]
     pub fn is_awaited(self) -> bool {
         !matches!(
@@ -101,7 +101,7 @@ impl Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plugin(u16);
 
-/// What a thread was doing: 32 bits that count its calls, 16 the plugin, 16 the call.
+/// The activity of a thread: 32 bits that count its calls, 16 the plugin, 16 the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(u64);
 
@@ -128,7 +128,7 @@ impl Mark {
         usize::from((self.0 >> 16) as u16)
     }
 
-    /// What is running now, as a call after this one.
+    /// The mark of the running call, counted as a call after this one.
     fn next(self, what: u32) -> Self {
         Self((self.0 >> 32).wrapping_add(1) << 32 | u64::from(what))
     }
@@ -302,7 +302,7 @@ fn slot() -> Option<&'static Slot> {
     })
 }
 
-/// What this thread is doing. For signal handlers too.
+/// The activity of this thread. For signal handlers too.
 #[must_use]
 pub fn current() -> Mark {
     SLOT.get().map_or(Mark(0), |slot| Mark(slot.mark.load(Ordering::Relaxed)))
@@ -311,7 +311,7 @@ pub fn current() -> Mark {
 /// A call that is running; over when this is dropped.
 #[derive(Debug)]
 pub struct Running {
-    /// What the thread did before.
+    /// The thread's activity before the call.
     outer: u32,
 }
 

@@ -5,7 +5,8 @@ pub(crate) fn missing(features: &str) -> Vec<&str> {
     features.split(',').filter(|feature| !feature.is_empty() && !cpu_has(feature)).collect()
 }
 
-/// Whether this CPU has a feature a compiler may assume. Features outside this list are not checked.
+/// True if this CPU has a feature that a compiler may assume. Features outside this list are not
+/// checked.
 fn cpu_has(feature: &str) -> bool {
     macro_rules! detect {
         ($($name:tt),+) => {

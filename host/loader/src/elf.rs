@@ -12,7 +12,7 @@ use object::{
     read::elf::{FileHeader, ProgramHeader},
 };
 
-/// What is wrong with `bytes` as a plugin library for this machine, and what to do about it.
+/// The fault of `bytes` as a plugin library for this machine, and the advice to the user.
 #[must_use]
 pub fn fault(bytes: &[u8]) -> Option<(String, String)> {
     check(bytes).err()
@@ -72,7 +72,8 @@ fn check(bytes: &[u8]) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Whether the library looks for others in its own folder: `$ORIGIN` in its search path or in what it needs. A damaged one does not.
+/// True if the library looks for others in its own folder: `$ORIGIN` in its search path or in its needed libraries. A damaged one
+/// does not.
 pub(crate) fn looks_beside_itself(bytes: &[u8]) -> bool {
     let read = || -> object::Result<bool> {
         let header = FileHeader64::<Endianness>::parse(bytes)?;
@@ -90,17 +91,17 @@ pub(crate) fn looks_beside_itself(bytes: &[u8]) -> bool {
     read().unwrap_or(false)
 }
 
-/// Where a segment lies in memory, `(start, size)`.
+/// The memory range of a segment, `(start, size)`.
 fn address(segment: &elf::ProgramHeader64<Endianness>, endian: Endianness) -> (u64, u64) {
     (segment.p_vaddr(endian), segment.p_memsz(endian))
 }
 
-/// Whether the first range holds the second.
+/// True if the first range holds the second.
 fn contains((start, size): (u64, u64), (inner, inner_size): (u64, u64)) -> bool {
     inner >= start && inner.saturating_add(inner_size) <= start.saturating_add(size)
 }
 
-/// Whether `(offset, size)` lies inside a file of `len` bytes.
+/// True if `(offset, size)` lies inside a file of `len` bytes.
 fn fits((offset, size): (u64, u64), len: usize) -> bool {
     offset.checked_add(size).is_some_and(|end| end <= len as u64)
 }

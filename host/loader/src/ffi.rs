@@ -14,7 +14,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use c_table::{C_ENTRY_SYMBOL, CLibrary};
 
-/// What a library exports.
+/// The export of a library.
 #[derive(Debug)]
 pub enum Entry {
     /// abi_stable's header, not yet validated.

@@ -38,7 +38,7 @@ const LONGEST_NAME: usize = 249;
 pub(crate) enum Fault {
     /// It has no entry symbol.
     NoEntry,
-    /// What the dynamic loader says, with the library's own path.
+    /// The dynamic loader's message, with the library's own path.
     Loader(String),
 }
 
@@ -100,7 +100,7 @@ fn load(path: &Path, library: &CheckedFile) -> Result<Entry, Fault> {
     use libloading::Error;
     ffi::open_library(path).map_err(|error| match &error {
         Error::DlSym { .. } | Error::DlSymUnknown => Fault::NoEntry,
-        // What the loader says is the error's source.
+        // The loader's message is the error's source.
         _ => {
             let said =
                 std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);

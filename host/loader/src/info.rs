@@ -1,4 +1,4 @@
-//! What a library file is and says about itself, as far as that needs no code of it to run.
+//! The description of a library file, as far as it needs no code of the library to run.
 //!
 //! Read once -> sha256 -> pin -> static ELF check -> notes: version, CPU features, descriptors. What fails is refused in one sentence.
 
@@ -26,7 +26,7 @@ pub struct LibraryInfo {
     pub sha256: String,
     /// Size of the file in bytes.
     pub bytes: u64,
-    /// How it was built.
+    /// The library's build information.
     pub build: BuildInfo,
     /// Its plugins, sorted by kind and id.
     pub descriptors: Vec<Descriptor>,
@@ -39,7 +39,7 @@ impl LibraryInfo {
         self.descriptors.iter().find(|descriptor| descriptor.kind == kind && descriptor.id == id)
     }
 
-    /// Whether this is the same file as another.
+    /// True if this is the same file as another.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (&self.path, &self.sha256) == (&other.path, &other.sha256)
     }

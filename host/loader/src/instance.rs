@@ -31,7 +31,7 @@ pub struct OptionTable<'a> {
     pub values: &'a toml::Table,
 }
 
-/// What a plugin instance is called and where it comes from.
+/// The name and origin of a plugin instance.
 #[derive(Debug, Clone)]
 pub struct Identity {
     /// Kind of the plugin.
@@ -42,7 +42,7 @@ pub struct Identity {
     pub version: String,
     /// The library's absolute path.
     pub library: String,
-    /// Whether it passed the quick checks before it was used.
+    /// The result of the quick checks before it was used.
     pub checked: Checked,
 }
 
@@ -57,7 +57,7 @@ impl Identity {
         }
     }
 
-    /// What its calls are marked with.
+    /// The mark of its calls.
     fn mark(&self) -> calls::Plugin {
         calls::plugin(&self.name, &self.library)
     }
@@ -177,9 +177,9 @@ pub type KeyedDiagnostic = (String, Diagnostic);
 pub struct FormatPlugin {
     /// Name and library.
     pub identity: Identity,
-    /// What its codes mean.
+    /// The values of its codes.
     pub spec: FormatSpec,
-    /// What it is scaled to, and where its rounding to nearest turns; checked.
+    /// Its scaling target, and its thresholds of rounding to nearest; checked.
     pub conventions: Conventions,
     pub(super) object: Marked<FormatObject>,
 }
@@ -356,7 +356,7 @@ impl SinkPlugin {
         self.identity.run_failure(result)
     }
 
-    /// What a checkpoint has to keep of the sink.
+    /// The state of the sink for a checkpoint.
     ///
     /// # Errors
     /// The plugin failed.

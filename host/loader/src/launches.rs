@@ -1,4 +1,4 @@
-//! What an optimizer brings for devices: texts, and which of them an update launches.
+//! An optimizer's kernels for devices: texts, and the launches of an update.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::{

@@ -31,7 +31,7 @@ use crate::{
     vet::{self, Candidate},
 };
 
-/// What a library says about itself: by its notes or, if it has none, by its code in another process.
+/// The description of a library: by its notes or, if it has none, by its code in another process.
 ///
 /// # Errors
 /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place: it is not a valid library for this host.
@@ -63,12 +63,12 @@ pub fn examine(path: &Path, pin: Option<&str>) -> Result<(LibraryInfo, Vec<u8>),
 
 /// A plugin library that passed every check.
 pub struct LoadedLibrary {
-    /// What it is and says about itself.
+    /// The description of the library.
     pub info: LibraryInfo,
     exports: Exports,
 }
 
-/// What makes instances.
+/// The constructors of instances.
 #[derive(Clone)]
 enum Exports {
     Rust(PluginModuleRef),
@@ -140,7 +140,7 @@ impl LoadedLibrary {
         (self.module(PluginKind::OPTIMIZER, id)?.make_optimizer())(id.into(), config).into_result()
     }
 
-    /// What makes plugins that exist in Rust only.
+    /// The constructors of plugins that exist in Rust only.
     fn module(&self, kind: PluginKind, id: &str) -> Result<&PluginModuleRef, PluginError> {
         match &self.exports {
             Exports::Rust(module) => Ok(module),

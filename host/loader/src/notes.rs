@@ -24,10 +24,10 @@ const MOST_NOTES: usize = 1 << 12;
 /// Characters of a reader's message that are shown.
 const SHOWN: usize = 120;
 
-/// What a library's notes say.
+/// The content of a library's notes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notes {
-    /// How it was built.
+    /// The library's build information.
     pub build: BuildInfo,
     /// Its plugins, sorted by kind and id.
     pub descriptors: Vec<Descriptor>,

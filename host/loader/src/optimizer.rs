@@ -17,7 +17,7 @@ const PART: usize = 1 << 16;
 /// One parameter's update, in plain slices. Shapes: all `[n]`.
 #[derive(Debug)]
 pub struct ParamUpdate<'a> {
-    /// Which parameter.
+    /// The parameter.
     pub info: ParamInfo<'a>,
     /// Updated in place.
     pub param: &'a mut [f32],
@@ -50,9 +50,9 @@ impl<'a> ParamUpdate<'a> {
 
 /// One parameter's update with services: handles of what `services` serves.
 pub struct ServiceUpdate<'a> {
-    /// Which parameter.
+    /// The parameter.
     pub info: ParamInfo<'a>,
-    /// What computes.
+    /// The compute services.
     pub services: &'a ServicesObject,
     /// The parameter's handle and its gradient's.
     pub param_and_grad: [u64; 2],
@@ -65,7 +65,7 @@ pub struct ServiceUpdate<'a> {
 }
 
 impl OptimizerPlugin {
-    /// What updates of a parameter have to see.
+    /// The scope of a parameter's updates.
     ///
     /// # Errors
     /// The plugin failed, or wants what this host does not have.
@@ -80,7 +80,7 @@ impl OptimizerPlugin {
         Err(Diagnostic::plugin(message).at(&self.identity.library).hint("it was built for a newer host"))
     }
 
-    /// Which rule updates a parameter, in words, on a grid whose scales are not known yet; empty if there is only one rule.
+    /// The rule that updates a parameter, in words, on a grid whose scales are not known yet; empty if there is only one rule.
     ///
     /// # Errors
     /// The plugin cannot update such a parameter, or failed.

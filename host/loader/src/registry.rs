@@ -1,4 +1,4 @@
-//! Which plugins a run has: libraries are found and described, and loaded when one of their plugins is used.
+//! The plugins of a run: libraries are found and described, and loaded when one of their plugins is used.
 //!
 //! Libraries come from the run file's `[plugins]` table only: those it lists, or all of its folder. The
 //! working directory is never searched by accident. A library that a run does not use never runs any code in it, so a bad one
@@ -31,7 +31,7 @@ pub struct Registry {
 /// A library, loaded when it is used.
 struct Entry {
     info: LibraryInfo,
-    /// Where it was found; may be a link.
+    /// The path where it was found; may be a link.
     named: PathBuf,
     loaded: OnceLock<Result<LoadedLibrary, Diagnostic>>,
 }
@@ -40,9 +40,9 @@ struct Entry {
 pub struct Found<'a> {
     /// The library that has it, loaded.
     pub library: &'a LoadedLibrary,
-    /// What it says about itself.
+    /// The plugin's descriptor.
     pub descriptor: &'a Descriptor,
-    /// Whether it passed the quick checks.
+    /// The result of the quick checks.
     pub checked: Checked,
 }
 
@@ -93,10 +93,10 @@ impl Registry {
         &self.folder
     }
 
-    /// What a plugin says about itself; nothing is loaded.
+    /// A plugin's descriptor; nothing is loaded.
     ///
     /// # Errors
-    /// What is missing, where it was looked for, and what there is instead; or two libraries that have it.
+    /// A missing plugin, with the searched places and the plugins found there; or two libraries that have it.
     pub fn describe(&self, kind: PluginKind, id: &str) -> Result<&Descriptor, Diagnostic> {
         self.entry(kind, id).map(|(_, descriptor)| descriptor)
     }
@@ -209,7 +209,7 @@ impl Entry {
     }
 }
 
-/// What the libraries of a folder say about themselves.
+/// The descriptions of the libraries of a folder.
 #[derive(Debug)]
 pub struct Catalog {
     /// The folder, absolute.

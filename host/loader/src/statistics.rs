@@ -1,8 +1,8 @@
-//! Whether the statistics of a call are possible at all, at no noticeable time: the conformance suite recomputes them.
+//! Plausibility of a call's statistics, in negligible time: the conformance suite recomputes them.
 
 use altgrad_plugin_api::QuantStats;
 
-/// What no tensor of that many elements can have; rounding errors of sums are possible.
+/// A statistic that no tensor of that many elements can have; rounding errors of sums are allowed.
 pub(crate) fn impossible(stats: &QuantStats, elements: u64) -> Option<String> {
     let QuantStats { overflow, underflow, nan, nonzero, amax, sum_x2, sum_err2, sum_x_xhat } = *stats;
     let counts = [

@@ -1,4 +1,4 @@
-//! Which versions fit together, of plugin-api and of the header for C.
+//! Compatibility of versions, of plugin-api and of the header for C.
 //!
 //! A breaking change moves the minor number before 1.0, and the major number from then on. A library of another 0.x, or of another
 //! major version, is refused by name.
@@ -13,7 +13,7 @@ use crate::refusal::refused;
 /// The version of the header for C that this host was built with, major and minor.
 pub(crate) const C_VERSION: [u32; 2] = [0, 1];
 
-/// What the API version of a library in C begins with, see [`BuildInfo::api_version`].
+/// The prefix of the API version of a library in C, see [`BuildInfo::api_version`].
 pub(crate) const C: &str = "C ";
 
 /// Major and minor number.
@@ -33,13 +33,13 @@ impl Version {
         Self::parse(&BuildInfo::CURRENT.api_version).unwrap_or(Self([0, 0]))
     }
 
-    /// What a text begins with, if that is two numbers: `0.1.7`.
+    /// The version at the beginning of a text, if it begins with two numbers: `0.1.7`.
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split('.').map(|number| number.parse().ok());
         Some(Self([numbers.next()??, numbers.next()??]))
     }
 
-    /// Whether a library made for this version and a host that has the other understand each other.
+    /// True if a library made for this version and a host that has the other are compatible.
     fn fits(self, host: Self) -> bool {
         let (Self([major, minor]), Self([host_major, host_minor])) = (self, host);
         major == host_major && (major > 0 || minor == host_minor)

@@ -1,4 +1,4 @@
-//! What a process asks before code of a library runs in it.
+//! Checks that a process makes before code of a library runs in it.
 //!
 //! A library runs with the user's rights, and can end the process or spoil its memory. The host therefore installs a [`Vet`], which
 //! knows what the user trusts and tries libraries out in other processes. Without one every library is trusted, and tried out in
@@ -14,7 +14,7 @@ use crate::notes::Notes;
 /// A library file that a question is about.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    /// Where the user or a run file found it; may be a link.
+    /// The path where the user or a run file found it; may be a link.
     pub named: &'a Path,
     /// The file itself, absolute.
     pub path: &'a Path,
@@ -30,7 +30,7 @@ pub trait Vet: Send + Sync {
     /// The user has not said that it may.
     fn allow(&self, library: Candidate<'_>) -> Result<(), Diagnostic>;
 
-    /// What the code of a library without notes says about its plugins. The code runs in another process.
+    /// The description of a library without notes, given by its code. The code runs in another process.
     ///
     /// # Errors
     /// The library is refused, ends its process, or takes too long.
@@ -44,7 +44,7 @@ pub trait Vet: Send + Sync {
     fn check(&self, library: Candidate<'_>, kind: PluginKind, name: &str) -> Result<Checked, Diagnostic>;
 }
 
-/// Whether a plugin passed the quick checks before it was used.
+/// The result of a plugin's quick checks before it was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Checked {
     /// It passed them, now or earlier.

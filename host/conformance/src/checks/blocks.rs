@@ -54,7 +54,7 @@ fn pairs(oracle: &Oracle, blocks: Blocks) -> Vec<[f32; 2]> {
     growing.zip(scales).map(|(factor, scale)| [scale * factor, 1.0 / (scale * factor)]).collect()
 }
 
-/// What calls made of a slice.
+/// The results of calls over one slice.
 struct Made {
     values: Vec<f32>,
     stats: QuantStats,
@@ -91,7 +91,7 @@ impl Made {
     }
 }
 
-/// What calls with one scale each make of `src`, a call for each run of elements of the same block.
+/// The results of calls with one scale each over `src`: one call for each run of elements of the same block.
 fn made_in_turn(
     instance: &Instance,
     oracle: &Oracle,

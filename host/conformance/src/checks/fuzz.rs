@@ -59,7 +59,7 @@ fn random_values(random: &mut Random, oracle: &Oracle, edges: &[f32], scale: f32
             unscaled(&stored, scale)
         }
     };
-    // What scaling makes NaN is no input of rounding.
+    // An element that scaling turns into NaN is no input of rounding.
     values.retain(|x| !(x * scale).is_nan());
     values
 }

@@ -1,4 +1,5 @@
-//! What a plugin says about itself: descriptor and options, whatever its kind; a format's description.
+//! Checks of a plugin's self-description: descriptor and options of every kind, and the description of
+//! a format.
 
 use altgrad_plugin_api::{
     Config, ConfigValue, Conventions, Descriptor, ErrorKind, OptionDefault, OptionSpec, PluginError,
@@ -11,7 +12,7 @@ pub(crate) fn descriptor(subject: &Subject) -> Outcome {
     described(subject.descriptor(), PluginKind::FORMAT)
 }
 
-/// Whether a plugin of that kind describes itself well.
+/// Checks that a plugin of that kind describes itself correctly.
 pub(crate) fn described(descriptor: &Descriptor, kind: PluginKind) -> Outcome {
     if descriptor.kind != kind {
         return Err(format!("it describes itself as {}", descriptor.kind));
@@ -40,7 +41,8 @@ pub(crate) fn options(subject: &Subject) -> Outcome {
     constructed(subject.descriptor(), |config| subject.make(config).map(drop))
 }
 
-/// Whether a constructor takes what its options allow, and survives what they do not.
+/// Checks that a constructor accepts every value that its options allow, and does not crash on other
+/// values.
 pub(crate) fn constructed(
     descriptor: &Descriptor,
     make: impl Fn(&Config) -> Result<(), PluginError>,
@@ -58,7 +60,7 @@ pub(crate) fn constructed(
                 _ => {}
             }
         }
-        // What the host would refuse: an author may rely on that, but not so far as to panic.
+        // The host refuses these values; an author may rely on that, but must not panic.
         for value in impossible_values(option) {
             let loose = option.range(f64::NEG_INFINITY, f64::INFINITY).choices(texts![]);
             let others = descriptor.options.iter().filter(|other| other.name != option.name).copied();

@@ -1,6 +1,6 @@
 //! Kernel texts: whether what a plugin hands over can be launched as it says.
 //!
-//! Whether they compute the right thing needs a device and is not asked here.
+//! Correctness of the results needs a device and is not checked here.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ const NEEDED: [Access; 4] = [
     (BufferRole::STATISTICS, false, true),
 ];
 
-/// What fake quantization counts: the fields of [`QuantStats`].
+/// The statistics of fake quantization: the fields of [`QuantStats`].
 const STATISTICS_NAMES: [&str; 8] =
     ["amax", "overflow", "underflow", "nan", "nonzero", "sum_x2", "sum_err2", "sum_x_xhat"];
 
@@ -122,7 +122,7 @@ fn unknown_requests(instance: &Instance) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a text's own numbers fit together.
+/// Checks that a text's own numbers are consistent.
 fn whole(text: &KernelText, target: &KernelTarget) -> Result<(), String> {
     let units = text.cube_dim.iter().map(|&extent| u64::from(extent)).product::<u64>();
     let rows = [
@@ -153,7 +153,8 @@ fn whole(text: &KernelText, target: &KernelTarget) -> Result<(), String> {
         .map_err(|error| said("reading its statistics", &error))
 }
 
-/// Whether its buffers are what fake quantization has, as the host fills them, and its statistics what it promises.
+/// Checks that a text's buffers are those that the host fills for fake quantization, and that it has the promised
+/// statistics.
 fn roles(text: &KernelText) -> Result<(), String> {
     for (role, reads, writes) in NEEDED {
         let fits = |buffer: &&KernelBuffer| {

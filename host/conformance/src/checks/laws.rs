@@ -24,7 +24,7 @@ const SQNR_TOLERANCE: f64 = 0.3;
 /// Relative: the known values have two digits and vary as much with the size of the tensor.
 const SHRINKAGE_TOLERANCE: f64 = 0.15;
 
-/// What is known of a format: its bits, domain, SQNR in dB, and shrinkage.
+/// The known facts of a format: bits, domain, SQNR in dB, and shrinkage.
 type Law = (u32, u32, Domain, f64, Option<f64>);
 
 const LAWS: [Law; 15] = [

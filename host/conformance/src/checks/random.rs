@@ -95,7 +95,7 @@ fn within(&(_, low, high): &Cell, share: f64) -> (f32, f64) {
     (x, (f64::from(x) - low) / (high - low))
 }
 
-/// How many of the roundings of one value went up.
+/// The number of roundings of one value that went up.
 fn count_up(instance: &Instance, x: f32, cell: &Cell, key: RandomKey) -> Result<usize, String> {
     let (values, _) = instance.quantized(&vec![x; ROUNDINGS], &keyed(key))?;
     for &value in &values {
@@ -190,7 +190,7 @@ pub(crate) fn stochastic_independence(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-/// Whether the mean product of two normalised sequences is nothing but chance.
+/// Checks that the mean product of two normalised sequences is within chance.
 fn uncorrelated(what: &str, a: &[f64], b: &[f64]) -> Result<(), String> {
     let count = a.len().min(b.len()) as f64;
     let sum: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();

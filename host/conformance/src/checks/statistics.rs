@@ -1,4 +1,4 @@
-//! What a call counts and sums, recomputed from its input and output.
+//! The statistics of a call, recomputed from its input and output.
 
 use altgrad_plugin_api::{QuantParams, QuantStats, Scales};
 
@@ -33,7 +33,7 @@ pub(super) fn recomputed(oracle: &Oracle, src: &[f32], dst: &[f32], scales: &Sca
     stats
 }
 
-/// Whether two sums agree as far as sums can; infinities must be the same.
+/// True if two sums agree within their tolerance; infinities must be equal.
 fn close(got: f64, expected: f64) -> bool {
     got == expected || (got - expected).abs() <= TOLERANCE * expected.abs()
 }

@@ -11,7 +11,8 @@ use crate::{
     subject::{UNWRITTEN, said},
 };
 
-/// What one call made of a slice: values, statistics, codes (of the same slice without NaN).
+/// The results of one call over a slice: values, statistics, and codes (of the same slice without
+/// NaN).
 type Made = (Vec<f32>, QuantStats, Vec<u16>);
 
 fn made(instance: &Instance, src: &[f32], params: &QuantParams<'_>) -> Result<Made, String> {

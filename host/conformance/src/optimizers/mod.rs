@@ -1,8 +1,9 @@
 //! The suite for optimizers: what the host relies on, whatever an optimizer computes.
 //!
-//! Which update is right only its author knows. What every optimizer owes: the same answer to the same question, numbers for
-//! numbers, errors instead of panics, and parts that step as the whole where it says so. Instances are called as the host calls
-//! them, with slices or, where an optimizer asks for services, with [`plain`](altgrad_plugin_api::services::plain) ones.
+//! Only the author of an optimizer knows its correct updates. The suite checks the requirements common to all optimizers:
+//! determinism, finite results for finite inputs, errors instead of panics, and equal results for a tensor in parts where the
+//! optimizer declares that. Instances are called as the host calls them, with slices or, where an optimizer asks for services,
+//! with [`plain`](altgrad_plugin_api::services::plain) ones.
 
 mod call;
 mod memory;
@@ -103,7 +104,7 @@ fn states(subject: &OptimizerSubject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-/// Whether a name can stand in files and on terminals.
+/// True if a name is safe in file names and on terminals.
 fn is_plain(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     (1..=64).contains(&name.len()) && !name.starts_with('.') && name.chars().all(allowed)

@@ -1,4 +1,4 @@
-//! What steps do.
+//! Checks of optimizer steps.
 
 use altgrad_plugin_api::{ErrorKind, PluginError, Scope, abi::OptimizerObject};
 

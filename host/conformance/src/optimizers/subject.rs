@@ -7,7 +7,7 @@ use crate::subject::said;
 /// The constructor of an optimizer, as the host has it.
 type Make = dyn Fn(&Config) -> Result<OptimizerObject, PluginError> + Send + Sync;
 
-/// What is checked: an optimizer with its default options.
+/// The subject of the checks: an optimizer with its default options.
 pub struct OptimizerSubject {
     pub(super) descriptor: Descriptor,
     config: Config,

@@ -1,4 +1,4 @@
-//! Whether a sink keeps what it is given: every value of every row, with all its digits.
+//! Checks that a sink keeps its input: every value of every row, with all digits.
 //!
 //! Files are read without knowing their layout. Each value differs from all others in its first digits, so a number in a file that is close to one
 //! that was logged is that one. A sink whose files hold no such numbers, because it sends them elsewhere or writes them in a form of its own,
@@ -20,7 +20,7 @@ const HELD: f64 = 0.2;
 /// Bytes after which logs of binary records may break a record, and with it a number.
 const RECORDS: u64 = 32 * 1024;
 
-/// What was logged.
+/// The logged values.
 struct Logged {
     /// Exact in f32 or not, as the metric says.
     value: f64,
@@ -115,7 +115,7 @@ impl Found {
         }
     }
 
-    /// Whether a number is written that is this one but for its last digits. Positive numbers compare like their bits.
+    /// True if a written number equals this one except for its last digits. Positive numbers compare like their bits.
     fn roughly(&self, value: f64) -> bool {
         let apart = 0.05 / (3.0 * ROWS as f64);
         let range = (value - apart).to_bits()..=(value + apart).to_bits();

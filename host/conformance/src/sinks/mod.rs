@@ -105,7 +105,7 @@ pub fn check(name: &str) -> Option<&'static Check<SinkSubject>> {
 /// Runs one check on a sink of this crate; a skip is reported on stderr.
 ///
 /// # Errors
-/// How it fails.
+/// The failed check.
 pub fn run_on<T: Sink>(name: &str) -> Result<(), String> {
     let check = check(name).ok_or_else(|| format!("there is no check `{name}`"))?;
     let subject = SinkSubject::of::<T>()?;
@@ -114,7 +114,7 @@ pub fn run_on<T: Sink>(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What any plugin must say about itself.
+/// Checks that are common to all plugins.
 mod own {
     use super::{Outcome, PluginKind, SinkSubject, identity};
 

@@ -70,7 +70,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Whether each text file of the folder that holds the last row's value holds every kept step once, and no other.
+/// Checks that each text file of the folder that holds the last row's value holds every kept step exactly once, and no
+/// other step.
 fn files_hold(folder: &Path, last: &BTreeMap<u64, u64>, overwritten: &[f64]) -> Outcome {
     let Some((&step, &part)) = last.last_key_value() else { return Ok(Verdict::Passed) };
     let newest = value(step, part).to_string();

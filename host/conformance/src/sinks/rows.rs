@@ -1,4 +1,4 @@
-//! What rows and distributions may hold.
+//! Checks of rows and distributions with unusual content.
 
 use altgrad_plugin_api::{AlertLevel, RunOutcome};
 

@@ -1,4 +1,5 @@
-//! What is checked: a sink as a descriptor and a way to make instances, in a scratch folder that is looked through.
+//! The subject of the checks: a sink as a descriptor and a constructor of instances, with a scratch folder whose
+//! files are inspected.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +27,7 @@ pub struct SinkSubject {
     descriptor: Descriptor,
     config: Config,
     make: Box<Make>,
-    /// Where random checks begin.
+    /// The first seed of random checks.
     pub(crate) seed: u64,
 }
 
@@ -61,7 +62,7 @@ impl SinkSubject {
         Self::new(T::DESCRIPTOR, [], 0, adapters::sink_object::<T>)
     }
 
-    /// What the plugin says about itself.
+    /// The plugin's descriptor.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
@@ -246,7 +247,7 @@ impl Scratch {
     }
 }
 
-/// What a folder holds.
+/// The paths in a folder.
 fn listing(folder: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
     fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
 }

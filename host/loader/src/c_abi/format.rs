@@ -38,7 +38,7 @@ fn same_len(what: &str, left: usize, right: usize) -> Result<(), PluginError> {
 
 impl Instance {
     /// # Errors
-    /// What it describes is impossible.
+    /// An impossible description.
     pub(super) fn new(format: Arc<CFormat>, spec: FormatSpec) -> Result<Self, PluginError> {
         let grid = ValueGrid::new(&spec)?;
         let by_code: Vec<f32> = (0..grid.codes()).map(|code| grid.decode(code as u16)).collect();

@@ -29,7 +29,7 @@ impl fmt::Debug for CFormats {
     }
 }
 
-/// How the library was built, as far as it says.
+/// The library's build information, as far as it is given.
 pub(super) fn build_info(library: &CLibrary) -> BuildInfo {
     let version = format!("{}{}", version::C, Version(library.version));
     BuildInfo {
@@ -72,7 +72,7 @@ impl CFormats {
     }
 }
 
-/// What the codes mean; without a list of values every code is decoded.
+/// The values of the codes; without a list of values every code is decoded.
 fn spec(format: &CFormat) -> Result<FormatSpec, PluginError> {
     Ok(match &format.spec {
         CSpec::Minifloat(minifloat) => FormatSpec::Minifloat(*minifloat),

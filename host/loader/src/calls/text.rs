@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-/// What stands for what was left out.
+/// The replacement of omitted text.
 const CUT: &str = "…";
 
 /// At most `N` bytes of text. All zeros is the empty text.
@@ -26,7 +26,7 @@ impl<const N: usize> Text<N> {
         Self { length: AtomicUsize::new(0), bytes: [const { AtomicU8::new(0) }; N] }
     }
 
-    /// Whether nothing was written.
+    /// True if nothing was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length.load(Ordering::Acquire) == 0
@@ -41,7 +41,7 @@ impl<const N: usize> Text<N> {
         self.length.store(text.len(), Ordering::Release);
     }
 
-    /// Whether this text was written.
+    /// True if this text was written.
     #[must_use]
     pub fn holds(&self, text: &str) -> bool {
         let mut held = Vec::with_capacity(N);

@@ -1,7 +1,7 @@
-//! Whether a library's headers agree with each other: segments say how it is loaded, sections what is where, and each
-//! says the same as the other. A flipped bit in either is seen, where the loader would crash or hang.
+//! The agreement of a library's headers: segments describe loading, sections describe content, and both must say the
+//! same. A flipped bit in either is detected, where the loader would crash or hang.
 //!
-//! What linkers make passes; a library without section headers is judged by its segments alone.
+//! Output of linkers passes; a library without section headers is judged by its segments alone.
 
 use object::{
     Endianness,
@@ -34,20 +34,20 @@ impl Range {
         }
     }
 
-    /// Whether it can be loaded at all.
+    /// True if it can be loaded at all.
     fn is_possible(&self) -> bool {
         self.in_file <= self.in_memory
             && self.address.checked_add(self.in_memory).is_some_and(|end| end < ADDRESSES)
             && self.address % PAGE == self.offset % PAGE
     }
 
-    /// Whether `size` bytes at an address lie in it.
+    /// True if `size` bytes at an address lie in it.
     fn holds(&self, address: u64, size: u64) -> bool {
         let end = address.checked_add(size);
         address >= self.address && end.is_some_and(|end| end <= self.address + self.in_memory)
     }
 
-    /// Whether `size` bytes of the file at `offset` are what is loaded at `address`.
+    /// True if `size` bytes of the file at `offset` are what is loaded at `address`.
     fn shows(&self, address: u64, offset: u64, size: u64) -> bool {
         let into = address.wrapping_sub(self.address);
         offset.checked_sub(self.offset) == Some(into)
@@ -55,7 +55,7 @@ impl Range {
     }
 }
 
-/// Whether the segments agree with each other and with the sections.
+/// True if the segments agree with each other and with the sections.
 pub(super) fn agree(
     segments: &[ProgramHeader64<Endianness>],
     sections: &[SectionHeader64<Endianness>],

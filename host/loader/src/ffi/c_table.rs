@@ -110,12 +110,12 @@ pub struct CFunctions {
     decode: Option<DecodeFn>,
 }
 
-/// What a C library exports.
+/// The export of a C library.
 #[derive(Debug)]
 pub struct CLibrary {
     /// The header's version it was built with, major and minor.
     pub version: [u32; 2],
-    /// What built it.
+    /// The compiler.
     pub compiler: &'static str,
     /// CPU features its code assumes, comma separated.
     pub cpu_features: &'static str,
@@ -132,17 +132,17 @@ pub struct CFormat {
     pub version: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// What its codes mean.
+    /// The values of its codes.
     pub spec: CSpec,
-    /// How it is used.
+    /// Its conventions.
     pub conventions: Conventions,
-    /// What it does itself.
+    /// Its own functions.
     pub functions: CFunctions,
     /// Its kernel texts.
     pub kernels: Vec<CKernel>,
 }
 
-/// What a format's codes mean.
+/// The values of a format's codes.
 #[derive(Debug, Clone)]
 pub enum CSpec {
     /// A minifloat.
@@ -154,7 +154,7 @@ pub enum CSpec {
 /// A kernel text and what it needs of a device.
 #[derive(Debug, Clone)]
 pub struct CKernel {
-    /// What it computes, with its rounding mode.
+    /// The operation, with its rounding mode.
     pub op: KernelOp,
     /// CUDA: the least compute capability times ten.
     pub architecture: u32,
