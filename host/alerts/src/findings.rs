@@ -1,4 +1,4 @@
-//! What one record gives reason to worry about: the condition of each kind of alert.
+//! The condition of each kind of alert, evaluated on one record.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
     loss_window::{Rise, STEPS},
 };
 
-/// What a record says of one kind of alert.
+/// The result of evaluating one kind of alert on a record.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict {
     /// Nothing: it was not measured.
@@ -24,7 +24,7 @@ pub(super) enum Verdict {
     Bad(Finding),
 }
 
-/// What is wrong.
+/// The condition that a record meets.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Finding {
     pub(super) place: Option<String>,
@@ -32,11 +32,11 @@ pub(super) struct Finding {
     pub(super) text: String,
 }
 
-/// What thresholds are held against, besides the record.
+/// The inputs of thresholds besides the record.
 pub(super) struct Thresholds<'a> {
     /// The run file's.
     pub alerts: &'a AlertsSection,
-    /// Whether the learning rate still rises to its full value.
+    /// True if the learning rate still rises to its full value.
     pub warmup: bool,
     /// The first values of metrics that have to grow, by name; a first value is written down.
     pub first: &'a mut BTreeMap<String, f64>,
@@ -101,7 +101,7 @@ fn beyond(
 struct Measured<'a> {
     id: &'a MetricId,
     value: f64,
-    /// What is held against the threshold.
+    /// The value that is compared with the threshold.
     held: f64,
 }
 
@@ -163,7 +163,7 @@ pub(super) fn training_loss(record: &MetricRecord) -> Option<f64> {
     value(record, &training::LOSS)
 }
 
-/// What a training loss that rose and stays there gives reason to say.
+/// The verdict on a training loss that rose and stays high.
 pub(super) fn rose(rise: Option<Rise>) -> Verdict {
     let Some(Rise { median, lowest, since }) = rise else { return Verdict::Fine };
     let text = format!(
@@ -173,7 +173,8 @@ pub(super) fn rose(rise: Option<Rise>) -> Verdict {
     Verdict::Bad(Finding { place, value: Some(median), text })
 }
 
-/// What the median of the training loss says against the entropy of the corpus's tokens, in nats per token.
+/// The verdict on the median of the training loss, compared with the entropy of the corpus's tokens in nats
+/// per token.
 pub(super) fn learned_nothing(median: f64, entropy: f64) -> Verdict {
     if median < entropy {
         return Verdict::Fine;
@@ -186,7 +187,7 @@ pub(super) fn learned_nothing(median: f64, entropy: f64) -> Verdict {
     Verdict::Bad(Finding { place, value: Some(median), text })
 }
 
-/// Whether the step's loss and gradients are finite, separately.
+/// Verdicts on non-finite values: of the step's loss, and of its gradients.
 pub(super) fn not_finite(record: &MetricRecord) -> [(AlertKind, Verdict); 2] {
     let verdict = |metric, what: &str, place: Option<String>| match value(record, metric) {
         None => Verdict::Missing,
@@ -211,7 +212,8 @@ pub(super) fn held_out_loss(record: &MetricRecord) -> Option<f64> {
     value(record, &training::VAL_LOSS)
 }
 
-/// Whether an evaluation is worse than the one before; a loss that is not finite is.
+/// The verdict on an evaluation: its loss is higher than the previous one; a loss that is not finite counts
+/// as higher.
 pub(super) fn rising(loss: f64, previous: Option<f64>, best: Option<Evaluation>) -> Verdict {
     if loss.is_finite() && previous.is_none_or(|previous| loss <= previous) {
         return Verdict::Fine;

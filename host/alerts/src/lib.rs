@@ -32,11 +32,11 @@ use loss_window::LossWindow;
 pub struct Alert {
     /// The step of the record that gave rise to it.
     pub step: u64,
-    /// What it is about.
+    /// The kind of alert.
     pub kind: AlertKind,
-    /// Where it is worst: a metric's name, which ends in the layer where one is to blame.
+    /// The metric with the worst value; the name ends in the layer where one is responsible.
     pub place: Option<String>,
-    /// What was measured there.
+    /// The measured value of that metric.
     pub value: Option<f64>,
     /// One sentence.
     pub text: String,
@@ -54,7 +54,7 @@ impl From<Alert> for Event {
     }
 }
 
-/// What alerts know of a run besides its records.
+/// Facts of a run that alerts need besides its records.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RunFacts {
     /// Steps until the learning rate has its full value.
@@ -89,7 +89,7 @@ pub struct AlertState {
     first: BTreeMap<String, f64>,
 }
 
-/// What is remembered of a kind.
+/// The state of a kind between records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct KindState {
     /// Measurements in a row, up to now, for which its condition held.
@@ -153,13 +153,13 @@ impl Alerts {
         Self { facts, ..self }
     }
 
-    /// What is known of the run besides its records.
+    /// The facts of the run besides its records.
     #[must_use]
     pub fn facts(&self) -> RunFacts {
         self.facts
     }
 
-    /// What they remember.
+    /// The state of all kinds.
     #[must_use]
     pub fn state(&self) -> &AlertState {
         &self.state
@@ -187,7 +187,7 @@ impl Alerts {
         fired
     }
 
-    /// Whether loss or gradients were NaN or infinite for so many steps that the run is lost.
+    /// True if loss or gradients were NaN or infinite for so many steps that the run is lost.
     #[must_use]
     pub fn run_is_lost(&self) -> bool {
         self.config.nan_patience > 0 && self.state.nan_steps >= self.config.nan_patience
@@ -205,8 +205,8 @@ impl Alerts {
         self.state.best
     }
 
-    /// Whether the condition of a kind has held, up to the last record, for as many measurements in a row as its patience asks. Cooldowns
-    /// and the clock have no say.
+    /// True if the condition of a kind held in as many consecutive measurements, up to the last record, as its patience requires.
+    /// Cooldowns and the clock have no influence.
     #[must_use]
     pub fn holds(&self, kind: AlertKind) -> bool {
         let streak = self.state.kinds.get(&kind).map_or(0, |state| state.streak);
@@ -223,7 +223,7 @@ impl Alerts {
         }
     }
 
-    /// How often which kind fired; those that never did are left out.
+    /// The number of alerts of each kind; kinds without an alert are left out.
     pub fn counts(&self) -> impl Iterator<Item = (AlertKind, u64)> {
         let counts = self.state.kinds.iter().map(|(kind, state)| (*kind, state.fired));
         counts.filter(|(_, fired)| *fired > 0)
@@ -244,7 +244,7 @@ impl Alerts {
         }
     }
 
-    /// What the record's evaluation says, if it holds one.
+    /// The verdict on the record's evaluation, if it holds one.
     fn evaluation(&mut self, record: &MetricRecord) -> Verdict {
         let Some(loss) = findings::held_out_loss(record) else { return Verdict::Missing };
         let verdict = findings::rising(loss, self.state.previous, self.state.best);
@@ -255,7 +255,7 @@ impl Alerts {
         if self.config.divergence_patience == 0 { Verdict::Missing } else { verdict }
     }
 
-    /// What the record's training loss says: whether it rose, and whether anything was learned.
+    /// The verdicts on the record's training loss: whether it rose, and whether the model learned anything.
     fn training_loss(&mut self, record: &MetricRecord) -> [Verdict; 2] {
         let loss = findings::training_loss(record);
         let Some(median) = loss.and_then(|loss| self.state.training_loss.add(record.step, loss)) else {

@@ -1,4 +1,5 @@
-//! How well alerts tell failing runs from healthy ones: each run is compared with its unquantized twin.
+//! Accuracy of alerts: each run is compared with its unquantized twin, to count failing runs with an alert and healthy
+//! runs without.
 //!
 //! A twin has the same seed, data, model and length. The losses of both are compared by the median of their last
 //! [`WINDOW`] training losses. A run fails if its median ends more than [`MARGIN`] above its twin's, or if its loss stops
@@ -12,7 +13,7 @@ use super::{alert_replay::Replay, run::Run, sets};
 
 /// Steps of a median.
 pub const WINDOW: usize = 40;
-/// How far above its twin's a failing run's median loss lies, as a share.
+/// A run fails if its median loss exceeds its twin's by more than this share.
 pub const MARGIN: f64 = 0.05;
 /// The outcome of a run, compared with its twin.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -19,7 +19,7 @@ use super::{
     stats::{CONFIDENCE, Sample},
 };
 
-/// How far from the baseline's loss is still within the margin, as a share, unless chosen otherwise.
+/// The default margin: the largest relative deviation from the baseline's loss that counts as equivalent.
 pub const MARGIN: f64 = 0.1;
 
 /// The user's options of a comparison.
@@ -27,9 +27,9 @@ pub const MARGIN: f64 = 0.1;
 pub struct Choice {
     /// The index of the baseline of its set.
     pub baseline: Option<usize>,
-    /// How far from the baseline's loss is still within the margin, as a share.
+    /// The margin: the largest relative deviation from the baseline's loss that counts as equivalent.
     pub margin: f64,
-    /// Whether every pair of a set is tested, and not only against the baseline.
+    /// True if every pair of a set is tested, and not only those with the baseline.
     pub all_pairs: bool,
 }
 
@@ -102,7 +102,7 @@ pub struct Row {
     pub ratio_interval: Option<[f64; 2]>,
     /// The label of its baseline.
     pub baseline: Option<String>,
-    /// How the two were chosen.
+    /// The criterion by which the two were chosen.
     pub basis: Option<Basis>,
     /// p-value of the difference, corrected for the number of tests; missing where it was not tested.
     pub p_holm: Option<f64>,
@@ -132,7 +132,7 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Sets of comparable configurations, the largest first.
     pub sets: Vec<Set>,
-    /// How far from the baseline's loss is still within the margin, as a share.
+    /// The margin: the largest relative deviation from the baseline's loss that counts as equivalent.
     pub margin: f64,
     /// Pairs that could be tested: at least two common seeds.
     pub pairs_tested: usize,

@@ -33,7 +33,7 @@ pub struct RecordedEvent {
 }
 
 impl RecordedEvent {
-    /// Whether a person should look.
+    /// True if a person should look at it.
     #[must_use]
     pub fn is_alert(&self) -> bool {
         self.level != "info"

@@ -35,9 +35,9 @@ const NO_DIFFERENCE: [&str; 14] = [
     "sink",
 ];
 
-/// Where the storage of the optimizer's states is: one key each, whatever it is.
+/// The key prefix of the storage of the optimizer's states: one key each.
 pub(super) const STATES: &str = "optimizer.states.";
-/// How states are rounded unless the run file says otherwise.
+/// The rounding of states unless the run file names another.
 const NEAREST: &str = "nearest-even";
 
 /// The run file: dotted keys and values as they are written there, text without its quotes.
@@ -66,13 +66,13 @@ impl Config {
         self.keys.get(key).map(String::as_str)
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Whether anything is rounded to a format: operands, by layer, by site or on a schedule, or the optimizer's states.
+    /// True if anything is rounded to a format: operands, by layer, by site or on a schedule, or the optimizer's states.
     #[must_use]
     pub fn is_quantized(&self) -> bool {
         let is_number = |value: &str| value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
@@ -80,7 +80,7 @@ impl Config {
         self.rounds_operands() || self.keys.iter().any(|(key, value)| stored(key, value))
     }
 
-    /// Whether an operand is rounded to a format, anywhere and at any time.
+    /// True if an operand is rounded to a format, anywhere and at any time.
     #[must_use]
     pub(super) fn rounds_operands(&self) -> bool {
         let is_format = |key: &str| {
@@ -137,8 +137,8 @@ fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) 
     }
 }
 
-/// How an optimizer's state is stored, shortly: `E4M3/128`, the format and its block; `E4M3/128 stochastic`, if it is not rounded
-/// to nearest. `None` for a table that says anything else.
+/// A short name of the storage of an optimizer's state: `E4M3/128`, the format and its block; `E4M3/128 stochastic`, if it is not
+/// rounded to nearest. `None` for a table that says anything else.
 fn stored_as(table: &toml::Table) -> Option<String> {
     let known = |key: &String| ["format", "block", "rounding"].contains(&key.as_str());
     let format = table.get("format")?.as_str().filter(|_| table.keys().all(known))?;
@@ -157,7 +157,7 @@ pub struct Plugin {
     pub sha256: String,
     /// The compiler it was built with.
     pub rustc: String,
-    /// Whether it passed the quick checks before the run; runs of earlier versions do not say.
+    /// True if it passed the quick checks before the run; runs of earlier versions do not record that.
     pub checked: Option<bool>,
 }
 
@@ -207,11 +207,11 @@ pub struct Status {
     pub steps: Option<u64>,
     /// Held-out loss of the final weights.
     pub final_val_loss: Option<f64>,
-    /// Whether the whole validation split gave it, and not a sample.
+    /// True if it was measured on the whole validation split, and not on a sample.
     pub final_is_full: bool,
     /// Lowest held-out loss and its step.
     pub best: Option<(u64, f64)>,
-    /// Where it was found to diverge.
+    /// The step at which it was found to diverge.
     pub diverged_step: Option<u64>,
     /// Training tokens per second.
     pub tokens_per_s: Option<f64>,

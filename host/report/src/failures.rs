@@ -26,7 +26,7 @@ const RANK: Statistic = Statistic::new(&STABLE_RANK);
 
 /// Steps of the shortest run that is said to have reached a plateau.
 const PLATEAU_STEPS: u64 = 200;
-/// What the loss of a plateau is at least, beside that of the middle of the run.
+/// A plateau has at least this share of the loss in the middle of the run.
 const PLATEAU: f64 = 0.995;
 /// A share of a layer's gradients, or of all updates, that are zero: sparse.
 const SPARSE: f64 = 0.99;
@@ -48,7 +48,7 @@ pub struct Failure {
     /// `NaN`, `divergence`, `never learned`, `plateau`, `stall`, `update sparsity`, `gradient sparsity`, `vanishing gradient`,
     /// `gradient direction`, `overflow`, `saturation`, `rank collapse`, `early stop`.
     pub class: &'static str,
-    /// How it is known.
+    /// The evidence for it.
     pub evidence: String,
 }
 

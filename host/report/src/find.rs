@@ -36,7 +36,7 @@ pub struct FoundRuns {
     pub runs: Vec<Run>,
     /// Everything else that was named.
     pub left_out: Vec<LeftOut>,
-    /// How the first sweep among the named folders wants its runs to be compared.
+    /// The comparison that the first sweep among the named folders requests.
     pub choice: ComparisonChoice,
 }
 
@@ -129,7 +129,7 @@ fn stamp(path: &Path) -> Stamp {
     stamp
 }
 
-/// Where the runs are that are named.
+/// The folders of the named runs.
 pub(super) fn places(named: &[PathBuf]) -> Vec<PathBuf> {
     search_all(named).0
 }

@@ -48,7 +48,7 @@ pub struct LiveRun {
     pub folder: String,
     /// Its status, in a word or two.
     pub state: &'static str,
-    /// Whether it is running.
+    /// True if it is running.
     pub is_running: bool,
     /// Steps done.
     pub step: u64,
@@ -79,7 +79,7 @@ struct Followed {
     status: Option<Status>,
     /// Of `run.json` when it was read.
     status_changed: Option<SystemTime>,
-    /// Whether it ended and all of its rows were read.
+    /// True if it ended and all of its rows were read.
     is_done: bool,
     state: RunState,
     metrics: Tail,

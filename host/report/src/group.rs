@@ -11,7 +11,7 @@ pub struct Group {
     pub label: String,
     /// The formats of its linear layers, with the same colour everywhere.
     pub format: String,
-    /// Whether nothing is rounded to a format: a baseline.
+    /// True if nothing is rounded to a format: a baseline.
     pub is_unquantized: bool,
     /// The optimizer's name, if the run file is there.
     pub optimizer: Option<String>,

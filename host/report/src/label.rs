@@ -36,7 +36,7 @@ pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
     let configs: Vec<&Config> = members.iter().map(|members| &runs[members[0]].config).collect();
     let says: Vec<Says> = configs.iter().map(|config| says(config)).collect();
     let with_config = || says.iter().filter(|says| !says.is_empty());
-    // What is not rounded has no master weights to speak of.
+    // Configurations that round nothing have no relevant master weights.
     let values = |key: &str| with_config().filter_map(|says| says.get(key)).collect::<BTreeSet<_>>().len();
     let differs = |key: &&&str| values(key) > 1;
     let always: Vec<&str> = ALWAYS.iter().filter(differs).copied().collect();
@@ -84,7 +84,7 @@ fn telling(says: &[&Says]) -> Vec<String> {
     chosen.into_iter().cloned().collect()
 }
 
-/// What a configuration can say. States that are all stored alike are one: `states bf16`.
+/// The distinguishing properties of a configuration. States that are all stored alike are one: `states bf16`.
 fn says(config: &Config) -> Says {
     let mut says = Says::new();
     let mut states: Vec<(&str, &str)> = Vec::new();

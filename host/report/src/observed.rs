@@ -25,7 +25,7 @@ pub struct ObservedFormat {
     pub name: FormatName,
     /// Signal to noise in dB; `None` where it is not known.
     pub sqnr_db: Option<f64>,
-    /// Whether rounding would have changed nothing in any step that measured.
+    /// True if rounding would have changed nothing in any step that measured.
     pub is_exact: bool,
     /// Share of elements beyond the largest value without a scale.
     pub overflow: Option<f64>,

@@ -36,7 +36,7 @@ pub(super) struct Tested {
 pub(super) struct Pair {
     /// The last step that both evaluated alike.
     pub step: u64,
-    /// Whether a run continued after it.
+    /// True if a run continued after it.
     pub is_early: bool,
     own: f64,
     /// The other run's loss.

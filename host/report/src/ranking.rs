@@ -13,7 +13,7 @@ use super::{
 /// Pairs that are listed.
 const MOST_PAIRS: usize = 40;
 
-/// Whether every pair of groups differs significantly: only then is there an order.
+/// True if every pair of groups differs significantly: only then is there an order.
 pub(super) fn is_total(groups: &[Group], separated: &[Separated]) -> bool {
     groups.len() > 1 && separated.len() == groups.len() * (groups.len() - 1) / 2
 }

@@ -65,7 +65,7 @@ pub struct Evaluation {
     pub step: u64,
     /// Nats per token.
     pub loss: f64,
-    /// Whether it is of the whole validation split, and not of a sample: losses of the two kinds are not compared.
+    /// True if it is of the whole validation split, and not of a sample: losses of the two kinds are not compared.
     pub is_full: bool,
 }
 
@@ -92,7 +92,7 @@ pub struct Run {
     pub layers: Layers,
     /// Distributions.
     pub histograms: Histograms,
-    /// What happened.
+    /// The events.
     pub events: Vec<RecordedEvent>,
     /// Remarks about its files, a sentence each.
     pub notes: Vec<String>,
@@ -191,7 +191,7 @@ impl Run {
         self.curve(statistic)?.mean()
     }
 
-    /// Whether its result cannot be compared: it failed, or ended with a loss that is not finite.
+    /// True if its result cannot be compared: it failed, or ended with a loss that is not finite.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let no_number = self.state == RunState::Completed && self.status.final_val_loss.is_none();
@@ -211,7 +211,7 @@ impl Run {
         alike.map(|evaluation| (evaluation.step, evaluation.loss))
     }
 
-    /// How far it came: whether to a final loss, of which step, and whether it was done then.
+    /// The progress of the run: the step of its final loss, if it has one, and whether it was completed.
     #[must_use]
     pub fn reached(&self) -> (Option<u64>, bool) {
         (self.final_loss().map(|last| last.step), self.state == RunState::Completed)
@@ -249,7 +249,7 @@ pub(super) fn name(path: &Path, status: &Status) -> String {
     shortened(&own.unwrap_or_else(of_path), LONGEST_NAME)
 }
 
-/// Which of its plugins a run used without checks.
+/// The plugins that a run used without checks.
 fn unchecked(plugins: &[Plugin]) -> Option<String> {
     let unchecked = plugins.iter().filter(|plugin| plugin.checked == Some(false));
     let names: Vec<&str> = unchecked.map(|plugin| plugin.provides.as_str()).collect();

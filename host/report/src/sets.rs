@@ -1,4 +1,4 @@
-//! Which configurations are compared: sets of the same data, model and length, and a baseline for each.
+//! Sets of comparable configurations: those of the same data, model and length, and a baseline for each.
 //!
 //! In a set, configurations are sorted into treatments, which differ in what is rounded or in the optimizer, and settings, which
 //! differ in anything else, such as the learning rate. A treatment is compared with the unquantized one of the same
@@ -36,7 +36,7 @@ pub struct Set {
     pub settings: Vec<String>,
 }
 
-/// How a configuration and its baseline were chosen.
+/// The criterion by which a configuration and its baseline were chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -54,7 +54,7 @@ pub(super) struct Contrast {
     pub group: usize,
     pub baseline: usize,
     pub basis: Basis,
-    /// Whether it represents its treatment: the others of a treatment are shown and not tested.
+    /// True if it represents its treatment: the others of a treatment are shown and not tested.
     pub is_tested: bool,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn set_keys(config: &Config) -> Vec<(&str, &str)> {
     keys(config, &SAME, true)
 }
 
-/// Whether the second is the unquantized run of the first one's seed, and differs in what is rounded only.
+/// True if the second is the unquantized run of the first one's seed, and differs only in rounding.
 pub(super) fn are_twins(run: &Config, other: &Config) -> bool {
     let rounded = TREATMENT
         .iter()
@@ -121,7 +121,7 @@ pub(super) fn are_twins(run: &Config, other: &Config) -> bool {
         && keys(run, &rounded, false) == keys(other, &rounded, false)
 }
 
-/// Whether a key is one of these or lies in one.
+/// True if a key is one of these or lies in one.
 fn is_of(key: &str, prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| key.starts_with(prefix))
 }

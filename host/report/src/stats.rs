@@ -13,7 +13,7 @@ pub const CONFIDENCE: f64 = 0.95;
 /// Numbers of one kind, one a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Sample {
-    /// How many.
+    /// The number of values.
     pub n: usize,
     /// Their mean.
     pub mean: f64,

@@ -5,7 +5,7 @@
 use comfy_table::{Cell as ComfyCell, CellAlignment, ContentArrangement, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Map, Value, json};
 
-/// How a number is shown to people.
+/// The notation of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digits {
     /// So many behind the point.
@@ -97,7 +97,7 @@ impl Table {
         Self { id, title: title.into(), columns, rows: Vec::new() }
     }
 
-    /// Whether a column holds numbers.
+    /// True if a column holds numbers.
     #[must_use]
     pub fn is_numeric(&self, column: usize) -> bool {
         self.rows.iter().any(|row| row[column].is_number())

@@ -25,7 +25,7 @@ pub(super) struct Tail {
 /// The result of reading a file's new lines.
 #[derive(Debug, Default)]
 pub(super) struct NewRows {
-    /// Whether rows of earlier looks are void, because the file was replaced or shortened.
+    /// True if rows of earlier reads are void, because the file was replaced or shortened.
     pub is_anew: bool,
     /// Column names of the rows.
     pub header: Vec<String>,

@@ -70,7 +70,7 @@ fn matrix(losses: &[(&str, &[f64])]) -> Comparison {
 
 #[test]
 fn seeds_decide_what_is_told_apart() {
-    // What seeds share cancels in pairs: differences are 0.1 and a hair.
+    // Variation that seeds share cancels in pairs: differences are 0.1 and a small rest.
     let apart = matrix(&[("none", &[2.0, 2.5, 3.0]), ("E4M3", &[2.1, 2.601, 3.099])]);
     assert_eq!(apart.separated.len(), 1);
     assert_eq!((apart.separated[0].lower.as_str(), apart.separated[0].higher.as_str()), ("fp32", "E4M3 w"));
@@ -217,7 +217,7 @@ fn losses_of_a_sample_and_of_the_whole_split_are_not_compared() {
         comparison.notes
     );
     assert_eq!(found.runs[1].best_loss().map(|(step, _)| step), Some(9), "of the sampled ones");
-    // Where both are of the whole split, the ends count.
+    // If both are of the whole split, the final losses are compared.
     let status = status.replace("1.0", "0.9");
     fs::write(folder.path().join("a/run.json"), status).unwrap();
     let (_, _, comparison) = compared(folder.path());
@@ -258,7 +258,7 @@ fn names_cannot_break_the_page() {
     assert!(page.contains("&lt;script&gt;alert(1)"), "the name is shown");
 }
 
-/// What stands between the tags of each element of that name that a browser would run or apply, in order.
+/// The contents of each element of that name that a browser would run or apply, in order.
 fn elements<'a>(mut page: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
     while let Some((element, rest)) = page.split_once(open).and_then(|(_, rest)| rest.split_once(close)) {

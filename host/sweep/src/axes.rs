@@ -10,7 +10,7 @@ const MOST_VALUES: usize = 1000;
 const MOST_AXES: usize = 32;
 /// The name of an entry whose keys change together.
 const LABEL: &str = "label";
-/// What is tuned where an entry is, instead of `[tune]`'s key and values.
+/// The key of an entry that replaces `[tune]`'s key and values.
 const TUNE: &str = "tune";
 
 /// A key of the run file and its value.
@@ -31,7 +31,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Whether an entry sets a tuned key.
+    /// True if an entry sets a tuned key.
     pub fn is_tuned(&self) -> bool {
         self.points.iter().any(|point| point.tune.is_some())
     }
@@ -47,7 +47,7 @@ pub(super) struct Point {
     pub tune: Option<TuneSection>,
 }
 
-/// What is left out: each named axis has one of the values.
+/// An excluded combination: each named axis has one of the values.
 #[derive(Debug)]
 pub(super) struct Exclusion {
     pub conditions: Vec<(String, Vec<Value>)>,
@@ -55,7 +55,7 @@ pub(super) struct Exclusion {
     pub at: String,
 }
 
-/// What names of folders are made of here.
+/// True if a character is kept in folder names.
 pub(super) fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "._+-".contains(letter)
 }
@@ -75,7 +75,7 @@ pub(super) fn leaves(table: &Table, at: &str, source: &Source) -> Vec<Assignment
     }
     let mut found = Vec::new();
     walk(table, "", at, &mut found);
-    // Where a list of [[entries]] begins is where its first one does.
+    // A list of [[entries]] begins at its first entry.
     found.sort_by_key(|leaf| {
         [source.offset(&leaf.at), source.offset(&join(&leaf.at, "0"))].into_iter().flatten().max()
     });
@@ -163,7 +163,7 @@ fn entry_point(mut entry: Table, at: &str, source: &Source) -> Result<Point, Dia
     }
 }
 
-/// What an entry says about tuning: a key and values, in range.
+/// The tuning of an entry: a key and values, in range.
 fn entry_tune(tune: Value, at: &str, source: &Source) -> Result<TuneSection, Diagnostic> {
     let at = join(at, TUNE);
     let tune: TuneSection = tune.try_into().map_err(|error: toml::de::Error| {

@@ -22,9 +22,9 @@ pub struct Stable {
     pub largest_stable: Option<f64>,
     /// The smallest value above it that was found not to be; missing if the upper end was stable.
     pub smallest_unstable: Option<f64>,
-    /// What was tried.
+    /// The trials.
     pub trials: Vec<Trial>,
-    /// Whether a trial was interrupted: this is not the final answer, and the next start of the sweep continues.
+    /// True if a trial was interrupted: this is not the final answer, and the next start of the sweep continues.
     pub broken: bool,
 }
 

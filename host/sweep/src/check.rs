@@ -1,4 +1,4 @@
-//! What a sweep refuses before it writes anything.
+//! Checks of a sweep before it writes anything.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::RunConfig;

@@ -32,7 +32,7 @@ pub struct Combination {
     pub parts: Vec<(String, String)>,
     /// The value of each axis, by the axis's name: a key's value, or an entry's label.
     pub values: Vec<(String, Value)>,
-    /// What is tuned for it, and over which values; none if it runs with the rate it has.
+    /// The tuned key of the combination, and its values; none if it runs with the rate it has.
     pub tune: Option<(String, Vec<f64>)>,
     pub(super) sets: Vec<Assignment>,
 }
@@ -150,7 +150,7 @@ impl Matrix {
     /// The run file of a combination with `more` keys set, resolved, written below `out` under `name`.
     ///
     /// # Errors
-    /// What the run file refuses, at its place in the matrix or the base.
+    /// An invalid run file, at its place in the matrix or the base.
     pub fn resolve(
         &self,
         combination: &Combination,

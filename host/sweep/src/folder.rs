@@ -17,13 +17,13 @@ use altgrad_run_folder::{
 use toml::Table;
 
 use super::launch::Task;
-/// What came of the runs.
+/// The results of the runs.
 pub const RESULT: &str = SWEEP_RESULT;
 /// The sweep's own things; also the sign that a folder is a sweep's.
 const OWN: &str = ".sweep";
 /// Keys that may change between two starts of a sweep: where it lies.
 const FREE: [&str; 1] = ["run.out"];
-/// What to do about a run of another configuration.
+/// The hint for a run of another configuration.
 const OTHER_NAME: &str = "set it back, give the sweep another `name`, or delete the folders of these runs";
 
 /// The folder of a sweep, perhaps not made yet.
@@ -62,19 +62,19 @@ impl SweepFolder {
         Ok(())
     }
 
-    /// Where runs of the matrix go.
+    /// The folder of the matrix's runs.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where trials go.
+    /// The folder of trials.
     #[must_use]
     pub fn trials(&self) -> PathBuf {
         self.path.join(OWN).join("trials")
     }
 
-    /// Where the launcher may keep what it needs.
+    /// The folder for the launcher's files.
     #[must_use]
     pub fn launcher(&self) -> PathBuf {
         self.path.join(OWN).join("slurm")
@@ -88,7 +88,7 @@ impl SweepFolder {
         self.path.join(OWN).join("logs")
     }
 
-    /// What is to be done for a run, up to step `until`.
+    /// The task of a run, up to step `until`.
     #[must_use]
     pub fn task(&self, config: &RunConfig, until: u64) -> Task {
         let name = config.run.name.clone();
@@ -102,10 +102,10 @@ impl SweepFolder {
         }
     }
 
-    /// Whether the run may be done: its folder is free, or holds the beginning of a run with the same run file.
+    /// Checks that the run may be done: its folder is free, or holds the beginning of a run with the same run file.
     ///
     /// # Errors
-    /// What differs, or what is in the way.
+    /// A difference of the run file, or an obstacle in the folder.
     pub fn check(&self, config: &RunConfig) -> Result<(), Diagnostic> {
         let task = self.task(config, 0);
         if !RunFolder::holds_a_run(&task.folder) {

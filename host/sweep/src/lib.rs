@@ -53,7 +53,7 @@ use twins::Twins;
 /// Checks a run file against everything its run needs: plugins, data, device.
 pub type CheckRun<'a> = &'a dyn Fn(RunConfig, &Source) -> Result<(), Diagnostic>;
 
-/// How a sweep is done.
+/// Options of a sweep.
 #[derive(Debug)]
 pub struct Options {
     /// Folder of the sweep's folder; the matrix's if missing.
@@ -79,7 +79,7 @@ pub enum LauncherChoice {
     Slurm {
         /// Further options of `sbatch`.
         options: Vec<String>,
-        /// Whether to wait for the job.
+        /// True to wait for the job.
         wait: bool,
     },
 }
@@ -164,7 +164,7 @@ pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<
     Ok(results)
 }
 
-/// Where a matrix's runs go; `out` is the folder of the sweep's folder, instead of the matrix's.
+/// The folder of a matrix's runs; `out` is the folder of the sweep's folder, instead of the matrix's.
 ///
 /// # Errors
 /// As [`Matrix::read`], or the base run file is needed and cannot be read.

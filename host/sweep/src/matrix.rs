@@ -16,7 +16,7 @@ use super::{
     axes::{self, Assignment, Axis, Exclusion, is_plain},
     rates::{StableSection, TuneSection},
 };
-/// What messages call the file.
+/// The name of the file in messages.
 const WHAT: &str = "matrix file";
 /// A hint for refusals that bring none.
 const EXAMPLE: &str = "configs/matrix.toml is a matrix file that works";
@@ -36,17 +36,17 @@ struct File {
     /// Keys set in every run.
     #[serde(default)]
     set: Table,
-    /// What varies, the last fastest.
+    /// The axes; the last varies fastest.
     #[serde(default)]
     axes: Table,
     /// Combinations that are left out: all that have the values of an entry.
     #[serde(default)]
     exclude: Vec<Table>,
-    /// Which rate each format and optimizer is run with, found by trials.
+    /// The learning rate for each format and optimizer, found by trials.
     tune: Option<TuneSection>,
     /// Up to which rate each format and optimizer trains, found by trials.
     stable: Option<StableSection>,
-    /// How `compare` and `report` hold the runs against each other.
+    /// The comparison that `compare` and `report` make.
     compare: Option<ComparisonChoice>,
 }
 
@@ -75,7 +75,7 @@ impl Matrix {
     /// Reads a matrix file.
     ///
     /// # Errors
-    /// What is wrong with it, at its line and column.
+    /// A fault in the file, at its line and column.
     pub fn read(path: &Path) -> Result<Self, Diagnostic> {
         Self::checked(path).map_err(|error| error.hint(EXAMPLE))
     }
@@ -157,7 +157,7 @@ impl Matrix {
         }
     }
 
-    /// Whether a key, or one that holds it or lies in it, is given a value by the matrix: where.
+    /// The place where the matrix gives a key, or one that holds it or lies in it, a value; `None` if nowhere.
     pub(super) fn sets(&self, key: &str) -> Option<&str> {
         let points = self.axes.iter().flat_map(|axis| &axis.points).flat_map(|point| &point.sets);
         self.set.iter().chain(points).find(|other| overlap(&other.key, key)).map(|other| other.at.as_str())
@@ -191,7 +191,7 @@ impl Matrix {
     }
 }
 
-/// Whether one key is the other or lies in it.
+/// True if one key is the other or lies in it.
 fn overlap(a: &str, b: &str) -> bool {
     let lies_in =
         |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

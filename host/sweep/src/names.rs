@@ -29,7 +29,7 @@ pub(super) fn part(axis: &Axis, value: &Value, axes: &[Axis]) -> String {
     plain(&text)
 }
 
-/// Whether an axis of a key holds strings.
+/// True if an axis of a key holds strings.
 fn holds_strings(axis: &Axis) -> bool {
     axis.name.contains('.') && axis.points.iter().any(|point| point.value.is_str())
 }
@@ -40,7 +40,7 @@ pub(super) fn number(value: f64) -> String {
     if scientific.len() + 1 < plain.len() { scientific } else { plain }
 }
 
-/// What a folder may be called: runs of other characters become one `-`.
+/// The folder name of a text: runs of other characters become one `-`.
 fn plain(text: &str) -> String {
     let mut name = String::new();
     for letter in text.chars().take(LONGEST) {

@@ -1,5 +1,5 @@
-//! What a run folder says of its run, as far as a sweep must know: `run.json`, and the first evaluation in `events.jsonl`.
-//! Whatever is missing, half-written or not a number is missing here.
+//! The facts of a run folder that a sweep needs: `run.json`, and the first evaluation in `events.jsonl`. Missing or
+//! half-written entries, and those that are not numbers, are `None`.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -9,7 +9,7 @@ use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How far a run came.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeState {
@@ -27,7 +27,7 @@ pub enum OutcomeState {
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How far it came.
+    /// The progress.
     pub state: OutcomeState,
     /// Steps done.
     pub steps: u64,
@@ -37,11 +37,11 @@ pub struct Outcome {
     pub final_val_loss: Option<f64>,
     /// The lowest one.
     pub best_val_loss: Option<f64>,
-    /// Whether the run was found to diverge.
+    /// True if the run was found to diverge.
     pub diverged: bool,
     /// Why it failed.
     pub error: Option<String>,
-    /// What went wrong without stopping it.
+    /// The faults that did not stop it.
     pub faults: Vec<String>,
     /// Host, device, threads and libraries (sha256 by path) it was made with.
     #[serde(skip)]
@@ -49,7 +49,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// That of a run folder.
+    /// The outcome in a run folder.
     #[must_use]
     pub fn read(folder: &Path) -> Self {
         let Ok(bytes) = files::read(&folder.join(STATUS)) else { return Self::default() };
@@ -83,7 +83,7 @@ impl Outcome {
         }
     }
 
-    /// Whether nothing is left to do up to step `until`.
+    /// True if nothing is left to do up to step `until`.
     #[must_use]
     pub fn is_done(&self, until: u64) -> bool {
         match self.state {
@@ -93,13 +93,13 @@ impl Outcome {
         }
     }
 
-    /// Whether it has completed or failed, and was not interrupted.
+    /// True if it has completed or failed, and was not interrupted.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.state, OutcomeState::Completed | OutcomeState::Diverged)
     }
 
-    /// Whether the training was stable: it came to its end, its held-out loss is finite and below that of the initial
+    /// True if the training was stable: it was completed, its held-out loss is finite and below that of the initial
     /// weights, and it was not found to diverge.
     #[must_use]
     pub fn is_stable(&self) -> bool {

@@ -22,7 +22,7 @@ pub struct TuneSection {
     pub from: Option<f64>,
     /// Last value of the grid.
     pub to: Option<f64>,
-    /// How many values the grid has.
+    /// The number of values in the grid.
     pub points: Option<usize>,
     /// Steps after which the worse half of the remaining trials ends; the others resume from their checkpoints. Default: none,
     /// every trial is a whole run.
@@ -81,7 +81,7 @@ fn is_rate(value: f64) -> bool {
 }
 
 impl TuneSection {
-    /// Whether it makes sense. `elsewhere`: entries of an axis may say what is tried.
+    /// Checks that the section is valid. `elsewhere`: entries of an axis may say what is tried.
     pub(super) fn check(&self, elsewhere: bool) -> Result<(), Fault> {
         let grid = [self.from.is_some(), self.to.is_some(), self.points.is_some()];
         let either = "give values = [...], or from, to and points";

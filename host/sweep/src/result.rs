@@ -1,5 +1,5 @@
-//! What came of a sweep: `sweep.json`, rewritten after every batch, and tables for people. Nothing is ranked: runs stand in
-//! the matrix's order.
+//! The result of a sweep: `sweep.json`, rewritten after every batch, and tables for people. Runs have the matrix's order;
+//! they are not ranked.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -15,7 +15,7 @@ use super::{
     successive_halving::Tuned,
 };
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunResult {
     /// Its name.
@@ -29,7 +29,7 @@ pub struct RunResult {
     /// The tuned rate it ran with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// What its folder says.
+    /// The outcome in its folder.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The step from which on it was found to be worse than its twin, if it was.
@@ -51,7 +51,7 @@ pub struct WorseThanTwin {
     pub ratio: f64,
 }
 
-/// What came of a sweep.
+/// The result of a sweep.
 #[derive(Debug, Clone, Serialize)]
 pub struct Results {
     /// Its name.
@@ -68,13 +68,13 @@ pub struct Results {
     /// Largest stable rates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stable: Vec<Stable>,
-    /// How the runs are to be compared.
+    /// The requested comparison of the runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compare: Option<ComparisonChoice>,
     /// Why trials are not done, by their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trial_failures: BTreeMap<String, String>,
-    /// Whether the user stopped it.
+    /// True if the user stopped it.
     #[serde(skip)]
     pub stopped: bool,
     /// The job that continues it, if no process waits for it.
@@ -83,7 +83,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Whether every run is done, and nothing is missing from any.
+    /// True if every run is done, and no run lacks anything.
     #[must_use]
     pub fn all_well(&self) -> bool {
         let well =
@@ -129,7 +129,8 @@ impl Results {
         parts.join("\n")
     }
 
-    /// What the runs were not all made with, one sentence each: they can be compared with care only.
+    /// The properties in which the runs differ (host, device, threads, libraries), one sentence each: comparisons of such
+    /// runs need care.
     fn unlike(&self) -> Vec<String> {
         let mut first: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
         let mut said: BTreeMap<&str, String> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Which of some rates is the best: whole runs, or successive halving, in which the worse half is given up at each rung.
+//! The search for the best of some rates: whole runs, or successive halving, in which the worse half ends at each rung.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ pub struct Trial {
     pub steps: u64,
     /// Held-out loss then, nats per token.
     pub val_loss: Option<f64>,
-    /// Whether it was stable up to there.
+    /// True if it was stable up to there.
     pub stable: bool,
 }
 
@@ -28,9 +28,9 @@ pub struct Tuned {
     pub seed: u64,
     /// The value with the lowest held-out loss; missing if no trial had one, or one was interrupted.
     pub chosen: Option<f64>,
-    /// Whether it lies at an end of what was tried: a better one may lie beyond.
+    /// True if it lies at an end of the tried values: a better one may lie beyond.
     pub at_edge: bool,
-    /// What was tried.
+    /// The trials.
     pub trials: Vec<Trial>,
 }
 

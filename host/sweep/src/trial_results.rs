@@ -1,5 +1,5 @@
-//! What trials were judged by. A trial that goes on to a later rung overwrites its run folder, so each judgement's outcome is
-//! kept in a file before any trial goes on: a sweep that is started again judges as it did.
+//! The outcomes by which trials were judged. A trial that continues to a later rung overwrites its run folder, so each
+//! judgement's outcome is kept in a file before any trial continues: a restarted sweep makes the same judgements.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -30,7 +30,7 @@ impl TrialResults {
         Self { outcomes, trials }
     }
 
-    /// What a trial was judged by at the task's step.
+    /// The outcome by which a trial was judged at the task's step.
     pub fn get(&self, task: &Task) -> Option<&Outcome> {
         self.outcomes.get(&key(task))
     }

@@ -26,7 +26,7 @@ pub(super) struct Twins {
     folder: PathBuf,
     /// The twin of each run, by name.
     twin_of: BTreeMap<String, String>,
-    /// What was found, by run.
+    /// The findings, by run.
     found: BTreeMap<String, Worse>,
     looked: Option<Instant>,
 }
@@ -44,7 +44,7 @@ impl Twins {
         Self { folder: folder.to_path_buf(), twin_of, ..Self::default() }
     }
 
-    /// What was found of a run.
+    /// The finding about a run, with the name of its twin.
     pub fn worse(&self, run: &str) -> Option<(&str, Worse)> {
         Some((self.twin_of.get(run)?, *self.found.get(run)?))
     }
@@ -83,7 +83,7 @@ impl Twins {
     }
 }
 
-/// Whether a combination's parts are another's but for one axis, where they are the baseline.
+/// True if a combination's parts equal another's except on one axis, where the other has the baseline.
 fn is_twin(own: &[(String, String)], other: &[(String, String)], baseline: &str) -> bool {
     let differing: Vec<_> = own.iter().zip(other).filter(|(own, other)| own != other).collect();
     own.len() == other.len() && matches!(&differing[..], [(_, (_, part))] if part == baseline)

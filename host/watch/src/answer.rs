@@ -12,7 +12,7 @@ use crate::{
     pages::{Pages, view},
 };
 
-/// What the server knows.
+/// The state of the server.
 pub(crate) struct Site {
     pub port: u16,
     pub token: String,
@@ -37,7 +37,7 @@ impl Site {
         }
     }
 
-    /// What a request asks for below the token, or why it is refused.
+    /// The requested path below the token, or the status of a refusal.
     fn allowed<'a, B>(&self, request: &'a Request<B>) -> Result<&'a str, StatusCode> {
         // A page of another site that has a name for this address sends that name.
         let hosts = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
@@ -76,7 +76,7 @@ impl Site {
     }
 }
 
-/// Whether two texts are the same, in a time that does not depend on where they differ.
+/// True if two texts are equal, in a time that does not depend on the place of a difference.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
 }
@@ -97,7 +97,7 @@ fn with_headers(status: StatusCode, kind: &'static str, body: Body) -> Response<
         (header::CACHE_CONTROL, "no-store"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
-        // What the page's own policy cannot say.
+        // This directive has no effect in the page's own policy.
         (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
     ];
     headers.into_iter().for_each(|(name, value)| {

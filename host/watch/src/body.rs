@@ -1,4 +1,4 @@
-//! What answers carry: a text, or events as they come.
+//! The bodies of answers: a text, or a stream of events.
 
 use std::{
     convert::Infallible,

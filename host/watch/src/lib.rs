@@ -35,7 +35,7 @@ const TOKEN: usize = 16;
 /// Compares the runs as the user wants.
 pub type Compare = Box<dyn Fn(&FoundRuns, &[Group]) -> Result<Comparison, Diagnostic> + Send + Sync>;
 
-/// What is served.
+/// Options of the server.
 pub struct Options {
     /// Run folders, folders of run folders, or CSV files.
     pub named: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! What browsers are told: every second how far the runs are, and now and then that charts have changed.
+//! The events for browsers: every second the progress of the runs, and from time to time a notice that charts have changed.
 //!
 //! Nothing is read while nobody listens. Charts are costly, so they come as rarely as keeps them below a hundredth of a core.
 

@@ -41,7 +41,7 @@ impl Pages {
     }
 }
 
-/// What a query chooses of the charts; what it says wrongly it does not say.
+/// The view of the charts that a query chooses; invalid choices are ignored.
 pub(crate) fn view(query: &str) -> View {
     let mut view = View::default();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {

@@ -7,7 +7,7 @@ const LABELS: f64 = 5.0;
 /// Decades up to which 2 and 5 are labelled too.
 const FEW_DECADES: i32 = 2;
 
-/// How values are spread over an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kind {
     Linear,
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Names(Vec<String>),
 }
 
-/// How labels are written.
+/// The style of labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Labels {
     Plain,
@@ -63,12 +63,13 @@ impl Axis {
         self
     }
 
-    /// Where a value lies, 0 to 1000 from the axis's lower end; none of what it cannot show.
+    /// The position of a value, 0 to 1000 from the axis's lower end; `None` for a value that the axis
+    /// cannot show.
     pub fn place(&self, value: f64) -> Option<f64> {
         let of = |value: f64| if self.kind == Kind::Log { value.log10() } else { value };
         let [low, high] = self.range.map(of);
         let place = (of(value) - low) / (high - low) * LENGTH;
-        // What lies far outside is cut off; its coordinates need not be exact.
+        // Points far outside are clipped; their coordinates need not be exact.
         place.is_finite().then(|| place.clamp(-LENGTH, 2.0 * LENGTH))
     }
 

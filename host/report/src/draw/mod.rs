@@ -37,7 +37,7 @@ pub(crate) struct Series {
     pub name: String,
     /// The configuration it belongs to, if it does to one.
     pub group: Option<usize>,
-    /// Whether it is one run beside the mean of all.
+    /// True if it is one run beside the mean of all.
     pub is_single: bool,
     /// Colour in light and in dark, `#rrggbb`.
     pub ink: [String; 2],

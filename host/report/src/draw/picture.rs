@@ -27,7 +27,7 @@ pub(crate) struct Picture {
     pub rows: Vec<Vec<Option<f64>>>,
     /// Value of the first and of the last colour.
     pub range: [f64; 2],
-    /// Whether colours are spread by the logarithm.
+    /// True if colours follow the logarithm of values.
     pub is_log: bool,
     /// The name of a value, for the scale beside it.
     pub title: String,

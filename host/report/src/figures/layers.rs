@@ -36,7 +36,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     ]
 }
 
-/// What a cosine lacks, where it can be told from nothing.
+/// The difference of a cosine from 1, at least the smallest distinguishable one.
 pub(super) fn lost(cosine: f64) -> f64 {
     (1.0 - cosine).max(LEAST_LOST)
 }
@@ -153,7 +153,7 @@ fn dots(
     Some(Plot { x, y, series, picture: None, rules: Vec::new(), texts: Vec::new(), height }).into()
 }
 
-/// How colours follow from values.
+/// The mapping of values to colours.
 #[derive(Clone, Copy)]
 struct Scale {
     title: &'static str,
@@ -178,7 +178,7 @@ fn heat_maps(
     let rows = rows.filter_map(|run| Some((*run, rows_of(&context.runs[*run], statistic, &value)?)));
     let rows: Vec<(usize, Rows)> = rows.collect();
     let all = rows.iter().flat_map(|(_, rows)| rows.cells.iter().flatten().copied().flatten());
-    // What lies at the floor says nothing of the scale.
+    // Values at the floor have no influence on the scale.
     let all = all.filter(|value| !scale.is_log || *value > LEAST_LOST);
     let kind = if scale.is_log { Kind::Log } else { Kind::Linear };
     let axis = Axis::over(scale.title, kind, all);

@@ -1,4 +1,4 @@
-//! How configurations look: a colour for each value of one key, a line for each value of another.
+//! The appearance of configurations: a colour for each value of one key, a line style for each value of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,9 +23,9 @@ pub struct View {
     pub colour: Option<String>,
     /// Key whose values have a kind of line each.
     pub line: Option<String>,
-    /// Whether curves are over training tokens instead of steps.
+    /// True if curves are over training tokens instead of steps.
     pub tokens: bool,
-    /// Whether losses have a logarithmic axis.
+    /// True if losses have a logarithmic axis.
     pub log: bool,
     /// Weight of the past in smoothed curves, from 0 to below 1.
     pub smooth: f64,
@@ -41,7 +41,7 @@ pub(crate) struct Key {
     pub groups: Vec<usize>,
 }
 
-/// How every configuration looks.
+/// The appearance of every configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Look {
     /// The keys that can be chosen.

@@ -48,11 +48,11 @@ pub(super) struct Context<'a> {
 pub(super) struct Chart {
     pub id: &'static str,
     pub title: &'static str,
-    /// What it shows and how to read it, a sentence or two.
+    /// The content of the figure and its reading, in one or two sentences.
     pub caption: &'static str,
     /// The key that would record it, if it is missing.
     pub needs: &'static str,
-    /// Whether it is as wide as the page.
+    /// True if it is as wide as the page.
     pub wide: bool,
     pub drawings: Drawings,
 }

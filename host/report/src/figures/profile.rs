@@ -17,7 +17,7 @@ const MOST_SETTINGS: usize = 6;
 struct Measure {
     name: String,
     is_percent: bool,
-    /// Whether places are spread by the logarithm.
+    /// True if positions follow the logarithm.
     is_log: bool,
     /// In the order of the rows.
     values: Vec<Option<f64>>,

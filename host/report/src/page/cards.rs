@@ -16,7 +16,7 @@ pub(super) struct Card {
     /// HTML: keys are marked as code.
     needs: String,
     wide: bool,
-    /// Whether its numbers are in the page.
+    /// True if its numbers are in the page.
     has_csv: bool,
     drawings: Vec<Drawing>,
     /// The scale that its heat maps share.

@@ -45,7 +45,7 @@ struct Running<'a> {
     child: Child,
     /// Closed to stop it.
     input: Option<ChildStdin>,
-    /// Where its part of the log begins.
+    /// The offset at which its part of the log begins.
     log_from: u64,
 }
 
@@ -127,7 +127,7 @@ fn fail(ended: &mut Ended, progress: &mut SweepProgress, task: &Task, reason: St
     ended.failures.insert(task.name.clone(), reason);
 }
 
-/// How a process ended that said nothing.
+/// The end of a process that reported none.
 fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(9), _) => "its process was killed (SIGKILL), perhaps for its memory".to_string(),

@@ -28,7 +28,7 @@ const BLINK: Duration = Duration::from_millis(100);
 const SCRIPT: &str = "array.sh";
 /// The job that was submitted last.
 const JOB: &str = "job";
-/// What the controller says of a job that it has forgotten.
+/// The controller's message about a job that it has forgotten.
 const FORGOTTEN: &str = "Invalid job id";
 
 /// Processes on a cluster.
@@ -42,9 +42,9 @@ pub struct Slurm {
     pub threads: usize,
     /// Further options of `sbatch`.
     pub options: Vec<String>,
-    /// Where script and outputs go.
+    /// The folder of script and outputs.
     pub folder: PathBuf,
-    /// Whether to wait for the job.
+    /// True to wait for the job.
     pub wait: bool,
 }
 
@@ -185,7 +185,7 @@ fn submitted(job: String) -> Ended {
     Ended { submitted: Some(job), ..Ended::default() }
 }
 
-/// Whether a job is waiting or running. A controller that does not answer has not said that it ended.
+/// True if a job is waiting or running. A controller that does not answer has not said that it ended.
 fn is_running(job: &str) -> bool {
     match Command::new("squeue").args(["--noheader", "--jobs", job]).output() {
         Ok(output) if output.status.success() => !output.stdout.trim_ascii().is_empty(),

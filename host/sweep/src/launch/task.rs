@@ -1,4 +1,4 @@
-//! What a launcher is given and what it returns: runs to be done, and how a batch of them ended.
+//! Input and output of a launcher: the runs of a batch, and the end of the batch.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
@@ -13,7 +13,7 @@ pub struct Task {
     pub config: PathBuf,
     /// Its run folder, as the run file says it.
     pub folder: PathBuf,
-    /// What its processes print.
+    /// The file for the output of its processes.
     pub log: PathBuf,
     /// The step to stop at.
     pub until: u64,
@@ -22,13 +22,13 @@ pub struct Task {
 }
 
 impl Task {
-    /// What the run folder says.
+    /// The outcome in the run folder.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         Outcome::read(&self.folder)
     }
 
-    /// Whether nothing is left to do.
+    /// True if nothing is left to do.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.outcome().is_done(self.until)
@@ -47,12 +47,12 @@ impl Task {
     }
 }
 
-/// How a batch ended.
+/// The end of a batch.
 #[derive(Debug, Default)]
 pub struct Ended {
     /// Why a run is not done, by its name.
     pub failures: BTreeMap<String, String>,
-    /// Whether the user stopped it.
+    /// True if the user stopped it.
     pub stopped: bool,
     /// The job that does it now, if nobody waits for it.
     pub submitted: Option<String>,

@@ -1,4 +1,4 @@
-//! What a run's process wrote into its log: its last step, and why it failed.
+//! The log of a run's process: its last step, and the reason of its failure.
 //!
 //! The log holds the process's output, [`Progress`] lines among it; everything else is for people.
 

@@ -20,11 +20,11 @@ const MOST_SHOWN: usize = 4;
 /// Time between two looks at the logs.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where progress is shown.
+/// The display of progress.
 #[derive(Debug)]
 pub struct SweepProgress {
     display: Display,
-    /// What is being done.
+    /// The current phase.
     phase: String,
     /// Steps done of each run of the phase.
     steps: BTreeMap<String, u64>,
