@@ -1,4 +1,4 @@
-//! What went wrong, where, and what to do: the host's one error shape.
+//! The host's error type: a message, a place and a hint.
 //!
 //! Every room returns [`Diagnostic`]; the command line prints it and turns its
 //! [`Fault`] into the exit code. It holds text only, so that a message can name
@@ -40,13 +40,13 @@ impl Fault {
 pub struct Diagnostic {
     /// Who has to act.
     pub fault: Fault,
-    /// What is wrong, one sentence without a final full stop.
+    /// The error in one sentence without a final full stop.
     pub message: String,
     /// Where: `configs/exp.toml:14:10`, a library path, a file.
     pub place: Option<String>,
     /// The line that is meant, with a mark below it.
     pub excerpt: Option<Box<str>>,
-    /// What to do about it.
+    /// The advice to the user.
     pub hint: Option<String>,
 }
 

@@ -108,19 +108,19 @@ pub fn at_end_of_input() {
     });
 }
 
-/// Whether the run should end after the current step.
+/// True if the run should end after the current step.
 #[must_use]
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::SeqCst)
 }
 
-/// Whether the process ends now because it was asked a second time.
+/// True if the process ends now because it was asked a second time.
 #[must_use]
 pub fn at_once() -> bool {
     AT_ONCE.load(Ordering::SeqCst)
 }
 
-/// Whether a checkpoint was asked for since the last call.
+/// True if a checkpoint was asked for since the last call.
 #[must_use]
 pub fn checkpoint_requested() -> bool {
     CHECKPOINT.swap(false, Ordering::SeqCst)

@@ -7,8 +7,8 @@
 
 use std::{borrow::Cow, fmt, io::Write};
 
-/// Whether a terminal would obey a character instead of showing it: control characters but line feed and tab, and those that change the
-/// direction of text or end a line.
+/// True if a terminal would obey a character instead of showing it: control characters but line feed and tab, and those that change
+/// the direction of text or end a line.
 fn commands(character: char) -> bool {
     match character {
         '\n' | '\t' => false,

@@ -7,7 +7,7 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// What a random number is for. The numbers are part of what a seed means: never renumber.
+/// The purpose of a random number. The numbers are part of what a seed means: never renumber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Initial weights; counter: index of the parameter.

@@ -1,5 +1,5 @@
-//! What a process leaves behind only for its own time: removed with the value that stands for it, or when a signal ends the
-//! process first. SIGKILL removes nothing.
+//! Temporary files and folders of a process: removed with the value that represents them, or when a signal ends the process
+//! first. SIGKILL removes nothing.
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-/// What is to be done, by number: in the order of time.
+/// Clean-up actions by number, in the order of time.
 type Actions = BTreeMap<u64, Box<dyn FnOnce() + Send>>;
 
-/// What is to be done yet, and the next number.
+/// Pending clean-up actions, and the next number.
 static PENDING: Mutex<(Actions, u64)> = Mutex::new((Actions::new(), 0));
 
 fn pending() -> MutexGuard<'static, (Actions, u64)> {

@@ -1,4 +1,4 @@
-//! Which elements of a matrix share a scale.
+//! The blocks of a matrix: sets of elements that share a scale.
 //!
 //! Blocks run along one axis, that of the contraction of a matrix product. Blocks at the end of an axis may be cut off: what
 //! would fill them up is zero and changes no largest magnitude (OCP MX v1.0 has whole blocks only; microxcaling and
@@ -42,7 +42,7 @@ pub enum Axis {
     Columns,
 }
 
-/// What shares a scale.
+/// The set of elements that share a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
     /// Nothing: scale 1, elements are rounded as they are.

@@ -7,16 +7,16 @@ use crate::{
     scale_rule::BlockStatistics, scaling::BlockScale,
 };
 
-/// How a matrix becomes codes and scales, but for the format.
+/// The cast of a matrix to codes and scales, except for the format.
 ///
 /// The default scales the tensor's largest magnitude to the format's target by one f32 scale and rounds to nearest, ties to even.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cast {
-    /// How scaled elements are rounded.
+    /// The rounding of scaled elements.
     pub rounding: Rounding,
-    /// What shares a scale.
+    /// The elements that share a scale.
     pub block: Block,
-    /// How scales follow from blocks. With [`Block::None`] the default, which is not used.
+    /// The rule that derives scales from blocks. With [`Block::None`] the default, which is not used.
     pub scaling: Scaling,
     /// A rotation before all else: results are those of the rotated matrix, and are not rotated back.
     pub transform: Option<Hadamard>,
@@ -48,7 +48,7 @@ pub struct Prepared {
 /// A matrix that went through a cast.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
-    /// What codes and scales stand for, row-major, in the shape of the matrix.
+    /// The values of codes and scales, row-major, in the shape of the matrix.
     pub values: Vec<f32>,
     /// The codes, likewise, as the format has them ([`Grid::sign_magnitude`] for one order). NaN has all bits below the sign set, as PyTorch writes it; in a format
     /// without NaN it has the code of 1.5, as torchao writes it.
@@ -58,7 +58,7 @@ pub struct Applied {
     pub scales: Vec<f32>,
     /// The same as bytes, where they are stored so: E8M0 or E4M3.
     pub scale_codes: Option<Vec<u8>>,
-    /// What all stored scales are multiplied by, where there is such a scale.
+    /// The factor of all stored scales, where there is such a scale.
     pub tensor_scale: Option<f32>,
     /// The blocks.
     pub layout: Layout,

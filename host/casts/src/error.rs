@@ -8,9 +8,9 @@ pub enum CastError {
     /// Fields that exclude each other or are out of range. The text is a sentence that begins with the field's name in backticks.
     #[error("{message}")]
     Fields {
-        /// What is wrong.
+        /// The invalid combination.
         message: String,
-        /// What would be right.
+        /// The valid alternative.
         hint: &'static str,
     },
     /// The number of elements is not that of the shape, or the shape has none.
@@ -44,7 +44,7 @@ impl CastError {
         Self::Fields { message: message.into(), hint }
     }
 
-    /// What to do about it.
+    /// The advice to the user.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {

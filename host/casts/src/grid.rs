@@ -1,10 +1,10 @@
-//! What a cast has to know of its number format.
+//! The properties of a number format that a cast needs.
 
 use altgrad_plugin_api::{Conventions, FormatSpec, PluginError, Tabulated, ValueGrid};
 
 use crate::scale_rule::floor_log2;
 
-/// What the scales of a block have to know of its format.
+/// The properties of a format that the scales of a block need.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
     /// The magnitude that the largest of a block is scaled to, above 0: what the format declares, or its largest finite value.
@@ -14,7 +14,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// That of a format with these values and conventions.
+    /// The range of a format with these values and conventions.
     #[must_use]
     pub fn new(values: &ValueGrid, conventions: &Conventions) -> Self {
         let significand_bits = match values {
@@ -57,13 +57,13 @@ impl Grid {
         Ok(Self { values, conventions: conventions.clone(), range, has_nan })
     }
 
-    /// What scales have to know of it.
+    /// The properties that scales need.
     #[must_use]
     pub fn range(&self) -> &Range {
         &self.range
     }
 
-    /// Whether a code means NaN.
+    /// True if a code is NaN.
     #[must_use]
     pub fn has_nan(&self) -> bool {
         self.has_nan
@@ -76,7 +76,7 @@ impl Grid {
         (x.is_nan() && self.has_nan).then(|| sign | (grid.sign_bit() - 1))
     }
 
-    /// Whether the format declares where rounding to nearest turns.
+    /// True if the format declares the thresholds of rounding to nearest.
     #[must_use]
     pub fn has_thresholds(&self) -> bool {
         !self.conventions.thresholds.is_empty()

@@ -34,7 +34,7 @@ pub struct Hadamard {
     pub size: usize,
     /// Signs.
     pub signs: Signs,
-    /// Whether results are rounded to bf16, ties to even, as Transformer Engine's kernels do before they take the largest.
+    /// True if results are rounded to bf16, ties to even, as in Transformer Engine's kernels, before amax is taken.
     pub to_bf16: bool,
 }
 

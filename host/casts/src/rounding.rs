@@ -1,10 +1,10 @@
-//! How scaled elements become codes.
+//! The rounding of scaled elements to codes.
 
 use altgrad_plugin_api::Rounding as Mode;
 
 use crate::{CastError, Grid};
 
-/// How a value between two grid points is rounded. Beyond the largest value all saturate.
+/// The rounding of a value between two grid points. Beyond the largest value all saturate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rounding {
     /// To the nearer, ties to the even code: OCP MX, torchao, Transformer Engine, hardware.

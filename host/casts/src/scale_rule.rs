@@ -1,11 +1,12 @@
-//! How the power of two of a scale follows from the elements of a block: the exponent `e` of the decode scale `2^e`.
+//! The power of two of a block's scale, derived from its elements: the exponent `e` of the decode scale `2^e`.
 //!
 //! Exponents are taken from the bits of f32, never from a logarithm, which is off beside powers of two. The rule that is no power of
 //! two by itself, [`Rule::Max`], is in [`crate::Scaling`].
 
 use crate::Range;
 
-/// How a scale follows from a block. `target` and `emax` are the format's ([`Range`]); amax is the largest finite magnitude.
+/// The rule that derives a scale from a block. `target` and `emax` are the format's ([`Range`]); amax is the largest finite
+/// magnitude.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Rule {
     /// amax is scaled to `target`: `encode = target / amax`, or `decode = amax / target` (Transformer Engine, torchao, DeepGEMM).
@@ -27,12 +28,12 @@ pub enum Rule {
     },
 }
 
-/// What a scale may depend on: the elements of one block.
+/// The statistics of a block that a scale may depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct BlockStatistics {
     /// Largest finite magnitude; 0 if there is none.
     pub amax: f32,
-    /// Whether an element is NaN or infinite.
+    /// True if an element is NaN or infinite.
     pub nonfinite: bool,
     /// Finite elements, their sum, and that of their squares.
     count: u64,

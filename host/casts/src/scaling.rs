@@ -10,7 +10,7 @@ use crate::{
     two_levels::TensorScale,
 };
 
-/// What a scale is stored as.
+/// The storage type of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Storage {
     /// f32.
@@ -22,7 +22,7 @@ pub enum Storage {
     E4m3,
 }
 
-/// Which of the two scales is divided first. The other is its reciprocal, rounded again.
+/// The scale that is computed by a division. The other is its reciprocal, rounded again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// `encode = fl(target / amax)`, `decode = fl(1 / encode)`. Powers of two are rounded down.
@@ -32,7 +32,7 @@ pub enum Order {
     Decode,
 }
 
-/// What becomes of a scale beyond f32's normal numbers, for [`Rule::Max`] with f32 scales.
+/// The treatment of a scale beyond f32's normal numbers, for [`Rule::Max`] with f32 scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Limit {
     /// Scales are kept from `2^-126` to `2^126`, so that both are normal numbers: this project's.
@@ -54,7 +54,7 @@ pub enum ZeroBlock {
     MinNormal,
 }
 
-/// What NaN and infinities in a block do to its scale.
+/// The effect of NaN and infinities in a block on its scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NonFinite {
     /// Nothing: amax is that of the finite elements. NaN stays NaN, infinities saturate.
@@ -64,7 +64,7 @@ pub enum NonFinite {
     Poison,
 }
 
-/// How a scale is applied.
+/// The operation that applies a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Operation {
     /// By a multiplication: elements with the encode scale, values with the decode scale.
@@ -74,36 +74,36 @@ pub enum Operation {
     Divide,
 }
 
-/// How the scales of a cast follow from its blocks.
+/// The derivation of the scales of a cast from its blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaling {
     /// The rule.
     pub rule: Rule,
-    /// What scales are stored as.
+    /// The storage type of scales.
     pub storage: Storage,
-    /// Whether scales of [`Rule::Max`] are rounded to powers of two; all other rules make powers of two.
+    /// True if scales of [`Rule::Max`] are rounded to powers of two; all other rules produce powers of two.
     pub pow2: bool,
-    /// Which scale is divided first; only for [`Rule::Max`].
+    /// The scale that is divided first; only for [`Rule::Max`].
     pub order: Order,
-    /// Whether E4M3 scales lie under an f32 scale of the whole tensor.
+    /// True if E4M3 scales are relative to an f32 scale of the whole tensor.
     pub tensor: bool,
     /// Binades left free above amax, -32 to 32.
     pub margin: i32,
     /// Lower clamp of amax, in units of the elements; for E4M3 scales that of the scale itself. 0: none. It is f64 because torchao divides
     /// by its 1e-12 in f64; where `decode` is divided first, it is rounded to f32.
     pub floor: f64,
-    /// What becomes of scales that are no normal numbers.
+    /// The treatment of scales that are not normal numbers.
     pub limit: Limit,
     /// The scale of a block of zeros.
     pub zero: ZeroBlock,
-    /// What NaN and infinities do.
+    /// The effect of NaN and infinities.
     pub nonfinite: NonFinite,
     /// Multiplied into the encode scale after all else, above 0; the stored byte does not have it. 3/4 in the backward pass of
     /// Quartet (arXiv:2505.14669), 16/17 in Quartet II.
     pub factor: f32,
-    /// How elements are scaled.
+    /// The operation that scales elements.
     pub quantize: Operation,
-    /// How values are scaled back.
+    /// The operation that scales values back.
     pub dequantize: Operation,
     /// The amax of each block, or of the tensor under E4M3 scales, where it comes from elsewhere: past steps (delayed scaling) or a
     /// constant. Finite, 0 or more. `None`: the elements at hand.
@@ -136,7 +136,7 @@ impl Default for Scaling {
 pub(crate) struct BlockScale {
     pub(crate) encode: f32,
     pub(crate) decode: f32,
-    /// What is stored, and its code.
+    /// The stored scale, and its code.
     pub(crate) stored: f32,
     pub(crate) code: Option<u8>,
 }
@@ -209,7 +209,7 @@ impl Scaling {
         (scales, tensor.map(|tensor| tensor.decode))
     }
 
-    /// What elements of a block are multiplied by, and what their codes are: encode and decode scale. `tensor` is
+    /// The encode and decode scale of a block: elements are multiplied by the first, codes by the second. `tensor` is
     /// [`Self::tensor_scale`] of all blocks.
     #[must_use]
     pub fn pair(&self, range: &Range, block: &BlockStatistics, tensor: Option<&TensorScale>) -> [f32; 2] {
@@ -228,7 +228,7 @@ impl Scaling {
         }
     }
 
-    /// Whether the largest finite magnitude of a block is all that its scale depends on.
+    /// True if the scale of a block depends only on its largest finite magnitude.
     #[must_use]
     pub fn needs_amax_only(&self) -> bool {
         self.nonfinite == NonFinite::Skip && !matches!(self.rule, Rule::Rms { .. })

@@ -13,7 +13,7 @@ pub struct Corpus {
     pub train: Tokens,
     /// Tokens held out.
     pub val: Tokens,
-    /// How the ids were made.
+    /// The tokenizer that made the ids.
     pub tokenizer: Tokenizer,
     /// One line for people.
     pub description: String,

@@ -29,7 +29,7 @@ fn ranks() -> Result<&'static CoreBPE, Diagnostic> {
     RANKS.as_ref().map_err(|error| Diagnostic::run(format!("GPT-2's tokenizer cannot be set up ({error})")))
 }
 
-/// Where the ids of a piece lie in [`Encoder::ids`].
+/// The range of a piece's ids in [`Encoder::ids`].
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: u32,

@@ -1,4 +1,5 @@
-//! What token bins hold: documents, tokens, bytes a token, lengths, and how much of the vocabulary occurs.
+//! Statistics of token bins: documents, tokens, bytes per token, lengths, and the used share of the
+//! vocabulary.
 
 use std::path::Path;
 

@@ -17,10 +17,10 @@ pub const FILE: &str = "meta.json";
 pub struct Meta {
     /// Number of ids.
     pub vocab_size: u64,
-    /// What made the bins: `altgrad-host 0.1.0`.
+    /// The program that made the bins: `altgrad-host 0.1.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
-    /// Which text, cut and tokenized how.
+    /// The source text, its split and its tokenizer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<Recipe>,
     /// The tokenizer's name.
@@ -32,7 +32,7 @@ pub struct Meta {
     /// The ids that follow every document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub separator: Vec<u16>,
-    /// How documents were told to the splits, in words.
+    /// The rule that assigned documents to splits, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_rule: Option<String>,
     /// Whose text it is, and on what terms.
@@ -55,7 +55,7 @@ pub struct Recipe {
     pub dataset: String,
     /// The language taken, where there are several.
     pub language: Option<String>,
-    /// Whether documents begin with their titles.
+    /// True if documents begin with their titles.
     pub title: bool,
     /// The tokenizer.
     pub tokenizer: TokenizerChoice,
@@ -63,11 +63,11 @@ pub struct Recipe {
     pub split: String,
     /// The share held out if documents are assigned by hash.
     pub val_fraction: f64,
-    /// What was read.
+    /// The input.
     pub source: Source,
 }
 
-/// What was read.
+/// The input of a preparation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// File or folder name, without the folders above it.

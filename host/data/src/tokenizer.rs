@@ -6,7 +6,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{DataSection, TokenizerChoice};
 
 use super::gpt2;
-/// How text becomes ids.
+/// The tokenizer of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tokenizer {
     /// One id a byte, 256 of them.
@@ -99,7 +99,7 @@ impl Tokenizer {
         }
     }
 
-    /// What a run file calls it; nothing for ids made elsewhere.
+    /// The name in a run file; none for ids made elsewhere.
     #[must_use]
     pub fn choice(&self) -> Option<TokenizerChoice> {
         match self {

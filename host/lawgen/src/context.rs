@@ -1,4 +1,4 @@
-//! What stays the same throughout one act: its identity, subject, product, country and plan.
+//! The constants of one act: its identity, subject, product, country and plan.
 //!
 //! Keeping these fixed makes an act coherent and lets a reader predict a later passage from an
 //! earlier one, which is what a language model with a long window should learn to do.
@@ -66,7 +66,7 @@ pub(super) struct Context {
     pub(super) article: usize,
     /// Paragraph being written, from 0.
     pub(super) paragraph: usize,
-    /// How long the act is to be, from 0 to 4.
+    /// The length of the act, from 0 to 4.
     pub(super) size: u32,
 }
 

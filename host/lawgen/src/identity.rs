@@ -1,4 +1,4 @@
-//! What names an act: its kind, institution, number, year and date.
+//! The identity of an act: its kind, institution, number, year and date.
 //!
 //! Guarantees that number and year are an injective function of the act's index for a given seed,
 //! which makes titles unique, and that the date follows from number and year, so that an act cited

@@ -7,7 +7,7 @@ use super::identity::ActKind;
 use super::sampler::Sampler;
 use super::subject::Form;
 
-/// What an article is for.
+/// The purpose of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Fixing,

@@ -60,7 +60,7 @@ pub(super) struct Subject {
     /// True if the things are goods, measured in tonnes and found under product codes; the quantities
     /// of other subjects are amounts of money.
     pub(super) goods: bool,
-    /// What acts deal with; fits `as regards ...` and takes no article.
+    /// The things that acts regulate; fits `as regards ...` and takes no article.
     pub(super) things: &'static [&'static str],
     /// Persons concerned, in the plural.
     pub(super) actors: &'static [&'static str],

@@ -16,18 +16,18 @@ use crate::{
     record::RunStatus,
 };
 
-/// How a process took hold of its run folder.
+/// The information that a process records when it takes its run folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The folder, absolute.
     pub path: PathBuf,
     /// The outermost folder that was made for it.
     pub created: Option<PathBuf>,
-    /// Whether it held an earlier part of the run.
+    /// True if it held an earlier part of the run.
     pub reopened: bool,
 }
 
-/// How a process ended that left its folder as it was.
+/// The end of a process that left its folder as it was.
 #[derive(Debug, Clone)]
 pub struct End<'a> {
     /// [`RunStatus::Failed`] or [`RunStatus::Interrupted`].
@@ -76,7 +76,7 @@ impl Claim {
         events.finish().map_or(Ok(()), Err)
     }
 
-    /// Whether `run.json` says that the run is running.
+    /// True if `run.json` says that the run is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         read(&self.path.join(STATUS)).get("status").is_some_and(|status| status == "running")

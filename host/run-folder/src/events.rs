@@ -22,7 +22,7 @@ pub const EVENTS: &str = "events.jsonl";
 pub struct Event {
     /// The step it belongs to.
     pub step: u64,
-    /// How urgent.
+    /// The urgency.
     #[serde(serialize_with = "level_name")]
     pub level: AlertLevel,
     /// A stable short name: `overflow`.

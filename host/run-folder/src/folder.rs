@@ -30,7 +30,7 @@ const OTHER_PLACE: &str = "choose another folder with `--out DIR`";
 /// The fault of a folder into which a run writes.
 const RUNNING: &str = "another process is running this run";
 
-/// How long a folder's lock is waited for: whoever was killed may still be about to let go of it.
+/// The time to wait for a folder's lock: a killed process may be about to release it.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two attempts to take it.
 const RETRY: Duration = Duration::from_millis(10);
@@ -46,7 +46,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Whether a run may be written there.
+    /// Checks that a run may be written there.
     ///
     /// # Errors
     /// The folder holds something already, or is no folder.
@@ -95,7 +95,7 @@ impl RunFolder {
         Ok(Self { claim: Claim { path, created, reopened: false }, held })
     }
 
-    /// Whether an earlier part of a run is there.
+    /// True if an earlier part of a run is there.
     #[must_use]
     pub fn holds_a_run(path: &Path) -> bool {
         path.to_str().is_some() && path.join(STATUS).is_file()
@@ -255,7 +255,7 @@ mod tests {
         // Without room that was set aside it is an ordinary write.
         folder.write_last(STATUS, b"once more").unwrap();
         assert_eq!(fs::read(path.join(STATUS)).unwrap(), b"once more");
-        // What a process leaves that is killed is gone when the next takes the folder.
+        // Files of a killed process are removed when the next process takes the folder.
         folder.reserve().unwrap();
         fs::write(path.join(".altgrad-x1y2z3"), "half").unwrap();
         drop(folder);

@@ -10,11 +10,11 @@ use altgrad_base::files;
 
 /// Room on the disk for the last `run.json`.
 const RESERVE: &str = ".altgrad-reserve";
-/// How its name and those of temporary files begin.
+/// The prefix of its name and of those of temporary files.
 const PREFIX: &str = ".altgrad-";
 /// Bytes that are set aside at least.
 const LEAST: u64 = 1 << 18;
-/// How many times a status as long as the present one has room.
+/// The reserve in multiples of the present status's length.
 const TIMES: u64 = 4;
 
 /// Sets room aside for a status that is `known` bytes long by now.

@@ -1,14 +1,14 @@
-//! Where a folder is that a process holds open: others can rename or delete it meanwhile.
+//! The place of a folder that a process holds open: others can rename or delete it meanwhile.
 
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
 };
 
-/// Where it is.
+/// The place of the folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Where it was.
+    /// The original place.
     Same,
     /// Somewhere else.
     Renamed(PathBuf),
@@ -16,7 +16,7 @@ pub(crate) enum Place {
     Deleted,
 }
 
-/// Where the folder is that lay at `path`. What cannot be found out counts as no change.
+/// The place of the folder that was at `path`. What cannot be found out counts as no change.
 #[cfg(target_os = "linux")]
 pub(crate) fn of(held: &File, path: &Path) -> Place {
     use std::os::{fd::AsRawFd, unix::fs::MetadataExt};

@@ -105,7 +105,7 @@ impl Rows {
         Ok(Some(rows))
     }
 
-    /// Where a column is.
+    /// The index of a column.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.header.iter().position(|own| own == name)

@@ -1,4 +1,4 @@
-//! Which rows and metrics a sink gets.
+//! The rows and metrics that a sink receives.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ impl Default for FilterChoice {
 }
 
 impl FilterChoice {
-    /// Whether the sink gets anything of a row.
+    /// True if the sink receives anything of a row.
     pub(crate) fn takes_row(&self, row: &Row) -> bool {
         let is_evaluation = |(id, _): &(MetricId, f64)| std::ptr::eq(id.definition(), &VAL_LOSS);
         row.record.step.is_multiple_of(self.every) || row.record.values.iter().any(is_evaluation)
@@ -40,7 +40,7 @@ pub(crate) struct Filter {
     include: Vec<WildMatch>,
     exclude: Vec<WildMatch>,
     layers_every: u64,
-    /// What was decided of names.
+    /// The decisions about names.
     known: HashMap<String, bool>,
 }
 
@@ -56,7 +56,7 @@ impl Filter {
         }
     }
 
-    /// Whether the sink ever gets a metric.
+    /// True if the sink ever receives a metric.
     pub(crate) fn takes(&mut self, name: &str) -> bool {
         if let Some(known) = self.known.get(name) {
             return *known;
@@ -67,12 +67,12 @@ impl Filter {
         takes
     }
 
-    /// Whether the sink gets a metric at a step.
+    /// True if the sink receives a metric at a step.
     pub(crate) fn takes_at(&mut self, step: u64, id: &MetricId, name: &str) -> bool {
         (id.layer().is_none() || self.takes_layers_at(step)) && self.takes(name)
     }
 
-    /// Whether the sink gets metrics of layers and histograms at a step.
+    /// True if the sink receives metrics of layers and histograms at a step.
     pub(crate) fn takes_layers_at(&self, step: u64) -> bool {
         step.is_multiple_of(self.layers_every)
     }

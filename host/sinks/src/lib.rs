@@ -73,12 +73,12 @@ impl Sinks {
         StateRequest { begun: Instant::now(), asked }
     }
 
-    /// What went wrong in sinks since the last call: of each sink the first fault of a kind.
+    /// The faults in sinks since the last call: of each sink the first fault of each kind.
     pub fn new_faults(&mut self) -> Vec<SinkFault> {
         self.workers.iter_mut().flat_map(Worker::new_faults).collect()
     }
 
-    /// What became of rows and events so far.
+    /// The counts of delivered and lost rows and events so far.
     #[must_use]
     pub fn counts(&self) -> Vec<SinkCounts> {
         self.workers.iter().map(Worker::counts).collect()

@@ -8,7 +8,7 @@ use altgrad_metrics::MetricId;
 
 use crate::{filter::FilterChoice, states::SinkResume};
 
-/// What a sink is told when it is opened.
+/// The facts of a run that a sink receives when it is opened.
 #[derive(Debug, Clone)]
 pub struct RunFacts {
     /// The run's name.
@@ -29,13 +29,13 @@ pub struct SinkSetup {
     pub plugin: SinkPlugin,
     /// Rows and events it may lag behind.
     pub queue: usize,
-    /// Which rows and metrics it gets.
+    /// The rows and metrics that it receives.
     pub filter: FilterChoice,
-    /// How long it may take to open, to say its state for a checkpoint, and to finish.
+    /// The deadline for opening, for giving its state for a checkpoint, and for finishing.
     pub deadline: Duration,
 }
 
-/// What went wrong in a sink.
+/// A fault of a sink.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SinkFault {
     /// It failed or missed a deadline, and is closed.

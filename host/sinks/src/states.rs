@@ -15,7 +15,7 @@ use altgrad_run_folder::record::SinkCounts;
 
 use crate::worker::{Ledger, WorkerState};
 
-/// What a sink wants kept, or why nobody knows.
+/// The state that a sink wants kept, or the reason why it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkState {
     /// The sink, and what became of the rows and events before the question.
@@ -24,7 +24,7 @@ pub struct SinkState {
     pub state: Result<Vec<u8>, String>,
 }
 
-/// What a resumed run tells its sinks.
+/// The information that a resumed run gives its sinks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkResume {
     /// The step at which the run resumes: rows from it on are repeated.
@@ -33,12 +33,12 @@ pub struct SinkResume {
     pub sinks: Vec<ResumedSink>,
 }
 
-/// What a checkpoint has of a sink; nothing of one that joins the run.
+/// A checkpoint's state of a sink; empty for a sink that joins the run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResumedSink {
     /// Its own bytes.
     pub state: Vec<u8>,
-    /// What became of the rows and events before.
+    /// The counts of rows and events before.
     pub counts: SinkCounts,
 }
 
@@ -46,7 +46,7 @@ pub struct ResumedSink {
 #[derive(Debug)]
 pub(super) struct AskedSink {
     pub name: String,
-    /// How long it may take from the question on.
+    /// The deadline, from the request on.
     pub deadline: Duration,
     /// None if the question found no place.
     pub answer: Option<Receiver<Vec<u8>>>,

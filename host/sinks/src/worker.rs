@@ -58,12 +58,12 @@ enum Message {
     Finish(Vec<(MetricId, f64)>, RunOutcome),
 }
 
-/// What is known of a sink: its thread says it, and whoever has waited for it in vain.
+/// The known state of a sink: set by its thread, and by threads that waited for it in vain.
 #[derive(Debug, Default)]
 pub(super) struct WorkerState {
     /// Why the sink is closed: the first reason. A closed sink takes nothing, and nobody waits for it.
     closed: OnceLock<Diagnostic>,
-    /// Whether it missed a deadline: its thread may never end.
+    /// True if it missed a deadline: its thread may never end.
     hangs: AtomicBool,
     /// Rows and events it has handed over.
     rows: AtomicU64,
@@ -89,14 +89,14 @@ impl WorkerState {
     }
 }
 
-/// How many messages of a kind there were, and how many were dropped.
+/// The number of messages of a kind, and the number of dropped ones.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sent {
     all: u64,
     dropped: u64,
 }
 
-/// What was sent to a sink, and what became of it before this process.
+/// The messages sent to a sink, and their fate before this process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ledger {
     earlier: SinkCounts,
@@ -107,13 +107,13 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// What became of the messages, by what the sink says of itself.
+    /// The counts of messages, by the sink's own report.
     pub(super) fn counts(&self, progress: &WorkerState) -> SinkCounts {
         let (rows, events) = (&progress.rows, &progress.events);
         // Of a moment that is over: the sink may have taken more since.
         let taken = [(rows, self.rows), (events, self.events)]
             .map(|(taken, sent)| taken.load(Ordering::Acquire).min(sent.all));
-        // What still waits for a closed sink is lost as well.
+        // Messages that still wait for a closed sink are lost as well.
         let closed = progress.fault().is_some();
         let missing = |sent: Sent, taken| if closed { sent.all - taken } else { sent.dropped };
         self.add(taken[0], missing(self.rows, taken[0]), missing(self.events, taken[1]))
@@ -150,7 +150,7 @@ pub(super) struct Worker {
     ledger: Ledger,
     /// Missing rows of an earlier part of the run, until they are reported.
     gap: Option<String>,
-    /// Whether a drop came while the sink was well, and whether that and its fault were told.
+    /// `full`: a message was dropped while the sink was open. The others: the drop, and its fault, were reported.
     full: bool,
     full_told: bool,
     fault_told: bool,
@@ -239,7 +239,8 @@ impl Worker {
         }
     }
 
-    /// Whether the sink may still get the message. One that is closed gets none; its fault says why.
+    /// Sends a message, and returns whether the sink can still receive it. One that is closed gets none; its fault says
+    /// why.
     fn send(&mut self, step: u64, message: Message) -> bool {
         let sent = self.try_send(message);
         if sent.is_err() {
@@ -316,7 +317,7 @@ fn gap_fault(name: &str, gap: &str) -> Diagnostic {
         .hint("a file was cut, deleted or edited after its checkpoint; an earlier checkpoint, or another run, writes the rows again")
 }
 
-/// What the thread does: open, rows and events, finish. Stops at the first fault, and when others have closed the sink.
+/// The thread of a sink: open, rows and events, finish. Stops at the first fault, and when others have closed the sink.
 fn serve(
     (mut plugin, mut filter): (SinkPlugin, Filter),
     facts: (usize, &RunFacts),

@@ -37,7 +37,7 @@ const PART: &str = "ALTGRAD_KILLED_PART";
 const ACCEPTED: &str = "accepted.txt";
 const LAYERS: [&str; 2] = ["wte.weight", "h.0.mlp.c_fc.weight"];
 
-/// What part `part` of the run logs at a step: exact in f32 too.
+/// The value that part `part` of the run logs at a step: exact in f32 too.
 fn value(step: u64, part: u64) -> f64 {
     (step * 64 + part) as f64
 }

@@ -32,7 +32,7 @@ pub enum Op {
     Remove,
 }
 
-/// What may refuse an operation before it begins.
+/// A check that may refuse an operation before it begins.
 type Gate = dyn Fn(Op, &Path) -> io::Result<()> + Send + Sync;
 
 /// The disk.

@@ -1,4 +1,4 @@
-//! What is refused.
+//! Casts that are refused.
 
 use altgrad_casts::{Axis, Block, Cast, CastError, Hadamard, Rounding, Rule, Scaling, Signs, Storage};
 use altgrad_plugin_api::{Conventions, FormatSpec, RandomKey};

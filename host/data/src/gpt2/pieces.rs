@@ -1,4 +1,5 @@
-//! How GPT-2 cuts text before it merges bytes: contractions, and runs of letters, of numbers, of other signs, of white space.
+//! GPT-2's split of text into pieces before it merges bytes: contractions, and runs of letters, of numbers, of other signs,
+//! of white space.
 //!
 //! The published pattern is `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`. It is followed by
 //! hand because the look-ahead needs a backtracking engine, which is slow and gives up on long runs of white space.
@@ -7,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class as HirClass, HirKind};
 
-/// What the pattern tells apart.
+/// The character classes of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Other,

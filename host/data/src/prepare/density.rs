@@ -1,4 +1,4 @@
-//! How much a packed file may unpack to: a few megabytes that unpack to terabytes are refused while they are read.
+//! The limit of unpacking: a few megabytes that unpack to terabytes are refused while they are read.
 //!
 //! All that is unpacked here is deflate's, which packs up to 1032 bytes into one. Text of people comes to 3 to 10, logs and
 //! tables to 50. A member, and a file as a whole, may unpack to [`FREE`] bytes whatever it is, and beyond that to [`MOST`]
@@ -19,7 +19,7 @@ pub(super) const MOST: u64 = 100;
 /// Packed bytes that may have been read before their member began.
 const READ_AHEAD: u64 = 1 << 17;
 
-/// What was unpacked of a file so far.
+/// The bytes of a file that were unpacked so far.
 #[derive(Debug)]
 pub(super) struct Density {
     /// Bytes of the file.
@@ -45,7 +45,7 @@ impl Density {
         Self { bytes, packed: Cell::new(0), unpacked: Cell::new(0), member: RefCell::default() }
     }
 
-    /// What is unpacked from now on is this member's.
+    /// Bytes that are unpacked from now on belong to this member.
     pub(super) fn begin(&self, name: &str) {
         let (packed, unpacked) = (self.packed.get(), self.unpacked.get());
         *self.member.borrow_mut() = Member { name: name.into(), packed, unpacked };

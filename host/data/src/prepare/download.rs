@@ -1,7 +1,7 @@
 //! Fetching a published archive: resumed, retried, and checked, from whichever address works.
 //!
-//! What arrived stays in `FILE.part`, so that the next attempt, in this run or a later one, goes on there. The file gets its
-//! name once length and SHA-256 are right. Proxies are those of the environment (`HTTPS_PROXY`, `NO_PROXY` and so on).
+//! Received bytes stay in `FILE.part`, so that the next attempt, in this run or a later one, resumes there. The file gets
+//! its name once length and SHA-256 are right. Proxies are those of the environment (`HTTPS_PROXY`, `NO_PROXY` and so on).
 
 use std::{
     env,
@@ -20,7 +20,7 @@ use reqwest::{
 };
 
 use super::{input, progress::Progress, sources::Archive};
-/// How long to try.
+/// The limits of retrying.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// Attempts in a row that bring nothing.
@@ -29,7 +29,7 @@ pub struct Patience {
     pub wait: Duration,
     /// The longest wait, whatever a server asks for.
     pub longest_wait: Duration,
-    /// How long a connection may be silent.
+    /// The longest time without a byte on a connection.
     pub silence: Duration,
 }
 
@@ -58,7 +58,7 @@ pub fn fetch(
     fetch_from(&urls, archive, folder, Patience::USUAL, progress)
 }
 
-/// Where an archive can be had, in the order of trying: mirrors that were asked for, the publisher, the hub.
+/// The addresses of an archive, in the order of trying: requested mirrors, the publisher, the hub.
 pub(super) fn addresses(
     archive: &Archive,
     mirror: Option<&str>,
@@ -169,7 +169,7 @@ impl Download<'_> {
         }
         fs::remove_file(self.part).map_err(Failure::Disk)?;
         if resumed {
-            // What was kept may have been of another file.
+            // The kept bytes may belong to another file.
             self.complete(url)?;
             if is_right(self.archive, self.part) {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! What there is to read: one file, or the files of a folder, and the SHA-256 of all that.
+//! The input files: one file, or the files of a folder, with their common SHA-256.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::{progress::Progress, sources::Dataset};
 use crate::meta::Source;
 
-/// How a file, or an entry of an archive, is read.
+/// The kind of a file, or of an entry of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InputKind {
     /// A JSON record a line.
@@ -51,7 +51,7 @@ impl InputKind {
         kind.filter(|kind| *kind != Self::Text || dataset == Dataset::Text)
     }
 
-    /// Whether it may stand in a folder or an archive: archives in archives are not opened.
+    /// True if it may be in a folder or an archive: archives in archives are not opened.
     pub(super) fn nests(self) -> bool {
         !matches!(self, Self::TarGz | Self::Zip)
     }
@@ -110,7 +110,7 @@ impl Input {
         Ok(Self { root: root.into(), files })
     }
 
-    /// Whether it is one text and nothing else: cut in two, without separators.
+    /// True if the input is one text: split in two, without separators.
     pub(super) fn is_one_text(&self) -> bool {
         matches!(&self.files[..], [file] if file.path == self.root && file.kind == InputKind::Text)
     }
@@ -120,7 +120,7 @@ impl Input {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// What it is, by its contents.
+    /// A description of the input by its contents.
     ///
     /// # Errors
     /// A file cannot be read.

@@ -1,4 +1,4 @@
-//! What is read: records and parts of texts, and the groups in which they travel.
+//! Items that readers send: records and parts of texts, and the groups in which they travel.
 
 use std::{io, sync::mpsc::SyncSender};
 
@@ -21,17 +21,17 @@ pub(super) struct Item {
     pub(super) place: Place,
     /// The split that its file's name, or its place in the file, says.
     pub(super) split: Option<Split>,
-    /// Whether a document begins, and ends, with it.
+    /// The ends of a document that the item holds.
     pub(super) ends: Ends,
     pub(super) content: Content,
 }
 
-/// Which ends of a document a part of it holds.
+/// The ends of a document that a part of it holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
     pub(super) first: bool,
     pub(super) last: bool,
-    /// Whether a separator follows: not where a text goes on in another split.
+    /// True if a separator follows; false where a text continues in another split.
     pub(super) separated: bool,
 }
 
@@ -40,7 +40,7 @@ impl Ends {
     pub(super) const WHOLE: Self = Self { first: true, last: true, separated: true };
 }
 
-/// What an item holds.
+/// The content of an item.
 #[derive(Debug)]
 pub(super) enum Content {
     /// A JSON record.

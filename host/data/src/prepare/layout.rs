@@ -15,7 +15,7 @@ use super::{
     sources::{self, Dataset},
 };
 
-/// Where a document goes.
+/// The split of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Split {
     Train,
@@ -51,7 +51,7 @@ impl Split {
     }
 }
 
-/// What of a record is wanted.
+/// The fields of a record that are used.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
     pub(super) dataset: Dataset,

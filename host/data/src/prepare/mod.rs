@@ -50,7 +50,7 @@ const fn recipe_version(dataset: Dataset) -> u32 {
     }
 }
 
-/// What is asked for.
+/// A requested preparation.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The data set.
@@ -61,17 +61,17 @@ pub struct Request {
     pub out: PathBuf,
     /// The language to take, for [`Dataset::MultiEurlex`] alone.
     pub language: Option<String>,
-    /// Whether documents begin with their titles, for [`Dataset::Eurlex57k`] alone.
+    /// True if documents begin with their titles, for [`Dataset::Eurlex57k`] only.
     pub title: bool,
-    /// How text becomes ids.
+    /// The tokenizer.
     pub tokenizer: TokenizerChoice,
-    /// Whether splits that the data set names count.
+    /// True if splits that the data set names are used.
     pub own_split: bool,
     /// The share held out of documents that the data set tells to no split.
     pub val_fraction: f64,
-    /// Whether a record that cannot be used is an error.
+    /// True if a record that cannot be used is an error.
     pub strict: bool,
-    /// Whether bins of another preparation are replaced.
+    /// True if bins of another preparation are replaced.
     pub force: bool,
     /// A folder's URL to try first for the archive.
     pub mirror: Option<String>,
@@ -82,9 +82,9 @@ pub struct Request {
 pub struct Prepared {
     /// The description of the bins.
     pub meta: Meta,
-    /// Whether the bins had been there.
+    /// True if the bins existed already.
     pub unchanged: bool,
-    /// What was left out, in lines.
+    /// Skipped records, as lines of text.
     pub skipped: Vec<String>,
 }
 

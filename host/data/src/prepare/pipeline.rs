@@ -19,10 +19,10 @@ use super::{
 };
 use crate::tokenizer::{Encoder, Tokenizer};
 
-/// How documents are told to splits.
+/// The assignment of documents to splits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Splitting {
-    /// Whether a split that the data set names counts.
+    /// True if a split that the data set names is used.
     pub(super) own: bool,
     /// The share held out of all other documents.
     pub(super) val_fraction: f64,
@@ -45,7 +45,7 @@ pub(super) struct Piece {
     pub(super) blank: bool,
 }
 
-/// What is done with records.
+/// The processing of records.
 pub(super) struct Pipeline<'a> {
     pub(super) input: &'a Input,
     pub(super) layout: &'a Layout,

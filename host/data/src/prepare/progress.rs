@@ -1,4 +1,4 @@
-//! What hears of a preparation while it runs.
+//! The observer of a running preparation.
 
 /// Hears how far a preparation is.
 pub trait Progress: Sync {

@@ -61,7 +61,7 @@ fn read_file(
     }
 }
 
-/// Where bytes read are shown.
+/// A reader that reports the bytes read.
 struct ByteProgress<'a> {
     progress: &'a dyn Progress,
     total: u64,

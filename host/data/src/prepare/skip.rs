@@ -1,4 +1,4 @@
-//! What is left out and why: counted and summed up, or with `--strict` refused.
+//! Skipped records and the reasons: counted and summed up, or with `--strict` refused.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -42,7 +42,7 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// What records are counted under.
+    /// The name under which records are counted.
     fn kind(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",

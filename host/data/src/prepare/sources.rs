@@ -18,7 +18,7 @@ pub enum Dataset {
 pub struct Archive {
     /// File name.
     pub file: &'static str,
-    /// Where it is published.
+    /// The address of the publisher.
     pub url: &'static str,
     /// Its path at the Hugging Face hub, if it is there.
     pub hub: Option<&'static str>,

@@ -76,7 +76,7 @@ fn what_cannot_be_used_is_counted_or_refused() {
             prepared.skipped
         );
         assert_eq!(bench.text("train"), "good\ngood\n");
-        // What was left out is not forgotten because the bins are there.
+        // Skipped records are reported even if the bins exist.
         request.strict = true;
         assert!(run(&request).is_err());
         assert_eq!(bench.text("train"), "good\ngood\n");

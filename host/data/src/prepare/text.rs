@@ -70,7 +70,7 @@ fn parts(
     }
 }
 
-/// Where the last line that can be cut off ends.
+/// The end of the last line that can be cut off.
 fn last_cut(bytes: &[u8]) -> Option<usize> {
     let visible = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_graphic);
     memchr::memrchr_iter(b'\n', bytes)

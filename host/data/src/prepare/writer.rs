@@ -24,7 +24,7 @@ pub(super) struct Bins {
     bins: BTreeMap<Split, Bin>,
     /// The split of a document whose end has not come.
     open: Option<Split>,
-    /// Whether the document at hand is left out.
+    /// True if the current document is left out.
     broken: bool,
     _cleanup: Cleanup,
 }

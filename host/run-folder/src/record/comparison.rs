@@ -1,4 +1,4 @@
-//! How a sweep wants its runs to be compared: `compare` in `sweep.json`.
+//! The comparison that a sweep requests for its runs: `compare` in `sweep.json`.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ pub struct ComparisonChoice {
     /// The baseline: a configuration's label, or a run's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
-    /// How far from the baseline's loss is still within the margin, as a share.
+    /// The margin: the largest relative deviation from the baseline's loss that counts as
+    /// equivalent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub margin: Option<f64>,
 }
@@ -28,7 +29,7 @@ impl ComparisonChoice {
         serde_json::from_value(result.get_mut("compare")?.take()).ok()
     }
 
-    /// Whether the margin is one that can be met.
+    /// True if the margin is between 0 and 1.
     #[must_use]
     pub fn is_margin(margin: f64) -> bool {
         margin > 0.0 && margin < 1.0

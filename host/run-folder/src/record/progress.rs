@@ -11,7 +11,7 @@ use super::run::RunStatus;
 /// One line.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Progress {
-    /// Whether the run is running, or how it ended.
+    /// The run's state, or its end.
     pub status: RunStatus,
     /// Steps done, those before the run was resumed included.
     pub step: u64,
@@ -38,7 +38,7 @@ pub struct Failure {
     pub message: String,
     /// Where: a file, a key with its position, a step.
     pub place: Option<String>,
-    /// What to do about it.
+    /// The advice to the user.
     pub hint: Option<String>,
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{differences::Difference, sinks::SinkCounts};
 
-/// Whether a run is running, or how it ended.
+/// The state of a run, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
@@ -49,7 +49,7 @@ impl EvaluationKind {
 pub struct RunRecord {
     /// The run's name.
     pub name: String,
-    /// Whether it is running, or how it ended.
+    /// The run's state, or its end.
     pub status: RunStatus,
     /// Why it failed.
     pub error: Option<String>,
@@ -67,7 +67,7 @@ pub struct RunRecord {
     pub final_train_loss: Option<f64>,
     /// Held-out loss of the final weights, nats per token.
     pub final_val_loss: Option<f64>,
-    /// Which evaluation measured it.
+    /// The evaluation that measured it.
     pub final_evaluation: Option<EvaluationKind>,
     /// Tokens that it predicted.
     pub final_val_tokens: Option<u64>,
@@ -75,11 +75,11 @@ pub struct RunRecord {
     pub best_val_loss: Option<f64>,
     /// The step before whose update it was measured.
     pub best_val_step: Option<u64>,
-    /// Whether the run was found to diverge.
+    /// True if the run was found to diverge.
     pub diverged: bool,
     /// The step at which it was.
     pub diverged_step: Option<u64>,
-    /// How often each kind of alert fired, by the name of the kind; kinds that never did are left out.
+    /// The number of alerts of each kind, by the name of the kind; kinds without an alert are left out.
     pub alerts: BTreeMap<String, u64>,
     /// Training tokens.
     pub tokens: u64,
@@ -138,7 +138,7 @@ pub struct Environment {
     pub host_version: String,
     /// The machine's name, if it has one.
     pub host_name: Option<String>,
-    /// Where it computed: `cpu`.
+    /// The device: `cpu`.
     pub device: String,
     /// Threads it computed with.
     pub threads: usize,
@@ -160,7 +160,8 @@ pub struct Library {
     pub api_version: String,
     /// The compiler that built it.
     pub rustc: String,
-    /// Whether the plugins that the run uses passed the quick checks before; runs of earlier versions do not say.
+    /// True if the plugins that the run uses passed the quick checks before; runs of earlier versions do not record
+    /// that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<bool>,
 }

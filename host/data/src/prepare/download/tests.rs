@@ -8,7 +8,7 @@ use std::{
 
 use super::*;
 
-/// What the server does with a request.
+/// The server's response to a request.
 #[derive(Debug, Clone)]
 enum Answer {
     /// Serves the file, from the range on if one is asked for.

@@ -1,4 +1,4 @@
-//! What tests of preparations share: an input, and a folder for bins.
+//! Shared parts of the tests of preparations: an input, and a folder for bins.
 
 use std::{fs, path::Path};
 

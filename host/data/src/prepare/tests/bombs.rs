@@ -90,7 +90,7 @@ fn many_small_bombs_are_one() {
     refused("a.zip", &zip_of(&members), "c.jsonl");
 }
 
-/// What packs well and is small, or large and no denser than logs are, is read.
+/// Text that packs well is read if it is small, or large and no denser than logs are.
 #[test]
 fn text_that_packs_well_is_read() {
     let bench = Bench::new();
