@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// What the host is built from, by its path in the repository.
+/// The sources of the host, as paths in the repository.
 const SOURCES: [&str; 4] = ["host", "plugin-api", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
@@ -62,12 +62,12 @@ impl Clone {
         }
     }
 
-    /// Where git keeps something: worktrees share some of it.
+    /// The path of git's files; worktrees share some of them.
     fn git_path(&self, name: &str) -> Option<PathBuf> {
         Some(self.root.join(self.git(&["rev-parse", "--git-path", name])?))
     }
 
-    /// What git says; nothing if it fails or is not there.
+    /// The output of a git command; none if it fails or git is missing.
     fn git(&self, args: &[&str]) -> Option<String> {
         let mut git = Command::new("git");
         // Nothing is written: another git may be at work.

@@ -45,7 +45,7 @@ pub(super) struct CompareArgs {
     style: Style,
 }
 
-/// How the table is written.
+/// The style of the table.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 struct Style {

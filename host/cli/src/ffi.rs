@@ -32,7 +32,7 @@ pub fn c_heap_in_use() -> Option<u64> {
     None
 }
 
-/// What the process does on each signal, from the first on: the address of the handler, or the number of a standard action.
+/// The action of the process for each signal, from the first on: the address of the handler, or the number of a standard action.
 #[must_use]
 pub fn signal_actions() -> Vec<usize> {
     let of = |signal| {

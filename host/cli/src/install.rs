@@ -79,7 +79,7 @@ fn share_a_plugin(a: &LibraryInfo, b: &LibraryInfo) -> bool {
     a.descriptors.iter().any(|plugin| b.find(plugin.kind, &plugin.id).is_some())
 }
 
-/// Where a library goes: to the place of the one that has its plugins, or else under a name of its own.
+/// The path of an installed library: that of the library that has its plugins now, or else a name of its own.
 fn place(file: &Path, library: &LibraryInfo, catalog: &Catalog) -> Result<(PathBuf, Before), Diagnostic> {
     let same: Vec<&LibraryInfo> =
         catalog.libraries.iter().filter(|other| share_a_plugin(other, library)).collect();

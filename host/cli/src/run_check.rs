@@ -40,7 +40,7 @@ pub(super) fn run(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
     }
 }
 
-/// What would run, and what it takes.
+/// The planned run with its estimated memory and time.
 fn plan(mut ready: ReadyRun) -> Result<String, Diagnostic> {
     let config = &ready.setup.config;
     let (steps, sinks) = (config.train.max_steps, &config.sink);

@@ -111,7 +111,7 @@ fn valid_name(name: &str) -> Result<&str, Diagnostic> {
     )))
 }
 
-/// Where the API comes from.
+/// The source of the API.
 #[derive(Debug)]
 enum Source {
     /// Its folder, absolute.
@@ -190,7 +190,7 @@ fn write(folder: &Path, files: &[(&str, String)]) -> Result<(), Diagnostic> {
         _ => failed(error),
     })?;
     files.iter().try_for_each(|(path, text)| write_file(&folder.join(path), text)).map_err(|error| {
-        // What failed is the error to report.
+        // The error to report is the first one.
         let _ = fs::remove_dir_all(folder);
         failed(error)
     })

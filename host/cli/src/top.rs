@@ -60,7 +60,7 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Diagnostic> {
         let more =
             if shown < lines.len() { format!("and {} more\n", lines.len() - shown) } else { String::new() };
         let lines = lines[..shown].join("\n");
-        // What cannot be shown is not: the terminal is gone.
+        // The terminal is gone, so output that cannot be shown is dropped.
         let cleared = terminal.clear_screen();
         let written = cleared.and_then(|()| terminal.write_str(&format!("{}\n{more}", escaped(&lines))));
         if written.is_err() || !runs.iter().any(|run| run.is_running) && !runs.is_empty() {

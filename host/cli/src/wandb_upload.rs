@@ -48,7 +48,7 @@ pub(super) struct WandbUploadArgs {
     pub(super) trust: TrustArgs,
 }
 
-/// What became of a run.
+/// The result of uploading a run.
 enum Sent {
     /// It has no sink of this kind.
     NoSink,
@@ -141,7 +141,7 @@ fn upload(args: &WandbUploadArgs, folder: &Path) -> Result<Sent, Diagnostic> {
     Ok(sent)
 }
 
-/// How the run ended, by its status file; one that says nothing of an end was killed.
+/// The outcome in the run's status file; a run without an end in that file was killed.
 fn outcome(status: &Path) -> RunOutcome {
     let text = fs::read_to_string(status).unwrap_or_default();
     let record: RunRecord = serde_json::from_str(&text).unwrap_or_default();
@@ -166,7 +166,7 @@ fn clear_faults(status: &Path) -> Result<(), Diagnostic> {
         .map_err(|error| Diagnostic::run(format!("cannot be written ({error})")).at(status.display()))
 }
 
-/// Whether a fault says that rows are on disk and not on the server, and no more.
+/// True if a fault says only that rows are on disk and not on the server.
 fn is_of_an_upload(fault: &str) -> bool {
     fault.starts_with(&format!("sink plugin `{SINK}"))
         && fault.contains("on disk, not on the server")

@@ -88,7 +88,7 @@ pub(super) fn run(command: WeightsCommand) -> Result<ExitCode, Diagnostic> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the argument is a trained model and no run file.
+/// True if the argument is a trained model and no run file.
 fn is_saved(args: &ConfigArgs) -> bool {
     args.config.is_dir() || args.config.extension().is_some_and(|extension| extension == "safetensors")
 }

@@ -87,7 +87,7 @@ impl Entry<'_> {
         Ok(phase)
     }
 
-    /// Whether the entry begins with nothing rather than with `[quant]`.
+    /// True if the entry begins without casts rather than with those of `[quant]`.
     fn none(&mut self) -> Result<bool, Diagnostic> {
         let key = join(&self.key, "none");
         match self.table.remove("none") {
@@ -212,7 +212,7 @@ impl Entry<'_> {
         let own = precision.map(|own| ("precision".to_owned(), own));
         train(&mut whole).into_iter().for_each(|train| train.extend(own.clone()));
         recipe::apply(&mut whole, source)?;
-        // That of the recipe, if it has one.
+        // The schedule of the recipe, if it has one.
         drop(take(&mut whole));
         if let (Some(train), Some(general)) = (train(&mut whole), general) {
             train.entry("precision").or_insert(general);
@@ -225,7 +225,7 @@ impl Entry<'_> {
         Ok(whole)
     }
 
-    /// Where the casts' keys stand, under the names that they have in `[quant]`. Those of `[quant]` itself are checked already.
+    /// The source of the casts' keys, under their names in `[quant]`. Those of `[quant]` itself are checked already.
     fn source_of_casts(&self) -> Source {
         let mut source = self.source.clone();
         source.places.retain(|key, _| key != "quant" && !key.starts_with("quant.") && key != PRECISION);

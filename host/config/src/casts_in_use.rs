@@ -73,7 +73,7 @@ pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnos
     })
 }
 
-/// What the field at this key needs, if it is one of a cast.
+/// The requirement of the field at this key, if it is one of a cast.
 fn hint_of(key: &str) -> Option<&'static str> {
     let below = key.strip_prefix("quant.").filter(|_| !OTHERS.contains(&key))?;
     let below = match below.strip_prefix("layer.") {

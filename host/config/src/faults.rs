@@ -82,7 +82,7 @@ impl Faults {
     }
 }
 
-/// Whether a dotted key is `parent` or in it.
+/// True if a dotted key is `parent` or in it.
 fn is_within(key: &str, parent: &str) -> bool {
     key.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

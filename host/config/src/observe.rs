@@ -72,7 +72,7 @@ pub enum SitesChoice {
 }
 
 impl SitesChoice {
-    /// Whether a site is observed.
+    /// True if a site is observed.
     #[must_use]
     pub fn has(&self, role: Role) -> bool {
         match self {

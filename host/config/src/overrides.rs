@@ -55,7 +55,7 @@ fn apply_one(table: &mut Table, source: &mut Source, raw: &str, index: usize) ->
     }
     *child(node, &reached, last, || Value::Boolean(false))? = value;
 
-    // What stood below the key is gone with its old value.
+    // Values below the key are removed with its old value.
     let inside = format!("{dotted}.");
     source.places.retain(|place, _| *place != dotted && !place.starts_with(&inside));
     source.places.extend([dotted].into_iter().chain(below).map(|key| (key, Place::Override(index))));
@@ -92,7 +92,7 @@ fn child<'a>(
     }
 }
 
-/// What to make of a missing `x` in `x.segment`.
+/// The empty value for a missing `x` in `x.segment`.
 fn empty_for(segment: &str) -> Value {
     if segment.parse::<usize>().is_ok() { Value::Array(Vec::new()) } else { Value::Table(Table::new()) }
 }
@@ -109,7 +109,7 @@ fn parse_value(text: &str, dotted: &str, below: &mut Vec<String>) -> Result<Valu
     match DeValue::parse(text) {
         Ok(parsed) => plain_value(parsed.get_ref(), dotted, 0, &mut |key, _, _| below.push(key))
             .map_err(|fault| Diagnostic::config(fault.message)),
-        // What opens like TOML was meant as TOML.
+        // A text that begins like TOML is refused as invalid TOML.
         Err(error) if text.starts_with(['"', '\'', '[', '{']) => {
             let message = format!("the value of `{dotted}` is not valid TOML: {}", one_line(error.message()));
             Err(Diagnostic::config(message))

@@ -33,7 +33,7 @@ impl PluginRef {
         }
     }
 
-    /// Whether [`target`](Self::target) is a path rather than a name to look up.
+    /// True if [`target`](Self::target) is a path rather than a name to look up.
     #[must_use]
     pub fn is_path(&self) -> bool {
         self.target().contains(std::path::is_separator)

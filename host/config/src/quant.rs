@@ -102,13 +102,13 @@ impl Default for QuantSection {
 }
 
 impl QuantSection {
-    /// Whether it names a format anywhere.
+    /// True if it names a format anywhere.
     #[must_use]
     pub fn names_a_format(&self) -> bool {
         self.rounds_weights() || self.rounds_values()
     }
 
-    /// Whether it names a format of anything but the weights in the forward pass.
+    /// True if it names a format of anything but the weights in the forward pass.
     #[must_use]
     pub fn rounds_values(&self) -> bool {
         let named = [&self.activation, &self.grad].into_iter();
@@ -123,13 +123,13 @@ impl QuantSection {
         tables.filter_map(move |tables| tables.of(role)?.format.as_ref())
     }
 
-    /// Whether weights are stored on the grids of their formats, without master weights.
+    /// True if weights are stored on the grids of their formats, without master weights.
     #[must_use]
     pub fn stores_weights(&self) -> bool {
         self.master_weights == MasterWeightsChoice::None && self.rounds_weights()
     }
 
-    /// Whether they are stored with scales.
+    /// True if they are stored with scales.
     #[must_use]
     pub fn has_stored_scales(&self) -> bool {
         let none = match self.block {
@@ -139,7 +139,7 @@ impl QuantSection {
         self.stores_weights() && !none
     }
 
-    /// Whether it names a format of weights anywhere.
+    /// True if it names a format of weights anywhere.
     #[must_use]
     pub fn rounds_weights(&self) -> bool {
         let rules = self.layer.iter().map(|rule| &rule.weight);
@@ -148,7 +148,7 @@ impl QuantSection {
     }
 }
 
-/// Whether a format rounds.
+/// True if a format rounds.
 fn is_on(format: &String) -> bool {
     format != LayerRule::OFF
 }

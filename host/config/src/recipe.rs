@@ -84,7 +84,7 @@ fn refuse_others(recipe: &Table, places: &Source) -> Result<(), Diagnostic> {
     })
 }
 
-/// Where the keys of both files stand.
+/// The source of the keys of both files.
 struct Merge<'a> {
     source: &'a mut Source,
     recipe: &'a Source,

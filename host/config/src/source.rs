@@ -13,7 +13,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-/// Where a key comes from.
+/// The source of a key.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     /// Byte offsets of the key and of its value in the file.
@@ -83,7 +83,7 @@ impl Source {
         &self.overrides
     }
 
-    /// Whether the file or a `--set` gives `key` a value; false for a default.
+    /// True if the file or a `--set` gives `key` a value; false for a default.
     #[must_use]
     pub fn is_written(&self, key: &str) -> bool {
         self.places.contains_key(key)
@@ -101,7 +101,7 @@ impl Source {
         }
     }
 
-    /// Where in the file the value of `key` begins, in bytes: tells which of two keys comes first.
+    /// The byte offset in the file of the value of `key`: it tells which of two keys comes first.
     pub fn offset(&self, key: &str) -> Option<usize> {
         match self.places.get(key)? {
             Place::File { value, .. } => Some(*value),
@@ -146,7 +146,7 @@ impl Source {
     }
 }
 
-/// How an error names an override.
+/// The name of an override in an error.
 pub(super) fn override_place(raw: &str) -> String {
     format!("--set {}", one_line(raw))
 }
@@ -183,7 +183,7 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// What parses as TOML but is refused: a number that does not fit its types, a key too long.
+/// Valid TOML that is refused: a number that does not fit its types, a key too long.
 pub(super) struct Unfit {
     pub(super) message: String,
     pub(super) offset: usize,

@@ -194,7 +194,7 @@ fn overrides_are_toml_or_bare_words_and_the_last_wins() {
     assert_eq!(config.sink[1].name, "wandb");
     assert_eq!(config.optimizer.settings["layer"]["damp"].as_float(), Some(0.5));
     assert_eq!(source.overrides(), set);
-    // What the file lacks can be made from overrides alone.
+    // Missing parts of the file can be made from overrides alone.
     let (config, _) = loaded("", &["sink.0.name=csv", "plugins.load.0=e5m2"]);
     assert_eq!((config.sink.len(), config.plugins.load.map(|load| load.len())), (1, Some(1)));
 }

@@ -16,7 +16,7 @@ use super::scaling::ScalingSection;
 use super::schema::{RunConfig, TrainSection};
 use super::source::Source;
 
-/// What to do about a threshold that is out of range.
+/// The hint for a threshold that is out of range.
 const SWITCHES_OFF: &str = "\"off\" switches the alert off";
 
 /// Refuses `config` at the first rule that does not hold.

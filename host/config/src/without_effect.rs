@@ -34,7 +34,7 @@ pub(super) fn refuse(table: &Table, config: &RunConfig, source: &Source) -> Resu
     })
 }
 
-/// Whether any key of the table, at any depth, is such.
+/// True if any key of the table, at any depth, is such.
 fn any(table: &Table, is_such: &dyn Fn(&str, &Value) -> bool) -> bool {
     table.iter().any(|(key, value)| is_such(key, value) || in_value(value, is_such))
 }
@@ -74,7 +74,7 @@ fn grad_rounding(table: &Table) -> Rule {
         Value::Table(cast) => cast.contains_key("format"),
         _ => false,
     };
-    // Where the default is written, nothing is meant by it.
+    // A written default has no meaning.
     let is_nearest =
         |key: &str, value: &Value| key == "grad_rounding" && value.as_str() == Some("nearest-even");
     let has_format =

@@ -1,10 +1,10 @@
-//! What alerts are about, and what is written down of one about a metric.
+//! The subjects of alerts, and the definition of an alert about a metric.
 
 use serde::{Deserialize, Serialize};
 
 use crate::definition::MetricDefinition;
 
-/// What an alert is about.
+/// The subject of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertKind {
@@ -40,7 +40,7 @@ pub enum AlertKind {
     AttentionLogit,
 }
 
-/// How much an alert is about.
+/// The severity of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -94,7 +94,7 @@ impl AlertKind {
         }
     }
 
-    /// How much it is about.
+    /// The severity of the kind.
     #[must_use]
     pub fn severity(self) -> Severity {
         match self {
@@ -129,13 +129,13 @@ pub enum Condition {
 /// An alert about a metric on the wrong side of a threshold, wherever the metric is measured.
 #[derive(Debug)]
 pub struct AlertDefinition {
-    /// What it is about.
+    /// The kind of the alert.
     pub kind: AlertKind,
-    /// What a value has to be.
+    /// The condition on the value.
     pub condition: Condition,
     /// The threshold of a run file that says nothing.
     pub default: f64,
-    /// What the threshold's key in `[alerts]` means.
+    /// The meaning of the threshold's key in `[alerts]`.
     pub key_text: &'static str,
     /// The middle of the alert's sentence, between the value and the metric's name.
     pub finding: &'static str,

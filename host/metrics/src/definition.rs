@@ -1,4 +1,4 @@
-//! What is written down of a metric, and of a family of them.
+//! The definitions of a metric, and of a family of metrics.
 
 use std::fmt;
 
@@ -12,27 +12,27 @@ pub struct MetricDefinition {
     /// Its name over the whole run: `train/loss`, `quant/overflow_rate`, `grad_norm_l2`. A role stands behind the first
     /// `/`, an index and a layer stand at the end.
     pub name: &'static str,
-    /// What it is, for the reference.
+    /// The meaning, for the reference.
     pub meaning: &'static str,
     /// Unit of its values.
     pub unit: Unit,
     /// Range of its values.
     pub range: Range,
-    /// What its values are taken over.
+    /// The scopes of its values.
     pub scopes: &'static [Scope],
     /// The number that distinguishes metrics of one definition, if there is one.
     pub index: Option<Index>,
-    /// Whether metrics of the definition are distinguished by a format.
+    /// True if metrics of the definition are distinguished by a format.
     pub by_format: bool,
-    /// Whether equal runs give equal values.
+    /// The kind: equal runs give equal values, or not.
     pub kind: MetricKind,
-    /// Whether it is a number or a distribution.
+    /// The shape: a number or a distribution.
     pub shape: Shape,
     /// At which steps it is recorded.
     pub due: Due,
     /// Alerts about values that are too large.
     pub alerts: &'static [&'static AlertDefinition],
-    /// What the report shows of it.
+    /// The use in the report.
     pub report: ReportUse,
 }
 
@@ -57,7 +57,7 @@ impl MetricDefinition {
         }
     }
 
-    /// Whether it has values of that scope.
+    /// True if it has values of that scope.
     #[must_use]
     pub fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
@@ -89,13 +89,13 @@ impl Eq for MetricDefinition {}
 pub struct FamilyDefinition {
     /// Heading in the reference.
     pub title: &'static str,
-    /// What its metrics have in common, for the reference.
+    /// The common properties of its metrics, for the reference.
     pub text: &'static str,
     /// Its definitions, in the order of the reference.
     pub metrics: &'static [&'static MetricDefinition],
 }
 
-/// Whether a metric measures the run or the machine.
+/// The subject of a metric: the run or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// Equal in equal runs: bit-identical on one machine.
@@ -104,7 +104,7 @@ pub enum MetricKind {
     Timing,
 }
 
-/// Whether a metric is a number or a distribution.
+/// The shape of a metric: a number or a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// A number.
@@ -113,7 +113,7 @@ pub enum Shape {
     Distribution,
 }
 
-/// What a value is taken over.
+/// The scope of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The whole run.

@@ -5,13 +5,13 @@
 pub enum Family {
     /// Loss, gradient norm, learning rate.
     Training,
-    /// What attention looks at.
+    /// Entropy, scores and spectra of attention.
     Attention,
     /// Gradients beside unquantized ones.
     Fidelity,
-    /// What rounding did to the tensors of a step.
+    /// Effect of rounding on the tensors of a step.
     Rounding,
-    /// What formats would do to tensors.
+    /// Effect that formats would have on tensors.
     Observation,
     /// Values and codes that an update changed.
     Updates,
@@ -27,11 +27,11 @@ pub enum Family {
     ScaleRegret,
     /// Distances from the initial weights.
     UlpFromInit,
-    /// Directions that matrices use.
+    /// Ranks of matrices.
     Ranks,
     /// Gradients by parameter.
     Gradients,
-    /// How codes are used.
+    /// Use of codes.
     Codes,
     /// Times and rates.
     Speed,

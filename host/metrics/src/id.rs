@@ -42,7 +42,7 @@ impl fmt::Display for Layer {
 /// A definition with its role, its index and its format: `quant/weight/sqnr_db_at/-1`, `observe/weight/sqnr_db/E4M3`. What a column of `layers.csv` is named by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statistic {
-    /// What is measured.
+    /// The definition of the metric.
     pub definition: &'static MetricDefinition,
     /// Whose it is; `None` without roles, or over all of them.
     pub role: Option<Role>,
@@ -174,7 +174,7 @@ impl fmt::Display for Statistic {
     }
 }
 
-/// What a value is taken over, besides its role.
+/// The scope of a value, besides its role.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Over {
     /// Everything that is measured.
@@ -190,7 +190,7 @@ pub enum Over {
 /// One metric of a run. Its [`Display`](fmt::Display) is its name in sinks: `quant/weight/sqnr_db/h.0.mlp.c_fc.weight`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MetricId {
-    /// What is measured, and of which role.
+    /// The statistic, and its role.
     pub statistic: Statistic,
     /// Over what.
     pub over: Over,

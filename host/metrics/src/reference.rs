@@ -88,7 +88,7 @@ fn pattern(definition: &MetricDefinition, scope: Scope) -> String {
     pattern
 }
 
-/// Where metrics of a scope are.
+/// The name pattern of metrics of a scope.
 fn place(definition: &MetricDefinition, scope: Scope) -> &'static str {
     match (definition.shape, definition.due, definition.kind, scope) {
         (Shape::Distribution, ..) => "histogram",
@@ -99,7 +99,7 @@ fn place(definition: &MetricDefinition, scope: Scope) -> &'static str {
     }
 }
 
-/// What a scope adds to the meaning.
+/// The addition of a scope to the meaning.
 fn suffix(scope: Scope) -> &'static str {
     match scope {
         Scope::Run | Scope::Layer => "over the run",

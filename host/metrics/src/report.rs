@@ -1,4 +1,4 @@
-//! What the report keeps and shows of a metric.
+//! The report's use of a metric.
 
 pub use crate::report_use::{Column, ColumnFormat, ReportUse};
 use crate::{definition::MetricDefinition, families, id::Statistic};
@@ -13,13 +13,13 @@ pub fn columns() -> Vec<(&'static MetricDefinition, &'static Column)> {
     columns
 }
 
-/// Whether the report keeps the curve of a statistic over the run.
+/// True if the report keeps the curve of a statistic over the run.
 #[must_use]
 pub fn keeps_curve(statistic: &Statistic) -> bool {
     statistic.definition.report.curves.contains(&statistic.role)
 }
 
-/// Whether the report keeps the curves of a statistic by layer.
+/// True if the report keeps the curves of a statistic by layer.
 #[must_use]
 pub fn keeps_layers(statistic: &Statistic) -> bool {
     statistic.definition.report.layers.contains(&statistic.role)

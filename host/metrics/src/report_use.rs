@@ -1,8 +1,8 @@
-//! What is written down of a metric for the report.
+//! The part of a metric's definition that the report uses.
 
 use crate::role::Role;
 
-/// What the report uses of a metric.
+/// The report's use of a metric.
 #[derive(Debug)]
 pub struct ReportUse {
     /// Curves over steps: over the whole run (`None`), or of a role.
@@ -31,11 +31,11 @@ pub struct Column {
     pub key: &'static str,
     /// Its head.
     pub head: &'static str,
-    /// How its values are shown.
+    /// The format of its values.
     pub format: ColumnFormat,
 }
 
-/// How a column's values are shown.
+/// The format of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnFormat {
     /// With so many digits behind the point.

@@ -1,6 +1,6 @@
 //! The roles of what is rounded.
 
-/// What is rounded: the operands of a linear layer's three products and the gradient of its weight; and tensors elsewhere in the model.
+/// A rounded tensor: the operands of a linear layer's three products and the gradient of its weight; and tensors elsewhere in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// The layer's weight, `[out, in]`, in the product of the output, and in second uses.
@@ -84,7 +84,7 @@ impl Role {
     /// The first uses of the three operands.
     pub const FIRST_USES: [Self; 3] = [Self::Weight, Self::Activation, Self::Grad];
 
-    /// Whether it is rounded in the backward pass because it is a gradient.
+    /// True if it is rounded in the backward pass because it is a gradient.
     #[must_use]
     pub fn is_gradient(self) -> bool {
         matches!(
@@ -149,7 +149,7 @@ impl Role {
         "logits",
     ];
 
-    /// What the role is, in a sentence.
+    /// The meaning of the role, in a sentence.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -194,7 +194,7 @@ impl Role {
         }
     }
 
-    /// What is rounded, for messages: `weights`.
+    /// The name of the tensors, for messages: `weights`.
     #[must_use]
     pub fn plural(self) -> &'static str {
         match self {

@@ -39,7 +39,7 @@ const POLL: Duration = Duration::from_millis(5);
 const QUICK: &str = "quick";
 /// Bytes of output after which a child is stopped.
 const MOST_OUTPUT: u64 = 1 << 20;
-/// How the fault of a child begins that took too long.
+/// The prefix of the fault of a child that took too long.
 pub(super) const HUNG: &str = "hung";
 /// Characters of output that are shown.
 const SHOWN_OUTPUT: usize = 200;
@@ -57,7 +57,7 @@ pub(crate) struct OneArgs {
     /// Options of a sink.
     #[arg(long)]
     set: Vec<String>,
-    /// Where random checks begin.
+    /// The first seed of random checks.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Sets the process's locale to what the environment says, as any library in it may.
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &OneArgs) -> Result<ExitCode, Diagnostic> {
         }
         [kind, plugin, check] => {
             let found = put_through(library, [kind, plugin, check], args);
-            // What is left changed comes first: it may be why a result is wrong.
+            // A changed environment comes first: it may be the reason of a wrong result.
             match (surroundings.changed(), found) {
                 (Some(changed), Ok(Answer::Lifecycle(_))) => {
                     serde_json::to_string(&leaks_and_locale::fingerprint(Err(changed)))
@@ -200,7 +200,7 @@ fn option(text: &str) -> Result<(String, ConfigValue), String> {
     Ok((key.to_string(), value))
 }
 
-/// How a child ended.
+/// The end of a child process.
 #[derive(Debug)]
 pub(super) struct Ended {
     /// The contents of its file, if it wrote one.
@@ -323,7 +323,7 @@ fn start(
     run().map_err(|error| cannot_run(&error))
 }
 
-/// Whether a child keeps a variable of the environment: what loading libraries and finding files needs, and our own.
+/// True if a child keeps a variable of the environment: those needed to load libraries and find files, and our own.
 fn is_kept(name: &str) -> bool {
     const KEPT: [&str; 3] = ["PATH", "LD_LIBRARY_PATH", "RUST_BACKTRACE"];
     KEPT.contains(&name) || name.starts_with("ALTGRAD_")

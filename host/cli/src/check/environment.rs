@@ -38,7 +38,7 @@ const SETTINGS: [&[Variable]; 3] = [
     ],
 ];
 
-/// Whether the plugin gives the same in other environments, and the seconds that took.
+/// Checks that the plugin's results are equal in other environments; returns the seconds that took.
 pub(super) fn environment(
     path: &Path,
     asked: &Asked<'_>,

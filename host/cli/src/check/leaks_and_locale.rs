@@ -30,8 +30,8 @@ const LIVES: usize = 20;
 /// And if something did, on to so many rounds: only a leak grows in all of them.
 const MOST_ROUNDS: usize = 25;
 
-/// What the process that looks for leaks is told, so that glibc counts no memory as used that was given back: it keeps some of it in
-/// lists of its own otherwise, which fill slowly.
+/// The environment of the process that looks for leaks. With it glibc counts freed memory as free; otherwise glibc keeps some of it in
+/// lists of its own, which fill slowly.
 pub(super) const EXACT_HEAP: (&str, &str) =
     ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0");
 

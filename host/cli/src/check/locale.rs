@@ -13,7 +13,7 @@ use super::{
 /// The variables that ask for the locale: for programs that set all categories, or read the environment themselves, and for numbers alone.
 const SETTINGS: [&[&str]; 2] = [&["LC_ALL", "LANG", "LC_NUMERIC"], &["LC_NUMERIC"]];
 
-/// Whether the plugin gives the same under other locales, and the seconds that took.
+/// Checks that the plugin's results are equal under other locales; returns the seconds that took.
 pub(super) fn locale(
     path: &Path,
     asked: &Asked<'_>,

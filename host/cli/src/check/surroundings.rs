@@ -20,7 +20,7 @@ use crate::ffi;
 /// Descriptors that are opened for a plugin to close.
 const BAIT: usize = 4;
 
-/// How the process is.
+/// The state of the process.
 #[derive(Debug)]
 pub(super) struct Surroundings {
     arithmetic: Arithmetic,
@@ -33,7 +33,7 @@ pub(super) struct Surroundings {
     _bait: Vec<ManuallyDrop<File>>,
 }
 
-/// How f32 numbers are computed on this thread.
+/// The f32 arithmetic of this thread.
 #[derive(Debug, PartialEq)]
 struct Arithmetic {
     rounds_to_nearest: bool,
@@ -54,7 +54,7 @@ impl Arithmetic {
     }
 }
 
-/// What each descriptor of this process is open on, but for that of the listing itself.
+/// The open files of this process by descriptor, without the one of the listing itself.
 fn descriptors() -> io::Result<BTreeMap<OsString, PathBuf>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/proc/self/fd")? {

@@ -1,4 +1,4 @@
-//! How `run` shows its progress: for people on a terminal, or as JSON lines for other programs.
+//! The progress of `run`: as text on a terminal, or as JSON lines for other programs.
 
 mod json;
 mod terminal;

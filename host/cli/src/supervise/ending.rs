@@ -1,4 +1,4 @@
-//! How the process that trains ended, in one sentence, in `run.json` and as an exit code.
+//! The end of the training process: in one sentence, in `run.json` and as an exit code.
 
 use std::{
     io::{self, Write},
@@ -47,13 +47,13 @@ pub(super) enum Killed {
     Orphaned(Duration),
 }
 
-/// How it ended.
+/// The end of the process.
 #[derive(Debug, PartialEq, Eq)]
 struct Verdict {
     code: u8,
     /// Why, if it did not end by itself.
     error: Option<String>,
-    /// Whether a handler has said so already.
+    /// True if a handler has reported it already.
     is_said: bool,
     status: RunStatus,
 }

@@ -25,7 +25,7 @@ const FATAL: [(c_int, &[u8]); 5] = [
 ];
 /// Other threads' calls that a line names at most.
 const MOST_OTHERS: usize = 3;
-/// How far below the stack's end a thread can reach in one go, and above, bytes.
+/// The distance below and above the stack's end that a thread can reach in one step, bytes.
 const REACH: (usize, usize) = (1 << 20, 1 << 12);
 
 /// Memory that this process shares with those that it forks.
@@ -123,7 +123,7 @@ extern "C" fn on_exit() {
     unsafe { libc::_exit(c_int::from(Fault::Plugin.exit_code())) }
 }
 
-/// Whether a thread has gone beyond the end of its stack.
+/// True if a thread has gone beyond the end of its stack.
 fn is_stack_overflow(info: *mut siginfo_t, context: *mut c_void) -> bool {
     #[cfg(target_arch = "x86_64")]
     {

@@ -31,9 +31,9 @@ use shared::shared;
 /// Options of the command line for the supervising process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    /// Whether progress is JSON, including the final line.
+    /// True if progress is JSON, including the final line.
     pub json: bool,
-    /// Whether the run ends when the process that started it is gone.
+    /// True if the run ends when the process that started it is gone.
     pub with_starter: bool,
 }
 

@@ -29,7 +29,7 @@ use super::{
     watchdog::{Bark, Watchdog},
 };
 
-/// How long a run may take to end with a checkpoint after the process that started it is gone.
+/// The time for a run to end with a checkpoint after the process that started it is gone.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Messages to the supervising process.

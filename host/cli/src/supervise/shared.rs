@@ -18,13 +18,13 @@ pub const EXIT: u32 = 1 << 16;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Shared {
-    /// Which plugin calls are running.
+    /// The running plugin calls.
     pub calls: Table,
-    /// Whether it listens to signals.
+    /// True if it handles signals.
     pub listens: AtomicBool,
-    /// Whether it came to its own end, and its exit code is its own.
+    /// True if it ended by itself, and its exit code is its own.
     pub ended: AtomicBool,
-    /// Whether it ended because it was asked a second time.
+    /// True if it ended because it was asked a second time.
     pub at_once: AtomicBool,
     /// Steps done.
     pub step: AtomicU64,
@@ -73,7 +73,7 @@ impl Shared {
         self.fatal_how.store(how, Ordering::Release);
     }
 
-    /// How the process ended, if a handler could say it.
+    /// The end of the process, if a handler could record it.
     pub fn fatal(&self) -> Option<Fatal> {
         let how = self.fatal_how.load(Ordering::Acquire);
         (how != 0).then(|| Fatal { how, mark: Mark::from_bits(self.fatal_mark.load(Ordering::Relaxed)) })
@@ -92,7 +92,7 @@ impl Shared {
         self.begun.store(true, Ordering::Release);
     }
 
-    /// Whether the folder's `run.json` is this run's.
+    /// True if the folder's `run.json` is this run's.
     pub fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Acquire)
     }
@@ -115,7 +115,7 @@ pub fn share(shared: &'static Shared) {
     altgrad_loader::calls::share(&shared.calls);
 }
 
-/// Where this process leaves what it says. For signal handlers too, once it was called.
+/// The memory for this process's reports. For signal handlers too, once it was called.
 pub fn shared() -> &'static Shared {
     SHARED.get_or_init(|| {
         altgrad_loader::calls::share(&OWN.calls);

@@ -1,4 +1,5 @@
-//! Whether plugin calls return. Only time counts in which both processes were awake: a suspended process or machine is no stuck call.
+//! Detection of plugin calls that do not return. Only time counts in which both processes were awake: a suspended process or
+//! machine is no stuck call.
 
 use std::{
     collections::HashMap,
@@ -98,7 +99,7 @@ fn limits(shared: &Shared) -> [Option<Duration>; 2] {
     })
 }
 
-/// Whether a process is stopped, by a signal or a debugger.
+/// True if a process is stopped, by a signal or a debugger.
 fn is_stopped(process: i32) -> bool {
     // `id (name) state ...`; the name may hold anything.
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

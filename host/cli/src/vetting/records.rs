@@ -21,7 +21,7 @@ pub(super) struct Records {
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Record {
-    /// Whether the user said that its code may run.
+    /// True if the user allowed its code to run.
     pub(super) trusted: bool,
     /// The description from its code, if it has no notes.
     #[serde(skip_serializing_if = "Option::is_none")]

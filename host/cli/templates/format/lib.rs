@@ -8,10 +8,10 @@ use altgrad_plugin_api::{
     Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales, Tabulated,
 };
 
-/// What run files call it.
+/// The name in run files.
 const NAME: &str = "{{ id }}";
 
-/// What a code means. The lower seven bits are zero or a logarithm, the upper one is the sign.
+/// The value of a code. The lower seven bits are zero or a logarithm, the upper one is the sign.
 ///
 /// A code may be NaN, as -0 is here; two codes may have one value. The number of codes is a power of two.
 fn value(code: u8) -> f32 {

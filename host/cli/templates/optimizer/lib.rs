@@ -8,7 +8,7 @@ use altgrad_plugin_api::{
     Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec, Step,
 };
 
-/// What run files call it.
+/// The name in run files.
 const NAME: &str = "{{ id }}";
 
 /// The hyper-parameters. All that changes from step to step lies in buffers that the host owns and checkpoints.

@@ -14,7 +14,7 @@ use altgrad_plugin_api::{
     Config, Descriptor, ErrorKind, Metric, PluginError, RunInfo, RunOutcome, Sink,
 };
 
-/// What run files call it.
+/// The name in run files.
 const NAME: &str = "{{ id }}";
 /// The file in the run folder.
 const FILE: &str = "{{ name }}.txt";

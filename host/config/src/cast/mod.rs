@@ -219,7 +219,7 @@ fn explain(error: &Error<toml::de::Error>, table: &toml::Table, source: &Source)
         return Diagnostic::config("the cast has no `format`").at(source.path().display()).hint(EXAMPLE);
     }
     let mut diagnostic = super::explain::explain(error, table, source).hint(EXAMPLE);
-    // What a run file has at its top are sections.
+    // The top-level tables of a run file are called sections.
     diagnostic.hint = diagnostic.hint.map(|hint| hint.replace("known sections:", "known keys:"));
     diagnostic
 }

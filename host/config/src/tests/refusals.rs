@@ -39,7 +39,7 @@ fn check_overrides(text: &str, rows: &[(&str, &str, &str)]) {
     }
 }
 
-/// What to do about a loss scale.
+/// The hint for a loss scale.
 const LOSS_SCALE: &str = "1 is off; \"dynamic\" finds a scale";
 const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, shadow, observe, metrics, alerts, checkpoint, \
     limits, sink";

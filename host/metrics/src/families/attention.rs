@@ -1,4 +1,4 @@
-//! What attention looks at.
+//! Metrics of attention.
 
 use super::macros::metrics;
 use crate::{

@@ -1,4 +1,4 @@
-//! How a format's codes are used, and how what is rounded is distributed.
+//! Use of a format's codes, and distribution of rounded values.
 
 use super::macros::metrics;
 use crate::{

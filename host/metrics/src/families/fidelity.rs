@@ -1,4 +1,4 @@
-//! How close gradients are to the unquantized ones.
+//! Similarity of gradients to the unquantized ones.
 
 use super::macros::metrics;
 use crate::{

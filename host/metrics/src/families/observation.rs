@@ -1,4 +1,4 @@
-//! What formats would do to tensors that they do not round.
+//! Effect that formats would have on tensors that they do not round.
 
 use super::macros::metrics;
 use crate::{

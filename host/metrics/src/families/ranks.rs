@@ -1,4 +1,4 @@
-//! How many directions a weight matrix uses.
+//! Ranks of weight matrices.
 
 use super::macros::metrics;
 use crate::{

@@ -1,4 +1,4 @@
-//! What rounding did to the tensors of a step.
+//! Effect of rounding on the tensors of a step.
 
 use super::macros::metrics;
 use crate::{
