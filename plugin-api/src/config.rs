@@ -73,9 +73,9 @@ pub struct Config {
 pub struct OptionFault {
     /// The key at fault.
     pub key: String,
-    /// What is wrong with it: follows the key in a sentence.
+    /// The fault: follows the key in a sentence.
     pub message: String,
-    /// Whether the key is none of the plugin's options.
+    /// True if the key is none of the plugin's options.
     pub unknown: bool,
 }
 

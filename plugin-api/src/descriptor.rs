@@ -10,7 +10,7 @@ use crate::abi::stable::{
 use crate::{OptionSpec, number::numbered};
 
 numbered! {
-    /// What a plugin is.
+    /// The kind of a plugin.
     PluginKind {
         /// A number format: [`Format`](crate::Format).
         FORMAT = 1,
@@ -58,7 +58,7 @@ impl fmt::Display for PluginKind {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct Descriptor {
-    /// What it is.
+    /// The kind.
     pub kind: PluginKind,
     /// The name a run file uses, unique among plugins of its kind: `E5M2`, `adamw`, `csv`.
     /// Letters, digits, `-`, `_` and `.` only.
@@ -115,7 +115,7 @@ impl Descriptor {
     }
 }
 
-/// How a library was built: recorded with every run, and checked before anything else is called.
+/// A library's build information: recorded with every run, and checked before anything else is called.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuildInfo {

@@ -50,7 +50,7 @@ pub struct PluginError {
     pub kind: ErrorKind,
     /// The fault: one sentence without a final full stop and line breaks.
     pub message: RString,
-    /// What to do about it; may be empty.
+    /// The advice to the user; may be empty.
     pub hint: RString,
 }
 

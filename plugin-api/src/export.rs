@@ -13,7 +13,7 @@ use crate::{
     abi::{Extension, FormatObject, OptimizerObject, PluginModule, PluginModuleRef, SinkObject},
 };
 
-/// How to make an instance of one plugin.
+/// The constructor of one plugin.
 #[derive(Debug, Clone, Copy)]
 pub enum Make {
     /// A format's constructor.
@@ -27,9 +27,9 @@ pub enum Make {
 /// One plugin of this library.
 #[derive(Debug, Clone, Copy)]
 pub struct Registration {
-    /// What it says about itself; of the kind that `make` makes.
+    /// The plugin's descriptor; of the kind that `make` makes.
     pub descriptor: Descriptor,
-    /// How to make one.
+    /// The constructor.
     pub make: Make,
 }
 

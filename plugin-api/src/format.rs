@@ -64,7 +64,7 @@ pub enum FormatSpec {
 }
 
 numbered! {
-    /// How a value between two grid points is rounded.
+    /// The rounding of a value between two grid points.
     Rounding {
         /// To the nearest, by the format's thresholds; ties to the even code.
         NEAREST_EVEN = 0,
@@ -112,7 +112,7 @@ pub struct RandomKey {
     pub seed: u64,
     /// Training step, from 0. Below 2^32.
     pub step: u64,
-    /// Which tensor, from 0. Below 2^32.
+    /// The number of the tensor, from 0. Below 2^32.
     pub tensor: u64,
     /// Index of the call's first element within the whole tensor.
     pub offset: u64,
@@ -126,7 +126,7 @@ pub struct QuantParams<'a> {
     pub scales: Scales<'a>,
     /// The rounding mode.
     pub rounding: Rounding,
-    /// Where stochastic rounding takes its bits; ignored by the other modes.
+    /// The key of stochastic rounding's random bits; ignored by the other modes.
     pub key: RandomKey,
 }
 
@@ -151,12 +151,13 @@ impl<'a> QuantParams<'a> {
     }
 }
 
-/// How far beyond the last finite value a scaled element may be and not count as overflow, in units of the last place of f32.
+/// The tolerance of overflow: a scaled element beyond the last finite value by at most this many units of the last place of f32
+/// does not count as overflow.
 ///
 /// Scales are rounded, so the element that a scale brings to the largest value may land this far beyond it. It saturates without a loss.
 pub const OVERFLOW_ULPS: u32 = 2;
 
-/// Whether a scaled element counts as overflow in a format whose finite values go from `least` to `most`: it is more than
+/// True if a scaled element counts as overflow in a format whose finite values go from `least` to `most`: it is more than
 /// [`OVERFLOW_ULPS`] outside of them. NaN does not.
 #[must_use]
 pub fn overflows(scaled: f32, least: f32, most: f32) -> bool {

@@ -123,13 +123,13 @@ impl MinifloatGrid {
         }
     }
 
-    /// Whether it has infinities.
+    /// True if it has infinities.
     #[must_use]
     pub fn has_inf(&self) -> bool {
         self.spec.domain == Domain::IEEE
     }
 
-    /// Whether it has a NaN. An `ieee` format without significand bits has none.
+    /// True if it has a NaN. An `ieee` format without significand bits has none.
     #[must_use]
     pub fn has_nan(&self) -> bool {
         self.nan_code().is_some()

@@ -58,7 +58,7 @@ numbered! {
 }
 
 impl KernelOp {
-    /// Where the rounding mode is: the bits below say what is computed.
+    /// The position of the rounding mode: the bits below it hold the operation.
     const ROUNDING_SHIFT: u32 = 8;
 
     /// The same operation with a rounding mode; a bare operation rounds to nearest-even.
@@ -67,7 +67,7 @@ impl KernelOp {
         Self(self.kind().0 | rounding.0 << Self::ROUNDING_SHIFT)
     }
 
-    /// Where the variant is.
+    /// The position of the variant.
     const VARIANT_SHIFT: u32 = 16;
 
     /// One of several kernels for the same operation, numbered by the plugin.
@@ -151,7 +151,7 @@ numbered! {
 }
 
 numbered! {
-    /// How the words of several launches combine.
+    /// The rule that combines the words of several launches.
     MergeRule {
         /// Sum.
         ADD = 1,
@@ -184,13 +184,13 @@ pub struct KernelTarget {
 pub struct KernelBuffer {
     /// Its contents.
     pub role: BufferRole,
-    /// Which one of that role (states), else 0.
+    /// The index among buffers of that role (states), else 0.
     pub index: u32,
     /// Element type.
     pub dtype: DType,
-    /// Whether the kernel reads it.
+    /// True if the kernel reads it.
     pub reads: bool,
-    /// Whether the kernel writes it.
+    /// True if the kernel writes it.
     pub writes: bool,
 }
 
@@ -202,7 +202,7 @@ pub struct InfoField {
     pub offset: u32,
     /// The source of the value.
     pub kind: InfoKind,
-    /// Which scalar or buffer; a constant's value.
+    /// The index of the scalar or buffer; a constant's value.
     pub index: u32,
     /// Divides buffer lengths; 1 elsewhere.
     pub divisor: u32,
@@ -212,9 +212,9 @@ pub struct InfoField {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
 pub struct StatisticsWord {
-    /// Which statistic: a field of [`QuantStats`](crate::QuantStats).
+    /// The statistic: a field of [`QuantStats`](crate::QuantStats).
     pub name: RString,
-    /// How words combine.
+    /// The rule that combines words.
     pub merge: MergeRule,
 }
 
@@ -225,7 +225,7 @@ pub struct StatisticsWord {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
 pub struct PartialSum {
-    /// Which statistic: a field of [`QuantStats`](crate::QuantStats).
+    /// The statistic: a field of [`QuantStats`](crate::QuantStats).
     pub name: RString,
     /// A word `w` adds `w * 2^exponent` to it.
     pub exponent: i32,
@@ -249,7 +249,7 @@ pub struct KernelText {
     pub vector: u32,
     /// Buffer arguments in order.
     pub buffers: RVec<KernelBuffer>,
-    /// How to fill the info block.
+    /// The recipe of the info block.
     pub info: RVec<InfoField>,
     /// Size of the info block in u64 words; 0: there is none.
     pub info_words: u32,

@@ -21,7 +21,7 @@ pub struct ParamInfo<'a> {
     pub name: RStr<'a>,
     /// Extents in elements, outermost first; rank >= 2 usually means "decayed".
     pub shape: RSlice<'a, u64>,
-    /// Whether it is stored in its format, without a master copy: the host rounds it at the end of each update.
+    /// True if it is stored in its format, without a master copy: the host rounds it at the end of each update.
     pub rounded: bool,
 }
 
@@ -137,7 +137,7 @@ numbered! {
 /// One parameter's update, or that of some of its elements: everything the pass reads and writes.
 #[derive(Debug)]
 pub struct Step<'a> {
-    /// Which parameter; its shape is the whole parameter's.
+    /// The parameter; its shape is the whole parameter's.
     pub info: ParamInfo<'a>,
     /// `[n]` f32, updated in place: all elements, unless its [`Scope`] is [`Scope::ELEMENTS`].
     pub param: &'a mut [f32],
@@ -174,7 +174,7 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
         Scope::WHOLE
     }
 
-    /// Which rule updates a parameter, in a few words for the run's record: `adamw: not quantized`. `grid` is that of the
+    /// The rule that updates a parameter, in a few words for the run's record: `adamw: not quantized`. `grid` is that of the
     /// updates to come, without scales. Empty: the optimizer has one rule only. `[main-thread]`
     ///
     /// # Errors

@@ -151,7 +151,7 @@ impl OptionSpec {
         }
     }
 
-    /// Whether a text is one of the choices.
+    /// True if a text is one of the choices.
     fn allows(&self, text: &str) -> bool {
         self.choices.iter().any(|choice| choice == text)
     }

@@ -11,7 +11,7 @@ use crate::abi::stable::{StableAbi, std_types::RSlice};
 
 use crate::PluginError;
 
-/// How a tensor is cut into blocks: as a matrix, row by row, into tiles of `block_rows` rows and `block_columns` columns.
+/// The split of a tensor into blocks: as a matrix, row by row, into tiles of `block_rows` rows and `block_columns` columns.
 ///
 /// Tiles at the right and at the bottom may be smaller. Blocks are numbered row by row.
 #[repr(C)]
@@ -77,7 +77,7 @@ pub struct Scales<'a> {
     /// `[blocks, 2]`: each block's scale, finite and positive, and the inverse: `1 / scale`, rounded once to f32. A value is
     /// multiplied by the scale before rounding, and by the inverse afterwards.
     pub pairs: RSlice<'a, [f32; 2]>,
-    /// Which elements share a scale.
+    /// The blocks of elements that share a scale.
     pub blocks: Blocks,
     /// Index of the call's first element within the tensor.
     pub first: u64,

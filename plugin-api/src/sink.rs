@@ -35,7 +35,7 @@ pub struct RunInfo<'a> {
 pub struct MetricName<'a> {
     /// `train/loss`.
     pub name: RStr<'a>,
-    /// Whether it measures this machine (time, rate, memory) and so differs between equal runs.
+    /// True if it measures this machine (time, rate, memory) and so differs between equal runs.
     pub timing: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Metric<'a> {
 }
 
 numbered! {
-    /// How urgent an alert is; a higher number is more urgent.
+    /// The urgency of an alert; a higher number is more urgent.
     AlertLevel {
         /// Worth knowing.
         INFO = 1,
@@ -71,7 +71,7 @@ numbered! {
         ERROR = 3,
     }
 
-    /// How a run ended.
+    /// The end of a run.
     RunOutcome {
         /// All steps done.
         COMPLETED = 1,
@@ -101,7 +101,7 @@ impl AlertLevel {
 pub struct Alert<'a> {
     /// The step it belongs to.
     pub step: u64,
-    /// How urgent.
+    /// The urgency.
     pub level: AlertLevel,
     /// A stable short name: `nan_loss`, `overflow`, `best`.
     pub kind: RStr<'a>,

@@ -196,7 +196,7 @@ impl Tabulated {
 /// The neighbour to which a value strictly between two values is rounded; to nearest, by the threshold, or else by the middle.
 fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Rounding, word: u32) -> Point {
     let (wide, a, b) = (f64::from(x), f64::from(low.value), f64::from(high.value));
-    // Where zero lies strictly between them, nothing is nearer to it: the nearer one is taken.
+    // If zero lies strictly between them, neither is the one nearer to zero: the nearer to the value is taken.
     let outer = (a >= 0.0).then_some(true).or((b <= 0.0).then_some(false));
     let side = match threshold {
         Some(threshold) => wide.partial_cmp(&f64::from(threshold)).unwrap_or(Ordering::Equal),

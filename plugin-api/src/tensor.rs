@@ -33,13 +33,13 @@ impl DType {
     pub const U32: Self = Self { code: 1, bits: 32, lanes: 1 };
 }
 
-/// Where a tensor's memory is: DLPack's `DLDevice`.
+/// The place of a tensor's memory: DLPack's `DLDevice`.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceRef {
     /// DLPack device type: 1 CPU, 2 CUDA.
     pub kind: i32,
-    /// Which one of that kind, from 0.
+    /// The index among devices of that type, from 0.
     pub index: i32,
 }
 

@@ -138,7 +138,7 @@ fn rendered() -> String {
     format!("plugin-api {VERSION}\nentry {ENTRY_SYMBOL}\n{}", blocks.collect::<String>())
 }
 
-/// Whether a host that knows `new` can load libraries that know `old`: every line of the old is there, in order.
+/// True if a host of interface `new` can load libraries of interface `old`: `new` has every line of `old`, in order.
 fn only_grown(old: &str, new: &str) -> bool {
     let mut new = new.lines().skip(1);
     old.lines().skip(1).all(|line| new.any(|other| other == line))

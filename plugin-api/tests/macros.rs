@@ -10,7 +10,7 @@ use trybuild::TestCases;
 /// The compiler whose messages stand in `macros/fail`.
 const RECORDED_WITH: &str = "rustc 1.95.";
 
-/// Whether the messages can be compared; if not, says so past the test harness's capture.
+/// True if the messages can be compared; otherwise prints the reason past the test harness's capture.
 fn is_recorded_compiler(test: &str) -> bool {
     let version = Command::new("rustc").arg("--version").output().map(|output| output.stdout);
     let version = String::from_utf8_lossy(&version.unwrap_or_default()).trim().to_string();

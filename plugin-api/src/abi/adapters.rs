@@ -22,7 +22,7 @@ use crate::{
 /// Makes a format instance behind its guard.
 ///
 /// # Errors
-/// What [`Format::new`] says, or its panic.
+/// Errors of [`Format::new`], and its panics.
 pub fn format_object<T: Format>(config: &Config) -> Result<FormatObject, PluginError> {
     let inner = catch("new", || T::new(config))?;
     Ok(FormatAbi_TO::from_value(Guarded::new(inner), TD_Opaque))
@@ -31,7 +31,7 @@ pub fn format_object<T: Format>(config: &Config) -> Result<FormatObject, PluginE
 /// Makes an optimizer instance behind its guard.
 ///
 /// # Errors
-/// What [`Optimizer::new`] says, or its panic.
+/// Errors of [`Optimizer::new`], and its panics.
 pub fn optimizer_object<T: Optimizer>(config: &Config) -> Result<OptimizerObject, PluginError> {
     let inner = catch("new", || T::new(config))?;
     Ok(OptimizerAbi_TO::from_value(Guarded::new(inner), TD_Opaque))
@@ -40,7 +40,7 @@ pub fn optimizer_object<T: Optimizer>(config: &Config) -> Result<OptimizerObject
 /// Makes a sink instance behind its guard.
 ///
 /// # Errors
-/// What [`Sink::new`] says, or its panic.
+/// Errors of [`Sink::new`], and its panics.
 pub fn sink_object<T: Sink>(config: &Config) -> Result<SinkObject, PluginError> {
     let inner = catch("new", || T::new(config))?;
     Ok(SinkAbi_TO::from_value(Guarded::new(inner), TD_Opaque))

@@ -16,7 +16,7 @@ use std::{
 use crate::{ErrorKind, PluginError};
 
 thread_local! {
-    /// Where the last panic of a guarded call on this thread happened; `None` outside such calls.
+    /// The place of the last panic of a guarded call on this thread; `None` outside such calls.
     static GUARDED_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

@@ -1,4 +1,4 @@
-//! What crosses the boundary: the root module and the three object interfaces.
+//! The types that cross the boundary: the root module and the three object interfaces.
 //!
 //! One root module a library, frozen: every field is in the first prefix, and growth goes to
 //! string-named extensions ([`PluginModule::get_extension`]). Instances are trait objects whose methods
@@ -40,7 +40,7 @@ pub const ENTRY_SYMBOL: &str = "_1as_0lib_1header_0root_bmodule_bloader";
 #[sabi(kind(Prefix(prefix_ref = PluginModuleRef)))]
 #[sabi(missing_field(panic))]
 pub struct PluginModule {
-    /// How the library was built. Called first.
+    /// The library's build information. Called first.
     pub build_info: extern "C" fn() -> BuildInfo,
     /// Every plugin of the library, sorted by kind and id.
     pub descriptors: extern "C" fn() -> RVec<Descriptor>,

@@ -21,7 +21,7 @@ use crate::{
 #[repr(C)]
 #[derive(StableAbi, Debug)]
 pub struct StepCall<'a> {
-    /// Which parameter.
+    /// The parameter.
     pub info: ParamInfo<'a>,
     /// `[n]` f32, updated in place.
     pub param: TensorViewMut<'a>,
@@ -39,9 +39,9 @@ pub struct StepCall<'a> {
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct ServiceCall<'a> {
-    /// Which parameter.
+    /// The parameter.
     pub info: ParamInfo<'a>,
-    /// What computes, and knows the handles below; the host's.
+    /// The host's compute services, to which the handles below belong.
     pub services: &'a ServicesObject,
     /// The parameter's handle.
     pub param: u64,

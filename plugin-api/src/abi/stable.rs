@@ -5,7 +5,7 @@
 /// methods cross.
 pub use abi_stable::{StableAbi, sabi_trait};
 
-/// What the root module is declared with.
+/// The macros that declare the root module.
 pub use abi_stable::{declare_root_module_statics, package_version_strings};
 
 /// Views, texts, lists and results of a fixed layout.
@@ -28,7 +28,7 @@ pub mod prefix_type {
     pub use abi_stable::prefix_type::PrefixTypeTrait;
 }
 
-/// What a library exports, and what is wrong with it.
+/// Access to a library's exports, and its errors.
 pub mod library {
     pub use abi_stable::library::{
         __call_root_module_loader, AbiHeaderRef, CheckTypeLayout, LibHeader, LibraryError,
@@ -41,7 +41,7 @@ pub mod type_layout {
     pub use abi_stable::type_layout::{TLData, TLField, TypeLayout};
 }
 
-/// Whether two layouts fit together.
+/// The comparison of two layouts.
 pub mod abi_stability {
     pub use abi_stable::abi_stability::abi_checking;
 }

@@ -1,4 +1,4 @@
-//! What a host does with a kernel's recipe: fills the info block, reads the statistics.
+//! The host's use of a kernel's recipe: filling the info block, reading the statistics.
 
 use crate::{ErrorKind, InfoKind, KernelText, MergeRule, PluginError, QuantStats};
 

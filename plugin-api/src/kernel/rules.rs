@@ -3,7 +3,7 @@
 
 use crate::KernelOp;
 
-/// What an update does with an element. Every rule keeps Adam's two moments.
+/// The update of an element. Every rule keeps Adam's two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// AdamW: `keep * w - step`.

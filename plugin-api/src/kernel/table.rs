@@ -9,13 +9,13 @@ use crate::{
     MergeRule, PartialSum, PluginError, StatisticsWord, grid::MinifloatGrid,
 };
 
-/// What NVRTC 13 still compiles for.
+/// The oldest architecture that NVRTC 13 still compiles for.
 const OLDEST_CUDA_ARCHITECTURE: u32 = 75;
 
 /// One text, and how to launch it.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
-    /// What it computes, with its rounding mode.
+    /// The operation, with its rounding mode.
     pub op: KernelOp,
     /// Its language.
     pub language: KernelLanguage,
@@ -31,7 +31,7 @@ pub struct Text {
     pub deflated: &'static [u8],
     /// Buffer arguments in order.
     pub buffers: &'static [KernelBuffer],
-    /// How to fill the info block, but for `constants`.
+    /// The recipe of the info block, except for `constants`.
     pub info: &'static [InfoField],
     /// Byte offsets in the info block of constants that the instance knows.
     pub constants: &'static [(u32, GridConstant)],

@@ -55,7 +55,7 @@ numbered! {
 }
 
 numbered! {
-    /// What becomes of several elements.
+    /// The reduction of several elements to one.
     ReduceOp {
         /// Their sum.
         SUM = 1,
@@ -67,7 +67,7 @@ numbered! {
 }
 
 numbered! {
-    /// Which elements are reduced together.
+    /// The elements that are reduced together.
     Axes {
         /// All: `[1, 1]`.
         ALL = 1,
@@ -88,7 +88,7 @@ pub struct Matrix<'a> {
     made: bool,
 }
 
-/// What computes. Operations are [`Matrix`]'s.
+/// The compute services. Operations are [`Matrix`]'s.
 #[derive(Clone, Copy)]
 pub struct Services<'a>(&'a ServicesObject);
 
@@ -258,7 +258,7 @@ impl<'a> Matrix<'a> {
 impl Drop for Matrix<'_> {
     fn drop(&mut self) {
         if self.made {
-            // What cannot be freed is freed with the call.
+            // A handle that cannot be freed is freed with the call.
             let _ = self.services.0.free(self.handle);
         }
     }
@@ -267,9 +267,9 @@ impl Drop for Matrix<'_> {
 /// One parameter's update by services.
 #[derive(Debug)]
 pub struct ServiceStep<'a> {
-    /// Which parameter.
+    /// The parameter.
     pub info: ParamInfo<'a>,
-    /// What computes.
+    /// The compute services.
     pub services: Services<'a>,
     /// The parameter: give it its new value with [`Matrix::assign`].
     pub param: Matrix<'a>,

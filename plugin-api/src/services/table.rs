@@ -24,7 +24,7 @@ use crate::{
 /// Most elements of a tensor, as many as a kernel counts.
 const MOST: u64 = (1 << 31) - 1;
 
-/// What computes. Arguments fit together: shapes were checked.
+/// The implementation of the compute services. Arguments fit together: shapes were checked.
 pub trait Compute: Send + 'static {
     /// A matrix of f32. Cloning one copies no elements, or they are few.
     type Tensor: Clone + Send;
