@@ -15,7 +15,7 @@ pub struct Int8;
 const MAX: f32 = 127.0;
 const NAN_CODE: u16 = 0x80;
 
-/// What each of the two modes does with a scaled value. A tie to the even integer is a tie to the even code.
+/// The rounding of a scaled value in each of the two modes. A tie to the even integer is a tie to the even code.
 fn round_for(rounding: Rounding) -> Result<fn(f32) -> f32, PluginError> {
     match rounding {
         Rounding::NEAREST_EVEN => Ok(f32::round_ties_even),

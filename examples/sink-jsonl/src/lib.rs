@@ -51,7 +51,7 @@ fn begin(path: &Path, resume_step: Option<u64>) -> Result<File, PluginError> {
     Ok(file)
 }
 
-/// Whether a line of an interrupted run belongs to a step before `resume_step`; a torn line belongs to none.
+/// True if a line of an interrupted run belongs to a step before `resume_step`; a torn line belongs to none.
 fn is_before(line: &[u8], resume_step: u64) -> bool {
     let row: Option<Value> = line.strip_suffix(b"\n").and_then(|line| serde_json::from_slice(line).ok());
     row.and_then(|row| row.get("step")?.as_u64()).is_some_and(|step| step < resume_step)

@@ -22,13 +22,13 @@ const PART: usize = 1 << 16;
 /// Columns of the matrix whose columns have scales of their own.
 const COLUMNS: u64 = 4096;
 
-/// What is measured.
+/// The measured work.
 #[derive(Debug, Clone, Copy)]
 struct Work {
     name: &'static str,
     rounding: Rounding,
     counts_codes: bool,
-    /// Which elements share a scale.
+    /// The blocks of elements that share a scale.
     blocks: Blocks,
     /// The ratio that is aimed at.
     aim: f64,

@@ -11,8 +11,8 @@ use crate::round::{INFINITY, MAGNITUDE};
 /// Partial sums: element i goes to sum `i % LANES`, and they are added in order at the end.
 const LANES: usize = 8;
 
-/// What quantizing `src` to `dst` saw; `scale` is each element's, `overflow_bits` are those of the largest
-/// magnitude that does not count as overflow. Less than 2^32 elements.
+/// The statistics of quantizing `src` to `dst`; `scale` is each element's, `overflow_bits` are those of
+/// the largest magnitude that does not count as overflow. Less than 2^32 elements.
 pub(crate) fn statistics(
     src: &[f32],
     dst: &[f32],
@@ -46,7 +46,7 @@ pub(crate) fn statistics(
 fn sums(src: &[f32], dst: &[f32]) -> [f64; 3] {
     let mut sums = [[0.0; LANES]; 3];
     for (src, dst) in src.chunks(LANES).zip(dst.chunks(LANES)) {
-        // What is not finite, or missing from the last group, is zero, which adds nothing.
+        // Elements that are not finite, or missing from the last group, are zero, which adds nothing.
         let pair = |i: usize| match (src.get(i), dst.get(i)) {
             (Some(&x), Some(&y)) if x.is_finite() => (f64::from(x), f64::from(y)),
             _ => (0.0, 0.0),

@@ -13,7 +13,7 @@ use altgrad_plugin_api::{
 
 use crate::{cpu, kernel_texts, round::Rounder};
 
-/// What distinguishes one minifloat plugin from another, besides its bit counts.
+/// The properties of a minifloat plugin besides its bit counts.
 pub trait MinifloatName: Send + Sync + 'static {
     /// The name a run file uses: `E5M2`.
     const ID: &'static str;
@@ -55,7 +55,7 @@ const fn variants(domains: &[Domain]) -> [RStr<'static>; 4] {
     names
 }
 
-/// What the option `variant` means, with what it means if it is empty.
+/// The meaning of the option `variant`, and of an empty one.
 const fn help(canonical: Domain) -> &'static str {
     macro_rules! help {
         ($canonical:literal) => {

@@ -7,7 +7,7 @@ use crate::piece::{Group, LANES, ROW};
 
 /// Codes of up to eight bits are counted in tables.
 const SMALL: usize = 256;
-/// How many tables.
+/// The number of tables.
 const TABLES: usize = 4;
 
 /// Counters of the codes of one call.

@@ -23,7 +23,7 @@ const SMALLEST_SUM: f64 = 1e-27;
 /// A group of elements.
 pub(crate) type Group<T> = [T; LANES];
 
-/// What was seen in a piece.
+/// The statistics of a piece.
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// The largest bits of a magnitude, NaN and infinities included.

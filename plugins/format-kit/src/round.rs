@@ -21,7 +21,7 @@ const BINADE: u32 = 1 << 23;
 
 /// A rounding mode.
 pub trait Mode {
-    /// Whether it uses its random word.
+    /// True if it uses its random word.
     const RANDOM: bool = false;
 
     /// Rounds the bits of a magnitude, at most the largest finite value, to the bits of a value of the grid with `E`
@@ -120,7 +120,7 @@ fn binade<const E: u32>(magnitude: u32) -> u32 {
     (magnitude & INFINITY).max(emin_field(E) * BINADE)
 }
 
-/// How many binades `magnitude` lies below the smallest normal number: that many more bits are dropped.
+/// The number of binades that `magnitude` lies below the smallest normal number: that many more bits are dropped.
 #[inline(always)]
 fn binades_below<const E: u32>(magnitude: u32) -> u32 {
     // With 8 exponent bits f32's subnormals are the format's.

@@ -1,6 +1,6 @@
 //! Scales of a piece of a slice, laid out as its loops read them.
 //!
-//! Where blocks begin and end between groups of [`LANES`] elements, each group has one scale; this holds for a tensor's one
+//! If blocks begin and end between groups of [`LANES`] elements, each group has one scale; this holds for a tensor's one
 //! scale, for blocks of 16, 32 and 128, and for tiles. Elsewhere (columns, odd rows) each element has its own.
 
 use std::ops::Range;
@@ -129,7 +129,7 @@ impl GroupScales<'_> {
         }
     }
 
-    /// Whether all scales are finite and positive.
+    /// True if all scales are finite and positive.
     pub(crate) fn are_sane(&self) -> bool {
         let pairs = match self {
             Self::PerGroup(pairs) => pairs,

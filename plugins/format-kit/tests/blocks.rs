@@ -55,7 +55,7 @@ fn pairs(blocks: Blocks) -> Vec<[f32; 2]> {
     (0..blocks.count(ELEMENTS as u64)).map(scale).map(|scale| [scale, 1.0 / scale]).collect()
 }
 
-/// What calls made of a slice: bits of values, statistics, histogram, codes of all but NaN, bits of their values.
+/// The results of calls over a slice: bits of values, statistics, histogram, codes of all but NaN, bits of their values.
 struct Made {
     values: Vec<u32>,
     stats: QuantStats,

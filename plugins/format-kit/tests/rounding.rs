@@ -71,7 +71,8 @@ fn every_mode_agrees_with_search_among_the_values() {
     for_all_formats!(check);
 }
 
-/// Where each way of rounding ends: f32's own exponents, with and without significand bits, and 16 bits of fewer.
+/// Formats at the limits of the rounding loops: f32's own exponents, with and without significand bits, and 16
+/// bits of fewer.
 #[test]
 fn so_do_unusual_formats() {
     check::<8, 0>();

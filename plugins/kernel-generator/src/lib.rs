@@ -64,7 +64,7 @@ impl Owner {
         ["rs", "deflate"].map(|extension| root.join(self.file).with_extension(extension))
     }
 
-    /// What its two files should be, in the order of [`Owner::paths`].
+    /// The expected content of its two files, in the order of [`Owner::paths`].
     #[must_use]
     pub fn made(&self) -> (String, Vec<u8>) {
         let texts = self.texts();
@@ -76,7 +76,7 @@ impl Owner {
         (head + &texts.table(&name), texts.deflated().to_vec())
     }
 
-    /// Whether the committed files differ from what was [`made`](Owner::made), or one is missing.
+    /// Returns whether the committed files differ from those that were [`made`](Owner::made), or one is missing.
     ///
     /// # Errors
     /// A file is there and cannot be read.

@@ -10,7 +10,7 @@ use std::{
 
 use altgrad_kernel_generator::{COMMAND, OWNERS, Owner};
 
-/// What was asked for.
+/// The requested task.
 enum Task {
     Write,
     Check,
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all is well.
+/// Runs the task; true if nothing is wrong.
 fn run(task: &Task) -> io::Result<bool> {
     let mut well = true;
     for owner in &OWNERS {

@@ -89,7 +89,7 @@ fn static_shared_memory(source: &str, bytes: usize) -> String {
     format!("{before}__shared__ {name}[{bytes}];{after}")
 }
 
-/// Where cubecl puts each scalar and buffer length, from the definition itself.
+/// The offsets at which cubecl puts each scalar and buffer length, from the definition itself.
 fn offsets(recipe: &Recipe, definition: &KernelDefinition) -> (Vec<u32>, Vec<u32>) {
     let (info, name, count) = (&definition.info, &recipe.name, recipe.scalars.len());
     let first = match info.scalars.as_slice() {
@@ -105,7 +105,7 @@ fn offsets(recipe: &Recipe, definition: &KernelDefinition) -> (Vec<u32>, Vec<u32
     (scalars, lengths)
 }
 
-/// What a kernel's constructor wants to know of a buffer and of a scalar: nothing.
+/// The arguments of a kernel's constructor for a buffer and for a scalar: empty.
 macro_rules! argument {
     (buffer) => {
         BufferCompilationArg { inplace: None }

@@ -60,7 +60,7 @@ pub use minifloat::Minifloat;
 pub use rounder::{Grid, Mode, Rounder};
 pub use texts::Texts;
 
-/// What a file with a [`Rounder`] needs.
+/// The imports of a file with a [`Rounder`].
 pub mod prelude {
     pub use cubecl_core as cubecl;
     pub use cubecl_core::prelude::*;

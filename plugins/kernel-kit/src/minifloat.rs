@@ -36,7 +36,7 @@ fn normal_or_zero(count: u32, normal: u32) -> u32 {
 /// A magnitude rounded to a whole number of grid steps.
 #[derive(CubeType, Clone, Copy)]
 struct Steps {
-    /// How many.
+    /// The number of values.
     count: u32,
     /// log2 of a step in units of the f32's significand, at most 25: beyond it nothing but zero and one step is left.
     shift: u32,

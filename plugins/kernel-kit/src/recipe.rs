@@ -1,4 +1,4 @@
-//! What each kernel's arguments are: the one place that knows their order.
+//! The arguments of each kernel: no other place knows their order.
 
 use altgrad_plugin_api::{BufferRole, DType, KernelOp, MergeRule, kernel::table::GridConstant};
 
@@ -7,19 +7,19 @@ use crate::{rounder::Mode, tally::BIN_EXPONENTS};
 /// A buffer argument.
 #[derive(Debug, Clone, Copy)]
 pub struct Buffer {
-    /// What it holds.
+    /// The role of the buffer.
     pub role: BufferRole,
-    /// Which one of that role.
+    /// The index among buffers of that role.
     pub index: u32,
     /// Element type.
     pub dtype: DType,
-    /// Whether it is accessed in vectors: the others have an element a word.
+    /// True if it is accessed in vectors: the others have an element per word.
     pub vectors: bool,
-    /// Whether the kernel reads and writes it.
+    /// The kernel's access to it.
     pub access: Access,
 }
 
-/// What a kernel does with a buffer.
+/// The access of a kernel to a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reads.
@@ -66,7 +66,7 @@ pub(crate) const fn words(role: BufferRole, dtype: DType, access: Access) -> Buf
     Buffer { role, index: 0, dtype, vectors: false, access }
 }
 
-/// What fake quantization counts.
+/// The statistics of fake quantization.
 const STATISTICS: [(&str, MergeRule); 5] = [
     ("amax", MergeRule::MAX),
     ("overflow", MergeRule::ADD),

@@ -1,4 +1,4 @@
-//! What a format contributes to its kernels: rounding of magnitudes.
+//! The part of a kernel that depends on the format: rounding of magnitudes.
 //!
 //! Everything around it (scaling, signs, NaN, saturation, statistics) is in the kernel of this crate. Rounding
 //! is integer operations on the bits of an f32: floating-point tricks do not survive all shader compilers.
@@ -16,7 +16,7 @@ pub const INFINITY: u32 = 0x7f80_0000;
 /// The bit that makes an f32 NaN quiet.
 pub const QUIET: u32 = 0x0040_0000;
 
-/// How a value between two grid points is rounded: a kernel text for each.
+/// The rounding of a value between two grid points: a kernel text for each mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// To the nearest; ties to the even code.

@@ -72,7 +72,7 @@ fn column(#[comptime] word: u32) -> usize {
     (UNIT_POS + comptime!(word * UNITS)) as usize
 }
 
-/// What one unit has seen.
+/// The counts of one unit.
 #[derive(CubeType)]
 pub struct Tally {
     amax: RuntimeCell<u32>,

@@ -19,7 +19,7 @@ use crate::{
 /// The best compression there is: texts are made rarely and kept for good.
 const DEFLATE_LEVEL: u8 = 10;
 
-/// What a table may name, in the order of its `use` line.
+/// The names that a table may use, in the order of its `use` line.
 const NAMES: [&str; 8] = [
     "BufferRole",
     "DType",
@@ -39,7 +39,7 @@ pub struct Texts {
     deflated: Vec<u8>,
     /// Start and length in `deflated`, by text: equal texts share a range.
     ranges: BTreeMap<String, (usize, usize)>,
-    /// What each is called, and the text.
+    /// Name and text of each.
     plain: Vec<(String, String)>,
 }
 
@@ -101,7 +101,7 @@ impl Texts {
         self.plain.push((format!("{}-{vector}.{extension}", file.trim_end_matches('-')), text.source));
     }
 
-    /// Where a text is, after it has been put there.
+    /// The position of a text, after it has been added.
     fn range(&mut self, source: &str) -> (usize, usize) {
         let deflated = &mut self.deflated;
         *self.ranges.entry(source.to_string()).or_insert_with(|| {

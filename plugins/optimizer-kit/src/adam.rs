@@ -49,7 +49,8 @@ impl Adam {
     /// The usual default of [`Self::eps`], for gradients in weight units.
     pub const EPS: f64 = 1e-8;
 
-    /// What keeps the denominator from zero. `default` is in units of the gradient that goes into the moments.
+    /// The term that keeps the denominator above zero. `default` is in units of the gradient that goes into the
+    /// moments.
     #[must_use]
     pub const fn eps(default: f64) -> OptionSpec {
         OptionSpec::float("eps", default).range(0.0, 1.0).help(
@@ -60,7 +61,7 @@ impl Adam {
     /// Decoupled weight decay.
     pub const WEIGHT_DECAY: OptionSpec = Decay::rate(0.1);
 
-    /// Which parameters decay.
+    /// The option that selects the parameters with decay.
     pub const DECAY_1D: OptionSpec = Decay::DECAY_1D;
 
     /// Reads the options.
@@ -88,7 +89,7 @@ impl Adam {
         vec![StateSpec::zeros("exp_avg"), StateSpec::zeros("exp_avg_sq")]
     }
 
-    /// What decay leaves of a weight of this parameter: `1 - lr * weight_decay`, or 1 where none is due.
+    /// The factor of decay of this parameter: `1 - lr * weight_decay`, or 1 without decay.
     #[must_use]
     pub fn keep(&self, param: &ParamInfo<'_>, lr: f64) -> f32 {
         self.decay.keep(param, lr)

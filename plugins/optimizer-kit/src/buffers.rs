@@ -31,7 +31,7 @@ pub fn checked<'a, const N: usize>(step: Step<'a>) -> Result<Checked<'a, N>, Plu
     Ok((param, grad, states.each_mut().map(|state| &mut **state)))
 }
 
-/// What one pass reads and writes. All `[n]` f32.
+/// The buffers of one pass. All `[n]` f32.
 #[derive(Debug)]
 pub struct Buffers<'a> {
     pub(crate) param: &'a mut [f32],

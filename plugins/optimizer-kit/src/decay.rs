@@ -2,7 +2,7 @@
 
 use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError};
 
-/// How much a step takes from which weights.
+/// The rate of weight decay, and the parameters it applies to.
 #[derive(Debug, Clone, Copy)]
 pub struct Decay {
     rate: f64,
@@ -36,7 +36,7 @@ impl Decay {
         if self.all || param.rank() >= 2 { self.rate } else { 0.0 }
     }
 
-    /// What decay leaves of a weight of this parameter: `1 - lr * weight_decay`, or 1 where none is due.
+    /// The factor of decay of this parameter: `1 - lr * weight_decay`, or 1 without decay.
     #[must_use]
     pub fn keep(&self, param: &ParamInfo<'_>, lr: f64) -> f32 {
         (1.0 - lr * self.of(param)) as f32

@@ -25,7 +25,7 @@ const MOST_PREPARED: u64 = 1 << 27;
 /// A grid as a step's words, but for its scales, which are in a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Description {
-    /// What steps or gradients are multiplied by.
+    /// The factor of steps or gradients.
     amount: f32,
     geometry: [u32; 5],
     /// Columns of the matrix, rows and columns of a block, and blocks beside each other.

@@ -1,7 +1,8 @@
 //! Error feedback (Seide et al., Interspeech 2014) for weights that are stored without a master copy.
 //!
-//! What the rounding of a weight's last update lost is added to the weight before the next one. The host writes the lost part into a state; an
-//! optimizer asks for that state with [`ErrorFeedback::states`] and takes it back with [`ErrorFeedback::apply`].
+//! Error feedback: the part of a weight that the rounding of its last update lost is added to the weight before the next update.
+//! The host writes the lost part into a state; an optimizer asks for that state with [`ErrorFeedback::states`] and takes it back
+//! with [`ErrorFeedback::apply`].
 
 use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, ServiceStep, StateSpec, Step, ZipOp};
 
@@ -25,7 +26,7 @@ impl ErrorFeedback {
         Ok(Self { on: config.bool("error_feedback")? })
     }
 
-    /// Whether a parameter has a residual: the option is on, and the host rounds the parameter after each update.
+    /// True if a parameter has a residual: the option is on, and the host rounds the parameter after each update.
     #[must_use]
     pub fn is_due(&self, param: &ParamInfo<'_>) -> bool {
         self.on && param.rounded

@@ -25,9 +25,9 @@ pub struct Momentum {
     pub momentum: f32,
     /// Share of the gradient that the momentum takes in.
     pub mix: f32,
-    /// Whether a step is along `g + momentum m`, not along `m`.
+    /// True if a step is along `g + momentum m`, not along `m`.
     pub nesterov: bool,
-    /// What decay leaves.
+    /// The factor of decay.
     pub keep: f32,
     /// Coupled weight decay: that much of the weight is added to the gradient.
     pub coupled: f32,
@@ -47,7 +47,7 @@ impl OneState for Momentum {
 pub struct Sign {
     /// The learning rate.
     pub lr: f32,
-    /// What decay leaves.
+    /// The factor of decay.
     pub keep: f32,
     /// Shares of momentum and gradient in the direction.
     pub direction: [f32; 2],
@@ -77,7 +77,7 @@ pub struct Normalized {
     pub correction: f32,
     /// Largest magnitude.
     pub bound: f32,
-    /// Whether it is rounded to a whole number.
+    /// True if it is rounded to a whole number.
     pub whole: bool,
 }
 
@@ -85,7 +85,7 @@ impl Normalized {
     #[inline(always)]
     fn of(&self, g: f32, square: &mut f32) -> f32 {
         *square = self.beta * *square + self.mix * g * g;
-        // Where every gradient was zero, there is nothing to follow.
+        // If every gradient was zero, the normalised gradient is zero.
         let normed = if *square == 0.0 { 0.0 } else { g / (*square / self.correction).sqrt() };
         let normed = normed.clamp(-self.bound, self.bound);
         if self.whole { normed.round_ties_even() } else { normed }
@@ -97,7 +97,7 @@ impl Normalized {
 pub struct Multiplied {
     /// r.
     pub normalized: Normalized,
-    /// What decay leaves.
+    /// The factor of decay.
     pub keep: f32,
     /// The learning rate times the logarithm of the base.
     pub lr: f32,
@@ -125,7 +125,7 @@ impl OneState for Multiplied {
 pub struct Added {
     /// r.
     pub normalized: Normalized,
-    /// What decay leaves.
+    /// The factor of decay.
     pub keep: f32,
     /// The learning rate.
     pub lr: f32,

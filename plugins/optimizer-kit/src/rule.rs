@@ -1,4 +1,4 @@
-//! What happens to one element in an update.
+//! The update of one element.
 //!
 //! Weights and gradients are in the parameter's own units; geometries and charts speak of stored units, `x = scale * w`, whose
 //! product must be finite.
@@ -11,7 +11,7 @@ use crate::{Moments, exp::exp, simd, whole::round};
 
 /// One element's update, in two halves: how long a step is, and where it leads. A NaN in any input becomes a NaN in the weight.
 pub trait Rule {
-    /// Whether both halves are long chains of operations that wait for each other: they then run in loops of their own.
+    /// True if both halves are long chains of dependent operations: they then run in loops of their own.
     const LONG: bool = false;
     /// The step of a weight, in the rule's own unit; the moments change in place.
     fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32;
@@ -39,7 +39,7 @@ pub trait Geometry {
 
 /// A way to go along a grid, counting codes.
 pub trait Chart: Geometry {
-    /// Whether [`Self::moved`] is a long chain of operations that wait for each other.
+    /// True if [`Self::moved`] is a long chain of dependent operations.
     const LONG: bool = false;
     /// Smallest and largest value.
     fn ends(&self) -> (f32, f32);
@@ -72,7 +72,7 @@ pub struct Spacing<G> {
     pub geometry: G,
     /// stored = scale * value.
     pub scale: f32,
-    /// What spacing is multiplied by.
+    /// The factor of the spacing.
     pub unit: f32,
 }
 
@@ -95,7 +95,7 @@ pub struct Power<G> {
     mean: [f32; 2],
 }
 
-/// What [`Power`] has to know of a whole parameter.
+/// The properties of a whole parameter that [`Power`] needs.
 #[derive(Debug, Clone, Copy)]
 pub struct MeanSpacing<G> {
     geometry: G,
@@ -153,7 +153,7 @@ impl<G: Geometry> Factor for Power<G> {
 /// AdamW: `w <- keep * w - step`.
 #[derive(Debug, Clone, Copy)]
 pub struct Plain {
-    /// What decay leaves.
+    /// The factor of decay.
     pub keep: f32,
     /// Steps in weight units.
     pub moments: Moments,
@@ -173,11 +173,11 @@ impl Rule for Plain {
 /// `w <- keep * w - factor(w) * step`.
 #[derive(Debug, Clone, Copy)]
 pub struct ScaledStep<F> {
-    /// What decay leaves.
+    /// The factor of decay.
     pub keep: f32,
     /// Steps in weight units over the factor's.
     pub moments: Moments,
-    /// What a step is multiplied by.
+    /// The factor of a step.
     pub factor: F,
 }
 
@@ -195,11 +195,11 @@ impl<F: Factor> Rule for ScaledStep<F> {
 /// AdamW on `factor(w) * g`.
 #[derive(Debug, Clone, Copy)]
 pub struct ScaledGradient<F> {
-    /// What decay leaves.
+    /// The factor of decay.
     pub keep: f32,
     /// Steps in weight units.
     pub moments: Moments,
-    /// What a gradient is multiplied by.
+    /// The factor of a gradient.
     pub factor: F,
 }
 
@@ -220,7 +220,7 @@ impl<F: Factor> Rule for ScaledGradient<F> {
 /// step leads away from what decay leaves. A coordinate that reaches an end of the grid stays there and loses its momentum outward.
 #[derive(Debug, Clone, Copy)]
 pub struct OnChart<C> {
-    /// What decay leaves.
+    /// The factor of decay.
     pub keep: f32,
     /// Steps in codes.
     pub moments: Moments,

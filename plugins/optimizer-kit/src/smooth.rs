@@ -20,7 +20,7 @@ const LIMIT: f32 = 43.0;
 /// The smooth stand-in for a minifloat's code coordinate.
 #[derive(Debug, Clone, Copy)]
 pub struct Smooth {
-    /// What values are multiplied by so that their squares fit in f32: a power of two; and its inverse.
+    /// The factor that makes squares of values fit in f32, a power of two; and its inverse.
     shift: f32,
     unshift: f32,
     /// b^2, shifted twice.

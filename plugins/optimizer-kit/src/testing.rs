@@ -1,4 +1,5 @@
-//! What tests of an optimizer need: an instance from options, a parameter with its states between steps, and a recorded run to follow.
+//! Helpers for tests of an optimizer: an instance from options, a parameter with its states between steps, and a recorded run to
+//! follow.
 
 use altgrad_plugin_api::{
     Blocks, Config, ConfigValue, FormatSpec, Grid, Optimizer, ParamInfo, PluginError, Scales, StateSpec,

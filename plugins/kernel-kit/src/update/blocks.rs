@@ -1,9 +1,9 @@
-//! Which scale an element has: `plugin-api`'s `Blocks`, on a device.
+//! The index of an element's scale: `plugin-api`'s `Blocks`, on a device.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
-/// How a parameter is cut into blocks; extents beyond 32 bits are the largest of these.
+/// The split of a parameter into blocks; extents beyond 32 bits are stored as the largest u32.
 #[derive(CubeType, Clone, Copy)]
 pub struct Blocks {
     /// Elements of a row of the matrix.
@@ -38,7 +38,7 @@ pub fn places<N: Size>(scales: &[f32], position: usize, blocks: &Blocks) -> Vect
     places
 }
 
-/// What is `behind` these places: 0 for scales, 1 for their inverses.
+/// The values at these places: `behind` is 0 for scales, 1 for their inverses.
 #[cube]
 pub fn at<N: Size>(scales: &[f32], places: Vector<u32, N>, #[comptime] behind: u32) -> Vector<f32, N> {
     let mut found = Vector::<f32, N>::empty();

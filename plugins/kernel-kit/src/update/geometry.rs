@@ -36,7 +36,7 @@ pub struct Description {
 
 #[cube]
 impl Description {
-    /// What steps or gradients are multiplied by, beside the spacing.
+    /// The factor of steps or gradients, besides the spacing.
     pub fn amount(&self) -> f32 {
         f32::reinterpret(self.amount)
     }

@@ -27,7 +27,7 @@ use rule::{Mean, Moments, Scale, apply, plain};
 const LOW_BITS: u32 = 4;
 const LOW: u32 = (1 << LOW_BITS) - 1;
 
-/// Whether an f32 is a NaN: by its bits, because shader compilers may take it that there is none.
+/// True if an f32 is a NaN: by its bits, because shader compilers may assume that there is none.
 #[cube]
 pub(crate) fn is_nan(x: f32) -> bool {
     (u32::reinterpret(x) & MAGNITUDE) > INFINITY

@@ -1,4 +1,4 @@
-//! What each update kernel's arguments are.
+//! The arguments of each update kernel.
 
 use altgrad_plugin_api::{BufferRole, DType, KernelOp, kernel::rules::Rule};
 
@@ -13,7 +13,7 @@ pub enum Update {
     Prepare,
 }
 
-/// What decay leaves, and Adam's factors.
+/// The scalars of plain rules: the factor of decay, and Adam's factors.
 const PLAIN_SCALARS: u32 = 7;
 /// The extents of blocks, and how many are beside each other.
 const BLOCK_SCALARS: u32 = 4;

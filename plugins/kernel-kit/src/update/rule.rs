@@ -1,4 +1,4 @@
-//! What happens to one element: `optimizer-kit`'s rules, on a device.
+//! The update of one element: `optimizer-kit`'s rules, on a device.
 
 use altgrad_plugin_api::kernel::rules::Rule;
 use cubecl_core as cubecl;
@@ -9,7 +9,7 @@ use super::{
     is_nan, nan,
 };
 
-/// What decay leaves, and the moments' factors: f32 bits.
+/// The factor of decay, and the moments' factors: f32 bits.
 #[derive(CubeType, Clone, Copy)]
 pub struct Moments {
     pub keep: u32,
@@ -110,7 +110,7 @@ pub fn apply(
     kept_nan(w, g, m, v, after)
 }
 
-/// What an element has become, or a NaN in the weight if one came in.
+/// The updated element, or a NaN in the weight if an input was NaN.
 #[cube]
 fn kept_nan(w: f32, g: f32, m: f32, v: f32, after: Element) -> Element {
     let broken = is_nan(w) || is_nan(g) || is_nan(m) || is_nan(v);
@@ -159,7 +159,7 @@ fn on_chart(
     Element { w, m: select(stuck && !is_nan(codes), 0.0f32, to.m), v: to.v }
 }
 
-/// Whether a rule goes along the asinh chart.
+/// True if a rule moves along the asinh chart.
 const fn smooth(rule: Rule) -> bool {
     matches!(rule, Rule::SmoothExp | Rule::SmoothLinear)
 }

@@ -36,7 +36,7 @@ const ELEMENTS: usize = 30_000_000;
 const PART: usize = 1 << 16;
 /// The rules that keep one state.
 const ONE_STATE: [&str; 4] = ["sgd", "sgd nesterov", "lion", "madam"];
-/// What is aimed at.
+/// The target ratio.
 const AIM: f64 = 1.3;
 
 type Failed = Box<dyn std::error::Error>;
@@ -137,7 +137,7 @@ fn timed(run: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// How many elements a copy has that moves as many bytes as a step.
+/// The number of elements of a copy that moves as many bytes as a step.
 fn moved(name: &str) -> usize {
     if ONE_STATE.contains(&name) { ELEMENTS * 5 / 2 } else { ELEMENTS * 7 / 2 }
 }

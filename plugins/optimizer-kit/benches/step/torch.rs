@@ -36,7 +36,7 @@ impl Torch {
         Ok(line.trim().to_string())
     }
 
-    /// How long one step took there; `None` if the process is gone.
+    /// The time of one step there; `None` if the process is gone.
     pub fn step(&mut self) -> Option<Duration> {
         self.ask.write_all(b"step\n").ok()?;
         self.answer().ok()?.parse().ok().map(Duration::from_secs_f64)

@@ -1,4 +1,4 @@
-//! What holds for every optimizer whose elements step alone.
+//! Properties of every optimizer that updates elements independently.
 
 use altgrad_plugin_api::{
     ConfigValue, Optimizer, ParamInfo, PluginError, Scope, StateRole, Step, StepScalars,

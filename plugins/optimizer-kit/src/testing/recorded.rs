@@ -10,10 +10,10 @@ use super::Param;
 /// Magnitude below which deviations are absolute.
 const SMALL: f32 = 1e-3;
 
-/// What a replay found.
+/// The result of a replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replay {
-    /// How many recorded parameters were compared.
+    /// The number of recorded parameters that were compared.
     pub compared: usize,
     /// The largest deviation of an element, relative to its magnitude (to 1e-3 if that is larger).
     pub worst: f32,

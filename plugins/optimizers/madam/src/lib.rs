@@ -26,7 +26,7 @@ pub struct Madam {
     gradient_bound: f32,
     whole_steps: bool,
     weight_bound: f64,
-    /// Whether the bound is in multiples of the root mean square of the first weights.
+    /// True if the bound is in multiples of the root mean square of the first weights.
     relative: bool,
     multiplicative_vectors: bool,
     decay: Decay,
@@ -136,7 +136,7 @@ impl Madam {
         self.multiplicative_vectors || param.rank() >= 2
     }
 
-    /// Whether a parameter's bound comes from its first weights.
+    /// True if a parameter's bound comes from its first weights.
     fn measures(&self, param: &ParamInfo<'_>) -> bool {
         self.relative && self.weight_bound != 0.0 && self.multiplies(param)
     }

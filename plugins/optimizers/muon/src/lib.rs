@@ -156,7 +156,7 @@ impl Optimizer for Muon {
 }
 
 impl Muon {
-    /// Whether a parameter is stepped by Muon.
+    /// True if Muon updates a parameter.
     fn is_matrix(&self, param: &ParamInfo<'_>) -> bool {
         param.rank() == 2 && !self.exclude.iter().any(|name| param.name.as_str() == name)
     }

@@ -7,7 +7,7 @@ use altgrad_plugin_api::{PluginError, StateSpec, Step};
 
 use crate::square::Dense;
 
-/// What a basis undergoes in an update.
+/// The change of a basis in an update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Refresh {
     /// Nothing.

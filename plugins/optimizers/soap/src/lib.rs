@@ -149,7 +149,7 @@ impl Soap {
         axes.into_iter().filter(|axis| (2..=self.max_extent).contains(&(axis.extent as u64))).collect()
     }
 
-    /// What the bases undergo in an update.
+    /// The change of the bases in an update.
     fn refresh(&self, update: u64) -> Refresh {
         let due = |interval: u64| interval != 0 && update.is_multiple_of(interval);
         if update == 1 || due(self.reset_interval) {

@@ -27,7 +27,7 @@ mod tests;
 use kernel_texts::TEXTS;
 use schedule::Schedule;
 
-/// Where the spacing comes in.
+/// The use of the spacing.
 #[derive(Debug, Clone, Copy)]
 enum Placement {
     /// Steps count codes: this many a unit of learning rate.

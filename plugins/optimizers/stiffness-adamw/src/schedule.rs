@@ -2,7 +2,7 @@
 
 use altgrad_plugin_api::{Config, OptionSpec, PluginError, texts};
 
-/// How the amount goes from 1 to its end.
+/// The course of the amount from 1 to its end.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Constant,
@@ -19,12 +19,12 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// How the factor changes.
+    /// The course of the factor.
     pub(crate) const SHAPE: OptionSpec = OptionSpec::text("schedule", "constant")
         .choices(texts!["constant", "linear", "cosine"])
         .help("How the factor changes from 1, on top of the learning rate's own schedule");
 
-    /// How long.
+    /// The number of updates.
     pub(crate) const UPDATES: OptionSpec = OptionSpec::integer("schedule_updates", 1000)
         .range(1.0, 1e12)
         .help("Updates until `schedule_end` is reached");

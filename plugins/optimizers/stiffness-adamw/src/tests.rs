@@ -88,7 +88,7 @@ fn post_moves_codes() {
             let spacing = grid.spacing(f64::from(scale * from)) / f64::from(scale);
             let codes = (f64::from(to) - f64::from(from)) / spacing;
             let expected = if i % 2 == 0 { -0.1 } else { 0.1 };
-            // What f32 loses at the weight, in codes.
+            // The error of f32 at the weight, in codes.
             let allowed = 1e-6 + f64::from(from.abs()) * 1.2e-7 / spacing;
             assert!((codes - expected).abs() <= allowed, "{spec:?} at {from}: {codes}");
         }
@@ -170,7 +170,8 @@ fn nan_is_not_hidden_and_impossible_calls_are_refused() {
     assert!(optimizer::<StiffnessAdamW>(&[("placement", text("after"))]).is_err());
 }
 
-/// How often each finite code of a format changes when it steps 0.1 ULP, up and down, and is rounded: keys of 400 steps.
+/// The number of changes of each finite code of a format when it moves 0.1 ULP, up and down, and is rounded: keys of 400
+/// steps.
 fn survival<const E: u32, const M: u32>(spec: &FormatSpec) {
     let FormatSpec::Minifloat(minifloat) = spec else { return };
     let rounder = Rounder::<E, M>::new(minifloat.domain).unwrap();

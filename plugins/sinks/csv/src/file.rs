@@ -1,9 +1,9 @@
 //! One CSV file that only grows: whole lines at its end, and now and then a column at its right.
 //!
-//! What is appended reaches the file within the call; nothing waits in this process. A wider header is made by writing a
-//! copy beside the file and renaming it, so at every moment the name leads to a whole file. A process killed while
-//! writing leaves at most one torn line, which resuming cuts off together with the steps that come again. A lock, which
-//! ends with the process, keeps a second sink or run out of the file. What the cells mean is `table.rs`'s business.
+//! Appended rows reach the file within the call; nothing waits in this process. A wider header is made by writing a copy
+//! beside the file and renaming it, so at every moment the name leads to a whole file. A process killed while writing leaves
+//! at most one torn line, which resuming cuts off together with the steps that come again. A lock, which ends with the
+//! process, keeps a second sink or run out of the file. What the cells mean is `table.rs`'s business.
 
 use std::{
     fmt::Display,
@@ -44,7 +44,7 @@ pub(crate) struct CsvFile {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resume<'a> {
     pub step: u64,
-    /// What its checkpoint has of the file.
+    /// The checkpoint's record of the file.
     pub kept: Option<&'a Kept>,
 }
 
@@ -67,7 +67,7 @@ impl CsvFile {
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
         let file = options.open(&path).map_err(|error| io_error(&path, &error))?;
         lock(&path, &file)?;
-        // What a process left that was killed while it widened the file.
+        // The file that a process left when it was killed while it widened the table.
         let _ = fs::remove_file(beside(&path));
         let Scanned { header, length, rows } = match resume {
             Some(resume) => scan(&path, &file, resume.step)?,
@@ -96,12 +96,12 @@ impl CsvFile {
         &self.header
     }
 
-    /// What a checkpoint keeps of the file.
+    /// The record of the file for a checkpoint.
     pub(crate) fn kept(&self) -> Kept {
         self.rows.kept(&self.header)
     }
 
-    /// What was gone or changed when the file was opened.
+    /// The rows that were missing or changed when the file was opened.
     pub(crate) fn gap(&self) -> Option<&str> {
         self.gap.as_deref()
     }
@@ -189,7 +189,7 @@ fn lines<R: AsRef<[String]>>(rows: &[R]) -> Vec<u8> {
     writer.into_inner().unwrap_or_default()
 }
 
-/// Where a wider copy is made.
+/// The path of a wider copy.
 fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".tmp");
@@ -215,7 +215,7 @@ fn reader<'a>(path: &Path, mut file: &'a File) -> Result<Reader<BufReader<&'a Fi
     Ok(builder.from_reader(BufReader::new(file)))
 }
 
-/// What a resumed run keeps of a file.
+/// The part of a file that a resumed run keeps.
 #[derive(Default)]
 struct Scanned {
     /// Empty if the file ends before the header does.
@@ -265,7 +265,7 @@ fn scan(path: &Path, file: &File, resume_step: u64) -> Result<Scanned, PluginErr
     Ok(Scanned { header, length: keep, rows })
 }
 
-/// Whether the last record was torn off by a crash: it ends without a line break, or with one that is part of a name.
+/// True if a crash tore off the last record: it ends without a line break, or with one that is part of a name.
 fn is_torn(file: &File, begin: u64, end: u64) -> std::io::Result<bool> {
     let mut bytes = vec![0; usize::try_from(end - begin).map_err(std::io::Error::other)?];
     file.read_exact_at(&mut bytes, begin)?;

@@ -1,4 +1,4 @@
-//! What a checkpoint keeps of a file, and whether the file still holds it.
+//! A checkpoint's record of a file, and the check that the file still matches it.
 //!
 //! The sum runs over the cells of the rows, not over bytes: a column that came later leaves empty cells in earlier rows, and
 //! they do not count. It grows with the rows, so that no checkpoint reads a file again.
@@ -23,7 +23,7 @@ impl Rows {
         self.last = Some(step);
     }
 
-    /// What a checkpoint keeps: these rows below this header.
+    /// The record of these rows below this header.
     pub(crate) fn kept(&self, header: &[String]) -> Kept {
         let mut sum = self.sum.clone();
         add_cells(&mut sum, header);
@@ -41,7 +41,7 @@ fn add_cells<T: AsRef<[u8]>>(sum: &mut Sha256, cells: &[T]) {
     }
 }
 
-/// What a checkpoint keeps of a file.
+/// A checkpoint's record of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
     rows: u64,
@@ -66,8 +66,8 @@ impl Kept {
         Some(Self { rows, last, columns, sum })
     }
 
-    /// What is gone or changed in a file that holds these rows below this header, all of steps before `resume_step`.
-    /// A state with later rows cannot tell: those come again.
+    /// The difference between the record and a file that holds these rows below this header, all of steps before
+    /// `resume_step`. A state with later rows cannot tell: those come again.
     pub(crate) fn gap(&self, found: &Rows, header: &[String], resume_step: u64) -> Option<String> {
         let later = self.last.is_some_and(|last| last >= resume_step);
         let columns = &header[..self.columns.min(header.len())];

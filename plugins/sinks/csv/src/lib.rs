@@ -63,7 +63,7 @@ struct Tables {
     histograms: Option<CsvFile>,
 }
 
-/// Where a metric goes.
+/// The table of a metric.
 #[derive(PartialEq, Eq)]
 enum Place<'a> {
     Metrics(&'a str),
@@ -94,7 +94,7 @@ impl CsvSink {
         self.files()?.into_iter().try_for_each(CsvFile::sync)
     }
 
-    /// What a checkpoint has of each file, in the order of `FILES`; of one under another path it says nothing.
+    /// The checkpoint's record of each file, in the order of `FILES`; none for a file under another path.
     fn kept(&self, state: &str) -> [Option<Kept>; 4] {
         let mut lines = state.lines();
         std::array::from_fn(|file| {
@@ -206,7 +206,7 @@ impl Sink for CsvSink {
     }
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
-        // What the checkpoint relies on must outlive the machine as the checkpoint does.
+        // Rows that a checkpoint relies on must survive a crash of the machine as the checkpoint does.
         self.sync()?;
         let kept: Vec<String> = self.files()?.into_iter().map(|file| file.kept().to_line()).collect();
         let line = |(file, kept): (usize, &String)| format!("{kept}\t{}\n", self.shown_path(file));

@@ -22,7 +22,7 @@ pub(crate) struct Table {
     file: CsvFile,
     /// Columns that are no metrics.
     keys: &'static [&'static str],
-    /// Where each metric is.
+    /// The column of each metric.
     columns: HashMap<String, usize>,
 }
 

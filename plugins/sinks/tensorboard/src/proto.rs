@@ -48,7 +48,7 @@ pub(crate) struct Summary {
     pub value: Vec<Value>,
 }
 
-/// What one tag has at one step.
+/// The value of one tag at one step.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Value {
     #[prost(string, tag = "1")]
@@ -69,7 +69,7 @@ pub(crate) enum Content {
     Tensor(Tensor),
 }
 
-/// Which of TensorBoard's plugins shows a tensor.
+/// The TensorBoard plugin that shows a tensor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Metadata {
     #[prost(message, optional, tag = "1")]

@@ -65,7 +65,7 @@ fn events(bytes: &[u8]) -> (Vec<Event>, usize) {
     (events, at)
 }
 
-/// What a reader shows: step, tag and content of every value, after the purges.
+/// The values that a reader shows: step, tag and content, after the purges.
 fn shown(folder: &Path) -> Vec<(i64, String, Content)> {
     let mut shown: Vec<(i64, String, Content)> = Vec::new();
     for file in files(folder) {

@@ -1,4 +1,4 @@
-//! Which alerts are sent: urgent enough, and not again before the cooldown of their kind is over.
+//! The filter of alerts: those that are urgent enough, and not repeated before the cooldown of their kind is over.
 //!
 //! Servers and official client do not throttle. What is left out is counted, and the next alert of the kind says so.
 

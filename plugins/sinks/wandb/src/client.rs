@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::key::Key;
 
-/// How long connecting may take.
+/// The time limit of connecting.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Characters of a server's answer that messages quote.
 const QUOTED: usize = 300;
@@ -21,9 +21,9 @@ const QUOTED: usize = 300;
 pub(crate) enum Failure {
     /// The same may work later.
     Retry {
-        /// How long the server wants to be left alone.
+        /// The pause that the server asks for.
         after: Option<Duration>,
-        /// Whether it is open what the server has got.
+        /// True if it is unknown what the server has received.
         unsure: bool,
         why: String,
     },
@@ -41,7 +41,7 @@ pub(crate) struct Client {
 /// An answer of the server.
 pub(crate) struct Answer {
     pub value: Value,
-    /// How long the server wants to be left alone.
+    /// The pause that the server asks for.
     pub pause: Option<Duration>,
 }
 
@@ -127,7 +127,7 @@ impl Client {
         Ok(value["data"].take())
     }
 
-    /// What a status other than success means.
+    /// The failure that a status other than success indicates.
     fn refusal(&self, response: Response) -> Failure {
         let status = response.status();
         let after = wanted_pause(response.headers());
@@ -175,7 +175,7 @@ fn seconds(headers: &HeaderMap, name: &str) -> Option<f64> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok().filter(|seconds: &f64| *seconds >= 0.0)
 }
 
-/// How long a refusing server wants to be left alone; an hour at most.
+/// The pause that a refusing server asks for; an hour at most.
 fn wanted_pause(headers: &HeaderMap) -> Option<Duration> {
     let seconds = seconds(headers, "retry-after").or_else(|| seconds(headers, "ratelimit-reset"))?;
     Some(Duration::from_secs_f64(seconds.min(3600.0)))

@@ -1,4 +1,4 @@
-//! What the lines of a spool come to: which rows count, where they stand, what else was said.
+//! The index of a spool's lines: valid rows, their positions, and the facts of other lines.
 //!
 //! Reading goes forward once. Rows ascend by step; a cut takes rows back, and what it took is remembered, because the
 //! server may have some of it.
@@ -26,11 +26,11 @@ pub(crate) struct RowAt {
     pub len: usize,
 }
 
-/// What a process says of the run as it begins to write.
+/// The facts of the run that a process writes as it begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub identity: Identity,
-    /// Whether the spool was lost and a checkpoint says that the server's run is ours.
+    /// True if the spool was lost and a checkpoint says that the server's run is ours.
     pub continues: bool,
     /// The step rows continue from.
     pub resume_step: Option<u64>,
@@ -53,7 +53,7 @@ pub(crate) struct SpooledAlert {
     pub wait_ms: u64,
 }
 
-/// How the run ended.
+/// The end of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
     pub exit_code: i32,
@@ -72,13 +72,13 @@ pub(crate) struct Index {
     pub cut: Vec<(usize, RowAt)>,
     /// The least step of any cut.
     pub cut_floor: Option<u64>,
-    /// Whether the last row may yet get histograms.
+    /// True if the last row may yet get histograms.
     open: bool,
     pub begin: Option<Begin>,
     pub alerts: Vec<SpooledAlert>,
     /// The closing values.
     pub closing: Option<String>,
-    /// How the run ended and the position of that line, unless it was resumed afterwards.
+    /// The end of the run and the position of that line, unless it was resumed afterwards.
     pub end: Option<(u64, End)>,
     /// Lines that could not be read.
     pub damaged: u64,

@@ -26,7 +26,7 @@ use crate::{
 /// Longest line a server takes: below its 10 MiB.
 const MAX_LINE: usize = (10 << 20) - (200 << 10);
 
-/// What did not fit on the disk or into a line.
+/// The rows and histograms that did not fit on the disk or into a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub rows: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// What is lost in words, if anything is.
+    /// The loss in words, if there is one.
     pub(crate) fn describe(&self) -> Option<String> {
         let counts = [(self.rows, "rows"), (self.histograms, "histograms"), (self.others, "other records")];
         let lost: Vec<String> = counts
@@ -217,7 +217,8 @@ impl Journal {
                 self.loss.rows += 1;
                 return;
             }
-            // How many rows a cut takes is known of rows that were to come again only: otherwise counting begins anew.
+            // The number of rows that a cut removes is known only for rows that were to be repeated: otherwise counting begins
+            // anew.
             let taken = if known.is_some() { self.again.len() as u64 } else { self.rows };
             self.rows = self.rows.saturating_sub(taken);
             self.again.clear();
@@ -228,7 +229,7 @@ impl Journal {
         self.hold();
     }
 
-    /// Whether a row says what the one on disk says, timings aside.
+    /// True if a row equals the one on disk, timings aside.
     fn repeats(&self, row: RowAt, head: &Head, histograms: &[String]) -> bool {
         stored(&self.file, row).is_ok_and(|(old, old_histograms)| {
             old.text.get(..old.reproducible) == head.text.get(..head.reproducible)

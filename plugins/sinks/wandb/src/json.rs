@@ -33,7 +33,7 @@ pub(crate) fn push_list<T: Copy>(text: &mut String, values: &[T], push: impl Fn(
     text.push(']');
 }
 
-/// Where a string that begins at `from` (its opening quote) ends, closing quote included.
+/// The end of a string that begins at `from` (its opening quote), closing quote included.
 fn string_end(text: &[u8], from: usize) -> usize {
     let mut at = from + 1;
     while at < text.len() && text[at] != b'"' {
@@ -114,7 +114,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     value.as_str()?.parse().ok()
 }
 
-/// Whether two texts say the same, whatever the order of keys and the spelling of numbers.
+/// True if two texts have the same content, whatever the order of keys and the spelling of numbers.
 pub(crate) fn same(one: &str, other: &str) -> bool {
     one == other || parse(one).is_some_and(|one| Some(one) == parse(other))
 }

@@ -74,14 +74,14 @@ impl Key {
     }
 }
 
-/// Whether the user, and not a run file alone, has chosen a server.
+/// True if the user, and not a run file alone, has chosen a server.
 fn is_configured(named: &str, environment: &Environment) -> bool {
     let of_variable = environment.get("WANDB_BASE_URL").map(str::to_string);
     let chosen = [Some(PUBLIC_SERVER.to_string()), of_variable, from_settings(environment)];
     is_this_machine(named) || chosen.iter().flatten().any(|url| host(url.trim_end_matches('/')) == named)
 }
 
-/// Whether a host, with or without a port, is a loopback address.
+/// True if a host, with or without a port, is a loopback address.
 fn is_this_machine(host: &str) -> bool {
     let address = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next(),

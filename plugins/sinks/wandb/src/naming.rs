@@ -1,4 +1,4 @@
-//! What the run is called on the server, over all its segments: by the spool, else the checkpoint, else what was asked for.
+//! The identity of the run on the server, over all its segments: from the spool, else the checkpoint, else the options.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,18 +11,18 @@ use crate::{
     options::{Identity, Options},
 };
 
-/// What a resumed run needs if the spool is gone: no secrets.
+/// The state that a resumed run needs if the spool is gone: no secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub run_id: String,
     pub project: String,
     pub entity: Option<String>,
-    /// Whether the server's run was made, or continued, from here.
+    /// True if the server's run was made, or continued, from here.
     pub claimed: bool,
     pub runtime: f64,
 }
 
-/// What the run is called: what an earlier segment said of id and place stays, the rest may change.
+/// The identity of the run: id and place of an earlier segment stay, the rest may change.
 pub(crate) fn identity(
     options: &Options,
     run: &RunInfo<'_>,

@@ -1,4 +1,4 @@
-//! What the sink is told: its options in the run file, then the `WANDB_*` variables, then defaults.
+//! The settings of the sink: its options in the run file, then the `WANDB_*` variables, then defaults.
 //!
 //! The run file says what the run is; a variable counts where the run file leaves an option empty. `WANDB_DIR` is not
 //! followed: a sink writes inside its run folder only. Refuses what a server would refuse.
@@ -12,7 +12,7 @@ use std::{
 use altgrad_plugin_api::{AlertLevel, Config, OptionSpec, PluginError, texts};
 use serde::{Deserialize, Serialize};
 
-/// Where runs go if nothing is said.
+/// The default server.
 pub(crate) const PUBLIC_SERVER: &str = "https://api.wandb.ai";
 const PROJECT: &str = "altgrad";
 
@@ -37,7 +37,7 @@ impl Environment {
     }
 }
 
-/// Where metrics go.
+/// The destination of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// To a server, during the run.
@@ -48,7 +48,7 @@ pub(crate) enum Mode {
     Disabled,
 }
 
-/// What to do about a run of that id that the server has already, and this run folder did not make.
+/// The treatment of a run with that id that exists on the server and was not made by this run folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Resume {
@@ -60,7 +60,7 @@ pub(crate) enum Resume {
     Never,
 }
 
-/// What the run is called, and under what: kept in the spool, so that a later upload says the same.
+/// The names of the run on the server: kept in the spool, so that a later upload uses the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub run_id: String,
@@ -194,7 +194,7 @@ fn refused(what: &str, value: &str, why: &str) -> PluginError {
     PluginError::config(format!("{what} `{value}` {why}"))
 }
 
-/// What a server takes as names.
+/// Checks names against the server's rules.
 fn check(identity: &Identity) -> Result<(), PluginError> {
     let Identity { run_id, project, tags, .. } = identity;
     let id_fits = run_id.chars().count() <= 128 && run_id.trim() == run_id;

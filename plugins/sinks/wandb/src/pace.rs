@@ -39,20 +39,20 @@ impl Pace {
         }
     }
 
-    /// How long to wait after so many failures in a row: longer each time, and not the same for everybody.
+    /// The wait after so many failures in a row: longer each time, with a random part.
     pub(crate) fn wait_after(&self, failures: u32) -> Duration {
         let doubled = self.backoff.saturating_mul(1 << failures.min(16));
         doubled.mul_f64(1.0 + jitter()).min(self.backoff_most)
     }
 
-    /// How long a request may take of the time that is left: half of it, so that one that hangs leaves room for others.
+    /// The time limit of a request: half of the remaining time, so that a request that hangs leaves room for others.
     pub(crate) fn limit_before(&self, by: Instant) -> Duration {
         let left = by.saturating_duration_since(Instant::now());
         (left / 2).max(self.limit_last).min(left).clamp(Duration::from_millis(100), self.limit)
     }
 
-    /// How long to wait after a failure once the run has ended: shortly, or as long as the server wants if time is left for another
-    /// request then.
+    /// The wait after a failure once the run has ended: short, or as long as the server wants if time is left for another request
+    /// then.
     pub(crate) fn wait_before(&self, by: Instant, wanted: Option<Duration>) -> Duration {
         let left = by.saturating_duration_since(Instant::now());
         wanted.map_or(self.backoff_last, |wanted| {

@@ -33,7 +33,7 @@ const HISTORY: &str = "wandb-history.jsonl";
 /// File of the summary on the server.
 const SUMMARY: &str = "wandb-summary.json";
 
-/// What the server has of a run.
+/// The server's state of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServerRun {
     /// Lines of history.
@@ -80,7 +80,7 @@ fn incomplete(operation: &str) -> Failure {
 }
 
 impl Wire {
-    /// What the server has of the run; None if it has no such run.
+    /// The server's state of the run; None if it has no such run.
     pub(crate) fn status(&self) -> Result<Option<ServerRun>, Failure> {
         let variables = json!({ "project": self.project, "entity": self.entity, "name": self.run_id });
         let data = self.client.graphql("RunResumeStatus", STATUS, variables, self.limit)?;
@@ -118,7 +118,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Where people look at the run.
+    /// The address of the run's page.
     pub(crate) fn page(&self) -> String {
         let entity = path_part(self.entity.as_deref().unwrap_or_default());
         let (project, run) = (path_part(&self.project), path_part(&self.run_id));

@@ -8,7 +8,7 @@ use crate::{
     protocol::ServerRun,
 };
 
-/// What to do.
+/// The decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The server has so many of our rows; go on there.

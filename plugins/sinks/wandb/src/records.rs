@@ -13,7 +13,7 @@ pub(crate) struct Record {
     pub content: Option<Content>,
 }
 
-/// What a record holds.
+/// The content of a record.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Content {
     #[prost(message, tag = "2")]

@@ -1,4 +1,4 @@
-//! What the server is known to have: a small file beside the spool, replaced whole.
+//! The known state of the server: a small file beside the spool, replaced whole.
 //!
 //! It saves work and keeps alerts from coming twice; for rows the server's own count decides (`reconcile.rs`).
 
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::spool;
 
-/// What the server is known to have.
+/// The known state of the server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Remote {
     #[serde(skip)]
     path: PathBuf,
-    /// Whether this spool has begun to write to the run; set before the first request that writes.
+    /// True if this spool has begun to write to the run; set before the first request that writes.
     pub claimed: bool,
     /// As the server spells them.
     pub entity: String,
@@ -54,7 +54,7 @@ impl Remote {
         spool::replace(&self.path, format!("{}\n", serde_json::json!(self)).as_bytes())
     }
 
-    /// How many of `steps`, ascending, stand before the first that can be sent.
+    /// The number of `steps`, ascending, that precede the first that can be sent.
     pub(crate) fn skipped(&self, steps: impl Fn(u64) -> usize) -> usize {
         self.floor.map_or(0, |floor| steps(floor + 1))
     }

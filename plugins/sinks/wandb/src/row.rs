@@ -105,7 +105,7 @@ pub(crate) fn closing(metrics: &[Metric<'_>]) -> String {
     text
 }
 
-/// What stands before the `_runtime` of a row of ours without histograms, and its value in seconds.
+/// The text before the `_runtime` of a row of ours without histograms, and its value in seconds.
 pub(crate) fn runtime(head: &str) -> Option<(&str, f64)> {
     let (before, after) = head.rsplit_once("\"_runtime\":")?;
     Some((before, after.strip_suffix('}')?.parse().ok()?))

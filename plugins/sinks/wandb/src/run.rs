@@ -41,7 +41,7 @@ pub(crate) struct OpenRun {
     folder: PathBuf,
     mode: Mode,
     finish_timeout: Duration,
-    /// Whether the spool ended already, and nothing was to come.
+    /// True if the spool had ended already, and no rows were expected.
     ended: bool,
     /// Rows that the spool had and has no longer.
     cut_off: u64,
@@ -54,10 +54,10 @@ fn io_error(path: &Path, error: &dyn std::fmt::Display) -> PluginError {
     PluginError::new(ErrorKind::IO, format!("`{}`: {error}", path.display()))
 }
 
-/// What is said of rows that can still be sent.
+/// The description of rows that can still be sent.
 const UNSENT: &str = "on disk, not on the server";
 
-/// How many rows the spool has had, at the last checkpoint or the end.
+/// The number of rows that the spool has had, at the last checkpoint or the end.
 const WRITTEN: &str = "written.json";
 
 /// Rows that a spool of `rows` rows has lost since they were counted.
@@ -68,8 +68,8 @@ fn cut_off(folder: &Path, rows: u64) -> u64 {
     counted.map_or(0, |counted| counted.saturating_sub(rows))
 }
 
-/// How long another process may take to let go of the folder: one that was just killed, or a child of this one on its
-/// way to another program.
+/// The time for another process to release the folder: one that was just killed, or a child of this one that is about
+/// to start another program.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Makes sure that no other process has the folder open.
@@ -176,7 +176,7 @@ impl OpenRun {
         self.journal.alert(&alert);
     }
 
-    /// What checkpoints keep.
+    /// The state for checkpoints.
     pub(crate) fn state(&mut self) -> Vec<u8> {
         self.journal.settle();
         self.note_rows();
@@ -195,12 +195,12 @@ impl OpenRun {
     /// Ends the run: waits for the upload, not longer than was said, or writes the offline file.
     ///
     /// # Errors
-    /// What is lost, or not sent, and how to send it.
+    /// Rows that are lost, or not sent; the hint tells how to send them.
     pub(crate) fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
         if !self.ended {
             self.journal.end(match outcome {
                 RunOutcome::COMPLETED => 0,
-                // What the official client says of Ctrl-C.
+                // The official client reports 255 for Ctrl-C.
                 RunOutcome::INTERRUPTED => 255,
                 _ => 1,
             });

@@ -1,4 +1,4 @@
-//! What the sink's thread and the uploader tell each other. Nobody holds the lock across a file or a request.
+//! The state that the sink's thread and the uploader share. Nobody holds the lock across a file or a request.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -19,9 +19,9 @@ pub(crate) struct State {
     pub committed: u64,
     /// Rows from this step on wait: a resumed run is about to repeat them.
     pub hold: u64,
-    /// Whether the uploader has nothing to do and wants to hear of the next row.
+    /// True if the uploader has nothing to do and wants to be told of the next row.
     pub idle: bool,
-    /// Whether there is something that should not wait for the next upload.
+    /// True if something should not wait for the next upload.
     pub urgent: bool,
     /// Set when the run has ended: until when to upload.
     pub finish_by: Option<Instant>,
@@ -47,18 +47,18 @@ impl Default for State {
     }
 }
 
-/// What became of the upload.
+/// The result of the upload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     /// Rows up to the last the server has acknowledged.
     pub acknowledged: u64,
-    /// Whether the server's run was made, or continued, from here.
+    /// True if the server's run was made, or continued, from here.
     pub claimed: bool,
-    /// Whether nothing was left to send when the run had ended.
+    /// True if nothing was left to send when the run had ended.
     pub complete: bool,
     /// Why nothing more is sent, if so.
     pub refused: Option<String>,
-    /// What went wrong last, if it has not been made good.
+    /// The last failure that was not followed by a success.
     pub trouble: Option<String>,
     /// Rows that the server can no longer take, its steps being further.
     pub dropped: u64,

@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A process begins to write: facts about the run, JSON.
@@ -70,7 +70,7 @@ pub(crate) struct Spool {
     file: File,
     /// Length up to which every line is complete.
     len: u64,
-    /// Whether something torn may stand after `len`.
+    /// True if a torn line may follow `len`.
     torn: bool,
 }
 

@@ -23,7 +23,7 @@ use crate::{
 /// Bytes of rows in a request, unless one row is longer: well below the 10 MiB that servers take.
 const BATCH: usize = 4 << 20;
 
-/// What to do after a step.
+/// The next action after a step.
 enum Next {
     /// Another step: the server took rows, or the run's end.
     Taken,
@@ -45,9 +45,9 @@ pub(crate) struct Uploader {
     pub(crate) wire: Wire,
     pub(crate) pace: Pace,
     pub(crate) summary: Summary,
-    /// Whether the server's state is known.
+    /// True if the server's state is known.
     pub(crate) connected: bool,
-    /// Whether this process has told the server of the run.
+    /// True if this process has told the server of the run.
     pub(crate) upserted: bool,
     /// Not before then to the file stream.
     next: Option<Instant>,

@@ -96,7 +96,7 @@ fn power_takes_its_mean_over_all_blocks() {
                     let step = 2f64.powf(p * (logs[i] - mean)) * adam;
                     let expected = (1.0 - LR * 0.1) * f64::from(before[i]) - step;
                     let (got, w) = (f64::from(param.w[i]), f64::from(before[i]));
-                    // What f32 loses of the moments, of the factor, and at the weight.
+                    // The error of f32 in the moments, in the factor, and at the weight.
                     let allowed = 1e-5 * step.abs() + 1.5e-7 * (w.abs() + step.abs());
                     assert!(
                         (got - expected).abs() <= allowed,

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::index::Index;
 
-/// What a child is told: run folder, server, first step, step after the last, pause after a step in microseconds.
+/// The variable with a child's task: run folder, server, first step, step after the last, pause after a step in
+/// microseconds.
 const TASK: &str = "ALTGRAD_WANDB_TASK";
 
 /// Not a test of its own: what the killed process does.

@@ -57,7 +57,7 @@ impl Mock {
         folder.path().join("state.json").display().to_string()
     }
 
-    /// What the mock holds.
+    /// The state of the mock.
     pub(super) fn state(&self) -> Value {
         let mut stream = TcpStream::connect(self.url.strip_prefix("http://").unwrap()).unwrap();
         stream.write_all(b"GET /__mock__/state HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
@@ -220,7 +220,7 @@ fn the_mock_rewinds_and_takes_alerts() {
     let rig = Rig::new(&mock.url);
     let mut sink = rig.open(None);
     log_all(&mut sink, 0..20);
-    // What the next life will not repeat.
+    // A histogram that the next process will not repeat.
     log(&mut sink, 20, 0.0);
     sink.histogram(
         20,

@@ -102,7 +102,7 @@ impl Rig {
     }
 }
 
-/// What metric `index` is at a step: all sorts of numbers, the odd ones included.
+/// The value of metric `index` at a step: ordinary and special numbers.
 fn value(step: u64, index: u64) -> f64 {
     match (step + index) % 17 {
         3 => f64::NAN,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::KEY;
 use crate::json;
 
-/// How a request goes wrong.
+/// The fault of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fault {
     /// The connection breaks before anything is done.
@@ -47,7 +47,7 @@ pub(super) struct Run {
     pub heartbeats: u64,
 }
 
-/// What the server holds and has seen.
+/// The state of the server.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub runs: BTreeMap<String, Run>,
@@ -57,7 +57,7 @@ pub(super) struct State {
     pub requests: u64,
     /// Asks for a stop.
     pub stopped: bool,
-    /// Whether rows can be taken back.
+    /// True if rows cannot be taken back.
     pub no_rewind: bool,
 }
 
