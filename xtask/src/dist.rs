@@ -23,12 +23,12 @@ const FOLDERS: [&str; 2] = ["configs", "docs"];
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "altgrad-host.bash"), ("zsh", "_altgrad-host"), ("fish", "altgrad-host.fish")];
 
-/// What was asked for on the command line.
+/// The options on the command line.
 #[derive(Default)]
 struct Asked {
     /// Pack this folder's host and plugins instead of building them.
     staged: Option<PathBuf>,
-    /// Where archive and folder go; the target folder unless given.
+    /// The destination of archive and folder; the target folder unless given.
     out: Option<PathBuf>,
     /// For cargo.
     rest: Vec<String>,

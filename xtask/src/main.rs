@@ -96,7 +96,7 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
 /// The test binaries of GPUs: three of the engine, one of `tests/end-to-end`. The bundle's script names them too.
 const GPU_TESTS: [&str; 4] = ["linear", "counts", "histograms", "gpu"];
 
-/// What the archive's script does on the GPU's machine.
+/// The script of the archive for the GPU's machine.
 const BUNDLE_SCRIPT: &str = r#"#!/bin/sh
 # The GPU tests of altgrad, as built elsewhere. CUDA_PATH: the toolkit's folder; libnvrtc must be found by the loader.
 # COMPARE_WITH: another trainer to be timed in turn, as `altgrad-host bench --help` says. Logs, and what steps cost as JSON, go to

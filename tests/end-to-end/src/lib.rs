@@ -29,7 +29,7 @@ pub struct Bench {
     folder: TempDir,
 }
 
-/// What a run of the host came to.
+/// The outcome of a run of the host.
 #[derive(Debug)]
 pub struct Outcome {
     /// Exit code.
@@ -261,8 +261,8 @@ pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 
-/// What TensorBoard's own readers find in a folder, as JSON (`fixtures/read_tensorboard.py` says how), by the Python that
-/// `ALTGRAD_PYTHON` names.
+/// The content of a folder that TensorBoard's own readers find, as JSON (described in `fixtures/read_tensorboard.py`), read
+/// by the Python that `ALTGRAD_PYTHON` names.
 ///
 /// # Errors
 /// There is no such Python, or it has no TensorBoard.

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 /// Numbers that look random enough to choose moments by.
 #[derive(Debug)]
 pub struct Moments {
-    /// Where they began, to be told when a test fails.
+    /// The first seed, printed when a test fails.
     pub seed: u64,
     state: u64,
 }

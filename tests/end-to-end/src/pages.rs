@@ -1,4 +1,4 @@
-//! What commands print, as snapshots keep it: the same on every machine.
+//! The output of commands, normalised for snapshots: the same on every machine.
 
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use super::Bench;
 
 /// Events about the process, which a run in one piece has not.
 const OF_THE_PROCESS: [&str; 4] = ["checkpoint", "checkpoint_failed", "resumed", "interrupted"];
-/// What `run.json` says of the training.
+/// The fields of `run.json` that describe the training.
 const SAID: [&str; 8] = [
     "status",
     "steps",
@@ -35,7 +35,8 @@ pub fn events(bench: &Bench, run: &str) -> Vec<String> {
     text.lines().filter(|line| !of_the_process(line)).map(untimed).collect()
 }
 
-/// What is wrong with run `b` if it should be run `a` again: metrics, parameters, buffers, events, result.
+/// The first difference between run `b` and run `a`, which should be equal: metrics, parameters, buffers, events,
+/// result.
 #[must_use]
 pub fn difference(bench: &Bench, a: &str, b: &str) -> Option<String> {
     let files = TENSORS.into_iter().chain(["metrics.csv"]);

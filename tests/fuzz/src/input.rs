@@ -49,7 +49,7 @@ impl Input {
         self.files.iter().map(|(name, contents)| name.len() + contents.len()).sum()
     }
 
-    /// Whether there is nothing in it.
+    /// True if it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -127,7 +127,7 @@ impl Target {
     }
 }
 
-/// Where the input of the case at hand lies: beside the test's executable, so that two checkouts have two.
+/// The path of the current case's input: beside the test's executable, so that two checkouts have two.
 fn scratch(name: &str) -> PathBuf {
     let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.to_path_buf()));
     beside.unwrap_or_else(std::env::temp_dir).join("altgrad-fuzz").join(name)

@@ -1,4 +1,4 @@
-//! What a case takes: memory, counted by the allocator, and time, watched from beside.
+//! The resources of a case: memory, counted by the allocator, and time, measured by another thread.
 
 use std::{
     path::Path,
@@ -15,7 +15,7 @@ use crate::TIME;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What a case took.
+/// The resources that a case used.
 #[derive(Debug)]
 pub struct Used {
     /// Most bytes held at once, beyond those held before.

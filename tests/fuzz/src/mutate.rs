@@ -176,7 +176,7 @@ fn insert(bytes: &mut Vec<u8>, at: usize, part: &[u8], times: u16) {
     bytes.splice(at..at, many);
 }
 
-/// Where numbers stand in a text.
+/// The positions of numbers in a text.
 fn digits(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
     for at in (0..bytes.len()).filter(|at| bytes[*at].is_ascii_digit()) {

@@ -15,7 +15,7 @@ fn contents(folder: &Path) -> Vec<u8> {
     fs::read(folder.join("file")).unwrap_or_default()
 }
 
-/// What the bench says of a reader's fault, and the input it kept.
+/// The bench's report on a reader's fault, and the input it kept.
 fn found(target: &Target) -> (String, Input) {
     let corpus = tempfile::tempdir().unwrap();
     Input { files: vec![("file".into(), b"length 12, and text".to_vec())] }
@@ -26,7 +26,7 @@ fn found(target: &Target) -> (String, Input) {
     let kept =
         kept.iter().find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("found-")).unwrap();
     let input = Input::read(kept).unwrap();
-    // What was kept is tried first, without any damage.
+    // A kept input is tried first, without any damage.
     let again = panic::catch_unwind(|| target.fuzz_with(corpus.path())).unwrap_err();
     assert!(again.downcast::<String>().unwrap().contains(kept.to_str().unwrap()));
     (*complaint, input)

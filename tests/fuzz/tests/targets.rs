@@ -104,7 +104,7 @@ fn run_file() {
                 .unwrap_or_default();
             match altgrad_config::load(&folder.join("run.toml"), &overrides) {
                 Err(refusal) => readable(&refusal),
-                // What loads can be written out, and loads again as the same.
+                // A file that loads can be written, and the written file loads as the same.
                 Ok((loaded, _)) => {
                     let resolved = folder.join("resolved.toml");
                     fs::write(&resolved, loaded.to_toml().unwrap()).unwrap();

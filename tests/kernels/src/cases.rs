@@ -49,7 +49,7 @@ pub fn patterns(grid: &MinifloatGrid, scale: f32, random: usize) -> Vec<f32> {
         0x7fff_ffff,
     ];
     let mut around = |x: f64| {
-        // Where the scaled value meets the point: neighbours cover the rounding of the division.
+        // The input whose scaled value meets the point: neighbours cover the rounding of the division.
         let near = ((x / f64::from(scale)) as f32).to_bits() & 0x7fff_ffff;
         bits.extend((near.saturating_sub(2)..=near + 2).filter(|&bits| bits <= 0x7f80_0000));
     };

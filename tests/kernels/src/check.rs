@@ -58,7 +58,7 @@ fn buffers(kernel: &KernelText, x: &[f32], scales: &[[f32; 2]]) -> Vec<Vec<u32>>
     kernel.buffers.iter().map(|buffer| fill(buffer.role)).collect()
 }
 
-/// What a launch did: the bits of its values, and what it counted.
+/// The result of a launch: the bits of its values, and its counts.
 #[derive(Debug)]
 pub struct Rounded {
     /// By element.

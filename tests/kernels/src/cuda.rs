@@ -26,7 +26,7 @@ pub struct CudaOnCpu {
     _dir: TempDir,
 }
 
-/// Whether g++ is there; if not, why a test is skipped.
+/// Checks that g++ is available; the error is the reason of a skipped test.
 ///
 /// # Errors
 /// The reason.
@@ -35,7 +35,7 @@ pub fn available() -> Result<(), String> {
     version.map(|_| ()).map_err(|e| format!("g++ cannot be started: {e}"))
 }
 
-/// Whether this CPU has fma.
+/// True if this CPU has fma.
 #[must_use]
 pub fn contraction() -> bool {
     #[cfg(target_arch = "x86_64")]

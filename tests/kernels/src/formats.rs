@@ -7,13 +7,13 @@ use altgrad_plugin_api::{Domain, Format, FormatSpec, KernelOp, KernelTarget, Ker
 /// A format in one domain.
 #[derive(Debug)]
 pub struct Subject {
-    /// What a run file calls it, such as `E5M2:fin`.
+    /// The name in a run file, such as `E5M2:fin`.
     pub name: String,
     /// Its values.
     pub grid: MinifloatGrid,
     /// The format, called as the host does.
     pub instance: Instance,
-    /// What the conformance suite takes.
+    /// The subject for the conformance suite.
     pub conformance: altgrad_conformance::Subject,
 }
 

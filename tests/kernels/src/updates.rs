@@ -48,7 +48,7 @@ static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
     [adamw::TEXTS, fp8_manifold::TEXTS, muon::TEXTS, soap::TEXTS, stiffness_adamw::TEXTS].concat()
 });
 
-/// What agrees to a millionth.
+/// The relative tolerance.
 const TOLERANCE: f64 = 1e-6;
 
 /// All texts in a language.
@@ -78,7 +78,7 @@ fn adam(eps: f64) -> Adam {
     Adam::new(&Config::resolve(&options, given).unwrap()).unwrap()
 }
 
-/// What steps and gradients are multiplied by, beside the spacing.
+/// The factor of steps and gradients, besides the spacing.
 const AMOUNT: f32 = 1.5;
 
 /// Every rule on a grid, in its update number `update`.

@@ -15,7 +15,7 @@ use crate::{Runner, info};
 pub struct VulkanDevice {
     device: wgpu::Device,
     queue: wgpu::Queue,
-    /// What it says it is.
+    /// The name that it reports.
     pub name: String,
 }
 

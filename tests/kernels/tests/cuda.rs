@@ -50,7 +50,7 @@ formats! {
     e8m7 "E8M7"
 }
 
-/// What surrounds the rounding is the same in all formats: one is enough.
+/// The code around the rounding is the same in all formats: one is enough.
 #[test]
 fn e5m2_with_contraction_to_fma() {
     if !altgrad_test_kernels::cuda::contraction() {

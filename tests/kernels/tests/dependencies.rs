@@ -1,4 +1,5 @@
-//! What the default build of host and plugins does not compile: shader compilers and GPU runtimes.
+//! Dependencies that the default build of host and plugins does not compile: shader compilers and
+//! GPU runtimes.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! What the texts say about themselves, by the conformance suite: it holds any plugin to the same.
+//! The texts' descriptions of themselves, checked by the conformance suite, which checks every
+//! plugin in the same way.
 
 use altgrad_conformance::{Verdict, check};
 use altgrad_test_kernels::formats;

@@ -5,7 +5,7 @@ use std::fs;
 use altgrad_end_to_end::{Bench, Outcome, TINY, plugin};
 use insta::assert_snapshot;
 
-/// What the host said when it refused with `code`: it has a hint, is no panic, and nothing was left behind.
+/// The host's message when it refused with `code`: it has a hint, is no panic, and nothing was left behind.
 #[track_caller]
 fn refusal(bench: &Bench, outcome: &Outcome, code: i32) -> String {
     let stderr = &outcome.stderr;
@@ -37,7 +37,7 @@ fn bench_with_bad_data() -> Bench {
     bench
 }
 
-/// How much memory a run needs depends on the number of threads, how much is free on the machine.
+/// Removes sizes: the memory of a run depends on the number of threads, the free memory on the machine.
 fn without_sizes(text: &str) -> String {
     let word = |word: &str| if word.parse::<f64>().is_ok() { "[number]".into() } else { word.to_string() };
     let line = |line: &str| {

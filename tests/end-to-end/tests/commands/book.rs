@@ -35,7 +35,7 @@ fn blocks<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
     text.split(&open).skip(1).map(|rest| &rest[..rest.find("```").unwrap()]).collect()
 }
 
-/// What a heading is called in a link, as GitHub does it.
+/// The anchor of a heading in a link, as GitHub makes it.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -77,7 +77,7 @@ fn every_run_file_of_the_book_is_accepted() {
     assert!(checked >= 5, "only {checked} run files in the book");
 }
 
-/// Where the links of a page lead.
+/// The targets of a page's links.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).map(|rest| &rest[..rest.find(')').unwrap()])
 }

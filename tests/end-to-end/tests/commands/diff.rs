@@ -58,7 +58,7 @@ fn quantized_weights_differ_first_at_the_first_rounded_weight() {
     assert!(outcome.stdout.starts_with(first), "{}", outcome.stdout);
     let found = partings(&diff(&bench, [UNROUNDED, &[]], &["--steps", "3", "--json"]));
     assert_eq!(found[0], ["forward", "h.0.attn.c_attn", "rounded weight"]);
-    // What follows from it, each at its first place.
+    // The consequences, each at its first place.
     for expected in [
         ["forward", "h.0.attn.c_attn", "product"],
         ["forward", "h.0.attn", "scores"],

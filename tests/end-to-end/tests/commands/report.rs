@@ -96,7 +96,7 @@ fn compare_says_what_the_seeds_support_and_names_what_it_leaves_out() {
             .unwrap_or_else(|| panic!("no {label}: {comparison:#}"))
             .clone()
     };
-    // What the table says is what the runs said.
+    // The table's values are those of the runs.
     let final_loss = |run: &str| {
         let status: serde_json::Value =
             serde_json::from_str(&bench.read(&format!("runs/{run}/run.json"))).unwrap();
@@ -209,7 +209,7 @@ fn the_page_draws_every_chart_in_a_browser_without_errors_or_requests() {
     keep(&bench.path("r.html"));
 }
 
-/// What escaping is there to keep out of the page, as if it had not: nothing of it runs, and nothing is asked for.
+/// Text that escaping keeps out of the page, with escaping removed: no script of it runs, and no request is made.
 #[test]
 fn markup_that_is_not_the_pages_own_runs_nothing_in_a_browser() {
     const NAME: &str = "markup_that_is_not_the_pages_own_runs_nothing_in_a_browser";

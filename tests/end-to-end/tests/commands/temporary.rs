@@ -1,4 +1,5 @@
-//! What is temporary is gone when a command has ended: with success, with an error, or with Ctrl-C.
+//! Temporary files are removed when a command has ended: with success, with an error, or with
+//! Ctrl-C.
 
 use std::{
     fs,
@@ -10,7 +11,7 @@ use std::{
 
 use altgrad_end_to_end::{Bench, TINY, built, plugin};
 
-/// What lies in a folder, by name.
+/// The content of a folder, by name.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =

@@ -1,7 +1,7 @@
 //! Rounding and training on GPUs: the same numbers as on the CPU, and every CUDA kernel of a step compiled.
 //!
-//! What a build or a machine lacks is a skip by name. `cargo xtask test-gpu` stages a host with GPU support; wgpu is
-//! tested on any Vulkan device, a software one included, CUDA on a GPU, and its compilation without one.
+//! A feature that a build or a machine lacks is a skip by name. `cargo xtask test-gpu` stages a host with GPU support;
+//! wgpu is tested on any Vulkan device, a software one included, CUDA on a GPU, and its compilation without one.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
@@ -183,7 +183,7 @@ fn a_kernel_that_does_not_compile_is_refused() {
     }
 }
 
-/// Where NVRTC's wheels are, for the Python that `ALTGRAD_PYTHON` names.
+/// The folder of NVRTC's wheels, for the Python that `ALTGRAD_PYTHON` names.
 fn nvrtc() -> Result<PathBuf, String> {
     let python = std::env::var("ALTGRAD_PYTHON").map_err(|_| "ALTGRAD_PYTHON is not set".to_string())?;
     let find = "import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], 'cu13'))";

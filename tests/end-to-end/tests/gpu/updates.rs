@@ -1,6 +1,6 @@
 //! Optimizers on GPUs: whole trainings follow the CPU's, metrics of updates too, and no parameter is read back for them.
 //!
-//! What a build or a machine lacks is a skip by name, as in the tests of `gpu`.
+//! A feature that a build or a machine lacks is a skip by name, as in the tests of `gpu`.
 
 use altgrad_end_to_end::{Bench, Outcome, TINY, skipped};
 
@@ -53,7 +53,7 @@ fn rows(bench: &Bench, run: &str) -> Vec<Row> {
     rows
 }
 
-/// How far a metric may be off: sums are made in another order, and what is near an edge may fall on its other side.
+/// The tolerance of a metric: sums are made in another order, and a value near an edge may fall on its other side.
 fn tolerance(name: &str, expected: f64) -> Option<f64> {
     let is = |prefix: &str| name.starts_with(prefix);
     if is("train/loss") || is("train/grad_norm") || is("val/loss") {

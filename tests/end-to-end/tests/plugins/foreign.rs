@@ -8,7 +8,7 @@ use object::{Object, ObjectSegment, ObjectSymbol, RelocationTarget, read::elf::E
 
 /// abi_stable's name for what a library exports.
 const HEADER: &[u8] = b"_1as_0lib_1header_0root_bmodule_bloader";
-/// Where in it the version stands (a text), and whether a type layout comes with it (0: yes, 1: no).
+/// The offset of the version (a text), and of the flag for a type layout (0: present, 1: absent).
 const VERSION: u64 = 72;
 const LAYOUT: u64 = 88;
 
@@ -40,7 +40,7 @@ impl Library {
         elf.dynamic_symbols().find(|symbol| symbol.name_bytes() == Ok(HEADER)).unwrap().address()
     }
 
-    /// What the pointer at an address will point to.
+    /// The target of the pointer at an address.
     fn target(&self, address: u64) -> u64 {
         let elf = self.elf();
         let mut all = elf.dynamic_relocations().unwrap();
@@ -61,12 +61,12 @@ impl Library {
         !places.is_empty()
     }
 
-    /// What the host says of it without loading it.
+    /// The host's description of it, without loading it.
     fn inspected(&self) -> Outcome {
         self.told_of(&["plugins", "inspect", "foreign.so"])
     }
 
-    /// What the host says when it loads it.
+    /// The host's message when it loads it.
     fn loaded(&self) -> Outcome {
         self.told_of(&["plugins", "check-one", "foreign.so", "answer"])
     }
@@ -96,7 +96,7 @@ fn the_unchanged_library_is_loaded() {
     assert_eq!(Library::sound().loaded().code, 0);
 }
 
-/// What is read from the notes is what loading says: but for the loader's work, nothing tells them apart.
+/// The description from the notes equals that from loading, except for the loader's own checks.
 #[test]
 fn a_library_that_cannot_be_loaded_is_inspected_by_its_notes() {
     let sound = Library::sound().inspected();

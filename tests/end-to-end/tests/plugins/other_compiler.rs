@@ -25,7 +25,7 @@ impl Toolchain {
         cargo.is_file().then_some(Self { rustc, cargo, version })
     }
 
-    /// Whether plugin-api compiles with it.
+    /// True if plugin-api compiles with it.
     fn is_new_enough(&self) -> bool {
         let minor = self.version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
         minor.is_some_and(|minor| minor >= OLDEST_MINOR)
@@ -65,7 +65,7 @@ fn a_plugin_built_by_another_compiler_loads_and_trains() {
     let target = stage().parent().unwrap().join("other-compiler");
     let mut cargo = Command::new(&toolchain.cargo);
     cargo.args(["build", "--quiet", "--offline", "--ignore-rust-version", "-p", "altgrad-example-sgd"]);
-    // What is built is small and runs for six steps: optimising its dependencies would take longer.
+    // The build is small and runs for six steps: optimising its dependencies would take longer.
     for setting in ["opt-level=0", "package.\"*\".opt-level=0", "debug=false"] {
         cargo.arg("--config").arg(format!("profile.dev.{setting}"));
     }

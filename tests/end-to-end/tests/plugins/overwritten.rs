@@ -10,7 +10,7 @@ use std::{
 
 use altgrad_end_to_end::{Bench, TINY, assert_same_run, compile_c, plugin, skipped};
 
-/// What the loader logs when it cannot load sealed memory.
+/// The loader's log message when it cannot load sealed memory.
 const FALLBACK: &str = "sealed memory cannot be loaded";
 /// Surroundings in which it cannot: arguments of `unshare`, and what is done before the host starts.
 const WITHOUT_SEALED_MEMORY: [(&[&str], &str); 2] = [

@@ -91,7 +91,7 @@ fn the_guides_commands_work_from_the_archive_alone() {
             .env("XDG_STATE_HOME", bench.path("state"))
             .current_dir(bench.path("")));
     }
-    // What the CI file does where the API is not where it was.
+    // The CI file's command, with the API in another place.
     ran(&mut cargo(&bench, "lns8", &["add", "altgrad-plugin-api", "--path", "../altgrad/plugin-api"]));
     let manifest = bench.read("lns8/Cargo.toml");
     assert!(manifest.contains("path = \"../altgrad/plugin-api\""), "{manifest}");

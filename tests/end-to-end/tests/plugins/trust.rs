@@ -43,7 +43,7 @@ fn outcome(command: &mut Command) -> Outcome {
     Outcome::from(command.output().unwrap())
 }
 
-/// Whether the library was loaded since this was last asked.
+/// True if the library was loaded since the last call of this function.
 fn ran(bench: &Bench) -> bool {
     fs::remove_file(bench.path("trace")).is_ok()
 }
@@ -125,7 +125,7 @@ fn members_of_a_sweep_inherit_trust() {
     assert_eq!(swept.code, 0, "{}{}", swept.stdout, swept.stderr);
 }
 
-/// What run.json says of the checks of the run's plugins.
+/// The results of the checks of the run's plugins in run.json.
 fn checked(run: &Path) -> Vec<bool> {
     let record: serde_json::Value = serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap();
     let plugins = record["environment"]["plugins"].as_array().unwrap();

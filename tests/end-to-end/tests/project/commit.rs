@@ -18,7 +18,7 @@ struct Script {
     folder: TempDir,
 }
 
-/// What the script told cargo.
+/// The script's output for cargo.
 struct Told {
     commit: String,
     watched: Vec<PathBuf>,
@@ -77,7 +77,8 @@ impl Script {
         self.run(root, None, None).commit
     }
 
-    /// What is told now is right, and after another commit cargo runs the script again.
+    /// Checks that the output is right now, and that cargo runs the script again after another
+    /// commit.
     fn follows(&self, root: &Path, what: &str) {
         let head = || git(root, &["rev-parse", "--short=12", "HEAD"]);
         let told = self.run(root, None, None);

@@ -6,7 +6,7 @@ use std::{env, process::Command};
 
 use serde_json::{Value, json};
 
-/// What a crate of the workspace may depend on.
+/// The dependencies that a crate of the workspace may have.
 struct Rule {
     /// The crate's name; a `*` at its end stands for any end.
     package: &'static str,
@@ -156,7 +156,7 @@ fn wrong_edges(packages: &[Value]) -> Vec<String> {
     wrong
 }
 
-/// Whether the rules let a crate depend on another, by any way.
+/// True if the rules let a crate depend on another, directly or indirectly.
 fn reaches(from: &str, to: &str) -> bool {
     let uses = rule_of(from).map_or(&[][..], |rule| rule.uses);
     uses.iter().any(|next| *next == to || reaches(next, to))

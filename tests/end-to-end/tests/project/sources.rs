@@ -66,7 +66,7 @@ fn every_source_opens_with_its_documentation_and_has_at_most_500_lines() {
     }
 }
 
-/// How many lines of code use `unsafe`.
+/// The number of lines of code that use `unsafe`.
 fn unsafe_lines(text: &str) -> usize {
     // Split, so that this file does not find itself.
     let keyword = ["un", "safe"].concat();

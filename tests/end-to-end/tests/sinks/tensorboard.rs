@@ -21,7 +21,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| value.as_str().unwrap().parse().unwrap())
 }
 
-/// What a folder of `found` has under a tag, a list a step.
+/// The values of a folder of `found` under a tag, one list per step.
 fn steps<'a>(found: &'a Map<String, Value>, tag: &str) -> &'a Vec<Value> {
     found.get(tag).unwrap_or_else(|| panic!("`{tag}` is missing")).as_array().unwrap()
 }

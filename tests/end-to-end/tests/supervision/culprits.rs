@@ -48,7 +48,7 @@ fn ends(bench: &Bench, misbehave: &str, code: i32, said: &str, place: &str) {
     assert_eq!(status["status"], "failed", "{misbehave}: {status}");
     let why = status["error"].as_str().unwrap();
     assert!(why.contains(place), "{misbehave}: {why}");
-    // What a format in C rounds with is called for both.
+    // A format in C calls the function for rounding in both cases.
     assert!(why.contains("`fake_quant`") || why.contains("`encode`"), "{misbehave}: {why}");
     assert!(status["environment"]["plugins"].is_array(), "{misbehave}: the rest of the file stays");
     let events = bench.read(&format!("{out}/events.jsonl"));
@@ -69,7 +69,7 @@ fn a_format_in_c_that_ends_the_process_is_named() {
     ends(&bench, "exit-now@1000", 3, "the process ended with exit code 0 during", &place);
     // Whoever sends it may be anybody, above all the system that is short of memory.
     ends(&bench, "kill@1000", 137, "SIGKILL (perhaps for its memory) during", &place);
-    // What was done before is kept: without the trouble the run goes on.
+    // Finished work is kept: without the fault the run continues.
     let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", "exit-now-1000", "--resume"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(bench.read("exit-now-1000/run.json").contains("\"status\": \"completed\""));

@@ -1,4 +1,4 @@
-//! What happens to a run's files while it goes on: limits, full disks, folders that others rename or delete.
+//! Faults of a run's files while it runs: limits, full disks, folders that others rename or delete.
 
 use std::{
     fs,

@@ -255,7 +255,7 @@ fn events_that_cannot_be_written_are_a_fault_and_cost_no_training() {
     assert!(status["faults"][0].as_str().unwrap().starts_with("events are missing"), "{status:#}");
 }
 
-/// What `alerts evaluate` finds of a run: kinds and steps.
+/// The alerts that `alerts evaluate` finds in a run: kinds and steps.
 fn evaluated(bench: &Bench, args: &[&str]) -> Vec<(String, u64)> {
     let outcome = bench.host(&[&["alerts", "evaluate", "--json", "out"], args].concat());
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);

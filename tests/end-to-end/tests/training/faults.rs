@@ -1,4 +1,4 @@
-//! What goes wrong while a run goes on: disks, plugins, numbers. Its work is kept, and said where.
+//! Faults during a run: disks, plugins, numbers. Its work is kept, and said where.
 
 use std::{fs, path::Path, process::Command};
 

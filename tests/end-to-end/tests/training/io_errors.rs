@@ -31,7 +31,7 @@ const CSV: [&str; 3] = ["metrics.csv", "layers.csv", "histograms.csv"];
 const MORE: &str = "\n[checkpoint]\nevery = 4\n[metrics]\nhistograms_every = 7\n\
     [alerts]\npatience = 2\ncooldown_s = 0\nnan_cooldown_s = 0\n[[sink]]\nname = \"csv\"\n";
 
-/// What came of one fault.
+/// The result of one fault.
 #[derive(Default)]
 struct Row {
     tried: u32,
@@ -109,8 +109,8 @@ fn lost_rows(bench: &Bench, run: &str, file: &str) -> Result<u64, String> {
     Ok(whole.iter().filter(|(step, lines)| found.get(*step) != Some(lines)).count() as u64)
 }
 
-/// What is wrong with a run that went on after a fault, if anything is; else the rows that it lost, which `run.json` knows, and
-/// whether its file of events is not whole, which the run that the fault met said at its end.
+/// The error of a run that resumed after a fault, if there is one; else the number of lost rows, which `run.json` records, and
+/// whether its file of events is incomplete, which the run with the fault reported at its end.
 fn judge(bench: &Bench, run: &str, [met, outcome]: [&Outcome; 2]) -> Result<(u64, bool), String> {
     let status = status(bench, run);
     let sink = &status["sinks"][0];
@@ -125,7 +125,7 @@ fn judge(bench: &Bench, run: &str, [met, outcome]: [&Outcome; 2]) -> Result<(u64
             Some(what) => Err(what),
         };
     }
-    // What no sink can change is equal all the same.
+    // Files that no sink can change are equal nevertheless.
     for file in [
         "weights.safetensors",
         "checkpoints/last/model.safetensors",

@@ -88,7 +88,7 @@ fn weights_losses_and_all_other_metrics_are_bit_identical() {
     }
 }
 
-/// Whether two cells are equal but for this relative error.
+/// True if two cells are equal within this relative error.
 fn is_close(a: &str, b: &str, error: f64) -> bool {
     let number = |text: &str| text.parse().unwrap_or(f64::NAN);
     let (a, b): (f64, f64) = (number(a), number(b));

@@ -231,7 +231,7 @@ fn another_run_is_refused_by_key_and_goes_on_anyway_with_a_record() {
         }
         assert_eq!(bench.read("run/metrics.csv").lines().count(), 7, "nothing was touched");
     }
-    // What another run may change freely.
+    // Settings that another run may change freely.
     let free = [
         "run.name=other",
         "alerts.patience=9",

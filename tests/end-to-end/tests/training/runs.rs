@@ -45,7 +45,7 @@ fn check_says_what_would_run_and_writes_nothing() {
     bench.write("tiny.toml", &with_csv(""));
     let before = bench.contents();
     let page = bench.page(&bench.host(&["check", "tiny.toml"]));
-    // What is measured changes.
+    // Measured lines change.
     let is_stable = |line: &&str| !line.starts_with("memory: ") && !line.starts_with("time: ");
     assert_snapshot!("check", page.lines().filter(is_stable).collect::<Vec<_>>().join("\n"));
     assert_eq!(bench.contents(), before);

@@ -25,7 +25,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// What a run with these settings says on standard error.
+/// The output of a run with these settings on standard error.
 #[track_caller]
 fn said(bench: &Bench, settings: &[&str]) -> String {
     let sets = settings.iter().flat_map(|setting| ["--set", setting]);

@@ -139,7 +139,7 @@ fn expanded_states_are_powers_and_small_states_stay_exact() {
                 let distance = |value: f32| (f64::from(value) - y).abs();
                 let least = grid.iter().copied().filter(|value| value.is_finite()).map(distance);
                 let least = least.fold(f64::INFINITY, f64::min);
-                // What is rounded has the error of a power in f32.
+                // Rounded values have the error of a power in f32.
                 let got = distance(grid[usize::from(code)]);
                 assert!(got <= least + 1e-4 * y.abs(), "{name}: {x:e} as {code}, {got} instead of {least}");
             }
@@ -155,8 +155,8 @@ fn expanded_states_are_powers_and_small_states_stay_exact() {
     );
 }
 
-/// What the first update of a weight without a master copy lost by its rounding: the difference to a run that rounds nothing
-/// at the end of it, which begins with the same weights and gradients.
+/// The loss by rounding in the first update of a weight without a master copy: the difference to a run that rounds nothing
+/// at the end of the update, and begins with the same weights and gradients.
 #[test]
 fn the_residual_is_what_the_rounding_of_the_update_lost() {
     let bench = Bench::new();

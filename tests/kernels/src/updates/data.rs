@@ -1,4 +1,4 @@
-//! What updates are tried on: scales of blocks, and parameters with their gradients and moments.
+//! The inputs of update tests: scales of blocks, and parameters with their gradients and moments.
 
 use altgrad_optimizer_kit::testing::{layouts, scales};
 use altgrad_plugin_api::{Blocks, Scales};

@@ -1,5 +1,5 @@
-//! What metrics say, counted by another way: nearest values by search through a format's table, distances by counting its
-//! values, from the weights that a run began and ended with.
+//! Metrics, counted in another way: nearest values by search through a format's table, distances by counting its values,
+//! from the weights that a run began and ended with.
 
 use std::{collections::BTreeMap, fs};
 
@@ -30,7 +30,7 @@ fn parameters(bytes: &[u8]) -> BTreeMap<String, Vec<f32>> {
     tensors.map(|(name, tensor)| (plain(name), elements(tensor))).collect()
 }
 
-/// What E4M3 does, from its table alone: the nearest value by search, distances by counting values.
+/// E4M3 from its table alone: the nearest value by search, distances by counting values.
 struct Slow {
     /// By code.
     values: Vec<f64>,
@@ -46,7 +46,7 @@ impl Slow {
         (0..256).filter(of_sign).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap()
     }
 
-    /// How many values lie between zero and the weight, with the part of the last gap; and the gap.
+    /// The number of values between zero and the weight, with the fraction of the last gap; and the gap.
     fn coordinate(&self, w: f32) -> (f64, f64) {
         let x = f64::from(w * self.scale).abs();
         let below = (0..127).filter(|&code| self.values[code] <= x).count() - 1;
@@ -177,7 +177,7 @@ fn overflow_and_underflow_rates_equal_a_recount() {
         assert!(overflow > 0.2 && underflow > 0.01, "{layer}: {overflow}, {underflow}");
         assert_eq!(saturated.first(&format!("quant/weight/overflow_rate/{layer}")), overflow, "{layer}");
         assert_eq!(unscaled.first(&format!("quant/weight/underflow_rate/{layer}")), underflow, "{layer}");
-        // What saturates ends up at the last codes of either sign.
+        // Saturated values have the last codes of either sign.
         let counts = &saturated.histograms[&(0, format!("quant/weight/code_hist/{layer}"))].1;
         assert!((counts[127] + counts[255]) as f64 >= overflow * before[layer].len() as f64, "{layer}");
     }
