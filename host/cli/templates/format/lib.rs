@@ -1,7 +1,7 @@
 //! {{ id }}: an 8-bit number format for altgrad.
 //!
 //! A format is a list of the values of its codes: change [`value`] to define your own. This example is logarithmic: neighbouring
-//! values have the ratio 2^(1/8), from 2^-8 to 2^7.75. Rounding, statistics and histograms are `Tabulated`'s work. It is right
+//! values have the ratio 2^(1/8), from 2^-8 to 2^7.75. `Tabulated` computes rounding, statistics and histograms. It works
 //! for any list; a format that must be fast does its own arithmetic instead.
 
 use altgrad_plugin_api::{
@@ -49,7 +49,7 @@ impl Format for MyFormat {
         self.table.spec()
     }
 
-    /// `dst[i] = round(src[i] * scale) / scale`, and what was seen on the way. Each block of elements has its own scale.
+    /// `dst[i] = round(src[i] * scale) / scale`, and the statistics of the rounding. Each block of elements has its own scale.
     fn fake_quant(
         &self,
         src: &[f32],

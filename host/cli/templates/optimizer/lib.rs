@@ -1,8 +1,8 @@
 //! {{ id }}: an optimizer for altgrad.
 //!
-//! An optimizer is one function that updates a parameter in place: change [`Optimizer::step`], and it is yours. As it
-//! stands it is gradient descent by signs with momentum: each weight moves by the learning rate, against the sign of
-//! its mean gradient.
+//! An optimizer is one function that updates a parameter in place: change [`Optimizer::step`] to define your
+//! own. This example is gradient descent by signs with momentum: each weight moves by the learning rate, against the
+//! sign of its mean gradient.
 
 use altgrad_plugin_api::{
     Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, Scope, StateSpec, Step,
@@ -11,7 +11,7 @@ use altgrad_plugin_api::{
 /// The name in run files.
 const NAME: &str = "{{ id }}";
 
-/// The hyper-parameters. All that changes from step to step lies in buffers that the host owns and checkpoints.
+/// The hyper-parameters. State that changes from step to step is in buffers that the host owns and checkpoints.
 #[derive(Debug)]
 pub struct MyOptimizer {
     momentum: f32,
@@ -39,7 +39,7 @@ impl Optimizer for MyOptimizer {
         vec![StateSpec::zeros("mean_gradient")]
     }
 
-    /// A step looks at one element at a time, so the host may call it with parts on several threads.
+    /// A step computes each element independently, so the host may call it with parts on several threads.
     fn scope(&self, _: &ParamInfo<'_>) -> Scope {
         Scope::ELEMENTS
     }

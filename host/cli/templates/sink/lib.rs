@@ -1,4 +1,4 @@
-//! {{ id }}: a sink for altgrad, where metrics go.
+//! {{ id }}: a sink for altgrad, which receives metrics.
 //!
 //! This example writes `{{ name }}.txt` into the run folder: one line per step, `step name=value name=value ...`. A sink has a
 //! thread of its own: it may wait for a disk or a server while training continues.
@@ -19,7 +19,7 @@ const NAME: &str = "{{ id }}";
 /// The file in the run folder.
 const FILE: &str = "{{ name }}.txt";
 
-/// The sink. Between [`Sink::open`] and [`Sink::finish`] it has a file.
+/// The sink. It has a file between [`Sink::open`] and [`Sink::finish`].
 #[derive(Debug)]
 pub struct MySink {
     file: Option<File>,
@@ -32,7 +32,7 @@ impl MySink {
     }
 }
 
-/// Bytes of the lines of steps before `resume_step`. The last line of a killed run may be cut off: it does not count.
+/// Bytes of the lines of steps before `resume_step`. The last line of a killed run may be incomplete: it does not count.
 fn kept(text: &[u8], resume_step: u64) -> u64 {
     let is_before = |line: &&[u8]| {
         let step = line.split(|byte| *byte == b' ').next().unwrap_or_default();
@@ -79,7 +79,7 @@ impl Sink for MySink {
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
         let mut line = step.to_string();
         for metric in metrics {
-            // Anything may be in a name, a line break too: `escape_debug` keeps it on the line.
+            // A name may contain any character, line breaks included: `escape_debug` keeps it on the line.
             let name = metric.name.name.as_str().escape_debug();
             let _ = write!(line, " {name}={}", metric.value);
         }
@@ -87,7 +87,7 @@ impl Sink for MySink {
         Ok(self.file()?.write_all(line.as_bytes())?)
     }
 
-    /// A checkpoint is about to be written: what it relies on must be on the disk.
+    /// A checkpoint is about to be written: earlier rows must be on the disk.
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
         self.file()?.sync_data()?;
         Ok(Vec::new())
