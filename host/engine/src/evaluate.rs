@@ -24,8 +24,8 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// Opens the data of `model`, which rounds as `quant` says: with the scales and random bits of the step it is of, if
-    /// its checkpoint is there, else with scales of the values at hand and the bits of step 0.
+    /// Opens the data of `model`. Rounding follows `quant`: with the scales and random bits of the model's step, if its
+    /// checkpoint exists, else with scales of the current values and the bits of step 0.
     ///
     /// # Errors
     /// The data cannot be read or are not what the model was trained on, or the checkpoint is damaged.

@@ -1,7 +1,7 @@
 //! Kernel texts of plugins, launched on the tensor library's own device client.
 //!
-//! CUDA takes CUDA C++, wgpu takes WGSL. The text's recipe says which buffers it wants and how its info block is
-//! filled; nothing of the tensor library crosses to the plugin.
+//! CUDA takes CUDA C++, wgpu takes WGSL. The text's recipe lists its buffers and the content of its info block;
+//! no type of the tensor library crosses to the plugin.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl KernelMetadata for PluginKernel {
 }
 
 impl CubeKernel for PluginKernel {
-    /// Nothing: the text stands in for what would be compiled from it.
+    /// Empty: the text replaces the definition's compilation.
     fn define(&self) -> KernelDefinition {
         let settings = KernelSettings::new(dim(&self.text).into(), ExecutionMode::Checked, AddressType::U32);
         KernelDefinition { body: Scope::root(settings.clone()), settings, info: Info::default() }

@@ -1,7 +1,7 @@
-//! A trained model on disk: weights, and the resolved run file beside them that says what they are weights of.
+//! A trained model on disk: weights, and the resolved run file beside them.
 //!
 //! A model is named by its run folder, by one of its checkpoints, or by a weights file. Only the files named here are
-//! read: neither corpus nor plugins need be there. [`SavedModel::state`] also has what the run knew beside its weights.
+//! read: neither corpus nor plugins need to exist. [`SavedModel::state`] also has the run's state beside its weights.
 
 use std::{
     fs,
@@ -68,7 +68,7 @@ impl SavedModel {
         let (config, source) = altgrad_config::load(&beside, &[])?;
         let file = WeightsFile::open(&weights)?;
         let (vocab, blocks) = file.size()?;
-        // Before anything is made that is as large as the run file says.
+        // Checked before a model of the run file's size is allocated.
         if blocks != config.model.n_layer {
             let message =
                 format!("the weights have {blocks} blocks, the run file says {}", config.model.n_layer);
@@ -109,7 +109,7 @@ impl SavedModel {
         Ok(phase.map_or_else(|| self.config.clone(), |phase| config_of(&self.config, phase)))
     }
 
-    /// Steps that the run of the final weights did, if its folder says so.
+    /// Steps of the run that wrote the final weights, if its folder records them.
     fn steps(&self) -> Option<u64> {
         Some(self.record()?.steps)
     }

@@ -1,7 +1,7 @@
 //! Matrix products of f32 slices: the crate's only `unsafe`.
 //!
-//! [`Matrix`] and [`MatrixMut`] are views with strides whose constructors check that every element lies in its slice;
-//! [`multiply`] calls the matrix-product library with them.
+//! [`Matrix`] and [`MatrixMut`] are views with strides whose constructors check that every element is inside its
+//! slice; [`multiply`] calls the matrix-product library with them.
 
 /// A matrix in memory: element (i, j) is `data[i * strides[0] + j * strides[1]]`.
 #[derive(Debug, Clone, Copy)]

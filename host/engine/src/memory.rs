@@ -15,7 +15,7 @@ use crate::{
 
 /// Memory of a process before its first parameter, and memory of a step at any size.
 const BASE: f64 = 128e6;
-/// Value, gradient, two states, and what of them is there twice for a moment.
+/// Value, gradient, two states, and their temporary copies.
 const BYTES_A_PARAMETER: f64 = 17.0;
 /// Memory that a block keeps for its backward pass, in units of the residual stream, apart from the MLP's hidden channels.
 const STREAMS_A_BLOCK: f64 = 8.0;
@@ -57,7 +57,7 @@ pub fn check(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Re
         .hint("make n_layer, n_embd, block_size or batch_size smaller; grad_accum gives large batches in less memory"))
 }
 
-/// Bytes that training on the CPU needs, to within a third or so of what was measured. A float, which no size overflows.
+/// Bytes that training on the CPU needs, within about a third of the measured ones. A float, which cannot overflow.
 fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     let [vocab, block, layers, heads, width, batch] =
         [shape.vocab, shape.block_size, shape.n_layer, shape.n_head, shape.n_embd, config.data.batch_size]
@@ -100,8 +100,8 @@ fn mlp_widths(shape: &GptShape) -> (f64, f64) {
     }
 }
 
-/// Bytes a parameter that states take less than in f32, and bytes an element that an update has beside them. Codes are taken to have
-/// a byte each, and two states at most: what a format or an optimizer is, is not known yet.
+/// Bytes per parameter that states save compared with f32, and bytes per element that an update has in addition. Codes count as a
+/// byte each, and states as two at most: the format and the optimizer are not known yet.
 fn stored_states(config: &RunConfig) -> (f64, f64) {
     let saved = |storage: &StateStorage| match storage {
         StateStorage::Float(StateFloat::F32) => None,
@@ -112,8 +112,8 @@ fn stored_states(config: &RunConfig) -> (f64, f64) {
     (saved.iter().sum(), 4.0 * saved.len() as f64)
 }
 
-/// Bytes a parameter beside the optimizer's: what metrics remember, a shadow step's gradients, and what a checkpoint that is being
-/// written holds of values and states that have changed since.
+/// Bytes per parameter besides the optimizer's: the metrics' state, a shadow step's gradients, and the values and states that a
+/// checkpoint being written still holds after they have changed.
 fn remembered(config: &RunConfig) -> f64 {
     let rows = [
         (config.metrics.every == 1, 4.0),
@@ -125,18 +125,18 @@ fn remembered(config: &RunConfig) -> f64 {
     rows.into_iter().filter_map(|(needed, bytes)| needed.then_some(bytes)).sum()
 }
 
-/// Bytes that can be had, as Linux says; `None` elsewhere.
+/// Available bytes, as Linux reports them; `None` elsewhere.
 fn available() -> Option<f64> {
     linux_says("/proc/meminfo", "MemAvailable:").map(|bytes| bytes as f64)
 }
 
-/// The most memory this process has had, bytes, as Linux says; `None` elsewhere.
+/// The largest memory of this process so far, bytes, as Linux reports it; `None` elsewhere.
 #[must_use]
 pub fn peak_rss() -> Option<u64> {
     linux_says("/proc/self/status", "VmHWM:")
 }
 
-/// The memory this process has now, likewise.
+/// The current memory of this process, bytes, as Linux reports it; `None` elsewhere.
 #[must_use]
 pub fn rss() -> Option<u64> {
     linux_says("/proc/self/status", "VmRSS:")

@@ -1,8 +1,9 @@
-//! Tensors of a run's state in a file: held without copying, written as safetensors, read back against what is expected.
+//! Tensors of a run's state in a file: held without copying, written as safetensors, read back and compared with the expected
+//! shapes.
 //!
-//! On the CPU a held tensor shares its buffer with the training, which copies what it changes as long as somebody holds it: the
-//! training thread pays for a checkpoint where it next writes. On a GPU it reads the tensors: what the tensor library has enqueued
-//! on one thread is not safe from another's reading and dropping.
+//! On the CPU a held tensor shares its buffer with the training, which copies a buffer before it changes it while a checkpoint
+//! holds it. On a GPU the training thread reads the tensors: operations that the tensor library has enqueued on one thread are not
+//! safe when another reads and drops the tensors.
 
 use std::{
     collections::HashMap,

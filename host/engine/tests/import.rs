@@ -1,4 +1,5 @@
-//! Weights of other programs, held to Hugging Face's logits: `fixtures/gpt2` says how they were recorded.
+//! Weights of other programs, compared with Hugging Face's logits: `fixtures/gpt2` describes how they
+//! were recorded.
 
 #![allow(clippy::unwrap_used)]
 

@@ -42,7 +42,7 @@ struct Bench {
     registry: Registry,
 }
 
-/// A role's rounding and what the reference needs to know of it.
+/// A role's rounding and its parameters for the reference.
 #[derive(Clone)]
 struct Rule {
     format: &'static str,
@@ -388,7 +388,7 @@ fn delayed_and_static_scales_follow_from_earlier_steps() {
     }
 }
 
-/// Every device finds the same scale, to the bit: divisions near the ends of f32's range and of all significands.
+/// Every device computes bit-identical scales: divisions near the ends of f32's range and of all significands.
 #[test]
 fn dynamic_scaling_is_the_same_on_every_device() {
     let benches = benches();

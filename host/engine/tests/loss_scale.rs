@@ -1,4 +1,4 @@
-//! Loss scaling of whole steps: what it must not change, and what an overflow does.
+//! Loss scaling of whole steps: invariants, and the effects of an overflow.
 //!
 //! Needs the staged plugins: `cargo xtask test` says where they are.
 

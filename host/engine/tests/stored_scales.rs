@@ -71,7 +71,7 @@ impl Weight {
         weight
     }
 
-    /// Replaces each value by what `change` makes of it and its spacing, and rounds it.
+    /// Replaces each value by `change` of it and its spacing, and rounds it.
     fn update(&mut self, change: impl Fn(f32, f64) -> f32) {
         let scales: Vec<f64> = self.scales();
         let scale = |i: usize| scales.get(i * scales.len() / self.values.len()).copied().unwrap_or(1.0);

@@ -221,7 +221,7 @@ fn the_trace_shows_what_the_products_used() {
     }
 }
 
-/// A parameter's name and what is done to its values.
+/// A parameter's name and the change of its values.
 type Change<'a> = (&'a str, &'a dyn Fn(&mut [f32]));
 
 /// Changes parameters and takes the step.

@@ -30,11 +30,11 @@ pub struct Beside {
     pub median_ratio: f64,
     /// The same of the least.
     pub least_ratio: f64,
-    /// Its peak, MB, if it says so.
+    /// Its peak, MB, if it reports one.
     pub peak_rss_mb: Option<f64>,
 }
 
-/// Another trainer and what it answered so far, by mode.
+/// Another trainer and its answers so far, by mode.
 #[derive(Debug)]
 pub struct OtherTrainer<'a> {
     command: &'a str,
@@ -93,7 +93,7 @@ impl<'a> OtherTrainer<'a> {
         Ok(())
     }
 
-    /// A case of ours, by its median and least milliseconds, beside what was answered; `None` if nothing was.
+    /// A case of ours, by its median and least milliseconds, beside the trainer's answers; `None` without answers.
     pub(super) fn beside(&self, case: &str, [median_ms, least_ms]: [f64; 2]) -> Option<Beside> {
         let mode = mode(case)?;
         let answers: Vec<Answer> =

@@ -46,7 +46,7 @@ fn mb(bytes: Option<u64>) -> Option<f64> {
     bytes.map(|bytes| bytes as f64 / 1e6)
 }
 
-/// Times the steps of all cases, in turn with another trainer if there is one. `size` is what the model's size is called.
+/// Times the steps of all cases, in turn with another trainer if there is one. `size` is the name of the model's size.
 ///
 /// # Errors
 /// A case cannot be run, or the other trainer failed.

@@ -12,7 +12,7 @@ use crate::setup::{ReadyRun, RunSetup};
 const STEPS: u64 = 4;
 /// 10^9 multiplications and additions of the largest step that is taken: less than a second on two cores.
 const TAKEN_GFLOP: f64 = 40.0;
-/// Time of a step over that of its matrix products: between what was measured of `seed`, 1.05, and of `tiny50k`, 1.46
+/// Time of a step over that of its matrix products: between the measured ratios of `seed`, 1.05, and of `tiny50k`, 1.46
 /// (docs/performance.md).
 const OVER_PRODUCTS: f64 = 1.3;
 

@@ -204,7 +204,7 @@ fn regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Reads a file of `most` bytes or less: what is larger is not taken into memory, whatever its length claims to be.
+/// Reads a file of `most` bytes or less: longer files are not read into memory.
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, Damage> {
     let io = |error: io::Error| Damage::io(path, &error);
     let file = regular(path).map_err(io)?;
@@ -240,7 +240,7 @@ pub fn state_of(folder: &Path) -> Result<Option<CheckpointState>, Damage> {
     Ok(Some(state))
 }
 
-/// The validation loss that a checkpoint says it has, unchecked: to find the best among many.
+/// The validation loss in a checkpoint, unchecked: to find the best among many.
 pub(super) fn val_loss(path: &Path) -> Option<f64> {
     #[derive(Deserialize)]
     struct Loss {

@@ -226,7 +226,7 @@ fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic 
         .hint("restore it, or use `--resume-anyway`, which records the difference and resumes")
 }
 
-/// Of each sink of the run file, what the checkpoint has of the first unused sink of its name.
+/// The checkpoint's state for each sink of the run file: that of the first unused sink of its name.
 fn resumed_sinks(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Result<Vec<ResumedSink>, String> {
     let mut resumed = |name: &str| {
         let Some(index) = kept.iter().position(|kept| kept.counts.name == name) else {

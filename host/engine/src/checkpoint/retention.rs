@@ -8,7 +8,7 @@ use std::{
 use altgrad_base::files::Disk;
 
 use super::layout::{self, BEST, CheckpointKind, LAST, REMOVED, SET_ASIDE, UNFINISHED};
-/// Points a link of the folder at a checkpoint beside it: whoever follows it finds the old one or the new one.
+/// Points a link of the folder at a checkpoint beside it, atomically: readers find the old one or the new one.
 ///
 /// # Errors
 /// The operating system's.
@@ -47,9 +47,9 @@ fn remove(disk: &Disk, path: &Path) -> io::Result<()> {
     disk.remove(&removed)
 }
 
-/// Cuts the history off after `step`, from where a run goes on: later checkpoints of its course get a name under which
-/// nobody looks for them, links lead to what is left, and what a crash left half-done is removed. `best` is the one to
-/// point at, if there is one.
+/// Truncates the history after `step`, from which a run resumes: later checkpoints are renamed to a name that readers
+/// ignore, links point to the remaining ones, and incomplete files of a crash are removed. `best` is the one to point
+/// at, if there is one.
 ///
 /// # Errors
 /// The operating system's.

@@ -10,7 +10,7 @@ use crate::quant::{AmaxHistory, SavedWeightStats};
 /// where other programs read them as f64.
 const MOST: u64 = 1 << 53;
 
-/// Refuses what no run can have.
+/// Refuses a state that no run can have.
 ///
 /// # Errors
 /// The field, and what is wrong with it: the end of a sentence that begins with the file's name.

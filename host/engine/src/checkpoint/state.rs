@@ -113,7 +113,7 @@ pub struct OptimizerRecord {
 /// The state of metrics between steps, tensors aside.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UpdateMetricsRecord {
-    /// Steps for which dead elements were counted, a number a parameter; empty if they are not.
+    /// Steps for which dead elements were counted, one number per parameter; empty if they are not.
     #[serde(default)]
     pub dead_steps: Vec<u64>,
 }
@@ -134,7 +134,7 @@ pub struct PluginRecord {
 /// The stored state of a sink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SinkRecord {
-    /// Its name, and what became of the rows and events before.
+    /// Its name, and the counts of rows and events before.
     #[serde(flatten)]
     pub counts: SinkCounts,
     /// Base64 of its state.

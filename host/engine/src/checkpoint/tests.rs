@@ -1,4 +1,4 @@
-//! Writing while everything fails in turn, and reading what nobody wrote.
+//! Writing with failures of each operation, and reading damaged checkpoints.
 
 use std::{
     fs, io,
@@ -81,7 +81,7 @@ fn checkpointer(folder: &Path, disk: Disk) -> Checkpointer {
     Checkpointer::new(folder, section, RunIdentity::of_nobody(), disk, None)
 }
 
-/// Has a checkpoint written; the kinds of what came of it.
+/// Has a checkpoint written; returns the kinds of the events.
 fn save(checkpointer: &mut Checkpointer, snapshot: Snapshot) -> Vec<&'static str> {
     let mut events = checkpointer.save(snapshot, StateRequest::default());
     events.extend(checkpointer.wait());
@@ -166,7 +166,7 @@ fn a_crash_loses_at_most_every_updates() {
             checkpointer.save(snapshot(step, None), StateRequest::default());
         }
         written += checkpointer.bound_loss(step + 1).len();
-        // The update is done: what a crash now loses.
+        // The update is done: the updates that a crash now loses.
         most = most.max(step + 1 - steps(folder.path()).last().copied().unwrap_or_default());
     }
     assert_eq!((most, written), (3, 4));
@@ -214,7 +214,7 @@ fn every_operation_may_fail_and_no_good_checkpoint_is_lost() {
         let mut checkpointer = checkpointer(folder.path(), failing(at, for_good).0);
         let told = checkpointer.save(snapshot(40, Some(1.0)), StateRequest::default());
         let told = [told, checkpointer.wait()].concat();
-        // It is said: either there is none, or what could not be done beside it.
+        // It is reported: either there is no checkpoint, or the operation beside it that failed.
         assert!(
             told.len() == 1 && told[0].level != altgrad_plugin_api::AlertLevel::INFO,
             "{place}: {told:?}"
@@ -244,7 +244,7 @@ fn written(folder: &Path) -> PathBuf {
     folder.join(CHECKPOINTS).join("step-000010")
 }
 
-/// Lets the checksums fit whatever the files hold.
+/// Makes the checksums match the files' content.
 fn sign(checkpoint: &Path) {
     let line = |name: &&str| {
         format!("{}  {name}\n", hex(&Sha256::digest(fs::read(checkpoint.join(name)).unwrap_or_default())))
@@ -265,7 +265,7 @@ fn every_changed_byte_is_noticed_and_its_file_named() {
             changed[at] ^= 1 << (at % 8);
             fs::write(&path, &changed).unwrap();
             let opened = Checkpoint::open(&checkpoint);
-            // The case of a hex digit says nothing.
+            // The case of a hex digit has no meaning.
             if name == CHECKSUMS && changed.to_ascii_lowercase() == bytes {
                 continue;
             }
@@ -335,7 +335,7 @@ fn a_value_that_no_run_has_is_refused_and_its_field_named() {
     let checkpoint = written(folder.path());
     let path = checkpoint.join(STATE);
     let sound = fs::read_to_string(&path).unwrap();
-    // Empty lists stand at the top; one that is not is a table of its own.
+    // Empty lists are at the top; others are tables of their own.
     let without_lists = sound.replace("sink = []\n", "").replace("resume = []\n", "");
     let appended = |text: &str| format!("{without_lists}\n{text}\n");
     let replaced = |was: &str, is: &str| {
@@ -409,7 +409,8 @@ fn a_value_that_no_run_has_is_refused_and_its_field_named() {
     }
 }
 
-/// A state that would be refused is no checkpoint either: it is said when it is made, not when it is needed.
+/// A state that would be refused is not written as a checkpoint: the fault is reported when it is made, not when
+/// it is needed.
 #[test]
 fn a_value_that_no_run_has_is_not_written() {
     let folder = folder();

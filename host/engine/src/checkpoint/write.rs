@@ -61,7 +61,7 @@ pub(super) fn write(
     }
 }
 
-/// Writes the files; returns what sinks did not say.
+/// Writes the files; returns the sinks' missing states.
 fn fill(
     disk: &Disk,
     folder: &Path,

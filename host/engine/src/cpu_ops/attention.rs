@@ -1,8 +1,7 @@
 //! Causal self-attention of all heads, from the stacked queries, keys and values.
 //!
-//! A thread takes a sequence. It goes through its heads in blocks of queries, whose scores fit into the cache and
-//! reach no further than the block's last position; the backward pass computes them again. What lies in the future of
-//! a whole block is never computed.
+//! A thread computes a sequence. It goes through its heads in blocks of queries, whose scores fit into the cache and reach no
+//! further than the block's last position; the backward pass computes them again. The future of a whole block is never computed.
 
 mod head;
 mod intermediate;
@@ -121,7 +120,7 @@ fn reference(
     y.swap_dims(1, 2).reshape([batch, block, width])
 }
 
-/// True where position j lies in position i's future: `[1, 1, block, block]`.
+/// True where position j is in position i's future: `[1, 1, block, block]`.
 fn future(block: usize, device: &Device) -> Tensor<4, Bool> {
     let mask: Vec<bool> = (0..block * block).map(|index| index % block > index / block).collect();
     Tensor::from_data(TensorData::new(mask, [1, 1, block, block]), device)
@@ -263,7 +262,7 @@ impl Attention {
         measured.into_iter().map(|entropy| entropy as f32).chain([largest]).collect()
     }
 
-    /// Rounds what a product is about to use, if it is multiplied in bf16.
+    /// Rounds the operand of a product, if it is multiplied in bf16.
     fn round(&self, x: &mut [f32]) {
         if self.to_bf16 {
             bf16::round_slice(x);

@@ -19,7 +19,7 @@ pub(super) use z_loss::z_loss_and_gradient;
 /// Partial sums: element i goes to sum `i % LANES`.
 const LANES: usize = 16;
 
-/// The sum over the elements of what `term` makes of them and their places.
+/// The sum of `term` over the elements and their indices.
 #[inline(always)]
 fn sum(len: usize, term: impl Fn(usize) -> f32) -> f32 {
     let mut lanes = [0f32; LANES];

@@ -16,8 +16,8 @@ use crate::{
     trace::TraceScope,
 };
 
-/// Mean of `-log softmax(logits)[target]`, nats: `[1]`. Shapes: logits `[rows, vocab]`, a target a row. Records the
-/// logarithms.
+/// Mean of `-log softmax(logits)[target]`, nats: `[1]`. Shapes: logits `[rows, vocab]`, one target per row. Records
+/// the logarithms.
 #[must_use]
 pub fn cross_entropy(logits: Tensor<2>, targets: &[i32], scope: TraceScope<'_>) -> Tensor<1> {
     if !is_available(&logits.device()) {
@@ -62,7 +62,7 @@ impl CrossEntropy {
     }
 }
 
-/// The cross-entropies of rows of logits, nats. Shapes: logits `[rows, vocab]`, a target a row.
+/// The cross-entropies of rows of logits, nats. Shapes: logits `[rows, vocab]`, one target per row.
 pub(super) fn losses(logits: &[f32], targets: &[usize]) -> Vec<f32> {
     let vocab = logits.len() / targets.len();
     let rows = logits.par_chunks(vocab).zip(targets).with_min_len(CHUNK / vocab);

@@ -1,12 +1,12 @@
 //! Exponential function and normal distribution, without branches, so that loops around them use SIMD registers.
 
-/// Arguments beyond these give what these give: the smallest normal numbers, and the largest.
+/// Arguments are clamped to these: results are then the smallest and the largest normal numbers.
 const LOWEST: f32 = -87.3;
 const HIGHEST: f32 = 88.3;
 /// `ln 2` in two parts: the first has few bits, so that its multiples are exact.
 const LN2_HIGH: f32 = 0.693_359_4;
 const LN2_LOW: f32 = -2.121_944_4e-4;
-/// Adding this to a number below 2^22 rounds it to a whole one, which stands in the low bits of the sum.
+/// Adding this to a number below 2^22 rounds it to an integer, in the low bits of the sum.
 const WHOLE: f32 = 12_582_912.0;
 
 /// `e^(x + rest)` for a `rest` far below 1: 2 ULP. Below -87.3 the smallest normal numbers; NaN stays NaN.

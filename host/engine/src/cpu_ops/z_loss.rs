@@ -26,7 +26,7 @@ pub struct Objective {
     pub loss: Tensor<1>,
 }
 
-/// The objective of logits. Shapes: logits `[rows, vocab]`, a target a row. Records the logarithms and both results.
+/// The objective of logits. Shapes: logits `[rows, vocab]`, one target per row. Records the logarithms and both results.
 #[must_use]
 pub fn objective(logits: Tensor<2>, targets: &[i32], coefficient: f64, scope: TraceScope<'_>) -> Objective {
     scope.record_with("log_softmax", || loss::log_softmax(untracked(logits.clone())));

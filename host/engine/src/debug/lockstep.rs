@@ -1,7 +1,7 @@
 //! Two runs in lockstep on the same batches, each with its own formats and optimizer: their first difference.
 //!
-//! Both take a step under a trace. Then the traces are compared, tensor by tensor in time order, and the new parameters
-//! after them. What must be equal for that, [`differing_key`] says.
+//! Both take a step under a trace. Then the traces are compared, tensor by tensor in time order, and the new parameters after them.
+//! [`differing_key`] checks the conditions of the comparison.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -89,7 +89,7 @@ fn shared_keys(config: &RunConfig) -> Result<BTreeMap<String, toml::Value>, Diag
         for (key, value) in keys.as_table().into_iter().flatten() {
             let key = format!("{section}.{key}");
             let counts = match section.as_str() {
-                // A preset is where the shape came from; what it came to is compared.
+                // A preset is a name of a shape; the shape itself is compared.
                 "data" | "model" => key != "model.preset",
                 _ => ["run.seed", "train.grad_accum"].contains(&key.as_str()),
             };
@@ -155,7 +155,7 @@ fn first_partings(
     let mut seen = HashSet::new();
     let mut partings = Vec::new();
     for (a, b) in a.into_iter().zip(b) {
-        // Equal models show equal tensors, whatever is rounded.
+        // Equal models have equal traces, independent of rounding.
         if a.place != b.place {
             let message = format!("the runs compute different tensors: `{}` and `{}`", a.place, b.place);
             return Err(Diagnostic::run(message).at(format!("step {step}")));
@@ -216,7 +216,7 @@ mod tests {
         a.run.name = "a".into();
         let mut b = a.clone();
         let key = |a: &RunConfig, b: &RunConfig| differing_key(a, b).ok().flatten();
-        // These may differ: they are what is compared.
+        // These may differ: they are the subject of the comparison.
         b.run.name = "b".into();
         b.train.lr = 3e-4;
         b.quant.weight = Some("E5M2".into());

@@ -1,7 +1,7 @@
 //! The origin of a step's first NaN or infinity: the step is computed again under a trace.
 //!
-//! Same parameters, batches and randomness, so the same values; nothing else of the run is touched. To be called before the
-//! update, which spreads what is not finite over all parameters.
+//! The same parameters, batches and randomness give the same values; the run's state is not changed. To be called before the
+//! update, which spreads non-finite values over all parameters.
 
 use std::fmt;
 
@@ -35,10 +35,10 @@ pub struct Origin {
 pub struct Provenance {
     /// The step.
     pub step: u64,
-    /// The first tensor of the forward pass that is not finite: what the loss got it from.
+    /// The first non-finite tensor of the forward pass: the origin of the loss's.
     pub loss: Option<Origin>,
-    /// The first one of the backward pass: what the gradients got it from. If the forward pass is to blame, they have it
-    /// from there.
+    /// The first non-finite tensor of the backward pass: the origin of the gradients'. If the forward pass has one, it is the
+    /// cause of this one.
     pub gradient: Option<Origin>,
 }
 

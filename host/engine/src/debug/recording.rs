@@ -1,4 +1,4 @@
-//! Recorded trajectories: what nanoGPT's (or any PyTorch) loop writes a step.
+//! Recorded trajectories: the log of nanoGPT's (or any PyTorch) loop, one entry per step.
 
 use std::path::Path;
 

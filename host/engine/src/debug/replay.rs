@@ -1,7 +1,8 @@
 //! Replaying a recorded trajectory: same start, same batches, and how far losses, gradients and weights part.
 //!
-//! The recording is what nanoGPT's (or any PyTorch) loop writes a step: learning rate, loss, gradient norm before
-//! clipping, and the batch's start positions. The passes and the update are those that runs train with.
+//! The recording is the log of nanoGPT's (or any PyTorch) loop, with an entry per step: learning rate, loss,
+//! gradient norm before clipping, and the batch's start positions. The passes and the update are those that runs
+//! train with.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! The kernel that counts what an update did: by each unit, combined within a cube, and left for the host.
+//! The kernel that counts the effects of an update: by each unit, combined within a cube, and left for the host.
 //!
-//! It counts what [`Update::stored`](super::updates::Update::stored) counts, from the values before and after the update. Counts are
-//! integers. How far weights moved is added up in f32, a slot a cube, in one fixed order, so that equal launches give equal bits.
+//! It counts the same as [`Update::stored`](super::updates::Update::stored), from the values before and after the update. Counts
+//! are integers. Distances are added up in f32, one slot per cube, in one fixed order, so that equal launches give equal bits.
 
 use burn::backend::TensorMetadata;
 use burn_cubecl::tensor::CubeTensor;

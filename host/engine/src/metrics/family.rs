@@ -5,7 +5,7 @@ use altgrad_metrics::{Due, Layer, MetricDefinition, MetricId, MetricRecord, Over
 
 use crate::{model::Layout, quant::QuantContext};
 
-/// A metric and its value from what the family computes, `T`.
+/// A metric and its value from the family's result, `T`.
 pub(super) type Formula<T, V> = (&'static MetricDefinition, fn(&T) -> V);
 
 /// The file that computes a family of metrics.

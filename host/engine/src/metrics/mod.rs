@@ -1,4 +1,4 @@
-//! Metrics: the computation of what `altgrad-metrics` defines.
+//! Metrics: the computation of the definitions in `altgrad-metrics`.
 //!
 //! Each family has one file with its inputs and formulas, behind the trait [`MetricFamily`]. [`update_metrics`] measures
 //! parameters at the optimizer's step; on a GPU `count_kernel` counts there. [`names`] announces the metrics of a run, [`record_step`] records those of a step.

@@ -2,17 +2,17 @@
 //!
 //! Square roots of the eigenvalues of the smaller Gram matrix: Householder's reduction to tridiagonal form, then the
 //! implicit QL algorithm, eigenvalues only (Wilkinson and Reinsch, Handbook for Automatic Computation II, 1971, tred1
-//! and imtql1). Costs `min(m, n)^2 max(m, n)` operations for the Gram matrix and `4/3 min(m, n)^3` for the rest.
-//! Squaring halves the digits of small values: those below some 1e-7 of the largest are noise, and what is within the
-//! rounding error of zero is returned as 0.
+//! and imtql1). Takes `min(m, n)^2 max(m, n)` operations for the Gram matrix and `4/3 min(m, n)^3` for the rest.
+//! Squaring halves the digits of small values: those below some 1e-7 of the largest are noise, and values within the
+//! rounding error of zero are returned as 0.
 
 use rayon::prelude::*;
 
 /// QL steps an eigenvalue may take; two are usual.
 const MOST_STEPS: usize = 50;
 
-/// The `min(rows, columns)` singular values of a matrix given row by row, in no order. `None` if it holds what is not
-/// finite, has no elements, or the iteration does not converge.
+/// The `min(rows, columns)` singular values of a matrix given row by row, in no order. `None` if it has a non-finite
+/// element or no elements, or the iteration does not converge.
 #[must_use]
 pub fn singular_values(matrix: &[f32], rows: usize, columns: usize) -> Option<Vec<f64>> {
     if matrix.is_empty() || matrix.len() != rows * columns || !matrix.iter().all(|x| x.is_finite()) {
@@ -61,7 +61,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The diagonal of a tridiagonal matrix similar to the symmetric `a`, `[n, n]`, of which the lower triangle is read and
-/// overwritten; and the elements beside it: element i stands between i - 1 and i, the first is 0.
+/// overwritten; and the off-diagonal elements: element i is between i - 1 and i, the first is 0.
 fn tridiagonal(a: &mut [f64], n: usize) -> (Vec<f64>, Vec<f64>) {
     let (mut diagonal, mut beside) = (vec![0.0; n], vec![0.0; n]);
     for i in (1..n).rev() {

@@ -44,7 +44,7 @@ impl Spectrum {
         }
     }
 
-    /// Counts by bin, made elsewhere; what is missing is 0.
+    /// Counts by bin, made elsewhere; missing ones are 0.
     #[must_use]
     pub fn from_counts(counts: &[u32]) -> Self {
         let mut all = Self::default();

@@ -84,7 +84,7 @@ impl UlpDistance {
         self.grid.spacing(self.stored(w)).log2() - f64::from(self.scale).log2()
     }
 
-    /// log2 of the scale: what turns log2 of weight units into log2 of stored ones.
+    /// log2 of the scale: the difference between log2 of stored units and log2 of weight units.
     #[must_use]
     pub fn log2_scale(&self) -> f64 {
         f64::from(self.scale).log2()
@@ -120,7 +120,7 @@ impl Closed {
     /// Fine steps from zero of the magnitude with this bit pattern.
     #[inline(always)]
     fn fine_steps(&self, magnitude: u32) -> u32 {
-        // A number below 2^23, added to it, is rounded to an integer and stands in the significand.
+        // A number below 2^23, added to it, is rounded to an integer in the significand.
         const SHIFT: f32 = (1 << F32_BITS) as f32;
         let value = f32::from_bits(magnitude);
         let linear = (value * self.fine_below + SHIFT).to_bits() - SHIFT.to_bits();
@@ -140,7 +140,7 @@ fn closed_distances(closed: &Closed, a: &[f32], b: &[f32], codes: &mut [f32]) ->
         let steps = if (a.to_bits() ^ b.to_bits()) & SIGN == 0 { m.abs_diff(n) } else { m.wrapping_add(n) };
         let below = a.abs().max(b.abs()) < closed.edge;
         let distance = if below { (a - b).abs() * closed.codes_below } else { steps as f32 * closed.fine };
-        // Zero times what is not finite is NaN.
+        // Zero times a non-finite value is NaN.
         *codes = distance + (a * 0.0 + b * 0.0);
         let edge = closed.edge.to_bits();
         crossings += u32::from(x.max(edge) >> F32_BITS != y.max(edge) >> F32_BITS);
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(codes[..4], [8.0, 0.5, 112.0, 16.0]);
         assert_eq!((codes[4], codes[5], codes[6]), (0.512, 1.0, 0.0));
         assert!(codes[7].is_nan() && codes[8].is_nan());
-        // 1 to 2 and -1 to -4; all below 2^-6 counts as that binade; what is not finite is in another.
+        // 1 to 2 and -1 to -4; all values below 2^-6 count as that binade; non-finite values are in another.
         assert_eq!(crossings, 4);
     }
 

@@ -47,7 +47,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Nothing but what values say.
+    /// A kernel that measures values only.
     #[must_use]
     pub fn values() -> Self {
         Self { flags: COUNT, ..Self::default() }

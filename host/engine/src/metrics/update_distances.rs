@@ -1,8 +1,8 @@
 //! The distance that an optimizer step moved the weights, in codes (ULP) of the format they are rounded to.
 //!
-//! `|phi(k w_after) - phi(k w_before)|` an element, with the step's own scale k: the weights', not their codes', so a step
-//! too small to change a code counts as what it is. The percentiles come from the histogram of distances, which says how
-//! exact they are: [`super::spectrum`]. Missing where a value is not finite.
+//! `|phi(k w_after) - phi(k w_before)|` of an element, with the step's own scale k: the distance of weights, not of their
+//! codes, so a step too small to change a code is included. The percentiles come from the histogram of distances, whose
+//! bins define their accuracy: [`super::spectrum`]. Missing where a value is not finite.
 
 use altgrad_metrics::{
     Histogram, MetricId, MetricRecord, Statistic,
@@ -16,7 +16,7 @@ use super::{
     update_counts::UpdateCounts,
 };
 
-/// Elements measured at once: what is written stays in the first-level cache.
+/// Elements measured at once: the output stays in the first-level cache.
 pub(super) const PIECE: usize = 2048;
 
 /// Statistics over all parameters and by parameter.
@@ -160,7 +160,7 @@ mod tests {
         let [mean, median, p99, crossings] = values(&distances).map(Option::unwrap);
         assert_eq!((mean, median, crossings), (4.5 / 4.0, 0.0, 0.25));
         assert!((4.0..4.5).contains(&p99), "{p99}");
-        // In weight units the same, whatever the power-of-two scale.
+        // Equal in weight units for every power-of-two scale.
         assert_eq!(UpdateDistances::of_part(&before, &after, &distance(16.0)), distances);
     }
 

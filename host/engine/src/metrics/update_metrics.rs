@@ -1,5 +1,5 @@
-//! Measures parameters where the optimizer steps: their gradients, what the step did to them, and at times the
-//! distribution of their weights.
+//! Measures parameters at the optimizer's step: their gradients, the effect of the step, and at intervals the distribution of their
+//! weights.
 //!
 //! The optimizer's loop shows every parameter to the [`UpdateMetrics`] before and after its step, in main memory, where it has
 //! them anyway. What outlives a step is here: how long elements have been dead, the last codes, the initial weights; `update_state`
@@ -279,7 +279,7 @@ impl UpdateMetrics {
         self.dead.see_on_device(param);
     }
 
-    /// Takes in what a device counted of a parameter's step; `stored`: of codes too.
+    /// Adds a device's counts of a parameter's step; `stored`: of codes too.
     pub fn counted(&mut self, param: usize, spec: &ParamSpec, counts: &UpdateCounts, stored: bool) {
         let elements = spec.len() as u64;
         let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
@@ -287,7 +287,7 @@ impl UpdateMetrics {
         self.dead.counted(param, counts.dead, elements);
     }
 
-    /// Takes what rounding removed of a parameter's update, after its counts.
+    /// Adds the rounding loss of a parameter's update, after its counts.
     #[cfg(feature = "gpu")]
     pub fn lost(&mut self, param: usize, lost: UpdateLoss) {
         if let Some(update) = self.measured.updates.get_mut(param) {

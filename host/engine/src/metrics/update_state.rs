@@ -50,13 +50,13 @@ impl UpdateMetrics {
         entries
     }
 
-    /// For how many steps it has counted dead elements, a number a parameter; nothing if it does not count them.
+    /// The number of steps for which dead elements were counted, by parameter; empty if they are not counted.
     #[must_use]
     pub fn dead_steps(&self) -> Vec<u64> {
         (0..self.past.len()).map_while(|param| Some(self.dead.remembered(param)?.0)).collect()
     }
 
-    /// Goes on from what was remembered; what is not in the file was not known.
+    /// Resumes from the saved state; entries that the file lacks are unknown.
     ///
     /// # Errors
     /// It is of other parameters.

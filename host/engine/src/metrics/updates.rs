@@ -268,7 +268,7 @@ fn unchanged(Step { before, after, grad }: Step<'_>) -> u64 {
     before.par_chunks(PART).zip(after.par_chunks(PART)).zip(grad.par_chunks(PART)).map(part).sum()
 }
 
-/// Elements whose code is what it was two steps ago, and was another one in between.
+/// The number of elements whose code equals that of two steps ago, with another one in between.
 fn returned([earlier, last]: [&[u16]; 2], now: &[u16]) -> u64 {
     let codes = earlier.iter().zip(last).zip(now);
     codes.map(|((earlier, last), now)| u32::from((earlier == now) & (last != now))).sum::<u32>().into()

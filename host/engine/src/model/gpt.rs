@@ -53,7 +53,7 @@ pub struct Forward<'a> {
 }
 
 impl Gpt {
-    /// Mean next-token cross-entropy of a batch, nats: `[1]`. `gradient` is what its gradient will be, if there is a backward pass.
+    /// Mean next-token cross-entropy of a batch, nats: `[1]`. `gradient` is its gradient, if there is a backward pass.
     #[must_use]
     pub fn loss(&self, pass: &Forward<'_>, batch: &Batch, gradient: f32) -> Tensor<1> {
         let x = self.hidden(pass, batch);
@@ -76,7 +76,7 @@ impl Gpt {
         loss
     }
 
-    /// The objective of training: the loss plus z-loss times its coefficient. `gradient` is what its gradient will be.
+    /// The objective of training: the loss plus z-loss times its coefficient. `gradient` is its gradient.
     #[must_use]
     pub fn objective(&self, pass: &Forward<'_>, batch: &Batch, z_loss: f64, gradient: f32) -> Objective {
         if z_loss == 0.0 {

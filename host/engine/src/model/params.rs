@@ -1,6 +1,6 @@
 //! Parameter values: one flat tensor a parameter.
 //!
-//! Values are flat `[n]` whatever the rank of the parameter, so that code for all parameters (gradients, clipping, the
+//! Values are flat `[n]` for parameters of any rank, so that code for all parameters (gradients, clipping, the
 //! optimizer, files) needs no rank in its types. The forward pass reshapes them, which copies nothing.
 
 use altgrad_base::diagnostic::Diagnostic;
@@ -22,8 +22,8 @@ pub struct Params {
 }
 
 impl Params {
-    /// Initial values: each parameter draws from its own place in the stream, so two runs with one seed start
-    /// from the same weights whatever their formats.
+    /// Initial values: each parameter draws from its own place in the stream, so two runs with one seed start from the
+    /// same weights with any formats.
     #[must_use]
     pub fn init(layout: Layout, seed: u64, device: &Device) -> Self {
         let values = layout

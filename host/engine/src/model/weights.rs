@@ -1,10 +1,10 @@
 //! Weights on disk: safetensors in nanoGPT's layout, read also in GPT-2's.
 //!
-//! Keys are `transformer.` and the parameter's name; a linear weight is `[out, in]`, as in PyTorch. A tied
-//! head stands once, as `transformer.wte.weight`; an untied one is `lm_head.weight`. Reading finds out whose layout a
-//! file has ([`Convention`]), widens bf16 and f16, ignores attention-mask buffers, a tied head that equals the embedding
-//! and biases of zeros in a model without any, leaves out padding of the vocabulary and positions beyond the block, and
-//! refuses anything else that is unknown, missing or of another shape.
+//! Keys are `transformer.` and the parameter's name; a linear weight is `[out, in]`, as in PyTorch. A tied head has one
+//! entry, `transformer.wte.weight`; an untied one is `lm_head.weight`. Reading detects the layout of a file
+//! ([`Convention`]), widens bf16 and f16, ignores attention-mask buffers, a tied head that equals the embedding and
+//! biases of zeros in a model without any, drops padding of the vocabulary and positions beyond the block, and refuses
+//! any other tensor that is unknown, missing or of another shape.
 
 use std::{
     borrow::Cow,
@@ -60,7 +60,7 @@ impl WeightsFile {
         Ok(Self { path: path.to_path_buf(), bytes })
     }
 
-    /// Rows of the token embedding, and number of blocks: what says how large a model's vocabulary and depth are.
+    /// Rows of the token embedding, and number of blocks: the size of a model's vocabulary and its depth.
     ///
     /// # Errors
     /// The file is broken or has no token embedding.

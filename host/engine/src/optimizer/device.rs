@@ -231,7 +231,7 @@ fn lost_sums(before: &Tensor<1>, intended: Tensor<1>, after: &Tensor<1>) -> Tens
     Tensor::cat(vec![(d.clone() * r).sum(), (d.clone() * d).sum()], 0)
 }
 
-/// Counts what an update did; `None` if nothing is to be read of it.
+/// Counts the effects of an update; `None` if no count is requested.
 fn count(run: &DeviceRun, read_back: &mut ReadBack, update: Updated, counting: Counting) -> Option<Asked> {
     let Updated { id, before, value, grad } = update;
     let memory = run.memories[id].clone();
@@ -242,8 +242,8 @@ fn count(run: &DeviceRun, read_back: &mut ReadBack, update: Updated, counting: C
 /// Scales of blocks of three elements, for weights that have several.
 const SEVERAL: Scales<'static> = Scales::new(&[[1.0, 1.0], [4.0, 0.25], [0.5, 2.0]], Blocks::consecutive(3));
 
-/// Runs the kernels of an update of a few values, with and without vectors: they must do what the CPU function does, up to f32's rounding. Whether there are
-/// kernels for this grid.
+/// Runs the kernels of an update of a few values, with and without vectors: they must agree with the CPU function, up to f32's
+/// rounding. Returns whether there are kernels for this grid.
 fn try_out(
     run: &mut DeviceRun,
     (index, plugin): (usize, &OptimizerPlugin),

@@ -1,4 +1,4 @@
-//! An update as an operation on a device: the launches an optimizer lists, on the parameter, its gradient and what the device keeps.
+//! An update as an operation on a device: the launches that an optimizer lists, on the parameter, its gradient and the kept states.
 //!
 //! States are no tensors of a graph: they stay in [`Kept`], which every update of a parameter shares, and are written in place. An
 //! operation cannot return an error: a failed call leaves NaN in its result and the reason in [`Faults`].
@@ -43,7 +43,7 @@ impl Kept {
         self.states.iter().map(|state| download::<CubeBackend>(state.clone())).collect()
     }
 
-    /// Forgets what is there, in favour of these states.
+    /// Replaces the kept states by these.
     pub fn replace(&mut self, states: Vec<Vec<f32>>) {
         (self.states, self.to_come) = (Vec::new(), states);
     }

@@ -12,7 +12,7 @@ use crate::model::{Layout, layout::ParamId};
 /// The instances of a run's optimizer, and which of them updates a parameter.
 pub struct OptimizerGroups {
     plugins: Vec<OptimizerPlugin>,
-    /// By parameter: the instance, and what the learning rate is multiplied by.
+    /// By parameter: the instance, and the factor of the learning rate.
     of: Vec<(usize, f64)>,
     /// The storage of states by their names; the others as the optimizer declares them.
     storage: BTreeMap<String, Storage>,

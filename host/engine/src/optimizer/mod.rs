@@ -1,7 +1,7 @@
 //! The optimizer: instances of a plugin, the states they keep for each parameter, and the update of all parameters.
 //!
-//! `groups` says which instance updates a parameter and how its states are stored (`stored_state`, `states`); `update` hands over
-//! parameters in main memory, `services` computes what an optimizer asks for where the parameter is, and `device` runs an
+//! `groups` assigns an instance to each parameter and a type to its states (`stored_state`, `states`); `update` passes parameters
+//! in main memory, `services` computes an optimizer's matrix operations on the parameter's device, and `device` runs an
 //! optimizer's own kernels on a GPU.
 
 pub mod code_storage;

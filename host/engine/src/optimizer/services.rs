@@ -98,7 +98,7 @@ impl Compute for OnDevice {
     }
 }
 
-/// One parameter's update: what it is and what it begins with.
+/// One parameter's update: its facts and initial values.
 pub(super) struct Update<'a> {
     /// The parameter.
     pub info: ParamInfo<'a>,
@@ -173,7 +173,7 @@ impl DeviceStates {
         }
     }
 
-    /// Updates the parameter; its new value, `[n]`. If the plugin fails, what it assigned before that stays.
+    /// Updates the parameter; returns its new value, `[n]`. If the plugin fails, values that it assigned before stay.
     ///
     /// # Errors
     /// The plugin failed, which leaves the value, too.
@@ -224,7 +224,7 @@ mod tests {
         (0..count).map(|i| ((i as f32 + 1.0) * 0.7 + seed as f32 * 1.3).sin() * 3.0).collect()
     }
 
-    /// Every operation once, on matrices of some shapes: what comes of each, row by row.
+    /// Every operation once, on matrices of some shapes: the results, row by row.
     fn all_operations<C: Compute>(
         served: &Served<C>,
         matrix: impl Fn([usize; 2], Vec<f32>) -> C::Tensor,
@@ -260,7 +260,7 @@ mod tests {
         for op in [ReduceOp::SUM, ReduceOp::SUM_SQUARES, ReduceOp::MAX_ABS] {
             made.extend([Axes::ALL, Axes::ROWS, Axes::COLUMNS].map(|axes| a.reduce(op, axes).unwrap()));
         }
-        // Read through the parameter's way: assigned to what the host holds.
+        // Read as the parameter is read: assigned to the host's value.
         let results = made.iter().map(|matrix| {
             let shape = matrix.shape();
             let handle = give(shape.map(|extent| extent as usize), 9);

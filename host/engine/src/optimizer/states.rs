@@ -25,7 +25,7 @@ const MOST_STATES: u64 = 16;
 /// A tensor of a state, as a checkpoint holds it.
 #[derive(Debug, Clone)]
 pub struct OptimizerBuffer {
-    /// The plugin's name for the state, and what tells its tensors apart.
+    /// The plugin's name for the state, and a suffix that distinguishes its tensors.
     pub name: String,
     /// Extents, if they are not the parameter's.
     pub shape: Option<Vec<usize>>,

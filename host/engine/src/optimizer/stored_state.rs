@@ -43,7 +43,7 @@ pub enum StoredState {
     F32(Arc<Vec<f32>>),
     /// `[n]`: bits.
     Bf16(Arc<Vec<u16>>),
-    /// Codes of a format, with what each block needs.
+    /// Codes of a format, with the values of each block.
     Codes {
         /// The storage that made them.
         storage: Arc<CodeStorage>,
@@ -137,7 +137,7 @@ impl StoredState {
         Ok(())
     }
 
-    /// The tensors of a checkpoint: what is added to the state's name, extents if they are not the parameter's, elements.
+    /// The tensors of a checkpoint: the suffix of the state's name, extents if they are not the parameter's, elements.
     #[must_use]
     pub fn entries(&self) -> Vec<(&'static str, Option<Vec<usize>>, Values)> {
         match self {

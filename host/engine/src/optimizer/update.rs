@@ -1,7 +1,8 @@
 //! A run's optimizer with its states: hands every parameter, its gradient and its states to the plugin.
 //!
-//! States are host-owned buffers the plugin declared; the host stores them without knowing what they mean. Where a step goes an
-//! element at a time the plugin gets parts of a parameter on all threads, where it asks for services its tensors stay on the device.
+//! States are host-owned buffers that the plugin declared; the host stores them without knowing their meaning. If a step updates
+//! elements independently, the plugin receives parts of a parameter on all threads; if it uses services, its tensors stay on the
+//! device.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::instance::Identity;
@@ -30,7 +31,7 @@ pub struct OptimizerState {
     pub(super) scopes: Vec<Scope>,
     /// The rule that updates each parameter, in the plugin's words.
     rules: Vec<String>,
-    /// `[parameter][state]`: what the plugin wants.
+    /// `[parameter][state]`: the plugin's states.
     pub(super) specs: Vec<Vec<StateSpec>>,
     /// `[parameter][state]`, copied by the update if somebody else holds it; none of parameters whose states services or
     /// kernels keep on a device.

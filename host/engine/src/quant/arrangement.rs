@@ -1,4 +1,4 @@
-//! Blocks of a matrix made consecutive: what format kernels and scale kernels round.
+//! Blocks of a matrix made consecutive: the input of format kernels and scale kernels.
 
 use burn::backend::{Backend, TensorMetadata, tensor::FloatTensor};
 use burn::tensor::{FloatDType, Shape};

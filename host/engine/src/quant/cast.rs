@@ -119,7 +119,7 @@ pub(super) fn arranged_scales(x: &Tensor<2>, site: &Site) -> Tensor<2> {
     Tensor::from_dispatch(fake_quant::scales::<Dispatch>(&arranged, site.scale()))
 }
 
-/// Rounds a matrix at these scales, whatever the parameters say of scales and rotations. No gradient passes.
+/// Rounds a matrix at these scales; scales and rotations of the parameters are ignored. No gradient passes.
 pub(super) fn cast_at(x: Tensor<2>, scales: Tensor<2>, params: CastParams) -> FakeQuantOutput<2> {
     let CastParams { quant, arrangement, .. } = params;
     let shape = x.dims();

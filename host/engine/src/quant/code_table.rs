@@ -12,7 +12,7 @@ use altgrad_plugin_api::QuantParams;
 pub(super) const CODES: usize = 256;
 /// Words of a table: the boundaries, the codes between them, and the codes of NaN of either sign.
 pub(super) const WORDS: usize = 2 * CODES + 2;
-/// The code of what has none.
+/// The code of a value without one.
 pub(super) const NO_CODE: u32 = u32::MAX;
 
 /// The sorted thresholds that are searched, and the codes that the plugin's CPU function gives.

@@ -12,7 +12,7 @@ use super::{
 use crate::read_back::{ReadBack, Slot, Values};
 
 impl QuantContext {
-    /// Collects the histograms of what each site rounds, from now on.
+    /// Collects the histograms of the values that each site rounds, from now on.
     pub fn start_histograms(&mut self) {
         let codes = self.sites.iter().map(|site| site.format.values().codes());
         self.histograms = codes.map(|codes| Arc::new(HistogramCollector::new(codes))).collect();

@@ -320,8 +320,8 @@ impl QuantContext {
         Operand { values: rounded.values, scales: rounded.scales, encoding }
     }
 
-    /// A weight as it is used at `step`: without master weights rounded to the grid of its format, at its last scales or
-    /// new ones as its scaling says, else unchanged. Shape: `[out, in]`.
+    /// A weight as it is used at `step`: without master weights rounded to the grid of its format, at its last scales or at new
+    /// ones by its scaling, else unchanged. Shape: `[out, in]`.
     #[must_use]
     pub fn round_to_grid(&self, layer: LayerId, value: Tensor<2>, step: u64) -> Tensor<2> {
         let Some((id, site)) = self.site(layer, Role::Weight).filter(|_| self.is_stored_on_grid(layer))

@@ -136,7 +136,7 @@ fn fake_quant_part(
     Ok(stats)
 }
 
-/// Replaces what the format made of `src` by what other arithmetic makes of it. The format rounds scaled elements at scale 1.
+/// Replaces the format's results for `src` by those of other arithmetic. The format rounds scaled elements at scale 1.
 fn recompute(
     src: &[f32],
     dst: &mut [f32],

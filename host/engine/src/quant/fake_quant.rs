@@ -25,7 +25,7 @@ use crate::tensor::{
 /// Fake quantization, as burn's backends see it.
 ///
 /// The statistics of a call are two float tensors: u32 words as bit patterns, and sums. `DeviceFormat::statistics_shape`
-/// says how many.
+/// gives their lengths.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait FakeQuantOps: Backend {
     /// `round(x * scale) * inv_scale` on the grid of the format, and the words and sums of the statistics. The first has the
@@ -103,7 +103,7 @@ pub fn scales_of<const D: usize>(x: &Tensor<D>, source: ScaleSource) -> Tensor<2
     Tensor::from_dispatch(scales::<Dispatch>(&x.clone().into_dispatch(), source))
 }
 
-/// Rounds `x` at these scales, `[groups, 2]`, whatever the parameters say of scales.
+/// Rounds `x` at these scales, `[groups, 2]`; the scales of the parameters are ignored.
 #[must_use]
 pub fn fake_quant_at<const D: usize>(
     x: Tensor<D>,
@@ -162,7 +162,7 @@ impl FakeQuantOps for Flex {
     }
 }
 
-/// The tensor that `round` makes, in the memory of `x` if nothing else uses that, and what it returns.
+/// The tensor that `round` writes, in the memory of `x` if nothing else uses that, and the value it returns.
 fn rounded<R>(x: FlexTensor, round: impl FnOnce(Buffers<'_>) -> R) -> (FlexTensor, R) {
     let mut x = contiguous(x);
     if owns_buffer(&x) {

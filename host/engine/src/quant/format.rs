@@ -13,7 +13,7 @@ use altgrad_loader::FormatPlugin;
 
 use crate::device::ComputeDevice;
 
-/// A format's plugin with what one device needs of it: its kernels on a GPU that they support, its CPU function elsewhere.
+/// A format's plugin with its parts for one device: its kernels on a GPU that they support, its CPU function elsewhere.
 #[derive(Debug)]
 pub struct DeviceFormat {
     plugin: Arc<FormatPlugin>,

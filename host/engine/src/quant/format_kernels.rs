@@ -149,8 +149,8 @@ impl FormatKernels {
         Ok([y, words, sums])
     }
 
-    /// Launches the counting of what fake quantization did: values before and after, scales, and the words it counted. `zeros`: how many
-    /// pad the tensor, and their code.
+    /// Launches the counting of a fake quantization: values before and after, scales, and the counted words. `zeros`: the number of
+    /// padding zeros, and their code.
     pub(super) fn count(
         &self,
         tensors: [CubeTensor; 3],

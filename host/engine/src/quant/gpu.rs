@@ -58,7 +58,7 @@ impl FakeQuantOps for CubeBackend {
         let groups = elements / rule.group_len(elements);
         let scales = match download::<Self>(into_contiguous(x)) {
             Ok(x) => cpu::dynamic_scales(&x, &rule).into_flattened(),
-            // The rounding that follows fails likewise, and says so.
+            // The rounding that follows fails in the same way, and reports it.
             Err(_) => vec![f32::NAN; 2 * groups],
         };
         upload::<Self>(&device, Shape::from([groups, 2]), scales)
@@ -71,7 +71,7 @@ impl CastOps for CubeBackend {
         let (device, shape) = (x.device(), x.shape());
         let values = match download::<Self>(into_contiguous(x)) {
             Ok(values) => cast::rotated(values, rotation, back),
-            // The rounding that follows fails likewise, and says so.
+            // The rounding that follows fails in the same way, and reports it.
             Err(_) => vec![f32::NAN; shape.num_elements()],
         };
         upload::<Self>(&device, shape, values)

@@ -1,4 +1,4 @@
-//! A cast of a gradient: the identity forward, and a cast of what comes back.
+//! A cast of a gradient: the identity forward, and a cast in the backward pass.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Histograms of what a site rounds: how often each code occurs, and moments of the values.
+//! Histograms of the values that a site rounds: the count of each code, and moments of the values.
 //!
 //! They are collected on some steps only, because that is slow: the CPU function counts codes, and on a GPU two more kernels run a
 //! call (`histogram_kernel`). The codes are those of the step itself: its rounding mode, its scales and, with stochastic rounding,
@@ -117,7 +117,7 @@ impl HistogramCollector {
         self.lock().powers.add(powers);
     }
 
-    /// Adds what a device counts of a call; it is read with the histogram.
+    /// Adds a device's counts of a call; it is read with the histogram.
     #[cfg(feature = "gpu")]
     pub(super) fn add_on_device(&self, counts: DeviceCounts) {
         self.on_device.lock().push(counts);
@@ -132,7 +132,7 @@ impl HistogramCollector {
         }
     }
 
-    /// The histogram so far. Reads what a device counted, once.
+    /// The histogram so far. Reads the device's counts, once.
     ///
     /// # Errors
     /// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device failed.

@@ -1,9 +1,9 @@
 //! Histograms on a device: two kernels of the engine's own, for all formats.
 //!
-//! [`codes`] counts codes, which it finds by searching each rounded value, times its scale, among the values of the format. [`powers`] sums
-//! powers of the values before rounding. Fourth powers leave the range of f32, and raw moments lose their digits where the mean is large:
-//! values are therefore taken in units of a power of two near the largest magnitude, and as differences from the mean of what a cube
-//! sees. The host combines the cubes in f64.
+//! [`codes`] counts codes, which it finds by searching each rounded value, times its scale, among the values of the format.
+//! [`powers`] sums powers of the values before rounding. Fourth powers leave the range of f32, and raw moments lose their digits
+//! where the mean is large: values are therefore taken in units of a power of two near the largest magnitude, and as differences
+//! from the mean of a cube's values. The host combines the cubes in f64.
 
 use altgrad_base::diagnostic::Diagnostic;
 use burn::backend::TensorMetadata;
@@ -83,7 +83,7 @@ pub(super) fn count(
     DeviceCounts { codes, powers, zeros }
 }
 
-/// Reads what calls counted, with one synchronisation, into their histogram.
+/// Reads the counts of calls, with one synchronisation, into their histogram.
 pub(super) fn read(calls: Vec<DeviceCounts>, histogram: &HistogramCollector) -> Result<(), Diagnostic> {
     let Some(client) = calls.first().map(|call| call.powers.client.clone()) else { return Ok(()) };
     let tensors = calls.iter().flat_map(|call| call.codes.iter().chain([&call.powers]));
@@ -141,7 +141,7 @@ fn codes(rounded: &[f32], scales: &[f32], table: &[u32], counts: &mut [Atomic<u3
     counts[UNIT_POS as usize].fetch_add(cube_counts[UNIT_POS as usize].load());
 }
 
-/// A slot a cube of what its finite values are. `words[amax]` is the largest magnitude of all, f32 bits.
+/// One slot per cube with the moments of its finite values. `words[amax]` is the largest magnitude of all, f32 bits.
 #[cube(launch)]
 fn powers(x: &[f32], words: &[u32], slots: &mut [f32], amax: u32) {
     let field = clamp(words[amax as usize] >> 23u32, LEAST_FIELD, MOST_FIELD);

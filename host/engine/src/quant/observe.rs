@@ -1,9 +1,9 @@
-//! Observation: what formats would do to tensors before any rounding, by site.
+//! Observation: the effect that formats would have on tensors before any rounding, by site.
 //!
-//! On a step that measures, the step's passes are computed a further time before the training's own, with everything about them the same.
-//! While they run, [`QuantContext`] hands the tensor of each observed site to an [`Observation`], which keeps numbers of it and drops it.
-//! Products that fuse what is observed are computed as chains of operations there; the training's own passes never are, which is why
-//! nothing here can change them. The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
+//! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs. While they
+//! run, [`QuantContext`] hands the tensor of each observed site to an [`Observation`], which keeps statistics of it and drops it.
+//! Products that fuse an observed tensor are computed as chains of operations there; the training's own passes stay fused, so this
+//! module cannot change them. The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -71,7 +71,7 @@ pub struct SeenFormat {
 }
 
 impl SeenSite {
-    /// Adds what was seen of other tensors.
+    /// Adds the observation of other tensors.
     pub fn merge(&mut self, other: &Self) {
         self.amax = self.amax.max(other.amax);
         self.smallest = self.smallest.into_iter().chain(other.smallest).reduce(f32::min);
@@ -106,7 +106,7 @@ impl SeenSite {
         })
     }
 
-    /// Of the transposed matrix `x`, this being what was seen of the matrix: only scales know rows from columns.
+    /// The observation of the transposed matrix `x`, from that of the matrix: only scales distinguish rows and columns.
     fn turned(mut self, x: &Tensor<2>, formats: &[ObservedFormat]) -> Result<Self, Diagnostic> {
         for (seen, format) in self.formats.iter_mut().zip(formats) {
             if !format.cast.has_one_scale() {
@@ -137,7 +137,7 @@ fn extremes(values: &[f32]) -> [f32; 2] {
 /// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with whether they see it transposed.
 type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
 
-/// The sites that a run observes, and what was seen of them.
+/// The sites that a run observes, and their observations.
 #[derive(Debug)]
 pub struct Observation {
     sites: Vec<ObservedSite>,
@@ -183,7 +183,7 @@ impl Observation {
         self.index.get(&(layer, role)).copied()
     }
 
-    /// Measures a matrix for at most two roles of a layer, whose blocks run along rows, or along columns where `true` stands beside the role.
+    /// Measures a matrix for at most two roles of a layer, whose blocks run along rows, or along columns where the role has `true`.
     fn see(&self, layer: LayerId, roles: &[(Role, bool)], x: &Tensor<2>) {
         let sites = roles.iter().filter_map(|(role, turned)| Some((self.id(layer, *role)?, *turned)));
         let mut known: Option<SeenSite> = None;
@@ -217,7 +217,7 @@ impl QuantContext {
         self
     }
 
-    /// Observes what another context observed, which no longer does.
+    /// Takes over the observation of another context, which stops observing.
     pub fn take_observation_of(&mut self, other: &mut Self) {
         self.observation = other.observation.take();
     }
@@ -241,8 +241,8 @@ impl QuantContext {
         true
     }
 
-    /// Stops observing and returns what was seen, by site; `None` where nothing came by. What casts saw in the meantime is forgotten: the
-    /// training's own passes see it again.
+    /// Stops observing and returns the observations, by site; `None` for a site without a tensor. Statistics of casts in the
+    /// meantime are dropped: the training's own passes collect them again.
     ///
     /// # Errors
     /// A format failed, or the device did.

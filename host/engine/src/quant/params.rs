@@ -44,7 +44,7 @@ pub struct FakeQuantParams {
     pub ste: SteChoice,
     /// Number of elements that are no values of the tensor but zeros, which pad its rows.
     pub padding_elements: usize,
-    /// The collector of the histogram of what is rounded, on steps that collect one.
+    /// The collector of the histogram of rounded values, on steps that collect one.
     pub histogram: Option<Arc<HistogramCollector>>,
 }
 

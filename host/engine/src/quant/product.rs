@@ -1,7 +1,8 @@
 //! The matrix product of a linear layer as one differentiable operation.
 //!
-//! Its backward pass multiplies the gradient, rounded once or for each of its two products, with what was saved of both operands: their
-//! first uses or second ones, in their smallest exact encoding (see [`super::saved_tensors`]). [`super::product_ops`] computes the products.
+//! Its backward pass multiplies the gradient, rounded once or for each of its two products, with the saved forms of both operands:
+//! their first uses or second ones, in their smallest exact encoding (see [`super::saved_tensors`]). [`super::product_ops`]
+//! computes the products.
 
 use std::sync::Arc;
 

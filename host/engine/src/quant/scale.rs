@@ -1,7 +1,7 @@
 //! Scales: factors that bring the values of a tensor into the range of a format.
 //!
-//! [`altgrad_casts`] says how a scale follows from a block. Here are the blocks of a tensor's consecutive elements, and where the
-//! scales of a call come from. Definitions: docs/numerics.md, sections 4.1 and 4.5.
+//! [`altgrad_casts`] defines the scale of a block. This module has the blocks of a tensor's consecutive elements, and the source
+//! of the scales of a call. Definitions: docs/numerics.md, sections 4.1 and 4.5.
 
 use altgrad_casts::{BlockStatistics, Range, Scaling};
 
@@ -25,15 +25,15 @@ impl ScaleRule {
         Self { range: Range { target, significand_bits: None }, scaling, group }
     }
 
-    /// The scale of a tensor of one block with this largest finite magnitude, and what codes are multiplied by: its inverse, or what the
-    /// scaling stores.
+    /// The scale of a tensor of one block with this largest finite magnitude, and the factor of codes: its inverse, or the stored
+    /// scale.
     #[must_use]
     pub fn scale(&self, amax: f32) -> [f32; 2] {
         let block = BlockStatistics::of_amax(amax);
         self.pair(&block, &[block])
     }
 
-    /// The scale of a block, and what codes are multiplied by. `all` are the blocks of the tensor, if it has a scale of its own.
+    /// The scale of a block, and the factor of codes. `all` are the blocks of the tensor, if it has a scale of its own.
     fn pair(&self, block: &BlockStatistics, all: &[BlockStatistics]) -> [f32; 2] {
         let tensor = self.scaling.tensor_scale(&self.range, all);
         self.scaling.pair(&self.range, block, tensor.as_ref())

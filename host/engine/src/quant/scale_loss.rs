@@ -47,7 +47,7 @@ impl ScaleLoss {
     }
 }
 
-/// Rows of a weight, with what their scales follow from.
+/// Rows of a weight, with the statistics of their scales.
 struct Sample<'a> {
     site: &'a Site,
     rule: ScaleRule,
@@ -67,7 +67,7 @@ impl<'a> Sample<'a> {
         else {
             return None;
         };
-        // Moved by powers of two, other scales are no longer what their rule gives.
+        // Other scales, multiplied by powers of two, no longer follow their rule.
         if !rule.is_plain() || site.tile.is_some() || site.transform.is_some() {
             return None;
         }
@@ -80,7 +80,7 @@ impl<'a> Sample<'a> {
         Some(Self { site, rule, width, rows, pair })
     }
 
-    /// `None` where nothing is lost, or nothing can be said.
+    /// `None` if nothing is lost, or the loss cannot be computed.
     fn loss(&self, values: &Values) -> Result<Option<ScaleLoss>, Diagnostic> {
         let rows = values.get(self.rows)?;
         let (pairs, blocks) = match (self.pair, self.rule.group) {
@@ -95,14 +95,14 @@ impl<'a> Sample<'a> {
             (None, None) => return Ok(None),
         };
         let sqnr = |offset| sqnr_db(rows, self.site.format.plugin(), &pairs, blocks, offset);
-        // Without noise there is nothing to lose, and a format that fails will say so in a step.
+        // Without noise there is no loss, and a failing format reports its error in a step.
         let Some(mut sqnr_here) = sqnr(0) else { return Ok(None) };
         for offset in 1..=self.room() {
             sqnr_here = sqnr_here.max(sqnr(offset).unwrap_or(sqnr_here));
         }
         let at = |offset: i32| Some((offset, sqnr(offset)?));
         let best = |found: &[(i32, f64)]| found.iter().fold(sqnr_here, |best, (_, sqnr)| best.max(*sqnr));
-        // Far away a peak is missed by two binades at most, and stands out by more than they cost.
+        // A coarse search misses a peak by two binades at most, and the peak exceeds its neighbours by more than that loss.
         let near = OFFSETS.filter(|offset| offset.abs() < STRIDE || offset % STRIDE == 0);
         let mut found: Vec<(i32, f64)> = near.filter_map(at).collect();
         if best(&found) - sqnr_here > WORTH_A_LOOK {
@@ -114,7 +114,7 @@ impl<'a> Sample<'a> {
         Ok(Some(ScaleLoss { sqnr_db: sqnr_here, best_db, margin: -offset }))
     }
 
-    /// Binades that the scale may lie below the best: room for values that grow, and what is lost to powers of two.
+    /// Binades that the scale may be below the best: room for growing values, and the loss of powers of two.
     fn room(&self) -> i32 {
         match self.site.scaling {
             Scaling::Stored { .. } => 2,

@@ -76,8 +76,8 @@ impl QuantContext {
         QuantState { history: history.collect(), weights: weights.collect() }
     }
 
-    /// Restores the state of a checkpoint. A fork of its run, with other casts, takes what it has a use for: sites whose scales
-    /// record magnitudes that the checkpoint does not have start again.
+    /// Restores the state of a checkpoint. A fork of its run, with other casts, takes the parts that it uses: sites whose scales
+    /// record magnitudes that the checkpoint lacks start again.
     ///
     /// # Errors
     /// The checkpoint is of a run with other sites, and this is no fork; or it has no scales for weights without master weights.
@@ -100,7 +100,7 @@ impl QuantContext {
         Ok(())
     }
 
-    /// Restores what a pass needs of it: the magnitudes that scales remember, of all sites that have them.
+    /// Restores the part that a pass needs: the recorded magnitudes of scales, of all sites that have them.
     ///
     /// # Errors
     /// The checkpoint lacks those of a site.

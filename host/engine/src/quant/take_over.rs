@@ -1,12 +1,12 @@
-//! The change from one phase of casts to the next: state that a context takes over, and what may not change.
+//! The change from one phase of casts to the next: state that a context takes over, and settings that may not change.
 
 use std::mem::discriminant;
 
 use super::{LayerId, QuantContext, Role, Site, SiteId};
 
 impl QuantContext {
-    /// Goes on where `old` stops: the scales of the sites that both have, if they are delayed in both or static in both, remember
-    /// what they saw, and weights without master weights keep their scales. Other sites start again.
+    /// Continues from `old`: the scales of the sites that both have, if they are delayed in both or static in both, keep their
+    /// recorded magnitudes, and weights without master weights keep their scales. Other sites start again.
     pub fn take_over(&mut self, old: &Self) {
         let pairs = self.layers.iter().filter_map(|(key, id)| Some((*id, *old.layers.get(key)?)));
         let pairs: Vec<(SiteId, SiteId)> = pairs.collect();

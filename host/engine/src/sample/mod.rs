@@ -1,9 +1,9 @@
-//! Text from a trained model: one token at a time, each drawn from what the model expects next.
+//! Text from a trained model: one token at a time, each drawn from the model's distribution of the next token.
 //!
-//! [`Sampler`] computes, [`pick`] draws, [`text`] turns ids back into text. Weights and activations are rounded as in the
-//! run's evaluations, but for scales that remember the training's past (delayed, or the first step's): they are made from
-//! the values at hand. Nothing here changes the model. Every token has a place of its own in the random stream, so a seed
-//! means one text.
+//! [`Sampler`] computes, [`pick`] draws, [`text`] converts ids to text. Weights and activations are rounded as in the
+//! run's evaluations, except for scales that depend on the training's past (delayed, or the first step's): these are
+//! computed from the current values. The model is not changed. Every token has a place of its own in the random stream,
+//! so a seed determines the text.
 
 pub mod pick;
 pub mod text;
@@ -37,7 +37,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler of `model` that rounds as `quant` says and draws ids below `known`, at least 1.
+    /// A sampler of `model` that rounds by `quant` and draws ids below `known`, at least 1.
     #[must_use]
     pub fn new(model: SavedModel, quant: QuantContext, device: &ComputeDevice, known: usize) -> Self {
         let weights = model.values.into_iter().map(|values| tensor::flat(values, &device.tensors)).collect();

@@ -14,7 +14,7 @@ pub struct Picking {
     pub top_k: Option<usize>,
 }
 
-/// Draws an id. One draw takes one number of the generator, whatever the logits.
+/// Draws an id. One draw takes one number of the generator for any logits.
 ///
 /// # Errors
 /// A logit is NaN or infinite (an id may be impossible, at minus infinity, as long as another is not).

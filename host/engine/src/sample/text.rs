@@ -1,6 +1,6 @@
 //! Text as it comes: bytes in, whole characters out.
 
-/// Holds back what may become a character; what cannot is shown as U+FFFD.
+/// Holds back bytes that may become a character; other invalid bytes are shown as U+FFFD.
 #[derive(Debug, Default)]
 pub struct Characters {
     /// The beginning of a character, at most three bytes.
@@ -12,7 +12,7 @@ impl Characters {
     pub fn push(&mut self, bytes: &[u8]) -> String {
         self.pending.extend_from_slice(bytes);
         let whole = match self.pending.utf8_chunks().last() {
-            // The last chunk's broken end may go on; anything broken before it cannot.
+            // The last chunk's broken end may be continued; broken bytes before it cannot.
             Some(chunk) if may_go_on(chunk.invalid()) => self.pending.len() - chunk.invalid().len(),
             _ => self.pending.len(),
         };

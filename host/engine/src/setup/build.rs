@@ -42,12 +42,12 @@ impl ReadyRun {
         }
         let placed = |(key, error): KeyedDiagnostic| place(error, source, &key);
         let sinks = make_sinks(&registry, &config).map_err(placed)?;
-        // The resolved file says every option, so that a run can be understood without its plugins.
+        // The resolved file has every option, so that a run can be understood without its plugins.
         for (section, sink) in config.sink.iter_mut().zip(&sinks) {
             section.settings = option_table(&sink.plugin.config);
         }
         let corpus = Corpus::open(&config.data).map_err(|error| place(error, source, "data.dataset"))?;
-        // The resolved file says the tokenizer, so that weights can be used without the corpus.
+        // The resolved file has the tokenizer, so that weights can be used without the corpus.
         config.data.tokenizer = corpus.tokenizer.choice().unwrap_or(config.data.tokenizer);
         if let Tokenizer::Char(characters) = &corpus.tokenizer {
             config.data.alphabet = Some(characters.iter().collect());

@@ -40,7 +40,7 @@ pub fn phases(
     phases.collect()
 }
 
-/// The phases with what the optimizer does in each.
+/// The phases with the optimizer's rules in each.
 ///
 /// # Errors
 /// The optimizer cannot update a parameter in a phase, with the entry's position in the run file.

@@ -1,4 +1,4 @@
-//! A run file's casts as the sites of a linear layer, and what is refused of them: what depends on the layer and on the other casts.
+//! A run file's casts as the sites of a linear layer, and refusals that depend on the layer and on the other casts.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_casts::{Block, Grid, Hadamard, Range, Rounding as CastRounding};

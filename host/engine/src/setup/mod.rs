@@ -1,7 +1,7 @@
 //! The setup of a run: a run file, loaded plugins and opened data made into a run that can start.
 //!
 //! [`ReadyRun::build`] is the last place that refuses a run: after it only the machine can fail. It writes nothing. [`RunSetup`]
-//! is what of a run is fixed from then on; what training changes is [`TrainState`](crate::state::TrainState).
+//! is the constant part of a run; training changes [`TrainState`](crate::state::TrainState).
 
 mod build;
 mod cast_schedule;

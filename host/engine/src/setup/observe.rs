@@ -94,7 +94,7 @@ fn check_sites(
     Ok(())
 }
 
-/// Opens a format, and refuses what it cannot be assumed to do.
+/// Opens a format, and refuses casts that are impossible with it.
 fn assumed(
     observe: &ObserveSection,
     (index, name): (usize, &str),

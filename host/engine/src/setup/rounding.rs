@@ -308,7 +308,7 @@ impl Builder<'_> {
     }
 }
 
-/// Refuses what a weight without master weights cannot have: its values are those of its grid.
+/// Refuses casts that are impossible for a weight without master weights: its values are those of its grid.
 fn refuse_stored(resolved: &ResolvedCast, cast: &altgrad_casts::Cast) -> Result<(), KeyedDiagnostic> {
     let refused = [
         ("transform", cast.transform.is_some()),

@@ -70,7 +70,7 @@ pub(super) fn places(layout: &Layout, kept: Range<usize>, widths: &Widths) -> Ve
     places
 }
 
-/// Refuses what only operands of linear layers, or only matrices, can have.
+/// Refuses keys that only operands of linear layers, or only matrices, can have.
 pub(super) fn check(role: Role, resolved: &ResolvedCast) -> Result<(), KeyedDiagnostic> {
     let cast = resolved.cast();
     let name = role.name();

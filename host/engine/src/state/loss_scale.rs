@@ -1,6 +1,5 @@
 //! Loss scaling (arXiv:1710.03740): the loss is multiplied before the backward pass and gradients are divided after it, so that
-//! small gradients stay in the range of what they are rounded to. The dynamic rule and its constants are those of PyTorch's
-//! `GradScaler`.
+//! small gradients stay in the range of their format. The dynamic rule and its constants are those of PyTorch's `GradScaler`.
 
 use altgrad_config::LossScaleChoice;
 use serde::{Deserialize, Serialize};
@@ -39,7 +38,7 @@ impl Default for DynamicLossScale {
 }
 
 impl DynamicLossScale {
-    /// Refuses what no run of `steps` steps has.
+    /// Refuses a state that no run of `steps` steps can have.
     ///
     /// # Errors
     /// The field, and its value with what is wrong with it.

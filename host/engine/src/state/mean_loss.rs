@@ -10,7 +10,7 @@ use crate::{
     tensor,
 };
 
-/// A loss, and what it is the mean of.
+/// A loss, and the kind of its mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanLoss {
     /// Nats per token.

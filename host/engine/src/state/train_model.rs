@@ -12,7 +12,7 @@ use crate::{
     trace::{Phase, TensorPlace, Trace},
 };
 
-/// The model as it is trained: what passes need beside the state.
+/// The model for training, with the inputs of passes besides the state.
 #[derive(Debug)]
 pub struct TrainModel {
     /// The model's shape and forward pass.
@@ -46,8 +46,8 @@ pub struct Shown<'a> {
 }
 
 impl TrainModel {
-    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first of
-    /// them. Reads nothing back; what rounding saw waits in the quantizer.
+    /// Loss and gradients of a step's micro-batches, averaged. `first_micro_batch` is the run-wide index of the first of them.
+    /// Reads nothing back; statistics of rounding stay pending in the quantizer.
     ///
     /// # Errors
     /// A parameter got no gradient.
@@ -78,8 +78,8 @@ impl TrainModel {
         Ok(gradients?.grads)
     }
 
-    /// Losses and mean gradients of some micro-batches, rounding as `quant` says. Rounding, and a `trace` of all but the parameters'
-    /// sums, see gradients that the loss scale multiplies.
+    /// Losses and mean gradients of some micro-batches, rounded by `quant`. Rounding, and a `trace` of all but the parameters'
+    /// sums, have gradients in scaled units.
     fn backward(
         &self,
         state: &TrainState,

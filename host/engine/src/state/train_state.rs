@@ -19,7 +19,7 @@ pub struct TrainState {
     pub quant: QuantContext,
     /// The optimizer and its states.
     pub optimizer: OptimizerState,
-    /// Measures parameters, and remembers what outlives a step.
+    /// Measures parameters, and keeps state between steps.
     pub meter: UpdateMetrics,
     /// The casts that are to come.
     pub schedule: CastSchedule,

@@ -1,7 +1,7 @@
 //! Matrix products on all threads.
 //!
-//! Each thread takes a strip of the result's rows and computes it alone: threads synchronise once per product, and what a
-//! thread packs stays in its own cache. Operands are read in place, transposed or not.
+//! Each thread takes a strip of the result's rows and computes it alone: threads synchronise once per product, and packed
+//! operands stay in the thread's own cache. Operands are read in place, transposed or not.
 
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;

@@ -42,7 +42,7 @@ impl Phase {
 /// The place in a step where a tensor was computed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorPlace {
-    /// Micro-batch within the step; 0 for what belongs to all of them.
+    /// Micro-batch within the step; 0 for tensors that belong to all of them.
     pub micro_batch: u64,
     /// The part of the step that computed it.
     pub phase: Phase,

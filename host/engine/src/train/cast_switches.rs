@@ -23,7 +23,7 @@ fn switch_on(setup: &RunSetup, state: &mut TrainState, alerts: &Alerts, step: u6
     switch(setup, state, [step + 1, step], is_due)
 }
 
-/// `step` is the first with the casts, `told` the one that the event is of: what a checkpoint holds is told before it.
+/// `step` is the first with the casts, `told` the step of the event: changes that a checkpoint holds are reported before it.
 fn switch(
     setup: &RunSetup,
     state: &mut TrainState,

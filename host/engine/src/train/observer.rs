@@ -7,7 +7,7 @@ pub trait RunObserver {
     /// The run has its folder.
     fn claimed(&mut self, _folder: &RunFolder) {}
 
-    /// The folder's `run.json` says that the run is running.
+    /// The folder's `run.json` has the status running.
     fn begun(&mut self) {}
 
     /// A step is done.

@@ -25,7 +25,7 @@ pub struct Reading {
     pub seen: Vec<Option<QuantStats>>,
     /// The agreement of each parameter's gradient with its shadow, on shadow steps.
     pub agreement: Option<Vec<Agreement>>,
-    /// The distribution of what each site rounded, on steps that collect them.
+    /// The distribution of the values that each site rounded, on steps that collect them.
     pub distributions: Vec<SiteHistogram>,
     /// The observation of each observed site, on steps that observe; else empty.
     pub observed: Vec<Option<SeenSite>>,

@@ -109,7 +109,7 @@ impl Run<'_> {
             if reading.is_finite() || step::overflowed(&self.state, &reading) {
                 self.non_finite.clear();
             } else if !self.non_finite.is_active() {
-                // The update spreads what is not finite over all parameters, so its origin is found before it.
+                // The update spreads non-finite values over all parameters, so their origin is searched before it.
                 let origin = provenance::find(&self.setup, &self.state, step)?;
                 let keeps = self.setup.config.checkpoint.on_anomaly;
                 let tensors = keeps.then(|| StateTensors::of(&self.state)).transpose()?;
@@ -268,7 +268,7 @@ impl Run<'_> {
         if kind == last.kind || self.report.interrupted { Ok(last) } else { self.held_out_loss(kind) }
     }
 
-    /// Closes the run folder, whatever the outcome of the run.
+    /// Closes the run folder for any outcome of the run.
     fn end(mut self, result: Result<(), Diagnostic>) -> Result<RunReport, Diagnostic> {
         let is_there = self.folder.path().is_dir();
         if result.is_err() && is_there {

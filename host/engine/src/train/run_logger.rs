@@ -21,7 +21,7 @@ const SINK: &str = "sink";
 pub struct RunLogger<'a> {
     sinks: Sinks,
     events: EventLog,
-    /// The terminal, or whoever started the run.
+    /// The terminal, or the program that started the run.
     pub observer: &'a mut dyn RunObserver,
 }
 
@@ -40,13 +40,13 @@ impl<'a> RunLogger<'a> {
         Self { sinks, events, observer }
     }
 
-    /// Asks the sinks for what a checkpoint keeps of them, behind all rows so far.
+    /// Asks the sinks for their checkpoint state, after all rows so far.
     #[must_use]
     pub fn request_states(&self) -> StateRequest {
         self.sinks.request_states()
     }
 
-    /// Records events; what is no good news is shown too.
+    /// Records events; warnings and errors are shown too.
     pub fn log_events(&mut self, events: Vec<Event>) {
         for event in events {
             if event.level == AlertLevel::INFO {
@@ -79,7 +79,7 @@ impl<'a> RunLogger<'a> {
         self.log_event(event);
     }
 
-    /// Shows and records what went wrong in sinks since the last call; the other sinks hear of it.
+    /// Shows and records faults in sinks since the last call; the other sinks receive them.
     pub fn log_sink_faults(&mut self, step: u64) {
         for fault in self.sinks.new_faults() {
             let (level, fault, so) = match fault {
@@ -102,8 +102,8 @@ impl<'a> RunLogger<'a> {
         self.sinks.counts()
     }
 
-    /// Hands over the closing values and waits for the sinks, up to their deadlines. Returns what became of rows and
-    /// events in each sink, and what is missing somewhere; `events.jsonl` says so too.
+    /// Sends the closing values and waits for the sinks, up to their deadlines. Returns the counts of rows and
+    /// events in each sink, and reports of missing ones; `events.jsonl` has them too.
     pub fn finish(
         mut self,
         step: u64,

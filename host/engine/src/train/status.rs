@@ -22,7 +22,7 @@ use crate::{
 /// The result and kind of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeldOutLoss {
-    /// Of what.
+    /// The kind of evaluation.
     pub kind: EvaluationKind,
     /// The loss.
     pub mean: MeanLoss,
@@ -199,13 +199,13 @@ fn environment(setup: &RunSetup) -> Environment {
     }
 }
 
-/// The machine's name, as Linux says it; `None` elsewhere.
+/// The machine's name, as Linux reports it; `None` elsewhere.
 fn host_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// When a run began whose folder this is: what an earlier process of it wrote, or now.
+/// The start time of the run in this folder: that of an earlier process of it, or now.
 #[must_use]
 pub fn started(folder: &RunFolder) -> Option<u64> {
     let written = fs::read(folder.path().join(STATUS)).ok();

@@ -1,5 +1,5 @@
-//! One training step in two functions, [`compute_gradients`] and [`apply_update`], and what is recorded of it. Each phase is a
-//! span that `bench` times.
+//! One training step in two functions, [`compute_gradients`] and [`apply_update`], and its record. Each phase is a span that
+//! `bench` times.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::{
     trace::Trace,
 };
 
-/// Computes the gradients of step number `step`, and reads back what its update and its metrics need. A `trace` is shown the
-/// tensors of both passes.
+/// Computes the gradients of step number `step`, and reads back the values that its update and its metrics need. A `trace`
+/// receives the tensors of both passes.
 ///
 /// # Errors
 /// A plugin or the device failed.

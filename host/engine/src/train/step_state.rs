@@ -1,4 +1,4 @@
-//! A run between two steps, tensors aside: what a checkpoint of a moment that is over needs.
+//! A run between two steps, tensors aside: the content of a checkpoint of a past moment.
 
 use std::time::Duration;
 

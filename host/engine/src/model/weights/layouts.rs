@@ -20,7 +20,7 @@ pub enum Convention {
 /// Prefixes of the names of parameters, outermost first: torch.compile, data-parallel training, the model.
 const PREFIXES: [&str; 3] = ["_orig_mod.", "module.", "transformer."];
 
-/// A tensor of a file: its key there, and what it holds.
+/// A tensor of a file: its key there, and its content.
 pub(super) type Entry<'a> = (&'a str, TensorView<'a>);
 
 /// The tensors of a file by the parameters' own names.
@@ -58,7 +58,7 @@ impl<'a> Entries<'a> {
         self.0.iter().map(|(name, entry)| (*name, entry))
     }
 
-    /// Whose layout it is; nanoGPT's if nothing says otherwise.
+    /// The layout of the file; nanoGPT's by default.
     pub(super) fn convention(&self) -> Convention {
         let shape = self
             .iter()
