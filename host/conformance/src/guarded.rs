@@ -1,7 +1,7 @@
-//! Memory between two pages that nobody may touch, and that can be made read-only: an access beyond it ends the process.
+//! Memory between two inaccessible pages, which can be made read-only: an access beyond it ends the process.
 //!
-//! The conformance suites' only `unsafe`. Checks that use it run where a process may end: `plugins check` gives each its own. They say on
-//! standard error what they are about to do, so that the last line tells what was done when the process ended.
+//! The conformance suites' only `unsafe`. Checks that use it run where a process may end: `plugins check` gives each its own. They
+//! announce each operation on standard error, so that the last line names the operation during which the process ended.
 
 use std::{ffi::c_void, io, marker::PhantomData, ptr, slice};
 
@@ -97,7 +97,7 @@ impl<T: Plain> Drop for Guarded<T> {
     }
 }
 
-/// Says what comes next to whoever finds the process ended.
+/// Announces the next operation, for readers of the output of an ended process.
 pub(crate) fn announce(what: &str) {
     eprintln!("{what}");
 }

@@ -90,7 +90,7 @@ pub(crate) fn in_range(oracle: &Oracle, scale: f32, count: usize, seed: u64) -> 
     std::iter::repeat_with(|| value(&mut random)).take(count).collect()
 }
 
-/// A bit of everything, NaN and infinities included, for checks of what goes along with rounding.
+/// A mixture of values, NaN and infinities included, for checks of the results beside rounding.
 pub(crate) fn mixture(oracle: &Oracle, scale: f32, seed: u64) -> Vec<f32> {
     let mut mixed = in_range(oracle, scale, 20_000, seed);
     let stored = edges(oracle);

@@ -75,7 +75,7 @@ pub struct Check<S = Subject> {
     pub run: fn(&S) -> Outcome,
 }
 
-/// The suite in one place: name, the module of [`checks`] that has it, and what it holds a format to.
+/// The suite in one place: name, the module of [`checks`] that has it, and its requirement.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_check {
@@ -158,7 +158,7 @@ macro_rules! format_suite {
     };
 }
 
-/// The whole suite, in the order in which it should run: the later checks rely on what the earlier ones hold.
+/// The whole suite, in the order in which it should run: later checks rely on properties that earlier ones verify.
 #[must_use]
 pub fn checks() -> &'static [Check] {
     __each_check! { __check_table () }

@@ -16,7 +16,7 @@ struct Point {
     even: Option<bool>,
 }
 
-/// The values of a format and what rounding to them means.
+/// The values of a format and the definition of rounding to them.
 #[derive(Debug, Clone)]
 pub struct Oracle {
     by_code: Vec<f32>,
@@ -173,7 +173,7 @@ impl Oracle {
                 _ => both,
             },
         };
-        // A zero has the sign of what was rounded to it.
+        // A zero has the sign of the rounded value.
         chosen.map(|value| if value == 0.0 { 0f32.copysign(x) } else { value as f32 })
     }
 

@@ -106,7 +106,7 @@ impl Subject {
         self.make(&self.config).map_err(|error| said("new", &error))
     }
 
-    /// A new instance and the slow definition of what it must do.
+    /// A new instance and the slow definition of its required results.
     ///
     /// # Errors
     /// It cannot be made, or describes an impossible format.

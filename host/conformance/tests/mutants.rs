@@ -1,6 +1,6 @@
 //! Formats with one deliberate fault each, and the check that must find it.
 
-// The constants stand for type names.
+// The constants are used as type names.
 #![allow(non_upper_case_globals, clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -250,7 +250,7 @@ fn rounder() -> KernelText {
     }
 }
 
-/// The fault is found by each of the checks named, and said with the words given.
+/// The fault is found by each of the named checks, and reported with the given words.
 #[track_caller]
 fn found<const F: u32>(names: &[&str], words: &str) {
     let subjects = Subject::all_of::<Mutant<F>>().unwrap();

@@ -70,7 +70,7 @@ calls! {
 }
 
 impl Call {
-    /// The method's name; `load` for what a library does when it is opened and read.
+    /// The method's name; `load` for code that a library runs when it is opened and read.
     #[must_use]
     pub fn name(self) -> &'static str {
         NAMES[self as usize]
@@ -189,7 +189,7 @@ impl Table {
         marks.filter(|(_, mark)| mark.call() != Call::None)
     }
 
-    /// Hands over, in pieces, what a mark says: `` plugin `NAME` (LIBRARY), call `NAME` ``. Allocates nothing.
+    /// Passes a mark's description in pieces: `` plugin `NAME` (LIBRARY), call `NAME` ``. Allocates nothing.
     pub fn describe(&self, mark: Mark, mut piece: impl FnMut(&[u8])) {
         let Some(label) = mark.plugin().checked_sub(1).and_then(|index| self.labels.get(index)) else {
             return piece(b"a plugin");
@@ -315,7 +315,7 @@ pub struct Running {
     outer: u32,
 }
 
-/// Marks that this thread is in a call, until what it returns is dropped.
+/// Marks that this thread is in a call, until the returned value is dropped.
 pub fn enter(plugin: Plugin, call: Call) -> Running {
     Running { outer: set(u32::from(plugin.0) << 16 | call as u32) }
 }

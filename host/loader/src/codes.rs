@@ -16,7 +16,7 @@ impl FormatPlugin {
         ValueGrid::new(&self.spec).map_err(|error| self.identity.failure(Fault::Plugin, &error))
     }
 
-    /// The plugin's own value of every code, in code order; `values` says how many there are.
+    /// The plugin's own value of every code, in code order; `values` gives their number.
     ///
     /// # Errors
     /// [`Fault::Run`]: the plugin failed.
@@ -40,7 +40,7 @@ impl FormatPlugin {
         call().map_err(|error| self.identity.failure(Fault::Run, &error))
     }
 
-    /// The code of every element of `src`, rounded as `params` says.
+    /// The code of every element of `src`, rounded by `params`.
     ///
     /// # Errors
     /// [`Fault::Run`]: NaN in a format without NaN, or the plugin failed.

@@ -1,4 +1,4 @@
-//! CPU features: whether this machine has what a library was compiled for.
+//! CPU features: checks that this machine has those that a library was compiled for.
 
 /// The features of a list, comma separated, that this machine lacks.
 pub(crate) fn missing(features: &str) -> Vec<&str> {

@@ -1,6 +1,6 @@
 //! The loader's only `unsafe`: opening plugin libraries, and reading the tables of those written in C ([`c_table`]).
 //!
-//! Every item here is a thin call with its safety reason; the checks that make it so stand in [`crate::library`].
+//! Every item here is a thin call with its safety reason; the checks behind these reasons are in [`crate::library`].
 
 pub mod c_table;
 
@@ -23,7 +23,7 @@ pub enum Entry {
     C(Result<CLibrary, c_table::Fault>),
 }
 
-/// Opens the library at an absolute path, for good, and returns what it exports; of one that exports both, what is in Rust.
+/// Opens the library at an absolute path, permanently, and returns its export; of a library with both kinds, the Rust one.
 ///
 /// All symbols are bound now (a missing one fails here, not in the middle of a run) and none is shared with
 /// other libraries.

@@ -63,7 +63,7 @@ pub(crate) fn open(library: &CheckedFile) -> Result<Entry, Fault> {
     Ok(entry)
 }
 
-/// Opens a sealed copy, and says under which path.
+/// Opens a sealed copy, and returns its path.
 fn load_sealed(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
     let sealed = seal(&library.path, &library.bytes);
     let file = sealed.map_err(|error| Fault::Loader(format!("no memory file can be made ({error})")))?;
@@ -76,7 +76,7 @@ fn load_sealed(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
     Ok((path, entry?))
 }
 
-/// Opens a private copy, deleted once it is mapped, and says under which path.
+/// Opens a private copy, deleted once it is mapped, and returns its path.
 fn load_private(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
     let (_folder, path) = match copy(library) {
         Ok(copied) => copied,
@@ -86,7 +86,7 @@ fn load_private(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
     Ok((path, entry))
 }
 
-/// Opens the library's own file, which others can change, and says under which path.
+/// Opens the library's own file, which others can change, and returns its path.
 fn load_in_place(library: &CheckedFile, why: &str) -> Result<(PathBuf, Entry), Fault> {
     let path = &library.path;
     tracing::warn!(
@@ -131,7 +131,7 @@ fn proc_path(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// A copy in a folder that only this user can enter; it goes with the folder, what is mapped of it stays.
+/// A copy in a folder that only this user can enter; it is deleted with the folder, its mapping stays.
 fn copy(library: &CheckedFile) -> io::Result<(TempDir, PathBuf)> {
     // The hash: no folder of other bytes ever has the same path.
     let folder = tempfile::Builder::new().prefix(&format!("altgrad-{}-", library.sha256)).tempdir()?;

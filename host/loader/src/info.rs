@@ -17,7 +17,7 @@ use crate::{
     refusal::refused,
 };
 
-/// A library, and what it says about itself.
+/// A library, and its description.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LibraryInfo {
     /// Absolute path.
@@ -96,7 +96,7 @@ pub(crate) fn check_cpu(build: &BuildInfo) -> Result<(), Diagnostic> {
     Err(refused(why, "rebuild it without `-C target-cpu` or on this machine"))
 }
 
-/// Refuses a library by what it says about its plugins.
+/// Refuses a library with invalid descriptions of its plugins.
 ///
 /// # Errors
 /// It lists none, one twice, one of an unknown kind, one with an option twice, or one whose name no run file could use.

@@ -92,7 +92,7 @@ impl Identity {
         result.into_result().map_err(|error| self.failure(Fault::Run, &error))
     }
 
-    /// A refused constructor: a bad option value is the user's to mend, anything else the plugin's.
+    /// A refused constructor: a bad option value is the user's error, anything else the plugin's.
     fn make_failure<T>(&self, result: Result<T, PluginError>, key: &str) -> Result<T, Diagnostic> {
         result.map_err(|error| {
             if error.kind == ErrorKind::CONFIG {
@@ -104,7 +104,7 @@ impl Identity {
     }
 }
 
-/// Checks a table against a plugin's options; also says which key is at fault, for its position.
+/// Checks a table against a plugin's options; an error includes the key, for its position.
 ///
 /// # Errors
 /// The first key that is unknown, of the wrong type or out of range.
@@ -170,7 +170,7 @@ fn toml_value(value: &ConfigValue) -> toml::Value {
     }
 }
 
-/// A fault of one key: which, and what.
+/// A fault of one key: the key, and the error.
 pub type KeyedDiagnostic = (String, Diagnostic);
 
 /// A number format that can be called.

@@ -113,7 +113,7 @@ impl LoadedLibrary {
         Ok(Self { info: file.into_info(build, descriptors), exports })
     }
 
-    /// A new instance of one of its formats, bare: what runs call is [`super::FormatPlugin`].
+    /// A new instance of one of its formats, bare: runs call [`super::FormatPlugin`].
     ///
     /// # Errors
     /// The plugin's own.
@@ -193,7 +193,7 @@ fn check_types(header: &'static LibHeader, path: &Path) -> Result<PluginModuleRe
     })
 }
 
-/// Refuses a library that says something else about itself in its notes than in its code.
+/// Refuses a library whose notes differ from its code's description.
 fn check_notes(notes: &Notes, build: &BuildInfo, descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
     let differ = |what: String| {
         Err(refused(

@@ -32,7 +32,7 @@ pub struct ParamUpdate<'a> {
 }
 
 impl<'a> ParamUpdate<'a> {
-    /// The same update of consecutive elements each, `PART` of them or what is left.
+    /// The same update of consecutive elements each, `PART` of them or the rest.
     fn parts(self) -> Vec<Self> {
         let Self { info, param, grad, states, scalars, grid } = self;
         let mut states: Vec<_> = states.into_iter().map(|state| state.chunks_mut(PART)).collect();
@@ -48,7 +48,7 @@ impl<'a> ParamUpdate<'a> {
     }
 }
 
-/// One parameter's update with services: handles of what `services` serves.
+/// One parameter's update with services: handles of matrices of `services`.
 pub struct ServiceUpdate<'a> {
     /// The parameter.
     pub info: ParamInfo<'a>,
@@ -163,7 +163,7 @@ mod tests {
         vet::Checked,
     };
 
-    /// Counts elements into its state, adds gradients, and fails as the gradient says: -1 with an error, -2 with a panic.
+    /// Counts elements into its state, adds gradients, and fails for these gradients: -1 with an error, -2 with a panic.
     struct Adds;
 
     impl Optimizer for Adds {

@@ -17,7 +17,7 @@ use altgrad_plugin_api::{Descriptor, PluginKind};
 use super::{LibraryInfo, LoadedLibrary, library};
 use crate::vet::{self, Candidate, Checked};
 
-/// The libraries of a run, and what is worth saying when a name is not among them.
+/// The libraries of a run, and the details of an error about an unknown name.
 #[derive(Default)]
 pub struct Registry {
     entries: Vec<Entry>,
@@ -47,7 +47,7 @@ pub struct Found<'a> {
 }
 
 impl Registry {
-    /// Finds what `[plugins]` asks for; nothing of it is loaded yet.
+    /// Finds the libraries of `[plugins]`; none is loaded yet.
     ///
     /// With `load`, each entry must be found and valid. Without, every library of the folder is described, and a refused one only
     /// counts when something of it is needed.

@@ -1,8 +1,8 @@
 //! Checks that a process makes before code of a library runs in it.
 //!
-//! A library runs with the user's rights, and can end the process or spoil its memory. The host therefore installs a [`Vet`], which
-//! knows what the user trusts and tries libraries out in other processes. Without one every library is trusted, and tried out in
-//! this process: the default of programs that use this crate with libraries of their own.
+//! A library runs with the user's rights, and can end the process or corrupt its memory. The host therefore installs a [`Vet`],
+//! which knows the libraries that the user trusts and tests libraries in other processes. Without one every library is trusted, and
+//! tested in this process: the default of programs that use this crate with libraries of their own.
 
 use std::{path::Path, sync::OnceLock};
 

@@ -1,4 +1,4 @@
-//! Scales by block: a call gives what calls with each block's one scale give, and too few scales are refused.
+//! Scales by block: a call equals separate calls with each block's one scale, and too few scales are refused.
 
 use altgrad_plugin_api::{Blocks, ErrorKind, QuantParams, QuantStats, RandomKey, Scales};
 
@@ -74,7 +74,7 @@ impl Made {
         }
     }
 
-    /// Adds what one call of each kind makes of `src`. NaN, which may have no code, is encoded as zero.
+    /// Adds the results of one call of each kind over `src`. NaN, which may have no code, is encoded as zero.
     fn add(&mut self, instance: &Instance, src: &[f32], params: &QuantParams<'_>) -> Result<(), String> {
         let (mut values, mut decoded) = (vec![UNWRITTEN; src.len()], vec![UNWRITTEN; src.len()]);
         let stats = instance

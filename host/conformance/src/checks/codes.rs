@@ -1,4 +1,4 @@
-//! Codes: decoding every one of them, and encoding what they decode to.
+//! Codes: decoding every one of them, and encoding the decoded values.
 
 use altgrad_plugin_api::{ErrorKind, QuantParams, Scales};
 

@@ -1,4 +1,4 @@
-//! Kernel texts: whether what a plugin hands over can be launched as it says.
+//! Kernel texts: consistency of a plugin's text with its recipe.
 //!
 //! Correctness of the results needs a device and is not checked here.
 
@@ -92,7 +92,7 @@ fn offered(instance: &Instance, op: KernelOp, language: KernelLanguage) -> Resul
     }
 }
 
-/// The text, if there is one. That an operation is unsupported may also be said as an error.
+/// The text, if there is one. An unsupported operation may also be reported as an error.
 fn asked(instance: &Instance, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, String> {
     match instance.kernel(op, target) {
         Ok(text) => Ok(text),
@@ -101,7 +101,7 @@ fn asked(instance: &Instance, op: KernelOp, target: &KernelTarget) -> Result<Opt
     }
 }
 
-/// A later host may ask for what this plugin does not know: it must say no, and not guess.
+/// A later host may ask for an operation that this plugin does not know: the plugin must refuse it.
 fn unknown_requests(instance: &Instance) -> Result<(), String> {
     let known = device(KernelLanguage::CUDA, 1);
     let strange = KernelTarget { language: KernelLanguage(99), ..known.clone() };

@@ -1,4 +1,4 @@
-//! The checks themselves, by subject. Which there are, and what each holds a format to, the table in the crate's root says.
+//! The checks themselves, by subject. The table in the crate's root lists them with their requirements.
 
 pub(crate) mod blocks;
 pub(crate) mod codes;

@@ -84,7 +84,7 @@ pub(crate) fn error_bound(subject: &Subject) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let src = ascending(&oracle, 1.0);
     for rounding in instance.modes()? {
-        // A format that declares where rounding turns says by that how far it may be off.
+        // The declared thresholds of a format define its largest error.
         let nearest =
             matches!(rounding, Rounding::NEAREST_EVEN | Rounding::NEAREST_AWAY) && !oracle.has_thresholds();
         let (values, _) = instance.quantized(&src, &params(1.0, rounding).lend())?;

@@ -60,7 +60,7 @@ pub(crate) fn stochastic_keys(subject: &Subject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-/// A cell and what kind it is.
+/// A cell and its kind.
 type Cell = (&'static str, f64, f64);
 
 /// One cell of each kind: beside zero, within the small values, around ordinary ones, at both sides of a change of
@@ -89,7 +89,7 @@ fn cells(oracle: &Oracle) -> Vec<Cell> {
     cells
 }
 
-/// An input `share` of the way through a cell, and what that share came to in f32.
+/// An input `share` of the way through a cell, and that share rounded to f32.
 fn within(&(_, low, high): &Cell, share: f64) -> (f32, f64) {
     let x = (low + share * (high - low)) as f32;
     (x, (f64::from(x) - low) / (high - low))

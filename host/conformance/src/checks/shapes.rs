@@ -129,7 +129,7 @@ pub(crate) fn huge(subject: &Subject) -> Outcome {
         .map_or(Ok(Verdict::Passed), |part| Err(format!("encode of {HUGE} elements is wrong in part {part}")))
 }
 
-/// The call must fail as `kind` and leave its destination, and what lies beside it, alone.
+/// The call must fail as `kind` and leave its destination, and the memory beside it, unchanged.
 pub(super) fn refused<T: Copy + Bits>(
     what: &str,
     kind: ErrorKind,

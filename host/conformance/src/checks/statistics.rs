@@ -13,7 +13,7 @@ use crate::{
 /// Largest relative error of a sum.
 const TOLERANCE: f64 = 1e-6;
 
-/// The statistics of a call, from what went in and came out.
+/// The statistics of a call, from its input and output.
 pub(super) fn recomputed(oracle: &Oracle, src: &[f32], dst: &[f32], scales: &Scales<'_>) -> QuantStats {
     let mut stats = QuantStats::default();
     for (i, (&x, &y)) in src.iter().zip(dst).enumerate() {
@@ -38,13 +38,13 @@ fn close(got: f64, expected: f64) -> bool {
     got == expected || (got - expected).abs() <= TOLERANCE * expected.abs()
 }
 
-/// Runs `look` on the statistics of mixtures: what a call said, what is right, and where.
+/// Runs `look` on the statistics of mixtures: those of the call, the recomputed ones, and the place.
 fn on_mixtures(subject: &Subject, look: impl Fn(&QuantStats, &QuantStats) -> Result<(), String>) -> Outcome {
     let (instance, oracle) = subject.instance_and_oracle()?;
     for rounding in instance.modes()? {
         for (i, scale) in scales(&oracle).into_iter().enumerate() {
             let mixture = mixture(&oracle, scale, 31 + i as u64);
-            // All of it, nothing of it, and each value by itself: what is wrong by one shows in small sums.
+            // The whole, nothing, and each value alone: an error of one shows in small sums.
             let parts = [&mixture[..], &mixture[..0]].into_iter().chain(mixture.chunks(1).step_by(97));
             for src in parts {
                 let params = params(scale, rounding);

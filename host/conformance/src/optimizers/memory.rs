@@ -42,7 +42,7 @@ pub(super) fn memory(subject: &OptimizerSubject) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-/// A step of a copy, which must come to what it comes to elsewhere.
+/// A step of a copy, whose result must be equal to that elsewhere.
 fn step(object: &OptimizerObject, param: &Param<'_>, place: Place) -> Result<(), String> {
     let len = param.values.len();
     let side = if place == Place::First { "before" } else { "behind" };

@@ -1,4 +1,4 @@
-//! The suite for optimizers: what the host relies on, whatever an optimizer computes.
+//! The suite for optimizers: properties that the host relies on for every optimizer.
 //!
 //! Only the author of an optimizer knows its correct updates. The suite checks the requirements common to all optimizers:
 //! determinism, finite results for finite inputs, errors instead of panics, and equal results for a tensor in parts where the

@@ -13,7 +13,7 @@ use crate::{Outcome, Verdict, inputs::Random};
 
 /// Rows.
 const ROWS: u64 = 2_000;
-/// The step from which on a metric comes that nobody announced.
+/// The step of the first row with a metric that was not announced.
 const LATE: u64 = 1_000;
 /// Of the values that were logged, the share that files hold, at least roughly, if they hold values at all.
 const HELD: f64 = 0.2;
@@ -22,7 +22,7 @@ const RECORDS: u64 = 32 * 1024;
 
 /// The logged values.
 struct Logged {
-    /// Exact in f32 or not, as the metric says.
+    /// The value; exact in f32 where the metric is.
     value: f64,
     step: u64,
     metric: &'static str,

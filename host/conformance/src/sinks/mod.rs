@@ -1,4 +1,4 @@
-//! The suite of sinks: what a host may do to one, and what it must find afterwards.
+//! The suite of sinks: calls that a host may make, and their required results.
 //!
 //! ```
 //! # use altgrad_plugin_api::{Config, Descriptor, Metric, PluginError, RunInfo, RunOutcome, Sink};
@@ -17,9 +17,9 @@
 //! # fn main() {}
 //! ```
 //!
-//! Every check works in a scratch folder that holds the run folder, and looks afterwards whether anything was written
-//! beside that, or where the process stands. Sinks are made with the options the subject has, by default their
-//! defaults; what those reach outside the machine is not looked at.
+//! Every check works in a scratch folder that holds the run folder, and afterwards checks that nothing was written
+//! beside the run folder or into the working folder. Sinks are made with the options the subject has, by default their
+//! defaults; effects outside the machine are not checked.
 
 mod calls;
 mod kept;
@@ -32,7 +32,7 @@ pub use subject::SinkSubject;
 use crate::{Check, Outcome, checks::identity, say_if_skipped};
 use altgrad_plugin_api::{PluginKind, Sink};
 
-/// The suite in one place: name, the module that has it, and what it holds a sink to.
+/// The suite in one place: name, the module that has it, and its requirement.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __each_sink_check {

@@ -1,7 +1,7 @@
 //! Runs that end and resume: no step is lost or repeated.
 //!
-//! A row's value says which step it is and which part of the run wrote it, so text files in the run folder can be read
-//! without knowing their layout. A sink without such files (a tracker, a binary file) is held to taking the calls.
+//! A row's value encodes the step and the part of the run that wrote it, so text files in the run folder can be read
+//! without knowing their layout. For a sink without such files (a tracker, a binary file) only the calls are checked.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

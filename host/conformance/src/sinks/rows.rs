@@ -15,7 +15,7 @@ fn in_a_run(subject: &SinkSubject, write: impl FnOnce(&mut Instance) -> Result<(
     scratch.closed(Ok(Verdict::Passed))
 }
 
-/// Names nobody would choose, each different.
+/// Unusual names, each different.
 pub(super) fn names() -> Vec<String> {
     let odd = [
         "",
@@ -77,7 +77,7 @@ pub(super) fn odd_names(subject: &SinkSubject) -> Outcome {
     })
 }
 
-/// Values at the ends of what f64 can be.
+/// Values at the ends of f64's range.
 pub(super) const VALUES: [f64; 14] = [
     f64::NAN,
     f64::INFINITY,

@@ -111,7 +111,7 @@ fn names<'a>(names: &[(&'a str, bool)]) -> Vec<MetricName<'a>> {
     names.iter().map(|&(name, timing)| MetricName { name: name.into(), timing }).collect()
 }
 
-/// Refuses what a host never hands over.
+/// Refuses rows that a host never sends.
 fn unique(row: &[(&str, f64)]) -> Called {
     let mut names = BTreeSet::new();
     match row.iter().find(|(name, _)| !names.insert(*name)) {
@@ -151,7 +151,7 @@ impl Instance {
         self.object.open(&run).into_result()
     }
 
-    /// Names within a row are unique, as the contract says.
+    /// Names within a row are unique, as the contract requires.
     pub(crate) fn log(&mut self, step: u64, row: &[(&str, f64)]) -> Called {
         unique(row)?;
         let row: Vec<Metric<'_>> = row
@@ -196,7 +196,7 @@ impl Instance {
     }
 }
 
-/// A folder with a run folder and something beside it, and what it and the working folder held at first.
+/// A folder with a run folder and something beside it, and the initial content of it and of the working folder.
 pub(crate) struct Scratch {
     folder: TempDir,
     here: BTreeSet<PathBuf>,

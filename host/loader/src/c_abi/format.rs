@@ -1,8 +1,8 @@
 //! A C format behind the interface that all formats have.
 //!
-//! The library's functions round scaled values, and no more; what it has no function for is done by search among its values
-//! ([`Tabulated`]). Scaling, saturation counts, sums and histograms are made here, in pieces that stay in the first-level cache.
-//! Sums are added in the order of the elements.
+//! The library's functions only round scaled values; operations without a function search among the format's values
+//! ([`Tabulated`]). Scaling, saturation counts, sums and histograms are computed here, in pieces that stay in the first-level
+//! cache. Sums are added in the order of the elements.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Libraries in C (`plugin-api/include/altgrad_plugin.h`) as what the rest of the host knows: build info, descriptors, and format
-//! objects with the interface of those written in Rust.
+//! Libraries in C (`plugin-api/include/altgrad_plugin.h`) as the types of the host: build info, descriptors, and format objects
+//! with the interface of those written in Rust.
 //!
-//! A C format brings what its codes mean, and functions for what it does itself; scaling, statistics and histograms are always
-//! the host's ([`format`](mod@format)). Reading the tables is [`crate::ffi::c_table`]'s.
+//! A C format has the values of its codes, and functions for its own operations; scaling, statistics and histograms are always
+//! the host's ([`format`](mod@format)). [`crate::ffi::c_table`] reads the tables.
 
 mod format;
 
@@ -33,7 +33,7 @@ impl fmt::Debug for CFormats {
 pub(super) fn build_info(library: &CLibrary) -> BuildInfo {
     let version = format!("{}{}", version::C, Version(library.version));
     BuildInfo {
-        // Libraries are never unloaded, nor is what is known of them.
+        // Libraries are never unloaded, nor are their descriptions.
         api_version: RStr::from_str(version.leak()),
         rustc: library.compiler.into(),
         target: "".into(),

@@ -19,7 +19,7 @@ use crate::version::{self, C_VERSION, Version};
 /// Name of the symbol a C library exports: a [`Library`], not a function.
 pub const C_ENTRY_SYMBOL: &str = "altgrad_plugin_entry_v1";
 const MAGIC: u64 = 0x4364_6172_6774_616c;
-/// Bytes for what a failed call says.
+/// Bytes for the message of a failed call.
 const MESSAGE: usize = 512;
 /// More formats or kernels than any library has: a count beyond is a damaged table.
 const MOST: u32 = 1 << 12;
@@ -147,11 +147,11 @@ pub struct CFormat {
 pub enum CSpec {
     /// A minifloat.
     Minifloat(Minifloat),
-    /// 2^bits values by code; without them the format's `decode` says what they are.
+    /// 2^bits values by code; without them the format's `decode` gives the values.
     Table(u32, Option<Vec<f32>>),
 }
 
-/// A kernel text and what it needs of a device.
+/// A kernel text and its requirements of a device.
 #[derive(Debug, Clone)]
 pub struct CKernel {
     /// The operation, with its rounding mode.
@@ -311,7 +311,7 @@ fn growing<T: Copy>(table: *const T, what: &str) -> Result<T, Fault> {
     sized(table, size, what)
 }
 
-/// A copy of a table that says it is `size` bytes long.
+/// A copy of a table that declares a size of `size` bytes.
 fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, Fault> {
     let least = size_of::<T>();
     if (size as usize) < least || !table.is_aligned() {
