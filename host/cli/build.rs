@@ -1,8 +1,8 @@
 //! Tells the program which commit it is built from: `ALTGRAD_COMMIT`, which `--version` shows.
 //!
-//! Twelve hex digits, with `-changed` behind them if tracked sources of the host differ from that commit. Outside of a clone, or
-//! without git, it is what the variable of that name says, else `unknown`. Cargo runs this again when the commit or a source of the
-//! host changes, and compiles this package only.
+//! Twelve hex digits, followed by `-changed` if tracked sources of the host differ from that commit. Outside of a clone, or without
+//! git, it is the value of the variable of that name, else `unknown`. Cargo runs this again when the commit or a source of the host
+//! changes, and compiles this package only.
 
 use std::{
     env,
@@ -38,7 +38,7 @@ impl Clone {
         (top == root).then_some(clone)
     }
 
-    /// Its commit; names to cargo what that depends on.
+    /// Its commit; tells cargo the files it depends on.
     fn commit(&self) -> Option<String> {
         self.watch();
         let commit = self.git(&["rev-parse", "--short=12", "HEAD"])?;
@@ -47,8 +47,8 @@ impl Clone {
         Some(if changed { format!("{commit}-changed") } else { commit })
     }
 
-    /// Names the sources, and the files of git that say which commit is checked out. Only what is there: cargo takes what is not
-    /// for changed.
+    /// Tells cargo the sources, and git's files that determine the checked-out commit. Only existing files: cargo treats a missing
+    /// file as changed.
     fn watch(&self) {
         let mut paths: Vec<PathBuf> = SOURCES.iter().map(|source| self.root.join(source)).collect();
         paths.extend(["HEAD", "packed-refs", "reftable"].iter().filter_map(|name| self.git_path(name)));

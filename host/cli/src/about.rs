@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::Cli;
-/// The build's facts, a line each: what `--version` prints after the name.
+/// The build's facts, one per line: the output of `--version` after the name.
 pub(super) static BUILD_FACTS: LazyLock<String> = LazyLock::new(|| {
     let build = BuildInfo::CURRENT;
     let features: Vec<&str> = [("cuda", cfg!(feature = "cuda")), ("wgpu", cfg!(feature = "wgpu"))]

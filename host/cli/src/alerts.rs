@@ -42,7 +42,7 @@ pub(super) struct EvaluateArgs {
     json: bool,
 }
 
-/// A run with what was found.
+/// A run with its alerts.
 struct Evaluated<'a> {
     run: &'a Run,
     replay: Option<Replay>,

@@ -1,8 +1,8 @@
-//! `plugins check`: whether a library does what plugins must, as its users would find out otherwise.
+//! `plugins check`: checks a library against the contract of plugins, so that its users do not find the faults.
 //!
-//! Nothing of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins (of
-//! formats, of each variant) are children of their own ([`child`]), so that what crashes, hangs, exits or prints is caught and
-//! named. The checks are those of `altgrad-conformance`, and three more ([`leaks_and_locale`], [`mod@environment`]).
+//! No code of the library runs in this process. Loading it, with every refusal, and each check of each of its plugins (of
+//! formats, of each variant) are separate child processes ([`child`]), so that a crash, a hang, an exit or output is caught
+//! and attributed. The checks are those of `altgrad-conformance`, and three more ([`leaks_and_locale`], [`mod@environment`]).
 //! [`surroundings`] and [`folders`] define the state that a check must not change.
 
 pub(super) mod child;
@@ -151,7 +151,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
     Ok(if passes(args)? { ExitCode::SUCCESS } else { ExitCode::from(Fault::Plugin.exit_code()) })
 }
 
-/// Runs the checks and prints what came of them; whether none failed.
+/// Runs the checks and prints their results; returns whether none failed.
 pub(super) fn passes(args: &CheckArgs) -> Result<bool, Diagnostic> {
     let timeout = Duration::from_secs(args.timeout_s);
     let mut report = Report::new(args.json);

@@ -1,4 +1,4 @@
-//! `compare`: a table of configurations, and what the seeds support.
+//! `compare`: a table of configurations, and the significant differences.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -69,7 +69,7 @@ impl RunsArgs {
         &self.runs
     }
 
-    /// Compares as the command line says, or else the sweep.
+    /// Compares by the options of the command line, else by the sweep's.
     pub(super) fn compared(&self, found: &FoundRuns, groups: &[Group]) -> Result<Comparison, Diagnostic> {
         let named = self.baseline.as_ref().or(found.choice.baseline.as_ref());
         let baseline = named.and_then(|name| compare::named(&found.runs, groups, name));

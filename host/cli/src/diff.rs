@@ -144,7 +144,7 @@ fn to_json(args: &DiffArgs, found: &Comparison) -> Value {
 
 fn parting_json(parting: &Parting) -> Value {
     let Parting { step, place, ulp, index, values, apart, elements } = parting;
-    // serde_json writes null for what JSON has no number for; the bits say which it is.
+    // serde_json writes null for NaN and infinities; the bits distinguish them.
     let value = |value: f32| json!({ "value": f64::from(value), "f32_bits": value.to_bits() });
     json!({
         "step": step,

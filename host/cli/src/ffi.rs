@@ -1,4 +1,4 @@
-//! The command line's only `unsafe`: an option of the allocator, and what checks ask of C's library.
+//! The command line's only `unsafe`: an option of the allocator, and calls into C's library for checks.
 
 /// Number of mimalloc's option `purge_delay`: milliseconds until freed pages go back to the system; -1 for never.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
@@ -9,7 +9,7 @@ pub fn keep_freed_pages() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) }
 }
 
-/// Sets the locale of this process to what the environment says, as any library in it may.
+/// Sets the locale of this process from the environment, as any library in it may.
 pub fn adopt_locale() {
     // SAFETY: called before there is a second thread; the empty name asks for the environment's locale.
     unsafe {
@@ -18,8 +18,8 @@ pub fn adopt_locale() {
     }
 }
 
-/// Bytes in use of what C's `malloc` gave out, where it says so (glibc). The host's own memory comes from elsewhere; that of plugins is
-/// among it, unless they bring an allocator.
+/// Bytes that C's `malloc` has allocated, if it reports them (glibc). The host's own memory comes from another allocator; plugins'
+/// memory is included, unless they bring an allocator.
 #[must_use]
 pub fn c_heap_in_use() -> Option<u64> {
     #[cfg(target_env = "gnu")]

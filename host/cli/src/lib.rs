@@ -194,7 +194,7 @@ pub fn main() -> ExitCode {
 }
 
 fn start_log() {
-    // Module paths help whoever asks for a log; a warning to a user is about the run.
+    // Module paths help readers of a debug log; a warning to a user is about the run.
     let asked = tracing_subscriber::EnvFilter::try_from_env("ALTGRAD_LOG");
     let with_target = asked.is_ok();
     let filter = asked.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,wgpu_hal=off"));

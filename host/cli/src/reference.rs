@@ -1,4 +1,5 @@
-//! `reference`: pages about the run file, the metrics and the command line, made from what defines them.
+//! `reference`: pages about the run file, the metrics and the command line, generated from their
+//! definitions.
 
 use std::{fmt::Write as _, process::ExitCode};
 

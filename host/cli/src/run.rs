@@ -97,7 +97,7 @@ pub(super) fn load(args: &ConfigArgs) -> Result<(RunConfig, Source), Diagnostic>
     Ok((config, source))
 }
 
-/// Puts what the command line says into a run file that was read.
+/// Applies the command line to a run file.
 pub(super) fn take_arguments(args: &ConfigArgs, config: &mut RunConfig) -> Result<(), Diagnostic> {
     if let Some(device) = args.device {
         // Checked here, so that the error names the option.

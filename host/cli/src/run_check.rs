@@ -1,4 +1,4 @@
-//! `check`: all faults of a run file, or what would run.
+//! `check`: all faults of a run file, or the planned run.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -21,7 +21,7 @@ pub(super) fn run(args: &ConfigArgs) -> Result<ExitCode, Diagnostic> {
         Ok(ready) => (Some(ready), Vec::new()),
         Err(faults) => (None, faults),
     };
-    // Last, for it says nothing about the file.
+    // Last, because it does not concern the file.
     faults.extend(folder.as_deref().and_then(|folder| RunFolder::check(folder).err()));
     match (ready, faults.pop()) {
         (Some(ready), None) => {

@@ -76,7 +76,7 @@ pub(super) fn run(args: &NewArgs) -> Result<ExitCode, Diagnostic> {
     let kind = args.kind.name();
     let package = format!("altgrad-{kind}-{name}");
     let id = if matches!(args.kind, TemplateKind::Format) { name.to_uppercase() } else { name.into() };
-    // The file name of what cargo builds.
+    // The file name of cargo's output.
     let library = format!("lib{}.so", package.replace('-', "_"));
     let answers = context! {
         kind, name, package,
@@ -141,7 +141,7 @@ impl Source {
 
     fn dependency(&self) -> String {
         match self {
-            // As TOML writes strings, whatever is in a path.
+            // As a TOML string, with any characters of a path.
             Self::Folder(folder) => {
                 let path = toml::Value::String(folder.display().to_string());
                 format!("altgrad-plugin-api = {{ path = {path} }}")

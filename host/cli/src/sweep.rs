@@ -1,4 +1,4 @@
-//! `sweep`: a matrix of runs, and what came of them.
+//! `sweep`: a matrix of runs, and their results.
 
 use std::{path::PathBuf, process::ExitCode};
 

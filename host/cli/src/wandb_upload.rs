@@ -1,4 +1,4 @@
-//! `wandb-upload`: sends what the wandb sinks of runs have left on disk.
+//! `wandb-upload`: sends the rows that the wandb sinks of runs have left on disk.
 //!
 //! The host knows nothing of the protocol: it opens the sinks of a run's own `config.toml` once more, as a run that
 //! continues after its last step, and ends them at once. So the same code uploads, with the same rules.
@@ -103,7 +103,7 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     below.iter().for_each(|folder| find(folder, depth, found));
 }
 
-/// Uploads what is left of a run.
+/// Uploads the remaining rows of a run.
 fn upload(args: &WandbUploadArgs, folder: &Path) -> Result<Sent, Diagnostic> {
     let file = folder.join(CONFIG);
     let (config, _) = altgrad_config::load(&file, &[])?;
@@ -152,7 +152,7 @@ fn outcome(status: &Path) -> RunOutcome {
     }
 }
 
-/// Takes the faults of uploads out of a run's status: what they said was left is sent.
+/// Removes the faults of uploads from a run's status: the rows they report are sent.
 fn clear_faults(status: &Path) -> Result<(), Diagnostic> {
     let Ok(text) = fs::read_to_string(status) else { return Ok(()) };
     let Ok(mut record) = serde_json::from_str::<Value>(&text) else { return Ok(()) };

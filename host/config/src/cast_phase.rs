@@ -1,4 +1,4 @@
-//! A phase of a run: the casts of an entry of `[[quant.schedule]]`, and what puts them in force.
+//! A phase of a run: the casts of an entry of `[[quant.schedule]]`, and its trigger.
 
 use altgrad_metrics::AlertKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -16,7 +16,8 @@ use super::{PrecisionChoice, QuantSection};
 pub enum CastTrigger {
     /// The beginning of this step.
     At(u64),
-    /// The end of the first step at which the condition of this alert has held for as long as its patience asks, whatever its cooldown.
+    /// The end of the first step at which the condition of this alert has held for as long as its patience requires; the cooldown
+    /// is ignored.
     On(AlertKind),
 }
 
@@ -40,7 +41,7 @@ pub struct CastPhase {
     pub quant: QuantSection,
 }
 
-// A resolved entry stands for itself: it is written with `none = true`, so that it takes nothing from `[quant]` when it is read again.
+// A resolved entry is complete: it is written with `none = true`, so that it inherits nothing from `[quant]` when it is read again.
 impl Serialize for CastPhase {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut table = Table::try_from(&self.quant).map_err(S::Error::custom)?;

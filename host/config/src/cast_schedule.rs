@@ -21,7 +21,7 @@ pub(super) fn take(table: &mut Table) -> Option<Value> {
     table.get_mut("quant")?.as_table_mut()?.remove("schedule")
 }
 
-/// The phases of the entries. `table` is the run file without them, `config` what it says.
+/// The phases of the entries. `table` is the run file without them, `config` its values.
 ///
 /// # Errors
 /// An entry is refused, with its position.
@@ -276,7 +276,7 @@ impl Entry<'_> {
     }
 }
 
-/// Why an alert cannot fire in a run, if it cannot: what to do about it.
+/// The reason why an alert cannot fire in a run, if it cannot, as a hint.
 fn never_fires(kind: AlertKind, config: &RunConfig) -> Option<String> {
     match kind {
         AlertKind::NanLoss | AlertKind::NanGrad => return None,

@@ -11,7 +11,7 @@ use super::{
     source::Source,
 };
 
-/// The fields of a cast, and what they need to have an effect.
+/// The fields of a cast, and their requirements to have an effect.
 const FIELDS: &[(&str, &str)] = &[
     ("format", "with source = \"reuse\" the first use says it"),
     ("rounding", "it needs a format, and a source other than \"reuse\" in a second use"),

@@ -1,8 +1,8 @@
-//! serde's complaints, said in the run file's terms.
+//! serde's errors in the run file's terms.
 //!
-//! serde knows the dotted path and what it expected; the parsed tree knows what
-//! stands there, and [`Source`] where. A complaint of unknown wording is passed
-//! on with its key and position rather than lost. Ranges are `validate`'s.
+//! serde knows the dotted path and the expected type; the parsed tree has the value, and [`Source`]
+//! its position. An error of unknown wording is passed on with its key and position rather than
+//! lost. Ranges are checked in `validate`.
 
 use altgrad_base::diagnostic::{Diagnostic, closest};
 use serde_path_to_error::{Error, Segment};

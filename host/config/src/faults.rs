@@ -13,7 +13,7 @@ use super::{hints, load, schema::RunConfig, source::Source};
 /// Faults that are reported at once.
 const MOST: usize = 32;
 
-/// Keys that say what the other keys of their table mean. Without them nothing can be said of the table.
+/// Keys that determine the meaning of the other keys of their table. Without them the table cannot be checked.
 const DISCRIMINATORS: [&str; 10] =
     ["amax", "block", "dataset", "format", "granularity", "name", "preset", "rule", "schedule", "type"];
 
@@ -87,8 +87,8 @@ fn is_within(key: &str, parent: &str) -> bool {
     key.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The key that is left out after a fault at `key`: the table, if the key says what the table means; the list, if the key is in one, for
-/// later elements would move.
+/// The key that is left out after a fault at `key`: the table, if the key determines the table's meaning; the list, if the key is
+/// in one, because later elements would move.
 fn meant(key: &str) -> String {
     let parts: Vec<&str> = key.split('.').collect();
     let list = parts.iter().position(|part| part.parse::<usize>().is_ok());

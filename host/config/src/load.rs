@@ -1,9 +1,8 @@
 //! From a path and overrides to a checked [`RunConfig`], in order: read, parse,
 //! override, check types, resolve, check ranges.
 //!
-//! Reads nothing but the run file; that a dataset, plugin folder or initial
-//! checkpoint exists is asked by the rooms that open it. Messages come from
-//! `explain` (keys and types) and `validate` (ranges).
+//! Reads nothing but the run file; the modules that open a dataset, plugin folder or initial checkpoint check that it exists.
+//! Messages come from `explain` (keys and types) and `validate` (ranges).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,8 +39,8 @@ pub(super) fn load_parsed(
 /// A fault, and the source if the file could be parsed.
 pub(super) type Refusal = (Diagnostic, Option<Box<Source>>);
 
-/// Another file about runs, such as a sweep's matrix: keys, types and places are told as those of run files. `what` names
-/// it in messages.
+/// Another file about runs, such as a sweep's matrix: keys, types and places are reported as for run files. `what` names it in
+/// messages.
 pub fn read_as<T: DeserializeOwned>(path: &Path, what: &str) -> Result<(T, Source), Diagnostic> {
     let (table, source) = Source::parse(path, read_text(path, what)?)?;
     let value = serde_path_to_error::deserialize(toml::Value::Table(table.clone()))

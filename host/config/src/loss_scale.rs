@@ -1,4 +1,4 @@
-//! `train.loss_scale`: what the loss is multiplied by before the backward pass.
+//! `train.loss_scale`: the factor of the loss before the backward pass.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};

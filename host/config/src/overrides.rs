@@ -27,7 +27,7 @@ fn apply_one(table: &mut Table, source: &mut Source, raw: &str, index: usize) ->
     let (key, text) =
         raw.split_once('=').ok_or_else(|| Diagnostic::config("an override without `=` sets nothing"))?;
     let path: Vec<&str> = key.split('.').map(str::trim).collect();
-    // `join` quotes what TOML would not take bare, including nothing at all.
+    // `join` quotes segments that are no bare TOML keys, including an empty one.
     if path.iter().any(|segment| join("", segment) != *segment) {
         return Err(Diagnostic::config(format!("{key:?} is not a dotted key")));
     }

@@ -1,7 +1,6 @@
 //! One entry of `plugins.load`: a name, a path, or either with a pinned hash.
 //!
-//! Only says what was written; the plugin loader looks names up, opens files and
-//! compares hashes.
+//! Holds the written reference; the plugin loader looks names up, opens files and compares hashes.
 
 use std::fmt;
 

@@ -123,14 +123,15 @@ impl Merge<'_> {
     }
 }
 
-/// Puts what `own` lacks of `base`, both `[quant]`, under its keys, whose places are known to `source`; those of `base` are not.
+/// Adds the keys of `base` that `own` lacks, both `[quant]`, under its keys, whose places are known to `source`; those of `base`
+/// are not.
 pub(super) fn lay_under(own: &mut Table, base: Table, source: &mut Source) {
     let mut nowhere = source.clone();
     nowhere.places.clear();
     merge(own, base, "quant", &mut Merge { source, recipe: &nowhere });
 }
 
-/// Adds what `table` lacks of `recipe`. Rules by layer of both stand one after the other.
+/// Adds the keys of `recipe` that `table` lacks. Rules by layer of both follow one after the other.
 fn merge(table: &mut Table, recipe: Table, parent: &str, places: &mut Merge<'_>) {
     for (name, value) in recipe {
         let dotted = join(parent, &name);

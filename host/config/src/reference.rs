@@ -1,7 +1,7 @@
 //! The run file's reference, made from its types: a page of Markdown, and a JSON Schema for editors.
 //!
-//! Meanings are the types' own comments, defaults what `Default` says, choices the names that are read. Ranges that only
-//! `validate` knows are not in it: its refusals say them.
+//! Meanings are the types' own comments, defaults the values of `Default`, choices the accepted names. Ranges that only
+//! `validate` knows are not included: its errors name them.
 
 use std::fmt::Write as _;
 

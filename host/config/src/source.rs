@@ -38,12 +38,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// Parses `text`, still without overrides: the tree and where its keys stand.
+    /// Parses `text`, still without overrides: the tree and the positions of its keys.
     pub fn parse(path: &Path, text: String) -> Result<(Table, Self), Diagnostic> {
         Self::parse_shown(path, &text.clone(), text)
     }
 
-    /// The same for `text` that stands for `shown`, byte for byte: positions and the kept text are of that.
+    /// The same for `text` that represents `shown`, byte for byte: positions and the kept text are those of `shown`.
     pub(super) fn parse_shown(path: &Path, text: &str, shown: String) -> Result<(Table, Self), Diagnostic> {
         if let Some(message) = too_many_brackets(text) {
             return Err(Diagnostic::config(message).at(path.display()).hint(PATTERNS));
@@ -109,7 +109,7 @@ impl Source {
         }
     }
 
-    /// The written key whose name or value stands at a place, as an error gives it; the longest of several.
+    /// The written key whose name or value is at a place, as an error gives it; the longest of several.
     pub(super) fn key_at(&self, place: &str) -> Option<String> {
         let stands_there = |key: &&String| {
             [self.locate(key), self.locate_key(key)].iter().any(|own| {

@@ -1,6 +1,6 @@
-//! The run file as its users meet it: what loads and what it becomes.
+//! The run file from its users' view: valid files and their values.
 //!
-//! The exact words of what does not load are in `refusals`.
+//! The exact messages for invalid files are in `refusals`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,7 +1,7 @@
 //! The ranges of the run file's values: a list of rules, checked in order.
 //!
-//! Only what the run file alone can tell. Names of formats, optimizers, sinks
-//! and parameters are the plan's to check, the plugins' own tables the plugins'.
+//! Checks of the run file alone. Names of formats, optimizers, sinks and parameters are checked by the setup,
+//! the plugins' own tables by the plugins.
 
 use altgrad_base::diagnostic::Diagnostic;
 
@@ -397,7 +397,7 @@ fn scaling(scaling: &ScalingSection) -> Vec<Rule> {
     ]
 }
 
-/// The rules of scales that are state, and of what they leave without effect.
+/// The rules of scales that are state, and of keys that have no effect with them.
 fn stored_scale(quant: &QuantSection) -> Vec<Rule> {
     let (plain, stored, scaling) = (StoredScaleSection::default(), quant.stored_scale, &quant.scaling);
     let margin = stored.margin.unwrap_or(0);

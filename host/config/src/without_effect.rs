@@ -1,7 +1,7 @@
-//! Keys that would change nothing beside what other keys say: almost always a misunderstanding, so they are refused.
+//! Keys without an effect beside other keys: almost always a misunderstanding, so they are refused.
 //!
-//! A key with its default value is not, for resolved files have every key; nor is one of a file, or of its recipe, beside overrides,
-//! which may take away what it belongs to.
+//! A key with its default value is not refused, because resolved files have every key. Nor is a key of a file, or of its recipe,
+//! beside overrides, which may remove the key it belongs to.
 
 use altgrad_base::diagnostic::Diagnostic;
 use toml::{Table, Value};
@@ -14,7 +14,7 @@ use super::{
     source::{Place, Source},
 };
 
-/// A key, whether it has no effect, why, and what to do.
+/// A key, whether it has no effect, the reason, and the hint.
 type Rule = (&'static str, bool, String, &'static str);
 
 /// Refuses the first key of the run file that has no effect. `table` is the file with its overrides and its recipe.

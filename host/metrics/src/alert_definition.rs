@@ -133,7 +133,7 @@ pub struct AlertDefinition {
     pub kind: AlertKind,
     /// The condition on the value.
     pub condition: Condition,
-    /// The threshold of a run file that says nothing.
+    /// The threshold without a value in the run file.
     pub default: f64,
     /// The meaning of the threshold's key in `[alerts]`.
     pub key_text: &'static str,

@@ -9,8 +9,8 @@ use crate::{alert_definition::AlertDefinition, family::Family, report_use::Repor
 pub struct MetricDefinition {
     /// The family it belongs to.
     pub family: Family,
-    /// Its name over the whole run: `train/loss`, `quant/overflow_rate`, `grad_norm_l2`. A role stands behind the first
-    /// `/`, an index and a layer stand at the end.
+    /// Its name over the whole run: `train/loss`, `quant/overflow_rate`, `grad_norm_l2`. A role follows the first `/`;
+    /// an index and a layer are at the end.
     pub name: &'static str,
     /// The meaning, for the reference.
     pub meaning: &'static str,
@@ -37,7 +37,7 @@ pub struct MetricDefinition {
 }
 
 impl MetricDefinition {
-    /// A dimensionless, reproducible number of the whole run, recorded at every step: what definitions start from.
+    /// A dimensionless, reproducible number of the whole run, recorded at every step: the start of definitions.
     #[must_use]
     pub const fn new(family: Family) -> Self {
         Self {
@@ -174,7 +174,7 @@ pub enum Due {
     Parameters,
     /// Steps that measure distributions.
     Distributions,
-    /// Steps that measure what formats would do to unrounded tensors.
+    /// Steps that measure the effect of formats on unrounded tensors.
     Observations,
     /// Steps that find the singular values of the weights.
     Ranks,

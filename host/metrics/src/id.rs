@@ -98,7 +98,7 @@ impl Statistic {
         })
     }
 
-    /// A statistic of this definition at the start of a name, and what follows it.
+    /// A statistic of this definition at the start of a name, and the rest of the name.
     fn strip<'a>(definition: &'static MetricDefinition, name: &'a str) -> Option<(Self, &'a str)> {
         let (prefix, own) = definition.parts();
         let rest = match prefix {
@@ -192,7 +192,7 @@ pub enum Over {
 pub struct MetricId {
     /// The statistic, and its role.
     pub statistic: Statistic,
-    /// Over what.
+    /// The scope of the value.
     pub over: Over,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Each metric is defined once, in a file of [`families`]. The announced names of a run, the page `docs/metrics.md`
 //! ([`mod@reference`]), the defaults of `[alerts]` and the columns of the report are derived from these definitions.
-//! Identifiers are typed: a [`Statistic`] is a definition with its role and index, a [`MetricId`] adds what the value is
-//! taken over. The values are computed by the engine; this crate contains no tensor code.
+//! Identifiers are typed: a [`Statistic`] is a definition with its role and index, a [`MetricId`] adds the scope of the
+//! value. The values are computed by the engine; this crate contains no tensor code.
 
 pub mod alert;
 mod alert_definition;

@@ -1,4 +1,4 @@
-//! The roles of what is rounded.
+//! The roles of rounded tensors.
 
 /// A rounded tensor: the operands of a linear layer's three products and the gradient of its weight; and tensors elsewhere in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

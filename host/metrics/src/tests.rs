@@ -1,4 +1,4 @@
-//! Names of all definitions, there and back; and what the definitions must agree on.
+//! Names of all definitions, written and parsed; and consistency of the definitions.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;

@@ -1,8 +1,7 @@
 //! `bench`: time per training step by precision, format and metrics, measured in one process.
 //!
-//! Cases take turns step by step, so that whatever else the machine does hits all alike. The ratio is to the first
-//! case. Tokens are random: what is timed does not depend on them. With `--compare-with` another trainer takes turns with
-//! all of them.
+//! Cases take turns step by step, so that other work of the machine affects all equally. The ratio is to the first case. Tokens
+//! are random: times do not depend on them. With `--compare-with` another trainer takes turns with all of them.
 
 mod report;
 
@@ -74,7 +73,7 @@ enum Size {
 }
 
 impl BenchArgs {
-    /// The size's model and batch, as far as nothing else is said.
+    /// The size's model and batch, with overrides.
     fn model(&self) -> BenchModel {
         let usual = self.size.model();
         let or = |given: Option<u32>, usual: usize| given.map_or(usual, |given| given as usize);
@@ -113,7 +112,7 @@ impl Size {
         }
     }
 
-    /// As the command line says it.
+    /// The spelling of the command line.
     fn name(self) -> String {
         self.to_possible_value().map(|size| size.get_name().to_string()).unwrap_or_default()
     }

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use altgrad_engine::bench::{BenchReport, checkpoints::CheckpointCost};
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 
-/// All of it.
-/// `size` is what the model's size is called.
+/// The whole report. `size` is the name of the model's size.
 pub(super) fn text(report: &BenchReport, size: &str) -> String {
     let parts =
         [heading(report, size), table(report).to_string(), phase_table(report).to_string(), memory(report)];
@@ -62,7 +61,7 @@ fn phase_table(report: &BenchReport) -> Table {
     table
 }
 
-/// A line, where the system says it.
+/// A line, if the system reports memory.
 fn memory(report: &BenchReport) -> String {
     let (Some(peak), [first, .., last]) = (report.peak_rss_mb, report.rss_mb.as_slice()) else {
         return String::new();

@@ -118,7 +118,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<ExitCode, Diagnostic> {
         let input = CastInput { values, shape: args.shape.0, axis };
         let found = apply_cast(format, &cast, input, key, &device)?;
         let expected = std::mem::replace(&mut applied.values, found);
-        // A NaN is a NaN, whatever its payload.
+        // All NaN are equal, independent of their payload.
         let is_same = |(a, b): &(&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
         Some(applied.values.iter().zip(&expected).filter(|pair| !is_same(pair)).count())
     };

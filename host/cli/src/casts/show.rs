@@ -134,7 +134,7 @@ fn row(kind: &Value, role: Role) -> Option<[String; 5]> {
     Some([operand, format.to_owned(), text("rounding"), listed(&cast["scaling"]), from])
 }
 
-/// The keys of a table with their values; what says that nothing is special is left out.
+/// The keys of a table with their values, without defaults.
 fn listed(value: &Value) -> String {
     let Some(table) = value.as_object() else { return value.as_str().unwrap_or("-").to_owned() };
     let plain = |key: &str, value: &Value| {

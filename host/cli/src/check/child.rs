@@ -1,7 +1,7 @@
-//! One check, all quick checks, or a description of a library, in a process of its own: what the child does, and how its parent watches it.
+//! One check, all quick checks, or a description of a library, in a separate process: the child's side and its parent's.
 //!
-//! The verdict goes through a file, because standard output belongs to nobody here: a plugin that writes to it would
-//! spoil whatever the host prints there, so anything in it is a fault.
+//! The verdict is passed in a file, because standard output is reserved: a plugin that writes to it would corrupt the host's
+//! output, so any output is a fault.
 
 use std::{
     env, fs,
@@ -229,7 +229,7 @@ pub(crate) fn describe(path: &Path, sha256: &str, timeout: Duration) -> Result<S
     }
 }
 
-/// Puts a plugin through the quick checks, all in one child: what it fails at, if at anything.
+/// Runs the quick checks on a plugin, all in one child; returns the failed check, if there is one.
 ///
 /// # Errors
 /// No child can be started.
@@ -329,7 +329,7 @@ fn is_kept(name: &str) -> bool {
     KEPT.contains(&name) || name.starts_with("ALTGRAD_")
 }
 
-/// Waits for the child; stops it, and says why, if it takes too long or writes without end.
+/// Waits for the child; stops it, and reports the reason, if it takes too long or writes without end.
 fn watch(
     child: &mut Child,
     output: &[&fs::File],
@@ -410,7 +410,7 @@ impl Ended {
         Verdict::Failed(lines.filter(|line| !line.starts_with("-->")).collect::<Vec<&str>>().join("; "))
     }
 
-    /// The fingerprint of a life or what went wrong in it, and in how many seconds.
+    /// The fingerprint of a life cycle or its fault, and its duration in seconds.
     pub(super) fn life(self) -> (Result<String, String>, f64) {
         let answer = self.answer.as_ref().and_then(|answer| serde_json::from_str(answer).ok());
         let life = match (self.fault(), answer) {

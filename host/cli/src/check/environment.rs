@@ -11,7 +11,7 @@ use super::{
     protocol::{Asked, Variable, Verdict},
 };
 
-/// The check, as reports name it, with what it holds a plugin to.
+/// The check, as reports name it, with its requirement.
 pub(super) const ENVIRONMENT: (&str, &str) =
     ("environment", "it gives the same wherever the user's home is, and whatever else the environment says");
 

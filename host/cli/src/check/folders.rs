@@ -7,7 +7,7 @@ use std::{
 
 use altgrad_base::scratch::Scratch;
 
-/// The folders, and what a file in each is said to be in.
+/// The folders, and the description of a file's place in each.
 const FOLDERS: [(&str, &str); 3] = [
     ("work", "the working directory"),
     ("home", "the home directory"),
@@ -51,7 +51,7 @@ impl Folders {
         Ok(None)
     }
 
-    /// Beside them, for what a check itself needs.
+    /// A folder beside them, for the check's own files.
     pub(super) fn beside(&self) -> &Path {
         self.0.path()
     }

@@ -1,8 +1,8 @@
 //! Two checks that compare whole lives of a plugin: `leaks`, a hundred in one process, and `locale`, one here and one where decimals have
 //! commas.
 //!
-//! The second needs a machine with such a locale, so it brings one: glibc reads it from where `LOCPATH` says. Its parent's side
-//! is the module `locale`.
+//! The second check needs a machine with such a locale, so it brings one: glibc reads it from the path in `LOCPATH`. The parent's
+//! side is the module `locale`.
 
 use std::{fs, io, path::Path};
 
@@ -11,7 +11,7 @@ use altgrad_base::files;
 use altgrad_conformance::{Outcome, Verdict as Passed};
 use sha2::{Digest, Sha256};
 
-/// The checks, as reports name them, with what they hold a plugin to.
+/// The checks, as reports name them, with their requirements.
 pub(super) const LEAKS: (&str, &str) =
     ("leaks", "made, used and dropped a hundred times, it leaves no memory, mapping, file or thread behind");
 pub(super) const LOCALE: (&str, &str) =
@@ -22,9 +22,9 @@ pub(super) const LIFE: &str = "fingerprint";
 /// The locale with commas, called as people's are.
 pub(super) const NAME: &str = "de_DE.UTF-8";
 
-/// Lives before anything is counted: what is made once is made then.
+/// Life cycles before counting begins: allocations that happen once are made then.
 const FIRST: usize = 10;
-/// Then so many times so many: what grows each time, and by what every life costs, may be a leak.
+/// The number of rounds, and of life cycles in a round: memory that grows in each round, and with each life cycle, may be a leak.
 const ROUNDS: usize = 5;
 const LIVES: usize = 20;
 /// And if something did, on to so many rounds: only a leak grows in all of them.
@@ -61,7 +61,7 @@ impl Held {
     }
 }
 
-/// Lives one life after the other and looks what stays.
+/// Runs one life cycle after the other and reports what they leave.
 pub(super) fn leaks(life: impl Fn() -> Result<Vec<u8>, String>) -> Outcome {
     let lives = |count: usize| (0..count).try_for_each(|_| life().map(drop));
     let look = || Held::now().map_err(|error| format!("the process cannot be looked at ({error})"));

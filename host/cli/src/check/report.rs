@@ -81,7 +81,7 @@ impl Report {
         self.lines.iter().filter(|line| is(&line.verdict)).count()
     }
 
-    /// Prints what remains; whether any check failed.
+    /// Prints the remaining lines; returns whether any check failed.
     pub(super) fn close(&self) -> Result<bool, Diagnostic> {
         let passed = self.count(|verdict| matches!(verdict, Verdict::Ok));
         let failed = self.count(|verdict| matches!(verdict, Verdict::Failed(_)));

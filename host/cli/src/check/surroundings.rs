@@ -29,7 +29,7 @@ pub(super) struct Surroundings {
     actions: Vec<usize>,
     blocked: Option<String>,
     descriptors: BTreeMap<OsString, PathBuf>,
-    /// Held open until the process ends: to close what somebody else has closed ends it at once.
+    /// Held open until the process ends: closing a descriptor that other code has closed ends the process.
     _bait: Vec<ManuallyDrop<File>>,
 }
 

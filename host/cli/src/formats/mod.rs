@@ -113,7 +113,7 @@ fn table(args: &TableArgs) -> Result<ExitCode, Diagnostic> {
         let codes: Vec<Value> = decoded
             .iter()
             .enumerate()
-            // serde_json writes null for what JSON has no number for; the bits say which it is.
+            // serde_json writes null for NaN and infinities; the bits distinguish them.
             .map(|(code, value)| json!({ "code": code, "f32_bits": value.to_bits(), "value": f64::from(*value) }))
             .collect();
         println!("{:#}", json!({ "name": args.name, "bits": values.codes().ilog2(), "codes": codes }));

@@ -35,7 +35,7 @@ const FROM_OUTSIDE: [Signal; 7] = [
     Signal::SIGXCPU,
     Signal::SIGUSR2,
 ];
-/// Those of them by which a user ends what has not begun.
+/// The signals by which a user ends a run that has not begun.
 const BY_THE_USER: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Why the supervising process killed the other.
@@ -67,7 +67,7 @@ pub(super) fn close(status: WaitStatus, shared: &Shared, asked: Asked, killed: O
         // Its last word may be missing all the same: a full disk.
         if let Some(claim) = claim.filter(|claim| shared.has_begun() && claim.is_running()) {
             let error = "the run ended without being able to write its status";
-            // It has said why.
+            // The reason is reported already.
             let _ = claim.finish(&End { status: RunStatus::Failed, error, step });
         }
         return ExitCode::from(verdict.code);

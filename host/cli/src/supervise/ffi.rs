@@ -74,8 +74,8 @@ pub fn install_handlers() {
     let _ = shared();
     for (signal, _) in FATAL {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: all zeros is an empty `sigaction`; its fields are set before the system reads it. The handler does only what handlers
-        // may. It runs on the alternate stack, which Rust gives its threads.
+        // SAFETY: all zeros is an empty `sigaction`; its fields are set before the system reads it. The handler calls only
+        // async-signal-safe functions. It runs on the alternate stack, which Rust gives its threads.
         unsafe {
             let action = action.assume_init_mut();
             action.sa_sigaction = on_signal as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
@@ -182,7 +182,7 @@ fn say(error: impl FnOnce(&mut Line)) {
     if SAYING.swap(true, Ordering::AcqRel) {
         return;
     }
-    // SAFETY: nobody else takes `SAYING`, and it is never given back.
+    // SAFETY: no other code takes `SAYING`, and it is never given back.
     let line = unsafe { &mut *LINE.0.get() };
     line.push(b"error: ");
     error(line);

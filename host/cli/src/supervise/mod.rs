@@ -1,9 +1,9 @@
 //! Supervision of a run: a small process starts the one that trains, and watches over it.
 //!
-//! [`split`] forks before there are threads. The process that trains says in shared memory ([`shared`]) what it is doing, and its handlers
-//! ([`ffi`]) name the plugin in whose call it ends. The other one ([`parent`]) passes signals on, ends a run whose plugin call does not
-//! return ([`watchdog`]), and when the first is gone finishes `run.json` ([`ending`]). If the supervising process is killed, the
-//! system kills the one that trains.
+//! [`split`] forks before there are threads. The training process records its activity in shared memory ([`shared`]), and its
+//! handlers ([`ffi`]) name the plugin in whose call it ends. The supervising process ([`parent`]) forwards signals, ends a run
+//! whose plugin call does not return ([`watchdog`]), and completes `run.json` when the training process has ended ([`ending`]). If
+//! the supervising process is killed, the system kills the training process.
 
 mod ending;
 #[allow(unsafe_code)]
@@ -78,13 +78,13 @@ fn begin_child(parent: Pid, mask: &SigSet) {
     let _ = mask.thread_set_mask();
 }
 
-/// Prepares this process for what plugins may do to it.
+/// Prepares this process for faults of plugins.
 pub(crate) fn prepare() {
     ffi::ignore_harmless_signals();
     ffi::install_handlers();
 }
 
-/// Says that this process has come to its own end: the exit code is its own.
+/// Records that this process ended by itself: the exit code is its own.
 pub(crate) fn end() {
     shared().ended.store(true, Ordering::Release);
 }

@@ -54,7 +54,7 @@ impl Parent {
         Self { child, shared, asked, starter: (starter, None), watchdog: Watchdog::default(), killed: None }
     }
 
-    /// Waits until the other process has ended, and does what is left of its work.
+    /// Waits until the training process has ended, and completes its work.
     pub fn watch(mut self, signals: &SigSet) -> ExitCode {
         let heard = SignalFd::with_flags(signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
         loop {

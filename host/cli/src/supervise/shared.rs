@@ -49,7 +49,7 @@ pub struct Fatal {
 }
 
 impl Shared {
-    /// Nothing said.
+    /// An empty record.
     pub const fn new() -> Self {
         Self {
             calls: Table::new(),
@@ -109,7 +109,7 @@ impl Shared {
 static OWN: Shared = Shared::new();
 static SHARED: OnceLock<&'static Shared> = OnceLock::new();
 
-/// Has this process leave what it says there.
+/// Makes this process report there.
 pub fn share(shared: &'static Shared) {
     let _ = SHARED.set(shared);
     altgrad_loader::calls::share(&shared.calls);

@@ -1,8 +1,8 @@
 //! Conditions before a library's code runs in this process: the user trusts it, and it passes the quick checks.
 //!
-//! The host's own folder is trusted, and so is what the user names on the command line. Other libraries are named by files, which may
-//! come from strangers: they need `--trust`, or a yes at the terminal, once for each build. Libraries are described and checked in
-//! children, as `plugins check` does. [`Records`] keeps what is known of a library by its sha256.
+//! The host's own folder is trusted, and so are paths that the user names on the command line. Other libraries are named by files,
+//! which may come from strangers: they need `--trust`, or confirmation at the terminal, once for each build. Libraries are
+//! described and checked in children, as `plugins check` does. [`Records`] stores the results by a library's sha256.
 
 mod records;
 
@@ -156,7 +156,7 @@ impl Vet for Vetting {
 }
 
 impl Vetting {
-    /// Keeps what was found out. Where that fails it is found out again, which takes a second and changes nothing.
+    /// Stores a result. If that fails, the check is repeated next time, which takes a second and changes nothing.
     fn keep(&self, library: Candidate<'_>, change: impl FnOnce(&mut records::Record)) {
         let _ = self.records.change(library.sha256, change);
     }

@@ -86,7 +86,7 @@ impl Records {
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
 
-    /// Changes what is known, while no other process does.
+    /// Changes a record while no other process does.
     pub(super) fn change(&self, sha256: &str, change: impl FnOnce(&mut Record)) -> io::Result<()> {
         let folder =
             self.folder.as_ref().ok_or_else(|| io::Error::other("the environment names no home folder"))?;

@@ -1,4 +1,4 @@
-//! Casts of run files: what they inherit, what a recipe gives, and what is refused, with its words and place.
+//! Casts of run files: inheritance, recipes, and refusals with their message and place.
 
 use altgrad_metrics::Role;
 

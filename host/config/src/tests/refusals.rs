@@ -7,7 +7,7 @@ use altgrad_base::diagnostic::{Diagnostic, Fault};
 use super::super::load;
 use super::super::load::decode;
 use super::try_load;
-/// The diagnostic says exactly this, one line each; `hint` "" is none, one that ends in `...` a beginning.
+/// Compares the whole diagnostic, one line each; `hint` "" means none, one that ends in `...` a beginning.
 fn says(error: &Diagnostic, message: &str, place: &str, hint: &str) {
     assert_eq!((error.fault, error.message.as_str()), (Fault::Config, message), "{error}");
     assert_eq!(error.place.as_deref(), Some(place), "{error}");
@@ -262,7 +262,7 @@ fn brackets_without_end_are_refused_before_the_parser_recurses() {
     let message = "10000 brackets are opened, more than 1000";
     assert_eq!(try_load(&format!("a = {unclosed}"), &[]).unwrap_err().message, message);
     assert_eq!(try_load("", &[&format!("quant.layer={unclosed}")]).unwrap_err().message, message);
-    // As many as are allowed fit on the stack, however they stand.
+    // The largest allowed number fits on the stack, in any order.
     let most = "[{ a = 'x'b = 1\n".repeat(499);
     assert!(try_load(&format!("a = {most}"), &[]).unwrap_err().message.starts_with("not valid TOML"));
 }
@@ -304,7 +304,7 @@ fn all_faults_of_a_file() {
     };
     let none: [&str; 0] = [];
     assert_eq!(faults("[train]\nlr = 1e-3", "quant.weight"), none);
-    // Types, ranges and what only others know, in the order in which they are found.
+    // Types, ranges and checks of other modules, in the order in which they are found.
     let text = "[train]\nlr = -1\nlrr = 1\nmax_steps = 'x'\n[quant]\nweight = 'E4M4'";
     let found = faults(text, "quant.weight");
     assert_eq!(found.len(), 4, "{found:?}");
@@ -312,7 +312,8 @@ fn all_faults_of_a_file() {
         found[0].contains("train.lrr") && found[2].contains("`train.lr`") && found[3] == "refused",
         "{found:?}"
     );
-    // A wrong name says nothing about the options beside it; a fault in a list ends what is said of the list.
+    // A wrong name does not affect the options beside it; after a fault in a list, the list is not checked
+    // further.
     assert_eq!(faults("[optimizer]\nname = 'adam'\nbeta3 = 1", "optimizer.name"), ["refused"]);
     assert_eq!(faults("[[sink]]\nname = 'a'\nqueue = 0\n[[sink]]\nname = 'b'\nqueue = 0", "none").len(), 1);
     // Text that is no TOML is one fault.

@@ -1,4 +1,4 @@
-//! Schedules of casts: what entries become, and what is refused, with its words and place.
+//! Schedules of casts: resolved entries, and refusals with their message and place.
 
 use altgrad_metrics::AlertKind;
 
