@@ -1,4 +1,4 @@
-//! Alerts: what a run's metrics say that a person should look at.
+//! Alerts: conditions on a run's metrics that need attention.
 //!
 //! [`Alerts`] is shown each step's record and told the time; it reads nothing else and changes nothing. A kind of alert
 //! fires when its condition held for enough measurements in a row, and not again before its cooldown is over. What is
@@ -71,7 +71,7 @@ pub struct Alerts {
     state: AlertState,
 }
 
-/// All that is remembered from record to record: what checkpoints keep.
+/// The state between records, which checkpoints store.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AlertState {
     kinds: BTreeMap<AlertKind, KindState>,
@@ -101,7 +101,7 @@ struct KindState {
 }
 
 impl AlertState {
-    /// Refuses what no run of `steps` updates remembers; counters and seconds go up to `most`.
+    /// Refuses a state that no run of `steps` updates can have; counters and seconds are at most `most`.
     ///
     /// # Errors
     /// The field, and its value with what is wrong with it.
@@ -141,13 +141,13 @@ impl Alerts {
         Self { config, ..Self::default() }
     }
 
-    /// The alerts of a run that goes on.
+    /// The alerts of a resumed run.
     #[must_use]
     pub fn resumed(config: AlertsSection, state: AlertState) -> Self {
         Self { config, state, ..Self::default() }
     }
 
-    /// The same with what is known of the run.
+    /// The same alerts with facts of the run.
     #[must_use]
     pub fn with_facts(self, facts: RunFacts) -> Self {
         Self { facts, ..self }
@@ -216,7 +216,7 @@ impl Alerts {
     fn patience(&self, kind: AlertKind) -> u64 {
         match kind {
             AlertKind::NanLoss | AlertKind::NanGrad => 1,
-            // A window of steps stands for it.
+            // A window of steps replaces the patience.
             AlertKind::LossRise | AlertKind::NoLearning => 1,
             AlertKind::Divergence => self.config.divergence_patience,
             _ => self.config.patience,

@@ -66,7 +66,7 @@ impl LossWindow {
         (median - lowest.median > least).then_some(Rise { median, lowest: lowest.median, since: lowest.step })
     }
 
-    /// Refuses what no run of `steps` steps remembers: the field, and its value with what is wrong with it.
+    /// Refuses a window that no run of `steps` steps can have: the error has the field, and its value with the reason.
     pub(super) fn check(&self, steps: u64) -> Result<(), (String, String)> {
         if self.last.len() > STEPS {
             return Err((

@@ -1,4 +1,4 @@
-//! Each kind of alert by hand: threshold, patience, cooldown, recovery, and what is missing.
+//! Each kind of alert by hand: threshold, patience, cooldown, recovery, and missing metrics.
 
 #![allow(clippy::unwrap_used)]
 

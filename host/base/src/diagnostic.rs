@@ -35,7 +35,7 @@ impl Fault {
     }
 }
 
-/// One error: a sentence, the place it is about, and what to do next.
+/// One error: a sentence, its place, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Diagnostic {
     /// Who has to act.
@@ -94,7 +94,7 @@ impl Diagnostic {
         self
     }
 
-    /// Says what to do; a hint that is already there stays.
+    /// Adds a hint; an existing hint stays.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint.get_or_insert_with(|| hint.into());
@@ -121,8 +121,8 @@ impl fmt::Display for Diagnostic {
 /// No name of anything has more bytes.
 const LONGEST_NAME: usize = 256;
 
-/// `did you mean` material: the known name closest to `given`, if any is close.
-/// Nothing is close to what is longer than any name; comparing it would take its length squared.
+/// `did you mean` suggestions: the known name closest to `given`, if any is close. A text longer than all names is close to none;
+/// comparing it would take its length squared.
 #[must_use]
 pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = if given.len() > LONGEST_NAME { return None } else { given.to_lowercase() };

@@ -1,8 +1,8 @@
 //! Signals. Ctrl-C, SIGTERM and SIGHUP: the first asks the run to end cleanly, the second ends the process. SIGUSR1 asks for a checkpoint.
 //!
-//! A run that another program started can be asked by the end of its standard input too, which comes even if that program is
-//! killed. The process that watches over a run passes on what it is sent as [`FORWARDED`]: a signal to a whole group of processes
-//! comes twice then, once directly and once passed on, and still counts once.
+//! Another program that started a run can also request its end by closing the run's standard input, which happens even if that
+//! program is killed. The supervising process of a run forwards signals as [`FORWARDED`]: a signal to a whole group of processes
+//! arrives twice then, once directly and once forwarded, and still counts once.
 
 use crate::eprintln;
 use std::{
@@ -37,7 +37,7 @@ pub fn install() -> Result<(), Diagnostic> {
     listen(&ENDING)
 }
 
-/// The same for a process that trains: it hears what is passed on to it, and SIGUSR1, too.
+/// The same for a training process: it also receives forwarded signals, and SIGUSR1.
 ///
 /// # Errors
 /// The operating system refused.
@@ -85,8 +85,8 @@ fn end(times: u32) {
     }
 }
 
-/// Lets the first signal end the process, with [`EXIT_CODE`], once what is temporary is removed: for commands that have nothing to
-/// end cleanly. Once a process, in place of [`install`].
+/// Lets the first signal end the process, with [`EXIT_CODE`], after temporary files are removed: for commands without state to
+/// save. Called once per process, in place of [`install`].
 ///
 /// # Errors
 /// The operating system refused.

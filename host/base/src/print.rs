@@ -1,9 +1,9 @@
 //! Output that cannot fail and cannot command a terminal.
 //!
-//! A closed pipe or a full log must never end a training run, so what cannot be written is dropped. Text comes from plugins, archives,
-//! run folders and paths of strangers too, so characters that terminals obey are written as escapes ([`escaped`]). The macros
-//! carry the names of the standard ones, which panic when a line cannot be written. A file that imports them from here cannot
-//! use the panicking ones by accident.
+//! A closed pipe or a full log must never end a training run, so text that cannot be written is dropped. Plugins, archives, run
+//! folders and paths of strangers also contribute text, so characters that control terminals are written as escapes ([`escaped`]).
+//! The macros have the names of the standard ones, which panic when a line cannot be written. A file that imports them from here
+//! cannot use the panicking ones by accident.
 
 use std::{borrow::Cow, fmt, io::Write};
 
@@ -34,7 +34,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Writes text, escaped; what cannot be written is dropped. For the macros.
+/// Writes text, escaped; text that cannot be written is dropped. For the macros.
 pub fn write(mut out: impl Write, text: fmt::Arguments<'_>) {
     let text = text.to_string();
     let _ = out.write_all(escaped(&text).as_bytes());
@@ -49,7 +49,7 @@ macro_rules! println {
     };
 }
 
-/// Prints to standard output without a line break; what cannot be written is dropped.
+/// Prints to standard output without a line break; text that cannot be written is dropped.
 #[macro_export]
 macro_rules! print {
     ($($arg:tt)*) => { $crate::print::write(std::io::stdout(), format_args!($($arg)*)) };

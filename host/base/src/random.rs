@@ -1,13 +1,13 @@
 //! Independent random streams, each addressed by a counter.
 //!
-//! Every use of randomness has a stream of its own, derived from the run's seed (evaluation windows from a fixed one); a draw is addressed by what
-//! it is for (step, batch, parameter) and never by how many came before. So evaluation, metrics and sinks
-//! cannot move the training's randomness, and a resumed run draws what the uninterrupted one would.
+//! Every use of randomness has a stream of its own, derived from the run's seed (evaluation windows from a fixed one). A draw is
+//! addressed by its purpose (step, batch, parameter) and never by the number of earlier draws. Evaluation, metrics and sinks
+//! therefore do not change the training's randomness, and a resumed run has the draws of the uninterrupted one.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The purpose of a random number. The numbers are part of what a seed means: never renumber.
+/// The purpose of a random number. The numbers define the meaning of a seed: never renumber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Initial weights; counter: index of the parameter.

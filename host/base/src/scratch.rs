@@ -48,8 +48,8 @@ impl Drop for Cleanup {
     }
 }
 
-/// Does all that is pending, the newest first, because the process ends without dropping anything. Until the answer is dropped,
-/// whoever would make something new waits.
+/// Runs all pending clean-up actions, the newest first, because the process ends without dropping values. Until the returned
+/// value is dropped, registering a new action waits.
 #[must_use]
 pub fn clean_up() -> impl Drop {
     let mut held = Held(pending());

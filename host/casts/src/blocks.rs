@@ -1,8 +1,8 @@
 //! The blocks of a matrix: sets of elements that share a scale.
 //!
-//! Blocks run along one axis, that of the contraction of a matrix product. Blocks at the end of an axis may be cut off: what
-//! would fill them up is zero and changes no largest magnitude (OCP MX v1.0 has whole blocks only; microxcaling and
-//! Transformer Engine's references pad with zeros).
+//! Blocks run along one axis, that of the contraction of a matrix product. Blocks at the end of an axis may be cut off:
+//! padding would be zero and change no largest magnitude (OCP MX v1.0 has whole blocks only; microxcaling and Transformer
+//! Engine's references pad with zeros).
 
 use std::ops::Range;
 

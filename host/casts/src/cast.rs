@@ -50,11 +50,11 @@ pub struct Prepared {
 pub struct Applied {
     /// The values of codes and scales, row-major, in the shape of the matrix.
     pub values: Vec<f32>,
-    /// The codes, likewise, as the format has them ([`Grid::sign_magnitude`] for one order). NaN has all bits below the sign set, as PyTorch writes it; in a format
-    /// without NaN it has the code of 1.5, as torchao writes it.
+    /// The codes, row-major, as the format has them ([`Grid::sign_magnitude`] for one order). NaN has all bits below the sign set,
+    /// as PyTorch writes it; in a format without NaN it has the code of 1.5, as torchao writes it.
     pub codes: Vec<u16>,
-    /// The stored scale of each block, as f32, in the shape of [`Layout::counts`]: what values are multiplied by, but for the tensor's
-    /// scale, and for the factor where scales are bytes. NaN for a poisoned block.
+    /// The stored scale of each block, as f32, in the shape of [`Layout::counts`]: the factor of values, without the tensor's
+    /// scale, and without the factor where scales are bytes. NaN for a poisoned block.
     pub scales: Vec<f32>,
     /// The same as bytes, where they are stored so: E8M0 or E4M3.
     pub scale_codes: Option<Vec<u8>>,
@@ -131,7 +131,7 @@ impl Cast {
     }
 }
 
-/// Replaces NaN by 1.5 and says where it was. torchao's conversion to formats without NaN gives NaN the code of 1.5.
+/// Replaces NaN by 1.5 and returns the indices. torchao's conversion to formats without NaN gives NaN the code of 1.5.
 fn take_nan(scaled: &mut [f32]) -> Vec<usize> {
     let places: Vec<usize> = (0..scaled.len()).filter(|&i| scaled[i].is_nan()).collect();
     places.iter().for_each(|&i| scaled[i] = 1.5);
@@ -139,7 +139,7 @@ fn take_nan(scaled: &mut [f32]) -> Vec<usize> {
 }
 
 impl Prepared {
-    /// The scaled elements, row-major: what is to be rounded. An element's index here is its index for stochastic rounding.
+    /// The scaled elements, row-major: the input of rounding. An element's index here is its index for stochastic rounding.
     #[must_use]
     pub fn scaled(&self) -> &[f32] {
         &self.scaled

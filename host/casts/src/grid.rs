@@ -7,7 +7,7 @@ use crate::scale_rule::floor_log2;
 /// The properties of a format that the scales of a block need.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// The magnitude that the largest of a block is scaled to, above 0: what the format declares, or its largest finite value.
+    /// The magnitude to which the largest of a block is scaled, above 0: the format's declared target, or its largest finite value.
     pub target: f32,
     /// Stored significand bits; `None` for a table.
     pub significand_bits: Option<u32>,

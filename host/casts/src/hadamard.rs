@@ -112,7 +112,8 @@ impl Hadamard {
         }
     }
 
-    /// The inverse of [`Self::rotate`], which is its transpose: what gradients of transformed elements go through. Not rounded to bf16.
+    /// The inverse of [`Self::rotate`], which is its transpose: the transform of gradients of transformed elements. Not rounded to
+    /// bf16.
     pub fn rotate_back(self, elements: &mut [f32], key: &RandomKey) {
         let (signs, factor) = (self.signs(key), self.factor());
         for tile in elements.chunks_exact_mut(self.size) {

@@ -90,8 +90,8 @@ pub(crate) fn exp2(e: i32) -> f32 {
 }
 
 impl Rule {
-    /// The exponent of the decode scale, before it is clamped to what can be stored, of a block with `amax > 0`. `None`: amax, rounded, is
-    /// infinite. `Max` has none of its own and is taken as `Rceil`.
+    /// The exponent of the decode scale, before clamping to the storage range, of a block with `amax > 0`. `None`: amax, rounded,
+    /// is infinite. `Max` has none of its own and is treated as `Rceil`.
     #[inline(always)]
     pub(crate) fn exponent(
         self,

@@ -1,4 +1,4 @@
-//! The scales of blocks: what elements are multiplied by before rounding (*encode*) and codes afterwards (*decode*).
+//! The scales of blocks: the factors of elements before rounding (*encode*) and of codes afterwards (*decode*).
 //!
 //! `fl` is one rounding to f32. Sources: Transformer Engine (encode first), DeepGEMM and torchao's optimizers (decode first), OCP MX v1.0,
 //! arXiv:2509.25149 appendix B (NVFP4). A fused or reordered operation would change last bits and flip ties.
@@ -105,8 +105,8 @@ pub struct Scaling {
     pub quantize: Operation,
     /// The operation that scales values back.
     pub dequantize: Operation,
-    /// The amax of each block, or of the tensor under E4M3 scales, where it comes from elsewhere: past steps (delayed scaling) or a
-    /// constant. Finite, 0 or more. `None`: the elements at hand.
+    /// The amax of each block, or of the tensor under E4M3 scales, if it does not come from the tensor: past steps (delayed
+    /// scaling) or a constant. Finite, 0 or more. `None`: the elements of the current tensor.
     pub amax: Option<f32>,
 }
 
@@ -202,7 +202,7 @@ impl Scaling {
         )
     }
 
-    /// The scales of blocks with these elements, and that of the tensor: what the stored scales are multiplied by.
+    /// The scales of blocks with these elements, and the scale of the tensor, by which the stored scales are multiplied.
     pub(crate) fn scales(&self, range: &Range, blocks: &[BlockStatistics]) -> (Vec<BlockScale>, Option<f32>) {
         let tensor = self.tensor_scale(range, blocks);
         let scales = blocks.iter().map(|block| self.scale(range, block, tensor.as_ref())).collect();
@@ -218,7 +218,7 @@ impl Scaling {
     }
 
     /// [`Self::pair`] of each of some blocks with these largest finite magnitudes, where scales depend on nothing else
-    /// ([`Self::needs_amax_only`]). One loop for all of them: what they share is computed once.
+    /// ([`Self::needs_amax_only`]). One loop computes common terms once.
     pub fn pairs(&self, range: &Range, amax: &[f32], tensor: Option<&TensorScale>, pairs: &mut [[f32; 2]]) {
         let (scaling, range) = (*self, *range);
         for (pair, &amax) in pairs.iter_mut().zip(amax) {

@@ -32,7 +32,7 @@ fn main() {
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let mut threads = vec![1, all];
     threads.dedup();
-    // Reads the ranks, which is not what is timed; Python's are read before its first round, too.
+    // Reads the ranks, which is not timed; Python's are read before its first round, too.
     gpt2::Encoder::new().expect("the ranks");
     let mut python = Python::start(&documents);
     let mut times = vec![[f64::INFINITY; 2]; threads.len()];
@@ -87,7 +87,7 @@ fn ours(documents: &[&str], threads: usize) -> (f64, String) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
     let start = Instant::now();
     let ids: Vec<Vec<u16>> = pool.install(|| {
-        // Each thread its share, its encoder new: what it comes to remember is part of the work.
+        // Each thread has its share and a new encoder: filling its cache is part of the work.
         let share = documents.len().div_ceil(threads);
         let encode = |documents: &[&str]| {
             let mut encoder = gpt2::Encoder::new().expect("the ranks");
@@ -116,7 +116,7 @@ struct Python {
 }
 
 impl Python {
-    /// `None`, with the reason said, where there is none.
+    /// `None`, with the reason printed, if there is none.
     fn start(documents: &[&str]) -> Option<Self> {
         let Ok(python) = std::env::var("ALTGRAD_PYTHON") else {
             println!("SKIPPED Python's tiktoken: ALTGRAD_PYTHON names no Python that has it");

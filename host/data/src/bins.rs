@@ -1,4 +1,4 @@
-//! Token bins in nanoGPT's layout: `train.bin`, `val.bin`, and a `meta.json` that says what they are.
+//! Token bins in nanoGPT's layout: `train.bin`, `val.bin`, and a `meta.json` that describes them.
 
 use std::path::Path;
 
@@ -66,7 +66,7 @@ fn asked(bins: Tokenizer, choice: TokenizerChoice) -> Result<Tokenizer, Diagnost
     Ok(bins)
 }
 
-/// The bins' tokenizer, given the alphabet of the run file, if it says one.
+/// The bins' tokenizer, given the alphabet of the run file, if it has one.
 fn agreed(bins: Tokenizer, alphabet: Option<Tokenizer>) -> Result<Tokenizer, Diagnostic> {
     let Some(alphabet) = alphabet else { return Ok(bins) };
     let same = match &bins {

@@ -27,8 +27,8 @@ impl Corpus {
         files::hex(&Sha256::digest(splits.concat()))
     }
 
-    /// Entropy of the distribution of single tokens in nats per token, from up to 2^22 training tokens: what a model reaches that knows only
-    /// how often each token occurs.
+    /// Entropy of the distribution of single tokens in nats per token, from up to 2^22 training tokens: the loss of a model that
+    /// knows only the frequency of each token.
     #[must_use]
     pub fn unigram_entropy(&self) -> f64 {
         const MOST: usize = 1 << 22;

@@ -1,4 +1,4 @@
-//! GPT-2's byte-pair encoding, fast: text is cut into pieces here, and what a piece becomes is looked up.
+//! GPT-2's byte-pair encoding, fast: text is cut into pieces here, and the ids of a piece are looked up.
 //!
 //! tiktoken-rs carries the ranks and merges the bytes of a piece; a piece depends on nothing around it, so each distinct
 //! one is merged once and remembered. Text that names a special token is text (`encode_ordinary`). `pieces` cuts as the
@@ -80,7 +80,7 @@ impl Encoder {
     }
 }
 
-/// The bytes that ids stand for. A cut through a character leaves part of its bytes.
+/// The bytes of ids. A cut through a character leaves part of its bytes.
 ///
 /// # Errors
 /// An id beyond the vocabulary.

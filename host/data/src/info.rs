@@ -94,7 +94,7 @@ fn split(
     let known = meta.and_then(|meta| meta.splits.get(name)).cloned();
     let facts = match known {
         Some(facts) => Some(facts),
-        // GPT-2's ids tell by themselves where documents end and what text they are.
+        // GPT-2's ids determine where documents end and their text.
         None if *tokenizer == Tokenizer::Gpt2 => Some(recount(tokens)?),
         None => None,
     };

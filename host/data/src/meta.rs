@@ -1,6 +1,6 @@
-//! `meta.json` beside token bins: what they are, where they come from, and what they must hold.
+//! `meta.json` beside token bins: their kind, origin and required content.
 //!
-//! `data prepare` writes all of it. Bins made elsewhere may have a file that says `vocab_size` only.
+//! `data prepare` writes all of it. Bins made elsewhere may have a file with `vocab_size` only.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -35,7 +35,7 @@ pub struct Meta {
     /// The rule that assigned documents to splits, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_rule: Option<String>,
-    /// Whose text it is, and on what terms.
+    /// The owner of the text, and the terms of its licence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
     /// The bins by split.
@@ -49,7 +49,7 @@ pub struct Meta {
 /// Input and options: equal recipes give equal bins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
-    /// Number of the way bins are made; raised when the same input comes to other bins.
+    /// Version of the preparation; raised when the same input results in other bins.
     pub version: u32,
     /// The data set's name.
     pub dataset: String,
@@ -156,7 +156,7 @@ impl Meta {
         Ok(tokenizer)
     }
 
-    /// Refuses a bin that does not hold what is written here.
+    /// Refuses a bin whose content differs from the description.
     ///
     /// # Errors
     /// The number of tokens differs.

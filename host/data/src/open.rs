@@ -1,4 +1,4 @@
-//! Opening what `[data]` names: the generated default, token bins, or a text file.
+//! Opening the data of `[data]`: the generated default, token bins, or a text file.
 
 use std::path::Path;
 

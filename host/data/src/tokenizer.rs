@@ -82,7 +82,7 @@ impl Tokenizer {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    /// The bytes that ids stand for: whole characters, or parts of them.
+    /// The bytes of ids: whole characters, or parts of them.
     ///
     /// # Errors
     /// As [`Self::decode`].

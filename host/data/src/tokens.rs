@@ -31,14 +31,14 @@ impl Tokens {
                 .at(path.display())
                 .hint("`bins:DIR` needs train.bin and val.bin: 16-bit little-endian token ids, as nanoGPT and `altgrad-host data prepare` write them")
         };
-        // Asked before opening: to open a pipe is to wait for whoever writes to it.
+        // Checked before opening: opening a pipe waits for a writer.
         let metadata = fs::metadata(path).map_err(unreadable)?;
         if !metadata.is_file() {
             return Err(unreadable(std::io::Error::other("it is not a regular file")));
         }
         let length = metadata.len();
         if length == 0 {
-            // An empty file cannot be mapped; the corpus check says what is wrong with it.
+            // An empty file cannot be mapped; the corpus check reports it.
             return Ok(Self::Memory(Vec::new()));
         }
         if !length.is_multiple_of(2) {

@@ -1,7 +1,7 @@
 //! The constants of one act: its identity, subject, product, country and plan.
 //!
 //! Keeping these fixed makes an act coherent and lets a reader predict a later passage from an
-//! earlier one, which is what a language model with a long window should learn to do.
+//! earlier one, which a language model with a long window should learn.
 
 use super::identity::{self, ActKind, Date};
 use super::lexicon::{COUNTRIES, MEMBER_STATES};

@@ -208,7 +208,7 @@ fn articles(context: &mut Context) -> String {
     format!("Articles {first} {link} {last}")
 }
 
-/// Appends a lettered list if `name` asks for one; says whether it did.
+/// Appends a lettered list if `name` asks for one; returns whether it did.
 fn points(context: &mut Context, name: &str, out: &mut String) -> bool {
     let table = match name {
         "particulars" => lexicon::PARTICULARS,

@@ -99,7 +99,7 @@ pub(super) fn draw(
         .collect()
 }
 
-/// The articles that state what the act does.
+/// The articles that state the purpose of the act.
 fn opening(sampler: &mut Sampler, form: Form, size: u32, roles: &mut Vec<Role>) {
     match form {
         Form::Fix => roles.push(Role::Fixing),

@@ -76,6 +76,6 @@ pub(super) struct Subject {
     pub(super) titles: &'static [(Form, &'static str)],
     /// Recitals without closing punctuation, starting in lower case where a sentence would not.
     pub(super) recitals: &'static [&'static str],
-    /// Whole sentences that can stand as a paragraph of an article.
+    /// Whole sentences that can be a paragraph of an article.
     pub(super) rules: &'static [&'static str],
 }

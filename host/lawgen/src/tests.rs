@@ -1,4 +1,4 @@
-//! Tests of what the generator promises: purity, uniqueness, ASCII, live references, spread of length.
+//! Tests of the generator's guarantees: purity, uniqueness, ASCII, live references, spread of length.
 #![allow(clippy::unwrap_used)]
 
 use super::{Act, MIN_BYTES, act, corpus};
@@ -33,13 +33,13 @@ fn articles(text: &str) -> BTreeMap<usize, usize> {
     found
 }
 
-/// Reads a number at the start of `text`; returns it with what follows.
+/// Reads a number at the start of `text`; returns it with the rest.
 fn number(text: &str) -> Option<(usize, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// True if what follows a reference names another act.
+/// True if the text after a reference names another act.
 fn names_another_act(rest: &str) -> bool {
     rest.starts_with(" thereof") || (rest.starts_with(" of ") && !rest.starts_with(" of this "))
 }

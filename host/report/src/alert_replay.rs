@@ -1,7 +1,7 @@
 //! The alerts of a recorded run, raised again from its records: with the thresholds of its run file, or with others.
 //!
-//! Each kind of alert is raised once, at the first step of its condition, whatever the cooldown. What a run did not
-//! measure raises nothing here either.
+//! Each kind of alert is raised once, at the first step of its condition; cooldowns are ignored. Metrics that a run
+//! did not measure raise none here either.
 
 use std::{fs, time::Duration};
 

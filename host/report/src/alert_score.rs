@@ -51,8 +51,8 @@ fn medians(losses: &[(u64, f64)]) -> Vec<(u64, f64)> {
     losses[..finite].windows(WINDOW).map(median).collect()
 }
 
-/// The twin of each run among those named `twin`, where `*` stands for any characters; a run has none if the named runs
-/// of its seed, data, model and length are not exactly one.
+/// The twin of each run among those named `twin`, where `*` matches any characters; a run has none if the named runs of
+/// its seed, data, model and length are not exactly one.
 #[must_use]
 pub fn twins(runs: &[Run], twin: &str) -> Vec<Option<usize>> {
     let named = wildmatch::WildMatch::new(twin);

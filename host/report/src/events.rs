@@ -1,4 +1,4 @@
-//! The events of a run, from `events.jsonl`: what is no event is left out and counted.
+//! The events of a run, from `events.jsonl`: other lines are left out and counted.
 
 use std::{
     fs::{self, File},

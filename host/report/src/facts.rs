@@ -1,6 +1,6 @@
 //! Facts about a run from `config.toml` and `run.json`: keys and their values, and its outcome.
 //!
-//! Read leniently: files of other versions have other keys, and what is not there is missing.
+//! Read leniently: files of other versions have other keys, and missing keys are `None`.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use serde_json::Value;
 /// Bytes of the largest file that is read whole.
 const LARGEST: u64 = 16 << 20;
 
-/// Keys of a run file that do not change what is trained: two runs that differ in nothing else are repetitions.
+/// Keys of a run file that do not change the training: two runs that differ in nothing else are repetitions.
 const NO_DIFFERENCE: [&str; 14] = [
     "run.name",
     "run.seed",
@@ -96,7 +96,7 @@ impl Config {
         all.take_while(|rule| self.get(&format!("{rule}.match")).is_some())
     }
 
-    /// The keys that make a difference to what is trained.
+    /// The keys that change the training.
     pub fn differences(&self) -> impl Iterator<Item = (&str, &str)> {
         let kept =
             self.keys.iter().filter(|(key, _)| !NO_DIFFERENCE.iter().any(|none| key.starts_with(none)));
@@ -138,7 +138,7 @@ fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) 
 }
 
 /// A short name of the storage of an optimizer's state: `E4M3/128`, the format and its block; `E4M3/128 stochastic`, if it is not
-/// rounded to nearest. `None` for a table that says anything else.
+/// rounded to nearest. `None` for a table with other keys.
 fn stored_as(table: &toml::Table) -> Option<String> {
     let known = |key: &String| ["format", "block", "rounding"].contains(&key.as_str());
     let format = table.get("format")?.as_str().filter(|_| table.keys().all(known))?;

@@ -24,7 +24,7 @@ const COSINE: Statistic = Statistic::new(&GRAD_COS_SIM);
 const DEAD: Statistic = Statistic::new(&DEAD_FRAC);
 const RANK: Statistic = Statistic::new(&STABLE_RANK);
 
-/// Steps of the shortest run that is said to have reached a plateau.
+/// Steps of the shortest run that can be reported to have reached a plateau.
 const PLATEAU_STEPS: u64 = 200;
 /// A plateau has at least this share of the loss in the middle of the run.
 const PLATEAU: f64 = 0.995;
@@ -34,8 +34,8 @@ const SPARSE: f64 = 0.99;
 const COLLAPSED: f64 = 0.1;
 /// An underflow of gradients that starves training: over half of the elements.
 const STARVED: f64 = 0.5;
-/// A stall of weights without master weights: nothing moves. Healthy runs with stochastic rounding move a few codes in a
-/// hundred a step; beside fp32 master weights, which add small steps up, a code that stays is no stall at all.
+/// A stall of weights without master weights: no code changes. In healthy runs with stochastic rounding a few codes in a
+/// hundred change per step; with fp32 master weights, which add up small steps, an unchanged code is no stall.
 const STALLED: f64 = 0.995;
 /// A gradient's norm beside its largest, below which it has vanished.
 const VANISHED: f64 = 1e-4;
@@ -242,7 +242,7 @@ fn vanished(run: &Run) -> Option<Failure> {
     if let Some(measured) = at_the_end(run, GRAD_UNDERFLOW, GRAD_UNDERFLOW, STARVED) {
         return failure("vanishing gradient", format!("gradient elements that round to zero: {measured}"));
     }
-    // A norm that is no number says nothing of its size.
+    // A norm that is not finite has no size.
     let norm = run.curve(GRAD_NORM).filter(|norm| norm.first_not_finite().is_none())?;
     let (end, (step, largest)) = (norm.tail_mean(END)?, norm.largest()?);
     let vanished = end <= VANISHED * largest;

@@ -1,4 +1,4 @@
-//! From what a user names to runs: a run folder, a folder of run folders, or a CSV file.
+//! Runs named by a user: a run folder, a folder of run folders, or a CSV file.
 //!
 //! Folders are searched two levels deep. Everything that looked like a run and is none, and every folder beside runs
 //! that holds nothing to read, is named with a reason; nothing that is found here stops the rest.
@@ -29,7 +29,7 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// Runs, in the order of their names, and what was left out.
+/// Runs, in the order of their names, and the excluded ones.
 #[derive(Debug, Default)]
 pub struct FoundRuns {
     /// The runs.

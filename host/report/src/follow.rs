@@ -1,7 +1,7 @@
 //! Runs in progress: steps, losses, their differences from those of the twin, and alerts.
 //!
-//! [`Follower::look`] reads what files have grown by, so that a look takes little time compared with a step. A twin is the
-//! unquantized run of the same seed that differs in what is rounded only.
+//! [`Follower::look`] reads only the new parts of files, so that a look takes little time compared with a step. A twin is
+//! the unquantized run of the same seed that differs only in rounding.
 
 use std::{
     collections::BTreeMap,
@@ -101,7 +101,7 @@ impl Follower {
         Self { named: named.to_vec(), looks: 0, runs: BTreeMap::new() }
     }
 
-    /// Reads what is new.
+    /// Reads the new parts.
     pub fn look(&mut self) {
         if self.looks.is_multiple_of(SEARCH_EVERY) {
             let places = find::places(&self.named);
@@ -162,7 +162,7 @@ impl Followed {
         if self.is_done {
             return;
         }
-        // Of a run that is silent, the time says so.
+        // A run without new rows may have ended; the time of its last write decides.
         self.state = run::state(self.status.as_ref(), self.metrics.path());
         let rows = self.metrics.look();
         if rows.is_anew {

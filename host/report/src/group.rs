@@ -1,4 +1,4 @@
-//! Configurations: runs that differ in nothing but their seed, and what a configuration is called.
+//! Configurations: runs that differ only in their seed, and the configurations' names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::{facts::Config, label::labels, run::Run};
 /// Runs that repeat each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Unique among the groups: format, and what else tells it from the others.
+    /// Unique among the groups: format, and other distinguishing keys.
     pub label: String,
     /// The formats of its linear layers, with the same colour everywhere.
     pub format: String,

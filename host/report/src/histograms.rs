@@ -1,7 +1,7 @@
 //! Distributions, from `histograms.csv`: codes by role, update spectra, and spacings by layer.
 //!
 //! Codes of all layers of a role are added, and the spectra of all layers. A spectrum's fine bins become whole
-//! octaves. Lines are long, so only what is shown is parsed.
+//! octaves. Lines are long, so only displayed ones are parsed.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -41,7 +41,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds a layer's; what was added up before, once its step is over.
+    /// Adds a layer's histogram; returns the sum of the previous step, once that step is over.
     fn add(&mut self, step: u64, counts: Vec<f64>) -> Option<(u64, Vec<f64>)> {
         let done = (self.step != step).then(|| self.take()).flatten();
         self.step = step;

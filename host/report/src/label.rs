@@ -1,8 +1,8 @@
 //! The label of a configuration: its format, and the keys that distinguish it from others.
 //!
-//! A label says the optimizer, the learning rate and the master weights wherever configurations differ in them. Beyond that it has
-//! the fewest keys that make it unique: a key that follows from another, as the final rate of a schedule does from the
-//! first, says nothing new.
+//! A label has the optimizer, the learning rate and the master weights wherever configurations differ in them. Beyond that it has
+//! the fewest keys that make it unique: a key that follows from another, as the final rate of a schedule does from the first, adds
+//! no information.
 
 use std::{
     borrow::Cow,
@@ -17,10 +17,10 @@ use super::{
     run::Run,
 };
 
-/// Keys that the format's part of a label says.
+/// Keys in the format's part of a label.
 const SAID: [&str; 6] =
     ["quant.weight", "quant.activation", "quant.grad", "quant.recipe", "train.precision", "data.alphabet"];
-/// Keys that are always said where configurations differ in them, in this order.
+/// Keys that are always part of the label where configurations differ in them, in this order.
 const ALWAYS: [&str; 3] = ["optimizer.name", "train.lr", "quant.master_weights"];
 /// All keys of the states' storage, as one.
 const ALL_STATES: &str = "optimizer.states";
@@ -127,7 +127,7 @@ pub(super) fn shortened(text: &str, most: usize) -> String {
     escaped(&start).replace(['\n', '\t'], " ")
 }
 
-/// Shortens what is too long and numbers what is the same.
+/// Shortens long labels and numbers equal ones.
 fn unique(labels: impl Iterator<Item = String>) -> Vec<String> {
     let mut known = BTreeSet::new();
     let number = |label: String| {

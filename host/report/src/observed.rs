@@ -47,7 +47,7 @@ pub struct ObservedSite {
 }
 
 impl ObservedSite {
-    /// The best format, if anything is known of signal to noise. The first by name of several that would change nothing.
+    /// The best format, if signal to noise is known. The first by name of several that would change nothing.
     #[must_use]
     pub fn best(&self) -> Option<&ObservedFormat> {
         self.formats.first().filter(|format| format.is_exact || format.sqnr_db.is_some())

@@ -1,9 +1,9 @@
-//! The report: one page in one file, which needs no network and says nothing to anyone.
+//! The report: one page in one file, which needs no network and sends no data.
 //!
-//! The template escapes everything it is given, drawings escape their texts, and tables travel as JSON whose `<` are written as
-//! escapes, so that no name can end a script. Charts are there without a script; the page's own shows values, hides and sorts.
-//! Whatever comes through all the same, the page's `policy` keeps the browser from running. A live page is the same one: its
-//! script asks the server that sent it for what is new.
+//! The template escapes all values, drawings escape their texts, and tables travel as JSON whose `<` are written as escapes, so
+//! that no name can end a script. Charts are visible without a script; the page's own shows values, hides and sorts. If markup
+//! gets through nevertheless, the page's `policy` keeps the browser from running it. A live page is the same one: its script
+//! asks the server that sent it for updates.
 
 mod cards;
 pub(crate) mod colours;
@@ -40,7 +40,7 @@ const CONTENT: &str = include_str!("page/content.html");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
-/// The sections, in order: id, title, what it is for.
+/// The sections, in order: id, title, purpose.
 const SECTIONS: [(&str, &str, &str); 10] = [
     (
         "loss",
@@ -242,7 +242,7 @@ fn rendered(name: &str, values: &serde_json::Value) -> Result<String, Diagnostic
     html.map_err(|error| Diagnostic::run(format!("the report's template does not render ({error:#})")))
 }
 
-/// JSON that can stand in a script element: it holds no `<`, so nothing in it can end the element or open a comment.
+/// JSON for a script element: it holds no `<`, so nothing in it can end the element or open a comment.
 fn script_json(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c")
 }

@@ -39,7 +39,7 @@ pub enum RunState {
     Interrupted,
     /// It ended with an error.
     Failed,
-    /// Nothing says: CSV alone.
+    /// Unknown: CSV alone.
     Unknown,
 }
 
@@ -242,7 +242,7 @@ fn config(folder: &Path) -> Result<(Config, u64), String> {
 
 pub(super) fn name(path: &Path, status: &Status) -> String {
     let own = status.name.clone().filter(|name| !name.is_empty());
-    // A file's name says little: it is called the same in every folder.
+    // A file's name is uninformative: it is the same in every folder.
     let named = if path.is_file() { path.parent().unwrap_or(path) } else { path };
     let of_path =
         || named.file_name().map_or(path.display().to_string(), |name| name.to_string_lossy().into());
@@ -273,7 +273,7 @@ fn refuse_if_nothing_is_there(
     })
 }
 
-/// The status of a run: its own, unless it says that it is running and has written nothing for a while.
+/// The status of a run: its own, unless it is "running" and has written nothing for a while.
 pub(super) fn state(status: Option<&Status>, metrics: &Path) -> RunState {
     let Some(status) = status else { return RunState::Unknown };
     match status.status.as_deref() {

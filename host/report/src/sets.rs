@@ -1,9 +1,9 @@
 //! Sets of comparable configurations: those of the same data, model and length, and a baseline for each.
 //!
-//! In a set, configurations are sorted into treatments, which differ in what is rounded or in the optimizer, and settings, which
-//! differ in anything else, such as the learning rate. A treatment is compared with the unquantized one of the same
-//! optimizer: at the same setting if they share one, the best against the best if they share several, and each at its own
-//! best if they share none. The best has the lowest mean final loss.
+//! In a set, configurations are sorted into treatments, which differ in rounding or in the optimizer, and settings, which differ
+//! in any other key, such as the learning rate. A treatment is compared with the unquantized one of the same optimizer: at the
+//! same setting if they share one, the best with the best if they share several, and each at its own best if they share none. The
+//! best has the lowest mean final loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 

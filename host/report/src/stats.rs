@@ -1,8 +1,8 @@
 //! Statistics over seeds: means, spreads, intervals, and significance with correction for the number of tests.
 //!
 //! Intervals are Student's t at 95 %. Differences are paired: the same seed means the same initial weights and the same
-//! batches, so what is left is the configuration's. p-values of many comparisons are corrected by Holm's step-down method
-//! (Scandinavian Journal of Statistics 6, 1979).
+//! batches, so the remaining difference is the configuration's. p-values of many comparisons are corrected by Holm's
+//! step-down method (Scandinavian Journal of Statistics 6, 1979).
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -31,7 +31,7 @@ impl Sample {
         if n == 0 {
             return None;
         }
-        // From the first value: what all have in common must not eat the digits of the spread.
+        // Relative to the first value: a common offset would cancel the digits of the spread.
         let (count, origin) = (n as f64, values[0]);
         let mean = origin + values.iter().map(|value| value - origin).sum::<f64>() / count;
         let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();

@@ -23,7 +23,7 @@ pub enum Cell {
     Text(String),
     /// A number.
     Number(f64, Digits),
-    /// A number and half the width of what it is uncertain by.
+    /// A number and half the width of its interval.
     Spread(f64, f64, Digits),
     /// Nothing was measured.
     Missing,

@@ -177,7 +177,7 @@ pub fn failures(runs: &[Run]) -> Table {
     table
 }
 
-/// One row a sink that lacks rows or events of its run: what was made of its files lacks them too.
+/// One row per sink that lacks rows or events of its run: derived files lack them too.
 #[must_use]
 pub fn missing(runs: &[Run]) -> Table {
     let columns = ["run", "sink", "rows missing", "events missing", "from step", "gaps found on resuming"];
@@ -199,7 +199,7 @@ pub fn missing(runs: &[Run]) -> Table {
     table
 }
 
-/// Remarks about files, and what was left out.
+/// Remarks about files, and excluded runs.
 #[must_use]
 pub fn left_out(runs: &[Run], left_out: &[LeftOut]) -> Table {
     let mut table = Table::new("left_out", "What was left out, and why", &["folder", "reason"]);

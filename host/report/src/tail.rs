@@ -1,4 +1,4 @@
-//! New rows of a CSV file that is being written: what was read is not read again.
+//! New rows of a growing CSV file: rows that were read are not read again.
 
 use std::{
     fs::File,

@@ -112,7 +112,7 @@ fn a_failed_run_does_not_lend_its_last_good_loss() {
         .unwrap();
     let (found, _, comparison) = compared(folder.path());
     assert_eq!((comparison.rows[1].loss, comparison.rows[1].verdict), (None, Verdict::Failed));
-    // One that came to its end with a loss that is no number, as JSON says it.
+    // A run that ended with a loss of NaN, as JSON writes it.
     let status = r#"{"name": "c", "status": "completed", "steps": 10, "final_val_loss": null}"#;
     let ended = run(folder.path(), "c", "E5M2", 1, 2.0);
     fs::write(ended.join("run.json"), status).unwrap();
@@ -309,14 +309,14 @@ fn rows_that_were_lost_are_shown() {
     let page = rendered("t", &found, &groups, &comparison);
     assert!(page.contains("3 of 6 rows are &lt;missing&gt;, those of steps 3 to 5"));
     assert!(page.contains("Sinks of 1 run lack rows or events"));
-    // Nothing is said of rows where none were lost.
+    // Without lost rows there is no remark.
     fs::remove_dir_all(lost).unwrap();
     let (found, groups, comparison) = compared(folder.path());
     let page = rendered("t", &found, &groups, &comparison);
     assert!(!page.contains("table-missing") && !page.contains("lack rows or events"));
 }
 
-/// `<script` in a page without runs to speak of: its own, and what it says of scripts.
+/// The count of `<script` in a page without relevant runs: its own, and mentions in its text.
 fn page_scripts() -> usize {
     let folder = TempDir::new().unwrap();
     run(folder.path(), "a", "none", 1, 2.0);

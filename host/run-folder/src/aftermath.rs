@@ -39,7 +39,7 @@ pub struct End<'a> {
 }
 
 impl Claim {
-    /// Removes what a run made that never started; what a folder held before stays as it is.
+    /// Removes the files of a run that never started; earlier files of the folder stay.
     pub fn discard(self) {
         if let Ok(folder) = RunFolder::taken_over(self) {
             folder.discard();
@@ -76,13 +76,13 @@ impl Claim {
         events.finish().map_or(Ok(()), Err)
     }
 
-    /// True if `run.json` says that the run is running.
+    /// True if `run.json` has the status running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         read(&self.path.join(STATUS)).get("status").is_some_and(|status| status == "running")
     }
 
-    /// Removes everything in the folder, and the folders that were made for it; of an earlier part of a run only what is temporary.
+    /// Removes everything in the folder, and the folders that were made for it; of an earlier part of a run only temporary files.
     pub(crate) fn remove(&self) {
         if self.reopened {
             return left_behind::remove(&self.path);

@@ -1,4 +1,4 @@
-//! Events: what a person may want to know of a run, a JSON line each in the run folder's `events.jsonl`.
+//! Events of a run that a person may want to know, one JSON line each in the run folder's `events.jsonl`.
 //!
 //! Alerts, the best evaluations, how the run ended. A line is in the file before the next step begins, so it survives a
 //! crash. A file that cannot be written does not end the run: the first fault is kept for the report.

@@ -1,7 +1,7 @@
 //! The folder of a run: claimed before training, and the same set of files every time.
 //!
 //! `config.toml` (resolved), `run.json` (status, device, versions, plugins, timings), `weights.safetensors` at the end,
-//! `checkpoints`, and what sinks write. A folder that is not empty is refused, unless the run is resumed.
+//! `checkpoints`, and the files of sinks. A folder that is not empty is refused, unless the run is resumed.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -38,7 +38,7 @@ const RETRY: Duration = Duration::from_millis(10);
 /// A claimed run folder.
 #[derive(Debug)]
 pub struct RunFolder {
-    /// The path, and what was made for it.
+    /// The path, and the files that were made for it.
     claim: Claim,
     /// The folder itself, wherever it is: keeps other processes out while it is open, and the system lets go of it however this process
     /// ends. None where folders cannot be opened.
@@ -125,7 +125,7 @@ impl RunFolder {
         Ok(Self { claim, held })
     }
 
-    /// The folder's path, and what was made for it.
+    /// The folder's path, and the files that were made for it.
     #[must_use]
     pub fn as_claim(&self) -> &Claim {
         &self.claim
@@ -194,8 +194,8 @@ impl RunFolder {
         }
     }
 
-    /// Takes back a claim of a run that never started: removes what was made. All files are ours: the folder was empty,
-    /// and the status file keeps other runs out.
+    /// Takes back a claim of a run that never started: removes its files. All files are ours: the folder was empty, and the status
+    /// file keeps other runs out.
     pub fn discard(self) {
         self.claim.remove();
     }
@@ -212,8 +212,7 @@ fn lock_patiently(path: &Path) -> Result<Option<File>, Diagnostic> {
     }
 }
 
-/// Locks a folder until the file is closed; nothing where the system has no locks. `taken` is what is wrong if another
-/// process holds it.
+/// Locks a folder until the file is closed; `None` where the system has no locks. `taken` is the error if another process holds it.
 pub fn lock(path: &Path, taken: &str) -> Result<Option<File>, Diagnostic> {
     let Ok(folder) = File::open(path) else { return Ok(None) };
     match folder.try_lock() {

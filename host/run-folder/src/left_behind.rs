@@ -26,7 +26,7 @@ pub(crate) fn reserve(folder: &Path, known: u64) -> io::Result<()> {
         let _ = fs::remove_file(&path);
     });
     match made {
-        // No file may be that long here. That says nothing about the room that there is.
+        // The limit of file lengths is lower; the free space is unknown.
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(()),
         made => made,
     }

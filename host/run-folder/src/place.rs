@@ -29,7 +29,8 @@ pub(crate) fn of(held: &File, path: &Path) -> Place {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Place::Same,
         Ok(false) | Err(_) => {}
     }
-    // The system knows the present path of what is open; of what is deleted, one that leads nowhere.
+    // The system knows the present path of an open file; of a deleted one, a path that does not
+    // exist.
     match fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())) {
         Ok(now) if is_it(&now).is_ok_and(|it| it) => Place::Renamed(now),
         Ok(_) => Place::Deleted,

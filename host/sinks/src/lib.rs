@@ -84,8 +84,8 @@ impl Sinks {
         self.workers.iter().map(Worker::counts).collect()
     }
 
-    /// Hands over the closing values, ends the sinks and waits for them, each up to its deadline. Returns what became
-    /// of rows and events, and what went wrong over the whole run.
+    /// Sends the closing values, ends the sinks and waits for them, each up to its deadline. Returns the counts of rows and
+    /// events, and the faults of the whole run.
     pub fn finish(
         self,
         summary: &[(MetricId, f64)],

@@ -1,4 +1,4 @@
-//! A sink before it is opened, what it is told then, and what can go wrong in it.
+//! A sink before it is opened, the facts it receives then, and its possible faults.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct RunFacts {
     pub resume: Option<SinkResume>,
 }
 
-/// A sink that is not open yet, and what the host allows it.
+/// A sink that is not open yet, and its limits.
 pub struct SinkSetup {
     /// The sink.
     pub plugin: SinkPlugin,

@@ -18,7 +18,7 @@ use crate::worker::{Ledger, WorkerState};
 /// The state that a sink wants kept, or the reason why it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkState {
-    /// The sink, and what became of the rows and events before the question.
+    /// The counts of the sink's rows and events before the request.
     pub counts: SinkCounts,
     /// Its own bytes; empty for most.
     pub state: Result<Vec<u8>, String>,
@@ -29,7 +29,7 @@ pub struct SinkState {
 pub struct SinkResume {
     /// The step at which the run resumes: rows from it on are repeated.
     pub step: u64,
-    /// Of each sink, in the run file's order: what the checkpoint has of it.
+    /// The checkpoint's state of each sink, in the run file's order.
     pub sinks: Vec<ResumedSink>,
 }
 

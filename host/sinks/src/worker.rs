@@ -61,7 +61,7 @@ enum Message {
 /// The known state of a sink: set by its thread, and by threads that waited for it in vain.
 #[derive(Debug, Default)]
 pub(super) struct WorkerState {
-    /// Why the sink is closed: the first reason. A closed sink takes nothing, and nobody waits for it.
+    /// The first reason why the sink is closed. A closed sink receives nothing, and no thread waits for it.
     closed: OnceLock<Diagnostic>,
     /// True if it missed a deadline: its thread may never end.
     hangs: AtomicBool,
@@ -218,7 +218,7 @@ impl Worker {
         self.ledger.events.dropped += u64::from(!self.send(step, Message::Alert(event)));
     }
 
-    /// Asks for its state; nobody answers if the sink is closed or its queue full.
+    /// Requests its state; there is no answer if the sink is closed or its queue full.
     pub(super) fn request_state(&self) -> AskedSink {
         let (sender, answer) = mpsc::channel();
         let asked = self.try_send(Message::State(sender)).is_ok();
@@ -239,8 +239,8 @@ impl Worker {
         }
     }
 
-    /// Sends a message, and returns whether the sink can still receive it. One that is closed gets none; its fault says
-    /// why.
+    /// Sends a message, and returns whether the sink can still receive it. A closed sink receives none; its fault has
+    /// the reason.
     fn send(&mut self, step: u64, message: Message) -> bool {
         let sent = self.try_send(message);
         if sent.is_err() {
@@ -273,8 +273,8 @@ impl Worker {
         self.ledger.counts(&self.progress)
     }
 
-    /// Hands over the closing values, waits for the thread until the deadline unless it hangs, and says what
-    /// went wrong in this sink.
+    /// Sends the closing values, waits for the thread until the deadline unless it hangs, and returns the faults of
+    /// this sink.
     pub(super) fn finish(
         self,
         summary: Vec<(MetricId, f64)>,
@@ -352,7 +352,7 @@ fn serve(
     }
 }
 
-/// Counts what the sink took.
+/// Counts the messages that the sink took.
 fn counted(count: &AtomicU64, result: Result<(), Diagnostic>) -> Result<(), Diagnostic> {
     count.fetch_add(u64::from(result.is_ok()), Ordering::Release);
     result

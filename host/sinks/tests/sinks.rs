@@ -1,4 +1,4 @@
-//! Sinks as a run drives them: a log call never waits, whatever a sink does, and every loss is counted and said.
+//! Sinks in a run: a log call never waits for a sink, and every loss is counted and reported.
 //!
 //! `cargo xtask test -p altgrad-sinks --test sinks -- --nocapture` prints how long the calls took. Needs the staged plugins
 //! and fixtures: `cargo xtask test` says where they are.
@@ -20,7 +20,7 @@ use altgrad_plugin_api::RunOutcome;
 use altgrad_sinks::{FilterChoice, RunFacts, SinkFault, SinkSetup, Sinks};
 use tempfile::TempDir;
 
-/// A sink by name with an option, and what the host allows it.
+/// A sink by name with an option, and its limits.
 fn setup(registry: &Registry, name: &str, option: (&str, &str), queue: usize, deadline: f64) -> SinkSetup {
     let (option, value) = option;
     let values = toml::Table::from_iter([(option.to_string(), toml::Value::from(value))]);
@@ -153,7 +153,7 @@ fn a_hanging_sink_costs_one_deadline() {
     }
 }
 
-/// Not an assertion about time: what it prints is for people. It holds that all come to an end and nothing is miscounted.
+/// Makes no assertion about time; it prints times for people. It checks that all sinks end and that counts are right.
 #[test]
 fn how_long_the_log_call_takes() {
     println!("log call, in microseconds   calls      p50      p99  largest");

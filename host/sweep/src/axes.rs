@@ -1,11 +1,11 @@
-//! `[axes]`, `[set]` and `[[exclude]]` of a matrix file: what varies, with its places.
+//! `[axes]`, `[set]` and `[[exclude]]` of a matrix file: the varied keys, with their places.
 
 use altgrad_base::diagnostic::{Diagnostic, closest};
 use altgrad_config::{Source, join};
 use toml::{Table, Value};
 
 use super::rates::TuneSection;
-/// Values of the longest axis, and axes of a matrix: far above what anybody can run.
+/// Values of the longest axis, and axes of a matrix: far above any practical number of runs.
 const MOST_VALUES: usize = 1000;
 const MOST_AXES: usize = 32;
 /// The name of an entry whose keys change together.

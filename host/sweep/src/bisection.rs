@@ -1,4 +1,4 @@
-//! The largest stable rate: a bisection on a logarithmic scale. It takes for granted that what is unstable stays so above.
+//! The largest stable rate: a bisection on a logarithmic scale. It assumes that rates above an unstable one are unstable.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::{
     successive_halving::Trial,
 };
 
-/// The largest stable rate of a group: training is stable if it comes to its end with a held-out loss that is finite and below
+/// The largest stable rate of a group: training is stable if it is completed with a held-out loss that is finite and below
 /// that of the initial weights, and was not found to diverge.
 #[derive(Debug, Clone, Serialize)]
 pub struct Stable {
@@ -84,7 +84,7 @@ impl Bisection {
         } else {
             *high = Some(high.map_or(value, |high| high.min(value)));
         }
-        // The lower end decides: what is stable above an unstable value says nothing.
+        // The lower end decides: a stable rate above an unstable one is ignored.
         if let (Some(stable), Some(unstable)) = (*low, *high)
             && unstable < stable
         {

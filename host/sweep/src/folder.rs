@@ -1,5 +1,5 @@
-//! The folder of a sweep: run folders, `sweep.json` with what came of them, and `.sweep` with what the sweep itself needs:
-//! the resolved run file of each run, the output of its processes, and the runs of trials.
+//! The folder of a sweep: run folders, `sweep.json` with their results, and `.sweep` with the sweep's own files: the
+//! resolved run file of each run, the output of its processes, and the runs of trials.
 //!
 //! A run that has begun belongs to the run file it began with; if the matrix asks for another one now, it is refused.
 

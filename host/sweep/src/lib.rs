@@ -5,7 +5,7 @@
 //! the best, [`bisection`] the largest stable one; [`rates`] lists the tried values), and [`result`] is the result of the sweep.
 //! Nothing is written before every combination has been checked.
 //!
-//! The state of a sweep is its run folders (and `trial_results`): a run is completed if its folder says so, and a started run
+//! The state of a sweep is its run folders (and `trial_results`): a run is completed if its folder's status is, and a started run
 //! resumes from its last checkpoint.
 
 #![deny(missing_docs)]
@@ -58,7 +58,7 @@ pub type CheckRun<'a> = &'a dyn Fn(RunConfig, &Source) -> Result<(), Diagnostic>
 pub struct Options {
     /// Folder of the sweep's folder; the matrix's if missing.
     pub out: Option<PathBuf>,
-    /// Processes at a time; one here, and what there is room for on a cluster, if missing.
+    /// Processes at a time. Default: one here, and on a cluster as many as have room.
     pub jobs: Option<usize>,
     /// Threads of each; the cores divided by `jobs` if missing. A sweep keeps those it began with.
     pub threads: Option<usize>,
@@ -105,7 +105,7 @@ pub struct Sweep {
 enum Halt {
     /// The user stopped it.
     Stopped,
-    /// A job does the batch, and nobody waits for it.
+    /// A job runs the batch, and no process waits for it.
     Submitted(String),
     /// Something is wrong.
     Fault(Diagnostic),
@@ -117,7 +117,7 @@ impl From<Diagnostic> for Halt {
     }
 }
 
-/// Does what is left to do of a matrix, whose combinations `check_run` accepts.
+/// Completes a matrix whose combinations `check_run` accepts.
 ///
 /// # Errors
 /// The matrix or a combination is refused, before anything is written; or the sweep's folder cannot be written. Runs that fail

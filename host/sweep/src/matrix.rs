@@ -1,4 +1,4 @@
-//! The matrix file: a base run file, what varies, what is left out; read and checked for what can be said without plugins.
+//! The matrix file: a base run file, axes and exclusions; read and checked as far as possible without plugins.
 //!
 //! Its tables are read in `axes`. `[axes]` holds lists of values under dotted keys of the run file, and lists of tables under names of their own: entries
 //! whose keys change together. What the combinations are: `combine`. What rates are tried: `[tune]` and `[stable]`, in
@@ -58,7 +58,7 @@ pub struct Matrix {
     pub base: PathBuf,
     /// Name of the sweep.
     pub name: String,
-    /// Folder of the sweep's folder, if the file says one.
+    /// Folder of the sweep's folder, if the file has one.
     pub out: Option<String>,
     pub(super) set: Vec<Assignment>,
     pub(super) axes: Vec<Axis>,
@@ -123,7 +123,7 @@ impl Matrix {
         Ok(matrix)
     }
 
-    /// Entries that say what is tuned need `[tune]`, and of two axes only one may say it.
+    /// Entries with tuning need `[tune]`, and of two axes only one may have it.
     fn check_tuned(&self) -> Result<(), Diagnostic> {
         let mut tuning = self.axes.iter().filter(|axis| axis.is_tuned());
         let Some(first) = tuning.next() else { return Ok(()) };

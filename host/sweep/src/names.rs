@@ -1,8 +1,8 @@
 //! Names of runs: a part for each axis, in the matrix file's order.
 //!
-//! A part is an entry's label, a string, or a number behind the last word of its key (`lr0.003`; seeds are `s1`). If several
-//! axes hold strings, the key's last word stands before those too, so that one knows which is which. A name depends on the
-//! run's own values and on which axes there are: values that come or go leave the names of other runs as they are.
+//! A part is an entry's label, a string, or a number after the last word of its key (`lr0.003`; seeds are `s1`). If several
+//! axes hold strings, the key's last word precedes those too, to distinguish them. A name depends on the run's own values
+//! and on the set of axes: added or removed values leave the names of other runs unchanged.
 
 use toml::Value;
 
@@ -13,7 +13,7 @@ pub(super) const SEED: &str = "run.seed";
 /// Characters of the longest part.
 const LONGEST: usize = 40;
 
-/// The part of a run's name that says `value` of `axis`.
+/// The part of a run's name for `value` of `axis`.
 pub(super) fn part(axis: &Axis, value: &Value, axes: &[Axis]) -> String {
     let last = axis.name.rsplit('.').next().unwrap_or_default();
     let several = axes.iter().filter(|axis| holds_strings(axis)).count() > 1;

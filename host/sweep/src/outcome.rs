@@ -61,7 +61,7 @@ impl Outcome {
             |kind: AlertKind| run.get("alerts").is_some_and(|alerts| alerts.get(kind.name()).is_some());
         let finite = !alerts(AlertKind::NanLoss) && !alerts(AlertKind::NanGrad);
         let state = match run.get("status").and_then(Value::as_str) {
-            // As JSON says NaN.
+            // NaN as JSON writes it.
             Some("completed") if run.get("final_val_loss").is_some_and(Value::is_null) => {
                 OutcomeState::Diverged
             }

@@ -14,7 +14,7 @@ const MOST_POINTS: usize = 100;
 pub struct TuneSection {
     /// The key that is tuned, a positive number. With `train.lr`, `train.min_lr` stays the same part of it.
     pub key: String,
-    /// The seed of all trials. Default: the base's. One that no run has keeps the choice apart from what is measured.
+    /// The seed of all trials. Default: the base's. A seed that no run has keeps the choice independent of the measurement.
     pub seed: Option<u64>,
     /// The values, or `from`, `to` and `points`.
     pub values: Vec<f64>,
@@ -69,7 +69,7 @@ impl Default for StableSection {
 /// The learning rate's key.
 pub(super) const LR: &str = "train.lr";
 
-/// The key at fault, and what is wrong.
+/// The key at fault, and its error.
 type Fault = (&'static str, Diagnostic);
 
 fn refuse(key: &'static str, message: String, hint: &str) -> Result<(), Fault> {
@@ -81,7 +81,7 @@ fn is_rate(value: f64) -> bool {
 }
 
 impl TuneSection {
-    /// Checks that the section is valid. `elsewhere`: entries of an axis may say what is tried.
+    /// Checks that the section is valid. `elsewhere`: entries of an axis may have the tried values.
     pub(super) fn check(&self, elsewhere: bool) -> Result<(), Fault> {
         let grid = [self.from.is_some(), self.to.is_some(), self.points.is_some()];
         let either = "give values = [...], or from, to and points";

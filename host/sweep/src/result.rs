@@ -92,7 +92,7 @@ impl Results {
             && self.stable.iter().all(|stable| !stable.broken)
     }
 
-    /// Why not all is well, and what the same command would do about it.
+    /// The reason why the sweep is incomplete, and the effect of repeating the command.
     #[must_use]
     pub fn what_is_left(&self) -> &'static str {
         let undone = |run: &RunResult| {

@@ -16,7 +16,7 @@ use super::{
     rates::{StableSection, TuneSection},
     successive_halving::SuccessiveHalving,
 };
-/// Evaluations a trial has at least, twice what it takes to see that the loss keeps rising.
+/// Evaluations of a trial at least, twice the number needed to detect a rising loss.
 const EVALUATIONS: u64 = 10;
 
 impl Sweep {

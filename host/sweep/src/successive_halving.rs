@@ -69,7 +69,7 @@ impl SuccessiveHalving {
             }
         }
         if !outcomes.iter().all(Outcome::has_ended) {
-            // Without one of them nothing can be said: the next start of the sweep tries again.
+            // Without one of them there is no result: the next start of the sweep tries again.
             self.left.clear();
             return;
         }

@@ -1,4 +1,4 @@
-//! Requests and their answers: what is refused, and the three things that are there.
+//! Requests and their answers: the refusals, and the three resources.
 
 use hyper::{
     Method, Request, Response, StatusCode,

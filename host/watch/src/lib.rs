@@ -29,7 +29,7 @@ use answer::Site;
 use news::News;
 use pages::Pages;
 
-/// Bytes of the token: enough that nobody guesses it.
+/// Bytes of the token: too many to guess.
 const TOKEN: usize = 16;
 
 /// Compares the runs as the user wants.

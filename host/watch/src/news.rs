@@ -1,6 +1,7 @@
 //! The events for browsers: every second the progress of the runs, and from time to time a notice that charts have changed.
 //!
-//! Nothing is read while nobody listens. Charts are costly, so they come as rarely as keeps them below a hundredth of a core.
+//! Nothing is read while no browser is connected. Charts are renewed so rarely that they take less than a hundredth of a
+//! core.
 
 use std::{
     path::PathBuf,
@@ -17,9 +18,9 @@ use tokio::sync::{mpsc, watch};
 
 /// Between two looks at the runs.
 const LOOK: Duration = Duration::from_secs(1);
-/// Between two looks, as a multiple of what a look took.
+/// The pause between two looks, as a multiple of a look's time.
 const LOOK_SHARE: u32 = 50;
-/// The least time between two renewals of the charts, and the least as a multiple of what one took.
+/// The shortest time between two renewals of the charts, and the shortest as a multiple of one's time.
 const CHARTS: Duration = Duration::from_secs(5);
 const CHARTS_SHARE: u32 = 100;
 
@@ -43,7 +44,7 @@ impl News {
         }
     }
 
-    /// Remembers what the charts cost.
+    /// Records the time of the charts.
     pub(crate) fn charts_took(&self, time: Duration) {
         self.cost_ms.store(time.as_millis() as u64, Ordering::Relaxed);
     }
@@ -78,7 +79,7 @@ impl News {
         let (mut runs, mut charts) = (self.runs.subscribe(), self.charts.subscribe());
         let follower = self.follower.clone();
         tokio::spawn(async move {
-            // Who comes new is not shown what was before the last pause.
+            // A new client does not receive news from before the last pause.
             let Ok(first) = tokio::task::spawn_blocking(move || line(&follower)).await else { return };
             let mut event = first;
             while sender.send(event).await.is_ok() {

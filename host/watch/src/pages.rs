@@ -27,7 +27,7 @@ impl Pages {
         Self { options: Arc::new(options), reader: Arc::new(Mutex::new(reader)) }
     }
 
-    /// The page, or the part of it that changes, and what it took to make.
+    /// The page, or the part of it that changes, and its computing time.
     pub(crate) fn make(&self, view: &View, whole: bool) -> Result<(String, Duration), Diagnostic> {
         let begun = Instant::now();
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The server as a browser sees it: what is refused, what is shown, how soon, and what it leaves alone.
+//! The server from a browser's view: refusals, content, delays, and files that it does not change.
 #![allow(clippy::unwrap_used)]
 
 use std::{

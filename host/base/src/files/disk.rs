@@ -95,7 +95,7 @@ impl Disk {
         fs::rename(from, to)
     }
 
-    /// Makes a symbolic link at `path` that says `target`.
+    /// Makes a symbolic link at `path` to `target`.
     ///
     /// # Errors
     /// The operating system's, or it has none.
@@ -107,7 +107,7 @@ impl Disk {
         Err(io::Error::new(io::ErrorKind::Unsupported, format!("no link to {} here", target.display())))
     }
 
-    /// Removes a folder and all in it, or a file or link; what is not there is removed already.
+    /// Removes a folder and its content, or a file or link; a missing path is no error.
     ///
     /// # Errors
     /// The operating system's.

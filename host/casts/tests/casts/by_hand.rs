@@ -25,7 +25,7 @@ fn mx_rules_part_where_the_largest_is_beside_a_power_of_two() {
         let applied = apply(&cast, &grid, &[1.0, 1.75, 1.76, 1.9375, 1.94], [5, 1]);
         let expected = exponents.map(|e: i32| (e + 127) as u8);
         assert_eq!(applied.scale_codes.as_deref(), Some(&expected[..]), "{rule:?}");
-        // Floor saturates what is beyond 448 * 2^-8.
+        // Floor saturates values beyond 448 * 2^-8.
         let first = if rule == Rule::Floor { 1.75 } else { 2.0 };
         assert_eq!(applied.values[4], first, "{rule:?}");
     }

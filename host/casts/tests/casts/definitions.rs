@@ -70,7 +70,7 @@ fn mx_scales_are_the_powers_of_two_of_their_definitions() {
                 );
                 assert_eq!(f64::from(applied.scales[i]), 2f64.powi(e));
                 for (x, y) in block.iter().zip(&applied.values[8 * i..]) {
-                    // Scaled exactly but where f32 ends, and back likewise.
+                    // Scaling is exact except at the ends of f32's range, and so is the inverse.
                     let scaled = (f64::from(*x) * 2f64.powi(-e)) as f32;
                     let expected = (nearest(&grid, f64::from(scaled)) * 2f64.powi(e)) as f32;
                     assert_eq!(*y, expected, "{name} {rule:?} {x:e}");

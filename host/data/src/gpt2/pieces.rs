@@ -60,7 +60,7 @@ impl Cutter {
         if first != Class::Space {
             return Some(self.run(text, len, first));
         }
-        // One space goes with what follows it.
+        // One space belongs to the following piece.
         if text.starts_with(' ')
             && let Some((next, next_len)) = self.at(&text[1..])
             && next != Class::Space

@@ -1,4 +1,4 @@
-//! The tokenizer against what others make of the same text.
+//! The tokenizer compared with other implementations on the same text.
 
 use altgrad_base::random::{self, Stream};
 use rand::RngExt;

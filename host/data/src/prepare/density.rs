@@ -1,9 +1,9 @@
 //! The limit of unpacking: a few megabytes that unpack to terabytes are refused while they are read.
 //!
-//! All that is unpacked here is deflate's, which packs up to 1032 bytes into one. Text of people comes to 3 to 10, logs and
-//! tables to 50. A member, and a file as a whole, may unpack to [`FREE`] bytes whatever it is, and beyond that to [`MOST`]
-//! times the bytes it was read from. The whole counts against the file on the disk, so that neither packing twice nor
-//! members that share their bytes gain anything.
+//! All unpacked data are deflate's, which packs up to 1032 bytes into one. Natural text has ratios of 3 to 10, logs and
+//! tables of 50. A member, and a file as a whole, may unpack to [`FREE`] bytes in any case, and beyond that to [`MOST`]
+//! times the bytes it was read from. The limit of the whole refers to the file on the disk, so that neither packing twice
+//! nor members that share their bytes circumvent it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -24,7 +24,7 @@ const READ_AHEAD: u64 = 1 << 17;
 pub(super) struct Density {
     /// Bytes of the file.
     bytes: u64,
-    /// Read of the file so far; twice what is read twice.
+    /// Bytes read of the file so far; bytes that are read twice count twice.
     packed: Cell<u64>,
     unpacked: Cell<u64>,
     member: RefCell<Member>,
@@ -56,7 +56,7 @@ impl Density {
         Packed { inner, density: self }
     }
 
-    /// A reader of what was unpacked.
+    /// A reader of unpacked bytes.
     pub(super) fn unpacked<R>(&self, inner: R) -> Unpacked<'_, R> {
         Unpacked { inner, density: self }
     }

@@ -27,7 +27,7 @@ pub struct Patience {
     pub attempts: u32,
     /// The wait after the first of them; doubled each time.
     pub wait: Duration,
-    /// The longest wait, whatever a server asks for.
+    /// The longest wait, even if a server asks for more.
     pub longest_wait: Duration,
     /// The longest time without a byte on a connection.
     pub silence: Duration,
@@ -120,7 +120,7 @@ pub fn fetch_from(
 
 /// A client for an address; proxies are not for this machine itself.
 fn client(url: &str, patience: Patience) -> Result<Client, Diagnostic> {
-    // An error says that there is a provider already.
+    // An error means that there is a provider already.
     rustls::crypto::ring::default_provider().install_default().ok();
     let builder = Client::builder()
         .user_agent(concat!("altgrad-host/", env!("CARGO_PKG_VERSION")))
@@ -310,7 +310,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
     text.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// An error with its causes: the outermost alone often says nothing.
+/// An error with its causes: the outermost alone is often uninformative.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

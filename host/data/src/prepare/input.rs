@@ -30,8 +30,8 @@ pub(super) enum InputKind {
 }
 
 impl InputKind {
-    /// By the name's end; `None` for what is not read: other types, hidden files, and the lists of labels that come
-    /// with the data sets.
+    /// By the name's end; `None` for other files: other types, hidden files, and the lists of labels that come with
+    /// the data sets.
     pub(super) fn of(name: &str, dataset: Dataset) -> Option<Self> {
         let hidden = name.split('/').any(|part| part.starts_with('.') || part == "__MACOSX");
         let file = name.rsplit('/').next().unwrap_or(name).to_lowercase();
@@ -75,7 +75,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Finds the files: `root` itself, or what lies below it other than `out`, in the order of names.
+    /// Finds the files: `root` itself, or the files below it except those in `out`, in the order of names.
     ///
     /// # Errors
     /// There is nothing to read.

@@ -19,7 +19,7 @@ const GROUP: usize = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) place: Place,
-    /// The split that its file's name, or its place in the file, says.
+    /// The split of its file's name, or of its place in the file.
     pub(super) split: Option<Split>,
     /// The ends of a document that the item holds.
     pub(super) ends: Ends,
@@ -89,7 +89,7 @@ impl<'a> Items<'a> {
         if self.bytes >= GROUP || self.items.len() >= GROUP / 64 { self.send() } else { Ok(()) }
     }
 
-    /// Hands on what has not been.
+    /// Sends the items that were not sent yet.
     ///
     /// # Errors
     /// Nobody wants more.

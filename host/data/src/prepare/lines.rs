@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// A line, or what follows the last line end.
+    /// A line, or the text after the last line end.
     Whole,
     /// A line beyond the limit; it was read past and not kept.
     TooLong,

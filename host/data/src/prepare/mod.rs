@@ -1,8 +1,9 @@
 //! `data prepare`: a data set to token bins.
 //!
-//! [`sources`] knows the data sets, [`download`] fetches one. `input` finds the files, `reader` (with `archive`, `plain`,
-//! `lines`, `text`) streams their records as `items`, `density` refuses what unpacks to far too much, `layout` makes text of a record, `pipeline` encodes in parallel, `writer` makes the
-//! bins in the folder that `claim` keeps others out of. What cannot be used is counted (`skip`) or, with `--strict`, refused.
+//! [`sources`] lists the data sets, [`download`] fetches one. `input` finds the files, `reader` (with `archive`, `plain`, `lines`,
+//! `text`) streams their records as `items`, `density` refuses archives that unpack to far too much, `layout` makes text of a
+//! record, `pipeline` encodes in parallel, `writer` makes the bins in the folder that `claim` locks. Records that cannot be used
+//! are counted (`skip`) or, with `--strict`, refused.
 
 mod archive;
 mod claim;
@@ -41,7 +42,7 @@ use super::{
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::TokenizerChoice;
 
-/// Raised when the same input and options come to other bins.
+/// Raised when the same input and options result in other bins.
 const fn recipe_version(dataset: Dataset) -> u32 {
     match dataset {
         // 2: the alphabet of one text is its own, without a line end that it does not have.
@@ -214,7 +215,7 @@ fn split_rule(request: &Request) -> String {
     }
 }
 
-/// The description of bins that are there and are what this request would make.
+/// The description of existing bins that equal the result of this request.
 fn existing(request: &Request, recipe: &Recipe) -> Result<Option<Meta>, Diagnostic> {
     if request.force {
         return Ok(None);
@@ -223,7 +224,7 @@ fn existing(request: &Request, recipe: &Recipe) -> Result<Option<Meta>, Diagnost
     let meta = Meta::read(out).map_err(|error| error.hint("--force replaces it"))?;
     let bin = |split: &str| out.join(format!("{split}.bin"));
     if !["train", "val", "test"].into_iter().any(|split| bin(split).exists()) {
-        // A description alone is what a preparation that was cut off leaves behind.
+        // A description without bins is left by an interrupted preparation.
         return Ok(None);
     }
     let refuse = |what: String| {
@@ -242,7 +243,7 @@ fn existing(request: &Request, recipe: &Recipe) -> Result<Option<Meta>, Diagnost
     let whole = meta.splits.iter().all(|(split, facts)| {
         input::sha256(&bin(split), &mut |_| {}).is_ok_and(|sha256| sha256 == facts.sha256)
     });
-    // Bins that were damaged are made anew; with --strict, so are those that left something out, to say what.
+    // Damaged bins are made anew; with --strict, so are bins with skipped records, to report the skipped ones.
     Ok(Some(meta).filter(|meta| whole && (!request.strict || meta.skipped.is_empty())))
 }
 

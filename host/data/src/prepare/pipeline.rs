@@ -1,6 +1,6 @@
 //! Records to token ids: one thread reads, all cores encode, and results arrive in the order of the input.
 //!
-//! Memory is bounded by a few groups of records, whatever the input's size: one is read, one waits, one is encoded.
+//! Memory is bounded by a few groups of records, for input of any size: one is read, one waits, one is encoded.
 
 use std::{collections::BTreeSet, sync::mpsc, thread};
 
@@ -118,7 +118,7 @@ impl Pipeline<'_> {
         ))
     }
 
-    /// Reads on a thread of its own while `work` handles what was read before.
+    /// Reads on a separate thread while `work` handles the previous group.
     fn groups(&self, mut work: impl FnMut(Group) -> Result<(), Stop>) -> Result<(), Diagnostic> {
         let (sender, receiver) = mpsc::sync_channel(1);
         thread::scope(|scope| {
@@ -174,7 +174,7 @@ impl Pipeline<'_> {
         Ok((text, split))
     }
 
-    /// The split of a document that the data set tells to none, by what identifies it.
+    /// The split of a document without one in the data set, by its identifier.
     fn by_hash(&self, key: &str) -> Split {
         let hash = Sha256::digest(key.as_bytes());
         let mut first = [0; 8];
@@ -185,7 +185,7 @@ impl Pipeline<'_> {
     }
 }
 
-/// An encoder of a thread at work; it goes back when the thread is done, with what it remembers.
+/// An encoder of a working thread; it returns with its cache when the thread is done.
 struct Borrowed<'a, 'p> {
     idle: &'p Mutex<Vec<Encoder<'a>>>,
     encoder: Option<Encoder<'a>>,

@@ -2,7 +2,7 @@
 
 /// Hears how far a preparation is.
 pub trait Progress: Sync {
-    /// `done` bytes of `total`, if that is known, of what `doing` says.
+    /// Reports `done` bytes of `total`, if that is known, of the activity `doing`.
     fn at(&self, doing: &str, done: u64, total: Option<u64>);
     /// Something that people should know, past the bar.
     fn say(&self, text: &str);

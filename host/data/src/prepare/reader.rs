@@ -1,7 +1,7 @@
 //! Files to records, as a stream: nothing is unpacked to the disk, and no record or line is kept beyond a limit.
 //!
-//! A file that is damaged (cut short, a wrong checksum) is an error: what is missing cannot be counted. A record that
-//! cannot be used is an item with its reason. Names in archives only say what to read; nothing is written by them.
+//! A file that is damaged (cut short, a wrong checksum) is an error: the missing part cannot be counted. A record
+//! that cannot be used is an item with its reason. Names in archives only select entries; nothing is written by them.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ use super::{
     text,
 };
 
-/// Reads everything, in order, and hands on what it holds.
+/// Reads everything, in order, and sends the items.
 ///
 /// # Errors
 /// A file cannot be read, or nobody wants more.

@@ -72,7 +72,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Counts of what was left out.
+/// Counts of skipped records.
 #[derive(Debug)]
 pub struct Skips {
     strict: bool,

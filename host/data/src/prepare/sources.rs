@@ -1,4 +1,4 @@
-//! The data sets by name: where they are published, what their archives hash to, and on what terms.
+//! The data sets by name: addresses, hashes of their archives, and licences.
 
 /// A data set that can be prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,7 @@ fn gz(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// An entry, whatever its name.
+/// An entry with any name.
 fn entry(kind: tar::EntryType, name: &str, contents: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
     header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
@@ -163,7 +163,7 @@ fn records_of_another_data_set_are_named_and_no_folder_is_left() {
     }
 }
 
-/// Of a file that ends in the middle nobody knows what is missing: never a count, always an error.
+/// The missing part of a file that ends in the middle is unknown: never a count, always an error.
 #[test]
 fn damaged_files_are_refused() {
     let lines = format!("{GOOD}\n").repeat(3000);
@@ -375,7 +375,7 @@ fn documents_are_told_by_hash_where_the_data_set_says_nothing() {
     let held_out = bench.text("val");
     let count = held_out.lines().count();
     assert!((70..130).contains(&count), "{count} of 1000");
-    // A document goes where it goes whatever stands around it.
+    // A document's split does not depend on other documents.
     let half = bench.write("half.jsonl", lines.lines().step_by(2).collect::<Vec<_>>().join("\n"));
     run(&Request { force: true, ..bench.request(Dataset::Text, &half) }).unwrap();
     assert!(bench.text("val").lines().all(|line| held_out.lines().any(|held| held == line)));

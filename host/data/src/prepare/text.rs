@@ -56,7 +56,7 @@ fn parts(
         if bytes.len() < PART {
             continue;
         }
-        // Look at what came last only: what lies before it was looked at.
+        // Only new bytes are searched: earlier ones were searched before.
         let from = if bytes.len() - taken < PART { 0 } else { bytes.len() - taken - 2 };
         if let Some(cut) = last_cut(&bytes[from..]).map(|cut| from + cut) {
             let rest = bytes.split_off(cut);
@@ -88,7 +88,7 @@ fn drain(text: &mut impl BufRead) -> Result<(), Stop> {
     }
 }
 
-/// The first bytes of a text, and what completes its last character.
+/// The first bytes of a text, and the rest of its last character.
 struct Head<'a, R> {
     text: &'a mut R,
     left: u64,

@@ -37,7 +37,7 @@ struct Bin {
     document: Document,
 }
 
-/// The document at hand.
+/// The current document.
 #[derive(Default)]
 struct Document {
     tokens: u64,
@@ -68,7 +68,7 @@ impl Bins {
         Ok(bins)
     }
 
-    /// Adds what comes next; a document that turns out unusable is taken out again and counted.
+    /// Adds the next item; a document that becomes unusable is removed again and counted.
     ///
     /// # Errors
     /// The disk's, or a skip with `--strict`.
@@ -104,8 +104,9 @@ impl Bins {
         self.bins.values().map(|bin| bin.stats.documents).sum()
     }
 
-    /// Puts bins and description in the place of what is there, and returns what the bins hold. A folder never holds bins of
-    /// two preparations that pass for one: the old ones go before the description changes, which comes before the new ones.
+    /// Replaces existing bins and description, and returns the content of the bins. A folder never holds bins of two
+    /// preparations as one: the old ones are deleted before the description changes, which happens before the new ones are
+    /// written.
     ///
     /// # Errors
     /// The disk's.
@@ -163,7 +164,7 @@ impl Bins {
         Ok(())
     }
 
-    /// Ends the document at hand. Returns false, and takes it out, if it is blank.
+    /// Ends the current document. Returns false, and removes it, if it is blank.
     fn close(&mut self, split: Split, separated: bool) -> Result<bool, Diagnostic> {
         let separator = if separated { self.separator.clone() } else { Vec::new() };
         let bin = self.bin(split)?;
@@ -179,7 +180,7 @@ impl Bins {
         Ok(true)
     }
 
-    /// Takes the document at hand out of its bin.
+    /// Removes the current document from its bin.
     fn take_back(&mut self, split: Split) -> Result<(), Diagnostic> {
         let bin = self.bin(split)?;
         bin.document = Document::default();

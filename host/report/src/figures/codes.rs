@@ -12,7 +12,7 @@ use crate::{
     series::Timeline,
 };
 
-/// Least share of a scale: what is used less is drawn so.
+/// Smallest share of the scale: smaller shares are drawn as this one.
 const LEAST_SHARE: f64 = 1e-7;
 /// Rows of codes that are named.
 const NAMED: usize = 16;

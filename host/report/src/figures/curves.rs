@@ -185,7 +185,7 @@ fn plot(context: &Context<'_>, curve: &Curve) -> Option<Plot> {
     Some(Plot { x, y, series, picture: None, rules, texts: note.into_iter().collect(), height: 300 })
 }
 
-/// Losses that explode leave nothing to see of the others: the axis then ends above where the runs began, and says so.
+/// Diverging losses would hide the others: the axis then ends above the initial losses, with a note.
 fn clipped(
     context: &Context<'_>,
     curve: &Curve,

@@ -19,7 +19,7 @@ const RAMP: usize = 4;
 /// The user's options of the charts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct View {
-    /// Key whose values have a colour each; `format` for what is rounded.
+    /// Key whose values have a colour each; `format` for the rounded tensors.
     pub colour: Option<String>,
     /// Key whose values have a kind of line each.
     pub line: Option<String>,

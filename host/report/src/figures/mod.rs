@@ -1,8 +1,8 @@
 //! The charts of the report, as drawings.
 //!
 //! A chart is one drawing over all configurations, or one for each run that is shown in detail; the latter share their scale.
-//! A chart without data says which key of the run file would record it. [`look`] says which colour and which line a
-//! configuration has.
+//! A chart without data names the key of the run file that would record it. [`look`] defines the colour and the line style of
+//! a configuration.
 
 mod codes;
 mod curves;
@@ -128,7 +128,7 @@ pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     charts
 }
 
-/// A parameter's name without what all have.
+/// A parameter's name without the common part.
 fn layer_name(layer: &str) -> String {
     super::label::shortened(layer.strip_suffix(".weight").unwrap_or(layer), 40)
 }

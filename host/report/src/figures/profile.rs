@@ -1,4 +1,4 @@
-//! Parallel coordinates: every configuration as one line through what was set and what was measured.
+//! Parallel coordinates: every configuration as one line through its settings and measurements.
 //!
 //! Axes lie one below the other, each with its own range at its ends, so that names fit on any screen.
 

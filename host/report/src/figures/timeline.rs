@@ -15,7 +15,7 @@ const MOST_ROWS: usize = 60;
 const MOST_MARKS: usize = 200;
 /// Pixels of a row.
 const ROW: usize = 24;
-/// Colour of what ends or spoils a run.
+/// Colour of events that end a run or invalidate its result.
 const ERROR: [&str; 2] = ["#b3261e", "#ff8f86"];
 
 pub(super) fn chart(context: &Context<'_>) -> Chart {

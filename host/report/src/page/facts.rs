@@ -41,7 +41,7 @@ pub(super) fn facts(found: &FoundRuns, groups: &[Group]) -> Vec<(String, String)
     facts.into_iter().filter(|(count, _)| count != "0").collect()
 }
 
-/// The number of valid runs, and what is unknown about the others.
+/// The number of valid runs, and the unknown facts of the others.
 pub(super) fn failure_notes(found: &FoundRuns) -> Vec<String> {
     let plural = |runs: usize| if runs == 1 { "run" } else { "runs" };
     let sound = found.runs.iter().filter(|run| failures::of(run).is_empty()).count();

@@ -1,4 +1,4 @@
-//! Folders over which a comparison is easily wrong, and what is said of them.
+//! Folders over which a comparison is easily wrong, and the report's remarks about them.
 
 use tempfile::TempDir;
 

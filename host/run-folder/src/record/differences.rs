@@ -11,7 +11,7 @@ const NOTHING: &str = "not set";
 /// Something that is not as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Key of the run file, or what else differs.
+    /// Key of the run file, or another difference.
     pub key: String,
     /// The old value.
     pub was: String,

@@ -48,7 +48,7 @@ impl From<&Diagnostic> for Failure {
     }
 }
 
-/// In one line: what, where, what to do.
+/// In one line: the error, its place, the hint.
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.message)?;

@@ -10,8 +10,8 @@ pub struct SinkCounts {
     pub name: String,
     /// Rows it took.
     pub rows: u64,
-    /// Rows it did not take: dropped while its queue was full, or after it failed. While the run goes on, rows that
-    /// wait in the queue count as neither.
+    /// Rows it did not take: dropped while its queue was full, or after it failed. During the run, rows that wait in the
+    /// queue count as neither.
     pub missing_rows: u64,
     /// The same of events.
     pub missing_events: u64,

@@ -25,7 +25,7 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// Does what is left to do of the tasks.
+    /// Completes the tasks.
     ///
     /// # Errors
     /// Processes cannot be watched; a run that fails is no error.

@@ -1,8 +1,8 @@
 //! Processes on a cluster: one array job through `sbatch`, a run an array task.
 //!
-//! The script holds a line a task, so nothing else has to be found on the node but the folder and the host. A task that is
-//! requeued, or one that a time limit stops (Slurm's SIGTERM makes a checkpoint), goes on where it was. `sbatch` reads its own
-//! variables too: `SBATCH_PARTITION`, `SBATCH_TIMELIMIT`, ...
+//! The script has one line per task, so the node needs only the folder and the host. A task that is requeued, or one that a
+//! time limit stops (Slurm's SIGTERM makes a checkpoint), resumes. `sbatch` reads its own variables too: `SBATCH_PARTITION`,
+//! `SBATCH_TIMELIMIT`, ...
 
 use std::{
     env, fs, io,
@@ -185,7 +185,7 @@ fn submitted(job: String) -> Ended {
     Ended { submitted: Some(job), ..Ended::default() }
 }
 
-/// True if a job is waiting or running. A controller that does not answer has not said that it ended.
+/// True if a job is waiting or running. If the controller does not answer, the job counts as running.
 fn is_running(job: &str) -> bool {
     match Command::new("squeue").args(["--noheader", "--jobs", job]).output() {
         Ok(output) if output.status.success() => !output.stdout.trim_ascii().is_empty(),

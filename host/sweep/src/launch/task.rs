@@ -11,7 +11,7 @@ pub struct Task {
     pub name: String,
     /// Its resolved run file.
     pub config: PathBuf,
-    /// Its run folder, as the run file says it.
+    /// Its run folder, from the run file.
     pub folder: PathBuf,
     /// The file for the output of its processes.
     pub log: PathBuf,
@@ -54,6 +54,6 @@ pub struct Ended {
     pub failures: BTreeMap<String, String>,
     /// True if the user stopped it.
     pub stopped: bool,
-    /// The job that does it now, if nobody waits for it.
+    /// The job that runs it now, if no process waits for it.
     pub submitted: Option<String>,
 }

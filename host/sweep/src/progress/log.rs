@@ -18,7 +18,7 @@ pub(crate) fn last_step(log: &Path, from: u64) -> Option<Progress> {
     tail(log, from).lines().rev().filter_map(Progress::from_line).find(|progress| progress.step > 0)
 }
 
-/// The last error behind `from` bytes of the log, in one line: what, where, what to do.
+/// The last error after `from` bytes of the log, in one line: the error, its place, the hint.
 pub(crate) fn error(log: &Path, from: u64) -> Option<String> {
     let text = tail(log, from);
     let error = text.lines().rev().filter_map(Progress::from_line).find_map(|progress| progress.error)?;
@@ -34,7 +34,7 @@ fn tail(log: &Path, from: u64) -> String {
         file.take(TAIL).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    // A log that cannot be read says nothing.
+    // A log that cannot be read counts as empty.
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 

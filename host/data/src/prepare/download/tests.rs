@@ -11,13 +11,13 @@ use super::*;
 /// The server's response to a request.
 #[derive(Debug, Clone)]
 enum Answer {
-    /// Serves the file, from the range on if one is asked for.
+    /// Serves the file, from the requested range on.
     Serve,
     /// The same, but the connection drops after so many bytes.
     Drop(usize),
-    /// Serves the whole file whatever the range.
+    /// Serves the whole file and ignores the range.
     IgnoreRange,
-    /// Serves other bytes than asked for, and says so.
+    /// Serves other bytes than requested, and declares them.
     WrongRange,
     /// Serves a file of another length.
     Longer,
@@ -241,7 +241,7 @@ fn an_interrupted_download_goes_on_in_a_later_run() {
         fetch_from(std::slice::from_ref(&back.url), &archive(), folder.path(), QUICK, &Silent).unwrap();
     assert_eq!(fs::read(path).unwrap(), file());
     assert_eq!(back.requests(), ["from 70000"]);
-    // And what is there is not asked for again.
+    // Existing bytes are not requested again.
     fetch_from(std::slice::from_ref(&back.url), &archive(), folder.path(), QUICK, &Silent).unwrap();
     assert_eq!(back.requests().len(), 1);
 }

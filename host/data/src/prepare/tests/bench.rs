@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use super::super::*;
 use crate::Tokens;
 
-/// Progress that nobody sees.
+/// Progress without output.
 pub(super) struct Silent;
 
 impl Progress for Silent {
@@ -50,7 +50,7 @@ impl Bench {
         Tokenizer::Byte.decode(&tokens.ids().collect::<Vec<u16>>()).unwrap()
     }
 
-    /// Names in the folder for bins, without what only keeps others out.
+    /// Names in the folder for bins, without the lock.
     pub(super) fn left(&self) -> Vec<String> {
         let Ok(found) = fs::read_dir(self.0.path().join("out")) else { return Vec::new() };
         let mut names: Vec<String> =

@@ -20,7 +20,7 @@ fn dense(bytes: usize) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Packed to the utmost: a fast compressor does not come to such ratios.
+/// The densest packing: a fast compressor does not reach such ratios.
 fn best(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).unwrap();
@@ -46,8 +46,8 @@ fn zip_of(entries: &[(&str, &[u8])]) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-/// The refusal names the member and the limit, and comes before everything is unpacked: as the ratio in it shows, at the
-/// first bytes beyond what is free.
+/// The refusal names the member and the limit. It happens before everything is unpacked, at the first bytes beyond the
+/// free part, as its ratio shows.
 fn refused(file: &str, bytes: &[u8], member: &str) {
     let bench = Bench::new();
     let request = bench.request(Dataset::Eurlex, &bench.write(file, bytes));
@@ -81,7 +81,7 @@ fn what_unpacks_to_far_too_much_is_refused_by_name() {
     refused("a.tar.gz", &behind, "a.jsonl");
 }
 
-/// Each member is below what is free; together they are not, and the last one is named.
+/// Each member is below the free part; together they exceed it, and the last one is named.
 #[test]
 fn many_small_bombs_are_one() {
     let lines = unpacked(&dense(30 << 20));
