@@ -1,7 +1,7 @@
 //! Records which compiler builds this copy of the API, for the host's run metadata.
 //!
-//! Every plugin compiles its own copy of this crate, so what is recorded here is
-//! the plugin's compiler and target, not the host's.
+//! Every plugin compiles its own copy of this crate, so the record is of the plugin's compiler and
+//! target, not the host's.
 
 use std::process::Command;
 

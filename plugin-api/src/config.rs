@@ -1,7 +1,7 @@
 //! The option values that a plugin is made with.
 //!
 //! The host checks a run file's table against the declared [`OptionSpec`]s (unknown keys, types, ranges), fills in the defaults
-//! and hands the plugin a complete [`Config`]. The plugin checks only what a range cannot say.
+//! and hands the plugin a complete [`Config`]. The plugin checks only conditions that a range cannot express.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -80,7 +80,7 @@ pub struct OptionFault {
 }
 
 impl Config {
-    /// Checks `given` against `options` and fills in what it leaves out.
+    /// Checks `given` against `options` and fills in the missing ones.
     ///
     /// # Errors
     /// The first key that is unknown, of the wrong type or out of range.

@@ -1,8 +1,7 @@
 //! The format contract: a number format of up to 16 bits a code.
 //!
-//! Definitions (rounding, special values, spacing, code coordinate) follow the project's
-//! numerics page; each method names what it needs of them. Calls come from any thread, several at a
-//! time on disjoint parts of one tensor, so a format keeps no mutable state.
+//! Definitions (rounding, special values, spacing, code coordinate) follow the project's numerics page; each method names those it
+//! needs. Calls come from any thread, several at a time on disjoint parts of one tensor, so a format keeps no mutable state.
 
 use crate::abi::stable::{StableAbi, std_types::RVec};
 

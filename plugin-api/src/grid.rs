@@ -167,7 +167,7 @@ impl MinifloatGrid {
         (self.spec.significand_bits > 0).then(|| self.decode(1))
     }
 
-    /// The value of a code, exact; infinities and NaN as the domain says. Bits above the code's are ignored.
+    /// The value of a code, exact; infinities and NaN depend on the domain. Bits above the code's are ignored.
     #[must_use]
     pub fn decode(&self, code: u16) -> f32 {
         let magnitude = code & (self.sign_bit() - 1);

@@ -126,7 +126,7 @@ numbered! {
         PARAM = 6,
         /// Gradient, `[n]`.
         GRAD = 7,
-        /// Optimizer state, `[n]`; `index` says which.
+        /// Optimizer state, `[n]`; `index` is its number.
         STATE = 8,
         /// u32 words, `[SCRATCH_WORDS]`, zeroed by the host before the first launch of an update.
         SCRATCH = 9,

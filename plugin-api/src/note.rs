@@ -45,7 +45,7 @@ pub const SECTION: &str = ".note.altgrad";
 pub const NAME: [u8; 8] = *b"altgrad\0";
 /// The type of a note whose text describes one plugin.
 pub const DESCRIPTOR: u32 = 1;
-/// The type of the note whose text says how the library was built.
+/// The type of the note with the library's build information.
 pub const BUILD: u32 = 2;
 
 /// Bytes before a note's text.
@@ -68,7 +68,7 @@ impl<const N: usize> Note<N> {
         Self::closed(Writer::of_descriptor(descriptor))
     }
 
-    /// The note that says how a library was built. `N` is [`build_size`] of it.
+    /// The note with a library's build information. `N` is [`build_size`] of it.
     ///
     /// # Panics
     /// As [`Self::of_descriptor`].
@@ -235,7 +235,7 @@ impl<const N: usize> Writer<N> {
         self.byte(b'}');
     }
 
-    /// A key with what stands around it, and its text.
+    /// A key with its punctuation, and its text.
     const fn member(&mut self, key: &[u8], text: RStr<'static>) {
         self.all(key);
         self.text(text);

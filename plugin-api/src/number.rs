@@ -1,7 +1,7 @@
 //! Extensible numbers: types that cross the boundary as one `u32` and whose constants later versions may add to.
 //!
 //! A closed `enum` cannot grow: a value that one side does not know is undefined behaviour, and a new variant changes the
-//! layout. A number of this kind can hold any value, so each side checks what it was given.
+//! layout. A number of this kind can hold any value, so each side checks the numbers it receives.
 
 /// Defines types of this kind, each a name and its constants:
 ///

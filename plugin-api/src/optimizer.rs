@@ -143,7 +143,7 @@ pub struct Step<'a> {
     pub param: &'a mut [f32],
     /// `[n]` f32, already accumulated and clipped.
     pub grad: &'a [f32],
-    /// `[n]` f32 each, in the order of [`Optimizer::states`], updated in place, whatever their stored type.
+    /// `[n]` f32 each, in the order of [`Optimizer::states`], updated in place, independent of their stored type.
     pub states: &'a mut [&'a mut [f32]],
     /// Learning rate and update count.
     pub scalars: StepScalars,

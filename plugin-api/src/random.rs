@@ -20,7 +20,7 @@ pub const WORDS: usize = 4;
 #[inline(always)]
 #[must_use]
 pub fn philox<const L: usize>(counter: [[u32; L]; WORDS], key: [u32; 2]) -> [[u32; L]; WORDS] {
-    // Each word is the lower half of 64 bits, where multiplication wants it; what is above it does not matter.
+    // Each word is the lower half of 64 bits, where multiplication needs it; the upper half has no influence.
     let wide = |word: usize| from_fn(|lane| u64::from(counter[word][lane]));
     let [mut c0, mut c1, mut c2, mut c3]: [[u64; L]; WORDS] = [wide(0), wide(1), wide(2), wide(3)];
     let [mut k0, mut k1] = key;

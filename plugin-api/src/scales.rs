@@ -1,4 +1,4 @@
-//! Scales of a tensor: which elements share one, and what they are.
+//! Scales of a tensor: their values, and the blocks of elements that share one.
 //!
 //! A format's values span a fixed range, so a tensor is multiplied by a scale before it is rounded and by the inverse
 //! afterwards. Elements that share a scale form a block. One description covers the usual choices: a whole tensor, a row

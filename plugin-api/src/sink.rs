@@ -42,7 +42,7 @@ pub struct MetricName<'a> {
 impl<'a> MetricName<'a> {
     /// Statistic and layer of a metric that belongs to one layer: `grad_norm_l2` and `h.0.mlp.c_fc.weight`.
     ///
-    /// Layers are called as their parameters are, with a dot, and stand behind the last `/`; no other name has a dot there.
+    /// Layers have the names of their parameters, with a dot, after the last `/`; no other name has a dot there.
     #[must_use]
     pub fn by_layer(&self) -> Option<(&'a str, &'a str)> {
         let (statistic, layer) = self.name.as_str().rsplit_once('/')?;

@@ -1,4 +1,4 @@
-//! A whole format from the list of what its codes mean: posits, logarithmic numbers, integers, lookup tables.
+//! A whole format from the list of its codes' values: posits, logarithmic numbers, integers, lookup tables.
 //!
 //! Every rounding mode, with statistics and histogram, as [`Format`](crate::Format) demands. Each element is searched among the values: right
 //! for any table, and some ten times slower than a format's own arithmetic. A format hands its calls on:

@@ -1,8 +1,8 @@
 //! Views of tensors that cross the boundary: pointer, element type, shape, strides, device.
 //!
-//! The layout follows DLPack 1.0 (element types and device numbers), so that device tensors can
-//! cross later without a new type. Views borrow; nobody frees through one. The host makes them,
-//! plugins read them through the checked accessors.
+//! The layout follows DLPack 1.0 (element types and device numbers), so that device tensors can cross
+//! later without a new type. Views borrow and never free. The host makes them, plugins read them
+//! through the checked accessors.
 
 use std::marker::PhantomData;
 
@@ -228,8 +228,8 @@ impl<'a> TensorViewMut<'a> {
         if len == 0 {
             return Ok(&mut []);
         }
-        // SAFETY: as in `TensorView::as_slice`; the view was made from a `&'a mut` borrow that nobody
-        // else holds during the call, and the slice borrows `self` mutably, so it is unique.
+        // SAFETY: as in `TensorView::as_slice`; the view was made from a `&'a mut` borrow that no
+        // other code holds during the call, and the slice borrows `self` mutably, so it is unique.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.data.cast(), len) })
     }
 }

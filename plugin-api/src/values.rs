@@ -128,7 +128,7 @@ pub struct TableGrid {
 }
 
 impl TableGrid {
-    /// The grid of a decode table; see [`ValueGrid::new`] for what is refused.
+    /// The grid of a decode table; see [`ValueGrid::new`] for refusals.
     fn new(codes: &[f32]) -> Result<Self, PluginError> {
         let mut sorted: Vec<f32> = codes.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f32::total_cmp);

@@ -1,4 +1,4 @@
-//! The macros that export plugins: what compiles, and what the compiler says of what does not.
+//! The macros that export plugins: accepted uses, and the compiler's messages for wrong ones.
 //!
 //! The texts beside the cases in `macros/fail` are those of one compiler; `TRYBUILD=overwrite` writes them anew. With another
 //! compiler the tests are skipped by name.
@@ -7,7 +7,7 @@ use std::{env, io::Write, process::Command};
 
 use trybuild::TestCases;
 
-/// The compiler whose messages stand in `macros/fail`.
+/// The compiler whose messages are in `macros/fail`.
 const RECORDED_WITH: &str = "rustc 1.95.";
 
 /// True if the messages can be compared; otherwise prints the reason past the test harness's capture.

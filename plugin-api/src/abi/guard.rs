@@ -1,8 +1,8 @@
 //! Panic guards: no panic leaves a library, and none is forgotten.
 //!
 //! A panic that crossed the boundary would end the process. Every call into a plugin runs under
-//! [`Guarded::call`], which turns a panic into a [`PluginError`] and poisons the instance, because
-//! what the panic left half-done is unknown.
+//! [`Guarded::call`], which turns a panic into a [`PluginError`] and poisons the instance, because a panic
+//! may leave its state incomplete.
 
 use std::{
     cell::RefCell,
@@ -43,7 +43,7 @@ pub(crate) fn install_panic_recorder() {
     });
 }
 
-/// Runs `body`; a panic in it becomes an error that says where it happened and what it said.
+/// Runs `body`; a panic in it becomes an error with its place and message.
 pub(crate) fn catch<R>(what: &str, body: impl FnOnce() -> Result<R, PluginError>) -> Result<R, PluginError> {
     GUARDED_PANIC.set(Some(String::new()));
     let result = catch_unwind(AssertUnwindSafe(body));
@@ -117,7 +117,7 @@ fn poisoned(what: &str) -> PluginError {
 }
 
 impl<T> Drop for Guarded<T> {
-    /// A panicking destructor must not cross either; its error has nobody left to go to.
+    /// A panicking destructor must not cross either; no caller is left to receive its error.
     fn drop(&mut self) {
         let inner = self.inner.take();
         let _ = catch("drop", || {

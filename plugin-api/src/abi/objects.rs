@@ -1,7 +1,7 @@
 //! The object interfaces: one a plugin kind, and the host's services for optimizers; as narrow as the calls need.
 //!
-//! Methods mirror [`Format`](crate::Format), [`Optimizer`](crate::Optimizer) and [`Sink`](crate::Sink); contracts stand
-//! there. Threads and errors are theirs; views are borrowed for the call.
+//! Methods mirror [`Format`](crate::Format), [`Optimizer`](crate::Optimizer) and [`Sink`](crate::Sink), which have their
+//! contracts. Threads and errors are theirs; views are borrowed for the call.
 
 // The interfaces' documentation is the traits' they mirror; abi_stable generates undocumented items.
 #![allow(missing_docs, non_camel_case_types, missing_debug_implementations)]

@@ -1,5 +1,5 @@
-//! All that is used of abi_stable, in one place: nothing else names the crate, here or in the host. What would replace it has to
-//! offer these items; ARCHITECTURE.md, "The plugin boundary", says what that takes.
+//! All used items of abi_stable, in one place: no other file names the crate, here or in the host. A replacement has to offer
+//! these items; ARCHITECTURE.md, "The plugin boundary", describes the work.
 
 /// The trait of types whose layout is checked when a library is loaded, with its derive, and the macro that makes a trait's
 /// methods cross.

@@ -29,7 +29,7 @@ impl KernelText {
         Ok(words)
     }
 
-    /// Adds what a launch saw to `stats`: the statistics words, and the partial sums of all its cubes.
+    /// Adds the statistics of a launch to `stats`: the statistics words, and the partial sums of all its cubes.
     ///
     /// # Errors
     /// `UNSUPPORTED` for a statistic or rule this version does not know, `SHAPE` if lengths do not fit.

@@ -1,5 +1,5 @@
-//! The rules of the project's own update kernels: what makes their texts (`plugins/kernel-kit`) and optimizers (`plugins/optimizer-kit`)
-//! both have to know of them. Nothing here crosses; other plugins have variants of their own.
+//! The rules of the project's own update kernels, shared by the generator of their texts (`plugins/kernel-kit`) and the optimizers
+//! (`plugins/optimizer-kit`). Nothing here crosses the boundary; other plugins have variants of their own.
 
 use crate::KernelOp;
 

@@ -4,8 +4,8 @@
 //! asks the host to compute. Everything has two axes: a parameter of rank 2 as it is, any other as one row. Nothing waits for
 //! the device but [`Matrix::read`]. All is f32.
 //!
-//! An optimizer says [`Scope::SERVICES`](crate::Scope::SERVICES) of a parameter and gets a [`ServiceStep`]. [`plain`] computes the same in main
-//! memory by plain loops, for tests.
+//! An optimizer declares [`Scope::SERVICES`](crate::Scope::SERVICES) for a parameter and gets a [`ServiceStep`]. [`plain`] computes
+//! the same in main memory by plain loops, for tests.
 
 use crate::{
     Grid, ParamInfo, PluginError, StepScalars,

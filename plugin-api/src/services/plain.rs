@@ -1,4 +1,4 @@
-//! Services in main memory by plain loops, sums in f64: for tests of optimizers, and what a host's own are tested against.
+//! Services in main memory by plain loops, sums in f64: for tests of optimizers, and as the reference of a host's own.
 
 use super::{MapOp, ReduceOp, ServiceStep, Services, ZipOp, table::Compute};
 use crate::{Grid, Optimizer, ParamInfo, PluginError, StepScalars, services::table::Served};

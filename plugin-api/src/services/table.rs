@@ -1,7 +1,7 @@
-//! The host's side of services: handles to tensors, every check, and the guard; what computes is behind [`Compute`].
+//! The host's side of services: handles to tensors, every check, and the guard; [`Compute`] is the implementation.
 //!
-//! Nothing a plugin asks for panics: unknown, freed and foreign handles, extents that do not fit and operations nobody knows are
-//! errors that say so. A panic of the tensor library becomes an error too.
+//! No request of a plugin panics: unknown, freed and foreign handles, extents that do not fit and unknown operations are errors
+//! with a message. A panic of the tensor library becomes an error too.
 
 use std::{
     collections::BTreeMap,
@@ -58,7 +58,7 @@ struct Entry<T> {
     owner: Owner,
 }
 
-/// Who may do what with a tensor.
+/// The access rights to a tensor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     /// The host's, to read.

@@ -1,4 +1,4 @@
-//! The table of handles: what it computes by hand, and that nothing a plugin asks for is more than an error.
+//! The table of handles: its results by hand, and requests of a plugin that must be errors.
 #![allow(clippy::unwrap_used)]
 
 use super::{
@@ -110,7 +110,7 @@ fn empty_matrices_have_sums() {
     assert_eq!(values(&served, empty.transposed_matmul(&empty).unwrap().handle), [0.0; 9]);
 }
 
-/// Panics whatever it is asked.
+/// Panics at every request.
 struct Broken;
 
 impl Compute for Broken {
