@@ -1,8 +1,8 @@
 //! A number format in one file: symmetric INT8, the grid -127, -126, .. 127.
 //!
-//! It is no minifloat, so its spec is a table of what each code means. Codes are two's complement; 0x80 would be
-//! -128 and make the grid lopsided, so here it is NaN. INT8 has no -0: encoding loses that sign.
-//! Refuses the rounding modes it does not implement. Shared machinery for minifloats is in `altgrad-format-kit`.
+//! INT8 is no minifloat, so its spec is a table of the codes' values. Codes are two's complement; 0x80 would be
+//! -128 and make the grid asymmetric, so it is NaN here. INT8 has no -0: encoding loses that sign. Refuses the
+//! rounding modes it does not implement. Code shared by minifloats is in `altgrad-format-kit`.
 
 use altgrad_plugin_api::{
     Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding, Scales, overflows,

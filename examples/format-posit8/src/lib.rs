@@ -7,8 +7,8 @@
 //! anywhere else. A normal tensor of 4096 elements has 31.5 dB of signal to noise with any target from 1 to 16, 28.3 dB with 32,
 //! 19.7 dB with 4096, and 2.6 dB with the largest value, 2^24. Of the plateau, 16 leaves the most room below for small values.
 //!
-//! Rounding to nearest is the standard's. It rounds strings of bits: between two posits of 8 bits lies one of 9, and that is where
-//! rounding turns. It never makes zero of what is not zero. The standard's NaR, code 0x80, is NaN here.
+//! Rounding to nearest is the standard's. It rounds strings of bits: the threshold between two posits of 8 bits is the posit of 9
+//! bits between them. It never rounds a non-zero value to zero. The standard's NaR, code 0x80, is NaN here.
 
 use altgrad_plugin_api::{
     Config, Conventions, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales,

@@ -45,7 +45,7 @@ fn begin(path: &Path, resume_step: Option<u64>) -> Result<File, PluginError> {
             bytes.split_inclusive(|&byte| byte == b'\n').take_while(|line| is_before(line, resume_step));
         kept = lines.map(|line| line.len() as u64).sum();
     }
-    // Cut in place: killed in between, the file still holds what it held.
+    // Cut in place: after a crash at this point the file still has its content.
     file.set_len(kept)?;
     file.seek(SeekFrom::End(0))?;
     Ok(file)
@@ -107,8 +107,8 @@ impl Sink for JsonLines {
         write(&mut self.files()?.alerts, &line)
     }
 
-    /// A checkpoint is about to rely on the files: what is in them must be on the disk. Resuming needs nothing else, so
-    /// there is nothing to keep; a sink that counts, buffers or has a session would say here where it is.
+    /// A checkpoint is about to rely on the files, so their content must be on the disk. Resuming needs nothing else,
+    /// so the state is empty; a sink with counters, buffers or a session returns them here.
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
         let Files { metrics, histograms, alerts } = self.files()?;
         [metrics, histograms, alerts].into_iter().try_for_each(|file| file.sync_data())?;

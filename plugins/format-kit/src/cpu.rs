@@ -42,10 +42,10 @@ macro_rules! with_mode {
     };
 }
 
-/// `dst[i] = round(src[i] * scale) * inverse`, and what was seen on the way; contract as
+/// `dst[i] = round(src[i] * scale) * inverse`, and its statistics; contract as
 /// [`Format::fake_quant`](altgrad_plugin_api::Format::fake_quant).
 ///
-/// `histogram` is empty or has a counter a code. A NaN is counted under the NaN code, or nowhere if there is none.
+/// `histogram` is empty or has one counter per code. A NaN is counted under the NaN code, or nowhere if there is none.
 ///
 /// # Errors
 /// `SHAPE` if lengths do not fit, `UNSUPPORTED` for an unknown rounding mode.

@@ -1,6 +1,6 @@
 //! Statistics of any input, extraordinary ones included: NaN, infinities, squares that no f32 holds.
 //!
-//! The slow way that [`crate::piece`] falls back to: from what went in and came out, sums in f64.
+//! The slow way that [`crate::piece`] falls back to: from input and output, sums in f64.
 
 use std::array;
 

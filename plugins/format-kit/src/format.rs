@@ -44,7 +44,7 @@ const fn domain_name(domain: Domain) -> &'static str {
     }
 }
 
-/// The choices of `variant`: empty, then the domains, then what is not used.
+/// The choices of `variant`: empty, then the domains, then unused entries.
 const fn variants(domains: &[Domain]) -> [RStr<'static>; 4] {
     let mut names = [RStr::from_str(""); 4];
     let mut at = 0;

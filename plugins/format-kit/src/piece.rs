@@ -1,9 +1,9 @@
 //! Rounding a piece of a slice, with statistics, in one loop that vectorises.
 //!
 //! Elements are taken in groups, each element of a group with accumulators of its own, and every step is the same for all
-//! of a group: a compiler makes each a few instructions of whatever width there is, and the width changes no result.
-//! (It does so for plain loops over arrays; what goes through `array::map` it leaves alone.) Products are summed in f32,
-//! which is exact enough for short chains of ordinary numbers; [`Seen::ordinary`] tells whether they were.
+//! of a group: a compiler makes each a few instructions of any vector width, and the width changes no result. (It does so
+//! for plain loops over arrays, but not for `array::map`.) Products are summed in f32, which is exact enough for short
+//! chains of ordinary numbers; [`Seen::ordinary`] tells whether they were.
 
 use altgrad_plugin_api::QuantStats;
 

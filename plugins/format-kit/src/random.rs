@@ -1,4 +1,4 @@
-//! Random bits of stochastic rounding, many at once: [`altgrad_plugin_api::random`] says which bits an element has.
+//! Random bits of stochastic rounding, many at once: [`altgrad_plugin_api::random`] defines the bits of an element.
 
 use std::array::from_fn;
 
@@ -8,7 +8,8 @@ use altgrad_plugin_api::random::{WORDS, blocks};
 
 use crate::simd;
 
-/// Blocks computed side by side, a register of 64-bit products and more: while one multiplication waits, others go on.
+/// Blocks computed side by side, a register of 64-bit products and more: while one multiplication waits, others
+/// continue.
 const LANES: usize = 32;
 
 /// Writes the words of elements `key.offset + first ..` of the key's tensor, one each.
@@ -18,7 +19,7 @@ pub fn fill(key: &RandomKey, first: u64, words: &mut [u32]) {
     simd::fill(key, first, words);
 }
 
-/// [`fill`], where it stands.
+/// [`fill`], inlined.
 #[inline(always)]
 pub(crate) fn fill_inline(key: &RandomKey, first: u64, words: &mut [u32]) {
     let start = key.offset.wrapping_add(first);

@@ -5,8 +5,8 @@
 //! Subnormal results are rounded once, directly on the subnormal grid. There is no branch on data: loops
 //! over [`Rounder::value`] vectorise. Loops, statistics and scaling are in [`crate::cpu`].
 //!
-//! Saturation comes first: the largest finite value is on the grid, so what is clamped to it is rounded to it. A code
-//! is read off the rounded value, so the two cannot disagree.
+//! Saturation comes first: the largest finite value is on the grid, so a clamped value is rounded to it. A code is
+//! derived from the rounded value, so the two cannot disagree.
 
 use altgrad_plugin_api::{Domain, OVERFLOW_ULPS, PluginError};
 
@@ -41,7 +41,7 @@ pub struct NearestAway;
 #[derive(Debug, Clone, Copy)]
 pub struct TowardZero;
 
-/// Up with the probability that the position between the neighbours says.
+/// Up with the probability given by the position between the neighbours.
 #[derive(Debug, Clone, Copy)]
 pub struct Stochastic;
 
@@ -99,8 +99,8 @@ impl Mode for Stochastic {
     #[inline(always)]
     fn round<const E: u32, const M: u32>(magnitude: u32, word: u32) -> u32 {
         let below = binades_below::<E>(magnitude);
-        // Shifted left by 32 less the number of bits dropped, only those are left. f32 subnormals have no implicit one, but
-        // in formats where that would not fall out they lie far below what any word rounds up.
+        // Shifted left by 32 less the number of dropped bits, only those remain. f32 subnormals have no implicit bit, but
+        // in formats where that bit would remain they lie far below any value that a word rounds up.
         let significand = (magnitude & (BINADE - 1)) | BINADE;
         let exact = below.min(9 + M);
         let wide = (below - exact).min(31);

@@ -103,7 +103,7 @@ mod tests {
         inputs
     }
 
-    /// Bits of the values, what was seen, and how often each code was.
+    /// Bits of the values, statistics, and the count of each code.
     fn made<const E: u32, const M: u32>(
         rounder: &Rounder<E, M>,
         quantize: impl Fn(&[Group<f32>], &mut [Group<f32>], &mut Histogram<'_>) -> Seen,
@@ -127,7 +127,7 @@ mod tests {
         assert!(here == narrow && narrow == narrowest, "E{E}M{M}");
     }
 
-    /// Widths that the CPU at hand lacks are not tried.
+    /// Widths that this CPU lacks are not tried.
     #[test]
     fn every_width_gives_the_same() {
         assert!(words(fill) == words(fill_narrow) && words(fill) == words(random::fill_inline));

@@ -1,4 +1,4 @@
-//! Kernel texts without what differs between two runs of cubecl on the same source.
+//! Kernel texts without the parts that differ between two runs of cubecl on the same source.
 //!
 //! Two things do, and neither has a meaning. The last eight digits of an entry function's name hash a `TypeId`, which depends on the
 //! compiler and on the crate. In CUDA text the shared arrays of a kernel take their names in the order of a hash table, which is seeded

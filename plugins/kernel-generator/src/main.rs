@@ -1,4 +1,5 @@
-//! Writes the committed kernel texts, or says which are behind (`--check`), or writes all texts for reading (`--texts DIR`).
+//! Writes the committed kernel texts, or lists those that are out of date (`--check`), or writes all texts for reading
+//! (`--texts DIR`).
 //!
 //! `cargo xtask kernels` starts it.
 

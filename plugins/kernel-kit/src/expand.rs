@@ -150,7 +150,7 @@ pub fn update(kernel: Update, vector: usize) -> KernelDefinition {
     }
 }
 
-/// A device that exists nowhere: what every GPU of interest can do.
+/// A hypothetical device with the features of every supported GPU.
 fn properties() -> DeviceProperties {
     let mut properties = DeviceProperties::new(
         Default::default(),

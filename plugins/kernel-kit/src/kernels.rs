@@ -67,7 +67,7 @@ fn scale_of<N: Size>(position: usize, group: u32) -> usize {
     (2u32 * ((position * N::value()) as u32 / group)) as usize
 }
 
-/// `y`, or `x` made quiet if it is NaN: devices differ in what arithmetic does to a NaN's payload.
+/// `y`, or `x` made quiet if it is NaN: devices differ in the payload of NaN after arithmetic.
 #[cube]
 fn keep_nan(x: f32, y: f32) -> f32 {
     let bits = u32::reinterpret(x);

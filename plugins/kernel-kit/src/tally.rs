@@ -20,7 +20,7 @@ pub const UNITS: u32 = 256;
 pub const COUNTS: u32 = 5;
 /// Partial sums a cube: x^2, error^2 and x*x_hat, each in bins small, middle and large.
 pub const SUMS: u32 = 9;
-/// log2 of what a bin's terms are multiplied with, before squaring.
+/// log2 of the factor of a bin's terms, before squaring.
 pub const BIN_EXPONENTS: [i32; 3] = [90, 0, -90];
 
 /// Units that add up one word's column in the first stage.
@@ -101,7 +101,7 @@ impl Tally {
         }
     }
 
-    /// Adds a vector of values, what they became, and what was rounded.
+    /// Adds a vector of values, their results, and their rounded forms.
     pub fn add<N: Size>(&self, x: Vector<f32, N>, y: Vector<f32, N>, scaled: Vector<f32, N>, max_bits: u32) {
         let most = max_bits + OVERFLOW_ULPS;
         let mut overflow = 0u32;

@@ -53,7 +53,7 @@ impl Texts {
         Self::of(&Mode::ALL, |mode, vector| (recipe::fake_quant(mode), expand::fake_quant::<R>(mode, vector)))
     }
 
-    /// Those of an optimizer with these update rules: the steps, and what they prepare.
+    /// The texts of an optimizer with these update rules: the steps, and their preparations.
     ///
     /// # Panics
     /// As [`Texts::of_format`].
@@ -79,7 +79,7 @@ impl Texts {
         texts
     }
 
-    /// Adds an entry to the table: what derived `Debug` prints is Rust.
+    /// Adds an entry to the table: the output of derived `Debug` is Rust.
     fn push(&mut self, recipe: &Recipe, language: KernelLanguage, vector: usize, text: Expanded) {
         let (name, extension) =
             if language == KernelLanguage::CUDA { ("CUDA", "cu") } else { ("WGSL", "wgsl") };

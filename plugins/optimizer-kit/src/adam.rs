@@ -1,4 +1,4 @@
-//! Adam's options, and what they come to in one update.
+//! Adam's options, and the factors of one update that follow from them.
 //!
 //! The order of operations is that of PyTorch's `torch.optim.AdamW`; factors are computed in f64 and rounded to f32
 //! once. Refuses beta = 1, where moments never forget and bias correction divides by zero.
@@ -7,7 +7,7 @@ use altgrad_plugin_api::{Config, OptionSpec, ParamInfo, PluginError, StateSpec, 
 
 use crate::{Decay, rule::Plain};
 
-/// The value of an option that says how much of a mean a step keeps.
+/// The value of an option for the share of a mean that a step keeps.
 ///
 /// # Errors
 /// It is 1: a mean that never forgets never learns.
@@ -95,7 +95,7 @@ impl Adam {
         self.decay.keep(param, lr)
     }
 
-    /// The moments' factors in update `update`, from 1, with steps of length `lr` in whatever unit.
+    /// The moments' factors in update `update`, from 1, with steps of length `lr` in any unit.
     #[must_use]
     pub fn moments(&self, lr: f64, update: u64) -> Moments {
         let t = update as f64;

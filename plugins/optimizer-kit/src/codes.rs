@@ -75,7 +75,7 @@ impl Codes {
     #[inline(always)]
     fn fine_coordinate(&self, magnitude: f32) -> i32 {
         let normal = magnitude.to_bits().wrapping_sub(self.emin_bits).wrapping_add(BINADE);
-        // Adding 2^emin gives what is below it a binade of its own.
+        // Adding 2^emin gives smaller values a binade of their own.
         let below = (magnitude + f32::from_bits(self.emin_bits)).to_bits().wrapping_sub(self.emin_bits);
         (if magnitude.to_bits() < self.emin_bits { below } else { normal }) as i32
     }
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Against phi and its inverse in f64; what f32 can hold of the result is all that may be lost.
+    /// Compared with phi and its inverse in f64; only the rounding of the result to f32 may differ.
     #[test]
     fn ways_along_the_grid_are_those_of_the_code_coordinate() {
         for grid in grids() {

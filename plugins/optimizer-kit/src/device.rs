@@ -1,7 +1,7 @@
 //! This crate's rules on a device: which text, and its numbers.
 //!
-//! The texts are `kernel-kit`'s; what a step's words mean is said there. All of them are computed here, as for [`crate::rule`], so that
-//! a device's step has the same factors to the bit. Only minifloats have descriptions: tables go through main memory.
+//! The texts are `kernel-kit`'s, which defines the words of a step. All of them are computed here, as for [`crate::rule`], so that
+//! a device's step has bit-identical factors. Only minifloats have descriptions: tables go through main memory.
 
 use altgrad_plugin_api::{
     Blocks, FormatSpec, Grid, KernelOp, KernelTarget, KernelText, Launch, ParamInfo, PluginError, Scales,
@@ -36,7 +36,7 @@ impl Description {
     fn new(grid: Grid<'_>, amount: f32, geometry: [u32; 5]) -> Self {
         let Blocks { columns, block_rows, block_columns } = grid.scales.blocks;
         let extents = [columns, block_rows, block_columns, columns.div_ceil(block_columns)];
-        // A device has less than 2^31 elements: what is longer is endless.
+        // A device has less than 2^31 elements: longer extents count as unlimited.
         let blocks = extents.map(|extent| u32::try_from(extent).unwrap_or(u32::MAX));
         Self { amount, geometry, blocks }
     }
@@ -58,7 +58,7 @@ pub fn kernel(
     table::find(texts, op, target, &GridConstants::default())
 }
 
-/// One update by a rule; `keep` is what decay leaves.
+/// One update by a rule; `keep` is the factor of decay.
 #[must_use]
 pub fn step(rule: Rule, keep: f32, moments: &Moments, description: Description) -> Launch {
     let scalars = factors(keep, moments).chain(description.words());
@@ -77,7 +77,7 @@ impl Plain {
     }
 }
 
-/// The codes of a grid; `amount` times the inverse of an element's scale is what spacings are multiplied by. `None` for tables, and where
+/// The codes of a grid; `amount` times the inverse of an element's scale is the factor of spacings. `None` for tables, and where
 /// f32 has no normal numbers for it.
 ///
 /// # Errors
@@ -106,7 +106,7 @@ pub fn chart(grid: Grid<'_>) -> Result<Option<Description>, PluginError> {
 
 /// AdamW's step times `amount * (S / mean S)^p`: the mean first. `None` as [`codes`], and for more than 2^27 elements.
 ///
-/// The device adds up the exponents of spacings in stored units; what the scales contribute to the mean is computed here.
+/// The device adds up the exponents of spacings in stored units; the contribution of the scales to the mean is computed here.
 ///
 /// # Errors
 /// The format is none.

@@ -39,7 +39,7 @@ impl Unquantized {
         }
     }
 
-    /// The grid of a parameter: the host's, or the one this stands for.
+    /// The grid of a parameter: the host's, or the one that replaces it.
     #[must_use]
     pub fn grid<'a>(&'a self, given: Option<Grid<'a>>) -> Option<Grid<'a>> {
         given.or(match self {

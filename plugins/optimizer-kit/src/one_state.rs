@@ -1,4 +1,4 @@
-//! Optimizers that keep one state: what happens to an element, and the loop.
+//! Optimizers that keep one state: the update of an element, and the loop.
 //!
 //! [`update`] runs a rule over a parameter, as [`Buffers::update`](crate::Buffers::update) does for Adam's two states: one pass, compiled for several
 //! SIMD widths. A NaN in any input becomes a NaN in the weight.

@@ -15,7 +15,7 @@ pub trait Rule {
     const LONG: bool = false;
     /// The step of a weight, in the rule's own unit; the moments change in place.
     fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32;
-    /// The new weight; where it cannot go on, the momentum `m` changes in place.
+    /// The new weight; where it cannot move further, the momentum `m` changes in place.
     fn land(&self, w: f32, step: f32, m: &mut f32) -> f32;
     /// Longest step for which there is a shorter way to the same result; negative if there is none.
     #[inline(always)]
@@ -133,7 +133,7 @@ pub(crate) fn in_two(x: f64) -> [f32; 2] {
     [high, (x - f64::from(high)) as f32]
 }
 
-/// Largest power of two that a factor has, either way: far beyond what is of use.
+/// Largest power of two that a factor has, either way: far beyond any useful value.
 const MOST_BINADES: f32 = 120.0;
 
 impl<G: Geometry> Factor for Power<G> {
@@ -141,7 +141,7 @@ impl<G: Geometry> Factor for Power<G> {
     fn at(&self, w: f32) -> f32 {
         let ([whole, rest], [high, low]) = (self.mean, self.p);
         let binades = self.geometry.log2_spacing(self.scale * w) - whole;
-        // p times many binades would lose bits in one number: so whole powers of two by themselves, and what is left.
+        // p times many binades would lose bits in one number: so whole powers of two are separate from the rest.
         let power = high * binades;
         let (n, _) = round(power);
         let left = (power - n) + (low * binades - (high + low) * rest);
@@ -216,8 +216,9 @@ impl<F: Factor> Rule for ScaledGradient<F> {
 
 /// Adam on the code coordinate `u` of the weight, whose gradient is `S(w) * g`.
 ///
-/// Decay, in weight units, comes after the gradient and before the step: S is that of the weight where the gradient was taken, and the
-/// step leads away from what decay leaves. A coordinate that reaches an end of the grid stays there and loses its momentum outward.
+/// Decay, in weight units, comes after the gradient and before the step: S is that of the weight where the gradient was taken, and
+/// the step starts from the weight after decay. A coordinate that reaches an end of the grid stays there and loses its momentum
+/// outward.
 #[derive(Debug, Clone, Copy)]
 pub struct OnChart<C> {
     /// The factor of decay.

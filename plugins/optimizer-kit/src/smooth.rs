@@ -17,7 +17,7 @@ use crate::{
 /// Longest step, `ln 2` a binade: its exponential's square fits in f32.
 const LIMIT: f32 = 43.0;
 
-/// The smooth stand-in for a minifloat's code coordinate.
+/// The smooth replacement of a minifloat's code coordinate.
 #[derive(Debug, Clone, Copy)]
 pub struct Smooth {
     /// The factor that makes squares of values fit in f32, a power of two; and its inverse.

@@ -1,7 +1,7 @@
 //! The geometry of a minifloat that scalars describe, and of its asinh chart: `optimizer-kit`'s `codes` and `smooth`, on a device.
 //!
-//! The description's words are f32 bits unless said otherwise. Of the codes: amount, `2^emin`, M (an integer), largest value,
-//! `2^(emin-M)`, `2^(emin-23)`. Of the chart: amount, shift, its inverse, b shifted, `ln 2 / 2^M`, largest value.
+//! The description's words are f32 bits by default. Of the codes: amount, `2^emin`, M (an integer), largest value, `2^(emin-M)`,
+//! `2^(emin-23)`. Of the chart: amount, shift, its inverse, b shifted, `ln 2 / 2^M`, largest value.
 
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
@@ -71,7 +71,7 @@ pub fn end(grid: &Description) -> f32 {
 #[cube]
 fn fine_coordinate(magnitude: f32, emin_bits: u32) -> i32 {
     let bits = u32::reinterpret(magnitude);
-    // Adding 2^emin gives what is below it a binade of its own.
+    // Adding 2^emin gives smaller values a binade of their own.
     let below = u32::reinterpret(magnitude + f32::reinterpret(emin_bits)) - emin_bits;
     i32::cast_from(select(bits < emin_bits, below, bits - emin_bits + BINADE))
 }
@@ -152,7 +152,7 @@ struct Parts {
     rest: f32,
 }
 
-/// Taylor's series of `e^t - 1`, t being what is left of x beside a multiple of ln 2.
+/// Taylor's series of `e^t - 1`, t being the difference of x from a multiple of ln 2.
 #[cube]
 fn parts(x: f32) -> Parts {
     let n = f32::floor(x * comptime!(std::f32::consts::LOG2_E) + 0.5f32);

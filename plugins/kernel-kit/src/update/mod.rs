@@ -33,7 +33,7 @@ pub(crate) fn is_nan(x: f32) -> bool {
     (u32::reinterpret(x) & MAGNITUDE) > INFINITY
 }
 
-/// A NaN, of whatever number: WGSL has no constant one.
+/// A NaN from any number: WGSL has no constant one.
 #[cube]
 pub(crate) fn nan(x: f32) -> f32 {
     f32::reinterpret(u32::reinterpret(x) | comptime!(INFINITY | QUIET))

@@ -131,7 +131,7 @@ fn power(field: i32, relative: Log2, mean: &Mean, grid: &Description) -> f32 {
     grid.amount() * (geometry::exp(comptime!(std::f32::consts::LN_2) * left) * whole)
 }
 
-/// Adam on the code coordinate; `kept` is what decay leaves of the weight, where the step begins.
+/// Adam on the code coordinate; `kept` is the weight after decay, where the step begins.
 #[cube]
 fn on_chart(
     w: f32,

@@ -37,7 +37,8 @@ pub fn recorded_rate(peak: f64, t: u64) -> f64 {
     peak * (t as f64 / 10.0).min(1.0) * if t < 50 { 1.0 } else { 0.5 }
 }
 
-/// Takes every step of a recording with `step` (name, parameter, step from 1, gradient) and compares where it says what came of it.
+/// Takes every step of a recording with `step` (name, parameter, step from 1, gradient) and compares the results where the
+/// recording has them.
 ///
 /// # Errors
 /// A line that is none, a parameter that has no shape, or the optimizer's error.

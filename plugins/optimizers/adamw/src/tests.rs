@@ -10,7 +10,7 @@ fn adamw(given: &[(&str, ConfigValue)]) -> Result<AdamW, PluginError> {
     optimizer(given)
 }
 
-/// The recorded run's header says how it was made.
+/// The recorded run's header describes its origin.
 #[test]
 fn a_hundred_steps_of_pytorch() {
     let optimizer = adamw(&[]).unwrap();
@@ -57,7 +57,7 @@ fn decay_is_for_matrices_unless_asked() {
         let optimizer = adamw(&[("decay_1d", ConfigValue::Bool(decay_1d))]).unwrap();
         let mut param = Param::new(&shape, &[2.0, -3.0]);
         param.step(&optimizer, 1.0, 1, &[0.0, 0.0]).unwrap();
-        // A zero gradient moves nothing: 0 / (0 + eps) = 0, and what is left is decay.
+        // A zero gradient moves nothing: 0 / (0 + eps) = 0, and only decay remains.
         assert_eq!(param.w, [2.0 * factor, -3.0 * factor], "decay_1d {decay_1d}, shape {shape:?}");
         assert_eq!(param.states, [[0.0; 2]; 2]);
     }
@@ -142,7 +142,7 @@ fn error_feedback_follows_the_exact_trajectory() {
         let before = weight[0];
         weight[0] = rounded(before);
         of_weight[2] = [before - weight[0]];
-        // The stored value and what is still to come are the exact value; the stored one is the nearest to it.
+        // The stored value plus the residual is the exact value; the stored one is the nearest to it.
         assert!((weight[0] + of_weight[2][0] - exact.w[0]).abs() < 1e-5, "update {update}");
         assert!((weight[0] - exact.w[0]).abs() <= 1.0 / 16.0 + 1e-5, "update {update}");
         difference += f64::from(weight[0] - exact.w[0]);

@@ -5,8 +5,8 @@
 //! arXiv:1810.00760. A coordinate at the largest code stays there and keeps no momentum outward. Weight decay is that of
 //! AdamW, in weight units, before the step and after the gradient, whose S is that of the undecayed weight.
 //!
-//! A parameter without a grid is updated as the option `unquantized` says, which is by AdamW, with AdamW's eps, unless it names a
-//! format. Refuses what AdamW refuses, and the `asinh` chart where the format is no minifloat.
+//! The option `unquantized` selects the update of a parameter without a grid: AdamW, with AdamW's eps, unless it names a format.
+//! Refuses the values that AdamW refuses, and the `asinh` chart where the format is no minifloat.
 
 use altgrad_optimizer_kit::{
     Adam, Buffers, Chart, Moments, device,

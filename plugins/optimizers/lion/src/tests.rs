@@ -6,7 +6,7 @@ use altgrad_plugin_api::ConfigValue::Float;
 
 use super::*;
 
-/// The recorded run's header says how it was made.
+/// The recorded run's header describes its origin.
 #[test]
 fn a_hundred_steps_of_the_algorithm() {
     let lion: Lion = optimizer(&[]).unwrap();

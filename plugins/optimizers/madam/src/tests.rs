@@ -12,7 +12,7 @@ fn madam(given: &[(&str, altgrad_plugin_api::ConfigValue)]) -> Madam {
     optimizer(given).unwrap()
 }
 
-/// The recorded run's header says how it was made.
+/// The recorded run's header describes its origin.
 #[test]
 fn a_hundred_steps_of_the_algorithm() {
     let [natural, binary] = ["e", "2"].map(|base| madam(&[("base", Text(base.into()))]));

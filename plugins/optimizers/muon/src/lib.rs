@@ -131,7 +131,7 @@ impl Optimizer for Muon {
         param.assign(&param.blend(self.decay.keep(&info, scalars.lr), &direction, -length as f32)?)
     }
 
-    /// AdamW, for what is no matrix of Muon's.
+    /// AdamW, for parameters that Muon does not update.
     fn step(&self, mut step: Step<'_>) -> Result<(), PluginError> {
         self.feedback.apply(&mut step);
         let rule = self.adam.plain(&step.info, self.of_adam(step.scalars));

@@ -1,4 +1,5 @@
-//! Muon against its formulas in f64, the orthogonality of its steps, and what it leaves to AdamW.
+//! Muon compared with its formulas in f64, the orthogonality of its steps, and the parameters that it leaves to
+//! AdamW.
 #![allow(clippy::unwrap_used)]
 
 use altgrad_optimizer_kit::testing::{Param, numbers, optimizer, recorded_rate, replay};
@@ -34,7 +35,7 @@ fn stepped(muon: &Muon, param: &mut Param, scalars: StepScalars, grad: &[f32]) -
 
 const RECORDED: &str = include_str!("../tests/data/numpy_muon.txt");
 
-/// The recorded run's header says how it was made.
+/// The recorded run's header describes its origin.
 #[test]
 fn a_hundred_steps_of_the_algorithm() {
     let nesterov = muon(&[]);

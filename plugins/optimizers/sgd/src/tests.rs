@@ -8,7 +8,7 @@ use altgrad_plugin_api::ConfigValue::{Bool, Float, Text};
 
 use super::*;
 
-/// The recorded run's header says how it was made. Its weight decay is coupled.
+/// The recorded run's header describes its origin. Its weight decay is coupled.
 #[test]
 fn a_hundred_steps_of_the_algorithm() {
     let with = |momentum, dampening, nesterov| {

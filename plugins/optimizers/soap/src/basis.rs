@@ -1,7 +1,7 @@
 //! The Kronecker factor of an axis and its eigenbasis, kept in states of the parameter's shape.
 //!
-//! A factor of an axis of `k` elements has `k^2` numbers; the contract's states have as many as the parameter. So a factor lies in as many states, one
-//! after the other, as it needs, row by row, and what is left of the last stays zero.
+//! A factor of an axis of `k` elements has `k^2` numbers; the contract's states have as many as the parameter. So a factor is
+//! stored in as many states, one after the other, as it needs, row by row, and the rest of the last stays zero.
 
 use altgrad_plugin_api::{PluginError, StateSpec, Step};
 

@@ -1,4 +1,4 @@
-//! Dense matrices in f64, row by row, and their eigenvectors: what SOAP needs, in plain loops on the calling thread.
+//! Dense matrices in f64, row by row, and their eigenvectors, for SOAP, in plain loops on the calling thread.
 
 /// A matrix of `rows` by `columns`.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,7 +13,7 @@ fn soap(given: &[(&str, ConfigValue)]) -> Soap {
     optimizer(given).unwrap()
 }
 
-/// The recorded run's header says how it was made.
+/// The recorded run's header describes its origin.
 #[test]
 fn a_hundred_steps_of_the_algorithm() {
     let (both, columns) =

@@ -5,7 +5,7 @@
 //! - `power`: AdamW's step times `s * (S / S_bar)^p`, S_bar the parameter's geometric mean. p = 0 is AdamW.
 //! - `pre`: AdamW on `s * S * g`. Where S is constant and eps = 0 that is AdamW: an ablation.
 //!
-//! A parameter without a grid is updated as the option `unquantized` says. Refuses what AdamW refuses.
+//! The option `unquantized` selects the update of a parameter without a grid. Refuses the values that AdamW refuses.
 
 use altgrad_optimizer_kit::{
     Adam, Buffers, Geometry, device,

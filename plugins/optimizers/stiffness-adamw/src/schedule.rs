@@ -1,4 +1,4 @@
-//! The stiffness schedule: what the factor is multiplied by as updates go on.
+//! The stiffness schedule: the multiplier of the factor over the updates.
 
 use altgrad_plugin_api::{Config, OptionSpec, PluginError, texts};
 
@@ -29,7 +29,7 @@ impl Schedule {
         .range(1.0, 1e12)
         .help("Updates until `schedule_end` is reached");
 
-    /// To what.
+    /// The final value.
     pub(crate) const END: OptionSpec = OptionSpec::float("schedule_end", 0.1)
         .range(0.0, 1e6)
         .help("What the factor is multiplied by from then on; not used if `schedule` is constant");

@@ -1,4 +1,4 @@
-//! The identities that tie the placements to AdamW, lengths of steps in codes, and what rounding leaves of them.
+//! The identities that tie the placements to AdamW, lengths of steps in codes, and the effect of rounding on them.
 #![allow(clippy::unwrap_used)]
 
 use altgrad_format_kit::{

@@ -51,8 +51,8 @@ pub(crate) struct Resume<'a> {
 impl CsvFile {
     /// Begins the file at `path` with these columns; folders are made.
     ///
-    /// A fresh run replaces what is there. With `resume`, whole rows of earlier steps and all columns stay, and are compared
-    /// with what the checkpoint kept.
+    /// A fresh run replaces an existing file. With `resume`, whole rows of earlier steps and all columns stay, and are
+    /// compared with the checkpoint's record.
     ///
     /// # Errors
     /// `IO` if the file cannot be written, is in use, or cannot be continued by a resumed run.

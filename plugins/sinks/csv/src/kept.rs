@@ -32,7 +32,7 @@ impl Rows {
     }
 }
 
-/// Lengths stand before what they measure, so that no two lists of cells give the same bytes.
+/// Lengths precede their cells, so that no two lists of cells give the same bytes.
 fn add_cells<T: AsRef<[u8]>>(sum: &mut Sha256, cells: &[T]) {
     sum.update((cells.len() as u64).to_le_bytes());
     for cell in cells {
@@ -58,7 +58,7 @@ impl Kept {
         format!("{} {last} {} {}", self.rows, self.columns, self.sum)
     }
 
-    /// Reads what [`Kept::to_line`] wrote.
+    /// Reads the output of [`Kept::to_line`].
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let (rows, last) = (words.next()?.parse().ok()?, words.next()?.parse().ok());

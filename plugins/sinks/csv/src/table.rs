@@ -1,4 +1,4 @@
-//! A file with a column for each metric: what is not in a row is an empty cell.
+//! A file with a column for each metric: a metric that a row lacks is an empty cell.
 
 use std::{collections::HashMap, path::PathBuf};
 

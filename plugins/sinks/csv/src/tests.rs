@@ -111,7 +111,7 @@ fn resuming_keeps_earlier_rows_and_drops_later_and_torn_ones() {
     let rows = [
         ("step,a,b\n5,1.0,2.0\n6,1.5,\n7,0.0,0.0\n8,0.0,0.0\n", "step,a,b\n5,1.0,2.0\n6,1.5,\n7,,9.0\n"),
         ("step,a,b\n6,1.5,2.25\n7,0.0,0.", "step,a,b\n6,1.5,2.25\n7,,9.0\n"),
-        // Torn within a kept step: what was not accepted is not kept either.
+        // Torn within a kept step: values that were not accepted are not kept either.
         ("step,a,b\n5,1.0,2.0\n6,1.5,2.2", "step,a,b\n5,1.0,2.0\n7,,9.0\n"),
         ("step,old,a\n6,1.0,2.0\n", "step,old,a,b\n6,1.0,2.0,\n7,,,9.0\n"),
         ("step,a", "step,a,b\n7,,9.0\n"),
@@ -308,7 +308,7 @@ fn what_a_checkpoint_counts_on_is_found_again_or_reported() {
             PluginError::new(ErrorKind::GAP, format!("`{}`: {gap}", path.display()))
         });
         assert_eq!(opened.err(), said);
-        // As the host does then; the next checkpoint counts on what is there.
+        // As the host does then; the next checkpoint relies on the existing rows.
         let state = open_from(&folder, &["a"], Some(8), &[]).unwrap().state().unwrap();
         open_from(&folder, &["a"], Some(8), &state).unwrap();
     }
@@ -323,7 +323,7 @@ fn every_file_is_verified_and_a_deleted_one_missed() {
         let said = format!("{file}`: all {rows} rows are missing, those up to step 7");
         assert!(error.kind == ErrorKind::GAP && error.message.ends_with(&said), "{error}");
     }
-    // Rows that come again cannot be compared, and a state of another version says nothing.
+    // Rows that come again cannot be compared, and a state of another version has no record.
     let (folder, state) = ten_steps();
     open_from(&folder, &["a"], Some(3), &state).unwrap();
     open_from(&folder, &["a"], Some(3), b"\xff or\tanother").unwrap();

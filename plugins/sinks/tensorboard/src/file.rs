@@ -1,8 +1,8 @@
 //! One event file: records with checksums, each a whole event.
 //!
 //! A record is the event's length, the length's checksum, the event, the event's checksum; little-endian. Readers stop at
-//! a record that a killed process left unfinished and go on with the next file, so a file is never written to again
-//! after its process ended: a resumed run begins another, whose name sorts behind it.
+//! a record that a killed process left incomplete and continue with the next file, so a file is never written to again
+//! after its process ended: a resumed run begins another, whose name sorts after it.
 
 use std::{
     fmt::Display,
@@ -56,8 +56,8 @@ pub(crate) fn record(event: &Event) -> Vec<u8> {
 }
 
 impl EventFile {
-    /// Begins a file in `folder`, which is made. Whoever reads it forgets what earlier files say of `first_step` and
-    /// later steps.
+    /// Begins a file in `folder`, which is made. Readers then drop the values of earlier files for `first_step` and later
+    /// steps.
     ///
     /// # Errors
     /// `IO` if it cannot be written, or another sink or run writes to the folder.
@@ -67,7 +67,7 @@ impl EventFile {
         let path = folder.join(format!("{PREFIX}{stamp:010}.altgrad"));
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = file.map_err(|error| io_error(&path, &error))?;
-        // Without locks in the file system nobody can be kept out, and that is no reason not to write.
+        // Without locks in the file system other processes cannot be excluded; writing continues nevertheless.
         let _ = file.try_lock();
         let mut open = Self { path, file, length: 0 };
         let event = |what| Event { wall_time: now(), step: 0, what: Some(what) };

@@ -81,7 +81,7 @@ fn middle(bin: &[f64]) -> f64 {
 }
 
 impl TensorBoard {
-    /// Writes what tags have at a step.
+    /// Writes the values of tags at a step.
     fn write(&mut self, step: u64, value: Vec<Value>) -> Result<(), PluginError> {
         let what = Some(What::Summary(Summary { value }));
         let record = record(&Event { wall_time: now(), step: signed(step), what });
@@ -144,7 +144,8 @@ impl Sink for TensorBoard {
     }
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
-        // Nothing has to be kept, but what the checkpoint relies on must outlive the machine as the checkpoint does.
+        // The state is empty, but rows that the checkpoint relies on must survive a crash of the machine as the checkpoint
+        // does.
         self.file()?.sync()?;
         Ok(Vec::new())
     }

@@ -1,6 +1,6 @@
 //! The sink through its trait, its files read back by a reader of these tests, with checksums and the purge at starts.
 //!
-//! TensorBoard's own reader is asked in `tests/end-to-end/tests/sinks/tensorboard.rs`.
+//! TensorBoard's own reader is used in `tests/end-to-end/tests/sinks/tensorboard.rs`.
 #![allow(clippy::unwrap_used)]
 
 use std::{fs, io};
@@ -152,7 +152,7 @@ fn resuming_after_a_kill_at_any_byte_shows_each_step_once() {
     drop(sink);
     let whole = fs::read(&files(folder.path())[0]).unwrap();
     let kept = {
-        // Of two steps, as a checkpoint of step 2 says.
+        // Two steps, as in a checkpoint of step 2.
         let ends: Vec<usize> = (0..whole.len()).map(|end| events(&whole[..end]).1).collect();
         let ends: std::collections::BTreeSet<usize> = ends.into_iter().collect();
         *ends.iter().nth(5).unwrap()
@@ -163,7 +163,7 @@ fn resuming_after_a_kill_at_any_byte_shows_each_step_once() {
         let mut sink = open(torn.path(), Some(2)).unwrap();
         (2..5).for_each(|step| log(&mut sink, step, "x", 10.0 + step as f64));
         drop(sink);
-        // Once more in the same second, and from the beginning of what the resumed run wrote.
+        // Once more in the same second, and from the beginning of the resumed run's file.
         let mut sink = open(torn.path(), Some(3)).unwrap();
         (3..5).for_each(|step| log(&mut sink, step, "x", 20.0 + step as f64));
         assert_eq!(files(torn.path()).len(), 3);

@@ -1,6 +1,7 @@
 //! The filter of alerts: those that are urgent enough, and not repeated before the cooldown of their kind is over.
 //!
-//! Servers and official client do not throttle. What is left out is counted, and the next alert of the kind says so.
+//! Servers and official client do not throttle. Omitted alerts are counted, and the next alert of the kind has the
+//! count.
 
 use std::{
     collections::HashMap,

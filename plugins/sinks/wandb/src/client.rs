@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// The beginning of what a server said, on one line and without the key.
+    /// The beginning of a server's answer, on one line and without the key.
     fn quote(&self, said: &[u8]) -> String {
         let said = self.key.scrub(&String::from_utf8_lossy(said));
         said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(QUOTED).collect()

@@ -1,7 +1,7 @@
 //! The index of a spool's lines: valid rows, their positions, and the facts of other lines.
 //!
-//! Reading goes forward once. Rows ascend by step; a cut takes rows back, and what it took is remembered, because the
-//! server may have some of it.
+//! Reading goes forward once. Rows ascend by step; a cut removes rows, and the removed ones are remembered, because
+//! the server may have some of them.
 
 use std::{
     fs::File,
@@ -105,7 +105,7 @@ impl Index {
         })
     }
 
-    /// Reads on, up to `end` and not a byte further: what stands there may yet be taken back.
+    /// Reads on, up to `end` and not a byte further: later bytes may yet be removed.
     pub(crate) fn read_to(&mut self, end: u64) -> io::Result<()> {
         let file = self.file.clone();
         (&*file).seek(SeekFrom::Start(self.at))?;
@@ -173,7 +173,7 @@ impl Index {
         Ok(row::joined(delayed.as_ref().unwrap_or(&head.text), histograms.iter().map(String::as_str)))
     }
 
-    /// Puts what was read onto the disk, so that the server never has what a power cut could take from here.
+    /// Syncs the read bytes to the disk, so that the server never has rows that a power failure could remove here.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }

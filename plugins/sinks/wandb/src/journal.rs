@@ -1,9 +1,9 @@
 //! The writing side: rows, histograms, alerts and the end, each on disk when the call returns.
 //!
 //! A resumed run repeats the steps from its checkpoint on. The spool has some of them already, and perhaps the server too. Such a
-//! row is put together in memory and compared with the one on disk, timings aside: an equal one is skipped, and the first that
-//! differs cuts the spool there. Each step is therefore in the spool once, whatever had been sent when the run was killed. A row
-//! that the disk refuses is counted; the next one is tried again.
+//! row is built in memory and compared with the one on disk, timings aside: an equal one is skipped, and the first that differs
+//! cuts the spool there. Each step is therefore in the spool once, independent of the rows that had been sent when the run was
+//! killed. A row that the disk refuses is counted; the next one is tried again.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -146,7 +146,7 @@ impl Journal {
         }
     }
 
-    /// Remembers why, and says it the first time.
+    /// Records the reason, and reports it the first time.
     fn lost(&mut self, why: String) {
         if self.loss.why.is_none() {
             crate::say(&format!("{why}; the run continues, and lost rows are counted"));

@@ -1,4 +1,4 @@
-//! JSON as Weights & Biases means it: NaN, Infinity and -Infinity stand as bare words, which JSON proper does not have.
+//! JSON of Weights & Biases: NaN, Infinity and -Infinity are bare words, which standard JSON does not have.
 //!
 //! Writing keeps them ([`push_number`]); reading makes numbers strings ([`parse`]). [`fields`] cuts an object of our
 //! own making into keys and values without building it.
@@ -114,12 +114,12 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     value.as_str()?.parse().ok()
 }
 
-/// True if two texts have the same content, whatever the order of keys and the spelling of numbers.
+/// True if two texts have the same content, independent of the order of keys and the spelling of numbers.
 pub(crate) fn same(one: &str, other: &str) -> bool {
     one == other || parse(one).is_some_and(|one| Some(one) == parse(other))
 }
 
-/// TOML as JSON; what JSON has no number for becomes a string.
+/// TOML as JSON; values without a JSON number become strings.
 pub(crate) fn from_toml(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => text.into(),

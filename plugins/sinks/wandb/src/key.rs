@@ -32,7 +32,7 @@ impl Key {
         &self.0
     }
 
-    /// `text` with every appearance of the key taken out: for what servers and users say.
+    /// `text` with every occurrence of the key removed: for messages of servers and users.
     pub(crate) fn scrub(&self, text: &str) -> String {
         text.replace(&self.0, HIDDEN)
     }

@@ -1,11 +1,11 @@
 //! Metrics to Weights & Biases: every row on disk first, and on the server as soon as there is one.
 //!
-//! `log` writes a line to a file of the run folder and returns; a thread of the sink's own uploads. No network, a wrong
-//! key, a server that refuses: the run starts and goes on, and what is left is sent later by
-//! `altgrad-host wandb-upload RUN`. Each step reaches the server once, whatever was killed or lost in between.
+//! `log` writes a line to a file of the run folder and returns; a thread of the sink's own uploads. Without a network,
+//! with a wrong key or a refusing server the run starts and continues, and the remaining rows are sent later by
+//! `altgrad-host wandb-upload RUN`. Each step reaches the server once, even if processes are killed or requests lost.
 //!
-//! Writing: `journal` (what), `spool` (how), `index` (reading it back). Uploading: `uploader` (when), `connect` and
-//! `reconcile` (where to go on), `protocol` and `client` (how). `offline` exports the official client's file.
+//! Writing: `journal` (content), `spool` (file), `index` (reading it back). Uploading: `uploader` (schedule), `connect`
+//! and `reconcile` (position), `protocol` and `client` (requests). `offline` exports the official client's file.
 
 use altgrad_plugin_api::{
     Alert, Config, Descriptor, ErrorKind, Histogram, Metric, PluginError, RunInfo, RunOutcome, Sink,
@@ -45,7 +45,7 @@ pub(crate) fn say(text: &str) {
     eprintln!("wandb: {text}");
 }
 
-/// The sink: what it was told, and the run it is open for.
+/// The sink: its options, and the run it is open for.
 #[derive(Debug)]
 pub struct WandbSink {
     options: Options,

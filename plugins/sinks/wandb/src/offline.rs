@@ -111,7 +111,7 @@ fn write(index: &Index, begin: &Begin, blocks: &mut Blocks<impl Write>) -> io::R
     let wandb = (r#""_wandb""#, &*format!("{{\"runtime\":{}}}", summary.runtime() as u64));
     let update = summary.iter().chain([wandb]).map(|(key, value)| item(key, value)).collect();
     blocks.write(Content::Summary(Update { update }))?;
-    // A run that was killed has no end; whoever sends it says that it is over.
+    // A run that was killed has no end; uploading marks it as ended.
     let exit_code = index.end.map_or(1, |(_, end)| end.exit_code);
     blocks.write(Content::Exit(Exit { exit_code, runtime: summary.runtime() as i32 }))
 }

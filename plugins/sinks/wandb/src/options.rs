@@ -1,7 +1,7 @@
 //! The settings of the sink: its options in the run file, then the `WANDB_*` variables, then defaults.
 //!
-//! The run file says what the run is; a variable counts where the run file leaves an option empty. `WANDB_DIR` is not
-//! followed: a sink writes inside its run folder only. Refuses what a server would refuse.
+//! The run file identifies the run; a variable applies where the run file leaves an option empty. `WANDB_DIR` is not
+//! followed: a sink writes inside its run folder only. Refuses names that a server would refuse.
 
 use std::{
     collections::HashMap,
@@ -75,7 +75,7 @@ pub(crate) struct Identity {
     pub resume: Resume,
 }
 
-/// Everything said, checked.
+/// All options, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub mode: Mode,

@@ -70,7 +70,7 @@ pub(crate) struct Wire {
     pub limit: Duration,
 }
 
-/// An answer that lacks what it must have.
+/// An answer that lacks a required field.
 fn incomplete(operation: &str) -> Failure {
     Failure::Retry {
         after: None,

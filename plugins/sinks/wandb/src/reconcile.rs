@@ -1,4 +1,4 @@
-//! After an outage, or in a new process: what the server's own count and last row say about ours.
+//! After an outage, or in a new process: our position, from the server's own count and last row.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::{
 /// The decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The server has so many of our rows; go on there.
+    /// The server has this number of our rows; continue there.
     Has(usize),
     /// The server has rows that have been replaced here: those from this step on must go.
     Rewind(u64),

@@ -1,6 +1,6 @@
 //! Records of a `.wandb` file: the fields of the official client's protocol buffers that this sink fills in.
 //!
-//! Field numbers are the official ones; what is left out here is absent there, which proto3 allows.
+//! Field numbers are the official ones; omitted fields are absent in the message, which proto3 allows.
 
 use prost::{Message, Oneof};
 

@@ -1,4 +1,4 @@
-//! The text of a row: what goes to the spool, and from there to the server unchanged.
+//! The text of a row: written to the spool, and sent to the server unchanged.
 //!
 //! `{"_step":7,` metrics `,` timings `,"_timestamp":...,"_runtime":...}`. What a repeated step must repeat comes first, so
 //! that two rows are compared as text up to [`Head::reproducible`]. Histograms are kept apart, because they come after
@@ -120,7 +120,7 @@ pub(crate) fn delayed(head: &str, seconds: f64) -> String {
     text
 }
 
-/// The step a row says it is of.
+/// The step in a row.
 pub(crate) fn step_of(head: &str) -> Option<u64> {
     let digits = head.strip_prefix("{\"_step\":")?;
     digits[..digits.find(|digit: char| !digit.is_ascii_digit())?].parse().ok()

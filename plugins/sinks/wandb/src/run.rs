@@ -1,4 +1,4 @@
-//! An open run: its folder, its journal, its uploader, and what is said at its end.
+//! An open run: its folder, its journal, its uploader, and its final reports.
 
 use std::{
     fs::{self, File},
@@ -33,7 +33,7 @@ pub(crate) struct OpenRun {
     pub journal: Journal,
     alerts: Alerts,
     identity: Identity,
-    /// To be taken out of what is written, whether it is sent or not.
+    /// Removed from all written text, whether it is sent or not.
     known_key: Option<Key>,
     shared: Arc<Shared>,
     /// The run folder, as the user is told.
@@ -90,7 +90,7 @@ fn lock(folder: &Path) -> Result<File, PluginError> {
 impl OpenRun {
     /// Opens the spool and, online, starts the uploader. Needs no network, no key and no server.
     ///
-    /// With a `resume_step` of `u64::MAX` nothing will come: only what is left is uploaded.
+    /// With a `resume_step` of `u64::MAX` no rows are expected: only the remaining ones are uploaded.
     ///
     /// # Errors
     /// The folder cannot be written, or another process has it open.
@@ -132,7 +132,7 @@ impl OpenRun {
         if !only_upload {
             let begin = Begin {
                 identity: identity.clone(),
-                // An id that nobody chose is ours; of a chosen one the checkpoint has to know it.
+                // A generated id is ours; a chosen one must be in the checkpoint.
                 continues: kept.is_some_and(|kept| kept.claimed || options.identity.run_id.is_empty()),
                 resume_step,
                 host: fs::read_to_string("/proc/sys/kernel/hostname")
@@ -192,7 +192,7 @@ impl OpenRun {
         let _ = replace(&self.folder.join(WRITTEN), format!("{{\"rows\":{rows}}}\n").as_bytes());
     }
 
-    /// Ends the run: waits for the upload, not longer than was said, or writes the offline file.
+    /// Ends the run: waits for the upload, up to the limit, or writes the offline file.
     ///
     /// # Errors
     /// Rows that are lost, or not sent; the hint tells how to send them.
@@ -231,7 +231,7 @@ impl OpenRun {
         Err(PluginError::new(ErrorKind::IO, faults.join("; ")).with_hint(hint))
     }
 
-    /// Waits for the uploader; what it did not achieve, if anything.
+    /// Waits for the uploader; returns a description of the remaining work, if there is any.
     fn end_upload(&self) -> Option<String> {
         self.shared.tell(|state| state.finish_by = Some(Instant::now() + self.finish_timeout));
         self.shared.wait(self.finish_timeout, |state| state.done);
@@ -268,7 +268,7 @@ impl OpenRun {
         Ok(index)
     }
 
-    /// Writes the offline file and says how to send it. Returns the number of damaged lines of the spool.
+    /// Writes the offline file and prints how to send it. Returns the number of damaged lines of the spool.
     fn export(&self, command: &str) -> std::io::Result<u64> {
         let index = self.read()?;
         let folder = offline::export(&index, &self.folder)?;

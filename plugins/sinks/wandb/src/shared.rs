@@ -19,7 +19,7 @@ pub(crate) struct State {
     pub committed: u64,
     /// Rows from this step on wait: a resumed run is about to repeat them.
     pub hold: u64,
-    /// True if the uploader has nothing to do and wants to be told of the next row.
+    /// True if the uploader has nothing to do and must be notified of the next row.
     pub idle: bool,
     /// True if something should not wait for the next upload.
     pub urgent: bool,
@@ -83,13 +83,13 @@ impl Shared {
         }
     }
 
-    /// Changes the news, and whoever waits looks again.
+    /// Changes the state, and wakes the waiting threads.
     pub(crate) fn tell(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
         self.wake.notify_all();
     }
 
-    /// Waits for news that `enough` says to wait for, at most so long.
+    /// Waits until `enough` accepts the state, at most so long.
     pub(crate) fn wait(&self, patience: Duration, enough: impl Fn(&State) -> bool) {
         let state = self.lock();
         // A poisoned lock is as good as an early return: callers look again.

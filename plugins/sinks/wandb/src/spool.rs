@@ -1,4 +1,4 @@
-//! The spool: a file that only grows, so that what was accepted is on disk whatever happens to process and network.
+//! The spool: a file that only grows, so that accepted rows are on disk even if process or network fail.
 //!
 //! A line a record: `CRC KIND PAYLOAD`, the CRC-32 of the rest as eight hexadecimal digits. One write a record; a killed
 //! process leaves at most one torn line at the end, which opening drops. A failed write (full disk) is taken back, or,
@@ -83,7 +83,7 @@ impl Spool {
         Ok(Self { file, len, torn: false })
     }
 
-    /// Length of what is written.
+    /// Length of the written part.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }

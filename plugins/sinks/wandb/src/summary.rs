@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::json::fields;
 
-/// Key of what the summary says of itself.
+/// Key of the summary's own fields.
 const OWN: &str = "\"_wandb\"";
 
 /// Last values, keys in quotes and values as written.

@@ -1,7 +1,7 @@
 //! The uploading side: its own thread, which reads the spool and brings the server to the same state.
 //!
-//! Everything is done one request at a time, and a request that fails is followed by a wait, never by a loss. Whether
-//! to try again is decided by the failure (`client.rs`), and where to go on by the server's own count (`connect.rs`).
+//! Requests are made one at a time, and a request that fails is followed by a wait, never by a loss. The failure decides
+//! whether to try again (`client.rs`), and the server's own count where to continue (`connect.rs`).
 
 use std::{
     io,
@@ -104,7 +104,7 @@ impl Uploader {
         }
     }
 
-    /// Takes note of what was written since. A cut may concern rows the server has.
+    /// Reads the lines written since. A cut may concern rows the server has.
     fn read(&mut self, committed: u64) -> io::Result<()> {
         let cuts = self.index.cut.len();
         self.index.read_to(committed)?;
@@ -271,7 +271,7 @@ impl Uploader {
         let begun = Instant::now();
         let was_running = finish_by.is_none();
         self.shared.wait(patience, |state| state.stop || (was_running && state.finish_by.is_some()));
-        // The run has ended meanwhile: what the server wanted still counts, as far as time is left for another request.
+        // The run has ended meanwhile: the server's pause still applies, if it leaves time for another request.
         let by = self.shared.lock().finish_by.filter(|_| was_running);
         if let (Some(by), Some(wanted)) = (by, after) {
             let rest = wanted.saturating_sub(begun.elapsed());

@@ -1,4 +1,4 @@
-//! The ends of the grid, zero, powers of two, decay, and what is refused.
+//! The ends of the grid, zero, powers of two, decay, and refusals.
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn zero_is_crossed_in_codes() {
     for format in formats() {
         let grid = MinifloatGrid::new(format).unwrap();
         let code = grid.decode(1);
-        // The last: from code 3 to code -3, through whatever binades lie between.
+        // The last: from code 3 to code -3, through all binades between.
         for (from, codes, to) in [(0.5, -1.0, -0.5), (-1.0, 1.0, 0.0), (3.0, -6.0, -3.0)] {
             let [from, to] = [from, to].map(|u| grid.phi_inverse(u) as f32);
             let got = stepped(&[], format, from, codes).w[0];

@@ -1,4 +1,4 @@
-//! Without master weights: what rounding leaves of steps of a tenth of a code.
+//! Without master weights: the effect of rounding on steps of a tenth of a code.
 
 use altgrad_format_kit::{
     random,

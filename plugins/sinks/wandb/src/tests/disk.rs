@@ -71,7 +71,7 @@ fn a_folder_that_cannot_be_written_refuses_the_start() {
     assert!(error.message.contains("nothing to upload"), "{error}");
 }
 
-/// Not a test of its own: logs where files may not grow beyond 16 KiB, and says what the end was.
+/// Not a test of its own: logs where files may not grow beyond 16 KiB, and prints the end.
 #[test]
 fn logs_onto_a_full_disk() {
     let Ok(folder) = std::env::var("ALTGRAD_WANDB_FULL") else { return };
@@ -103,7 +103,7 @@ fn a_full_disk_loses_rows_that_are_counted_and_no_others() {
     assert!(steps.is_sorted_by(|one, next| one < next), "{steps:?}");
     assert!(message.contains(&format!("{} rows", 200 - kept.len())), "{message}, kept {}", kept.len());
     assert!(message.contains("cannot be written"), "{message}");
-    // With room again, a resumed run brings what was lost.
+    // With free space again, a resumed run sends the lost rows.
     let server = Server::start();
     let rig = Rig { url: server.url.clone(), ..rig };
     let mut sink = rig.open(Some(0));

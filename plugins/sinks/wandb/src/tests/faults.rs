@@ -10,7 +10,7 @@ use super::{
     *,
 };
 
-/// A run of 60 steps with time for uploads in between, and what the server has then.
+/// A run of 60 steps with time for uploads in between, and the server's final state.
 fn run(server: &Server, rig: &Rig) -> Result<(), PluginError> {
     let mut sink = rig.open(None);
     for part in 0..6 {
@@ -180,7 +180,7 @@ fn rows_that_the_spool_has_lost_are_counted() {
 
 #[test]
 fn a_server_that_comes_late_gets_all() {
-    // A port that nobody listens to, until somebody does.
+    // A port without a listener, until one starts.
     let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let rig = Rig::new(&format!("http://{place}")).with("finish_timeout_s", ConfigValue::Float(0.3));
     let mut sink = rig.open(None);

@@ -17,7 +17,7 @@ use crate::index::Index;
 /// microseconds.
 const TASK: &str = "ALTGRAD_WANDB_TASK";
 
-/// Not a test of its own: what the killed process does.
+/// Not a test of its own: the killed process.
 #[test]
 fn logs_until_killed() {
     let Ok(task) = std::env::var(TASK) else { return };

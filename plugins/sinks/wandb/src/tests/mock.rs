@@ -19,7 +19,7 @@ pub(super) struct Mock {
 }
 
 impl Mock {
-    /// None, and a line that says so, where there is none.
+    /// None, and a printed line, if there is none.
     pub(super) fn start(test: &str, port: u16, folder: Option<TempDir>, args: &[&str]) -> Option<Self> {
         let Ok(script) = std::env::var("ALTGRAD_WANDB_MOCK") else {
             println!("SKIPPED: {test}: ALTGRAD_WANDB_MOCK names no mock server");

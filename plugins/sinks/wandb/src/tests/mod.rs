@@ -114,7 +114,7 @@ fn value(step: u64, index: u64) -> f64 {
 
 const NAMES: [&str; 4] = ["train/loss", "val/loss", "weights/rms/h.0.attn \"q\"", "grad/Ü"];
 
-/// Logs the row of a step; `noise` is what a timing measured.
+/// Logs the row of a step; `noise` is the value of a timing.
 fn log(sink: &mut WandbSink, step: u64, noise: f64) {
     let timing = Metric { name: MetricName { name: "time/step_ms".into(), timing: true }, value: noise };
     let metric = |(index, name): (usize, &&'static str)| Metric {
@@ -157,7 +157,7 @@ fn step_of(row: &Value) -> u64 {
     number(&row["_step"]) as u64
 }
 
-/// Holds rows against what was logged: steps 0 to `steps` once each, every value to the bit.
+/// Compares rows with the logged ones: steps 0 to `steps` once each, every value bit-identical.
 fn assert_rows(rows: &[Value], steps: u64) {
     let found: Vec<u64> = rows.iter().map(step_of).collect();
     assert_eq!(found, (0..steps).collect::<Vec<_>>(), "each step once");

@@ -1,4 +1,4 @@
-//! A resumed run repeats steps: each reaches the server once, whatever it had.
+//! A resumed run repeats steps: each reaches the server once, in all cases.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn rows_that_differ_replace_what_was_there() {
         let rest: Vec<_> = rows[20..].iter().map(|row| (step_of(row), number(&row["x"]))).collect();
         let expected: Vec<_> = (20..30).map(|step| (step, step as f64)).collect();
         assert_eq!(rest, expected, "sent before: {uploaded}");
-        // And once more, to see that what was replaced does not come back.
+        // And once more, to check that replaced rows do not come back.
         let mut sink = rig.open(Some(28));
         (28..32).for_each(|step| log_other(&mut sink, step));
         sink.finish(RunOutcome::COMPLETED).unwrap();

@@ -121,7 +121,7 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
             guard = state.lock().unwrap();
         }
         Some(Fault::Status(status, header)) => {
-            // A server that says too much: the key must not get into messages.
+            // A server that repeats the key: it must not get into messages.
             return answer(stream, *status, header, &format!("{{\"error\":\"{KEY}\"}}"), false);
         }
         Some(Fault::Errors) => {
