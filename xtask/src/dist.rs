@@ -1,7 +1,8 @@
 //! `cargo xtask dist`: one archive that runs wherever it is unpacked.
 //!
-//! In it: the host and its plugins, `configs`, the book (`docs`), `plugin-api` as source that builds by itself (what `plugins new`
-//! depends on), shell completions, manual pages, and licences, other people's too. What is packed is what `stage` has put together.
+//! In it: the host and its plugins, `configs`, the book (`docs`), `plugin-api` as source that builds by itself (a dependency of
+//! crates from `plugins new`), shell completions, manual pages, and licences, those of dependencies included. The packed files are
+//! those that `stage` has built.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +20,7 @@ const NAME: &str = concat!("altgrad-", env!("CARGO_PKG_VERSION"), "-x86_64-linux
 /// Copied as they are, from the root.
 const FILES: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 const FOLDERS: [&str; 2] = ["configs", "docs"];
-/// Shells, and what each wants its completions called.
+/// Shells, and the names of their completion files.
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "altgrad-host.bash"), ("zsh", "_altgrad-host"), ("fish", "altgrad-host.fish")];
 
@@ -88,7 +89,7 @@ fn assemble(staged: &Path, folder: &Path) -> Result<(), io::Error> {
     Ok(())
 }
 
-/// The API as cargo packages it: what this workspace says for it is written into its manifest.
+/// The API as cargo packages it: values of this workspace are written into its manifest.
 fn plugin_api(folder: &Path) -> Result<(), io::Error> {
     // A folder of its own: two may pack at the same time.
     let scratch = folder.with_file_name("packed-api");
@@ -169,7 +170,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), io::Error> {
     Ok(())
 }
 
-/// Runs it to its end; an exit code that is not 0 is an error, with what was said.
+/// Runs it to its end; an exit code that is not 0 is an error with the output.
 fn ran(command: &mut Command) -> Result<Output, io::Error> {
     let output = command.output()?;
     if output.status.success() {

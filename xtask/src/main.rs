@@ -1,4 +1,4 @@
-//! `cargo xtask`: the project's own commands, so that one line does what takes several.
+//! `cargo xtask`: the project's own commands, so that one line replaces several.
 //!
 //! `run` builds host and plugins in release, stages them side by side and starts the host; `test` does the same in
 //! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs, `gpu-bundle` packs them; `stage`
@@ -175,7 +175,7 @@ const PACKED: Build =
     Build { profile: "release", built: "release", staged: "altgrad-gpu-bundle", workspace: false };
 const GPU: Build = Build { profile: "dev", built: "debug", staged: "altgrad-gpu", workspace: false };
 
-/// Builds and puts host and plugins side by side; says where.
+/// Builds and puts host and plugins side by side; returns the folder.
 fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
     let mut build = cargo();
     build.args(["build", "--profile", how.profile]);

@@ -1,8 +1,8 @@
-//! A page in a headless chromium, and what is to be seen of it.
+//! A page in a headless chromium, and its visible content.
 //!
-//! The page stands in a frame of the wanted width, since windows have a least one, and a script that the copy of the
-//! page carries looks at it once its charts are drawn. Its answer leaves the browser in the dumped document. The page's own policy
-//! holds: the script that looks is added to it by its sum, and what the policy refuses is among the errors.
+//! The page is in a frame of the requested width, because windows have a minimum, and a script in the copy of the page inspects it
+//! once its charts are drawn. The script's answer leaves the browser in the dumped document. The page's own policy applies: the
+//! script's checksum is added to it, and refusals by the policy are among the errors.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Runs before anything else of the page: keeps what goes wrong.
+/// Runs before anything else of the page: records errors.
 const LISTEN: &str = r#"<script>
 window.seen = [];
 addEventListener("error", (event) => seen.push(String(event.message)));
@@ -88,7 +88,7 @@ pub fn chromium() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Opens a page at a width in CSS pixels, in light or dark, and says what is to be seen.
+/// Opens a page at a width in CSS pixels, in light or dark, and returns its visible content.
 ///
 /// # Panics
 /// The browser does not start, or the page never answers.

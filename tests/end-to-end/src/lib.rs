@@ -1,6 +1,6 @@
-//! The bench the end-to-end tests share: a staged host in a scratch folder, and what a run of it came to.
+//! The bench the end-to-end tests share: a staged host in a scratch folder, and the outcome of a run of it.
 //!
-//! Tests find the staged host through `ALTGRAD_STAGE`, which `cargo xtask test` sets; without it they fail and say so.
+//! Tests find the staged host through `ALTGRAD_STAGE`, which `cargo xtask test` sets; without it they fail with a message.
 
 // A test bench: failing loudly is its job.
 #![allow(clippy::expect_used, clippy::panic)]
@@ -132,7 +132,7 @@ impl Bench {
         command
     }
 
-    /// The command of a user who has never trusted a library: what is known of libraries is in the scratch folder's `state`.
+    /// The command of a user who has never trusted a library: the records of libraries are in the scratch folder's `state`.
     #[must_use]
     pub fn distrustful(&self, args: &[&str]) -> Command {
         let mut command = Command::new(stage().join("altgrad-host"));
@@ -140,7 +140,7 @@ impl Bench {
         command
     }
 
-    /// The metrics a run's CSV sink wrote, by name: a cell a step, empty where missing. `step` is one of them; of the
+    /// The metrics a run's CSV sink wrote, by name: one cell per step, empty where missing. `step` is one of them; of the
     /// metrics by layer, those with a value.
     #[must_use]
     pub fn metrics(&self, run: &str) -> BTreeMap<String, Vec<String>> {
@@ -167,7 +167,7 @@ impl Bench {
         (header, reader.records().map(|row| row.expect("a row")).collect())
     }
 
-    /// Names of everything in the scratch folder, sorted: what a run left behind.
+    /// Names of everything in the scratch folder, sorted: the files that a run left.
     #[must_use]
     pub fn contents(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.folder.path())

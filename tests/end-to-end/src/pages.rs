@@ -5,8 +5,8 @@ use std::path::Path;
 use super::{Bench, Outcome, stage};
 
 impl Bench {
-    /// A text without what differs from machine to machine: the scratch folder, the staged host's folder, the project's
-    /// folder and sha256 sums stand as `[scratch]`, `[stage]`, `[project]` and `[sha256]`.
+    /// A text without the parts that differ between machines: the scratch folder, the staged host's folder, the
+    /// project's folder and sha256 sums become `[scratch]`, `[stage]`, `[project]` and `[sha256]`.
     #[must_use]
     pub fn redacted(&self, text: &str) -> String {
         let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -22,7 +22,7 @@ impl Bench {
         without_sums(&text)
     }
 
-    /// A command's exit code and what it printed to both streams.
+    /// A command's exit code and its output on both streams.
     #[must_use]
     pub fn page(&self, outcome: &Outcome) -> String {
         let Outcome { code, stdout, stderr } = outcome;

@@ -1,4 +1,4 @@
-//! Comparing runs: two that should be the same to the bit, but for times and for what happened to their processes.
+//! Comparing runs: two that should be bit-identical, except for times and the fate of their processes.
 
 use std::fs;
 

@@ -1,10 +1,10 @@
-//! Damaged input: whatever reads files must refuse it with a sentence, and never panic, hang or ask for memory without
+//! Damaged input: every reader of files must refuse it with a message, and never panic, hang or allocate memory without
 //! bound.
 //!
-//! A [`Target`] is a function from a folder of files to nothing. Its inputs begin as those of `corpus/NAME/`, each a
+//! A [`Target`] is a function from a folder of files to nothing. Its inputs start as those of `corpus/NAME/`, each a
 //! folder; they are damaged at random ([`mutate`]), written out and given to it. A case fails if it panics, takes longer
-//! than [`TIME`], or at any moment holds more memory than its input's size times a constant. What failed is made as simple
-//! as can be and saved in the corpus, where it is tried again every time; what ended the whole process lies in the scratch
+//! than [`TIME`], or at any moment holds more memory than its input's size times a constant. A failing input is minimized
+//! and saved in the corpus, where it is tried again every time; an input that ended the whole process stays in the scratch
 //! folder and is tried first the next time.
 //!
 //! `ALTGRAD_FUZZ_CASES` (1000) and `ALTGRAD_FUZZ_SEED` (1) make it longer, or another one. A new target is a corpus folder
@@ -43,7 +43,8 @@ pub struct Target {
     pub bytes_a_byte: usize,
     /// ... and this many anyway.
     pub bytes: usize,
-    /// Reads the files of a folder. What it refuses is as well read as what it takes; it panics where a promise is broken.
+    /// Reads the files of a folder. A refusal counts as a correct result; the function panics where an invariant is
+    /// violated.
     pub read: fn(&Path),
 }
 
@@ -94,7 +95,7 @@ impl Target {
         println!("{}: {} inputs and {cases} damaged ones", self.name, corpus.len());
     }
 
-    /// Gives an input to the target and looks at what that took.
+    /// Gives an input to the target and checks the resources it used.
     fn judge(&self, input: &Input, scratch: &Path) -> Result<(), String> {
         input.write(scratch);
         let most = input.len() * self.bytes_a_byte + self.bytes;

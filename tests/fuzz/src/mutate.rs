@@ -1,7 +1,7 @@
 //! Damage, from a flipped bit to a length that claims the world.
 //!
-//! Damage is a value that knows nothing of the input, so that proptest can make it smaller: places are shares of whatever
-//! is there.
+//! Damage is a value that is independent of the input, so that proptest can shrink it: places are shares of the input's
+//! length.
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -24,7 +24,7 @@ const NUMBERS: [&str; 14] = [
     "nan",
     "0.0000000001",
 ];
-/// The same as integers, cut to the width at hand.
+/// The same as integers, cut to the current width.
 const INTEGERS: [u64; 10] =
     [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX >> 1, u64::MAX];
 /// A file grows to at most this many bytes.
@@ -41,9 +41,9 @@ pub enum Change {
     Cut(Index),
     /// Bytes are missing.
     Remove(Index, Index),
-    /// Bytes stand several times.
+    /// Bytes are repeated.
     Repeat(Index, Index, u16),
-    /// Bytes of another input stand in between.
+    /// Bytes of another input are inserted.
     Splice(Index, Index, Index, Index),
     /// An integer of 1, 2, 4 or 8 bytes, little-endian, is an extreme one; lengths and counts are such.
     Integer(Index, u8, Index),

@@ -1,7 +1,7 @@
 //! Everything of the host that reads files which others may have made or damaged.
 //!
-//! A target reads the files of its folder and keeps its promises to whoever calls it; refusing is fine. To add one: put a
-//! sound input or two into `corpus/NAME/`, each a folder, and a test like these here.
+//! A target reads the files of its folder and keeps the guarantees to its callers; refusing is allowed. To add one: put
+//! one or two valid inputs into `corpus/NAME/`, each a folder, and a test like these here.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -29,7 +29,7 @@ use altgrad_engine::{debug::recording::Recording, load_model::SavedModel, sample
 use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec, PluginKind, RStr};
 use serde::Deserialize;
 
-/// A refusal is for people: a sentence that fits a screen, however long the input was, and what to do.
+/// A refusal is for people: a message that fits a screen, for input of any length, and a hint.
 fn readable(refusal: &Diagnostic) {
     assert!(!refusal.message.is_empty() && refusal.hint.as_ref().is_none_or(|hint| !hint.is_empty()));
 }
@@ -218,7 +218,7 @@ fn library_file() {
     .fuzz();
 }
 
-/// A library's description of a plugin, as text; what crosses from a library is the same in memory.
+/// A library's description of a plugin, as text; the values that cross from a library are the same in memory.
 #[derive(Deserialize)]
 struct Described {
     kind: u32,

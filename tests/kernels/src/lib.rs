@@ -1,7 +1,8 @@
-//! Kernel texts under test, and what it takes to run them without a GPU.
+//! Kernel texts under test, and tools to run them without a GPU.
 //!
-//! [`formats`] is what is tested, [`cases`] with what, [`check`] how, and [`updates`] all of that for optimizers; [`cuda`] runs CUDA text on the CPU, [`wgsl`] runs
-//! WGSL on a Vulkan device. A tool that is missing is reported as `SKIPPED: reason`, and nothing passes silently.
+//! [`formats`] has the subjects, [`cases`] the inputs, [`check`] the comparisons, and [`updates`] all of them for optimizers;
+//! [`cuda`] runs CUDA text on the CPU, [`wgsl`] runs WGSL on a Vulkan device. A missing tool is reported as `SKIPPED: reason`, and
+//! no test passes silently.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod cases;

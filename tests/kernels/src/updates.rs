@@ -1,7 +1,7 @@
 //! Update kernels against `optimizer-kit`'s rules: all rules, on the grids of all formats.
 //!
-//! Devices may contract to fma, and WGSL's division and root are not exact, so values agree to a millionth: of a weight before or after
-//! (whichever is larger, for a step may end near zero), of a moment likewise.
+//! Devices may contract to fma, and WGSL's division and root are not exact, so values agree to a millionth: of a weight before or
+//! after (whichever is larger, because a step may end near zero), and of a moment.
 
 use std::sync::LazyLock;
 
@@ -43,7 +43,7 @@ mod soap;
 #[path = "../../../plugins/optimizers/stiffness-adamw/src/kernel_texts.rs"]
 mod stiffness_adamw;
 
-/// The committed texts of all optimizers; what several have is in each.
+/// The committed texts of all optimizers; shared texts are in each.
 static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
     [adamw::TEXTS, fp8_manifold::TEXTS, muon::TEXTS, soap::TEXTS, stiffness_adamw::TEXTS].concat()
 });
@@ -227,7 +227,7 @@ pub fn agrees(runner: &dyn Runner, language: KernelLanguage, subject: &Subject) 
     }
 }
 
-/// Equal scales of all blocks are one scale, to the bit.
+/// Equal scales of all blocks are bit-identical to one scale.
 pub fn equal_scales_are_one(runner: &dyn Runner, language: KernelLanguage, subject: &Subject) {
     const SCALE: f32 = 0.37;
     let whole = Scaled::whole(SCALE);
@@ -267,7 +267,7 @@ fn same(what: &str, before: &Data, found: &Data, expected: &Data, end: impl Fn(u
     }
 }
 
-/// The rounding that ends an update without master weights, on what a device and the CPU have made, with the same key.
+/// The rounding that ends an update without master weights, on the results of a device and of the CPU, with the same key.
 ///
 /// Devices round as the CPU does, bit for bit (`tests/cuda.rs`, `tests/wgsl.rs`), so a decision depends on the value alone. For a given
 /// random word rounding never falls as a value rises: it decides differently only where the word's threshold lies between the

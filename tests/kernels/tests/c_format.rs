@@ -24,7 +24,7 @@ fn instance(library: &Path) -> Instance {
     Subject::new(descriptor, &name, make).unwrap().instance().unwrap()
 }
 
-/// The format in C and the one in Rust; `None`, and said, without a C compiler.
+/// The format in C and the one in Rust; `None`, with a message, without a C compiler.
 fn twins(test: &str) -> Option<[Instance; 2]> {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("int8-c.so");

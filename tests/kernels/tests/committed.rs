@@ -1,4 +1,5 @@
-//! The committed kernel texts are what their sources generate, and every optimizer with a `src/kernel.rs` has them.
+//! The committed kernel texts equal those that their sources generate, and every optimizer with a `src/kernel.rs`
+//! has them.
 
 #![allow(clippy::unwrap_used)]
 

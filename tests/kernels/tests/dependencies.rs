@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// By how their names begin: kernel compilers, and what they bring.
+/// Prefixes of names: kernel compilers, and their dependencies.
 const ABSENT: [&str; 7] = ["cubecl", "pliron", "naga", "wgpu", "tracel-llvm", "cudarc", "altgrad-kernel-"];
 /// burn's own foundations, small and without a compiler.
 const BURNS: [&str; 3] = ["cubecl-common", "cubecl-environment", "cubecl-zspace"];

@@ -49,7 +49,7 @@ fn without_sizes(text: &str) -> String {
 
 #[test]
 fn each_fault_of_a_run_file_is_placed_and_has_a_hint() {
-    // A text of the tiny run file, and what stands in its place.
+    // A text of the tiny run file, and its replacement.
     let rows = [
         ("lr = 0.01", "lrr = 0.01"),
         ("lr = 0.01", "lr = \"fast\""),
@@ -107,7 +107,8 @@ fn each_fault_of_a_run_file_is_placed_and_has_a_hint() {
     assert_snapshot!("run_file_faults", page);
 }
 
-/// Four faults in three tables, and a folder that is not free. A wrong optimizer says nothing about its options.
+/// Four faults in three tables, and a folder that is in use. A wrong optimizer does not affect the check of its
+/// options.
 #[test]
 fn check_reports_all_faults_at_once_and_the_folder_last() {
     let bench = Bench::new();
@@ -185,7 +186,7 @@ fn an_occupied_run_folder_is_not_touched() {
     assert_eq!(fs::read_dir(bench.path("runs/tiny")).unwrap().count(), 1);
 }
 
-/// A bench with its own plugin folder, holding what a tiny run needs but for `without`.
+/// A bench with its own plugin folder, holding the plugins of a tiny run except `without`.
 fn bench_without(without: &str, run_file: &str) -> Bench {
     let bench = Bench::new();
     for name in ["e5m2.so", "adamw.so", "csv.so"] {

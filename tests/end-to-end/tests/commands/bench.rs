@@ -1,4 +1,4 @@
-//! The benchmark: every case measured, ratios to the first, and what it refuses.
+//! The benchmark: every case measured, ratios to the first, and refusals.
 
 use altgrad_end_to_end::Bench;
 

@@ -1,4 +1,4 @@
-//! The book in `docs`: its examples work, its links lead somewhere, and its references are what the program says.
+//! The book in `docs`: its examples work, its links exist, and its reference pages equal the program's.
 
 use std::{
     collections::BTreeSet,
@@ -85,7 +85,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 /// A page of rustdoc: `cargo doc` writes it to `target/doc`, beside the built book.
 const PLUGIN_API: &str = "../doc/altgrad_plugin_api/index.html";
 
-/// mdBook shows only what its summary lists; readers of the sources begin at `README.md`.
+/// mdBook shows only pages in its summary; readers of the sources begin at `README.md`.
 #[test]
 fn the_summary_and_the_contents_list_every_page_once() {
     let pages = pages();
@@ -215,7 +215,7 @@ fn the_metrics_page_names_what_runs_write_and_nothing_else() {
     }
     for line in bench.read("runs/all/histograms.csv").lines().skip(1) {
         let name = line.split(',').nth(1).unwrap();
-        // The layer stands behind the last slash.
+        // The layer follows the last slash.
         written.insert(general(name.rsplit_once('/').unwrap().0, "histogram"));
     }
     let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();

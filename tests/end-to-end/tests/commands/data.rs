@@ -60,7 +60,7 @@ fn prepared_bins_are_described_and_a_run_trains_on_them() {
     bench.write("tiny.toml", &config);
     let run = bench.host(&["run", "tiny.toml", "--max-steps", "2"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    // A bin that is not what its description says is no data.
+    // A bin that differs from its description is refused.
     fs::write(bench.path("bins/val.bin"), [0; 100]).unwrap();
     let run = bench.host(&["check", "tiny.toml", "--out", "other"]);
     assert_eq!(run.code, 2);
@@ -104,7 +104,7 @@ fn each_fault_of_prepare_is_named_before_anything_is_written() {
     assert!(!bench.path("made").exists());
 }
 
-/// A proxy that reports what it is asked for and serves nothing.
+/// A proxy that reports requests and serves nothing.
 fn proxy() -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

@@ -1,10 +1,10 @@
-//! `diff` as a user sees it: what parts where, what does not, and what cannot be compared.
+//! `diff` from a user's view: places of differences, equal runs, and runs that cannot be compared.
 
 use altgrad_end_to_end::{Bench, Outcome, TINY};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-/// Compares two run files, given as changes of the tiny one: pairs of a text and what stands in its place.
+/// Compares two run files, given as changes of the tiny one: pairs of a text and its replacement.
 fn diff(bench: &Bench, changes: [&[(&str, &str)]; 2], options: &[&str]) -> Outcome {
     for (file, changes) in ["a.toml", "b.toml"].into_iter().zip(changes) {
         let text = changes.iter().fold(TINY.to_string(), |text, (from, to)| {
@@ -124,7 +124,7 @@ fn runs_that_differ_in_model_data_or_seed_are_refused_with_both_places() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
 }
 
-/// A run whose loss becomes NaN says where that began.
+/// A run whose loss becomes NaN reports the origin.
 #[test]
 fn a_run_names_the_tensor_where_its_nan_began() {
     let bench = Bench::new();

@@ -80,7 +80,7 @@ fn all_seeds_evaluate_the_same_windows() {
     let bench = trained(&TINY.replace("lr = 0.01", "lr = 1e-30").replace("min_lr = 0.001", "min_lr = 0"));
     let export = bench.host(&["weights", "export", "runs/tiny", "--to", "w.safetensors"]);
     assert_eq!(export.code, 0, "{}", export.stderr);
-    // Equal weights that do not move: what is left of a seed is the batches.
+    // Equal weights that do not move: only the batches depend on the seed.
     let losses = ["1", "2", "3"].map(|seed| {
         let seed_key = format!("run.seed={seed}");
         run(&bench, &["--set", &seed_key, "--set", "model.init=w.safetensors", "--out", seed]);

@@ -1,4 +1,4 @@
-//! The commands but for training itself: what they print, what they refuse, what they leave behind.
+//! All commands except training: their output, their refusals, and the files they leave.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

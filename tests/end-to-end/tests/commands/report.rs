@@ -1,4 +1,4 @@
-//! `compare` and `report` over real runs and over what is none; the page in a real browser.
+//! `compare` and `report` over real runs and over invalid ones; the page in a real browser.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -269,7 +269,7 @@ fn scale_regret_is_the_sqnr_at_other_scales() {
             metrics[&format!("{statistic}/h.0.mlp.c_fc.weight")][step].parse().unwrap()
         };
         for step in [0, 2, 4] {
-            // At the step's own scale it is what the step itself measured.
+            // At the step's own scale it equals the step's own measurement.
             let (here, own) = (value("quant/weight/sqnr_db_at/0", step), value("quant/weight/sqnr_db", step));
             assert!((here - own).abs() < 1e-6 * own, "{format}, step {step}: {here}, {own}");
             // A linear grid loses a bit a binade, a floating one nothing but at its ends; few weights, so roughly.
@@ -302,8 +302,8 @@ fn stretched(text: &str, steps: u64, stride: u64) -> String {
     out
 }
 
-/// Needs some 5 GB of disk. `ALTGRAD_REPORT_RUNS` says how many runs; 200 of 2000 steps must take under 30 s and 20 MB.
-/// Wants a release build: `ALTGRAD_STAGE=target/altgrad`.
+/// Needs some 5 GB of disk. `ALTGRAD_REPORT_RUNS` sets the number of runs; 200 of 2000 steps must take under 30 s and 20
+/// MB. Needs a release build: `ALTGRAD_STAGE=target/altgrad`.
 #[test]
 #[ignore = "minutes and gigabytes"]
 fn two_hundred_runs_of_two_thousand_steps() {

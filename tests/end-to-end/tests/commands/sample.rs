@@ -1,4 +1,4 @@
-//! Text from trained models, and their weights in and out: what users do after a run.
+//! Text from trained models, and import and export of their weights.
 
 use std::fs;
 

@@ -31,7 +31,7 @@ fn devices(test: &str) -> Vec<&'static str> {
     DEVICES.into_iter().filter(answers).collect()
 }
 
-/// The host's own line about what is not there.
+/// The host's own line about the missing device.
 fn reason(outcome: &Outcome) -> &str {
     outcome.stderr.lines().find(|line| line.starts_with("error: device")).unwrap_or(&outcome.stderr)
 }
@@ -163,7 +163,7 @@ fn training_on_a_device_follows_the_cpu() {
     }
 }
 
-/// A text the device's compiler refuses is the plugin's fault, and said before anything is computed with it.
+/// A text that the device's compiler refuses is the plugin's fault, and reported before anything is computed with it.
 #[test]
 fn a_kernel_that_does_not_compile_is_refused() {
     for device in devices("a_kernel_that_does_not_compile_is_refused") {

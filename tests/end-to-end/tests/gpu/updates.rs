@@ -36,7 +36,7 @@ fn train(bench: &Bench, test: &str, file: &str, device: &str, log: &str) -> Opti
 /// A row of metrics by name, `None` where a value is missing.
 type Row = Vec<(String, Option<f64>)>;
 
-/// The rows of a run's metrics, those of the layers behind the others; a layer's name stands behind its metrics'.
+/// The rows of a run's metrics, those of the layers after the others; a layer's name follows its metrics'.
 fn rows(bench: &Bench, run: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     for file in ["metrics.csv", "layers.csv"] {
@@ -98,7 +98,7 @@ fn every_rule_trains_on_a_device_as_on_the_cpu() {
             let mut compared = 0;
             for (row, (found, expected)) in found.iter().zip(&expected).enumerate() {
                 assert_eq!(found.len(), expected.len(), "{what}: metrics");
-                // Without master weights what fell on an edge's other side stays there, and later steps feel it.
+                // Without master weights a value on an edge's other side stays there, and affects later steps.
                 if !kind.is_empty() && expected[0].1.is_none_or(|step| step > 2.0) {
                     continue;
                 }
@@ -120,8 +120,8 @@ fn every_rule_trains_on_a_device_as_on_the_cpu() {
     }
 }
 
-/// An ordinary step reads twice: its numbers before the update, and what the update did after it. Without master weights it
-/// also reads the scales after the update, at which that is counted.
+/// An ordinary step reads twice: its numbers before the update, and the counts of the update after it. Without master
+/// weights it also reads the scales after the update, which the counts use.
 #[test]
 fn a_step_reads_back_its_numbers_and_its_counts_only() {
     const TEST: &str = "a_step_reads_back_its_numbers_and_its_counts_only";

@@ -1,5 +1,5 @@
-//! Formats in C: the header compiles everywhere, the example trains and passes the suite, what is wrong is refused, and what misbehaves is
-//! named and survived.
+//! Formats in C: the header compiles everywhere, the example trains and passes the suite, invalid tables are refused, and
+//! misbehaviour is named and survived.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use insta::assert_snapshot;
 const EXAMPLE: &str = "../../examples/format-c/int8.c";
 const MISBEHAVER: &str = "../fixtures/misbehaver/c/misbehaver.c";
 
-/// A bench and in it a library made from a source of the project; `None`, and said, without a C compiler.
+/// A bench and in it a library made from a source of the project; `None`, with a message, without a C compiler.
 fn compiled(test: &str, source: &str, defines: &[&str]) -> Option<(Bench, PathBuf)> {
     let bench = Bench::new();
     let library = bench.path("plugins/c.so");
@@ -72,7 +72,7 @@ fn the_example_passes_the_suite_and_says_what_built_it() {
     assert!(compiler.contains("gcc ") || compiler.contains("clang "), "{compiler}");
 }
 
-/// A run with the example is the run with its twin in Rust, to the bit.
+/// A run with the example is bit-identical to the run with its twin in Rust.
 #[test]
 fn a_run_with_the_example_equals_the_run_with_its_rust_twin() {
     let Some((bench, _)) = compiled("a_run_with_the_example_equals_the_run_with_its_rust_twin", EXAMPLE, &[])
@@ -122,7 +122,7 @@ fn each_fault_of_a_table_in_c_is_refused_in_a_sentence() {
     assert_snapshot!("c_table_faults", page);
 }
 
-/// A truncated library is refused before the loader sees it, and a pin is asked first, as of any other.
+/// A truncated library is refused before the loader sees it, and pins are checked first, as for other libraries.
 #[test]
 fn symbols_truncation_and_pins_are_checked_for_c_too() {
     let Some((bench, library)) = compiled("symbols_truncation_and_pins_are_checked_for_c_too", EXAMPLE, &[])

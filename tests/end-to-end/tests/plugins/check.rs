@@ -1,11 +1,11 @@
-//! `plugins check`: sound libraries pass, and each kind of misbehaviour is named, by check, and survived.
+//! `plugins check`: valid libraries pass, and each kind of misbehaviour is named, by check, and survived.
 
 use std::{fs, time::Instant};
 
 use altgrad_end_to_end::{Bench, Outcome, built, plugin};
 use insta::assert_snapshot;
 
-/// `plugins check` of a library, with what the misbehaving fixture is asked to do.
+/// `plugins check` of a library, with the requested misbehaviour of the fixture.
 fn check(library: &std::path::Path, options: &[&str], misbehave: &str) -> Outcome {
     let path = library.display().to_string();
     let args = [&["plugins", "check", path.as_str()], options].concat();
@@ -190,7 +190,7 @@ fn misbehaviour_is_named_and_survived() {
     }
 }
 
-/// Memory, names, what lasts, what is left out: each overstep of an optimizer and of a sink is found by the check that looks for it.
+/// Memory, names, lasting effects, omissions: each violation by an optimizer or a sink is found by the check for it.
 #[test]
 fn oversteps_are_named() {
     let fixture = built("libaltgrad_fixture_trespasser.so");

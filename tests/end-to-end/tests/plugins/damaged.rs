@@ -94,7 +94,7 @@ fn damaged_libraries_beside_a_run_cost_a_line_each() {
     beside_a_run("damaged_libraries_beside_a_run_cost_a_line_each", 2 * AT_ONCE);
 }
 
-/// Libraries without notes that end or stop the process as soon as they are loaded, by what the constructor does.
+/// Libraries without notes that end or stop the process as soon as they are loaded, by the constructor's action.
 const DEADLY: [(&str, &str); 4] = [
     ("exit(0)", "ended the process with exit code 0"),
     ("abort()", "crashed, aborted (SIGABRT)"),

@@ -1,12 +1,12 @@
-//! Libraries that were built for another host: each is a sound one with a few bytes changed, and is refused in a sentence
-//! before anything in it runs. What they say about themselves is read from their notes, without loading them.
+//! Libraries that were built for another host: each is a valid one with a few bytes changed, and is refused with a
+//! message before anything in it runs. Their descriptions are read from their notes, without loading them.
 
 use std::fs;
 
 use altgrad_end_to_end::{Bench, Outcome, plugin, skipped};
 use object::{Object, ObjectSegment, ObjectSymbol, RelocationTarget, read::elf::ElfFile64};
 
-/// abi_stable's name for what a library exports.
+/// abi_stable's name for a library's export.
 const HEADER: &[u8] = b"_1as_0lib_1header_0root_bmodule_bloader";
 /// The offset of the version (a text), and of the flag for a type layout (0: present, 1: absent).
 const VERSION: u64 = 72;
@@ -49,7 +49,7 @@ impl Library {
         found.addend() as u64
     }
 
-    /// Replaces a text by one of the same length, everywhere; says whether it was there.
+    /// Replaces a text by one of the same length, everywhere; returns whether it was present.
     fn replace(&mut self, from: &str, to: &str) -> bool {
         assert_eq!(from.len(), to.len());
         let places: Vec<usize> = (0..self.bytes.len().saturating_sub(from.len()))
@@ -176,7 +176,7 @@ fn a_library_without_a_type_layout_is_refused() {
     refused(&library.loaded(), "it carries no type layout", "export_plugin!");
 }
 
-/// The version stands in a library twice: where abi_stable has it, and in the notes, which are read first.
+/// The version is in a library twice: where abi_stable has it, and in the notes, which are read first.
 #[test]
 fn a_library_of_another_api_version_is_refused_by_name() {
     let (said, hint) =

@@ -1,4 +1,5 @@
-//! `plugins install`: libraries are checked, written whole under the right name, and replace what has the same plugin.
+//! `plugins install`: libraries are checked, written whole under the right name, and replace the library of the same
+//! plugin.
 
 use std::{fs, path::PathBuf};
 
@@ -57,7 +58,7 @@ fn an_installed_library_is_listed_and_another_version_replaces_it() {
     let again = install(&bench, &["libaltgrad_format_e5m2.so"]);
     assert!(again.code == 0 && again.stdout.contains("e5m2.so: already there, "), "{}", again.stdout);
 
-    // The place is that of the same plugin, whatever the file is called.
+    // The path is that of the same plugin, independent of the file's name.
     fs::rename(bench.path("plugins/e5m2.so"), bench.path("plugins/mine.so")).unwrap();
     write_version(&file, "0.1.1");
     let new = sha256(&bench, "libaltgrad_format_e5m2.so");

@@ -7,7 +7,7 @@ use std::{
 
 use altgrad_end_to_end::{Bench, TINY, plugin, skipped, stage};
 
-/// The oldest compiler of plugin-api, as its manifest says: 1 and this.
+/// The oldest compiler of plugin-api, from its manifest: 1 and this.
 const OLDEST_MINOR: u32 = 87;
 
 /// A compiler and its cargo.

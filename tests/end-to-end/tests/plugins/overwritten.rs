@@ -1,4 +1,4 @@
-//! Libraries that are overwritten while a run uses them: the run goes on as if nothing had happened, because what is loaded is a copy.
+//! Libraries that are overwritten while a run uses them: the run continues unchanged, because the loaded library is a copy.
 
 use std::{
     fs::{self, File},
@@ -12,7 +12,7 @@ use altgrad_end_to_end::{Bench, TINY, assert_same_run, compile_c, plugin, skippe
 
 /// The loader's log message when it cannot load sealed memory.
 const FALLBACK: &str = "sealed memory cannot be loaded";
-/// Surroundings in which it cannot: arguments of `unshare`, and what is done before the host starts.
+/// Environments in which it cannot: arguments of `unshare`, and commands before the host starts.
 const WITHOUT_SEALED_MEMORY: [(&[&str], &str); 2] = [
     // Memory files cannot be named.
     (&["-Urm"], "mount -t tmpfs none /proc"),
@@ -41,7 +41,7 @@ fn bench() -> (Bench, Vec<&'static str>) {
     (bench, libraries)
 }
 
-/// Starts the run in its surroundings, overwrites its libraries, waits for its end, and says what it logged.
+/// Starts the run in its environment, overwrites its libraries, waits for its end, and returns its log.
 fn run_overwritten(bench: &Bench, libraries: &[&str], around: Option<(&[&str], &str)>) -> String {
     let host = bench.command(&["run", "run.toml", "--quiet", "--out", "overwritten"]);
     let mut command = match around {

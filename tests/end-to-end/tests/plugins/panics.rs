@@ -1,8 +1,8 @@
-//! Plugins that panic: each call is guarded, what comes of it is said, and the run ends as it should.
+//! Plugins that panic: each call is guarded, the panic is reported, and the run ends as it should.
 
 use altgrad_end_to_end::{Bench, Outcome, TINY, built};
 
-/// The host refused with `code`, said `message` (and `place`, if given) and left nothing behind.
+/// The host refused with `code`, printed `message` (and `place`, if given) and left nothing behind.
 #[track_caller]
 fn refused(bench: &Bench, outcome: &Outcome, code: i32, message: &str, place: &str) {
     let stderr = &outcome.stderr;

@@ -1,5 +1,5 @@
-//! A plugin author's first ten minutes, as the book tells them: from the archive alone, on another folder, with the commands of
-//! `docs/plugins.md`. And what else is in the archive.
+//! A plugin author's first ten minutes, as in the book: from the archive alone, in another folder, with the commands of
+//! `docs/plugins.md`. Also the other content of the archive.
 
 use std::{
     fs,
@@ -39,12 +39,12 @@ fn unpacked(bench: &Bench) -> PathBuf {
     fs::create_dir(bench.path("altgrad")).unwrap();
     let mut tar = Command::new("tar");
     ran(tar.arg("-xzf").arg(archive).arg("-C").arg(bench.path("altgrad")).args(["--strip-components", "1"]));
-    // Nothing but what was unpacked is used from here on.
+    // Only the unpacked archive is used from here on.
     fs::remove_dir_all(out).unwrap();
     bench.path("altgrad")
 }
 
-/// Cargo for a scaffold, offline: what it needs was built before.
+/// Cargo for a scaffold, offline: its dependencies were built before.
 fn cargo(bench: &Bench, name: &str, args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(bench.path(name)).env("CARGO_NET_OFFLINE", "true");
@@ -132,7 +132,7 @@ fn the_archive_is_complete_and_says_what_it_is() {
     ] {
         assert!(fs::metadata(folder.join(file)).is_ok_and(|meta| meta.len() > 0), "{file}");
     }
-    // The API stands by itself: nothing in its manifest needs this workspace.
+    // The API is independent: nothing in its manifest needs this workspace.
     let manifest = fs::read_to_string(folder.join("plugin-api/Cargo.toml")).unwrap();
     assert!(!manifest.contains("workspace = true"), "{manifest}");
     let licences = fs::read_to_string(folder.join("licences/THIRD-PARTY.txt")).unwrap();

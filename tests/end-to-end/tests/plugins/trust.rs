@@ -21,7 +21,7 @@ __attribute__((constructor)) static void loaded(void) {
 }
 "#;
 
-/// A bench whose run file names that format; `None`, and said, without a C compiler.
+/// A bench whose run file names that format; `None`, with a message, without a C compiler.
 fn telltale(test: &str, defines: &[&str]) -> Option<Bench> {
     let bench = Bench::new();
     bench.write("telltale.c", TELLTALE);

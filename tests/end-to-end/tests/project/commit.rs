@@ -92,7 +92,7 @@ impl Script {
     }
 }
 
-/// When something below the paths changed last: what cargo looks at.
+/// The time of the last change below the paths, which cargo compares.
 fn newest(paths: &[PathBuf]) -> Option<SystemTime> {
     let of = |path: &PathBuf| {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();

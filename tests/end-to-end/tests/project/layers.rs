@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// The dependencies that a crate of the workspace may have.
 struct Rule {
-    /// The crate's name; a `*` at its end stands for any end.
+    /// The crate's name; a `*` at its end matches any end.
     package: &'static str,
     /// Crates of the workspace that it may be built with.
     uses: &'static [&'static str],

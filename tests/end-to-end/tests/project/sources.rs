@@ -1,4 +1,4 @@
-//! Rules of all sources: how a file opens, how long it may be, where `unsafe` is allowed, what must not be depended on.
+//! Rules of all sources: the first line of a file, its length, the files with `unsafe`, and forbidden dependencies.
 
 use std::{
     collections::BTreeSet,
@@ -114,7 +114,7 @@ fn abi_stable_is_named_in_one_module() {
         assert!(path == STABLE || lines.is_empty(), "{path}: take it from `{STABLE}`: {lines:#?}");
         assert!(path != STABLE || !lines.is_empty(), "{path} names it no more: is it gone?");
     }
-    // Nor does any other crate depend on it; templates and examples are what authors copy.
+    // Nor does any other crate depend on it; authors copy templates and examples.
     for (path, text) in files_named("Cargo.toml") {
         let depends = text.lines().any(|line| line.starts_with(&crate_name) && !line.contains("opt-level"));
         let may = ["Cargo.toml", "plugin-api/Cargo.toml"].contains(&path.as_str());

@@ -1,5 +1,5 @@
-//! Sinks that hang, fail or run out of disk: the run goes on, its results are the same, and what is lost is counted in
-//! `run.json` and `events.jsonl` and said at the end.
+//! Sinks that hang, fail or run out of disk: the run continues, its results are the same, and lost rows are counted in
+//! `run.json` and `events.jsonl` and reported at the end.
 
 use std::{fs, process::Command, time::Instant};
 

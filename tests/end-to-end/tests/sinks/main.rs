@@ -1,4 +1,4 @@
-//! Sinks in whole runs: what they receive, and what one that fails costs.
+//! Sinks in whole runs: the data they receive, and the effects of a failing one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -33,7 +33,8 @@ fn tensorboards_own_reader_reads_back_every_scalar_histogram_and_text() {
         bench.add_plugin(&plugin(library));
     }
     bench.add_plugin(&built("libaltgrad_example_jsonl.so"));
-    // Weights of about 0.02 in a format made to hold 0.001 at most: they overflow, and alerts say so.
+    // Weights of about 0.02 in a format made to hold 0.001 at most: they overflow, and alerts report
+    // it.
     let quant = "weight = \"E1M6\"\nscaling = { amax = \"static\", static_amax = 0.001 }";
     let more = "[plugins]\ndir = \"plugins\"\n[metrics]\nhistograms_every = 2\n[alerts]\npatience = 1\ncooldown_s = 0.0\n\
         [[sink]]\nname = \"tensorboard\"\n[[sink]]\nname = \"jsonl\"\n";

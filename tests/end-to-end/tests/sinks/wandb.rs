@@ -1,7 +1,7 @@
-//! The staged wandb sink in real runs: offline, without a server, and with what was left sent later.
+//! The staged wandb sink in real runs: offline, without a server, and with the remaining rows sent later.
 //!
-//! The protocol itself is tested in the plugin. `ALTGRAD_WANDB_MOCK` names a mock server in Python; what needs it is
-//! skipped by name without it.
+//! The protocol itself is tested in the plugin. `ALTGRAD_WANDB_MOCK` names a mock server in Python; tests that need
+//! it are skipped by name without it.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Plugins that end the process or never return: the message names plugin and call, and `run.json` says it too.
+//! Plugins that end the process or never return: the message names plugin and call, and so does `run.json`.
 
 use std::{
     path::Path,
@@ -8,12 +8,12 @@ use std::{
 use altgrad_end_to_end::{Bench, TINY, built, compile_c, plugin, skipped};
 use serde_json::Value;
 
-/// A bench whose format does as `ALTGRAD_MISBEHAVE` says: in C, if there is a compiler.
+/// A bench whose format misbehaves as `ALTGRAD_MISBEHAVE` requests: in C, if there is a compiler.
 pub fn in_c() -> Result<Bench, String> {
     let bench = bench("BAD2-C");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/misbehaver/c/misbehaver.c");
     compile_c(&source, &bench.path("plugins/bad.so"))?;
-    // It has no notes: while it behaves, it says what it is, which is remembered.
+    // It has no notes: while it behaves, its code describes it, and the description is stored.
     assert_eq!(bench.host(&["plugins", "inspect", "plugins/bad.so"]).code, 0);
     Ok(bench)
 }

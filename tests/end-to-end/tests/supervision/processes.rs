@@ -1,4 +1,4 @@
-//! Runs that go on until something happens to them, and their processes.
+//! Runs that continue until an event ends them, and their processes.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use altgrad_end_to_end::{Bench, TINY};
 
-/// A run that goes on until it is stopped, and has begun.
+/// A run that continues until it is stopped, and has begun.
 pub fn endless(more: &[&str]) -> (Bench, Child) {
     let bench = Bench::new();
     bench.write("run.toml", &format!("{TINY}\n[checkpoint]\nevery = 0\nkeep_best = false\n"));

@@ -1,4 +1,4 @@
-//! `sweep`: the matrix, what it refuses, what it does once and only once, rates found by trials.
+//! `sweep`: the matrix, its refusals, work that is done exactly once, rates found by trials.
 
 #![cfg(unix)]
 
@@ -82,7 +82,7 @@ fn every_combination_is_run_once_and_is_the_run_it_would_be_alone() {
 
 #[test]
 fn each_fault_of_a_matrix_is_placed_and_nothing_is_written() {
-    // A text of the matrix, and what stands in its place.
+    // A text of the matrix, and its replacement.
     let rows = [
         ("base = \"tiny.toml\"", ""),
         ("tiny.toml", "tinny.toml"),

@@ -32,7 +32,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Starts one, or says why not.
+    /// Starts one, or returns the reason why not.
     fn start() -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let at = folder.path().display().to_string();
@@ -146,7 +146,7 @@ fn runs_go_through_sbatch_and_are_those_of_this_machine() {
     assert_eq!(collected.code, 0, "{}{}", collected.stdout, collected.stderr);
     same("left");
 
-    // The sweep is killed while its job goes on: the next one does not submit what is under way.
+    // The sweep is killed while its job continues: the next one does not submit running tasks.
     let args = [&["sweep", "killed.toml"], &slurm[..]].concat();
     let mut process = bench.command(&args);
     process.envs(env).stdout(Stdio::null()).stderr(Stdio::null());
@@ -162,7 +162,7 @@ fn runs_go_through_sbatch_and_are_those_of_this_machine() {
     assert_eq!(again.code, 0, "{}{}", again.stdout, again.stderr);
     same("killed");
 
-    // A job that Slurm refuses is said so.
+    // A job that Slurm refuses is reported.
     fs::remove_dir_all(bench.path("runs/left/E5M2_s1")).unwrap();
     let refused =
         bench.host_with(&[&["sweep", "left.toml", "--sbatch=--partition=none"], &slurm[..]].concat(), &env);

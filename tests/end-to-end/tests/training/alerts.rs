@@ -168,7 +168,7 @@ fn a_loss_that_stays_nan_ends_the_run_after_the_patience_it_was_given() {
     let status = status(&bench, "out");
     assert_eq!((status["status"].as_str(), status["diverged"].as_bool()), (Some("failed"), Some(true)));
     assert!(status["alerts"]["nan_loss"].as_u64().unwrap() >= 1);
-    // 0 is never: the run goes on to its end.
+    // 0 is never: the run continues to its end.
     let mut patient = sets.clone();
     patient.extend(["alerts.nan_patience=0", "train.max_steps=20"]);
     assert_eq!(run(&bench, "patient", &patient).code, 0);
@@ -243,7 +243,7 @@ fn run_json_says_what_was_computed_in_what() {
     assert_eq!((&layers[1]["grad"], &layers[2]["weight"]), (&"f32".into(), &"f32".into()));
 }
 
-/// A sink that makes a folder where the file of events would be stands for a disk that takes none.
+/// A sink that makes a folder in place of the file of events represents a disk that takes no events.
 #[test]
 fn events_that_cannot_be_written_are_a_fault_and_cost_no_training() {
     let bench = bench("weight = \"E5M2\"", "");
@@ -299,6 +299,6 @@ fn evaluating_alerts_says_what_it_cannot_use() {
     }
     let outcome = bench.host(&["alerts", "evaluate", "out", "--twin", "one"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    // Four steps are less than a window of the comparison: nothing can be said of the outcome.
+    // Four steps are less than a window of the comparison: there is no outcome.
     assert!(outcome.stdout.contains("0 healthy runs"), "{}", outcome.stdout);
 }

@@ -1,4 +1,4 @@
-//! Faults during a run: disks, plugins, numbers. Its work is kept, and said where.
+//! Faults during a run: disks, plugins, numbers. Its work is kept, and its place reported.
 
 use std::{fs, path::Path, process::Command};
 
@@ -11,7 +11,7 @@ fn run_file(rounding: &str) -> String {
            [[sink]]\nname = \"csv\"\n"
 }
 
-/// A bench whose plugins do as `ALTGRAD_PANIC_IN` says.
+/// A bench whose plugins misbehave as `ALTGRAD_PANIC_IN` requests.
 fn with_fixture(run_file: &str) -> Bench {
     let bench = Bench::new();
     for library in ["adamw.so", "csv.so", "e5m2.so"] {
@@ -158,7 +158,7 @@ fn a_sink_that_does_not_say_its_state_costs_no_checkpoint() {
     assert!(state.contains("state = \"MS41\""), "{state}");
 }
 
-/// A sink that makes a file where the folder of checkpoints would be stands for a disk that takes none.
+/// A sink that makes a file in place of the folder of checkpoints represents a disk that takes none.
 #[test]
 fn checkpoints_that_cannot_be_written_are_told_and_cost_no_training() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Parameter groups: options and learning rates by pattern, and what is refused.
+//! Parameter groups: options and learning rates by pattern, and refusals.
 
 use altgrad_end_to_end::{Bench, TINY};
 use insta::assert_snapshot;

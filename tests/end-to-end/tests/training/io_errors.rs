@@ -1,5 +1,5 @@
-//! Operations on files that fail: whoever goes on afterwards ends where the undisturbed run does, and `run.json` knows every row
-//! that was lost on the way.
+//! Failing operations on files: a resumed run ends with the same results as the undisturbed run, and `run.json` records every
+//! lost row.
 //!
 //! A library that is preloaded into the host (`fixtures/io_faults.c`) fails a random operation on the run folder: no space
 //! (ENOSPC), an error of the device (EIO), a write of half the bytes, and half the bytes with no space for the rest; for one
@@ -12,9 +12,9 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 use altgrad_end_to_end::{Bench, Moments, Outcome, TINY, difference, fixture, skipped};
 use serde_json::Value;
 
-/// Steps of the run; half of the faults meet its first half, the others one that goes on from there.
+/// Steps of the run; half of the faults affect its first half, the others a run that resumes from there.
 const STEPS: usize = 40;
-/// Faults: what happens, and for how many operations.
+/// Faults: the failure, and the number of operations.
 const FAULTS: [(&str, u32); 8] = [
     ("ENOSPC", 1),
     ("ENOSPC", 20),
@@ -43,7 +43,7 @@ struct Row {
     /// Runs that lost rows in the end, and rows: all are in `run.json`.
     lossy: u32,
     lost_rows: u64,
-    /// Runs whose `events.jsonl` lacks lines, which the run that lost them said.
+    /// Runs whose `events.jsonl` lacks lines, which the run that lost them reported.
     lost_events: u32,
 }
 
@@ -60,7 +60,7 @@ fn shim(folder: &Path) -> Result<String, String> {
     Ok(library.display().to_string())
 }
 
-/// Trains into `out`, up to step `steps`, as `fault` says: what, the first operation, how many.
+/// Trains into `out`, up to step `steps`, with `fault`: the failure, the first operation, the number of operations.
 fn train(bench: &Bench, shim: &str, (out, steps): (&str, usize), fault: Option<(&str, u64, u32)>) -> Outcome {
     let (steps, folder) = (steps.to_string(), bench.path(out));
     let args = ["run", "run.toml", "--quiet", "--resume", "--out", out, "--max-steps", &steps];
@@ -149,7 +149,7 @@ fn judge(bench: &Bench, run: &str, [met, outcome]: [&Outcome; 2]) -> Result<(u64
     Ok((most.max(known), false))
 }
 
-/// Tries that many faults; prints what came of them.
+/// Tries that many faults; prints their results.
 fn survive(name: &str, faults: u32) {
     let (bench, mut moments) = (Bench::new(), Moments::new());
     let seed = moments.seed;

@@ -1,4 +1,5 @@
-//! SIGKILL at random moments, checkpoint writing included: whoever goes on ends where the uninterrupted run does.
+//! SIGKILL at random moments, also while checkpoints are written: a resumed run ends with the same results as the
+//! uninterrupted run.
 
 #![cfg(unix)]
 

@@ -1,4 +1,4 @@
-//! Runs from their first step to their last: what they compute, write and survive.
+//! Runs from their first step to their last: their results, their files, and survived faults.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
 //! Every metric of a quantized run: present at its steps and nowhere else, and without effect on the training; `recount`
-//! counts what they say by another way.
+//! computes them in another way.
 
 mod recount;
 

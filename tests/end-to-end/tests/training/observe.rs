@@ -1,4 +1,5 @@
-//! Observation without rounding: it changes no bit of a run, and sees what rounding at the same place sees.
+//! Observation without rounding: it changes no bit of a run, and agrees with the statistics of rounding at
+//! the same place.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +96,7 @@ fn is_close(a: &str, b: &str, error: f64) -> bool {
     (a - b).abs() <= error * b.abs().max(1.0)
 }
 
-/// `quant/ROLE/METRIC` of a run that rounds everywhere, beside what the observation of the same run says.
+/// `quant/ROLE/METRIC` of a run that rounds everywhere, compared with the observation of the same run.
 fn compare(bench: &Bench, text: &str, metrics: &[(&str, &str)]) {
     let seen = run(bench, text, "rounded");
     let mut compared = 0;
@@ -130,7 +131,7 @@ fn what_is_seen_is_what_rounding_at_the_same_place_sees() {
     let observe = "[observe]\nformats = [\"E4M3\"]\nevery = 1\n";
     let same = format!("{text}{}{observe}{cast}\n", rounded_everywhere(cast));
     compare(&bench, &same, &[("amax", "amax"), ("sqnr_db", "sqnr_db/E4M3")]);
-    // Scale 1: overflow and underflow are what the format's range says.
+    // Scale 1: overflow and underflow follow from the format's range.
     let unscaled = format!("{text}{}{observe}", rounded_everywhere("block = \"none\""));
     let metrics = [
         ("overflow_rate", "overflow_rate/E4M3"),
@@ -155,7 +156,7 @@ fn an_unquantized_run_is_observed_at_all_sites_or_some() {
     );
     assert_eq!(first("observe/norm_gain/overflow_rate/E2M1"), "0.0");
     assert_eq!(first("observe/norm_gain/sqnr_db/E2M1"), "");
-    // A softmax is at most 1, over masked zeros; with dropout of 0.1 what is kept is 1 / 0.9 of that.
+    // A softmax is at most 1, over masked zeros; with dropout of 0.1 kept values are multiplied by 1 / 0.9.
     let most: f64 = first("observe/probabilities/amax").parse().unwrap();
     assert!(most > 0.9 && most <= 1.0 / 0.9 + 1e-6, "{most}");
     // More significand bits are less noise, with scales: E4M3 above E5M2 above E2M1.
@@ -170,7 +171,7 @@ fn an_unquantized_run_is_observed_at_all_sites_or_some() {
             .all(|name| name.starts_with("observe/grad/") || name.starts_with("observe/residual/"))
     );
     for name in some.keys().filter(names) {
-        // Attention is fused where nothing in it is observed: the last bits of what follows differ.
+        // Attention is fused where nothing in it is observed: the last bits of later values differ.
         let equal = |a: &String, b: &String| a == b || is_close(a, b, 1e-3);
         assert!(
             some[name].iter().zip(&all[name]).all(|(a, b)| equal(a, b)),

@@ -75,7 +75,7 @@ fn muon_trains_with_the_hosts_services() {
     }
 }
 
-/// Without a format there is no grid, and all is AdamW, to the bit.
+/// Without a format there is no grid, and all runs are bit-identical to AdamW.
 #[test]
 fn without_a_grid_they_are_adamw() {
     let bench = Bench::new();

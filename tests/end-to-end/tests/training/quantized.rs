@@ -1,4 +1,4 @@
-//! Quantized training as a user sees it: which metrics appear, what rules do, and what measuring must not change.
+//! Quantized training from a user's view: the metrics, the effect of rules, and invariants of measuring.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -65,7 +65,7 @@ fn shadow_steps_change_nothing() {
     assert!(numbers(cosines).iter().all(|cosine| (0.9..1.0).contains(cosine)), "{cosines:?}");
 }
 
-/// Excluding every layer leaves the unquantized run, to the bit.
+/// Excluding every layer is bit-identical to the unquantized run.
 #[test]
 fn excluding_every_layer_is_the_unquantized_run() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! `replay` along the recorded trajectory: agreement with PyTorch, and what it refuses.
+//! `replay` along the recorded trajectory: agreement with PyTorch, and refusals.
 
 use std::fs;
 

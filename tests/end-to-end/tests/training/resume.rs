@@ -112,7 +112,7 @@ fn a_run_goes_on_among_skipped_steps() {
     }
 }
 
-/// Would it have recovered with other casts? A checkpoint goes on in a folder of its own.
+/// Forks a run with other casts. A checkpoint resumes in a folder of its own.
 #[test]
 fn a_checkpoint_is_forked_with_other_casts() {
     let bench = Bench::new();
@@ -250,7 +250,7 @@ fn another_run_is_refused_by_key_and_goes_on_anyway_with_a_record() {
         (Some("train.lr"), Some("0.01"), Some("0.02"))
     );
     assert!(bench.read("run/events.jsonl").contains("`train.lr` is 0.02, was 0.01"));
-    // A model of another shape cannot go on at all.
+    // A model of another shape cannot resume at all.
     let outcome = host(&bench, &["--out", "run", "--resume", "--resume-anyway", "--set", "model.n_embd=16"]);
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("[27, 8]") || outcome.stderr.contains(" 8]"), "{}", outcome.stderr);
@@ -266,7 +266,7 @@ fn another_build_of_a_plugin_is_another_run() {
     bench.write("run.toml", &format!("{text}\n[plugins]\ndir = \"plugins\"\ncheck = \"none\"\n"));
     succeeds(&bench, &["--out", "run", "--max-steps", "3"]);
     let library = bench.path("plugins/libaltgrad_fixture_panicker.so");
-    // Bytes behind the end of a library are nobody's, but its sha256 changes.
+    // Bytes after the end of a library belong to no section, but its sha256 changes.
     let mut bytes = fs::read(&library).unwrap();
     bytes.extend([0; 16]);
     fs::remove_file(&library).unwrap();

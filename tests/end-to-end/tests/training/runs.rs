@@ -86,7 +86,8 @@ fn a_format_changes_neither_initial_weights_nor_batches() {
     let plain = with_csv("[plugins]\ndir = \"plugins\"\ncheck = \"none\"\n")
         .replace("[quant]\nweight = \"E5M2\"", "");
     bench.write("plain.toml", &plain);
-    // BAD8 passes values through: with it, every loss must be the unquantized run's, to the bit.
+    // BAD8 passes values through: with it, every loss must be bit-identical to the unquantized
+    // run's.
     bench.write("same.toml", &format!("{plain}[quant]\nweight = \"BAD8\"\n"));
     let losses = |config: &str, out: &str| -> Vec<String> {
         let outcome = bench.host(&["run", config, "--quiet", "--out", out]);

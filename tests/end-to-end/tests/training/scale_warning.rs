@@ -1,4 +1,4 @@
-//! The warning before the first step where scales cost weights much of their signal to noise: said where it is so, and nowhere else.
+//! The warning before the first step about scales that lose much of the weights' signal to noise: printed only in this case.
 
 use altgrad_end_to_end::{Bench, TINY, built, plugin};
 

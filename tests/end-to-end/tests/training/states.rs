@@ -1,4 +1,5 @@
-//! Optimizer states in bf16 and in codes, and the rounding residual: what a step stores, by hand, and what the run records.
+//! Optimizer states in bf16 and in codes, and the rounding residual: the states stored by a step, by hand, and the run's
+//! record.
 
 use std::{collections::BTreeMap, fs};
 
@@ -46,8 +47,8 @@ fn values(bench: &Bench, format: &str) -> Vec<f32> {
     table["codes"].as_array().unwrap().iter().map(bits).collect()
 }
 
-/// The first update begins with states of zero, so it leaves the same values whatever they are stored in: those of the run
-/// with f32 states, rounded.
+/// The first update begins with states of zero, so its values are independent of the states' storage: those of the run with
+/// f32 states, rounded.
 #[test]
 fn the_first_step_stores_the_rounded_states() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Weights without master weights: what moves them, by the rule of their scales (docs/numerics.md, section 5.4).
+//! Weights without master weights: their changes, by the rule of their scales (docs/numerics.md, section 5.4).
 
 use std::{collections::BTreeMap, fs};
 
@@ -42,8 +42,8 @@ fn sum(values: &[String]) -> f64 {
     values.iter().filter(|value| !value.is_empty()).map(|value| value.parse::<f64>().unwrap()).sum()
 }
 
-/// Steps far below half a code, to nearest: nothing moves, unless the scale follows the largest weight. Then whole weights are
-/// stretched by one factor, no code says so, and the drift does.
+/// Steps far below half a code, to nearest: no weight moves, unless the scale follows the largest weight. In that case whole
+/// weights are multiplied by one factor, which no metric of codes shows, but the drift does.
 #[test]
 fn small_steps_move_weights_only_by_a_dynamic_scale() {
     let bench = Bench::new();

@@ -38,7 +38,7 @@ struct Slow {
 }
 
 impl Slow {
-    /// Code of the nearest value; of the sign's own zero. No weight here lies in the middle of two.
+    /// Code of the nearest value; zero keeps its sign. No weight here lies in the middle of two.
     fn code(&self, w: f32) -> usize {
         let x = f64::from(w * self.scale);
         let of_sign = |code: &usize| (*code >= 128) == (x < 0.0) && self.values[*code].is_finite();
@@ -56,7 +56,7 @@ impl Slow {
     }
 }
 
-/// One step from known weights to known weights: what is measured on it against a count by search.
+/// One step from known weights to known weights: its metrics compared with a count by search.
 #[test]
 fn metrics_of_one_step_equal_a_recount_from_its_weights() {
     let bench = bench();
