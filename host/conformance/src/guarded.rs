@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 pub(crate) enum Place {
     /// From the first byte: reads before them fail.
     First,
-    /// Up to the last byte: reads behind them fail.
+    /// Up to the last byte: reads after them fail.
     Last,
 }
 
@@ -27,7 +27,7 @@ impl Plain for u16 {}
 impl Plain for u64 {}
 impl Plain for [f32; 2] {}
 
-/// Some elements with nothing beside them.
+/// Some elements with inaccessible memory on both sides.
 #[derive(Debug)]
 pub(crate) struct Guarded<T: Plain> {
     /// The page before the elements'.

@@ -150,7 +150,7 @@ macro_rules! __check_tests {
 
 /// One `#[test]` a check, here, for a type that implements [`Format`](altgrad_plugin_api::Format), all variants included.
 ///
-/// Two formats in one file want a module each.
+/// Two formats in one file need a module each.
 #[macro_export]
 macro_rules! format_suite {
     ($format:ty) => {

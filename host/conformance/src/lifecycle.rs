@@ -1,7 +1,7 @@
 //! One whole life of a plugin, made, used and dropped, and everything that came out of it as bytes.
 //!
-//! Two lives of one plugin have the same bytes, on every machine and in every environment; a hundred lives leave no more behind than
-//! one. `altgrad-host plugins check` holds plugins to both (`locale`, `leaks`), because it takes a process of its own to see either.
+//! Two life cycles of one plugin give the same bytes, on every machine and in every environment; a hundred life cycles leave no
+//! more memory than one. `altgrad-host plugins check` checks both (`locale`, `leaks`), each in a separate process.
 
 use std::{fs, path::Path};
 

@@ -57,7 +57,7 @@ impl Oracle {
         Ok(Self { by_code, points, thresholds: Vec::new(), sign_magnitude, signed_zeros })
     }
 
-    /// The same, where rounding to nearest turns as the format declares.
+    /// The same, with the thresholds of rounding to nearest that the format declares.
     ///
     /// # Errors
     /// Not one threshold for each gap between values, or one outside its gap.

@@ -51,7 +51,7 @@ const MODES: [(&str, Rounding); 3] = [
 
 /// The properties of a format, from its description alone.
 struct Definition {
-    /// The finite magnitudes in the order of their codes, which is their own.
+    /// The finite magnitudes in the order of their codes, which is ascending.
     values: Vec<f64>,
     /// The sign bit of a code.
     sign: u16,
@@ -192,7 +192,7 @@ fn check_blocks<F: Format>(format: &F, definition: &Definition, blocks: Range<u3
     wrong
 }
 
-/// One format in one variant: a line a mode; whether nothing was wrong.
+/// One format in one variant: prints one line per mode; returns whether there was no fault.
 fn check_variant<F: Format>(name: &str, variant: &str) -> bool {
     let given = [("variant".to_string(), ConfigValue::Text(variant.into()))];
     let format = F::new(&Config::resolve(&F::DESCRIPTOR.options, given).unwrap()).unwrap();

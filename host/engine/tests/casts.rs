@@ -81,7 +81,8 @@ impl Bench {
         (resolved, format)
     }
 
-    /// A use's values of `x`, whose rows have `width` elements that the product contracts over, and which elements pass a gradient.
+    /// A use's values of `x`, whose rows have `width` elements that the product contracts over, and the elements that pass a
+    /// gradient.
     fn round(&self, layer: usize, role: Role, x: &[f32], width: usize) -> (Vec<f32>, Vec<bool>) {
         let (resolved, Some((cast, grid))) = self.cast(layer, role) else {
             return (x.to_vec(), vec![true; x.len()]);

@@ -1,4 +1,5 @@
-//! Histograms of rounding on GPUs beside those of the CPU: codes exactly, kurtosis to four digits, on all formats and rounding modes.
+//! Histograms of rounding on GPUs compared with those of the CPU: codes exactly, kurtosis to four digits, on all formats and
+//! rounding modes.
 //!
 //! A device that does not answer is reported as skipped. Needs the staged plugins: `cargo xtask test-gpu` says where they are.
 

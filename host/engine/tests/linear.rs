@@ -91,7 +91,7 @@ impl Bench {
         values
     }
 
-    /// Rounded values, and whether each passes its gradient on; blocks start anew in each row of `width`.
+    /// Rounded values, and whether each passes its gradient; blocks start again in each row of `width`.
     fn round(&self, rule: &Rule, x: &[f32], width: usize) -> (Vec<f64>, Vec<bool>) {
         let values = self.values(rule.format);
         let max = values.last().unwrap().0 as f32;

@@ -37,7 +37,7 @@ fn ready(scale: &str, sections: &str) -> ReadyRun {
     built(scale, sections).unwrap()
 }
 
-/// The same, or why it is refused.
+/// The same, or the reason of its refusal.
 fn built(scale: &str, sections: &str) -> Result<ReadyRun, Diagnostic> {
     let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
     let plugins = PathBuf::from(stage).join("plugins");

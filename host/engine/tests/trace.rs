@@ -65,7 +65,7 @@ fn build(text: &str) -> ReadyRun {
     ReadyRun::build(config, &source).unwrap()
 }
 
-/// Takes a step; its metrics as bits, the machine's times aside, and where it stopped being finite.
+/// Takes a step; returns its metrics as bits, without the machine's times, and the origin of non-finite values.
 fn take(run: &mut ReadyRun, number: u64, trace: Option<&Trace>) -> (Vec<(String, u64)>, Option<Provenance>) {
     let ReadyRun { setup, state, .. } = run;
     let mut record = MetricRecord::new(number);

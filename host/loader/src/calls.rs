@@ -272,7 +272,7 @@ struct Release(Cell<Option<&'static Slot>>);
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // A thread that ends in a call is one in which the plugin called `exit`, which drops this first: the mark is still wanted.
+        // A thread that ends in a call is one in which the plugin called `exit`, which drops this first: the mark is still needed.
         if let Some(slot) = self.0.get()
             && current().call() == Call::None
         {

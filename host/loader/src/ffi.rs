@@ -19,7 +19,7 @@ use c_table::{C_ENTRY_SYMBOL, CLibrary};
 pub enum Entry {
     /// abi_stable's header, not yet validated.
     Rust(AbiHeaderRef),
-    /// The tables of a library in C, or why they cannot be read.
+    /// The tables of a library in C, or the reason why they cannot be read.
     C(Result<CLibrary, c_table::Fault>),
 }
 

@@ -1,8 +1,9 @@
 //! The file that the dynamic loader maps: a copy of the bytes that were hashed and checked, which nothing can change any more.
 //!
-//! A mapped file is not read once: who shortens it ends the process with SIGBUS, and who writes it changes code that runs, as `cp` over a
-//! library in use does both. So the loader is given a sealed memory file or, where the system forbids those, a private copy that is deleted
-//! once it is mapped. A library that looks for others beside itself (`$ORIGIN`), or cannot be copied at all, has to be opened where it lies.
+//! A mapped file is not read once: shortening it ends the process with SIGBUS, and writing to it changes running code, as `cp` over
+//! a library in use does both. So the loader gets a sealed memory file or, where the system forbids those, a private copy that is
+//! deleted once it is mapped. A library that looks for others beside itself (`$ORIGIN`), or cannot be copied at all, is opened in
+//! place.
 
 use std::{
     collections::BTreeMap,
@@ -42,7 +43,7 @@ pub(crate) enum Fault {
     Loader(String),
 }
 
-/// Opens a library that passed the static checks, for good.
+/// Opens a library that passed the static checks, permanently.
 pub(crate) fn open(library: &CheckedFile) -> Result<Entry, Fault> {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(path) = opened.get(&library.sha256) {

@@ -279,7 +279,7 @@ impl OptimizerPlugin {
         Ok(Self { identity, config, object })
     }
 
-    /// The state buffers it wants for a parameter.
+    /// The state buffers of a parameter.
     ///
     /// # Errors
     /// The plugin failed.

@@ -216,7 +216,7 @@ pub struct Catalog {
     pub folder: PathBuf,
     /// The libraries, sorted by file name.
     pub libraries: Vec<LibraryInfo>,
-    /// Why other libraries of the folder are not among them, and which of them have the same plugin.
+    /// The reasons why other libraries of the folder are not among them, and the libraries with the same plugin.
     pub refused: Vec<Diagnostic>,
 }
 

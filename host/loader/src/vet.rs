@@ -55,7 +55,7 @@ pub enum Checked {
 
 static VET: OnceLock<Box<dyn Vet>> = OnceLock::new();
 
-/// Installs the process's own, for good; a second one is ignored.
+/// Installs the process's own, permanently; a second one is ignored.
 pub fn install(vet: impl Vet + 'static) {
     let _ = VET.set(Box::new(vet));
 }

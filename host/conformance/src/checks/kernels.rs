@@ -11,7 +11,7 @@ use altgrad_plugin_api::{
 
 use crate::{Instance, Outcome, Subject, Verdict, compare::mode_name, subject::said};
 
-/// A role, and whether the kernel has to read and to write it.
+/// A role, and whether the kernel must read and write it.
 type Access = (BufferRole, bool, bool);
 
 /// The buffers that fake quantization cannot do without.

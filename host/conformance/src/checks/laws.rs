@@ -17,7 +17,7 @@ const SHIFTED_TENSORS: usize = 8;
 const SHIFTS: std::ops::RangeInclusive<i32> = -24..=4;
 /// Codes from which on amax as the largest value is as good as any power of two, on an even grid.
 const LEAST_CODES: usize = 16;
-/// Decibels that the scale a format wants may be from the best.
+/// Decibels that the scale of a format's declared target may be from the best.
 const SCALING_TOLERANCE: f64 = 3.0;
 /// Decibels off.
 const SQNR_TOLERANCE: f64 = 0.3;
@@ -54,13 +54,13 @@ fn law(spec: &FormatSpec) -> Option<Law> {
     LAWS.iter().find(known).copied().filter(|_| bias == canonical)
 }
 
-/// The statistics of `tensors` tensors, rounded to nearest-even where the format wants them.
+/// The statistics of `tensors` tensors, rounded to nearest-even at the scale of the format's target.
 fn measured(subject: &Subject) -> Result<Vec<QuantStats>, String> {
     let (instance, target) = instance_and_target(subject)?;
     rounded(&instance, target, TENSORS)
 }
 
-/// The format, and the magnitude that it wants the largest of a tensor to have.
+/// The format, and its target for the largest magnitude of a tensor.
 fn instance_and_target(subject: &Subject) -> Result<(Instance, f32), String> {
     let (instance, oracle) = subject.instance_and_oracle()?;
     let declared = instance.conventions()?.amax_target.into_option();

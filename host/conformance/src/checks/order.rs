@@ -91,7 +91,7 @@ pub(crate) fn error_bound(subject: &Subject) -> Outcome {
         for (&x, &value) in src.iter().zip(&values).filter(|(x, _)| !oracle.saturates(**x)) {
             let (low, high) = oracle.cell(f64::from(x));
             let (gap, error) = (high - low, (f64::from(value) - f64::from(x)).abs());
-            // From beside a value to the other one: in f64 the error may be the gap.
+            // From one side of a value to the other: in f64 the error may be the gap.
             let turned = oracle.has_thresholds() && [low, high].contains(&f64::from(value));
             let within = if nearest { error <= gap / 2.0 } else { error < gap || error == 0.0 || turned };
             if !within {

@@ -17,7 +17,7 @@ const LIMIT: f64 = 4.0;
 /// Roundings a statistic.
 const ROUNDINGS: usize = 1 << 16;
 
-/// The instance and its definition, or why there is nothing to check.
+/// The instance and its definition, or the reason why there is nothing to check.
 macro_rules! stochastic_or_skip {
     ($subject:expr) => {{
         let (instance, oracle) = $subject.instance_and_oracle()?;

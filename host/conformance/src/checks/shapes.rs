@@ -26,7 +26,7 @@ fn ordinary(oracle: &Oracle, count: usize) -> Vec<f32> {
     in_range(oracle, 3.7, count, 51)
 }
 
-/// Runs `call` on the middle of a larger buffer, which must be left alone around it; returns the middle.
+/// Runs `call` on the middle of a larger buffer, whose rest must stay unchanged; returns the middle.
 fn with_canaries<T: Copy + Bits>(
     canary: T,
     start: usize,

@@ -1,4 +1,4 @@
-//! The optimizer that a suite is for, and how it is made.
+//! The optimizer under test, and its constructor.
 
 use altgrad_plugin_api::{Config, Descriptor, PluginError, abi::OptimizerObject};
 

@@ -19,7 +19,7 @@ fn value(step: u64, part: u64) -> f64 {
     (7_000_000_000 + step * 1_000 + part) as f64 + 0.5
 }
 
-/// A run in parts: who wrote each step last.
+/// A run in parts: the part that wrote each step last.
 struct Parts<'a> {
     subject: &'a SinkSubject,
     scratch: Scratch,

@@ -218,12 +218,13 @@ impl Scratch {
         self.folder.path().join("run")
     }
 
-    /// A folder in which no run is.
+    /// A folder without a run.
     pub(crate) fn nowhere(&self) -> PathBuf {
         self.folder.path().join("run/nowhere")
     }
 
-    /// The verdict of a check that is done with the folder: whether anything was written outside the run folder.
+    /// The verdict of a check that has finished with the folder: it fails if anything was written outside the
+    /// run folder.
     pub(crate) fn closed(&self, outcome: Outcome) -> Outcome {
         let verdict = outcome?;
         let look = || -> std::io::Result<Option<String>> {

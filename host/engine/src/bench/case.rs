@@ -47,13 +47,13 @@ pub struct BenchSpec {
     pub steps: u64,
     /// Steps of each case, and of each turn, before that.
     pub warmup: u64,
-    /// Turns of ours and of another trainer.
+    /// Turns of our steps and of another trainer's.
     pub turns: u64,
     /// The device.
     pub device: DeviceChoice,
 }
 
-/// A folder with random token ids, which goes when it is dropped.
+/// A folder with random token ids, which is deleted when it is dropped.
 pub(super) fn tokens_folder(spec: &BenchSpec) -> Result<Scratch, Diagnostic> {
     let folder = Scratch::new(None)
         .map_err(|error| Diagnostic::run(format!("cannot make a temporary folder ({error})")))?;

@@ -1,6 +1,6 @@
 //! Time of checkpoints: blocks of steps with them and without, in turn, in one process.
 //!
-//! A block ends when its last checkpoint is on the disk, so that nothing of it falls into the next one.
+//! A block ends when its last checkpoint is on the disk, so that no part of it falls into the next one.
 
 use std::{path::Path, time::Instant};
 

@@ -17,7 +17,7 @@ struct Answer {
     peak_rss_mb: Option<f64>,
 }
 
-/// A case beside the other trainer.
+/// A case compared with the other trainer.
 #[derive(Debug, Serialize)]
 pub struct Beside {
     /// The requested mode.

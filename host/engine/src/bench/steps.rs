@@ -97,7 +97,8 @@ pub fn measure(
     })
 }
 
-/// Takes steps of all cases in turn; the first `warmup` do not count. `after` is told how many of the others are over.
+/// Takes steps of all cases in turn; the first `warmup` do not count. `after` receives the number of the others that
+/// are over.
 fn take_steps(
     runs: &mut [ReadyRun],
     times: &mut [Times],
@@ -123,7 +124,7 @@ fn take_steps(
     Ok(())
 }
 
-/// Takes a step and records its metrics; how long the step took.
+/// Takes a step and records its metrics; returns the step's time.
 pub(super) fn take_step(run: &mut ReadyRun, number: u64) -> Result<Duration, Diagnostic> {
     let ReadyRun { setup, state, .. } = run;
     let mut record = MetricRecord::new(number);

@@ -229,7 +229,7 @@ fn every_operation_may_fail_and_no_good_checkpoint_is_lost() {
         assert!(steps(folder.path()).contains(&30), "{place}");
         let (last, best) = (target(folder.path(), LAST).unwrap(), target(folder.path(), BEST).unwrap());
         assert!([30, 40].contains(&last.state.step) && [30, 40].contains(&best.state.step), "{place}");
-        // The next one, on a disk that works again, puts all in order.
+        // The next one, on a disk that works again, restores the order.
         let mut checkpointer = self::checkpointer(folder.path(), Disk::default());
         assert_eq!(save(&mut checkpointer, snapshot(50, Some(0.5))), ["checkpoint"], "{place}");
         assert_eq!(save(&mut checkpointer, snapshot(60, Some(0.4))), ["checkpoint"], "{place}");

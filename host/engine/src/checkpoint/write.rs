@@ -1,5 +1,5 @@
-//! Writing a checkpoint: into a folder of a temporary name, every file flushed, then renamed. Whoever sees its name sees
-//! all of it.
+//! Writing a checkpoint: into a folder of a temporary name, every file flushed, then renamed. A folder with the final
+//! name is therefore complete.
 
 use std::{
     collections::BTreeMap,

@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// Four equal logits: the cross-entropy is ln 4 wherever they are, and log Z is the logit and ln 4.
+    /// Four equal logits: the cross-entropy is ln 4 for any value, and log Z is the logit plus ln 4.
     #[test]
     fn equal_logits_have_the_z_loss_of_the_definition() {
         let device = ComputeDevice::cpu().tensors;

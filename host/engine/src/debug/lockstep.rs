@@ -72,7 +72,7 @@ pub struct Comparison {
 /// A value that TOML cannot hold.
 pub fn differing_key(a: &RunConfig, b: &RunConfig) -> Result<Option<String>, Diagnostic> {
     let (a, b) = (shared_keys(a)?, shared_keys(b)?);
-    // An alphabet that is not written is the corpus's, which a resolved run file spells out.
+    // An alphabet that is not given is the corpus's, which a resolved run file contains.
     let differ = |key: &&String| {
         let (a, b) = (a.get(*key), b.get(*key));
         a != b && (*key != "data.alphabet" || (a.is_some() && b.is_some()))
@@ -110,7 +110,7 @@ pub fn unmeasured(mut config: RunConfig) -> RunConfig {
 }
 
 /// Takes up to `steps` steps with both runs and stops at the first in which a tensor differs by more than `tolerance` ULP.
-/// `on_step` hears of every step without a difference. The runs must have no [`differing_key`].
+/// `on_step` is called for every step without a difference. The runs must have no [`differing_key`].
 ///
 /// # Errors
 /// A plugin or the device failed.
@@ -182,7 +182,7 @@ fn first_partings(
 mod tests {
     use super::*;
 
-    /// Against `next_up`, which walks the numbers one by one.
+    /// Compared with `next_up`, which walks the numbers one by one.
     #[test]
     fn distances_count_steps() {
         for start in [0.0, -0.0, 1.0, -1.0, 0.1, f32::MIN_POSITIVE, -f32::MIN_POSITIVE, f32::MAX, -3e-45] {

@@ -1,4 +1,4 @@
-//! Tools that look into training: where a step stopped being finite, along a recorded trajectory, two runs beside each other.
+//! Tools to debug training: the origin of non-finite values, replay of a recorded trajectory, comparison of two runs.
 //!
 //! [`provenance`] computes a step again under a trace; the training loop calls it. [`replay`] drives the training's own functions
 //! along a recording ([`recording`]), [`lockstep`] two runs on the same batches. [`quantize`] rounds single values.

@@ -1,4 +1,4 @@
-//! Replaying a recorded trajectory: same start, same batches, and how far losses, gradients and weights part.
+//! Replaying a recorded trajectory: same start, same batches, and the deviation of losses, gradients and weights.
 //!
 //! The recording is the log of nanoGPT's (or any PyTorch) loop, with an entry per step: learning rate, loss,
 //! gradient norm before clipping, and the batch's start positions. The passes and the update are those that runs
@@ -24,7 +24,7 @@ use crate::{
     train::{clip, reading::Reading},
 };
 
-/// One replayed step beside its recording.
+/// One replayed step compared with its recording.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplayedStep {
     /// Loss here.

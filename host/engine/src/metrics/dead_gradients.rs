@@ -50,7 +50,7 @@ impl DeadGradients {
         }
     }
 
-    /// Takes in how many of a parameter's elements a device found dead for good, this step.
+    /// Adds the number of a parameter's elements that a device found permanently dead, this step.
     pub fn counted(&mut self, param: usize, dead: u64, elements: u64) {
         if let Some(share) = self.counted.get_mut(param) {
             *share = Some(dead as f64 / elements as f64);
@@ -63,7 +63,7 @@ impl DeadGradients {
         !self.params.is_empty()
     }
 
-    /// Takes in a parameter's gradient, which clipping multiplied by `clipped`; every step, in time order.
+    /// Adds a parameter's gradient, which clipping multiplied by `clipped`; every step, in time order.
     pub fn see(&mut self, param: usize, grad: &[f32], clipped: f32) {
         let Some((steps, runs)) = self.params.get_mut(param) else { return };
         *steps += 1;
@@ -92,8 +92,8 @@ impl DeadGradients {
         }
     }
 
-    /// The share of a matrix's rows of `width` elements that are dead for good as a whole; `None` until the window is full, and of
-    /// elements that a device keeps.
+    /// The share of a matrix's rows of `width` elements that are permanently dead as a whole; `None` until the window is full, and
+    /// for elements that a device keeps.
     fn rows(&self, param: usize, width: usize) -> Option<f64> {
         let (steps, runs) = self.params.get(param)?;
         let known = *steps >= u64::from(self.window) && self.counted[param].is_none() && !runs.is_empty();
@@ -102,7 +102,7 @@ impl DeadGradients {
         known.then(|| runs.par_chunks_exact(width).filter(dead).count() as f64 / rows as f64)
     }
 
-    /// The share of a parameter's elements that are dead for good; `None` until the window is full.
+    /// The share of a parameter's elements that are permanently dead; `None` until the window is full.
     fn share(&self, param: usize) -> Option<f64> {
         let (steps, runs) = self.params.get(param)?;
         let full = *steps >= u64::from(self.window);

@@ -1,6 +1,6 @@
 //! The effect of an update on the scales of weights without master weights.
 //!
-//! A scale that moves is a weight that moves: all elements of its block are stored on another grid. Codes say nothing of it,
+//! A scale that changes moves its weights: all elements of its block are stored on another grid. Codes do not show it,
 //! because both grids have the same codes.
 
 use altgrad_metrics::{

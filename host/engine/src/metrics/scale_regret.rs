@@ -1,4 +1,4 @@
-//! Scale regret: how well the weights would be rounded, had their scale been moved by whole binades.
+//! Scale regret: the accuracy of the weights' rounding at scales moved by whole binades.
 //!
 //! `quant/weight/sqnr_db_at/-1/h.0.attn.c_attn.weight` is the SQNR (docs/numerics.md, section 7.6) of a weight before the step, to
 //! nearest-even, at half of the step's scale. The peak of the curve minus its value at 0 is the loss of the scaling rule. Missing

@@ -1,4 +1,4 @@
-//! The spacing histogram: how many weights lie where the grid has which spacing.
+//! The spacing histogram: the number of weights at each spacing of the grid.
 //!
 //! One bin per power of two, around `log2 S` of docs/numerics.md, section 3.1: in a minifloat every weight of a binade is in the
 //! middle of its bin, and every weight below `2^emin` in that of the subnormal spacing. Edges are log2 of weight units; from the

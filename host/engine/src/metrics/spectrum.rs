@@ -1,4 +1,4 @@
-//! The update-survival spectrum: how many codes (ULP) elements moved, on a logarithmic axis.
+//! The update-survival spectrum: the number of codes (ULP) that elements moved, on a logarithmic axis.
 //!
 //! Bins are fixed, so spectra of all parameters, parts and steps can be added: eight equal ones in each octave from
 //! 2^-24 to 2^16 ULP, and one below for everything smaller, zero included. A percentile is defined by them: interpolated

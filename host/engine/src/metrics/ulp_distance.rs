@@ -44,8 +44,8 @@ impl UlpDistance {
         Self { grid, scale, closed }
     }
 
-    /// Writes the distance in codes between each pair; how many pairs lie in different binades (values below `2^emin`,
-    /// or below the smallest value of a table, count as of that binade). NaN where one of the two is not finite.
+    /// Writes the distance in codes between each pair; returns the number of pairs in different binades (values below `2^emin`, or
+    /// below the smallest value of a table, count as of that binade). NaN where one of the two is not finite.
     ///
     /// Exact to f32's relative 2^-24 and, for a pair on both sides of `2^emin`, to `2^(M-24)` codes. All `[n]`.
     pub fn distances(&self, a: &[f32], b: &[f32], codes: &mut [f32]) -> u64 {
@@ -170,8 +170,8 @@ mod tests {
         ValueGrid::new(&FormatSpec::Minifloat(minifloat(e, m, domain).unwrap())).unwrap()
     }
 
-    /// The code coordinate with nothing but the format's values: how many lie between zero and x, and how far x is into
-    /// its gap.
+    /// The code coordinate from the format's values alone: the number of values between zero and x, plus the position of x in its
+    /// gap.
     fn counted(values: &[f64], x: f64) -> f64 {
         let above = values.iter().position(|value| *value > x.abs()).unwrap();
         let (low, high) = (values[above - 1], values[above]);

@@ -14,7 +14,7 @@ pub(super) const COUNT: u32 = 1;
 pub(super) const CODES: u32 = 2;
 /// Flag: codes that come back; they are remembered. With [`CODES`] only.
 pub(super) const PAST: u32 = 4;
-/// Flag: elements that stay without a gradient; how long is remembered.
+/// Flag: elements that stay without a gradient; the number of updates is remembered.
 pub(super) const DEAD: u32 = 8;
 
 /// The words before the spectrum's, by their place; all are sums.
@@ -122,7 +122,7 @@ pub struct UpdateCounts {
     pub crossings: u64,
     /// Elements whose code before the update is that of two updates ago, and not the last one's.
     pub returned: u64,
-    /// Elements whose gradient has been below the limit for as many updates in a row as the window is long.
+    /// Elements whose gradient has been below the limit for as many consecutive updates as the window has.
     pub dead: u64,
     /// Elements by the codes they moved; NaN counts as the largest.
     pub spectrum: Vec<u32>,

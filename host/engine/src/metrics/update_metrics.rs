@@ -1,9 +1,9 @@
 //! Measures parameters at the optimizer's step: their gradients, the effect of the step, and at intervals the distribution of their
 //! weights.
 //!
-//! The optimizer's loop shows every parameter to the [`UpdateMetrics`] before and after its step, in main memory, where it has
-//! them anyway. What outlives a step is here: how long elements have been dead, the last codes, the initial weights; `update_state`
-//! hands it to checkpoints.
+//! The optimizer's loop shows every parameter to the [`UpdateMetrics`] before and after its step, in main memory. State between
+//! steps is here: the time that elements have been dead, the last codes, the initial weights; `update_state` passes it to
+//! checkpoints.
 
 use std::sync::Arc;
 

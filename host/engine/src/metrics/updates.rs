@@ -173,8 +173,8 @@ impl Update {
         Self { elements: step.grad.len() as u64, unchanged: unchanged(step), ..Self::default() }
     }
 
-    /// Counts a step, and remembers its codes in `past` if oscillation is to be seen. Codes stay missing, and are
-    /// forgotten, where a value has none, as NaN in a format without NaN.
+    /// Counts a step, and remembers its codes in `past` if oscillation is measured. Codes stay missing, and are
+    /// forgotten, where a value has none, such as NaN in a format without NaN.
     #[must_use]
     pub fn stored(step: Step<'_>, stored: Stored<'_>, past: Option<&mut PastCodes>) -> Self {
         let len = step.grad.len();

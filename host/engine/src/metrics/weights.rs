@@ -1,4 +1,4 @@
-//! Weights beside the grid they are rounded to, before a step's update; and the distribution of their values.
+//! Weights compared with the grid they are rounded to, before a step's update; and the distribution of their values.
 //!
 //! Grid alignment is the mean of |w - nearest grid value| / S(w): 0 on the grid, 1/4 for weights that know nothing of it.
 //! Stiffness is log2 S, S the spacing in weight units; its correlation is Pearson's with log2 |gradient|, over elements

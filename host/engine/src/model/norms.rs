@@ -1,4 +1,4 @@
-//! The norms of a GPT: which function of `cpu_ops` a run file's choice is.
+//! The norms of a GPT: the function of `cpu_ops` for each choice of a run file.
 
 use altgrad_config::NormChoice;
 use burn::tensor::Tensor;

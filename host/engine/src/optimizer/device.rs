@@ -97,7 +97,7 @@ impl OptimizerState {
         Ok(self)
     }
 
-    /// The same for a phase of casts beside those before: kernels work where they do in all of them.
+    /// The same for a phase of casts in addition to those before: kernels work if they work in all of them.
     ///
     /// # Errors
     /// As [`Self::on_device`].

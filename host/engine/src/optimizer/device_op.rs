@@ -19,14 +19,14 @@ use crate::kernel_text::{PluginKernel, cubes, download, upload};
 /// The state of a parameter on a device from update to update.
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// States that are still to be brought there: `[state][element]`.
+    /// States that are not transferred yet: `[state][element]`.
     to_come: Vec<Vec<f32>>,
     /// `[n]` each.
     states: Vec<CubeTensor>,
 }
 
 impl Kept {
-    /// These states, to be brought there.
+    /// These states, to be transferred.
     #[must_use]
     pub fn new(states: Vec<Vec<f32>>) -> Self {
         Self { to_come: states, ..Self::default() }

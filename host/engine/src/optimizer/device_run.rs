@@ -22,7 +22,7 @@ use crate::{
 pub struct DeviceRun {
     device: Device,
     target: KernelTarget,
-    /// By instance, operation, and whether for vectors.
+    /// By instance, operation, and whether vectors are used.
     kernels: HashMap<(usize, KernelOp, bool), Arc<PluginKernel>>,
     /// By parameter.
     pub(super) kept: Vec<Arc<Mutex<Kept>>>,

@@ -9,7 +9,7 @@ use altgrad_plugin_api::{Config, DType, StateSpec};
 use super::stored_state::Storage;
 use crate::model::{Layout, layout::ParamId};
 
-/// The instances of a run's optimizer, and which of them updates a parameter.
+/// The instances of a run's optimizer, and the instance of each parameter.
 pub struct OptimizerGroups {
     plugins: Vec<OptimizerPlugin>,
     /// By parameter: the instance, and the factor of the learning rate.

@@ -92,7 +92,7 @@ impl StoredState {
         }
     }
 
-    /// The values themselves, to be changed in place, if they are f32. Copied if somebody else holds them.
+    /// The values themselves, to be changed in place, if they are f32. Copied if they are shared.
     pub fn as_f32_mut(&mut self) -> Option<&mut [f32]> {
         match self {
             Self::F32(values) => Some(Arc::make_mut(values).as_mut_slice()),

@@ -1,4 +1,4 @@
-//! Quantized linear layers: which tensors are rounded before and after their matrix products.
+//! Quantized linear layers: the tensors that are rounded before and after their matrix products.
 //!
 //! Forward `y = Q_a(x) Q_w(W)^T`; backward, with `g = dL/dy`, `dL/dx = Q_g(g) Q_w'(W)` and `dL/dW = Q_g'(g)^T Q_a'(x)`. The primed
 //! casts are those of second uses. Unless a run says otherwise they reuse what the first ones made, because rounding and product are
@@ -33,7 +33,7 @@ use crate::{
 /// Index of a site in [`QuantContext::sites`].
 pub type SiteId = usize;
 
-/// The quantization of a model: which tensors of its linear layers are rounded, and the statistics of the rounding.
+/// The quantization of a model: the rounded tensors of its linear layers, and the statistics of the rounding.
 #[derive(Debug)]
 pub struct QuantContext {
     pub(super) sites: Vec<Site>,

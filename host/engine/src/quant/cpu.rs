@@ -33,9 +33,9 @@ impl Buffers<'_> {
         }
     }
 
-    /// Rounds in parts on all threads. `round` is told the place of a part, its source and where its values go. Adds to the histogram of the
-    /// parameters, if there is one. Returns the words of the statistics as bit patterns. If a part fails, all values are NaN and the format
-    /// has the fault.
+    /// Rounds in parts on all threads. `round` receives the place of a part, its source and its destination. Adds to the histogram
+    /// of the parameters, if there is one. Returns the words of the statistics as bit patterns. If a part fails, all values are NaN
+    /// and the format has the fault.
     fn round(
         self,
         params: &FakeQuantParams,

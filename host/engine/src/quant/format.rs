@@ -48,7 +48,7 @@ impl DeviceFormat {
         })
     }
 
-    /// The format without kernels: its CPU function rounds, wherever tensors are.
+    /// The format without kernels: its CPU function rounds tensors of any device.
     ///
     /// # Errors
     /// The plugin's description is impossible.

@@ -1,4 +1,4 @@
-//! The kernels of a format on a GPU: which texts there are, and their launch.
+//! The kernels of a format on a GPU: their texts, and their launch.
 
 use std::{collections::HashMap, sync::Arc};
 

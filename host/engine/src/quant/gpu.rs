@@ -1,4 +1,4 @@
-//! Fake quantization on a GPU: by the kernels of a format, which are tried against its CPU function.
+//! Fake quantization on a GPU: by the kernels of a format, which are compared with its CPU function first.
 
 use std::sync::Arc;
 

@@ -228,7 +228,7 @@ impl QuantContext {
         self.observation.as_deref()
     }
 
-    /// Observes the passes from now on; whether there is anything to observe.
+    /// Observes the passes from now on; returns whether there is anything to observe.
     pub fn start_observation(&mut self) -> bool {
         let pending = std::mem::take(self.pending.get_mut());
         let Some(observation) = &mut self.observation else {

@@ -1,4 +1,4 @@
-//! The operands of a linear layer's three matrix products and how they are multiplied.
+//! The operands of a linear layer's three matrix products and their multiplication.
 
 use burn::tensor::Tensor;
 

@@ -27,7 +27,7 @@ impl Arithmetic {
     }
 }
 
-/// The format of a fake quantization and how it is applied.
+/// The format of a fake quantization and its application.
 #[derive(Debug, Clone)]
 pub struct FakeQuantParams {
     /// The format.

@@ -210,7 +210,7 @@ fn multiply<B: ProductOps>(a: MatrixFactor<B>, b: MatrixFactor<B>) -> FloatTenso
 struct ProductBackward;
 
 impl<B: ProductOps> Backward<B, 7> for ProductBackward {
-    /// Saved operands, their scales, how the layer multiplies.
+    /// Saved operands, their scales, the layer's parameters.
     type State = ([FloatTensor<B>; 2], [FloatTensor<B>; 2], Arc<ProductParams>);
 
     fn backward(self, ops: Ops<Self::State, 7>, grads: &mut Gradients, _: &mut Checkpointer) {

@@ -21,11 +21,11 @@ use crate::read_back::{ReadBack, Slot, Values};
 const SAMPLE: usize = 4096;
 /// Binades that the scale is moved by.
 const OFFSETS: std::ops::RangeInclusive<i32> = -24..=16;
-/// Far from the scale in use, one in so many is looked at first.
+/// Far from the scale in use, one offset in this many is tried first.
 const STRIDE: i32 = 4;
-/// Decibels lost that make it worth to look at all.
+/// The loss in decibels from which the search continues.
 const WORTH_A_LOOK: f64 = 1.0;
-/// Of offsets that are as good as the best within so many decibels, the smallest is named.
+/// Of offsets within this many decibels of the best, the smallest is named.
 const AS_GOOD: f64 = 0.1;
 
 /// The loss of a weight by its scale.

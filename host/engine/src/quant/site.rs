@@ -29,7 +29,7 @@ pub enum Scaling {
         /// The scale of the first step and of steps after zeros.
         start: DelayedStart,
     },
-    /// From this amax for good; without one, the first step's.
+    /// From this amax permanently; without one, the first step's.
     Static {
         /// The derivation of the scale from amax.
         rule: ScaleRule,

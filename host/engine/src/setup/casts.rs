@@ -36,7 +36,7 @@ impl LayerShape {
     }
 }
 
-/// The mode of plugins that a rounding is computed with, and whether ties are put right afterwards.
+/// The mode of plugins for a rounding, and whether ties are corrected afterwards.
 pub(crate) fn mode(rounding: CastRounding) -> (Rounding, bool) {
     match rounding {
         CastRounding::NearestEven => (Rounding::NEAREST_EVEN, false),

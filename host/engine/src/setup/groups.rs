@@ -1,4 +1,4 @@
-//! The setup's part about parameter groups: which optimizer instance updates a parameter, and at which learning rate.
+//! The setup's part about parameter groups: the optimizer instance and the learning rate of each parameter.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use crate::{
     quant::{QuantContext, ScaleLoss, Scaling, Site},
 };
 
-/// Decibels lost that are worth a warning.
+/// The loss in decibels from which a warning is given.
 const WORTH_A_WARNING: f64 = 3.0;
 
 /// The warning about the scales of initial weights, before they are brought onto any grid: about the weight that loses most.

@@ -1,4 +1,5 @@
-//! The places outside of linear layers where a run file may round: which parameter names them, and how long their rows are.
+//! The places outside of linear layers where a run file may round: the parameters that name them, and the lengths of their
+//! rows.
 
 use std::ops::Range;
 

@@ -113,7 +113,8 @@ impl LossScaler {
         }
     }
 
-    /// Takes in whether a step's gradients overflowed. Whether its update is to be skipped; never with a fixed scale.
+    /// Updates the scale with whether a step's gradients overflowed. Returns whether its update is to be skipped; never with a
+    /// fixed scale.
     pub fn take_in(&mut self, overflowed: bool) -> bool {
         match self {
             Self::Fixed(_) => false,

@@ -43,7 +43,8 @@ impl TrainState {
         Self { params, quant, optimizer, meter, schedule, loss_scale, half_updated: false }
     }
 
-    /// One optimizer step with gradients from passes in which rounding saw `seen`, which scales of later steps remember.
+    /// One optimizer step with gradients from passes whose rounding has the statistics `seen`, which scales of later
+    /// steps use.
     ///
     /// # Errors
     /// The optimizer plugin failed.

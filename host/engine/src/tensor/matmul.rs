@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::cpu::{from_elements, zeros};
 use crate::matrix::{self, Matrix, MatrixMut};
 
-/// Products with fewer multiplications are not worth a second thread.
+/// Products with fewer multiplications run on one thread.
 const SINGLE_THREAD: usize = 1 << 18;
 /// Rows of a strip are a multiple of this, which fills the registers of the innermost loop.
 const ROWS: usize = 32;

@@ -1,4 +1,4 @@
-//! The run's schedule of casts: which entries a step or its record puts in force.
+//! The run's schedule of casts: the entries that a step or its record activates.
 
 use altgrad_alerts::Alerts;
 use altgrad_config::CastTrigger;

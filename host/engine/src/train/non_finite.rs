@@ -1,4 +1,4 @@
-//! Steps in a row whose loss or gradients are not finite: where they began, and the state before them.
+//! Consecutive steps whose loss or gradients are not finite: their origin, and the state before them.
 
 use altgrad_base::diagnostic::Diagnostic;
 

@@ -13,7 +13,7 @@ pub trait RunObserver {
     /// A step is done.
     fn step(&mut self, progress: &Progress);
 
-    /// Something that is always worth showing.
+    /// A message that is always shown.
     fn say(&mut self, text: &str);
 
     /// Something of lesser weight.

@@ -40,7 +40,7 @@ pub(super) struct Run<'a> {
     pub(super) checkpointer: Checkpointer,
     pub(super) logger: RunLogger<'a>,
     pub(super) report: RunReport,
-    /// When this process began, and how long earlier ones ran.
+    /// The start of this process, and the time that earlier ones ran.
     clock: (Instant, Duration),
     /// The state between the last two steps, tensors aside.
     pub(super) before: StepState,

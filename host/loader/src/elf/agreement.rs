@@ -16,7 +16,7 @@ const PAGE: u64 = 4096;
 /// Addresses of user space end here.
 const ADDRESSES: u64 = 1 << 47;
 
-/// Bytes of the file and where they go in memory.
+/// Bytes of the file and their place in memory.
 struct Range {
     offset: u64,
     in_file: u64,

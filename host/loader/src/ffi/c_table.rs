@@ -101,7 +101,7 @@ type RoundFn = unsafe extern "C" fn(*const f32, *mut f32, u64, u32, *const Rando
 type EncodeFn = unsafe extern "C" fn(*const f32, *mut u16, u64, u32, *const RandomKey, *mut CError) -> i32;
 type DecodeFn = unsafe extern "C" fn(*const u16, *mut f32, u64, *mut CError) -> i32;
 
-/// The functions of a format, as many as it has.
+/// The functions of a format; absent ones are `None`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct CFunctions {
@@ -160,7 +160,7 @@ pub struct CKernel {
     pub architecture: u32,
     /// Shared memory a cube, bytes.
     pub shared_bytes: u32,
-    /// The text and how to launch it.
+    /// The text and its launch.
     pub text: KernelText,
 }
 
