@@ -1,4 +1,4 @@
-//! Tells the program which commit it is built from: `ALTGRAD_COMMIT`, which `--version` shows.
+//! Gives the program the commit it is built from: `ALTGRAD_COMMIT`, which `--version` shows.
 //!
 //! Twelve hex digits, followed by `-changed` if tracked sources of the host differ from that commit. Outside of a clone, or without
 //! git, it is the value of the variable of that name, else `unknown`. Cargo runs this again when the commit or a source of the host

@@ -59,7 +59,7 @@ impl From<Alert> for Event {
 pub struct RunFacts {
     /// Steps until the learning rate has its full value.
     pub warmup_steps: u64,
-    /// Entropy of the corpus's single tokens in nats, which a model reaches that knows only how often each occurs.
+    /// Entropy of the corpus's single tokens in nats: the loss of a model that knows only the frequency of each token.
     pub unigram_entropy: Option<f64>,
 }
 

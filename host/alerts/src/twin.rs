@@ -15,7 +15,7 @@ const ERRORS: f64 = 5.0;
 /// A run that is significantly worse than its twin.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Worse {
-    /// The last step of the first window of which it holds.
+    /// The last step of the first window for which it holds.
     pub step: u64,
     /// Mean loss of that window over the twin's.
     pub ratio: f64,
@@ -68,7 +68,7 @@ mod tests {
         // From step 100 on: 17 of 50 steps make a mean of five standard errors.
         let late = first_worse(&losses(|step| if step < 100 { 2.0 } else { 2.2 }, 0.0), &twin);
         assert!(late.is_some_and(|late| late.step == 116), "{late:?}");
-        // Noise of its own that is as large as twenty times the difference hides it.
+        // Noise as large as twenty times the difference hides it.
         assert_eq!(first_worse(&losses(|_| 2.06, 6.0), &losses(|_| 2.0, 0.0)), None);
         // A better run is not worse.
         assert_eq!(first_worse(&losses(|_| 1.0, 0.0), &twin), None);

@@ -9,7 +9,7 @@ use std::fmt;
 /// Bytes of the longest line that is shown.
 const LONGEST_LINE: usize = 240;
 
-/// Who has to act, which decides the exit code.
+/// The party that has to act, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The run itself failed: exit code 1.

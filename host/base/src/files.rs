@@ -45,8 +45,8 @@ pub fn sync_folder(folder: &Path) {
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
-/// Waits until no other process holds the file, which is made if it is not there, and holds it while it is open. The
-/// system lets go of it however this process ends.
+/// Waits until no other process holds the file, which is made if it does not exist, and holds it while it is open.
+/// The system releases it however this process ends.
 ///
 /// # Errors
 /// The operating system's; where it has no locks, nothing is held.

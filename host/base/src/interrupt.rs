@@ -20,7 +20,7 @@ use crate::{diagnostic::Diagnostic, scratch};
 
 /// Exit code of an interrupted run.
 pub const EXIT_CODE: u8 = 130;
-/// The signal by which the process that watches over a run passes on that it is to end.
+/// The signal by which the supervising process tells a training process to end.
 pub const FORWARDED: i32 = SIGUSR2;
 /// Signals that ask a process to end.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];

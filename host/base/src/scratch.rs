@@ -20,7 +20,7 @@ fn pending() -> MutexGuard<'static, (Actions, u64)> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Something that is done once: when this is dropped, or before a signal ends the process.
+/// An action that runs once: when this is dropped, or before a signal ends the process.
 #[derive(Debug)]
 pub struct Cleanup {
     number: u64,

@@ -56,7 +56,7 @@ pub struct Applied {
     /// The stored scale of each block, as f32, in the shape of [`Layout::counts`]: the factor of values, without the tensor's
     /// scale, and without the factor where scales are bytes. NaN for a poisoned block.
     pub scales: Vec<f32>,
-    /// The same as bytes, where they are stored so: E8M0 or E4M3.
+    /// The same as bytes, if the storage type is E8M0 or E4M3.
     pub scale_codes: Option<Vec<u8>>,
     /// The factor of all stored scales, where there is such a scale.
     pub tensor_scale: Option<f32>,

@@ -94,8 +94,8 @@ impl Grid {
         self.values.decode(code)
     }
 
-    /// The sign-magnitude code of every code: the sign is the top bit, and below it magnitudes are numbered from the smallest. NaN has all
-    /// bits below the sign set. Codes of minifloats are so already; those of tables may be two's complement.
+    /// The sign-magnitude code of every code: the sign is the top bit, and below it magnitudes are numbered from the smallest. NaN
+    /// has all bits below the sign set. Codes of minifloats have this form already; those of tables may be two's complement.
     ///
     /// `None` for a table with more magnitudes than that has room for, such as integers that reach farther below zero than above, or
     /// with infinities.
@@ -122,8 +122,8 @@ impl Grid {
         codes.map(of).collect()
     }
 
-    /// Rounding to this grid without its plugin: slow, and the same bits, but for stochastic rounding, where words of the random stream may
-    /// decide otherwise.
+    /// Rounding to this grid without its plugin: slow and bit-identical, except for stochastic rounding, where words of the random
+    /// stream may decide otherwise.
     ///
     /// # Errors
     /// `CONFIG`: the format cannot be given by a table.

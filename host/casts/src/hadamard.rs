@@ -11,7 +11,7 @@ use crate::{Axis, CastError, Shape};
 /// Transformer Engine's signs for tiles of 16, the same for all layers and steps.
 const TE_SIGNS: [i8; 16] = [1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1];
 
-/// Element that the signs' random words begin at; no tensor has as many.
+/// Element at which the signs' random words begin; no tensor has as many elements.
 const SIGNS_OFFSET: u64 = 1 << 63;
 
 /// The signs v.

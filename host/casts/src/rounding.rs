@@ -24,8 +24,8 @@ pub enum Rounding {
 impl Rounding {
     /// The codes of scaled elements, by a format that rounds in the modes of plugins.
     ///
-    /// `encode` gives the codes of its elements in a mode, as many. Ties toward zero take two of its modes: the point toward zero is
-    /// the result where the nearest one, ties away, is no nearer.
+    /// The codes of elements in a mode; `encode` returns as many codes as it gets elements. Ties toward zero use two of its modes:
+    /// the point toward zero is the result where the nearest one, ties away, is no nearer.
     ///
     /// # Errors
     /// Those of `encode`.

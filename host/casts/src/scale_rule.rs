@@ -1,7 +1,7 @@
 //! The power of two of a block's scale, derived from its elements: the exponent `e` of the decode scale `2^e`.
 //!
-//! Exponents are taken from the bits of f32, never from a logarithm, which is off beside powers of two. The rule that is no power of
-//! two by itself, [`Rule::Max`], is in [`crate::Scaling`].
+//! Exponents are taken from the bits of f32, never from a logarithm, which is wrong near powers of two. The rule that is no power
+//! of two by itself, [`Rule::Max`], is in [`crate::Scaling`].
 
 use crate::Range;
 
@@ -35,14 +35,15 @@ pub struct BlockStatistics {
     pub amax: f32,
     /// True if an element is NaN or infinite.
     pub nonfinite: bool,
-    /// Finite elements, their sum, and that of their squares.
+    /// The number of finite elements, their sum, and the sum of their squares.
     count: u64,
     sum: f64,
     squares: f64,
 }
 
 impl BlockStatistics {
-    /// Those of a block of which only the largest finite magnitude is known: enough where [`Scaling::needs_amax_only`](crate::Scaling::needs_amax_only).
+    /// The statistics of a block of which only the largest finite magnitude is known: enough where
+    /// [`Scaling::needs_amax_only`](crate::Scaling::needs_amax_only).
     #[must_use]
     pub fn of_amax(amax: f32) -> Self {
         Self { amax, ..Self::default() }

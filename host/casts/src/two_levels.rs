@@ -91,7 +91,7 @@ impl TensorScale {
                 (1.0 / decode, decode)
             }
         };
-        // `min` takes the number beside NaN.
+        // `min` returns the number if the other operand is NaN.
         if amax.is_nan() { Self { amax, encode: amax, decode: amax } } else { Self { amax, encode, decode } }
     }
 }

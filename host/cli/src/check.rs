@@ -63,7 +63,7 @@ pub(super) struct CheckArgs {
     seed: u64,
 }
 
-/// A kind, its plugins, and the name and sense of each check they are put through.
+/// A kind, its plugins, and the name and meaning of each check that they must pass.
 type Suite<'a> = (PluginKind, &'a [String], Vec<(&'static str, &'static str)>);
 
 impl Contents {

@@ -1,4 +1,4 @@
-//! `diff`: the first layer, operation and step in which two runs part.
+//! `diff`: the first layer, operation and step in which two runs differ.
 
 use std::{
     path::{Path, PathBuf},

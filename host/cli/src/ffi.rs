@@ -3,7 +3,7 @@
 /// Number of mimalloc's option `purge_delay`: milliseconds until freed pages go back to the system; -1 for never.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// Has the allocator keep freed pages for the next step, which wants as many: the system would clear them each time.
+/// Makes the allocator keep freed pages for the next step, which needs as many: the system would clear them each time.
 pub fn keep_freed_pages() {
     // SAFETY: sets a number, before there are other threads that could read it.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) }

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::vetting::{Trust, TrustArgs};
 
-/// A trained model, and where and how it computes.
+/// A trained model, its device and its arithmetic.
 #[derive(Debug, Args)]
 pub(super) struct SavedModelArgs {
     /// A run folder (its final weights, or else its newest checkpoint), a checkpoint folder, or a weights file with its

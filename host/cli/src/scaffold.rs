@@ -1,7 +1,7 @@
 //! `plugins new`: a plugin crate to begin with, in a folder of its own.
 //!
-//! The files are in `host/cli/templates`, filled in by a name and by where `altgrad-plugin-api` comes from. What is made builds outside
-//! this workspace, passes `plugins check`, and knows nothing of the host. A folder that exists is refused.
+//! The files are in `host/cli/templates`, filled in with a name and the source of `altgrad-plugin-api`. The new crate builds
+//! outside this workspace, passes `plugins check`, and does not depend on the host. An existing folder is refused.
 
 use std::{
     fs, io,

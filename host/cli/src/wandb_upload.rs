@@ -1,7 +1,7 @@
 //! `wandb-upload`: sends the rows that the wandb sinks of runs have left on disk.
 //!
-//! The host knows nothing of the protocol: it opens the sinks of a run's own `config.toml` once more, as a run that
-//! continues after its last step, and ends them at once. So the same code uploads, with the same rules.
+//! The host does not implement the protocol: it opens the sinks of a run's own `config.toml` once more, as a run
+//! that continues after its last step, and ends them at once. So the same code uploads, with the same rules.
 
 use std::{
     fs,

@@ -52,7 +52,7 @@ struct Faults {
 }
 
 impl Faults {
-    /// Takes in a fault; whether there may be others.
+    /// Takes a fault; returns whether there may be others.
     fn take_in(&mut self, fault: Diagnostic, source: Option<&Source>) -> bool {
         let place = fault.place.clone().unwrap_or_default();
         let key = source.and_then(|source| source.key_at(&place)).map(|key| meant(&key));

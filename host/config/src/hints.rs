@@ -1,4 +1,4 @@
-//! A hint for refusals that bring none: the default of the key they are about.
+//! A hint for refusals without one: the default of the key they are about.
 
 use altgrad_base::diagnostic::Diagnostic;
 use toml::Value;

@@ -25,7 +25,7 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<(RunConfig, Source), Di
     load_parsed(path, overrides, |_, _| ()).map_err(|(fault, _)| hints::with_hint(fault))
 }
 
-/// [`load`], where `edit` may change the file's table, and its places in the source, before it means anything. An error has the
+/// [`load`], where `edit` may change the file's table, and its places in the source, before it is interpreted. An error has the
 /// source if the file could be parsed.
 pub(super) fn load_parsed(
     path: &Path,

@@ -1,9 +1,8 @@
 //! The run file as text, and the position of every key in it.
 //!
-//! [`Source::locate`] turns a dotted key into `configs/exp.toml:14:10` or the
-//! `--set` that overrode it, for this room's errors and for every later one
-//! about a value of the run file. It does not know which keys mean something.
-//! Overrides are put in by `overrides`.
+//! [`Source::locate`] turns a dotted key into `configs/exp.toml:14:10` or the `--set` that overrode it, for this crate's
+//! errors and for every later one about a value of the run file. It does not know the meaning of keys. `overrides` adds
+//! overrides.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -48,7 +47,7 @@ impl Source {
         if let Some(message) = too_many_brackets(text) {
             return Err(Diagnostic::config(message).at(path.display()).hint(PATTERNS));
         }
-        // The parser reports in its own order; the user wants the first place.
+        // The parser reports in its own order; users need the first place.
         let (parsed, errors) = DeTable::parse_recoverable(text);
         let start = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
         if let Some(error) = errors.iter().min_by_key(|error| start(error)) {

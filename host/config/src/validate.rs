@@ -24,7 +24,7 @@ pub(super) fn validate(config: &RunConfig, source: &Source) -> Result<(), Diagno
     validate_keys(config, source, |_| true)
 }
 
-/// The same by the rules about keys of which one `is_meant`.
+/// The same by the rules about keys for which `is_meant` holds.
 pub(super) fn validate_keys(
     config: &RunConfig,
     source: &Source,
@@ -229,7 +229,7 @@ fn loss_scale(choice: LossScaleChoice) -> Rule {
     rule(&[KEY], fault.is_none(), message).hint("1 is off; \"dynamic\" finds a scale")
 }
 
-/// The keys that belong to one schedule: in range there, refused with any other, where they would do nothing.
+/// The keys of one schedule: in range with that schedule, refused with any other, where they have no effect.
 fn schedule(config: &RunConfig) -> Vec<Rule> {
     let train = &config.train;
     let TrainSection { schedule, max_steps, warmup_steps, .. } = *train;
@@ -281,7 +281,7 @@ fn plugin_tables(config: &RunConfig) -> Vec<Rule> {
         for (name, every) in [("every", sink.every), ("layers_every", sink.layers_every)] {
             rules.push(rule(&[&key(name)], every > 0, format!("`{}` must be 1 or more, is 0", key(name))));
         }
-        // A year: more than anybody waits, and less than a clock can count.
+        // A year: longer than any wait, and short enough for the clock.
         let seconds = sink.deadline_s > 0.0 && sink.deadline_s < 3.2e7;
         rules.push(finite(&key("deadline_s"), sink.deadline_s, seconds, "above 0 and below 3.2e7"));
         let twice = config.sink[..index].iter().any(|other| other == sink);

@@ -1,5 +1,5 @@
-//! Batches: windows of a token sequence, at positions that depend on seed and counter alone; those of evaluations on the
-//! counter alone.
+//! Batches: windows of a token sequence, at positions that depend on seed and counter alone; the windows of evaluations
+//! depend on the counter alone.
 
 use altgrad_base::random::{self, Stream};
 use rand::{Rng, RngExt};

@@ -53,7 +53,7 @@ pub struct Recipe {
     pub version: u32,
     /// The data set's name.
     pub dataset: String,
-    /// The language taken, where there are several.
+    /// The selected language, if there are several.
     pub language: Option<String>,
     /// True if documents begin with their titles.
     pub title: bool,

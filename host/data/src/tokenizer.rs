@@ -59,7 +59,7 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// Encodes many texts; each thread wants its own.
+    /// Encodes many texts; each thread needs its own.
     ///
     /// # Errors
     /// The ids were made elsewhere.

@@ -52,7 +52,7 @@ pub(super) struct Context {
     pub(super) country: &'static str,
     /// Member State concerned.
     pub(super) member_state: &'static str,
-    /// Day on which the facts behind the act were settled, before its adoption.
+    /// Day on which the facts of the act were settled, before its adoption.
     pub(super) cutoff: Date,
     /// Day from which the act applies where it names one.
     pub(super) start: Date,

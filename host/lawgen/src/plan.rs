@@ -1,4 +1,4 @@
-//! The outline of an act, drawn before any text: which articles it has and how many paragraphs each.
+//! The outline of an act, drawn before any text: its articles and the number of paragraphs of each.
 //!
 //! Guarantees that a cross-reference can be checked when it is written, because every article and
 //! paragraph is known in advance. Article `i` of the act is entry `i - 1` of the plan.

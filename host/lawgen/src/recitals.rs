@@ -1,4 +1,4 @@
-//! The reasons an act gives: which recitals it has and in which order.
+//! The reasons of an act: its recitals and their order.
 //!
 //! Recitals of the form come first, those of the subject and general ones follow in a mixed order,
 //! and the one on the committee comes last.

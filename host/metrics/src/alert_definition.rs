@@ -48,7 +48,7 @@ pub enum Severity {
     Information,
     /// The run probably trains worse than it would unquantized.
     Warning,
-    /// The run is in danger, and its state worth keeping.
+    /// The run is in danger, and its state should be kept.
     Error,
 }
 
@@ -105,7 +105,7 @@ impl AlertKind {
     }
 }
 
-/// When a value is worth an alert.
+/// The condition of an alert.
 #[derive(Debug, Clone, Copy)]
 pub enum Condition {
     /// Above the threshold.
@@ -126,7 +126,7 @@ pub enum Condition {
     BelowFirst,
 }
 
-/// An alert about a metric on the wrong side of a threshold, wherever the metric is measured.
+/// An alert about a metric on the wrong side of a threshold, at any place where the metric is measured.
 #[derive(Debug)]
 pub struct AlertDefinition {
     /// The kind of the alert.

@@ -63,7 +63,7 @@ impl MetricDefinition {
         self.scopes.contains(&scope)
     }
 
-    /// The part of the name before the role, if there is one, and the part behind it.
+    /// The part of the name before the role, if there is one, and the part after it.
     #[must_use]
     pub fn parts(&self) -> (Option<&'static str>, &'static str) {
         self.name.split_once('/').map_or((None, self.name), |(prefix, rest)| (Some(prefix), rest))
@@ -224,7 +224,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// A value for a sentence: shares in percent, three digits behind the point.
+    /// A value for a sentence: shares in percent, three digits after the point.
     #[must_use]
     pub fn format(self, value: f64) -> String {
         match self {

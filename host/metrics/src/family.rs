@@ -7,7 +7,7 @@ pub enum Family {
     Training,
     /// Entropy, scores and spectra of attention.
     Attention,
-    /// Gradients beside unquantized ones.
+    /// Gradients compared with unquantized ones.
     Fidelity,
     /// Effect of rounding on the tensors of a step.
     Rounding,
@@ -21,7 +21,7 @@ pub enum Family {
     ScaleChanges,
     /// Elements without a gradient for many steps.
     DeadGradients,
-    /// Weights beside the grid.
+    /// Weights compared with the grid.
     Weights,
     /// Signal to noise at other scales.
     ScaleRegret,

@@ -38,7 +38,7 @@ pub struct Column {
 /// The format of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnFormat {
-    /// With so many digits behind the point.
+    /// With so many digits after the point.
     Fixed(usize),
     /// As a percentage.
     Percent,

@@ -40,7 +40,7 @@ impl Outcome {
     }
 }
 
-/// The median of the last [`WINDOW`] losses at each step that has so many, up to the first that is not finite.
+/// The median of the last [`WINDOW`] losses at each step that has as many, up to the first that is not finite.
 fn medians(losses: &[(u64, f64)]) -> Vec<(u64, f64)> {
     let finite = losses.iter().position(|(_, loss)| !loss.is_finite()).unwrap_or(losses.len());
     let median = |window: &[(u64, f64)]| {
@@ -77,7 +77,7 @@ pub fn outcomes(twins: &[Option<usize>], replays: &[Option<Replay>]) -> Vec<Opti
 /// The score of a set of runs. Alerts are warnings and errors; information does not count.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Score {
-    /// Runs that are healthy beside their twin.
+    /// Runs that are healthy compared with their twin.
     pub healthy: usize,
     /// Kinds of alerts that healthy runs raised, each counted once per run.
     pub false_alarms: usize,

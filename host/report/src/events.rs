@@ -40,7 +40,7 @@ impl RecordedEvent {
     }
 }
 
-/// Reads the events, and how many lines are none. None without a file.
+/// Reads the events, and counts the invalid lines. None without a file.
 ///
 /// # Errors
 /// One sentence: the file cannot be read.

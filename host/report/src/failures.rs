@@ -30,14 +30,14 @@ const PLATEAU_STEPS: u64 = 200;
 const PLATEAU: f64 = 0.995;
 /// A share of a layer's gradients, or of all updates, that are zero: sparse.
 const SPARSE: f64 = 0.99;
-/// A stable rank beside its first value, below which it has collapsed.
+/// A collapsed stable rank, as a share of its first value.
 const COLLAPSED: f64 = 0.1;
 /// An underflow of gradients that starves training: over half of the elements.
 const STARVED: f64 = 0.5;
 /// A stall of weights without master weights: no code changes. In healthy runs with stochastic rounding a few codes in a
 /// hundred change per step; with fp32 master weights, which add up small steps, an unchanged code is no stall.
 const STALLED: f64 = 0.995;
-/// A gradient's norm beside its largest, below which it has vanished.
+/// A vanished gradient norm, as a share of its largest.
 const VANISHED: f64 = 1e-4;
 /// The end of a run, over which stalls and gradients are judged.
 const END: f64 = 0.1;

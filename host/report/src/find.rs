@@ -1,7 +1,7 @@
 //! Runs named by a user: a run folder, a folder of run folders, or a CSV file.
 //!
 //! Folders are searched two levels deep. Everything that looked like a run and is none, and every folder beside runs
-//! that holds nothing to read, is named with a reason; nothing that is found here stops the rest.
+//! without readable files, is named with a reason; no error stops the search.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -60,7 +60,7 @@ fn choice(named: &[PathBuf]) -> ComparisonChoice {
     named.iter().find_map(|path| ComparisonChoice::of_sweep(path)).unwrap_or_default()
 }
 
-/// Runs that are read again where their files have changed.
+/// Runs that are read again after their files have changed.
 #[derive(Debug)]
 pub struct Reader {
     named: Vec<PathBuf>,

@@ -25,11 +25,11 @@ const MOST_LAYERS: usize = 8192;
 pub struct Histograms {
     /// Share of elements by code, over steps, by role.
     pub codes: BTreeMap<Role, Timeline>,
-    /// Share of elements by octave of how far an update moved them, over steps.
+    /// Share of elements by octave of their distance in an update, over steps.
     pub ulps: Option<Timeline>,
     /// Centres of those octaves, log2 ULP; the first also holds everything below, zero included.
     pub octaves: Vec<f64>,
-    /// The last of how many weights lie at which spacing, by layer: step, centres of the bins in log2, counts.
+    /// The last spacing histogram of weights, by layer: step, centres of the bins in log2, counts.
     pub spacings: BTreeMap<String, (u64, Vec<f64>, Vec<f64>)>,
 }
 
@@ -123,7 +123,7 @@ fn numbers(cell: &[u8]) -> Option<Vec<f64>> {
     numbers.filter(|numbers| numbers.len() <= MOST_BINS && numbers.iter().all(|number| number.is_finite()))
 }
 
-/// Bins an octave, in the host's spectra: one below all octaves, then so many each.
+/// Bins per octave, in the host's spectra: one below all octaves, then this number each.
 const BINS_AN_OCTAVE: usize = 8;
 
 /// Centres in log2 of the octaves of a spectrum with these edges, and before them one for everything below.

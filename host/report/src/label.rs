@@ -75,7 +75,7 @@ fn telling(says: &[&Says]) -> Vec<String> {
     let mut apart = 1;
     while apart < says.len() {
         let with = |key: &String| classes(&[&chosen[..], &[key]].concat());
-        // Of keys that tell as many apart the shortest name is the plainest.
+        // Of keys that distinguish as many configurations, the one with the shortest name is preferred.
         let best = keys.iter().copied().max_by_key(|key| (with(key), std::cmp::Reverse(key.len())));
         let Some(best) = best.filter(|key| with(key) > apart) else { break };
         apart = with(best);
@@ -118,7 +118,7 @@ fn say(key: &str, value: &str) -> String {
     }
 }
 
-/// Text of a stranger, so that it can be shown: at most so many characters, and none that commands a terminal.
+/// A stranger's text, made safe to show: at most this many characters, and none that controls a terminal.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     let start = match text.char_indices().nth(most) {
         Some(_) => Cow::Owned(text.chars().take(most - 1).chain(['…']).collect::<String>()),

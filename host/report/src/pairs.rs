@@ -1,4 +1,4 @@
-//! Pairs of configurations, seed by seed: whether they are comparable, their losses, and which of them differ significantly.
+//! Pairs of configurations, seed by seed: their comparability, their losses, and their significant differences.
 
 use serde::Serialize;
 
@@ -67,7 +67,8 @@ pub(super) fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<Pair> {
     a.runs.iter().filter_map(pair).collect()
 }
 
-/// Tests pairs of groups, those with at least two common seeds: how many could be, and those that differ beyond the seeds' noise.
+/// Tests pairs of groups, those with at least two common seeds: returns the number of tested pairs, and those that differ
+/// significantly.
 pub(super) fn separated(
     runs: &[Run],
     groups: &[Group],

@@ -13,8 +13,8 @@ pub const POWER: f64 = 0.8;
 /// Panels of Simpson's rule; even.
 const PANELS: usize = 4000;
 
-/// The smallest true difference that a two-sided paired test of this level finds with probability [`POWER`], for `n`
-/// differences of this standard deviation; missing with one, and where nothing finite is found.
+/// The smallest true difference that a two-sided paired test of this level finds with probability [`POWER`], for `n` differences
+/// of this standard deviation; missing with one, and where it is not finite.
 #[must_use]
 pub fn detectable(n: usize, sd: f64, level: f64) -> Option<f64> {
     let freedom = n.checked_sub(1).filter(|freedom| *freedom > 0)? as f64;

@@ -204,7 +204,8 @@ impl Run {
         self.evaluations.last().copied().filter(|_| !self.is_lost())
     }
 
-    /// The evaluations of one kind, that of the first: samples, but for runs that evaluate the whole split only.
+    /// The evaluations of one kind, that of the first: samples, except for runs that evaluate the whole split
+    /// only.
     pub fn curve_of_evaluations(&self) -> impl Iterator<Item = (u64, f64)> {
         let kind = self.evaluations.first().map(|first| first.is_full);
         let alike = self.evaluations.iter().filter(move |evaluation| Some(evaluation.is_full) == kind);

@@ -42,7 +42,7 @@ pub struct Set {
 pub enum Basis {
     /// They differ in the treatment only.
     SameSetting,
-    /// Each is the best of so many settings that both treatments were run at.
+    /// Each is the best of this many settings that both treatments have.
     BestOf(usize),
     /// Each is the best of its own settings.
     OwnBest,

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 /// The notation of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digits {
-    /// So many behind the point.
+    /// A number of digits after the point.
     Fixed(usize),
-    /// As a percentage, two digits behind the point.
+    /// As a percentage, two digits after the point.
     Percent,
     /// Three significant ones, with a power of ten.
     Scientific,

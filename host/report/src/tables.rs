@@ -143,7 +143,7 @@ pub fn plugins(runs: &[Run]) -> Table {
     table
 }
 
-/// One row a configuration, one column a key in which they differ.
+/// One row per configuration, one column per key in which they differ.
 #[must_use]
 pub fn configurations(runs: &[Run], groups: &[Group]) -> Table {
     let with_config = || groups.iter().filter(|group| !runs[group.runs[0]].config.is_empty());

@@ -12,7 +12,7 @@ use csv::ReaderBuilder;
 /// Bytes read at once, and of the longest row.
 const CHUNK: u64 = 4 << 20;
 
-/// A file and how far it was read.
+/// A file and the length that was read.
 #[derive(Debug)]
 pub(super) struct Tail {
     path: PathBuf,

@@ -91,7 +91,7 @@ impl Claim {
             let path = entry.path();
             let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
-        // Folders go only while they are empty, so nothing of others is touched.
+        // Folders are removed only while they are empty, so no other files are touched.
         for folder in self.path.ancestors() {
             let ours = self.created.as_ref().is_some_and(|created| folder.starts_with(created));
             if !ours || fs::remove_dir(folder).is_err() {

@@ -1,7 +1,7 @@
 //! Events of a run that a person may want to know, one JSON line each in the run folder's `events.jsonl`.
 //!
-//! Alerts, the best evaluations, how the run ended. A line is in the file before the next step begins, so it survives a
-//! crash. A file that cannot be written does not end the run: the first fault is kept for the report.
+//! Alerts, the best evaluations, the end of the run. A line is in the file before the next step begins, so it survives
+//! a crash. A file that cannot be written does not end the run: the first fault is kept for the report.
 
 use std::{
     fs::{File, OpenOptions},

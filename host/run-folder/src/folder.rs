@@ -40,7 +40,7 @@ const RETRY: Duration = Duration::from_millis(10);
 pub struct RunFolder {
     /// The path, and the files that were made for it.
     claim: Claim,
-    /// The folder itself, wherever it is: keeps other processes out while it is open, and the system lets go of it however this process
+    /// The folder itself, at any path: keeps other processes out while it is open, and the system releases it however this process
     /// ends. None where folders cannot be opened.
     held: Option<File>,
 }
@@ -75,7 +75,7 @@ impl RunFolder {
         )))
     }
 
-    /// Makes the folder, where it does not exist.
+    /// Makes the folder, if it does not exist.
     ///
     /// # Errors
     /// As [`Self::check`], or it cannot be made.
@@ -150,7 +150,7 @@ impl RunFolder {
         })
     }
 
-    /// Sets room on the disk aside, which [`Self::write_last`] needs even if the disk is full by then.
+    /// Reserves disk space for [`Self::write_last`], for the case that the disk is full by then.
     ///
     /// # Errors
     /// The disk is full, or the folder has become read-only.
@@ -163,7 +163,7 @@ impl RunFolder {
         })
     }
 
-    /// Writes a file of the folder for the last time, into the room that was set aside, which is gone then: complete or not at all.
+    /// Writes a file of the folder for the last time, into the reserved space, which is then used up: complete or not at all.
     ///
     /// # Errors
     /// The folder has become read-only, or the disk is full and no room was set aside, or too little.

@@ -67,7 +67,8 @@ pub(crate) fn write_into_reserve(folder: &Path, name: &str, contents: &[u8]) -> 
     Ok(true)
 }
 
-/// Removes files of processes that have ended. Only while the folder is locked, when no other process writes there.
+/// Removes files of processes that have ended. Called only while the folder is locked, when no other process writes
+/// there.
 pub(crate) fn remove(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let temporary = entry.file_name().to_string_lossy().starts_with(PREFIX);

@@ -41,7 +41,7 @@ struct Guard {
     last_byte: Cell<u8>,
 }
 
-/// A file that ends in an error where a record grows beyond all bounds.
+/// A file that ends in an error if a record grows beyond the limit.
 #[derive(Debug)]
 struct Guarded {
     file: File,
@@ -111,7 +111,7 @@ impl Rows {
         self.header.iter().position(|own| own == name)
     }
 
-    /// All columns and where they are.
+    /// All columns and their indices.
     pub fn columns(&self) -> impl Iterator<Item = (&str, usize)> {
         self.header.iter().enumerate().map(|(index, name)| (name.as_str(), index))
     }

@@ -14,9 +14,9 @@ pub struct FilterChoice {
     pub include: Vec<String>,
     /// Names of metrics that it does not get, of those.
     pub exclude: Vec<String>,
-    /// It gets every so many steps; steps with an evaluation always. At least 1.
+    /// It receives one step in this many; steps with an evaluation always. At least 1.
     pub every: u64,
-    /// It gets metrics of layers and histograms every so many steps, of those. At least 1.
+    /// It receives metrics of layers and histograms at one step in this many, of those. At least 1.
     pub layers_every: u64,
 }
 

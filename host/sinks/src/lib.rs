@@ -66,7 +66,7 @@ impl Sinks {
         }
     }
 
-    /// Asks every sink for the state that a checkpoint keeps, behind all rows so far; never waits.
+    /// Requests the checkpoint state of every sink, after all rows so far; never waits.
     #[must_use]
     pub fn request_states(&self) -> StateRequest {
         let asked = self.workers.iter().map(Worker::request_state).collect();

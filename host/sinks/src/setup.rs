@@ -27,7 +27,7 @@ pub struct RunFacts {
 pub struct SinkSetup {
     /// The sink.
     pub plugin: SinkPlugin,
-    /// Rows and events it may lag behind.
+    /// The largest number of waiting rows and events.
     pub queue: usize,
     /// The rows and metrics that it receives.
     pub filter: FilterChoice,

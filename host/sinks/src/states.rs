@@ -1,7 +1,7 @@
-//! The states that sinks want kept in a checkpoint: asked for on the training thread, waited for on another.
+//! The states that sinks want kept in a checkpoint: requested on the training thread, awaited on another.
 //!
-//! The request is in a sink's queue behind all earlier rows, so that an answer also means that the sink took those. A sink that
-//! does not answer within its deadline is closed: it is waited for once, not at every checkpoint.
+//! The request is in a sink's queue after all earlier rows, so an answer also means that the sink took those. A sink that does
+//! not answer within its deadline is closed: it is awaited once, not at every checkpoint.
 
 use std::{
     sync::{

@@ -65,7 +65,7 @@ pub(super) struct WorkerState {
     closed: OnceLock<Diagnostic>,
     /// True if it missed a deadline: its thread may never end.
     hangs: AtomicBool,
-    /// Rows and events it has handed over.
+    /// Rows and events it has passed on.
     rows: AtomicU64,
     events: AtomicU64,
 }

@@ -103,7 +103,7 @@ mod tests {
         Outcome { state, initial_val_loss: Some(5.0), final_val_loss: loss, ..Outcome::default() }
     }
 
-    /// The bounds of a training that is stable up to `limit`, and how many trials it took.
+    /// The bounds of a training that is stable up to `limit`, and the number of trials.
     fn bisect(limit: f64) -> (Option<f64>, Option<f64>, usize) {
         let mut bisection = Bisection::new("a", &StableSection::default(), 1);
         loop {

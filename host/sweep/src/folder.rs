@@ -21,7 +21,7 @@ use super::launch::Task;
 pub const RESULT: &str = SWEEP_RESULT;
 /// The sweep's own things; also the sign that a folder is a sweep's.
 const OWN: &str = ".sweep";
-/// Keys that may change between two starts of a sweep: where it lies.
+/// Keys that may change between two starts of a sweep: its path.
 const FREE: [&str; 1] = ["run.out"];
 /// The hint for a run of another configuration.
 const OTHER_NAME: &str = "set it back, give the sweep another `name`, or delete the folders of these runs";

@@ -18,7 +18,7 @@ use super::{
 };
 /// The name of the file in messages.
 const WHAT: &str = "matrix file";
-/// A hint for refusals that bring none.
+/// A hint for refusals without one.
 const EXAMPLE: &str = "configs/matrix.toml is a matrix file that works";
 /// Keys that the sweep itself sets.
 const OWN: [&str; 2] = ["run.name", "run.out"];

@@ -1,4 +1,4 @@
-//! `[tune]` and `[stable]`: which learning rates are tried, and over which range the largest stable one is looked for.
+//! `[tune]` and `[stable]`: the tried learning rates, and the range of the search for the largest stable one.
 
 use altgrad_base::diagnostic::Diagnostic;
 use serde::Deserialize;

@@ -40,7 +40,7 @@ pub struct RunResult {
     pub failure: Option<String>,
 }
 
-/// A run beside the baseline's run of the same seed.
+/// A run compared with the baseline's run of the same seed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorseThanTwin {
     /// The twin's name.
@@ -105,7 +105,7 @@ impl Results {
         }
     }
 
-    /// For people: runs, rates, and why runs are not done.
+    /// For people: runs, rates, and reasons why runs are not done.
     #[must_use]
     pub fn text(&self) -> String {
         let mut parts: Vec<String> = Vec::new();

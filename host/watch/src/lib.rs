@@ -32,7 +32,7 @@ use pages::Pages;
 /// Bytes of the token: too many to guess.
 const TOKEN: usize = 16;
 
-/// Compares the runs as the user wants.
+/// Compares the runs as the user requested.
 pub type Compare = Box<dyn Fn(&FoundRuns, &[Group]) -> Result<Comparison, Diagnostic> + Send + Sync>;
 
 /// Options of the server.
@@ -81,7 +81,7 @@ pub fn serve(options: Options, announce: impl FnOnce(&str)) -> Result<(), Diagno
                 async move { Ok::<_, std::convert::Infallible>(site.answer(&request).await) }
             });
             let mut server = http1::Builder::new();
-            // Who sends no request for a while is let go.
+            // A client that sends no request for a while is disconnected.
             server.timer(TokioTimer::new()).header_read_timeout(std::time::Duration::from_secs(10));
             let connection = server.serve_connection(TokioIo::new(stream), service);
             tokio::spawn(async move {

@@ -24,7 +24,7 @@ const LOOK_SHARE: u32 = 50;
 const CHARTS: Duration = Duration::from_secs(5);
 const CHARTS_SHARE: u32 = 100;
 
-/// The newest line, and who waits for it.
+/// The newest line, and its waiting readers.
 #[derive(Clone)]
 pub(crate) struct News {
     follower: Arc<Mutex<Follower>>,

@@ -14,7 +14,7 @@ use altgrad_report::{
 
 use crate::Options;
 
-/// The runs and how they are shown.
+/// The runs and their view.
 #[derive(Clone)]
 pub(crate) struct Pages {
     options: Arc<Options>,

@@ -1,7 +1,7 @@
-//! The operations on files that a checkpoint is made of, one by one.
+//! The operations on files that write a checkpoint, one by one.
 //!
-//! Each passes one place, where a test can make it fail: that every write, flush and rename may fail is then a loop over
-//! numbers, and no disk has to be filled.
+//! Each passes one place, where a test can make it fail: a loop over numbers then tests the failure of every write,
+//! flush and rename, without filling a disk.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Casts against definitions in exact arithmetic, and by hand at their edges.
+//! Casts compared with definitions in exact arithmetic, and computed by hand at their edges.
 //!
 //! The definitions here are written with f64, which holds products and ratios of two f32 exactly or rounds them harmlessly, and with
 //! integers. They share nothing with the crate but the formats' values.

@@ -1,4 +1,4 @@
-//! `casts show`: which operand of which product a run file rounds how.
+//! `casts show`: the rounding of each operand of each product by a run file.
 
 use std::{path::PathBuf, process::ExitCode};
 

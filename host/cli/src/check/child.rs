@@ -432,7 +432,7 @@ impl Ended {
     }
 }
 
-/// The signals a plugin can bring upon its process, by name.
+/// The signals with which a plugin can end its process, by name.
 fn signal_name(signal: i32) -> String {
     match signal {
         4 => "illegal instruction (SIGILL)".into(),

@@ -104,7 +104,7 @@ pub(super) fn fingerprint(life: Result<Vec<u8>, String>) -> Result<String, Strin
     life.map(|bytes| files::hex(&Sha256::digest(&bytes)))
 }
 
-/// Puts the locale into a folder; the environment in which it is found and, by those variables, asked for.
+/// Writes the locale into a folder; returns the environment that selects it.
 pub(super) fn environment(
     folder: &Path,
     variables: &[&'static str],
@@ -115,7 +115,8 @@ pub(super) fn environment(
     Ok(std::iter::once(("LOCPATH", folder.display().to_string())).chain(asked).collect())
 }
 
-/// Numbers with commas in glibc's form: a magic number that names the category, the number of items, where each begins, and the items.
+/// Numbers with commas in glibc's form: a magic number that names the category, the number of items, the offset of each, and the
+/// items.
 fn lc_numeric() -> Vec<u8> {
     const MAGIC: u32 = 0x2003_1115 ^ 1;
     let point = |c: char| u32::from(c).to_le_bytes().to_vec();

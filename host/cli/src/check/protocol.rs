@@ -34,7 +34,7 @@ pub(super) struct Contents {
     pub(super) sinks: Vec<String>,
 }
 
-/// The result of a child, or how it ended.
+/// The result of a child, or its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "verdict", content = "why")]
 pub(super) enum Verdict {

@@ -25,7 +25,7 @@ use super::{
 
 /// The number that a shell adds to a signal.
 const SIGNALLED: u8 = 128;
-/// Signals that somebody else sends: they say nothing about the plugin call they come into.
+/// Signals from outside the process: they are independent of the plugin call that they interrupt.
 const FROM_OUTSIDE: [Signal; 7] = [
     Signal::SIGKILL,
     Signal::SIGTERM,

@@ -34,7 +34,7 @@ const REACH: (usize, usize) = (1 << 20, 1 << 12);
 /// The system's.
 pub fn map() -> io::Result<&'static Shared> {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: asks for new memory wherever the system likes; nothing that exists is changed.
+    // SAFETY: asks for new memory at any address; nothing that exists is changed.
     let address = unsafe { libc::mmap(ptr::null_mut(), size_of::<Shared>(), protection, flags, -1, 0) };
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -68,7 +68,7 @@ pub fn ignore_harmless_signals() {
     }
 }
 
-/// Has the process say in which plugin's call it was when a signal or `exit` ends it. The end is the same as without.
+/// Makes the process report the plugin's call in which a signal or `exit` ends it. The end is the same as without.
 pub fn install_handlers() {
     // So that handlers find it made.
     let _ = shared();
@@ -105,7 +105,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     }
 }
 
-/// Runs where somebody called `exit`, or `main` returned.
+/// Runs after a call of `exit`, or when `main` returned.
 extern "C" fn on_exit() {
     let (mark, shared) = (calls::current(), shared());
     if interrupt::at_once() {
@@ -142,7 +142,7 @@ fn is_stack_overflow(info: *mut siginfo_t, context: *mut c_void) -> bool {
     }
 }
 
-/// Adds where this thread was, or, if it was in no plugin's call, where others were.
+/// Adds the call of this thread or, if it was in no plugin's call, the calls of others.
 fn place(line: &mut Line, mark: Mark) {
     let table = &shared().calls;
     if mark.call() != Call::None {

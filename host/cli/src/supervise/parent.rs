@@ -1,4 +1,4 @@
-//! The supervising process: waits for the one that trains, passes signals on, and looks whether its plugin calls return.
+//! The supervising process: waits for the training process, forwards signals, and checks that plugin calls return.
 
 use std::{
     io::{IsTerminal, stderr},
@@ -42,7 +42,7 @@ pub(super) struct Parent {
     child: Pid,
     shared: &'static Shared,
     asked: Asked,
-    /// Who started the run, and when it was found gone.
+    /// The process that started the run, and the time when it was found gone.
     starter: (Pid, Option<Instant>),
     watchdog: Watchdog,
     /// Why this process killed the other, if it did.

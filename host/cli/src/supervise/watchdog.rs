@@ -20,7 +20,7 @@ const LOOKS: u32 = 4;
 /// The message about a call that does not return: the call and the exceeded limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bark {
-    /// It is worth a warning.
+    /// A warning is due.
     Warn(Mark, Duration),
     /// It is enough.
     End(Mark, Duration),

@@ -107,7 +107,7 @@ impl Vet for Vetting {
         if let Some(known) = known.described.as_deref().and_then(notes) {
             return Ok(known);
         }
-        // One that hangs must not take its time from every command; who names it asks anew.
+        // A hanging library must not delay every command; a command that names it checks it again.
         if let Some(Refused { message, hint, .. }) =
             known.refused.filter(|refused| refused.host == host && self.trust != Trust::Named)
         {

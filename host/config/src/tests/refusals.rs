@@ -277,7 +277,7 @@ fn keys_without_effect() {
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nblock = 16", "`quant.scaling.block` has no effect: the granularity is tensor", ":4:1", "set granularity = \"block\", or remove `block`"),
         ("[quant]\nweight = 'E4M3'\n[quant.scaling]\nwindow = 4", "`quant.scaling.window` has no effect: no scale is made from the amax of past steps", ":4:1", "set amax = \"delayed\", or remove `window`"),
     ]);
-    // Defaults, which resolved files have, and keys that something else needs.
+    // Defaults, which resolved files have, and keys that another key needs.
     for text in [
         "[train]\nschedule = 'constant'\nmin_lr = 1e-4",
         "[quant]\nweight = 'E4M3'\ngrad_rounding = 'nearest-even'",

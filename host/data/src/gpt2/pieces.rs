@@ -32,7 +32,7 @@ static CLASSES: LazyLock<Box<[Class]>> = LazyLock::new(|| {
     classes
 });
 
-/// The pieces of a text, in order; put together they are the text.
+/// The pieces of a text, in order; their concatenation is the text.
 pub(super) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let cutter = Cutter { classes: &CLASSES };
     let mut rest = text;

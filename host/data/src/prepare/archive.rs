@@ -111,7 +111,7 @@ fn refuse(items: &mut Items<'_>, name: &str, reason: Reason) -> Result<(), Stop>
     items.push(Item { place: place(name), split: None, ends: Ends::WHOLE, content: Content::Refused(reason) })
 }
 
-/// A reader that fails once a budget, where there is one, is used up.
+/// A reader that fails once its budget, if it has one, is used up.
 struct Budgeted<'a, R> {
     inner: R,
     left: &'a Cell<Option<u64>>,

@@ -50,7 +50,7 @@ fn remove_empty(folder: &Path, made: &[PathBuf]) {
     if empty && !made.is_empty() {
         fs::remove_file(folder.join(LOCK)).ok();
         for folder in made.iter().rev() {
-            // Fails, as it should, where something else has come meanwhile.
+            // Fails, as it should, if the folder has got other content meanwhile.
             fs::remove_dir(folder).ok();
         }
     }

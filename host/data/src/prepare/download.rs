@@ -1,4 +1,4 @@
-//! Fetching a published archive: resumed, retried, and checked, from whichever address works.
+//! Fetching a published archive: resumed, retried, and checked, from the first address that works.
 //!
 //! Received bytes stay in `FILE.part`, so that the next attempt, in this run or a later one, resumes there. The file gets
 //! its name once length and SHA-256 are right. Proxies are those of the environment (`HTTPS_PROXY`, `NO_PROXY` and so on).
@@ -23,7 +23,7 @@ use super::{input, progress::Progress, sources::Archive};
 /// The limits of retrying.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Attempts in a row that bring nothing.
+    /// Consecutive attempts without a new byte.
     pub attempts: u32,
     /// The wait after the first of them; doubled each time.
     pub wait: Duration,
@@ -141,7 +141,7 @@ struct Download<'a> {
     progress: &'a dyn Progress,
 }
 
-/// Why an address brings nothing.
+/// The reason why an address fails.
 enum Failure {
     /// It does not have the file.
     Server(String),
@@ -191,7 +191,7 @@ impl Download<'_> {
                 Some(Attempt::Ended(why)) => (why, None),
                 Some(Attempt::Later(why, wait)) => (why, wait),
             };
-            // Attempts in a row that brought nothing.
+            // Consecutive attempts without a new byte.
             failed = if more { 0 } else { failed + 1 };
             if failed >= self.patience.attempts {
                 return Err(Failure::Server(why));

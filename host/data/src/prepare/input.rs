@@ -147,7 +147,7 @@ impl Input {
     }
 }
 
-/// SHA-256 of a file, in hex. `seen` hears how many bytes were read, each time.
+/// SHA-256 of a file, in hex. `seen` is called with the number of bytes read, each time.
 ///
 /// # Errors
 /// The operating system's.

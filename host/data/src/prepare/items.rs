@@ -57,7 +57,7 @@ pub(super) type Group = Vec<Item>;
 /// Why reading ended early.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// Nobody wants more.
+    /// No receiver is left.
     Unwanted,
     /// The input cannot be read.
     Failed(Diagnostic),

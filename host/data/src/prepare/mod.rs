@@ -247,7 +247,7 @@ fn existing(request: &Request, recipe: &Recipe) -> Result<Option<Meta>, Diagnost
     Ok(Some(meta).filter(|meta| whole && (!request.strict || meta.skipped.is_empty())))
 }
 
-/// The first thing in which recipes differ.
+/// The first difference between recipes.
 fn difference(made: &Recipe, asked: &Recipe) -> String {
     let say = |what: &str, made: String, asked: String| format!("{what} was {made}, is {asked} now");
     let source = |source: &Source| format!("{} (sha256 {:.12})", source.name, source.sha256);

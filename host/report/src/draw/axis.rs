@@ -1,4 +1,4 @@
-//! Axes: where a value lies, and which values are labelled.
+//! Axes: positions of values, and labels.
 
 /// Units of an axis's length.
 const LENGTH: f64 = 1000.0;

@@ -1,4 +1,4 @@
-//! A drawing as HTML: marks in an SVG element that takes the room there is, labels as text beside it.
+//! A drawing as HTML: marks in an SVG element that fills its space, labels as text beside it.
 
 use std::fmt::Write as _;
 

@@ -103,7 +103,7 @@ fn joined(points: impl Iterator<Item = Option<(String, String)>>) -> String {
     text
 }
 
-/// A coordinate with one digit behind the point.
+/// A coordinate with one digit after the point.
 fn unit(place: f64) -> String {
     let text = format!("{place:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)

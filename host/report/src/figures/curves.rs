@@ -238,7 +238,7 @@ fn shown(context: &Context<'_>, run: usize, points: Points) -> Vec<[f64; 2]> {
     points.into_iter().map(|(step, value)| [step as f64 * scale, smoothed(value)]).collect()
 }
 
-/// Mean, least and largest over the seeds, where all that are done have a point.
+/// Mean, least and largest over the seeds, where all completed ones have a point.
 fn mean(context: &Context<'_>, curve: &Curve, runs: &[usize], most: usize) -> Vec<(f64, f64, f64, f64)> {
     let curves =
         runs.iter().map(|run| (*run, shown(context, *run, points(&context.runs[*run], curve, most, false))));

@@ -31,7 +31,7 @@ pub struct View {
     pub smooth: f64,
 }
 
-/// A value of a key and how it looks.
+/// A value of a key and its appearance.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
     pub value: String,

@@ -26,10 +26,10 @@ const COLOURS: [(&str, [&str; 2]); 19] = [
     ("INT4", ["#8c3b8c", "#dd9edd"]),
     ("DYNAMIC8", ["#2d7373", "#7fc9c9"]),
 ];
-/// For everything else, in turn.
+/// For all other values, in turn.
 const MORE: [[&str; 2]; 4] =
     [["#a33b20", "#f08c72"], ["#2f6f3a", "#8fd49a"], ["#5a5a5a", "#b5b5b5"], ["#7a3f7a", "#d79ad7"]];
-/// Shades of one colour: how far towards black in light, and white in dark, the next label of the same format is.
+/// Shades of one colour: the step towards black in light, and white in dark, for the next label of the same format.
 const SHADE: f64 = 0.4;
 
 /// Colours of Okabe and Ito, for values of any key, in turn.
@@ -87,7 +87,7 @@ pub(crate) fn plain(index: usize) -> [String; 2] {
     shade_of(PLAIN[index % PLAIN.len()], index / PLAIN.len())
 }
 
-/// A colour for one of so many numbers in the order of their size.
+/// A colour for one of this many numbers in the order of their size.
 pub(crate) fn ramp(index: usize, count: usize) -> [String; 2] {
     let place = 2.0 * index as f64 / (count.max(2) - 1) as f64;
     RAMPS.map(|ramp| {

@@ -1,7 +1,7 @@
 //! Processes on this machine, some at a time.
 //!
 //! A process ends as on Ctrl-C, with a checkpoint, when its standard input ends: the sweep closes it to stop, and the
-//! system does if the sweep is killed. One that does not end is killed after 30 s then, by the process that supervises it.
+//! system does if the sweep is killed. A process that does not end is killed after 30 s, by its supervising process.
 
 use std::{
     collections::VecDeque,
@@ -36,7 +36,7 @@ pub struct Local {
     pub sweep: String,
 }
 
-/// The variable in which W&B's client, and the sink `wandb`, look for a run's group.
+/// The variable from which W&B's client, and the sink `wandb`, read a run's group.
 const GROUP: &str = "WANDB_RUN_GROUP";
 
 /// A process.
@@ -109,7 +109,7 @@ impl Local {
 }
 
 impl Running<'_> {
-    /// Takes note of how it ended.
+    /// Records its end.
     fn close(self, status: ExitStatus, ended: &mut Ended, progress: &mut SweepProgress) {
         let outcome = self.task.outcome();
         if outcome.is_done(self.task.until) && outcome.state == OutcomeState::Completed {

@@ -13,7 +13,7 @@ use altgrad_run_folder::record::Progress;
 /// Bytes at the end that are looked at.
 const TAIL: u64 = 8192;
 
-/// The newest progress with a step behind `from` bytes of the log.
+/// The newest progress with a step after `from` bytes of the log.
 pub(crate) fn last_step(log: &Path, from: u64) -> Option<Progress> {
     tail(log, from).lines().rev().filter_map(Progress::from_line).find(|progress| progress.step > 0)
 }
