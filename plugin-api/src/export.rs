@@ -1,7 +1,7 @@
 //! Registration of plugins within a library, and the one line that exports them.
 //!
-//! Each library has a registry of its own (`inventory`); the host sees nothing of it and asks the
-//! root module, which enumerates it sorted, because link order varies.
+//! Each library has a registry of its own (`inventory`); the host uses only the root module, which lists the registry in sorted
+//! order, because link order varies.
 
 use crate::abi::stable::{
     prefix_type::PrefixTypeTrait,

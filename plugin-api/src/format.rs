@@ -153,7 +153,8 @@ impl<'a> QuantParams<'a> {
 /// The tolerance of overflow: a scaled element beyond the last finite value by at most this many units of the last place of f32
 /// does not count as overflow.
 ///
-/// Scales are rounded, so the element that a scale brings to the largest value may land this far beyond it. It saturates without a loss.
+/// Scales are rounded, so the element that a scale maps to the largest value may exceed it by this much. It saturates without a
+/// loss.
 pub const OVERFLOW_ULPS: u32 = 2;
 
 /// True if a scaled element counts as overflow in a format whose finite values go from `least` to `most`: it is more than

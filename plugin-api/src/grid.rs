@@ -78,7 +78,7 @@ impl MinifloatGrid {
         Ok(grid)
     }
 
-    /// The description it was made of.
+    /// The description that it was made of.
     #[must_use]
     pub fn spec(&self) -> Minifloat {
         self.spec

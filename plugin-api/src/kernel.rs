@@ -231,7 +231,7 @@ pub struct PartialSum {
     pub exponent: i32,
 }
 
-/// A kernel: its text and how to launch it.
+/// A kernel: its text and its launch.
 ///
 /// Owner: the receiver.
 #[repr(C)]

@@ -51,7 +51,7 @@ numbered! {
     }
 }
 
-/// A state buffer the plugin wants for a parameter: same shape, host-owned, checkpointed by name.
+/// A state buffer of a parameter that the plugin declares: same shape, host-owned, checkpointed by name.
 ///
 /// The optimizer always sees f32. The run file may have the host store the state in another type, as codes of a format
 /// with block scales, say; the host converts before and after each update.
@@ -92,13 +92,13 @@ pub struct StepScalars {
     pub update: u64,
 }
 
-/// A kernel to launch for an update, and its numbers; see [`kernel`](crate::kernel) for how they are laid out.
+/// A kernel to launch for an update, and its numbers; [`kernel`](crate::kernel) defines their layout.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// An operation that [`Optimizer::kernel`] has a text for.
     pub op: KernelOp,
-    /// Scalars behind the host's own, as bit patterns.
+    /// Scalars after the host's own, as bit patterns.
     pub scalars: RVec<u32>,
 }
 
@@ -134,7 +134,7 @@ numbered! {
     }
 }
 
-/// One parameter's update, or that of some of its elements: everything the pass reads and writes.
+/// One parameter's update, or that of some of its elements: all inputs and outputs of the pass.
 #[derive(Debug)]
 pub struct Step<'a> {
     /// The parameter; its shape is the whole parameter's.

@@ -1,7 +1,7 @@
 //! The options that a plugin declares, as constants.
 //!
-//! A plugin lists them in its [`Descriptor`](crate::Descriptor), where they can be read without running the plugin. What it is
-//! made with, values from a run file and the defaults here, is a [`Config`](crate::Config).
+//! A plugin lists them in its [`Descriptor`](crate::Descriptor), where they can be read without running the plugin. An
+//! instance is made with a [`Config`](crate::Config): values from a run file, and the defaults here.
 
 use crate::abi::stable::{
     StableAbi,
@@ -65,7 +65,7 @@ pub struct OptionSpec {
     pub max: f64,
     /// The allowed texts (texts only; empty: any).
     pub choices: RSlice<'static, RStr<'static>>,
-    /// Meaning, unit, why this default.
+    /// Meaning, unit, and reason for the default.
     pub help: RStr<'static>,
 }
 
@@ -125,7 +125,7 @@ impl OptionSpec {
         self
     }
 
-    /// Meaning, unit, why this default.
+    /// Meaning, unit, and reason for the default.
     #[must_use]
     pub const fn help(mut self, help: &'static str) -> Self {
         self.help = RStr::from_str(help);

@@ -29,7 +29,7 @@ impl Blocks {
     /// One block: the whole tensor.
     pub const WHOLE: Self = Self::consecutive(u64::MAX);
 
-    /// Blocks of `elements` consecutive elements, wherever rows end; the last may be shorter.
+    /// Blocks of `elements` consecutive elements, independent of rows; the last may be shorter.
     #[must_use]
     pub const fn consecutive(elements: u64) -> Self {
         Self { columns: u64::MAX, block_rows: 1, block_columns: elements }

@@ -1,7 +1,7 @@
-//! The sink contract: where metrics go.
+//! The sink contract: destinations of metrics.
 //!
-//! A sink has a thread of its own behind a bounded queue, so it may block; it never sees the training
-//! thread. Calls come in this order: `open`, then any of `log`, `histogram`, `alert`, `state`, then `summary`, `finish`.
+//! A sink has a thread of its own and a bounded queue, so it may block; it never runs on the training thread. Calls come in this
+//! order: `open`, then any of `log`, `histogram`, `alert`, `state`, then `summary`, `finish`.
 
 use crate::abi::stable::{
     StableAbi,

@@ -73,7 +73,7 @@ impl Tabulated {
             .filter(|(_, value)| value.is_finite())
             .map(|(code, value)| Point { value, code })
             .collect();
-        // Stable: the lowest code of a value comes first. Zeros of both signs are one value, which a sign tells apart.
+        // Stable: the lowest code of a value comes first. Zeros of both signs are one value with different signs.
         points.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal));
         points.dedup_by(|next, kept| next.value == kept.value);
         let first = |is: fn(f32) -> bool| codes().find(|(_, value)| is(*value)).map(|(code, _)| code);

@@ -98,7 +98,7 @@ mod sealed {
     impl Sealed for u16 {}
 }
 
-/// Elements of a contiguous tensor, or why it cannot be seen as a slice of `T` in main memory.
+/// Elements of a contiguous tensor, or the reason why it is no slice of `T` in main memory.
 fn checked_len<T: Element>(
     data: *const u8,
     dtype: DType,

@@ -115,7 +115,7 @@ altgrad_plugin_api::export_plugin!(format Posit8);
 mod tests {
     use super::*;
 
-    /// Worked by hand from the standard's definition: regime, exponent, fraction.
+    /// Computed by hand from the standard's definition: regime, exponent, fraction.
     #[test]
     fn codes_mean_what_the_standard_says() {
         let rows = [

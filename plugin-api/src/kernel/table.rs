@@ -12,7 +12,7 @@ use crate::{
 /// The oldest architecture that NVRTC 13 still compiles for.
 const OLDEST_CUDA_ARCHITECTURE: u32 = 75;
 
-/// One text, and how to launch it.
+/// One text, and its launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
     /// The operation, with its rounding mode.

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Most elements of a tensor, as many as a kernel counts.
+/// The largest number of elements of a tensor, which is the limit of kernels.
 const MOST: u64 = (1 << 31) - 1;
 
 /// The implementation of the compute services. Arguments fit together: shapes were checked.

@@ -98,7 +98,7 @@ fn timed<T>(run: impl FnOnce() -> T) -> Duration {
     start.elapsed()
 }
 
-/// Milliseconds: in the middle, and the fewest, which a busy machine disturbs least.
+/// Milliseconds: the median, and the minimum, which a busy machine disturbs least.
 fn median_and_least(times: &mut [Duration]) -> [f64; 2] {
     times.sort();
     [times[times.len() / 2], times[0]].map(|time| time.as_secs_f64() * 1e3)

@@ -177,7 +177,7 @@ impl<const E: u32, const M: u32> Call<'_, E, M> {
         }
     }
 
-    /// A last, shorter group, filled up with zeros, which no statistic sees.
+    /// A last, shorter group, padded with zeros, which no statistic counts.
     fn rest<R: Mode, const CODES: bool>(
         &mut self,
         src: &[f32],

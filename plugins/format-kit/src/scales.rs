@@ -67,7 +67,7 @@ impl<'a> PieceScales<'a> {
         Self { pairs, blocks, blocks_per_row, next: first, layout }
     }
 
-    /// Goes on to the next piece, which has `elements` elements.
+    /// Advances to the next piece, which has `elements` elements.
     pub(crate) fn advance(&mut self, elements: usize) {
         let Blocks { columns, block_rows, block_columns } = self.blocks;
         // A place is a group or an element.

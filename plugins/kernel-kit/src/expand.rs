@@ -25,7 +25,7 @@ use crate::{
 /// Largest vector a text is made for.
 pub const MAX_VECTOR: usize = 4;
 
-/// A text and where its arguments go.
+/// A text and the places of its arguments.
 pub struct Expanded {
     /// Name of the entry function.
     pub entry: String,
@@ -77,7 +77,8 @@ fn cuda_options() -> CompilationOptions {
     }
 }
 
-/// Gives the shared array its size: cubecl leaves that to the launch, which a plugin's text cannot.
+/// Gives the shared array its size: cubecl leaves that to the launch, but a plugin's text must
+/// contain it.
 fn static_shared_memory(source: &str, bytes: usize) -> String {
     const DYNAMIC: &str = "extern __shared__ ";
     let found = source.matches(DYNAMIC).count();

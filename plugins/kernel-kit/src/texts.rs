@@ -16,7 +16,7 @@ use crate::{
     update::recipe::Update,
 };
 
-/// The best compression there is: texts are made rarely and kept for good.
+/// The best compression: texts are made rarely and kept permanently.
 const DEFLATE_LEVEL: u8 = 10;
 
 /// The names that a table may use, in the order of its `use` line.

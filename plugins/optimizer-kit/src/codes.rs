@@ -135,7 +135,7 @@ impl Chart for Codes {
 }
 
 impl Codes {
-    /// `fine_steps` is the way along the grid's normal numbers that so many codes are.
+    /// `fine_steps` is the distance along the grid's normal numbers for this many codes.
     #[inline(always)]
     fn moved_by(&self, x: f32, codes: f32, fine_steps: impl Fn(f32) -> i32) -> f32 {
         let sign = x.to_bits() & SIGN;
@@ -202,7 +202,7 @@ mod tests {
                     for step in [step.min(most), -step.min(most)] {
                         let u = (grid.phi(x.into()) + f64::from(step)).clamp(-top, top);
                         let (expected, got) = (grid.phi_inverse(u), f64::from(codes.moved(x, step)));
-                        // A binade has 2^23 f32 numbers where the way begins and where it ends.
+                        // A binade has 2^23 f32 numbers at both ends of the way.
                         let ulp = expected.abs().max(f64::from(x.abs())).max(2f64.powi(grid.emin()))
                             * 2f64.powi(-23);
                         let exact = step == 0.0 || u.abs() == top;

@@ -1,4 +1,4 @@
-//! This crate's rules on a device: which text, and its numbers.
+//! This crate's rules on a device: their texts, and their numbers.
 //!
 //! The texts are `kernel-kit`'s, which defines the words of a step. All of them are computed here, as for [`crate::rule`], so that
 //! a device's step has bit-identical factors. Only minifloats have descriptions: tables go through main memory.
@@ -22,7 +22,7 @@ use crate::{
 /// Elements up to which a parameter's exponents are added up exactly.
 const MOST_PREPARED: u64 = 1 << 27;
 
-/// A grid as a step's words, but for its scales, which are in a buffer.
+/// A grid as a step's words, except for its scales, which are in a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Description {
     /// The factor of steps or gradients.

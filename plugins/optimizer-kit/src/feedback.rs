@@ -32,7 +32,7 @@ impl ErrorFeedback {
         self.on && param.rounded
     }
 
-    /// The states of a parameter: `states`, and the residual behind them where one is due.
+    /// The states of a parameter: `states`, followed by the residual if there is one.
     #[must_use]
     pub fn states(&self, param: &ParamInfo<'_>, mut states: Vec<StateSpec>) -> Vec<StateSpec> {
         if self.is_due(param) {

@@ -1,4 +1,4 @@
-//! The grid an optimizer works on, where the host knows none: the option `unquantized`.
+//! The grid of an optimizer for parameters without a grid of the host: the option `unquantized`.
 //!
 //! A parameter without a format (a bias, a norm's gain, an excluded layer) is updated by plain AdamW, or as if it were
 //! stored in a named minifloat with scale 1. Decode tables have no names here.
@@ -49,7 +49,7 @@ impl Unquantized {
     }
 }
 
-/// The minifloat `E<bits>M<bits>`, with `:ieee`, `:fn` or `:fin` behind it unless its canonical domain is meant.
+/// The minifloat `E<bits>M<bits>`, followed by `:ieee`, `:fn` or `:fin` unless its canonical domain is meant.
 fn named(text: &str) -> Result<FormatSpec, PluginError> {
     let unknown = || {
         PluginError::config(format!("`{NAME}`: `{text}` is neither adamw nor a minifloat"))

@@ -23,7 +23,7 @@ pub struct Momentum {
     pub lr: f32,
     /// Share of the momentum that stays.
     pub momentum: f32,
-    /// Share of the gradient that the momentum takes in.
+    /// Share of the gradient that is added to the momentum.
     pub mix: f32,
     /// True if a step is along `g + momentum m`, not along `m`.
     pub nesterov: bool,

@@ -9,7 +9,7 @@ use altgrad_plugin_api::Scales;
 
 use crate::{Moments, exp::exp, simd, whole::round};
 
-/// One element's update, in two halves: how long a step is, and where it leads. A NaN in any input becomes a NaN in the weight.
+/// One element's update, in two halves: the length of a step, and its result. A NaN in any input becomes a NaN in the weight.
 pub trait Rule {
     /// True if both halves are long chains of dependent operations: they then run in loops of their own.
     const LONG: bool = false;
@@ -17,7 +17,7 @@ pub trait Rule {
     fn step(&self, w: f32, g: f32, m: &mut f32, v: &mut f32) -> f32;
     /// The new weight; where it cannot move further, the momentum `m` changes in place.
     fn land(&self, w: f32, step: f32, m: &mut f32) -> f32;
-    /// Longest step for which there is a shorter way to the same result; negative if there is none.
+    /// Longest step with a shorter computation of the same result; negative if there is none.
     #[inline(always)]
     fn near(&self) -> f32 {
         -1.0
@@ -47,7 +47,7 @@ pub trait Chart: Geometry {
     ///
     /// Exactly `x` for 0 codes unless it lies beyond an end, NaN for NaN codes. `x` is finite.
     fn moved(&self, x: f32, codes: f32) -> f32;
-    /// Most codes for which [`Self::moved_near`] does; negative if it never does.
+    /// The largest number of codes for which [`Self::moved_near`] works; negative if it never does.
     #[inline(always)]
     fn near(&self) -> f32 {
         -1.0

@@ -32,7 +32,7 @@ pub struct Param {
     pub w: Vec<f32>,
     /// States, `[n]` each; made by the first step.
     pub states: Vec<Vec<f32>>,
-    /// Format, scales with their inverses, and which elements share one.
+    /// Format, scales with their inverses, and the blocks that share them.
     pub grid: Option<(FormatSpec, Vec<[f32; 2]>, Blocks)>,
 }
 
@@ -139,8 +139,8 @@ impl Param {
     }
 }
 
-/// Ways to cut a matrix with rows of `columns` elements into blocks: rows (channels), parts of rows, columns, tiles, and
-/// consecutive elements wherever rows end.
+/// Ways to split a matrix with rows of `columns` elements into blocks: rows (channels), parts of rows, columns, tiles, and
+/// consecutive elements independent of rows.
 #[must_use]
 pub const fn layouts(columns: u64) -> [Blocks; 5] {
     [

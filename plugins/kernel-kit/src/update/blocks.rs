@@ -16,7 +16,7 @@ pub struct Blocks {
 
 #[cube]
 impl Blocks {
-    /// Place of an element's scale; its inverse is behind it.
+    /// Place of an element's scale; its inverse follows.
     fn place(&self, element: u32) -> u32 {
         let row = element / self.columns;
         let column = element - row * self.columns;

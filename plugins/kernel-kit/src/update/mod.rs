@@ -23,7 +23,7 @@ use blocks::Blocks;
 use geometry::{Description, field};
 use rule::{Mean, Moments, Scale, apply, plain};
 
-/// The scratch words that a parameter's mean spacing is made of: low and high parts of exponent fields.
+/// The scratch words of a parameter's mean spacing: low and high parts of exponent fields.
 const LOW_BITS: u32 = 4;
 const LOW: u32 = (1 << LOW_BITS) - 1;
 

@@ -15,7 +15,7 @@ pub enum Update {
 
 /// The scalars of plain rules: the factor of decay, and Adam's factors.
 const PLAIN_SCALARS: u32 = 7;
-/// The extents of blocks, and how many are beside each other.
+/// The extents of blocks, and the number beside each other.
 const BLOCK_SCALARS: u32 = 4;
 /// The same, six words that describe a grid, and the blocks.
 const STEP_SCALARS: u32 = PLAIN_SCALARS + 6 + BLOCK_SCALARS;

@@ -26,7 +26,7 @@ pub enum Refresh {
 pub struct Axis {
     /// Its elements.
     pub extent: usize,
-    /// States that the factor takes, and its basis as many.
+    /// The number of states that the factor needs; its basis needs as many.
     pub parts: usize,
     left: bool,
 }

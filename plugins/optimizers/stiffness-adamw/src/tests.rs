@@ -176,7 +176,7 @@ fn survival<const E: u32, const M: u32>(spec: &FormatSpec) {
     let FormatSpec::Minifloat(minifloat) = spec else { return };
     let rounder = Rounder::<E, M>::new(minifloat.domain).unwrap();
     let grid = rounder.grid();
-    // Up and down of all but the largest code, which has nowhere to go.
+    // Up and down of all but the largest code, which cannot move up.
     let codes: Vec<u16> = (1..grid.max_code()).flat_map(|code| [code, code]).collect();
     let w: Vec<f32> = codes.iter().map(|&code| grid.decode(code)).collect();
     let moved = first_step(&[], spec, 1.0, &w, 1e-3);

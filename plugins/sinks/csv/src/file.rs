@@ -106,7 +106,7 @@ impl CsvFile {
         self.gap.as_deref()
     }
 
-    /// Adds rows of a step. If that fails, none of them is left behind, as far as the machine allows.
+    /// Adds rows of a step. If that fails, all of them are removed, as far as the machine allows.
     ///
     /// # Errors
     /// `IO`.

@@ -47,7 +47,7 @@ const FILES: [OptionSpec; 4] = [
         .help("File of the distributions, relative to the run folder"),
 ];
 
-/// The sink: where its files are, in the order of `FILES`, and the files of an open run.
+/// The sink: the paths of its files, in the order of `FILES`, and the files of an open run.
 #[derive(Debug)]
 pub struct CsvSink {
     paths: [PathBuf; 4],

@@ -49,7 +49,7 @@ impl Table {
 
     /// Adds the rows of one step, all or none of them.
     ///
-    /// A metric not seen before widens the file, which copies all of it.
+    /// A new metric widens the file, which copies all of it.
     ///
     /// # Errors
     /// `IO` if they cannot be written, `CONFIG` for a metric called as a column of another meaning.
@@ -81,7 +81,7 @@ impl Table {
     }
 }
 
-/// Adds columns for the names not seen before; whether there were any.
+/// Adds columns for new names; returns whether there were any.
 fn add_columns<'a>(
     names: impl Iterator<Item = &'a str>,
     keys: &[&str],

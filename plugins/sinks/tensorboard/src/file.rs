@@ -79,7 +79,7 @@ impl EventFile {
         Ok(open)
     }
 
-    /// Adds whole records. If that fails, none is left behind, as far as the machine allows.
+    /// Adds whole records. If that fails, all are removed, as far as the machine allows.
     ///
     /// # Errors
     /// `IO`.

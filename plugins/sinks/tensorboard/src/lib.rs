@@ -24,7 +24,7 @@ use proto::{
     Content, DataClass, DataType, Dim, Event, Metadata, PluginData, Summary, Tensor, TensorShape, Value, What,
 };
 
-/// The sink: where its files are, and the file of an open run.
+/// The sink: the path of its files, and the file of an open run.
 #[derive(Debug)]
 pub struct TensorBoard {
     folder: PathBuf,

@@ -43,7 +43,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whole events of a file, and how many bytes they are.
+/// Whole events of a file, and their length in bytes.
 fn events(bytes: &[u8]) -> (Vec<Event>, usize) {
     let (mut events, mut at) = (Vec::new(), 0);
     let mut one = || -> io::Result<usize> {

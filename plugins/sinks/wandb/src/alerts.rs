@@ -15,7 +15,7 @@ use crate::index::SpooledAlert;
 /// Longest title a server takes whole, in characters.
 const MAX_TITLE: usize = 63;
 
-/// When each kind was last sent, and how many have been left out since.
+/// The time when each kind was last sent, and the number of omitted alerts since.
 #[derive(Debug)]
 pub(crate) struct Alerts {
     least: AlertLevel,

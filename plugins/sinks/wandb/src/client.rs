@@ -1,4 +1,4 @@
-//! Requests: authentication, time limits, and which failures are worth another try.
+//! Requests: authentication, time limits, and the failures after which they are repeated.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -181,7 +181,7 @@ fn wanted_pause(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs_f64(seconds.min(3600.0)))
 }
 
-/// The pause a server asks for when it has taken the last request of a window.
+/// The pause that a server asks for when it has taken the last request of a window.
 fn rate_limit(headers: &HeaderMap) -> Option<Duration> {
     (seconds(headers, "ratelimit-remaining")? < 1.0).then(|| wanted_pause(headers)).flatten()
 }

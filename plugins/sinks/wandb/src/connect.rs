@@ -97,7 +97,8 @@ impl Uploader {
         Ok(())
     }
 
-    /// As [`Self::go_on_after`], with the clock going on too: rows here know nothing of the time before. A checkpoint's do.
+    /// As [`Self::go_on_after`], and the clock continues too: rows here have no record of the time before, a checkpoint's
+    /// do.
     fn continue_after(&mut self, server: &ServerRun, missing_from: u64) {
         if self.index.begin.as_ref().is_some_and(|begin| !begin.continues) {
             self.remote.runtime_before = server.runtime().unwrap_or(0.0);
@@ -106,7 +107,7 @@ impl Uploader {
         self.go_on_after(server, missing_from);
     }
 
-    /// Our rows begin where the server's end; those of steps from `missing_from` on that it cannot take are counted.
+    /// Our rows begin at the server's end; those of steps from `missing_from` on that it cannot take are counted.
     fn go_on_after(&mut self, server: &ServerRun, missing_from: u64) {
         self.remote.base = server.lines;
         self.remote.floor = server.last_step();
@@ -114,7 +115,7 @@ impl Uploader {
         self.remote.lines = 0;
     }
 
-    /// Has the server forget rows from a step on; why it will not, if so.
+    /// Makes the server remove rows from a step on; returns the reason if it refuses.
     fn rewind_before(&mut self, step: u64) -> Result<Option<String>, Failure> {
         let last = i64::try_from(step).unwrap_or(i64::MAX) - 1;
         match self.wire.rewind(last) {

@@ -1,4 +1,4 @@
-//! The API key: where it is found, where it goes, and that it shows nowhere.
+//! The API key: its sources, its destinations, and its removal from all output.
 //!
 //! Order: `WANDB_API_KEY`, then netrc (`$NETRC`, `~/.netrc`, `~/_netrc`; machine is the server's host, with its port if the
 //! address has one). The run file cannot hold a key: it is copied into the run folder and into the tracker.
@@ -37,13 +37,13 @@ impl Key {
         text.replace(&self.0, HIDDEN)
     }
 
-    /// The key of the environment, wherever it may go: it shows nowhere, also where it is not sent.
+    /// The key of the environment, independent of its destination: it is removed from all output, also where it is not sent.
     pub(crate) fn of_environment(environment: &Environment) -> Option<Self> {
         let key = environment.get("WANDB_API_KEY")?.trim();
         (key.len() >= MIN_LENGTH).then(|| Self(key.to_string()))
     }
 
-    /// The key for a server, or why there is none.
+    /// The key for a server, or the reason why there is none.
     pub(crate) fn find(base_url: &str, environment: &Environment) -> Result<Self, String> {
         let host = host(base_url);
         if !base_url.starts_with("https://") && !is_this_machine(host) {

@@ -1,4 +1,4 @@
-//! Paces of the upload: how often, how long, how long to wait after a failure.
+//! Paces of the upload: intervals, time limits, and waits after failures.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

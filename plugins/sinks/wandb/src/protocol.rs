@@ -148,7 +148,8 @@ impl Wire {
         self.client.graphql("NotifyScriptableRunAlert", ALERT, variables, self.limit).map(drop)
     }
 
-    /// Sends a body of the file stream. Returns whether a stop was asked for, and the pause the server wants.
+    /// Sends a body of the file stream. Returns whether a stop was requested, and the pause that the server
+    /// asks for.
     pub(crate) fn stream(&self, body: &Value) -> Result<(bool, Option<Duration>), Failure> {
         let entity = path_part(self.entity.as_deref().unwrap_or_default());
         let (project, run) = (path_part(&self.project), path_part(&self.run_id));

@@ -15,7 +15,7 @@ pub(crate) enum Verdict {
     Has(usize),
     /// The server has rows that have been replaced here: those from this step on must go.
     Rewind(u64),
-    /// The server's last row was never ours: somebody else writes to the run.
+    /// The server's last row is not ours: another program writes to the run.
     Foreign,
 }
 

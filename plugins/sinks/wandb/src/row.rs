@@ -111,7 +111,7 @@ pub(crate) fn runtime(head: &str) -> Option<(&str, f64)> {
     Some((before, after.strip_suffix('}')?.parse().ok()?))
 }
 
-/// A row of ours as later by some seconds.
+/// A row of ours, delayed by some seconds.
 pub(crate) fn delayed(head: &str, seconds: f64) -> String {
     let Some((before, runtime)) = runtime(head) else { return head.to_string() };
     let mut text = format!("{before}\"_runtime\":");

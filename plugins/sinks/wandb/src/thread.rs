@@ -1,4 +1,5 @@
-//! The upload's thread: made at once, so that starting a run waits for nothing, and heard of when it ends.
+//! The upload's thread: made at once, so that the start of a run does not wait, and observed until it
+//! ends.
 
 use std::{sync::Arc, thread};
 

@@ -1,4 +1,4 @@
-//! The uploading side: its own thread, which reads the spool and brings the server to the same state.
+//! The uploading side: its own thread, which reads the spool and updates the server to the same state.
 //!
 //! Requests are made one at a time, and a request that fails is followed by a wait, never by a loss. The failure decides
 //! whether to try again (`client.rs`), and the server's own count where to continue (`connect.rs`).
@@ -193,7 +193,7 @@ impl Uploader {
         Ok(Next::Taken)
     }
 
-    /// Sends the next alert; whether there was one. One that the server refuses is counted and left out.
+    /// Sends the next alert; returns whether there was one. An alert that the server refuses is counted and left out.
     fn send_alert(&mut self) -> Result<bool, Failure> {
         let Some(alert) = self.index.alerts.get(self.remote.alerts as usize) else { return Ok(false) };
         match self.wire.alert(alert) {
@@ -256,7 +256,7 @@ impl Uploader {
         });
     }
 
-    /// Waits after a failure: as long as the server wants, or longer each time. Once the run has ended, waits are short.
+    /// Waits after a failure: as long as the server asks for, or longer each time. Once the run has ended, waits are short.
     fn back_off(&mut self, after: Option<Duration>, unsure: bool, why: String, finish_by: Option<Instant>) {
         self.connected &= !unsure;
         let patience = match finish_by {

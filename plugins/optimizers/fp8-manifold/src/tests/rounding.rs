@@ -36,8 +36,8 @@ fn survival<const E: u32, const M: u32>(rounder: &Rounder<E, M>) {
     assert!((mean - 40.0).abs() < 2.0, "E{E}M{M}: {mean} times of 400 on average");
 }
 
-/// Weights on the grid that want to be 40 codes below, with the square of that distance for a loss; returns the codes still
-/// to go, on average.
+/// Weights on the grid whose targets are 40 codes below, with the square of that distance as the loss; returns the
+/// remaining codes, on average.
 fn trained<const E: u32, const M: u32>(rounder: &Rounder<E, M>, stochastic: bool) -> f64 {
     let grid = rounder.grid();
     let codes: Vec<u16> = (60..100).collect();

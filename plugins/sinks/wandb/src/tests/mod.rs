@@ -41,7 +41,7 @@ fn fast() -> Pace {
     }
 }
 
-/// A run folder and where its runs go.
+/// A run folder and the destination of its runs.
 struct Rig {
     _folder: Arc<TempDir>,
     /// The run folder.

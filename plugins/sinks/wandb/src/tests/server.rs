@@ -52,7 +52,7 @@ pub(super) struct Run {
 pub(super) struct State {
     pub runs: BTreeMap<String, Run>,
     pub violations: Vec<String>,
-    /// Faults to come: `graphql`, `fs` or an operation, and how often.
+    /// Coming faults: `graphql`, `fs` or an operation, and their number.
     pub faults: VecDeque<(&'static str, Fault, u32)>,
     pub requests: u64,
     /// Asks for a stop.
@@ -272,7 +272,7 @@ fn file_stream(state: &mut State, path: &str, body: &Value) -> Result<Value, u16
                 }
                 Some(_) => {}
                 None => {
-                    // The same rows once more are a late request of before.
+                    // The same rows once more belong to an earlier, late request.
                     if run.complete {
                         violations.push("rows after the end".into());
                     }
