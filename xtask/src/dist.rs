@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: one archive that runs wherever it is unpacked.
+//! `cargo xtask dist`: one archive that runs in any folder.
 //!
 //! In it: the host and its plugins, `configs`, the book (`docs`), `plugin-api` as source that builds by itself (a dependency of
 //! crates from `plugins new`), shell completions, manual pages, and licences, those of dependencies included. The packed files are
@@ -112,7 +112,7 @@ fn licences(folder: &Path, features: &[String]) -> Result<(), io::Error> {
     let mut tree = cargo();
     tree.args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
     let tree = ran(tree.args(packages(&plugins()?)).args(features))?;
-    // `serde v1.0.229`, perhaps with `(proc-macro)` behind it.
+    // `serde v1.0.229`, perhaps followed by `(proc-macro)`.
     let built_in: BTreeSet<(String, String)> = String::from_utf8_lossy(&tree.stdout)
         .lines()
         .filter_map(|line| {

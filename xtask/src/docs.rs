@@ -1,5 +1,4 @@
-//! `cargo xtask docs`: the pages of the book that are made from the host's types and definitions, so that they cannot lag
-//! behind.
+//! `cargo xtask docs`: the pages of the book that are generated from the host's types and definitions.
 
 use std::{fs, io, process::Command};
 

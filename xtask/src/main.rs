@@ -82,7 +82,7 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
     let with = ["--features", "cuda,wgpu", "-p", "altgrad-fixture-misbehaver"].map(String::from);
     let folder = stage(&GPU, &with)?;
     let mut command = cargo();
-    // The packages of the build before, or their dependencies would be built anew with other features.
+    // The packages of the build before: otherwise their dependencies would be built again with other features.
     command.arg("test").args(packages(&plugins()?)).args(with).args([
         "-p",
         "altgrad-engine",
@@ -159,7 +159,7 @@ fn packages(plugins: &[Plugin]) -> Vec<String> {
     names.flat_map(|name| ["-p".to_string(), name.to_string()]).collect()
 }
 
-/// A way to build host and plugins, and where they are put.
+/// A way to build host and plugins, and their destination.
 struct Build {
     profile: &'static str,
     /// Cargo's folder for the profile.

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::Bench;
 
-/// Events about the process, which a run in one piece has not.
+/// Events about the process, which an uninterrupted run does not have.
 const OF_THE_PROCESS: [&str; 4] = ["checkpoint", "checkpoint_failed", "resumed", "interrupted"];
 /// The fields of `run.json` that describe the training.
 const SAID: [&str; 8] = [

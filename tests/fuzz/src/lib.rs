@@ -37,7 +37,7 @@ const CASES: u32 = 1000;
 pub struct Target {
     /// Name, of its corpus folder too.
     pub name: &'static str,
-    /// Words worth inserting: keys, brackets, magic numbers.
+    /// Words to insert: keys, brackets, magic numbers.
     pub words: &'static [&'static [u8]],
     /// Memory allowed at once: this many bytes a byte of input ...
     pub bytes_a_byte: usize,
@@ -52,7 +52,7 @@ pub struct Target {
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Target {
-    /// Tries the corpus, then as many damaged inputs as asked for.
+    /// Tries the corpus, then the requested number of damaged inputs.
     ///
     /// # Panics
     /// On the first failure, which it saves.

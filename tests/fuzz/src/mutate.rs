@@ -49,7 +49,7 @@ pub enum Change {
     Integer(Index, u8, Index),
     /// A number in text is an extreme one.
     Digits(Index, Index),
-    /// A word of the target's, so many times.
+    /// A word of the target's, repeated.
     Word(Index, Index, u16),
     /// Bytes are others altogether.
     Bytes(Index, Vec<u8>),

@@ -1,4 +1,4 @@
-//! The bench itself: readers with a fault each, which it must find, make small and keep.
+//! The bench itself: readers with a fault each, which it must find, minimize and keep.
 
 #![allow(clippy::unwrap_used)]
 

@@ -236,7 +236,7 @@ struct DescribedOption {
     choices: Vec<String>,
 }
 
-/// A text that stays: those of a library do.
+/// A text that is never freed, as a library's are not.
 fn leaked(text: &str) -> &'static str {
     text.to_string().leak()
 }

@@ -134,7 +134,7 @@ fn every_xtask_of_the_book_exists() {
     }
 }
 
-/// A run in which everything is measured.
+/// A run that measures everything.
 const EVERYTHING: &str = r#"
 [run]
 name = "all"
@@ -172,7 +172,7 @@ dead_neuron_window = 2
 name = "csv"
 "#;
 
-/// A metric's name and where it is, with the names of roles, bits and offsets taken out.
+/// A metric's name and its place, without the names of roles, bits and offsets.
 fn general(name: &str, place: &str) -> (String, String) {
     let mut parts: Vec<&str> = name.split('/').collect();
     if parts.len() > 3 && parts[0] == "observe" {

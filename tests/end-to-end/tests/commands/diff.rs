@@ -73,7 +73,7 @@ fn quantized_weights_differ_first_at_the_first_rounded_weight() {
     let bits = |side: &str| parting[side]["f32_bits"].as_i64().unwrap();
     assert_eq!(parting["largest_ulp"].as_i64().unwrap(), (bits("a") - bits("b")).abs());
     assert_eq!(parting["elements"], 192);
-    // With a tolerance above the largest distance nothing of the weights parts.
+    // With a tolerance above the largest distance no weights differ.
     let largest = parting["largest_ulp"].as_u64().unwrap().to_string();
     let tolerant = partings(&diff(&bench, [UNROUNDED, &[]], &["--json", "--ulp", &largest]));
     assert!(

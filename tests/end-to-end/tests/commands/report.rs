@@ -238,7 +238,7 @@ fn markup_that_is_not_the_pages_own_runs_nothing_in_a_browser() {
     }
 }
 
-/// A copy for a person to look at, where `ALTGRAD_KEEP` names a folder.
+/// A copy for a person to look at, if `ALTGRAD_KEEP` names a folder.
 fn keep(page: &Path) {
     if let Some(folder) = std::env::var_os("ALTGRAD_KEEP") {
         fs::copy(page, Path::new(&folder).join("report.html")).unwrap();
@@ -255,7 +255,7 @@ fn a_folder_without_permissions_does_not_end_compare() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
 }
 
-/// The curve of `quant/weight/sqnr_db_at/OFFSET` of a layer at step 0, where the scale is where it is and one binade below.
+/// The curve of `quant/weight/sqnr_db_at/OFFSET` of a layer at step 0, at its scale and one binade below.
 #[test]
 fn scale_regret_is_the_sqnr_at_other_scales() {
     let bench = Bench::new();

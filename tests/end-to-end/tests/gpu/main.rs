@@ -1,4 +1,5 @@
-//! GPUs: rounding, kernels, training and updates beside the CPU. `cargo xtask test-gpu` stages a host for these.
+//! GPUs: rounding, kernels, training and updates compared with the CPU. `cargo xtask test-gpu` stages a host for
+//! these.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

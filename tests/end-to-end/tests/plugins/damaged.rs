@@ -68,7 +68,7 @@ fn beside_a_run(test: &str, count: usize) {
     }
 }
 
-/// Damages the format that a run uses: how often each outcome, by the words of its message.
+/// Damages the format that a run uses: the count of each outcome, by the words of its message.
 fn in_a_run(count: usize) -> BTreeMap<&'static str, usize> {
     const OUTCOMES: [&str; 6] =
         ["SIGSEGV", "SIGBUS", "SIGILL", "hung", "fails a check", "plugin library refused"];

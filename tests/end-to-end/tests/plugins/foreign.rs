@@ -157,7 +157,7 @@ fn a_library_whose_types_differ_is_refused_with_a_report() {
     let outcome = library.loaded();
     refused(&outcome, "its types differ from the host's", "rebuild it against plugin-api");
     assert_eq!(outcome.stderr.lines().count(), 3, "{}", outcome.stderr);
-    // The checker's own report has hundreds of lines: for who asks.
+    // The checker's own report has hundreds of lines and is printed on request.
     let bench = Bench::new();
     fs::write(bench.path("foreign.so"), &library.bytes).unwrap();
     let command = ["plugins", "check-one", "foreign.so", "answer"];

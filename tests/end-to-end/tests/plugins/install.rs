@@ -14,7 +14,7 @@ fn bench(version: &str) -> (Bench, PathBuf) {
     (bench, file)
 }
 
-/// E5M2 with another version in its notes, which is all that is read of it.
+/// E5M2 with another version in its notes, which are all that is read of it.
 fn write_version(file: &PathBuf, version: &str) {
     let mut bytes = fs::read(plugin("e5m2.so")).unwrap();
     let (from, to) = ("\"version\":\"0.1.0\"", format!("\"version\":\"{version}\""));

@@ -117,7 +117,7 @@ const RULES: &[Rule] = &[
     rule("xtask", &[]),
 ];
 
-/// Crates of the tensor library, by the beginning of their names, and who may depend on them.
+/// Crates of the tensor library, by the beginning of their names, and the crates that may depend on them.
 const TENSORS: [(&str, &[&str]); 2] = [("burn", &[ENGINE]), ("cubecl", &[ENGINE, KERNEL_KIT])];
 
 /// The first rule for a crate.

@@ -1,4 +1,5 @@
-//! The project's own rules, where a machine can check them: its sources, and who may depend on whom. They need no staged host.
+//! The project's own rules, where a machine can check them: rules of sources, and of dependencies between crates. They need no
+//! staged host.
 
 #![allow(clippy::unwrap_used)]
 

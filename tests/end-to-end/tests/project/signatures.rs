@@ -11,7 +11,7 @@ const TRAITS: [(&str, &str); 3] = [
     ("Sink", "plugin-api/src/sink.rs"),
 ];
 
-/// On one line: white space counts for one blank, none beside brackets, and no comma closes a list.
+/// On one line: white space counts for one blank, none next to brackets, and no comma closes a list.
 fn one_line(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.replace("( ", "(").replace(", )", ")").replace(",)", ")").replace(" )", ")")

@@ -96,7 +96,7 @@ fn unsafe_code_is_only_in_the_files_that_may_have_it() {
 /// replaced one day.
 const STABLE: &str = "plugin-api/src/abi/stable.rs";
 
-/// Lines of code that name a crate; those of comments and texts may.
+/// Lines of code that name a crate; comments and strings are excluded.
 fn naming(text: &str, crate_name: &str) -> Vec<String> {
     let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     let path = [crate_name, "::"].concat();

@@ -188,7 +188,8 @@ fn queue_and_deadline_outside_their_ranges_are_refused() {
     }
 }
 
-/// A run in which files may not grow beyond 64 KiB: the disk is full for the sink's files, and there is room for the weights.
+/// A run in which files may not grow beyond 64 KiB: the disk is full for the sink's files, and there is space for the
+/// weights.
 fn run_on_a_small_disk(bench: &Bench, more: &str) -> Outcome {
     let args = ["run", "run.toml", "--out", "run", "--set", "train.eval_interval=0"];
     let args: Vec<&str> = args.into_iter().chain(more.split(' ')).collect();
@@ -217,7 +218,7 @@ fn a_full_disk_costs_rows_and_not_the_run() {
     assert!(rows + missing == 200 && rows > 10 && missing > 10, "{csv}");
     assert!(outcome.stderr.contains(&format!("sink `csv` is missing {missing} rows")), "{}", outcome.stderr);
     assert!(bench.path("run/weights.safetensors").is_file());
-    // The row that found no room has left nothing behind.
+    // The row without space was removed.
     let layers = bench.read("run/layers.csv");
     assert!(layers.ends_with('\n') && layers.len() <= 65536, "{}", layers.len());
     assert_eq!(bench.metrics("run")["step"].len() as u64, rows + 1, "metrics.csv had room for one more");

@@ -67,7 +67,7 @@ fn a_format_in_c_that_ends_the_process_is_named() {
     ends(&bench, "abort@1000", 3, "SIGABRT in", &place);
     ends(&bench, "exit@1000", 3, "the process was ended (exit) in", &place);
     ends(&bench, "exit-now@1000", 3, "the process ended with exit code 0 during", &place);
-    // Whoever sends it may be anybody, above all the system that is short of memory.
+    // Any process may have sent it, most likely the system for lack of memory.
     ends(&bench, "kill@1000", 137, "SIGKILL (perhaps for its memory) during", &place);
     // Finished work is kept: without the fault the run continues.
     let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", "exit-now-1000", "--resume"]);

@@ -1,4 +1,4 @@
-//! Signals to a run: which end it, which do not, and who goes with it.
+//! Signals to a run: those that end it, those that do not, and the processes that end with it.
 
 use std::{fs, process::Stdio, thread, time::Duration};
 
@@ -26,7 +26,7 @@ fn who_kills_the_supervising_process_kills_the_training_at_once() {
     let [training] = children(child.id())[..] else { panic!("one process trains") };
     child.kill().unwrap();
     child.wait().unwrap();
-    // Its lock is let go of in time.
+    // Its lock is released in time.
     let resumed =
         bench.host(&["run", "run.toml", "--quiet", "--out", "run", "--resume", "--set", "train.max_steps=4"]);
     assert_eq!(resumed.code, 0, "{}", resumed.stderr);

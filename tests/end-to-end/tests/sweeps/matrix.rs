@@ -121,7 +121,7 @@ fn each_fault_of_a_matrix_is_placed_and_nothing_is_written() {
 #[test]
 fn a_run_that_fails_stops_no_other_and_is_tried_again() {
     let bench = bench(MATRIX);
-    // A folder that is somebody's is refused as a whole, before anything is run.
+    // A folder in use is refused as a whole, before any run.
     bench.write("runs/m2/notes", "mine");
     bench.write("m2.toml", &MATRIX.replace("\"m\"", "\"m2\""));
     let foreign = bench.host(&["sweep", "m2.toml"]);
@@ -242,7 +242,7 @@ fn the_best_rate_is_found_by_trials_and_used_for_all_seeds() {
         let config = bench.read(&format!("runs/m/{run}/config.toml"));
         assert!(config.contains("\nlr = 0.02\nmin_lr = 0.002\n"), "{config}");
     }
-    // Nothing is judged anew.
+    // No trial is judged again.
     let before = bench.read("runs/m/sweep.json");
     assert_eq!(bench.host(&["sweep", "m.toml", "--quiet"]).code, 0);
     assert_eq!(bench.read("runs/m/sweep.json"), before);

@@ -68,7 +68,8 @@ fn an_optimizer_that_panics_in_the_middle_of_an_update_costs_what_is_after_the_l
     assert!(outcome.stderr.contains("optimizer plugin `bad`: "), "{}", outcome.stderr);
     let status: serde_json::Value = serde_json::from_str(&bench.read("run/run.json")).unwrap();
     let (done, last) = (status["steps"].as_u64().unwrap(), step_of(&bench, "run/checkpoints/last"));
-    // One that falls due while another is written is taken at a later step, which depends on the disk.
+    // A checkpoint that is due while another is written is taken at a later step, which depends on the
+    // disk.
     assert!(0 < last && last <= done, "{last}, {done}");
     let said =
         format!("run/checkpoints/step-{last:06}: `--resume auto` resumes from it; with `--max-steps {done}`");
@@ -200,7 +201,7 @@ fn a_full_disk_costs_no_training_and_no_checkpoint_that_was_there() {
         );
         return;
     }
-    // Room for some checkpoints: the run starts anew beside an empty folder of them, and fills it.
+    // Space for some checkpoints: the run starts again beside an empty folder of them, and fills it.
     let full = host(&bench, &["--out", "run", "--resume"], "");
     let kept = fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.file_name()).collect::<Vec<_>>();
     let (metrics, last) = (bench.read("run/metrics.csv"), step_of(&bench, "run/checkpoints/last"));

@@ -91,7 +91,7 @@ fn status(bench: &Bench, run: &str) -> Value {
     serde_json::from_str(&bench.read(&format!("{run}/run.json"))).unwrap()
 }
 
-/// Steps of which a file of `run` lacks lines that it has in `whole`; all that it has are lines of `whole`.
+/// The number of steps for which a file of `run` lacks lines of `whole`; all lines that it has are lines of `whole`.
 fn lost_rows(bench: &Bench, run: &str, file: &str) -> Result<u64, String> {
     let read = |run: &str| bench.read(&format!("{run}/{file}"));
     let (whole, found) = (read("whole"), read(run));

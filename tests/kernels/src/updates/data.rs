@@ -10,7 +10,7 @@ const COLUMNS: u64 = 45;
 /// As many elements as no parameter has.
 const MOST: usize = 1 << 12;
 
-/// Scales and inverses, and which elements share one.
+/// Scales and inverses, and the blocks that share them.
 #[derive(Debug, Clone)]
 pub struct Scaled {
     pub pairs: Vec<[f32; 2]>,

@@ -112,7 +112,7 @@ fn metrics_of_one_step_equal_a_recount_from_its_weights() {
         let crossed =
             before.iter().zip(after).filter(|(a, b)| slow.coordinate(**a).1 != slow.coordinate(**b).1);
         close("update/binade_crossings", crossed.count() as f64 / n, 1e-12);
-        // Weights beside the grid.
+        // Weights compared with the grid.
         let off =
             |w: &f32| (slow.values[slow.code(*w)] - f64::from(w * slow.scale)).abs() / slow.coordinate(*w).1;
         close("weights/grid_alignment", before.iter().map(off).sum::<f64>() / n, 1e-9);
