@@ -32,6 +32,7 @@ pub mod quant;
 pub mod read_back;
 pub mod sample;
 pub mod setup;
+pub mod small_numbers;
 pub mod state;
 pub mod tensor;
 pub mod tensor_file;

@@ -116,9 +116,9 @@ fn stored_states(config: &RunConfig) -> (f64, f64) {
 /// checkpoint being written still holds after they have changed.
 fn remembered(config: &RunConfig) -> f64 {
     let rows = [
-        (config.metrics.every == 1, 4.0),
+        (config.metrics.every == 1, 2.0),
         (config.metrics.histograms_every > 0, 4.0),
-        (config.metrics.dead_neuron_window > 0, 2.0),
+        (config.metrics.dead_neuron_window > 0, 1.0),
         (config.shadow.every > 0, 4.0),
         (config.checkpoint.every > 0, 12.0),
     ];

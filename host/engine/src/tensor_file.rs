@@ -19,7 +19,7 @@ use safetensors::{
     tensor::{Metadata, TensorInfo},
 };
 
-use crate::{cpu_ops, tensor};
+use crate::{cpu_ops, small_numbers::SmallNumbers, tensor};
 
 /// The hint for tensors that do not fit.
 pub const OTHER_RUN: &str = "is it of a run with the same model, optimizer and formats?";
@@ -156,13 +156,18 @@ impl<'a> TensorFile<'a> {
         Ok(data.map(|data| data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
     }
 
-    /// The same of small whole numbers.
+    /// The same of small whole numbers, of one byte each or of two.
     ///
     /// # Errors
     /// As [`Self::f32`].
-    pub fn u16(&self, name: &str, shape: &[usize]) -> Result<Option<Vec<u16>>, Diagnostic> {
+    pub fn small_numbers(&self, name: &str, shape: &[usize]) -> Result<Option<SmallNumbers>, Diagnostic> {
+        if self.tensors.tensor(name).is_ok_and(|view| view.dtype() == Dtype::U8) {
+            let data = self.data(name, Dtype::U8, shape)?;
+            return Ok(data.map(|data| SmallNumbers::Bytes(Arc::new(data.to_vec()))));
+        }
         let data = self.data(name, Dtype::U16, shape)?;
-        Ok(data.map(|data| data.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect()))
+        let wide = |data: &[u8]| data.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
+        Ok(data.map(|data| SmallNumbers::new(wide(data))))
     }
 
     fn data(&self, name: &str, dtype: Dtype, shape: &[usize]) -> Result<Option<&'a [u8]>, Diagnostic> {

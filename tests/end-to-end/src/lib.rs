@@ -206,11 +206,22 @@ pub fn stage() -> PathBuf {
 
 /// A library of the workspace that is no plugin of the project (fixtures, examples): packed with the stage, or as cargo
 /// built it beside the stage.
+///
+/// # Panics
+/// It is of an example that is gone: cargo keeps its library, which a fresh clone lacks.
 #[must_use]
 pub fn built(library: &str) -> PathBuf {
     let packed = stage().join(library);
     if packed.is_file() {
         return packed;
+    }
+    if let Some(example) = library.strip_prefix("libaltgrad_example_") {
+        let suffix = format!("-{}", example.trim_end_matches(".so"));
+        let mut examples = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"))
+            .expect("the examples")
+            .flatten();
+        let is_there = examples.any(|entry| entry.file_name().to_string_lossy().ends_with(&suffix));
+        assert!(is_there, "no folder of examples ends in {suffix}");
     }
     stage().parent().expect("the target folder").join("debug").join(library)
 }

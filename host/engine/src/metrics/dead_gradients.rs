@@ -1,30 +1,25 @@
 //! Elements and rows whose gradient stays away: those whose |gradient| before clipping was below `dead_gradient_threshold` for
 //! `dead_neuron_window` steps in a row. Missing until that many steps were seen; rows are missing where a device counts.
 
-use std::sync::Arc;
-
 use altgrad_metrics::{
     MetricId, MetricRecord, Statistic,
     families::dead_gradients::{DEAD_PERSISTENT, DEAD_ROWS},
 };
-use rayon::prelude::*;
 
 use super::{
     family::{self, MetricFamily, MetricSetup},
     update_counts::Counting,
 };
+use crate::small_numbers::SmallNumbers;
 
-/// Elements a thread takes at once.
-const PART: usize = 1 << 16;
-
-/// The number of steps that each element has been dead; 2 bytes per element.
+/// The number of steps that each element has been dead: a byte per element for a window of at most 255 steps, else two.
 #[derive(Debug)]
 pub struct DeadGradients {
     window: u16,
     /// Magnitudes below it count.
     threshold: f32,
     /// Of each parameter: steps seen, and steps dead in a row by element.
-    params: Vec<(u64, Arc<Vec<u16>>)>,
+    params: Vec<(u64, SmallNumbers)>,
     /// The share of each parameter whose elements a device keeps instead.
     counted: Vec<Option<f64>>,
 }
@@ -68,27 +63,24 @@ impl DeadGradients {
         let Some((steps, runs)) = self.params.get_mut(param) else { return };
         *steps += 1;
         self.counted[param] = None;
-        let runs = Arc::make_mut(runs);
-        runs.resize(grad.len(), 0);
+        if runs.is_empty() {
+            *runs = SmallNumbers::zeros(grad.len(), self.window);
+        }
         let below = self.threshold * clipped;
-        runs.par_chunks_mut(PART).zip(grad.par_chunks(PART)).for_each(|(runs, grad)| {
-            for (run, grad) in runs.iter_mut().zip(grad) {
-                *run = if grad.abs() < below { run.saturating_add(1) } else { 0 };
-            }
-        });
+        runs.update(grad, |run, grad| if grad.abs() < below { run.saturating_add(1) } else { 0 });
     }
 
     /// Steps seen of a parameter, and its elements' steps dead in a row; `None` if they are not counted or nothing was
     /// seen.
     #[must_use]
-    pub fn remembered(&self, param: usize) -> Option<(u64, Arc<Vec<u16>>)> {
+    pub fn remembered(&self, param: usize) -> Option<(u64, SmallNumbers)> {
         self.params.get(param).filter(|(steps, _)| *steps > 0).cloned()
     }
 
     /// Goes on counting from there.
-    pub fn restore(&mut self, param: usize, steps: u64, runs: Vec<u16>) {
+    pub fn restore(&mut self, param: usize, steps: u64, runs: SmallNumbers) {
         if let Some(counts) = self.params.get_mut(param) {
-            *counts = (steps, Arc::new(runs));
+            *counts = (steps, runs.up_to(self.window));
         }
     }
 
@@ -97,9 +89,8 @@ impl DeadGradients {
     fn rows(&self, param: usize, width: usize) -> Option<f64> {
         let (steps, runs) = self.params.get(param)?;
         let known = *steps >= u64::from(self.window) && self.counted[param].is_none() && !runs.is_empty();
-        let dead = |row: &&[u16]| row.iter().all(|run| *run >= self.window);
         let rows = runs.len().checked_div(width)?;
-        known.then(|| runs.par_chunks_exact(width).filter(dead).count() as f64 / rows as f64)
+        known.then(|| runs.rows_from(self.window, width) as f64 / rows as f64)
     }
 
     /// The share of a parameter's elements that are permanently dead; `None` until the window is full.
@@ -109,8 +100,7 @@ impl DeadGradients {
         if let Some(share) = self.counted[param] {
             return full.then_some(share);
         }
-        (full && !runs.is_empty())
-            .then(|| runs.iter().filter(|run| **run >= self.window).count() as f64 / runs.len() as f64)
+        (full && !runs.is_empty()).then(|| runs.rows_from(self.window, 1) as f64 / runs.len() as f64)
     }
 }
 

@@ -36,12 +36,12 @@ impl UpdateMetrics {
             // Counts of a device stay there.
             if let Some((_, runs)) = self.dead.remembered(param).filter(|(_, runs)| runs.len() == spec.len())
             {
-                entries.push(entry(DEAD, spec, Values::U16(runs)));
+                entries.push(entry(DEAD, spec, runs.to_values()));
             }
             if let Some(past) = self.past.get(param) {
                 let codes = [(LAST, &past.last), (EARLIER, &past.earlier)];
                 let known = codes.into_iter().filter(|(_, codes)| !codes.is_empty());
-                entries.extend(known.map(|(what, codes)| entry(what, spec, Values::U16(codes.clone()))));
+                entries.extend(known.map(|(what, codes)| entry(what, spec, codes.to_values())));
             }
             if let Some(initial) = self.initial.get(param).filter(|initial| !initial.is_empty()) {
                 entries.push(entry(INITIAL, spec, Values::F32(initial.clone())));
@@ -67,13 +67,13 @@ impl UpdateMetrics {
         file: &TensorFile<'_>,
     ) -> Result<(), Diagnostic> {
         for (param, spec) in layout.specs.iter().enumerate() {
-            let u16 = |what| file.u16(&key(what, spec), &spec.shape);
-            if let (Some(runs), Some(steps)) = (u16(DEAD)?, dead_steps.get(param)) {
+            let numbers = |what| file.small_numbers(&key(what, spec), &spec.shape);
+            if let (Some(runs), Some(steps)) = (numbers(DEAD)?, dead_steps.get(param)) {
                 self.dead.restore(param, *steps, runs);
             }
             if let Some(past) = self.past.get_mut(param) {
-                past.last = Arc::new(u16(LAST)?.unwrap_or_default());
-                past.earlier = Arc::new(u16(EARLIER)?.unwrap_or_default());
+                past.last = numbers(LAST)?.unwrap_or_default();
+                past.earlier = numbers(EARLIER)?.unwrap_or_default();
             }
             // All or none: they are found by number.
             if let Some(initial) = file.f32(&key(INITIAL, spec), &spec.shape)?

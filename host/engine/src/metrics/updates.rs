@@ -3,7 +3,7 @@
 //! Measured on the step itself, before and after. Codes are those of one scale, to nearest-even: the step's, or without
 //! master weights that of the grid after the update. What a scale that moves does is in [`super::scale_changes`].
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use altgrad_loader::FormatPlugin;
 use altgrad_metrics::{
@@ -22,6 +22,7 @@ use super::{
     update_distances::UpdateDistances,
     update_loss::UpdateLoss,
 };
+use crate::small_numbers::SmallNumbers;
 
 /// Elements a thread takes at once.
 const PART: usize = 1 << 16;
@@ -155,13 +156,14 @@ pub struct Stored<'a> {
     pub scale: f32,
 }
 
-/// The codes a parameter had in the last two steps, before their updates: 4 bytes an element.
+/// The codes a parameter had in the last two steps, before their updates: a byte per element and step if the
+/// format has at most 256 codes, else two.
 #[derive(Debug, Default)]
 pub struct PastCodes {
     /// Of the last step, or nothing.
-    pub last: Arc<Vec<u16>>,
+    pub last: SmallNumbers,
     /// Of the one before.
-    pub earlier: Arc<Vec<u16>>,
+    pub earlier: SmallNumbers,
     /// Steps in a row whose codes a device remembers instead, up to two.
     on_device: u8,
 }
@@ -185,8 +187,9 @@ impl Update {
             .enumerate()
             .map(|(index, codes)| {
                 let range = index * PART..index * PART + codes.len();
-                let past = known.map(|past| [&past.earlier[range.clone()], &past.last[range.clone()]]);
-                Self::of_part(step.part(range), stored, codes, past)
+                let past =
+                    known.map(|past| [&past.earlier, &past.last].map(|codes| codes.part(range.clone())));
+                Self::of_part(step.part(range), stored, codes, past.as_ref())
             })
             .collect();
         let mut parts = parts.into_iter();
@@ -194,7 +197,7 @@ impl Update {
         parts.for_each(|part| all.add(&part));
         if let Some(past) = past {
             past.earlier = std::mem::take(&mut past.last);
-            past.last = Arc::new(if all.codes.is_some() { codes } else { Vec::new() });
+            past.last = if all.codes.is_some() { SmallNumbers::new(codes) } else { SmallNumbers::default() };
         }
         all
     }
@@ -230,7 +233,7 @@ impl Update {
 
     /// A part, on one thread; fills in the codes before the update. `past` are those of the step before the last, and
     /// of the last.
-    fn of_part(step: Step<'_>, stored: Stored<'_>, old: &mut [u16], past: Option<[&[u16]; 2]>) -> Self {
+    fn of_part(step: Step<'_>, stored: Stored<'_>, old: &mut [u16], past: Option<&[Vec<u16>; 2]>) -> Self {
         let Step { before, after, grad } = step;
         let pair = [stored.scale, 1.0 / stored.scale];
         let params = QuantParams::nearest(Scales::whole(&pair));
@@ -269,7 +272,7 @@ fn unchanged(Step { before, after, grad }: Step<'_>) -> u64 {
 }
 
 /// The number of elements whose code equals that of two steps ago, with another one in between.
-fn returned([earlier, last]: [&[u16]; 2], now: &[u16]) -> u64 {
+fn returned([earlier, last]: &[Vec<u16>; 2], now: &[u16]) -> u64 {
     let codes = earlier.iter().zip(last).zip(now);
     codes.map(|((earlier, last), now)| u32::from((earlier == now) & (last != now))).sum::<u32>().into()
 }
@@ -325,7 +328,7 @@ mod tests {
     #[test]
     fn codes_that_come_back() {
         // A-B-A, A-A-A, A-B-C, A-B-B, A-A-B, and A-B-A again.
-        let (earlier, last, now) = ([1, 1, 1, 1, 1, 7], [2, 1, 2, 2, 1, 8], [1, 1, 3, 2, 2, 7]);
-        assert_eq!(returned([&earlier, &last], &now), 2);
+        let past = [vec![1, 1, 1, 1, 1, 7], vec![2, 1, 2, 2, 1, 8]];
+        assert_eq!(returned(&past, &[1, 1, 3, 2, 2, 7]), 2);
     }
 }

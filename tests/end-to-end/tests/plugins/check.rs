@@ -56,7 +56,7 @@ fn a_posit_passes_with_the_conventions_that_it_declares() {
 fn optimizers_pass_their_suite() {
     let staged = ["adamw", "stiffness-adamw", "fp8-manifold", "sgd", "lion", "madam", "muon", "soap"]
         .map(|name| plugin(&format!("{name}.so")));
-    let examples = ["sgd", "madam", "muon"].map(|name| built(&format!("libaltgrad_example_{name}.so")));
+    let examples = [built("libaltgrad_example_sgd.so")];
     for library in staged.iter().chain(&examples) {
         let outcome = check(library, &[], "");
         assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
