@@ -47,7 +47,7 @@ impl SmallNumbers {
         Self::Bytes(Arc::new(bytes))
     }
 
-    /// The same where they are to count up to at least `largest`; a byte that cannot hold a number ends at 255.
+    /// The same numbers, in a type that can count up to at least `largest`; a byte that cannot hold a number saturates at 255.
     #[must_use]
     pub fn up_to(self, largest: u16) -> Self {
         match (self, u8::try_from(largest)) {
@@ -62,7 +62,7 @@ impl SmallNumbers {
         }
     }
 
-    /// How many there are.
+    /// The number of numbers.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -71,7 +71,7 @@ impl SmallNumbers {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -86,7 +86,7 @@ impl SmallNumbers {
         }
     }
 
-    /// Replaces each number by `next` of it and the element of `with` at its place. A byte ends at 255.
+    /// Replaces each number by `next` of it and the element of `with` at its place. A byte saturates at 255.
     pub fn update(&mut self, with: &[f32], next: impl Fn(u16, f32) -> u16 + Sync) {
         match self {
             Self::Bytes(numbers) => {
@@ -97,7 +97,7 @@ impl SmallNumbers {
         }
     }
 
-    /// How many rows of `width` numbers have none below `bound`.
+    /// The number of rows of `width` numbers without one below `bound`.
     #[must_use]
     pub fn rows_from(&self, bound: u16, width: usize) -> usize {
         match self {
@@ -124,7 +124,7 @@ fn update<T: Copy + Send>(numbers: &mut [T], with: &[f32], next: impl Fn(T, f32)
 
 fn rows_from<T: Copy + Into<u16> + Sync>(numbers: &[T], bound: u16, width: usize) -> usize {
     let all = |row: &&[T]| row.iter().all(|number| (*number).into() >= bound);
-    // Short rows go to a thread together.
+    // Short rows share a thread.
     numbers.par_chunks_exact(width).with_min_len(PART.div_ceil(width)).filter(all).count()
 }
 
