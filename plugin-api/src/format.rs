@@ -282,7 +282,7 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// host then moves the tensor to main memory and uses the functions above. `[main-thread]`
     ///
     /// # Errors
-    /// Why a kernel that should exist cannot be had.
+    /// The reason why an existing kernel cannot be returned.
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
         let _ = (op, target);
         Ok(None)

@@ -188,13 +188,13 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     /// Updates one parameter and its states in place. `[any-thread]`
     ///
     /// # Errors
-    /// Why no update is possible; the host then stops the run.
+    /// The reason why no update is possible; the host then stops the run.
     fn step(&self, step: Step<'_>) -> Result<(), PluginError>;
 
     /// The text of a device kernel, or `None`; see [`Format::kernel`](crate::Format::kernel). `[main-thread]`
     ///
     /// # Errors
-    /// Why a kernel that should exist cannot be had.
+    /// The reason why an existing kernel cannot be returned.
     fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
         let _ = (op, target);
         Ok(None)
@@ -203,7 +203,7 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     /// Updates one parameter whose scope is [`Scope::SERVICES`]. `[main-thread]`
     ///
     /// # Errors
-    /// Why no update is possible; the host then stops the run.
+    /// The reason why no update is possible; the host then stops the run.
     fn step_with_services(&self, step: ServiceStep<'_>) -> Result<(), PluginError> {
         Err(PluginError::unsupported(format!("`{}` is not updated with services", step.info.name)))
     }

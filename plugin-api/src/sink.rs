@@ -147,7 +147,7 @@ pub trait Sink: Send + Sized + 'static {
     /// returns. `[sink-thread]`
     ///
     /// # Errors
-    /// Why the row is lost; the host reports it and closes the sink.
+    /// The reason why the row is lost; the host reports it and closes the sink.
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError>;
 
     /// Takes a distribution; ignored by default. `[sink-thread]`

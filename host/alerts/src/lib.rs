@@ -104,7 +104,7 @@ impl AlertState {
     /// Refuses a state that no run of `steps` updates can have; counters and seconds are at most `most`.
     ///
     /// # Errors
-    /// The field, and its value with what is wrong with it.
+    /// The field, and its value with the reason.
     pub fn check(&self, steps: u64, most: u64) -> Result<(), (String, String)> {
         let too_many = |field: String, count: u64, most: u64| {
             if count <= most { Ok(()) } else { Err((field, format!("{count}, which no run counts up to"))) }

@@ -13,7 +13,7 @@ pub use disk::{Disk, DiskFile, Op};
 /// Reads a regular file. Anything else (a pipe, a device, a folder) could block for ever and is refused.
 ///
 /// # Errors
-/// The operating system's, or that it is no regular file.
+/// The operating system's error, or the path is no regular file.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -25,7 +25,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// file ever bears the name.
 ///
 /// # Errors
-/// The operating system's; nothing is left behind then.
+/// The operating system's error; no file is left then.
 pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
@@ -49,7 +49,7 @@ pub fn sync_folder(folder: &Path) {
 /// The system releases it however this process ends.
 ///
 /// # Errors
-/// The operating system's; where it has no locks, nothing is held.
+/// The operating system's error; where the system has no locks, nothing is held.
 pub fn hold(path: &Path) -> io::Result<File> {
     let file = File::options().create(true).append(true).open(path)?;
     match file.lock() {

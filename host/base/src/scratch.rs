@@ -89,7 +89,7 @@ impl Scratch {
     /// Makes an empty folder, below the system's folder for temporary files or in another.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn new(below: Option<&Path>) -> io::Result<Self> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".altgrad-");

@@ -28,7 +28,7 @@ impl Rounding {
     /// the point toward zero is the result where the nearest one, ties away, is no nearer.
     ///
     /// # Errors
-    /// Those of `encode`.
+    /// The errors of `encode`.
     pub fn codes<E>(
         self,
         grid: &Grid,

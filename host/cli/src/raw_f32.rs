@@ -7,7 +7,7 @@ use altgrad_base::diagnostic::Diagnostic;
 /// The values of a file.
 ///
 /// # Errors
-/// It cannot be read, or its length is no multiple of four bytes.
+/// The file cannot be read, or its length is no multiple of four bytes.
 pub(crate) fn read(path: &Path) -> Result<Vec<f32>, Diagnostic> {
     const HINT: &str = "give a file of raw little-endian f32 values";
     let bytes = fs::read(path).map_err(|error| {

@@ -197,7 +197,7 @@ pub const QUICK: &[&str] = &[
 /// Runs those checks of a suite that are named, in the suite's order.
 ///
 /// # Errors
-/// The first check that fails, by name, and how.
+/// The first failed check, by name, and its message.
 pub fn run_named<S>(checks: &[Check<S>], names: &[&str], subject: &S) -> Outcome {
     for check in checks.iter().filter(|check| names.contains(&check.name)) {
         (check.run)(subject).map_err(|fault| format!("{}: {fault}", check.name))?;
@@ -214,7 +214,7 @@ pub fn check(name: &str) -> Option<&'static Check> {
 /// Runs one check on every variant of a format; a skip is reported on stderr.
 ///
 /// # Errors
-/// The first variant that fails, and how.
+/// The first failed variant, and its message.
 pub fn run_on_variants<F: altgrad_plugin_api::Format>(name: &str) -> Result<(), String> {
     let check = check(name).ok_or_else(|| format!("there is no check `{name}`"))?;
     for subject in Subject::all_of::<F>()? {

@@ -36,7 +36,7 @@ impl Oracle {
     /// The definition of the format described by `spec`.
     ///
     /// # Errors
-    /// It describes no possible format.
+    /// The description is of no possible format.
     pub fn new(spec: &FormatSpec) -> Result<Self, String> {
         let (by_code, sign_magnitude) = match spec {
             FormatSpec::Minifloat(spec) => (minifloat_values(*spec)?, true),

@@ -93,7 +93,7 @@ impl Subject {
     /// A new instance with options of the caller's.
     ///
     /// # Errors
-    /// The plugin's own.
+    /// The plugin's own error.
     pub fn make(&self, config: &Config) -> Result<Instance, PluginError> {
         (self.make)(config).map(|object| Instance { object })
     }
@@ -101,7 +101,7 @@ impl Subject {
     /// A new instance.
     ///
     /// # Errors
-    /// The plugin refuses to be made, in one sentence.
+    /// The plugin refuses the construction, in one sentence.
     pub fn instance(&self) -> Result<Instance, String> {
         self.make(&self.config).map_err(|error| said("new", &error))
     }
@@ -109,7 +109,7 @@ impl Subject {
     /// A new instance and the slow definition of its required results.
     ///
     /// # Errors
-    /// It cannot be made, or describes an impossible format.
+    /// The instance cannot be made, or describes an impossible format.
     pub fn instance_and_oracle(&self) -> Result<(Instance, Oracle), String> {
         let instance = self.instance()?;
         let spec = instance.spec().map_err(|error| said("spec", &error))?;
@@ -151,7 +151,7 @@ impl Instance {
     /// [`Format::spec`].
     ///
     /// # Errors
-    /// The plugin's own.
+    /// The plugin's own error.
     pub fn spec(&self) -> Called<FormatSpec> {
         self.object.spec().into_result()
     }
@@ -167,7 +167,7 @@ impl Instance {
     /// [`Format::fake_quant`].
     ///
     /// # Errors
-    /// The plugin's own, or the lengths are impossible.
+    /// The plugin's own error, or the lengths are impossible.
     pub fn fake_quant(
         &self,
         src: &[f32],
@@ -183,7 +183,7 @@ impl Instance {
     /// [`Format::encode`].
     ///
     /// # Errors
-    /// The plugin's own, or the lengths are impossible.
+    /// The plugin's own error, or the lengths are impossible.
     pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Called<()> {
         let (src_shape, dst_shape) = (shape(src), shape(dst));
         let (src, dst) = (TensorView::new(src, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
@@ -193,7 +193,7 @@ impl Instance {
     /// [`Format::decode`].
     ///
     /// # Errors
-    /// The plugin's own, or the lengths are impossible.
+    /// The plugin's own error, or the lengths are impossible.
     pub fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Called<()> {
         let (src_shape, dst_shape) = (shape(codes), shape(dst));
         let (codes, dst) = (TensorView::new(codes, &src_shape)?, TensorViewMut::new(dst, &dst_shape)?);
@@ -203,7 +203,7 @@ impl Instance {
     /// [`Format::kernel`].
     ///
     /// # Errors
-    /// The plugin's own.
+    /// The plugin's own error.
     pub fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Called<Option<KernelText>> {
         let text: RResult<ROption<KernelText>, PluginError> = self.object.kernel(op, target);
         text.into_result().map(ROption::into_option)
@@ -238,7 +238,7 @@ impl Instance {
     /// Returns whether the format supports this rounding mode.
     ///
     /// # Errors
-    /// It fails in another way than by saying that the mode is unsupported, or refuses nearest-even.
+    /// The call fails with another error than an unsupported mode, or refuses nearest-even.
     pub(crate) fn supports(&self, rounding: Rounding) -> Result<bool, String> {
         let params = QuantParams { rounding, ..QuantParams::IDENTITY };
         match self.fake_quant(&[1.0], &mut [UNWRITTEN], &params, &mut []) {

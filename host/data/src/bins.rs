@@ -15,7 +15,7 @@ use super::{
 /// Maps the bins of a folder.
 ///
 /// # Errors
-/// A file is missing or broken, is not what `meta.json` or the run file says, or holds ids beyond the vocabulary.
+/// A file is missing or broken, differs from `meta.json` or the run file, or holds ids beyond the vocabulary.
 pub(super) fn open(folder: &Path, section: &DataSection) -> Result<Corpus, Diagnostic> {
     let map = |split: &str| Tokens::map(&folder.join(format!("{split}.bin")));
     let (train, val) = (map("train")?, map("val")?);

@@ -47,7 +47,7 @@ pub struct SplitInfo {
 /// Reads the bins of a folder.
 ///
 /// # Errors
-/// There are none, or they are not what `meta.json` says.
+/// There are no bins, or they differ from `meta.json`.
 pub fn read(folder: &Path) -> Result<Info, Diagnostic> {
     let meta = Meta::read(folder)?;
     let tokenizer = match &meta {

@@ -112,7 +112,7 @@ impl Meta {
     /// Reads a folder's; `None` if it has none.
     ///
     /// # Errors
-    /// It cannot be read or understood, or contradicts itself.
+    /// The file cannot be read or parsed, or contradicts itself.
     pub fn read(folder: &Path) -> Result<Option<Self>, Diagnostic> {
         let path = folder.join(FILE);
         let text = match fs::read_to_string(&path) {

@@ -23,7 +23,7 @@ impl ComputeDevice {
     /// The chosen device. `auto` is the first CUDA device if the build has CUDA and one answers, else the CPU.
     ///
     /// # Errors
-    /// [`Fault::Device`]: the build lacks it, or the machine does.
+    /// [`Fault::Device`]: the build or the machine lacks the device.
     pub fn open(choice: DeviceChoice) -> Result<Self, Diagnostic> {
         match choice {
             DeviceChoice::Cpu => Ok(Self::cpu()),

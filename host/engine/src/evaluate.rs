@@ -28,7 +28,7 @@ impl Evaluator {
     /// checkpoint exists, else with scales of the current values and the bits of step 0.
     ///
     /// # Errors
-    /// The data cannot be read or are not what the model was trained on, or the checkpoint is damaged.
+    /// The data cannot be read or differ from those that the model was trained on, or the checkpoint is damaged.
     pub fn new(
         model: SavedModel,
         mut quant: QuantContext,

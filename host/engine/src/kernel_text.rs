@@ -76,7 +76,7 @@ impl PluginKernel {
     /// Launches the text with the buffers it asks for.
     ///
     /// # Errors
-    /// `UNSUPPORTED`: it wants something that is not there.
+    /// `UNSUPPORTED`: it asks for a buffer or scalar that does not exist.
     pub fn launch<'a>(
         &self,
         client: &Client,

@@ -83,10 +83,10 @@ impl SavedModel {
     }
 
     /// The state of the checkpoint that the weights are of, their own or the one that a run made with its final weights;
-    /// `None` if there is none any more.
+    /// `None` if it was deleted.
     ///
     /// # Errors
-    /// Its file is damaged.
+    /// The file is damaged.
     pub fn state(&self) -> Result<Option<CheckpointState>, Diagnostic> {
         let folder = self.weights.parent().unwrap_or(Path::new(""));
         if self.weights.file_name().is_some_and(|name| name == MODEL) {
@@ -99,7 +99,7 @@ impl SavedModel {
     /// The run file with the casts that were in force when the weights were written, if a schedule changed them.
     ///
     /// # Errors
-    /// The file of the checkpoint that knows them is damaged.
+    /// The checkpoint's file with this state is damaged.
     pub fn config_in_force(&self) -> Result<RunConfig, Diagnostic> {
         let switches = match self.state()? {
             Some(state) => state.schedule,
@@ -123,7 +123,7 @@ impl SavedModel {
     /// Refuses a tokenizer with ids that the weights do not have.
     ///
     /// # Errors
-    /// The corpus is not the run's any more.
+    /// The corpus differs from the run's.
     pub fn check_vocab(&self, tokenizer: &Tokenizer) -> Result<(), Diagnostic> {
         if tokenizer.vocab() <= self.shape.vocab {
             return Ok(());

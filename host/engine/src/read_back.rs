@@ -46,7 +46,7 @@ impl Values {
     /// The elements of a tensor of the same [`ReadBack`].
     ///
     /// # Errors
-    /// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device returned something else.
+    /// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device returned another number of values.
     pub fn get(&self, slot: Slot) -> Result<&[f32], Diagnostic> {
         let wrong =
             |what: String| Diagnostic::run(format!("the device did not return what was asked for: {what}"));

@@ -111,7 +111,7 @@ fn write_values<T: Copy, const N: usize>(
 /// Writes tensors as a safetensors file; each is let go as soon as it is written.
 ///
 /// # Errors
-/// `out` takes no more, or the device failed.
+/// `out` cannot be written, or the device failed.
 pub fn write(mut entries: Vec<Entry>, out: &mut impl Write) -> io::Result<()> {
     // Wide elements first, so that all are aligned; then by name. The library's own order.
     entries.sort_by(|a, b| b.dtype().cmp(&a.dtype()).then_with(|| a.name.cmp(&b.name)));
@@ -142,7 +142,7 @@ impl<'a> TensorFile<'a> {
     /// Reads the header of the file `bytes` came from.
     ///
     /// # Errors
-    /// It is no safetensors file, or cut short.
+    /// The file is no safetensors file, or is cut short.
     pub fn parse(path: &'a Path, bytes: &'a [u8]) -> Result<Self, SafeTensorError> {
         Ok(Self { path, tensors: SafeTensors::deserialize(bytes)? })
     }
@@ -150,7 +150,7 @@ impl<'a> TensorFile<'a> {
     /// The elements of a tensor; `None` if the file lacks it.
     ///
     /// # Errors
-    /// It has another type or shape.
+    /// The tensor has another type or shape.
     pub fn f32(&self, name: &str, shape: &[usize]) -> Result<Option<Vec<f32>>, Diagnostic> {
         let data = self.data(name, Dtype::F32, shape)?;
         Ok(data.map(|data| data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
@@ -186,7 +186,7 @@ impl<'a> TensorFile<'a> {
     /// [`Self::f32`] of a tensor that must be there.
     ///
     /// # Errors
-    /// The file lacks it, or it has another type or shape.
+    /// The file lacks the tensor, or the tensor has another type or shape.
     pub fn required(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Diagnostic> {
         self.f32(name, shape)?.ok_or_else(|| self.lacks(name))
     }

@@ -71,7 +71,7 @@ impl FormatPlugin {
     /// The text of a device kernel, if the plugin has one.
     ///
     /// # Errors
-    /// The plugin's.
+    /// The plugin's error.
     pub fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
         self.object.call(Call::Kernel, |object| object.kernel(op, target)).into_result().map(Into::into)
     }

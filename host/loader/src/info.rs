@@ -99,7 +99,7 @@ pub(crate) fn check_cpu(build: &BuildInfo) -> Result<(), Diagnostic> {
 /// Refuses a library with invalid descriptions of its plugins.
 ///
 /// # Errors
-/// It lists none, one twice, one of an unknown kind, one with an option twice, or one whose name no run file could use.
+/// It lists no plugin, a plugin twice, a plugin of an unknown kind, one with an option twice, or one whose name is impossible in a run file.
 pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
     if descriptors.is_empty() {
         return Err(refused("it lists no plugin", "name at least one in `export_plugin!`"));

@@ -10,7 +10,7 @@ impl OptimizerPlugin {
     /// The text of a device kernel; see [`altgrad_plugin_api::Optimizer::kernel`].
     ///
     /// # Errors
-    /// The plugin's.
+    /// The plugin's error.
     pub fn kernel(&self, op: KernelOp, target: &KernelTarget) -> Result<Option<KernelText>, PluginError> {
         self.object.call(Call::Kernel, |object| object.kernel(op, target)).into_result().map(Into::into)
     }

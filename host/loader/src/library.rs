@@ -116,7 +116,7 @@ impl LoadedLibrary {
     /// A new instance of one of its formats, bare: runs call [`super::FormatPlugin`].
     ///
     /// # Errors
-    /// The plugin's own.
+    /// The plugin's own error.
     pub fn format_object(&self, id: &str, config: &Config) -> Result<FormatObject, PluginError> {
         match &self.exports {
             Exports::Rust(module) => (module.make_format())(id.into(), config).into_result(),
@@ -127,7 +127,7 @@ impl LoadedLibrary {
     /// The same of one of its sinks: [`super::SinkPlugin`].
     ///
     /// # Errors
-    /// The plugin's own.
+    /// The plugin's own error.
     pub fn sink_object(&self, id: &str, config: &Config) -> Result<SinkObject, PluginError> {
         (self.module(PluginKind::SINK, id)?.make_sink())(id.into(), config).into_result()
     }
@@ -135,7 +135,7 @@ impl LoadedLibrary {
     /// The same of one of its optimizers: [`super::OptimizerPlugin`].
     ///
     /// # Errors
-    /// The plugin's own.
+    /// The plugin's own error.
     pub fn optimizer_object(&self, id: &str, config: &Config) -> Result<OptimizerObject, PluginError> {
         (self.module(PluginKind::OPTIMIZER, id)?.make_optimizer())(id.into(), config).into_result()
     }

@@ -67,7 +67,7 @@ impl Notes {
     /// The same as one JSON text, to be kept or handed to another process.
     ///
     /// # Errors
-    /// Never in practice: all of it can be written as JSON.
+    /// Never in practice: all values have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
         let plugins = self.descriptors.iter().map(PluginText::of).collect();
         serde_json::to_string(&NotesText { build: BuildText::of(&self.build), plugins })
@@ -76,7 +76,7 @@ impl Notes {
     /// Notes from such a text; its texts are leaked, as by [`read`].
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no description.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
         let NotesText { build, plugins } = serde_json::from_str(text)?;
         let descriptors = plugins.into_iter().map(PluginText::leak).collect();

@@ -68,7 +68,7 @@ impl OptimizerPlugin {
     /// The scope of a parameter's updates.
     ///
     /// # Errors
-    /// The plugin failed, or wants what this host does not have.
+    /// The plugin failed, or asks for something that this host lacks.
     pub fn scope(&self, param: &ParamInfo<'_>) -> Result<Scope, Diagnostic> {
         let scope = self.object.call(Call::Scope, |object| object.scope(param));
         let scope = self.identity.start_failure(scope)?;

@@ -27,7 +27,7 @@ pub trait Vet: Send + Sync {
     /// Allows code of the library to run, here or in another process.
     ///
     /// # Errors
-    /// The user has not said that it may.
+    /// The user has not allowed it.
     fn allow(&self, library: Candidate<'_>) -> Result<(), Diagnostic>;
 
     /// The description of a library without notes, given by its code. The code runs in another process.

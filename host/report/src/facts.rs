@@ -50,7 +50,7 @@ impl Config {
     /// Reads a run file; empty without one.
     ///
     /// # Errors
-    /// One sentence: what is wrong with the file.
+    /// One sentence: the file's fault.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let Some(bytes) = read(path)? else { return Ok(Self::default()) };
         let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_string())?;
@@ -240,7 +240,7 @@ impl Status {
     /// Reads `run.json`; `Ok(None)` without one.
     ///
     /// # Errors
-    /// One sentence: what is wrong with the file.
+    /// One sentence: the file's fault.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, String> {
         let Some(bytes) = read(path)? else { return Ok(None) };
         if bytes.is_empty() {

@@ -123,7 +123,7 @@ impl Run {
     /// Reads a run folder, or a `metrics.csv` alone.
     ///
     /// # Errors
-    /// One sentence: why it cannot be shown.
+    /// One sentence: the reason why the run cannot be shown.
     pub fn read(path: &Path) -> Result<Self, String> {
         // The metrics of a run folder are that run's.
         let folder = path.parent().filter(|folder| path.is_file() && folder.join(STATUS).is_file());

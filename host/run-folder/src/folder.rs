@@ -49,7 +49,7 @@ impl RunFolder {
     /// Checks that a run may be written there.
     ///
     /// # Errors
-    /// The folder holds something already, or is no folder.
+    /// The folder is not empty, or the path is no folder.
     pub fn check(path: &Path) -> Result<(), Diagnostic> {
         if path.to_str().is_none() {
             // Sinks are told the folder as text.
@@ -78,7 +78,7 @@ impl RunFolder {
     /// Makes the folder, if it does not exist.
     ///
     /// # Errors
-    /// As [`Self::check`], or it cannot be made.
+    /// As [`Self::check`], or the folder cannot be made.
     pub fn claim(path: &Path) -> Result<Self, Diagnostic> {
         Self::check(path)?;
         let failed = |error: std::io::Error| {
@@ -105,7 +105,7 @@ impl RunFolder {
     /// process that is running it, because one that was killed may take a moment to end.
     ///
     /// # Errors
-    /// Another process is running it.
+    /// Another process uses the folder.
     pub fn reopen(path: &Path) -> Result<Self, Diagnostic> {
         let path = std::path::absolute(path)
             .map_err(|error| Diagnostic::config(format!("the run folder cannot be used ({error})")))?;
@@ -119,7 +119,7 @@ impl RunFolder {
     /// Takes the folder of a process that has ended.
     ///
     /// # Errors
-    /// Another process is running it.
+    /// Another process uses the folder.
     pub(crate) fn taken_over(claim: Claim) -> Result<Self, Diagnostic> {
         let held = lock(&claim.path, RUNNING)?;
         Ok(Self { claim, held })
@@ -166,7 +166,7 @@ impl RunFolder {
     /// Writes a file of the folder for the last time, into the reserved space, which is then used up: complete or not at all.
     ///
     /// # Errors
-    /// The folder has become read-only, or the disk is full and no room was set aside, or too little.
+    /// The folder has become read-only, or the disk is full and no space was reserved, or too little.
     pub fn write_last(&self, name: &str, contents: &[u8]) -> Result<(), Diagnostic> {
         match left_behind::write_into_reserve(self.path(), name, contents) {
             Ok(true) => Ok(()),
@@ -177,7 +177,7 @@ impl RunFolder {
     /// Looks whether the folder is still where it was. One that was renamed is known by its new path from then on.
     ///
     /// # Errors
-    /// It was renamed or deleted: each call that finds it so says so.
+    /// The folder was renamed or deleted: each call then returns this error.
     pub fn look(&mut self) -> Result<(), Diagnostic> {
         let Some(held) = &self.held else { return Ok(()) };
         match place::of(held, &self.claim.path) {

@@ -66,7 +66,7 @@ impl Rows {
     /// Opens a file of rows by step; `Ok(None)` if there is none.
     ///
     /// # Errors
-    /// One sentence: it cannot be read, or is no such file.
+    /// One sentence: the file cannot be read, or has another format.
     pub fn open(path: &Path) -> Result<Option<Self>, String> {
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

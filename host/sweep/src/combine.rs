@@ -48,7 +48,7 @@ impl Matrix {
     /// All combinations but those left out; the last axis varies fastest.
     ///
     /// # Errors
-    /// There are none or too many, two would share a folder, or an exclusion leaves nothing out.
+    /// There are no combinations or too many, two would share a folder, or an exclusion has no effect.
     pub fn combinations(&self) -> Result<Vec<Combination>, Diagnostic> {
         let file = self.source.path().display();
         let count = self.axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.points.len()));

@@ -38,7 +38,7 @@ impl SweepFolder {
     /// The folder there; writes nothing.
     ///
     /// # Errors
-    /// It holds something that is no sweep.
+    /// The folder has other content than a sweep.
     pub fn at(path: &Path) -> Result<Self, Diagnostic> {
         if !path.join(OWN).is_dir() {
             RunFolder::check(path).map_err(|error| Diagnostic {
@@ -53,7 +53,7 @@ impl SweepFolder {
     /// Makes it and keeps other sweeps out.
     ///
     /// # Errors
-    /// It cannot be made, or another process is sweeping there.
+    /// The folder cannot be made, or another process runs a sweep there.
     pub fn claim(&mut self) -> Result<(), Diagnostic> {
         for folder in [self.runs(), self.logs()] {
             fs::create_dir_all(&folder).map_err(|error| self.failed("make the sweep's folder", &error))?;
@@ -129,7 +129,7 @@ impl SweepFolder {
     /// Writes the run's resolved run file, from which its processes run. Call [`Self::check`] before.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's error.
     pub fn write(&self, config: &RunConfig) -> Result<(), Diagnostic> {
         let task = self.task(config, 0);
         if RunFolder::holds_a_run(&task.folder) {
@@ -141,7 +141,7 @@ impl SweepFolder {
     /// Writes a file: complete or not at all.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's error.
     pub fn put(&self, path: &Path, contents: &[u8]) -> Result<(), Diagnostic> {
         files::write(path, contents)
             .map_err(|error| self.failed(&format!("write {}", path.display()), &error))

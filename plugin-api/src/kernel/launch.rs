@@ -6,7 +6,7 @@ impl KernelText {
     /// The info block of a launch. `scalars` are bit patterns; `buffer_lens` are in elements, in the order of the buffers.
     ///
     /// # Errors
-    /// `UNSUPPORTED` if the recipe says something this version does not know, or asks for what is not there.
+    /// `UNSUPPORTED` if the recipe has an entry that this version does not know, or asks for a missing value.
     pub fn pack_info(&self, scalars: &[u32], buffer_lens: &[u64]) -> Result<Vec<u64>, PluginError> {
         let mut words = vec![0u64; self.info_words as usize];
         for field in &self.info {

@@ -109,7 +109,7 @@ impl<'a> Services<'a> {
     /// A matrix whose elements are all `value`.
     ///
     /// # Errors
-    /// More elements than the host has room for.
+    /// More elements than the host has memory for.
     pub fn full(self, shape: [u64; 2], value: f32) -> Result<Matrix<'a>, PluginError> {
         self.made(self.0.full(shape[0], shape[1], value))
     }
@@ -241,7 +241,7 @@ impl<'a> Matrix<'a> {
     /// Gives the parameter or a state these elements.
     ///
     /// # Errors
-    /// Other extents, or this is neither.
+    /// Other extents, or this matrix is neither parameter nor state.
     pub fn assign(&self, from: &Matrix<'a>) -> Result<(), PluginError> {
         self.services.0.assign(self.handle, from.handle).into_result()
     }

@@ -107,7 +107,7 @@ impl Compute for Plain {
 /// One update of a parameter of that name in main memory, parameter and states in place.
 ///
 /// # Errors
-/// The optimizer's.
+/// The optimizer's error.
 pub fn step<O: Optimizer>(
     optimizer: &O,
     name: &str,

@@ -79,7 +79,7 @@ impl Owner {
     /// Returns whether the committed files differ from those that were [`made`](Owner::made), or one is missing.
     ///
     /// # Errors
-    /// A file is there and cannot be read.
+    /// An existing file cannot be read.
     pub fn is_behind(&self, root: &Path, (table, deflated): &(String, Vec<u8>)) -> io::Result<bool> {
         let [Some(found_table), Some(found_deflated)] = self.paths(root).map(|path| read(&path).transpose())
         else {

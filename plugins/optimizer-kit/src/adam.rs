@@ -10,7 +10,7 @@ use crate::{Decay, rule::Plain};
 /// The value of an option for the share of a mean that a step keeps.
 ///
 /// # Errors
-/// It is 1: a mean that never forgets never learns.
+/// The value is 1: a mean with this factor never changes.
 pub fn memory(config: &Config, name: &str) -> Result<f64, PluginError> {
     let value = config.float(name)?;
     if value < 1.0 {

@@ -25,7 +25,7 @@ impl Decay {
     /// Reads both options.
     ///
     /// # Errors
-    /// They are not among the declared ones.
+    /// The options are not declared.
     pub fn new(config: &Config) -> Result<Self, PluginError> {
         Ok(Self { rate: config.float("weight_decay")?, all: config.bool("decay_1d")? })
     }

@@ -81,7 +81,7 @@ impl Plain {
 /// f32 has no normal numbers for it.
 ///
 /// # Errors
-/// The format is none.
+/// The format does not exist.
 pub fn codes(grid: Grid<'_>, amount: f32) -> Result<Option<Description>, PluginError> {
     let FormatSpec::Minifloat(spec) = grid.spec else { return Ok(None) };
     let minifloat = MinifloatGrid::new(*spec)?;
@@ -97,7 +97,7 @@ pub fn codes(grid: Grid<'_>, amount: f32) -> Result<Option<Description>, PluginE
 /// The asinh chart of a minifloat, in weight units.
 ///
 /// # Errors
-/// The format is none.
+/// The format does not exist.
 pub fn chart(grid: Grid<'_>) -> Result<Option<Description>, PluginError> {
     let FormatSpec::Minifloat(spec) = grid.spec else { return Ok(None) };
     let chart = Smooth::new(&MinifloatGrid::new(*spec)?);
@@ -109,7 +109,7 @@ pub fn chart(grid: Grid<'_>) -> Result<Option<Description>, PluginError> {
 /// The device adds up the exponents of spacings in stored units; the contribution of the scales to the mean is computed here.
 ///
 /// # Errors
-/// The format is none.
+/// The format does not exist.
 pub fn power(
     param: &ParamInfo<'_>,
     grid: Grid<'_>,

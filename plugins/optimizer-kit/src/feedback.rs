@@ -21,7 +21,7 @@ impl ErrorFeedback {
     /// Reads the option.
     ///
     /// # Errors
-    /// It is not among the declared options.
+    /// The option is not declared.
     pub fn new(config: &Config) -> Result<Self, PluginError> {
         Ok(Self { on: config.bool("error_feedback")? })
     }

@@ -31,7 +31,7 @@ impl Unquantized {
     /// Reads the option.
     ///
     /// # Errors
-    /// A text that is neither.
+    /// The text is neither `adamw` nor the name of a minifloat.
     pub fn new(config: &Config) -> Result<Self, PluginError> {
         match config.text(NAME)? {
             "adamw" => Ok(Self::AdamW),

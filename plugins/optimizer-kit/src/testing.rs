@@ -74,7 +74,7 @@ impl Param {
     /// elements step alone. NaN counts as a difference.
     ///
     /// # Errors
-    /// The optimizer's.
+    /// The optimizer's error.
     pub fn first_not_alone<O: Optimizer>(
         &self,
         optimizer: &O,
@@ -98,7 +98,7 @@ impl Param {
     /// One update.
     ///
     /// # Errors
-    /// The optimizer's.
+    /// The optimizer's error.
     pub fn step<O: Optimizer>(
         &mut self,
         optimizer: &O,
@@ -112,7 +112,7 @@ impl Param {
     /// One update, `part` elements a call. With [`Scope::ELEMENTS`](altgrad_plugin_api::Scope::ELEMENTS) that makes no difference.
     ///
     /// # Errors
-    /// The optimizer's.
+    /// The optimizer's error.
     pub fn step_in_parts<O: Optimizer>(
         &mut self,
         optimizer: &O,

@@ -229,7 +229,7 @@ pub fn built(library: &str) -> PathBuf {
 /// Compiles a library in C against `altgrad_plugin.h`, with every warning an error.
 ///
 /// # Errors
-/// There is no C compiler: why a test is skipped.
+/// There is no C compiler: the reason for skipping a test.
 ///
 /// # Panics
 /// It does not compile.

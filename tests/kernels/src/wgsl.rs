@@ -31,7 +31,7 @@ impl VulkanDevice {
     /// The first Vulkan device.
     ///
     /// # Errors
-    /// Why there is none: the reason for skipping a test.
+    /// The reason why there is none, for skipping a test.
     pub fn new() -> Result<Self, String> {
         let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
         descriptor.backends = wgpu::Backends::VULKAN;

@@ -62,7 +62,7 @@ impl Disk {
     /// Makes a folder and those above it; one that is there stays.
     ///
     /// # Errors
-    /// The operating system's, here and below.
+    /// The operating system's error, here and below.
     pub fn create_folder(&self, path: &Path) -> io::Result<()> {
         self.pass(Op::CreateFolder, path)?;
         fs::create_dir_all(path)
@@ -71,7 +71,7 @@ impl Disk {
     /// Makes a file that is not there.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn create(&self, path: &Path) -> io::Result<DiskFile> {
         self.pass(Op::Create, path)?;
         Ok(DiskFile { disk: self.clone(), path: path.to_path_buf(), file: File::create_new(path)? })
@@ -80,7 +80,7 @@ impl Disk {
     /// Makes a folder's entries durable, where folders can be opened.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn sync_folder(&self, path: &Path) -> io::Result<()> {
         self.pass(Op::SyncFolder, path)?;
         File::open(path)?.sync_all()
@@ -89,7 +89,7 @@ impl Disk {
     /// Renames; a file or link of the new name is replaced.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.pass(Op::Rename, from)?;
         fs::rename(from, to)
@@ -98,7 +98,7 @@ impl Disk {
     /// Makes a symbolic link at `path` to `target`.
     ///
     /// # Errors
-    /// The operating system's, or it has none.
+    /// The operating system's error, or the system has no symbolic links.
     pub fn link(&self, target: &Path, path: &Path) -> io::Result<()> {
         self.pass(Op::Link, path)?;
         #[cfg(unix)]
@@ -110,7 +110,7 @@ impl Disk {
     /// Removes a folder and its content, or a file or link; a missing path is no error.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
         self.pass(Op::Remove, path)?;
@@ -130,7 +130,7 @@ impl DiskFile {
     /// Flushes it to the disk.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn sync(&self) -> io::Result<()> {
         self.disk.pass(Op::Sync, &self.path)?;
         self.file.sync_all()

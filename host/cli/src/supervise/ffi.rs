@@ -31,7 +31,7 @@ const REACH: (usize, usize) = (1 << 20, 1 << 12);
 /// Memory that this process shares with those that it forks.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn map() -> io::Result<&'static Shared> {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     // SAFETY: asks for new memory at any address; nothing that exists is changed.

@@ -194,7 +194,7 @@ impl Default for CastScalingSection {
 /// of a format alone. Positions name `name` in place of a file.
 ///
 /// # Errors
-/// What is no TOML, unknown, of a wrong type, or without effect, with its line and column.
+/// Invalid TOML, an unknown key, a wrong type, or a key without effect, with its line and column.
 pub fn read_cast(name: &str, text: &str) -> Result<(CastSection, Source), Diagnostic> {
     let path = Path::new(name);
     let (table, source) = match text::format_alone(text) {

@@ -42,7 +42,7 @@ impl SinkSubject {
     /// The sink that `make` makes, with these options; random checks begin with `seed`.
     ///
     /// # Errors
-    /// There is no such option, or it does not take that value.
+    /// There is no such option, or the value is not allowed.
     pub fn new(
         descriptor: Descriptor,
         options: impl IntoIterator<Item = (String, ConfigValue)>,

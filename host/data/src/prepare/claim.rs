@@ -22,7 +22,7 @@ impl Claim {
     /// Makes the folder if it is not there, and locks it.
     ///
     /// # Errors
-    /// It cannot be written, or another preparation works in it.
+    /// The folder cannot be written, or another preparation uses it.
     pub(super) fn of(folder: &Path) -> Result<Self, Diagnostic> {
         let failed = |error: io::Error| {
             Diagnostic::config(format!("the folder cannot be written ({error})")).at(folder.display())

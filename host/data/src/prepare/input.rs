@@ -78,7 +78,7 @@ impl Input {
     /// Finds the files: `root` itself, or the files below it except those in `out`, in the order of names.
     ///
     /// # Errors
-    /// There is nothing to read.
+    /// There is no readable file.
     pub(super) fn find(root: &Path, dataset: Dataset, out: &Path) -> Result<Self, Diagnostic> {
         let unreadable = |error: io::Error| {
             Diagnostic::config(format!("the input cannot be read ({error})")).at(root.display())
@@ -150,7 +150,7 @@ impl Input {
 /// SHA-256 of a file, in hex. `seen` is called with the number of bytes read, each time.
 ///
 /// # Errors
-/// The operating system's.
+/// The operating system's error.
 pub(super) fn sha256(path: &Path, seen: &mut dyn FnMut(u64)) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();

@@ -79,7 +79,7 @@ impl<'a> Items<'a> {
     /// Hands an item on, with others.
     ///
     /// # Errors
-    /// Nobody wants more.
+    /// No receiver is left.
     pub(super) fn push(&mut self, item: Item) -> Result<(), Stop> {
         self.bytes += match &item.content {
             Content::Record(bytes) | Content::Text(bytes) => bytes.len(),
@@ -92,7 +92,7 @@ impl<'a> Items<'a> {
     /// Sends the items that were not sent yet.
     ///
     /// # Errors
-    /// Nobody wants more.
+    /// No receiver is left.
     pub(super) fn send(&mut self) -> Result<(), Stop> {
         self.bytes = 0;
         self.sender.send(std::mem::take(&mut self.items)).map_err(|_| Stop::Unwanted)

@@ -107,7 +107,7 @@ impl Layout {
     /// The document of a record.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub(super) fn document(&self, json: &[u8]) -> Result<Document, Reason> {
         let json = std::str::from_utf8(json).map_err(|error| Reason::NotUtf8(error.valid_up_to()))?;
         let document = match self.dataset {

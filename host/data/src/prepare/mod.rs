@@ -92,7 +92,7 @@ pub struct Prepared {
 /// Makes the bins, unless the folder holds them already.
 ///
 /// # Errors
-/// The request makes no sense, the archive cannot be had, the input cannot be read, or the disk cannot be written.
+/// The request is invalid, the archive cannot be fetched, the input cannot be read, or the disk cannot be written.
 pub fn prepare(request: &Request, progress: &dyn Progress) -> Result<Prepared, Diagnostic> {
     let layout = check(request)?;
     // Found wrong before a folder is made.

@@ -20,7 +20,7 @@ use super::{
 /// Reads it to its end.
 ///
 /// # Errors
-/// It is damaged, unpacks to far too much, or nobody wants more.
+/// The archive is damaged, unpacks to far too much, or no receiver is left.
 pub(super) fn read(
     items: &mut Items<'_>,
     name: &str,

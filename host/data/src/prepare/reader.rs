@@ -23,7 +23,7 @@ use super::{
 /// Reads everything, in order, and sends the items.
 ///
 /// # Errors
-/// A file cannot be read, or nobody wants more.
+/// A file cannot be read, or no receiver is left.
 pub(super) fn read(
     input: &Input,
     dataset: Dataset,

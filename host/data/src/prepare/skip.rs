@@ -87,7 +87,7 @@ impl Skips {
     /// Counts a record.
     ///
     /// # Errors
-    /// With `--strict`.
+    /// With `--strict`, a skipped record.
     pub(super) fn add(&mut self, place: &Place, reason: &Reason) -> Result<(), Diagnostic> {
         if self.strict {
             return Err(Diagnostic::config(format!("a record cannot be used ({reason})"))

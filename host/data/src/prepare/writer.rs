@@ -71,7 +71,7 @@ impl Bins {
     /// Adds the next item; a document that becomes unusable is removed again and counted.
     ///
     /// # Errors
-    /// The disk's, or a skip with `--strict`.
+    /// The disk's error, or a skipped record with `--strict`.
     pub(super) fn add(&mut self, encoded: Encoded, skips: &mut Skips) -> Result<(), Diagnostic> {
         let Encoded { place, ends, result } = encoded;
         if self.broken && !ends.first {
@@ -109,7 +109,7 @@ impl Bins {
     /// written.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's error.
     pub(super) fn publish(mut self, mut meta: Meta) -> Result<Meta, Diagnostic> {
         for (split, bin) in &mut self.bins {
             let broken = |error| failed(&bin.part, error);

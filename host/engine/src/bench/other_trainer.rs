@@ -63,7 +63,7 @@ impl<'a> OtherTrainer<'a> {
     /// Has it take some steps in a mode.
     ///
     /// # Errors
-    /// It cannot be started, fails, or answers something else.
+    /// The trainer cannot be started, fails, or gives an invalid answer.
     pub(super) fn run(&mut self, mode: &'static str, steps: u64, warmup: u64) -> Result<(), Diagnostic> {
         let failed = |what: String| {
             Diagnostic::run(format!("`{}`, to be timed in turn with ours: {what}", self.command)).hint(

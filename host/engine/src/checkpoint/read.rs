@@ -91,7 +91,7 @@ impl Checkpoint {
     /// Opens a checkpoint's folder and checks every file.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault.
     pub fn open(path: &Path) -> Result<Self, Damage> {
         let found = fs::metadata(path).map_err(|error| Damage::io(path, &error))?;
         if !found.is_dir() {
@@ -126,7 +126,7 @@ impl Checkpoint {
     /// A file of it, of `most` bytes or less.
     ///
     /// # Errors
-    /// It is larger, or cannot be read.
+    /// The file is larger, or cannot be read.
     pub(super) fn file(&self, name: &str, most: u64) -> Result<(PathBuf, Vec<u8>), Damage> {
         let path = self.path.join(name);
         let bytes = read(&path, most)?;
@@ -137,7 +137,7 @@ impl Checkpoint {
 /// The tensors of the file `bytes` came from, its header checked.
 ///
 /// # Errors
-/// It is no safetensors file, or cut short.
+/// The file is no safetensors file, or is cut short.
 pub(super) fn tensors<'a>(path: &'a Path, bytes: &'a [u8]) -> Result<TensorFile<'a>, Damage> {
     TensorFile::parse(path, bytes)
         .map_err(|error| Damage::new(path, format!("is not a safetensors file ({error})")))
@@ -225,7 +225,7 @@ fn text(path: &Path) -> Result<String, Damage> {
 /// folder has none.
 ///
 /// # Errors
-/// The file is damaged, of another version, or has values that no run has.
+/// The file is damaged, of another version, or has values that no run can have.
 pub fn state_of(folder: &Path) -> Result<Option<CheckpointState>, Damage> {
     let path = folder.join(STATE);
     if !path.exists() {

@@ -11,7 +11,7 @@ use super::layout::{self, BEST, CheckpointKind, LAST, REMOVED, SET_ASIDE, UNFINI
 /// Points a link of the folder at a checkpoint beside it, atomically: readers find the old one or the new one.
 ///
 /// # Errors
-/// The operating system's.
+/// The operating system's error.
 pub(super) fn point(disk: &Disk, folder: &Path, link: &str, to: &Path) -> io::Result<()> {
     let Some(name) = to.file_name() else { return Err(io::Error::other("a checkpoint without a name")) };
     let fresh = folder.join(format!("{UNFINISHED}{link}"));
@@ -28,7 +28,7 @@ pub(super) fn target(folder: &Path, link: &str) -> Option<PathBuf> {
 /// Removes all but the newest `keep_last` and the best one of the run's course. Anomalies stay.
 ///
 /// # Errors
-/// One could not be removed; others are.
+/// A checkpoint could not be removed; the others are removed.
 pub(super) fn rotate(disk: &Disk, folder: &Path, keep_last: usize) -> io::Result<()> {
     let mut old = layout::list(folder, CheckpointKind::Step);
     old.truncate(old.len().saturating_sub(keep_last));
@@ -52,7 +52,7 @@ fn remove(disk: &Disk, path: &Path) -> io::Result<()> {
 /// at, if there is one.
 ///
 /// # Errors
-/// The operating system's.
+/// The operating system's error.
 pub(super) fn rewind(disk: &Disk, folder: &Path, step: u64, best: Option<&Path>) -> io::Result<()> {
     for (_, path) in layout::list(folder, CheckpointKind::Step).into_iter().filter(|(later, _)| *later > step)
     {

@@ -13,7 +13,7 @@ const MOST: u64 = 1 << 53;
 /// Refuses a state that no run can have.
 ///
 /// # Errors
-/// The field, and what is wrong with it: the end of a sentence that begins with the file's name.
+/// The field, and its fault: the end of a sentence that begins with the file's name.
 pub(super) fn check(state: &CheckpointState) -> Result<(), String> {
     let CheckpointState { step, cursors, totals, .. } = state;
     counters(state)?;

@@ -147,7 +147,7 @@ impl CheckpointState {
     /// The file's text.
     ///
     /// # Errors
-    /// A number that TOML does not have.
+    /// A number has no representation in TOML.
     pub(super) fn to_toml(&self) -> Result<String, Diagnostic> {
         toml::to_string(self)
             .map_err(|error| Diagnostic::run(format!("the checkpoint's state cannot be written ({error})")))

@@ -37,7 +37,7 @@ pub(super) struct Complete {
 /// have taken every row before it.
 ///
 /// # Errors
-/// An operation failed; what was written is removed, as far as possible.
+/// An operation failed; written files are removed, as far as possible.
 pub(super) fn write(
     disk: &Disk,
     folder: &Path,

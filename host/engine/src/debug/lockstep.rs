@@ -69,7 +69,7 @@ pub struct Comparison {
 /// or the number of micro-batches.
 ///
 /// # Errors
-/// A value that TOML cannot hold.
+/// A value has no representation in TOML.
 pub fn differing_key(a: &RunConfig, b: &RunConfig) -> Result<Option<String>, Diagnostic> {
     let (a, b) = (shared_keys(a)?, shared_keys(b)?);
     // An alphabet that is not given is the corpus's, which a resolved run file contains.

@@ -95,7 +95,7 @@ pub fn ask_agreement(grads: &[Tensor<1>], shadow: &[Tensor<1>], read_back: &mut 
 /// The agreement that was asked for.
 ///
 /// # Errors
-/// The device returned something else.
+/// The device returned another number of values.
 pub fn agreement(asked: &Asked, values: &Values) -> Result<Vec<Agreement>, Diagnostic> {
     let agreement = asked.iter().map(|&(elements, slot)| {
         let means: [f64; 4] = values.array(slot)?;

@@ -82,7 +82,7 @@ pub fn ask_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> Asked {
 /// The moments that were asked for.
 ///
 /// # Errors
-/// The device returned something else.
+/// The device returned another number of values.
 pub fn moments(asked: &Asked, values: &Values) -> Result<Vec<Moments>, Diagnostic> {
     let moments = asked.iter().map(|&(elements, slot)| {
         let [mean, mean_square, dead, largest] = values.array(slot)?;

@@ -59,7 +59,7 @@ impl UpdateMetrics {
     /// Resumes from the saved state; entries that the file lacks are unknown.
     ///
     /// # Errors
-    /// It is of other parameters.
+    /// The state is of other parameters.
     pub fn restore(
         &mut self,
         layout: &Layout,

@@ -34,7 +34,7 @@ const PADDING: usize = 64;
 /// Reads the values of every parameter, in the layout's order, row-major `[n]` each.
 ///
 /// # Errors
-/// The file is missing or broken, or does not fit the layout; says which key.
+/// The file is missing or broken, or does not fit the layout; the error names the key.
 pub fn read(path: &Path, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
     WeightsFile::open(path)?.values(layout)
 }
@@ -50,7 +50,7 @@ impl WeightsFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// It is missing, or no regular file.
+    /// The file is missing, or is no regular file.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
         let bytes = files::read(path).map_err(|error| {
             Diagnostic::config(format!("cannot read the weights ({error})"))

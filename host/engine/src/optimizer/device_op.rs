@@ -35,7 +35,7 @@ impl Kept {
     /// Reads the states back; none if they are not there.
     ///
     /// # Errors
-    /// Why the device did not give them.
+    /// The device's reason for returning none.
     pub fn read(&self) -> Result<Vec<Vec<f32>>, String> {
         if self.states.is_empty() {
             return Ok(self.to_come.clone());

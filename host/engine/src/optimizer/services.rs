@@ -176,7 +176,7 @@ impl DeviceStates {
     /// Updates the parameter; returns its new value, `[n]`. If the plugin fails, values that it assigned before stay.
     ///
     /// # Errors
-    /// The plugin failed, which leaves the value, too.
+    /// The plugin failed; the value is kept as well.
     pub(super) fn step(
         &mut self,
         plugin: &OptimizerPlugin,

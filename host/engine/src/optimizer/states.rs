@@ -92,7 +92,7 @@ impl OptimizerState {
     /// a parameter.
     ///
     /// # Errors
-    /// A state is missing there, or of another type or shape.
+    /// A state is missing, or has another type or shape.
     pub fn restore(
         &mut self,
         updates: u64,

@@ -159,7 +159,7 @@ impl StoredState {
     /// Takes the tensors of a checkpoint back; `name` is the state's key there, `shape` the parameter's.
     ///
     /// # Errors
-    /// One is missing, of another type or shape, or has a scale that is not finite and positive.
+    /// A tensor is missing, has another type or shape, or has a scale that is not finite and positive.
     pub fn restore(&mut self, file: &TensorFile<'_>, name: &str, shape: &[usize]) -> Result<(), Diagnostic> {
         match self {
             Self::F32(values) => *values = Arc::new(file.required(name, shape)?),

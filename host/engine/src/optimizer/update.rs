@@ -117,7 +117,7 @@ impl OptimizerState {
     /// The rules that would update the parameters under other casts, in the plugin's words.
     ///
     /// # Errors
-    /// The plugin cannot update a parameter under them.
+    /// The plugin cannot update a parameter under these casts.
     pub fn rules_under(&self, quant: &QuantContext, layout: &Layout) -> Result<Vec<String>, Diagnostic> {
         let rule = |(id, spec): (ParamId, &ParamSpec)| {
             let shape = extents(&spec.shape);

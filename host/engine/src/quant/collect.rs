@@ -71,7 +71,7 @@ impl QuantContext {
     /// The statistics of each site: one entry per site, `None` where nothing was rounded. Keeps the scales.
     ///
     /// # Errors
-    /// A call failed, or the device did. A failed call is returned first.
+    /// A call or the device failed. A failed call is returned first.
     pub fn read_stats(
         &self,
         requested: &RequestedStep,

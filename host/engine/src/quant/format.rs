@@ -130,7 +130,7 @@ impl DeviceFormat {
     /// The statistics of a call, from its words and sums.
     ///
     /// # Errors
-    /// [`Fault::Run`]: they are not what the plugin's kernel promises.
+    /// [`Fault::Run`]: the statistics differ in form from those that the plugin's kernel declares.
     pub(super) fn read_stats(&self, words: &[u32], sums: &[f32]) -> Result<FormatStats, Diagnostic> {
         #[cfg(feature = "gpu")]
         if let Some(kernels) = &self.kernels {

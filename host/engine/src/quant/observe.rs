@@ -245,7 +245,7 @@ impl QuantContext {
     /// meantime are dropped: the training's own passes collect them again.
     ///
     /// # Errors
-    /// A format failed, or the device did.
+    /// A format or the device failed.
     pub fn take_observation(&mut self) -> Result<Vec<Option<SeenSite>>, Diagnostic> {
         let Some(observation) = &mut self.observation else { return Ok(Vec::new()) };
         *self.pending.get_mut() = std::mem::take(&mut observation.pending);

@@ -103,7 +103,7 @@ impl QuantContext {
     /// Restores the part that a pass needs: the recorded magnitudes of scales, of all sites that have them.
     ///
     /// # Errors
-    /// The checkpoint lacks those of a site.
+    /// The checkpoint lacks the state of a site.
     pub fn restore_history(&self, state: &SavedQuantState) -> Result<(), Diagnostic> {
         let mut lacks = None;
         for site in &self.sites {

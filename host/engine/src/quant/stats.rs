@@ -61,7 +61,7 @@ impl PendingStats {
     /// Reads the statistics of this call alone.
     ///
     /// # Errors
-    /// The call failed, or the device.
+    /// The call or the device failed.
     pub fn read(self) -> Result<QuantStats, Diagnostic> {
         let mut read_back = ReadBack::default();
         let format = self.format.clone();
@@ -76,7 +76,7 @@ impl RequestedStats {
     /// The statistics.
     ///
     /// # Errors
-    /// They are not what the format promised.
+    /// The statistics differ in form from those that the format declares.
     pub fn read(&self, values: &Values) -> Result<QuantStats, Diagnostic> {
         let words: Vec<u32> = values.get(self.words)?.iter().map(|word| word.to_bits()).collect();
         let stats = self.format.read_stats(&words, values.get(self.sums)?)?;

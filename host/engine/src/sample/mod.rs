@@ -49,7 +49,7 @@ impl Sampler {
     /// Logits of the token that follows `ids`, of which the last block counts; one an id that may be drawn.
     ///
     /// # Errors
-    /// There is no id, or the device or a format failed.
+    /// There are no ids, or the device or a format failed.
     pub fn next_logits(&self, ids: &[u16]) -> Result<Vec<f32>, Diagnostic> {
         let window = &ids[ids.len().saturating_sub(self.gpt.shape.block_size)..];
         if window.is_empty() {
@@ -77,7 +77,7 @@ impl Sampler {
     /// Continues `prompt` by `count` tokens and hands each to `on_token`, which may stop it with `false`.
     ///
     /// # Errors
-    /// As [`Self::next_logits`], or the logits are no numbers.
+    /// As [`Self::next_logits`], or the logits are NaN or infinite.
     pub fn generate(
         &self,
         prompt: &[u16],

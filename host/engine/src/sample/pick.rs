@@ -17,7 +17,7 @@ pub struct Picking {
 /// Draws an id. One draw takes one number of the generator for any logits.
 ///
 /// # Errors
-/// A logit is NaN or infinite (an id may be impossible, at minus infinity, as long as another is not).
+/// A logit is NaN or infinite (minus infinity is allowed for an impossible id, unless all ids are impossible).
 pub fn pick(logits: &[f32], how: &Picking, generator: &mut impl Rng) -> Result<u16, Diagnostic> {
     let uniform: f64 = generator.random();
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);

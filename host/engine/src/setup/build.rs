@@ -32,7 +32,7 @@ impl ReadyRun {
     /// Checks a run against everything it needs, but for the folder it will be written to.
     ///
     /// # Errors
-    /// The first thing that does not fit, with its position in the run file.
+    /// The first fault, with its position in the run file.
     pub fn build(mut config: RunConfig, source: &Source) -> Result<Self, Diagnostic> {
         let device =
             ComputeDevice::open(config.run.device).map_err(|error| error.at(source.locate("run.device")))?;

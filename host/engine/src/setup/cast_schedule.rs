@@ -13,7 +13,7 @@ use crate::{
 /// The rounding of each phase, in the order of the entries. `first` is that of the beginning.
 ///
 /// # Errors
-/// A phase cannot be made, or changes how weights are stored, with the entry's position in the run file.
+/// A phase is invalid, or changes the storage of weights, with the entry's position in the run file.
 pub fn phases(
     config: &RunConfig,
     source: &Source,

@@ -41,7 +41,7 @@ impl DynamicLossScale {
     /// Refuses a state that no run of `steps` steps can have.
     ///
     /// # Errors
-    /// The field, and its value with what is wrong with it.
+    /// The field, and its value with the reason.
     pub fn check(&self, steps: u64) -> Result<(), (&'static str, String)> {
         let Self { scale, good_steps, skipped_steps } = *self;
         if !(RANGE[0]..=RANGE[1]).contains(&scale) || scale.to_bits() & 0x007f_ffff != 0 {

@@ -50,7 +50,7 @@ impl TrainModel {
     /// Reads nothing back; statistics of rounding stay pending in the quantizer.
     ///
     /// # Errors
-    /// A parameter got no gradient.
+    /// A parameter has no gradient.
     pub fn gradients(
         &self,
         state: &TrainState,

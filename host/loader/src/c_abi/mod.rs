@@ -62,7 +62,7 @@ impl CFormats {
     /// An instance of a format.
     ///
     /// # Errors
-    /// There is no such format, its `decode` failed, or what it describes is impossible.
+    /// There is no such format, its `decode` failed, or its description is impossible.
     pub(super) fn make(&self, id: &str) -> Result<FormatObject, PluginError> {
         let format = self.0.iter().find(|format| format.id == id);
         let format =

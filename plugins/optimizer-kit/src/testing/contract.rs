@@ -11,7 +11,7 @@ use super::{Param, numbers, optimizer};
 /// the weight plus the residual.
 ///
 /// # Errors
-/// The optimizer's.
+/// The optimizer's error.
 ///
 /// # Panics
 /// One of these does not hold.

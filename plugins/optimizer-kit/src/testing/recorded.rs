@@ -41,7 +41,7 @@ pub fn recorded_rate(peak: f64, t: u64) -> f64 {
 /// recording has them.
 ///
 /// # Errors
-/// A line that is none, a parameter that has no shape, or the optimizer's error.
+/// An invalid line, a parameter without a shape, or the optimizer's error.
 pub fn replay(
     recording: &str,
     shapes: &[(&str, &[u64])],

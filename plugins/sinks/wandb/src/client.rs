@@ -77,7 +77,7 @@ impl Client {
     /// Posts JSON to a path of the server.
     ///
     /// # Errors
-    /// Connection, status or body were not as they should be.
+    /// The connection failed, or status or body are not as expected.
     pub(crate) fn post(&self, path: &str, body: String, limit: Duration) -> Result<Answer, Failure> {
         let unsure = |error: reqwest::Error| {
             let why = self.key.scrub(&reasons(&error.without_url()));

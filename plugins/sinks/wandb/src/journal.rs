@@ -183,7 +183,7 @@ impl Journal {
     /// Takes a row.
     ///
     /// # Errors
-    /// A metric has a name that the server keeps for itself.
+    /// A metric has a name that the server reserves.
     pub(crate) fn row(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
         self.settle();
         let head = Head::new(step, metrics, now(), self.runtime())?;

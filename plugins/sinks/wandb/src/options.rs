@@ -132,7 +132,7 @@ impl Options {
     /// Puts options, variables and defaults together.
     ///
     /// # Errors
-    /// `CONFIG`: what a server, or the run folder, would refuse.
+    /// `CONFIG`: a value that a server, or the run folder, would refuse.
     pub(crate) fn resolve(config: &Config, environment: &Environment) -> Result<Self, PluginError> {
         let said = |option: &str, variable: &str| -> Result<Option<String>, PluginError> {
             let text = config.text(option)?;

@@ -26,7 +26,7 @@ impl Head {
     /// The row of a step: `timestamp` in seconds since 1970, `runtime` in seconds since the run began.
     ///
     /// # Errors
-    /// `CONFIG` if a metric has a name that the server keeps for itself.
+    /// `CONFIG` if a metric has a name that the server reserves.
     pub(crate) fn new(
         step: u64,
         metrics: &[Metric<'_>],

@@ -91,7 +91,7 @@ impl Spool {
     /// Adds a record; its bytes are with the operating system when this returns.
     ///
     /// # Errors
-    /// The record is lost, and only this one.
+    /// The record is lost, but no other.
     pub(crate) fn append(&mut self, kind: Kind, payload: &str) -> io::Result<()> {
         let mut bytes = line(kind, payload);
         if self.torn {

@@ -80,7 +80,7 @@ impl Uploader {
     /// The thread's life: until all is sent, the server refuses, or it is told to stop.
     ///
     /// # Errors
-    /// Why the server will not take any more.
+    /// The reason why the server takes no more rows.
     pub(crate) fn serve(&mut self) -> Result<(), String> {
         loop {
             let (stop, committed, finish_by, hold) = {
