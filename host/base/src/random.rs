@@ -20,6 +20,8 @@ pub enum Stream {
     Dropout = 4,
     /// Text sampling; counter: index of the sample.
     Sampling = 5,
+    /// Directions in which curvature is measured; counter: index of the direction.
+    Curvature = 6,
 }
 
 /// The generator at `counter` of a stream: seed, stream and counter together are its key, so no two

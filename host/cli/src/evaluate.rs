@@ -13,11 +13,27 @@ use super::saved_model::SavedModelArgs;
 
 /// A part of the corpus.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum SplitArgument {
+pub(super) enum SplitArgument {
     /// Tokens held out.
     Val,
     /// Tokens trained on.
     Train,
+}
+
+impl SplitArgument {
+    pub(super) fn split(self) -> Split {
+        match self {
+            Self::Val => Split::Validation,
+            Self::Train => Split::Train,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Val => "validation",
+            Self::Train => "training",
+        }
+    }
 }
 
 /// `altgrad-host evaluate`.
@@ -45,10 +61,7 @@ pub(super) fn run(args: &EvaluateArgs) -> Result<ExitCode, Diagnostic> {
     let (weights, rounding) = (model.weights.display().to_string(), quant.summary());
     let batches = args.batches.unwrap_or(model.config.train.eval_batches as u64);
     let evaluator = Evaluator::new(model, quant, &device)?;
-    let (split, name) = match args.split {
-        SplitArgument::Val => (Split::Validation, "validation"),
-        SplitArgument::Train => (Split::Train, "training"),
-    };
+    let (split, name) = (args.split.split(), args.split.name());
     let (kind, mean) = if args.full {
         (EvaluationKind::Full, evaluator.full(split)?)
     } else {

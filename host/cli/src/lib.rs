@@ -13,6 +13,7 @@ mod bench;
 mod casts;
 mod check;
 mod compare;
+mod curvature;
 mod data;
 mod diff;
 mod evaluate;
@@ -85,6 +86,11 @@ enum Command {
     Casts(casts::CastsCommand),
     /// Computes the loss and perplexity of a trained model on its run's data, as the run's evaluations do, and writes nothing.
     Evaluate(evaluate::EvaluateArgs),
+    /// Measures the curvature of the loss at a trained model's weights, and the noise of its gradients; writes nothing.
+    ///
+    /// The Hessian is that of the unrounded loss, by differences of gradients. An example of the Fisher matrix and of the gradient
+    /// noise scale is a sequence.
+    Curvature(curvature::CurvatureArgs),
     /// Continues a text with a trained model.
     Sample(sample::SampleArgs),
     /// Prepares token bins from data sets, and shows the contents of bins.
@@ -153,6 +159,7 @@ impl Command {
             Self::Diff(args) => args.trust.into(),
             Self::Weights(command) => command.trust(),
             Self::Evaluate(args) => args.model.trust(),
+            Self::Curvature(args) => args.model.trust(),
             Self::Sample(args) => args.model.trust(),
             Self::WandbUpload(args) => args.trust.into(),
             // These name their libraries on the command line, or load those of the host's folder, or none.
@@ -214,6 +221,7 @@ fn execute(command: Command) -> Result<ExitCode, Diagnostic> {
         Command::Formats(command) => formats::run(command),
         Command::Casts(command) => casts::run(command),
         Command::Evaluate(args) => evaluate::run(&args),
+        Command::Curvature(args) => curvature::run(&args),
         Command::Sample(args) => sample::run(&args),
         Command::Data(command) => data::run(command),
         Command::Weights(command) => weights::run(command),

@@ -15,10 +15,10 @@ use crate::{
 /// A saved model and the data it is evaluated on.
 #[derive(Debug)]
 pub struct Evaluator {
-    gpt: Gpt,
-    params: Params,
-    quant: QuantContext,
-    batches: Batches,
+    pub(crate) gpt: Gpt,
+    pub(crate) params: Params,
+    pub(crate) quant: QuantContext,
+    pub(crate) batches: Batches,
     /// Updates that made the weights, if that is known.
     pub step: Option<u64>,
 }

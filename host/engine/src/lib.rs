@@ -16,6 +16,7 @@ pub mod checkpoint;
 pub mod cpu_ops;
 #[cfg(feature = "gpu")]
 mod cube_parts;
+pub mod curvature;
 pub mod debug;
 pub mod device;
 pub mod evaluate;

@@ -3,7 +3,7 @@
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_metrics::{
     MetricDefinition, MetricId, MetricRecord, Over, Statistic,
-    families::fidelity::{GRAD_COS_SIM, GRAD_NORM_RATIO, GRAD_SIGN_AGREE},
+    families::fidelity::{GRAD_COS_SIM, GRAD_NORM_RATIO, GRAD_SIGN_AGREE, GRAD_SIGNAL_TO_NOISE},
 };
 use burn::tensor::Tensor;
 
@@ -14,15 +14,19 @@ use super::{
 };
 use crate::read_back::{ReadBack, Values};
 
-/// A statistic of the sums over a gradient and its shadow, and of their L2 norms, own and shadow.
-type Formula = fn(&Agreement, f64, f64) -> f64;
+/// A statistic of the sums over a gradient and its shadow, and of their L2 norms, own and shadow; `None` where it has no value.
+type Formula = fn(&Agreement, f64, f64) -> Option<f64>;
+
+/// Least squared norm of a difference that is resolved, over that of the gradient.
+const RESOLVED: f64 = 1e-5;
 
 /// Statistics of all parameters together, as mean and minimum over parameters, and of each
 /// parameter.
 static STATISTICS: &[(&MetricDefinition, Formula)] = &[
-    (&GRAD_COS_SIM, |sums, own, shadow| sums.product / (own * shadow)),
-    (&GRAD_NORM_RATIO, |_, own, shadow| own / shadow),
-    (&GRAD_SIGN_AGREE, |sums, _, _| sums.equal_signs / sums.elements),
+    (&GRAD_COS_SIM, |sums, own, shadow| Some(sums.product / (own * shadow))),
+    (&GRAD_NORM_RATIO, |_, own, shadow| Some(own / shadow)),
+    (&GRAD_SIGN_AGREE, |sums, _, _| Some(sums.equal_signs / sums.elements)),
+    (&GRAD_SIGNAL_TO_NOISE, |sums, _, shadow| sums.noise().map(|noise| shadow / noise)),
 ];
 
 /// The family.
@@ -81,7 +85,13 @@ impl Agreement {
     /// The value of a statistic, which is given the two norms; `None` if one is zero.
     fn value(&self, statistic: Formula) -> Option<f64> {
         let (own, shadow) = (self.own_square.sqrt(), self.shadow_square.sqrt());
-        (own != 0.0 && shadow != 0.0).then(|| statistic(self, own, shadow))
+        if own != 0.0 && shadow != 0.0 { statistic(self, own, shadow) } else { None }
+    }
+
+    /// The L2 norm of the difference of the two; `None` if the sums, which are of f32 accuracy, do not resolve it.
+    fn noise(&self) -> Option<f64> {
+        let square = self.own_square + self.shadow_square - 2.0 * self.product;
+        (square > RESOLVED * self.shadow_square).then(|| square.sqrt())
     }
 }
 
@@ -147,6 +157,8 @@ mod tests {
             ("grad_cos_sim/wte.weight", Some(cosine)),
             ("grad_norm_ratio/wte.weight", Some(cosine)),
             ("grad_sign_agree/wte.weight", Some(0.5)),
+            // |(2, 0)| over |(1, 1) - (2, 0)|.
+            ("grad_signal_to_noise/wte.weight", Some(2f64.sqrt())),
             // The other gradient is zero: it has no direction.
             ("grad_cos_sim/wpe.weight", None),
             ("grad_cos_sim/mean", Some(cosine)),
@@ -158,5 +170,14 @@ mod tests {
             assert_eq!(found.is_some(), expected.is_some(), "{name}");
             assert!((found.unwrap_or(0.0) - expected.unwrap_or(0.0)).abs() < 1e-6, "{name}: {found:?}");
         }
+    }
+
+    #[test]
+    fn equal_gradients_have_no_noise_to_divide_by() {
+        let mut read_back = ReadBack::default();
+        let grads = [flat(&[0.1, -3.0, 7.0])];
+        let asked = ask_agreement(&grads, &grads.clone(), &mut read_back);
+        let sums = agreement(&asked, &read_back.read().unwrap()).unwrap();
+        assert_eq!(sums[0].noise(), None);
     }
 }

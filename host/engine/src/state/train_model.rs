@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use super::{loss_scale::LossScaler, train_state::TrainState};
 use crate::{
     cpu_ops::{self, attention::AttentionMonitor, in_pool},
-    model::{Dropout, Forward, Gpt},
+    model::{Dropout, Forward, Gpt, Params},
     quant::QuantContext,
     trace::{Phase, TensorPlace, Trace},
 };
@@ -59,7 +59,7 @@ impl TrainModel {
         shown: Shown<'_>,
     ) -> Result<Gradients, Diagnostic> {
         let (device, quant) = (state.params.values[0].device(), (&state.quant, state.loss_scale));
-        in_pool(&device, || self.backward(state, quant, batches, first_micro_batch, shown))
+        in_pool(&device, || self.backward(&state.params, quant, batches, first_micro_batch, shown))
     }
 
     /// The gradients the same step would have without rounding: same parameters, batches and dropout. Touches nothing.
@@ -73,16 +73,31 @@ impl TrainModel {
         first_micro_batch: u64,
     ) -> Result<Vec<Tensor<1>>, Diagnostic> {
         let (device, exact) = (state.params.values[0].device(), (&QuantContext::off(), LossScaler::OFF));
-        let gradients =
-            in_pool(&device, || self.backward(state, exact, batches, first_micro_batch, Shown::default()));
+        let gradients = in_pool(&device, || {
+            self.backward(&state.params, exact, batches, first_micro_batch, Shown::default())
+        });
         Ok(gradients?.grads)
+    }
+
+    /// Loss and gradients of some batches, averaged, at any parameters.
+    ///
+    /// # Errors
+    /// As [`Self::gradients`].
+    pub fn gradients_at(
+        &self,
+        params: &Params,
+        quant: &QuantContext,
+        batches: impl ExactSizeIterator<Item = Batch> + Send,
+    ) -> Result<Gradients, Diagnostic> {
+        let (device, quant) = (params.values[0].device(), (quant, LossScaler::OFF));
+        in_pool(&device, || self.backward(params, quant, batches, 0, Shown::default()))
     }
 
     /// Losses and mean gradients of some micro-batches, rounded by `quant`. Rounding, and a `trace` of all but the parameters'
     /// sums, have gradients in scaled units.
     fn backward(
         &self,
-        state: &TrainState,
+        params: &Params,
         (quant, loss_scale): (&QuantContext, LossScaler),
         batches: impl ExactSizeIterator<Item = Batch> + Send,
         first_micro_batch: u64,
@@ -94,11 +109,11 @@ impl TrainModel {
         let mut sums: Vec<Tensor<1>> = Vec::new();
         for (index, batch) in batches.enumerate() {
             let dropout = Dropout::train(self.dropout, self.seed, first_micro_batch + index as u64);
-            let values = state.params.values.iter();
+            let values = params.values.iter();
             let weights: Vec<Tensor<1>> =
                 values.map(|value| Tensor::from_inner(value.clone()).require_grad()).collect();
             let pass = Forward {
-                layout: &state.params.layout,
+                layout: &params.layout,
                 weights: &weights,
                 quant,
                 micro_batch: index as u64,
@@ -118,17 +133,15 @@ impl TrainModel {
             if let Some(trace) = trace {
                 trace.collect(&tape, index as u64);
             }
-            let grads =
-                weights.iter().zip(&state.params.layout.specs).enumerate().map(|(id, (weight, spec))| {
-                    let grad = weight.grad(&tape);
-                    let grad =
-                        grad.ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))?;
-                    if !quant.rounds_weight_gradient(id) {
-                        return Ok(grad);
-                    }
-                    let matrix = grad.reshape([spec.shape[0], spec.shape[1]]);
-                    Ok(quant.round_weight_gradient(id, matrix, index as u64).reshape([spec.len()]))
-                });
+            let grads = weights.iter().zip(&params.layout.specs).enumerate().map(|(id, (weight, spec))| {
+                let grad = weight.grad(&tape);
+                let grad = grad.ok_or_else(|| Diagnostic::run(format!("`{}` got no gradient", spec.name)))?;
+                if !quant.rounds_weight_gradient(id) {
+                    return Ok(grad);
+                }
+                let matrix = grad.reshape([spec.shape[0], spec.shape[1]]);
+                Ok(quant.round_weight_gradient(id, matrix, index as u64).reshape([spec.len()]))
+            });
             let grads = grads.collect::<Result<Vec<_>, Diagnostic>>()?;
             sums = if sums.is_empty() {
                 grads
@@ -141,7 +154,7 @@ impl TrainModel {
             sums = sums.into_iter().map(|sum| cpu_ops::scale::scaled(sum, 1.0 / factor)).collect();
         }
         if let Some(trace) = trace {
-            for (spec, grad) in state.params.layout.specs.iter().zip(&sums) {
+            for (spec, grad) in params.layout.specs.iter().zip(&sums) {
                 trace.add(TensorPlace::of_parameter(Phase::Backward, &spec.name, "gradient"), grad.clone());
             }
         }

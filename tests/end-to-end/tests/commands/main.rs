@@ -6,6 +6,7 @@ mod bad_input;
 mod bench;
 mod book;
 mod casts;
+mod curvature;
 mod data;
 mod diff;
 mod evaluate;

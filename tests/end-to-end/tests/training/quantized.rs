@@ -89,6 +89,7 @@ fn without_rounding_shadow_gradients_are_the_gradients() {
     for name in ["grad_cos_sim", "grad_norm_ratio", "grad_sign_agree"] {
         assert!(numbers(&metrics[name]).iter().all(|value| (value - 1.0).abs() < 1e-6), "{name}");
     }
+    assert!(metrics["grad_signal_to_noise"].iter().all(String::is_empty), "there is no noise");
 }
 
 #[test]

@@ -1,0 +1,52 @@
+//! `curvature`: the Hessian and the gradient noise of a trained model.
+
+use altgrad_end_to_end::{Bench, TINY};
+use serde_json::Value;
+
+/// A bench with a finished run, whose linear layers round to E4M3, in `runs/tiny`.
+fn trained() -> Bench {
+    let bench = Bench::new();
+    let quant = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"\n";
+    bench.write("tiny.toml", &format!("{TINY}{quant}[[sink]]\nname = \"csv\"\n"));
+    let outcome = bench.host(&["run", "tiny.toml", "--quiet"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    bench
+}
+
+#[track_caller]
+fn curvature(bench: &Bench, args: &[&str]) -> Value {
+    let outcome = bench.host(&[&["curvature", "runs/tiny", "--json"], args].concat());
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+#[test]
+fn curvature_depends_on_seed_alone_and_layers_add_up() {
+    let bench = trained();
+    let found = curvature(&bench, &[]);
+    assert_eq!(found, curvature(&bench, &[]));
+    assert_ne!(found["trace"], curvature(&bench, &["--seed", "1"])["trace"]);
+    let layers = found["layers"].as_array().unwrap();
+    let sum = |of: fn(&Value) -> &Value| layers.iter().map(|layer| of(layer).as_f64().unwrap()).sum::<f64>();
+    let near = |a: f64, b: &Value| (a / b.as_f64().unwrap() - 1.0).abs() < 1e-6;
+    assert!(near(sum(|layer| &layer["trace"]["mean"]), &found["trace"]["mean"]), "{found:#}");
+    assert!(near(sum(|layer| &layer["fisher_trace"]), &found["fisher_trace"]), "{found:#}");
+    assert!(found["largest_eigenvalue"]["value"].as_f64().unwrap() > 0.0, "{found:#}");
+    assert!(found["noise_scale"]["covariance_trace"].as_f64().unwrap() > 0.0, "{found:#}");
+}
+
+#[test]
+fn rounding_noise_is_missing_without_rounding() {
+    let bench = trained();
+    let fast = ["--draws", "1", "--iterations", "1", "--batches", "1"];
+    let rounded = curvature(&bench, &fast);
+    assert!((3.0..1000.0).contains(&rounded["signal_to_noise"].as_f64().unwrap()), "{rounded:#}");
+    let exact = curvature(&bench, &[&fast[..], &["--full-precision"]].concat());
+    assert_eq!(exact["signal_to_noise"], Value::Null);
+    // The Hessian is that of the unrounded loss in both.
+    assert_eq!(exact["trace"], rounded["trace"]);
+    let outcome = bench.host(&[&["curvature", "runs/tiny", "--full-precision"], &fast[..]].concat());
+    assert!(outcome.stdout.contains("nothing is rounded"), "{}", outcome.stdout);
+    let outcome = bench.host(&["curvature", "runs/tiny", "--step", "1"]);
+    assert!(outcome.code == 2 && outcome.stderr.contains("1e-7 to 0.1"), "{}", outcome.stderr);
+}
