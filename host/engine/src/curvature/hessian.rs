@@ -25,7 +25,7 @@ pub struct Eigenvalue {
     pub residual: f64,
     /// Products that were computed.
     pub iterations: u32,
-    /// Whether the last iteration changed the value by less than a thousandth.
+    /// True if the last iteration changed the value by less than a thousandth.
     pub converged: bool,
     /// The value over the one at half the displacement, minus 1: how far differences are from derivatives.
     pub sensitivity: f64,

@@ -57,7 +57,7 @@ pub struct Curvature {
     pub fisher_trace: f64,
     /// The gradient noise scale; unknown for one sequence.
     pub noise_scale: Option<NoiseScale>,
-    /// Norm of the unrounded gradient over that of what rounding adds to it; unknown without rounding.
+    /// Norm of the unrounded gradient over the norm of the rounding error of the gradient; unknown without rounding.
     pub signal_to_noise: Option<f64>,
     /// The parameters.
     pub layers: Vec<LayerCurvature>,
