@@ -5,7 +5,7 @@
 //!
 //! # The format
 //!
-//! The section [`SECTION`] of the library holds ELF notes, one behind the other. Each begins at a multiple of 4 bytes:
+//! The section [`SECTION`] of the library holds ELF notes, one after the other. Each begins at a multiple of 4 bytes:
 //!
 //! | bytes | content |
 //! |---|---|

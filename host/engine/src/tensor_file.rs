@@ -108,7 +108,7 @@ fn write_values<T: Copy, const N: usize>(
     Ok(())
 }
 
-/// Writes tensors as a safetensors file; each is let go as soon as it is written.
+/// Writes tensors as a safetensors file; each is released as soon as it is written.
 ///
 /// # Errors
 /// `out` cannot be written, or the device failed.

@@ -19,7 +19,7 @@ use crate::{
     Scope, ServiceStep, Services, Sink, StateSpec, Step, StepScalars, TensorView, TensorViewMut,
 };
 
-/// Makes a format instance behind its guard.
+/// Makes a guarded format instance.
 ///
 /// # Errors
 /// Errors of [`Format::new`], and its panics.
@@ -28,7 +28,7 @@ pub fn format_object<T: Format>(config: &Config) -> Result<FormatObject, PluginE
     Ok(FormatAbi_TO::from_value(Guarded::new(inner), TD_Opaque))
 }
 
-/// Makes an optimizer instance behind its guard.
+/// Makes a guarded optimizer instance.
 ///
 /// # Errors
 /// Errors of [`Optimizer::new`], and its panics.
@@ -37,7 +37,7 @@ pub fn optimizer_object<T: Optimizer>(config: &Config) -> Result<OptimizerObject
     Ok(OptimizerAbi_TO::from_value(Guarded::new(inner), TD_Opaque))
 }
 
-/// Makes a sink instance behind its guard.
+/// Makes a guarded sink instance.
 ///
 /// # Errors
 /// Errors of [`Sink::new`], and its panics.

@@ -63,7 +63,7 @@ pub(crate) fn catch<R>(what: &str, body: impl FnOnce() -> Result<R, PluginError>
     })
 }
 
-/// An instance behind its guard.
+/// An instance with its guard.
 pub(crate) struct Guarded<T> {
     /// Taken out only by the destructor.
     inner: Option<T>,

@@ -100,7 +100,7 @@ impl std::fmt::Debug for Services<'_> {
 }
 
 impl<'a> Services<'a> {
-    /// The services behind an object that crossed.
+    /// The services of an object that crossed the boundary.
     #[must_use]
     pub fn new(object: &'a ServicesObject) -> Self {
         Self(object)

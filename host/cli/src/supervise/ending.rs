@@ -64,7 +64,7 @@ pub(super) fn close(status: WaitStatus, shared: &Shared, asked: Asked, killed: O
     let step = shared.step.load(Ordering::Relaxed);
     let claim = shared.claimed();
     let Some(error) = &verdict.error else {
-        // Its last word may be missing all the same: a full disk.
+        // Its last message may be missing nevertheless: a full disk.
         if let Some(claim) = claim.filter(|claim| shared.has_begun() && claim.is_running()) {
             let error = "the run ended without being able to write its status";
             // The reason is reported already.

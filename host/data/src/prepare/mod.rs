@@ -243,7 +243,7 @@ fn existing(request: &Request, recipe: &Recipe) -> Result<Option<Meta>, Diagnost
     let whole = meta.splits.iter().all(|(split, facts)| {
         input::sha256(&bin(split), &mut |_| {}).is_ok_and(|sha256| sha256 == facts.sha256)
     });
-    // Damaged bins are made anew; with --strict, so are bins with skipped records, to report the skipped ones.
+    // Damaged bins are replaced; with --strict, so are bins with skipped records, to report the skipped ones.
     Ok(Some(meta).filter(|meta| whole && (!request.strict || meta.skipped.is_empty())))
 }
 

@@ -339,7 +339,7 @@ fn the_same_again_changes_nothing_and_anything_else_is_refused() {
     assert_eq!(time(), made);
     run(&Request { force: true, ..request.clone() }).unwrap();
     assert_eq!(bench.text("train"), "good\ngood\n");
-    // Damaged bins are made anew.
+    // Damaged bins are replaced.
     fs::write(request.out.join("train.bin"), b"damaged!").unwrap();
     assert!(!run(&request).unwrap().unchanged);
     assert_eq!(bench.text("train"), "good\ngood\n");

@@ -118,7 +118,7 @@ pub fn measure(evaluator: Evaluator, spec: &CurvatureSpec) -> Result<Curvature, 
     })
 }
 
-/// The gradient of the mean loss of `batches`, all parameters behind each other: `[n]`.
+/// The gradient of the mean loss of `batches`, all parameters concatenated: `[n]`.
 fn gradient(
     model: &TrainModel,
     params: &Params,

@@ -33,7 +33,7 @@ pub struct OptimizerState {
     rules: Vec<String>,
     /// `[parameter][state]`: the plugin's states.
     pub(super) specs: Vec<Vec<StateSpec>>,
-    /// `[parameter][state]`, copied by the update if somebody else holds it; none of parameters whose states services or
+    /// `[parameter][state]`, copied by the update if it is shared; none of parameters whose states services or
     /// kernels keep on a device.
     pub(super) states: Vec<Vec<StoredState>>,
     /// Of parameters that are updated with services.

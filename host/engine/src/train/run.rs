@@ -51,7 +51,7 @@ pub(super) struct Run<'a> {
 /// Trains a run from `start` on, up to step `stop_after`, into a folder that is empty, not there, or holds the run's beginning.
 ///
 /// # Errors
-/// The run folder cannot be made or a sink opened (of a new run nothing is left behind then), or a plugin or the device
+/// The run folder cannot be made or a sink opened (a new run then leaves no files), or a plugin or the device
 /// failed in a step (the folder says so in `run.json`; the message, where its checkpoint is).
 pub fn run(
     ready: ReadyRun,

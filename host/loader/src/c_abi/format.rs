@@ -1,4 +1,4 @@
-//! A C format behind the interface that all formats have.
+//! A C format with the interface of all formats.
 //!
 //! The library's functions only round scaled values; operations without a function search among the format's values
 //! ([`Tabulated`]). Scaling, saturation counts, sums and histograms are computed here, in pieces that stay in the first-level

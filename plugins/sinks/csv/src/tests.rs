@@ -243,7 +243,7 @@ fn two_sinks_do_not_share_a_file() {
     }
     drop(first);
     let mut again = open(&folder, &["a"], None).unwrap();
-    // The lock goes with the file that takes the other's place.
+    // The lock belongs to the file that replaces the other.
     log(&mut again, 0, &[("b", 1.0)]).unwrap();
     assert!(open(&folder, &["a"], None).is_err());
 }

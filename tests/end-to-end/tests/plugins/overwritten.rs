@@ -55,7 +55,7 @@ fn run_overwritten(bench: &Bench, libraries: &[&str], around: Option<(&[&str], &
     let mut child = command.stderr(File::create(bench.path("stderr")).unwrap()).spawn().unwrap();
     wait_for_rows(bench, &mut child);
     for library in libraries {
-        // As `cp` does: the same file, shortened and written anew.
+        // As `cp` does: the same file, truncated and rewritten.
         fs::write(bench.path("plugins").join(library), "").unwrap();
         fs::copy(plugin("tensorboard.so"), bench.path("plugins").join(library)).unwrap();
     }

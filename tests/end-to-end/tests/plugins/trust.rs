@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use altgrad_end_to_end::{Bench, Outcome, TINY, compile_c_with, plugin, skipped};
 
-/// A format whose library leaves a file behind as soon as it is loaded. With `DESCRIBED`, it has notes.
+/// A format whose library writes a file as soon as it is loaded. With `DESCRIBED`, it has notes.
 const TELLTALE: &str = r#"
 #include "altgrad_plugin.h"
 #include <stdio.h>

@@ -108,6 +108,6 @@ fn tensorboards_own_reader_reads_back_every_scalar_histogram_and_text() {
     let config: String = config.lines().map(|line| format!("    {line}\n")).collect();
     assert_eq!(steps(texts, "config"), &vec![Value::from(vec![Value::from(0), Value::from(config)])]);
 
-    // The reader behind TensorBoard's pages has the same tags.
+    // The reader of TensorBoard's pages has the same tags.
     assert_eq!(part("shown").len(), scalars.len() + histograms.len() + texts.len());
 }

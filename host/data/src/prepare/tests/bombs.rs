@@ -74,7 +74,7 @@ fn what_unpacks_to_far_too_much_is_refused_by_name() {
     // Packed twice: neither layer alone is dense.
     let twice = entry(tar::EntryType::Regular, "bomb.jsonl.gz", &bomb);
     refused("a.tar.gz", &best_tar_gz(&[twice]), "bomb.jsonl.gz");
-    // One that is not read at all is unpacked, and one behind the archive's end.
+    // A bomb that is not read is unpacked too, and so is one after the archive's end.
     let unread = entry(tar::EntryType::Regular, "zeros.bin", &vec![0; BOMB]);
     refused("a.tar.gz", &best_tar_gz(&[unread]), "zeros.bin");
     let behind = best(&[entry(tar::EntryType::Regular, "a.jsonl", GOOD.as_bytes()), vec![0; BOMB]].concat());

@@ -95,7 +95,7 @@ fn summary(micro_batches: &[&[f32]]) -> Option<AttentionStats> {
 pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     let [batch, heads, block, _] = softmax.dims();
     let device = softmax.device();
-    // A query that sees one position has no entropy to speak of.
+    // A query that sees one position has an entropy of zero.
     let weights: Vec<f32> = (0..block).map(|row| query_weight(row, batch * (block - 1))).collect();
     let weights = tensor::flat(weights, &device).reshape([1, 1, block, 1]);
     let logarithms = softmax.clone().clamp_min(f32::MIN_POSITIVE).log();
