@@ -62,7 +62,7 @@ pub(super) fn run(command: &AlertsCommand) -> Result<ExitCode, Diagnostic> {
     }
     let replays: Vec<Option<Replay>> = replayed.into_iter().map(Result::ok).collect();
     if replays.iter().all(Option::is_none) {
-        return Err(Diagnostic::config("none of these is a run whose records can be read")
+        return Err(Diagnostic::config("no readable run was found in the named paths")
             .hint("name run folders with a `metrics.csv`, or folders of such"));
     }
     let twins = match &args.twin {

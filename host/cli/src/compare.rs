@@ -94,7 +94,7 @@ pub(super) fn read(args: &RunsArgs) -> Result<(FoundRuns, Vec<Group>, Comparison
         eprintln!("note: {}: {note}", run.path.display());
     }
     if found.runs.is_empty() {
-        return Err(Diagnostic::config("none of these is a run that can be read")
+        return Err(Diagnostic::config("no readable run was found in the named paths")
             .hint("name run folders, folders of run folders, or metrics.csv files"));
     }
     let groups = group::groups(&found.runs);

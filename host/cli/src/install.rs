@@ -65,8 +65,10 @@ pub(super) fn run(args: &InstallArgs) -> Result<ExitCode, Diagnostic> {
     }
     for file in args.files.iter().filter(|_| args.check) {
         if !check::passes(&check::CheckArgs::of(file))? {
-            let refusal = Diagnostic::plugin("the library failed checks, nothing is installed");
-            return Err(refusal.at(file.display()).hint("the lines above say what failed"));
+            let refusal = Diagnostic::plugin("the library failed checks and was not installed");
+            return Err(refusal
+                .at(file.display())
+                .hint("see the failed checks above; `altgrad-host plugins check FILE` repeats them"));
         }
     }
     for plan in &plans {

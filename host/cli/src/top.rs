@@ -44,7 +44,7 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Diagnostic> {
         follower.look();
         let runs = follower.runs();
         if runs.is_empty() {
-            return Err(Diagnostic::config("none of these is a run")
+            return Err(Diagnostic::config("no readable run was found in the named paths")
                 .hint("name run folders, folders of run folders, or metrics.csv files"));
         }
         print!("{}\n", table(&runs, PLAIN));

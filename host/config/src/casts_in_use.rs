@@ -21,7 +21,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("ste", "it is for weights and activations in the forward pass"),
     ("scaling.type", "it needs a format with scales"),
     ("scaling.rule", "it needs a format with scales"),
-    ("scaling.pow2", "it needs rule max with type f32; all others say whether scales are powers of two"),
+    ("scaling.pow2", "only rule = \"max\" with type = \"f32\" uses it; leave it out"),
     ("scaling.order", "it needs rule max"),
     ("scaling.tensor", "it needs a format with scales"),
     ("scaling.margin", "rule rms and scales of type e4m3 have no margin"),
@@ -58,7 +58,7 @@ pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnos
     // A resolved file has the default.
     if quant.block.is_some() && quant.scaling.granularity != GranularityChoice::Tensor {
         let key = "quant.scaling.granularity";
-        let message = format!("`{key}` and `quant.block` both say what shares a scale");
+        let message = format!("`{key}` and `quant.block` both set the elements that share a scale");
         return Err(Diagnostic::config(message).at(source.locate_key(key)).hint("remove one of them"));
     }
     let written: Vec<(&String, &str)> =
@@ -69,7 +69,7 @@ pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnos
     let effective = effective(quant);
     let idle = written.into_iter().find(|(key, _)| !effective.contains(*key));
     idle.map_or(Ok(()), |(key, hint)| {
-        Err(Diagnostic::config(format!("`{key}` does nothing here")).at(source.locate_key(key)).hint(hint))
+        Err(Diagnostic::config(format!("`{key}` has no effect here")).at(source.locate_key(key)).hint(hint))
     })
 }
 

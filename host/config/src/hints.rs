@@ -9,7 +9,7 @@ pub(super) fn with_hint(error: Diagnostic) -> Diagnostic {
     let default = error.message.split('`').nth(1).and_then(|key| Some((key.to_owned(), default_of(key)?)));
     error.hint(match default {
         Some((key, value)) => format!("leave `{key}` out for its default, {value}"),
-        None => "configs/exp.toml is a run file that works".to_owned(),
+        None => "docs/run-file.md lists the allowed values; configs/exp.toml is a valid example".to_owned(),
     })
 }
 
@@ -31,7 +31,7 @@ mod tests {
             hint("`train.lr` must be positive, is -1.0").as_deref(),
             Some("leave `train.lr` out for its default, 0.001")
         );
-        let fallback = Some("configs/exp.toml is a run file that works");
+        let fallback = Some("docs/run-file.md lists the allowed values; configs/exp.toml is a valid example");
         assert_eq!(hint("`quant.weight` must not be empty").as_deref(), fallback);
         assert_eq!(hint("not valid TOML: unclosed string").as_deref(), fallback);
     }

@@ -164,7 +164,7 @@ pub(super) fn check(observe: &ObserveSection, source: &Source) -> Result<(), Dia
         let written = keys.iter().find(|key| *observe != ObserveSection::default() && source.is_written(key));
         let hint = "name some, such as formats = [\"E4M3\", \"E5M2\"], or remove the key";
         return written.map_or(Ok(()), |key| {
-            refuse(key, format!("`{key}` does nothing without `observe.formats`"), hint)
+            refuse(key, format!("`{key}` has no effect without `observe.formats`"), hint)
         });
     }
     for (index, format) in observe.formats.iter().enumerate() {
@@ -173,11 +173,7 @@ pub(super) fn check(observe: &ObserveSection, source: &Source) -> Result<(), Dia
             return refuse(&key, format!("`{key}` must be a format, is {format:?}"), "remove it");
         }
         if observe.formats[..index].contains(format) {
-            return refuse(
-                &key,
-                format!("`{key}` is a format that stands there already"),
-                "remove one of them",
-            );
+            return refuse(&key, format!("`{key}` lists a format twice"), "remove one of them");
         }
     }
     if let SitesChoice::These(sites) = &observe.sites {
@@ -187,11 +183,7 @@ pub(super) fn check(observe: &ObserveSection, source: &Source) -> Result<(), Dia
         }
         if let Some(index) = (0..sites.len()).find(|index| sites[..*index].contains(&sites[*index])) {
             let key = format!("observe.sites.{index}");
-            return refuse(
-                &key,
-                format!("`{key}` is a site that stands there already"),
-                "remove one of them",
-            );
+            return refuse(&key, format!("`{key}` lists a site twice"), "remove one of them");
         }
     }
     scaling(observe, source)
@@ -208,7 +200,7 @@ fn scaling(observe: &ObserveSection, source: &Source) -> Result<(), Diagnostic> 
     if let Some((key, _)) = of_the_past.into_iter().find(|(_, is_given)| *is_given) {
         let key = format!("observe.scaling.{key}");
         return Err(Diagnostic::config(format!(
-            "`{key}` is about past steps, which observation does not use"
+            "`{key}` has no effect: observation uses the current step only"
         ))
         .at(source.locate_key(&key))
         .hint("remove the key; or give the amax: amax = \"static\", static_amax = 3.5"));

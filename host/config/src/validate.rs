@@ -143,7 +143,7 @@ fn data(config: &RunConfig) -> Vec<Rule> {
         rules.push(rule(
             &[key],
             data.tokenizer == TokenizerChoice::Char,
-            format!("`{key}` does nothing without tokenizer = \"char\""),
+            format!("`{key}` has no effect without tokenizer = \"char\""),
         ));
         let ascending = alphabet.chars().is_sorted_by(|a, b| a < b);
         let message = format!("`{key}` must hold each character once, in code-point order");
@@ -170,11 +170,11 @@ fn model(config: &RunConfig) -> Vec<Rule> {
             n_embd.checked_rem(n_head) == Some(0),
             format!("`model.n_embd` ({n_embd}) must be a multiple of `model.n_head` ({n_head})"),
         )
-        .hint("each head gets an equal share of the width"),
+        .hint("choose n_embd as a multiple of n_head"),
         rule(
             &["model.gelu"],
             model.gelu == GeluChoice::Erf || model.mlp == MlpChoice::Gelu,
-            format!("`model.gelu` does nothing with model.mlp = \"{}\"", model.mlp),
+            format!("`model.gelu` has no effect with model.mlp = \"{}\"", model.mlp),
         )
         .hint("remove the key, or set model.mlp = \"gelu\""),
         rule(
@@ -262,7 +262,7 @@ fn schedule(config: &RunConfig) -> Vec<Rule> {
 }
 
 fn only_with(key: &str, schedule: ScheduleChoice, owner: ScheduleChoice) -> Rule {
-    rule(&[key], schedule == owner, format!("`{key}` does nothing with train.schedule = \"{schedule}\""))
+    rule(&[key], schedule == owner, format!("`{key}` has no effect with train.schedule = \"{schedule}\""))
         .hint("remove the key or change the schedule")
 }
 
@@ -309,7 +309,7 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
     let (quant, plain) = (&config.quant, QuantSection::default());
     let some_format = quant.names_a_format();
     let unused = |key: &str, holds: bool| {
-        rule(&[key], holds || some_format, format!("`{key}` does nothing without a format"))
+        rule(&[key], holds || some_format, format!("`{key}` has no effect without a format"))
             .hint("name one, such as weight = \"E5M2\", or remove the key")
     };
     let mut rules = vec![
@@ -320,7 +320,7 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
         rule(
             &["quant.master_weights"],
             quant.master_weights == plain.master_weights || quant.rounds_weights(),
-            "`quant.master_weights` does nothing without a format of weights",
+            "`quant.master_weights` has no effect without a format of weights",
         )
         .hint("name one, such as weight = \"E5M2\", or remove the key"),
         unused("quant.ste", quant.ste == plain.ste),
@@ -382,11 +382,11 @@ fn scaling(scaling: &ScalingSection) -> Vec<Rule> {
             scaling.amax == AmaxChoice::Dynamic || tensor,
             format!("`quant.scaling.amax` = \"{}\" needs granularity \"tensor\"", scaling.amax),
         )
-        .hint("finer scales are made from the tensor at hand: amax = \"dynamic\""),
+        .hint("blocks take their scales from the current tensor: set amax = \"dynamic\""),
         rule(
             &["quant.scaling.static_amax"],
             scaling.static_amax.is_none() || scaling.amax == AmaxChoice::Static,
-            "`quant.scaling.static_amax` does nothing without amax = \"static\"",
+            "`quant.scaling.static_amax` has no effect without amax = \"static\"",
         ),
         positive("quant.scaling.static_amax", f64::from(scaling.static_amax.unwrap_or(1.0))),
         rule(
@@ -407,7 +407,7 @@ fn stored_scale(quant: &QuantSection) -> Vec<Rule> {
         rule(
             &["quant.stored_scale"],
             quant.has_stored_scales() || stored == plain,
-            "`quant.stored_scale` does nothing without scaled weights that have no master weights",
+            "`quant.stored_scale` has no effect without scaled weights that have no master weights",
         )
         .hint("set quant.master_weights = \"none\" and a format of weights, or remove the key"),
         rule(

@@ -40,11 +40,11 @@ impl Evaluator {
         let state = model.state()?;
         if let Some(state) = &state {
             if state.data.fingerprint != corpus.fingerprint() {
-                return Err(Diagnostic::config("the data are not those that the model was trained on")
-                    .at(&corpus.description)
-                    .hint(
-                        "restore the corpus of the run; its checkpoint has the fingerprint of all tokens",
-                    ));
+                return Err(Diagnostic::config(
+                    "the data differ from those that the model was trained on (fingerprint of the tokens)",
+                )
+                .at(&corpus.description)
+                .hint("restore the corpus of the run; its checkpoint has the fingerprint of all tokens"));
             }
             quant.restore_history(&state.quant)?;
             quant.begin_step(state.step);

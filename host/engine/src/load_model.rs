@@ -74,7 +74,7 @@ impl SavedModel {
                 format!("the weights have {blocks} blocks, the run file says {}", config.model.n_layer);
             return Err(Diagnostic::config(message)
                 .at(format!("{} and {}", weights.display(), source.locate("model.n_layer")))
-                .hint("the two files are of different runs"));
+                .hint("use the config.toml of the run that wrote the weights"));
         }
         let shape = GptShape::new(&config.model, config.data.block_size, vocab);
         let layout = Layout::new(&shape);

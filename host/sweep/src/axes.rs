@@ -87,7 +87,7 @@ pub(super) fn axes(table: &Table, source: &Source) -> Result<Vec<Axis>, Diagnost
     if leaves.len() > MOST_AXES {
         return Err(Diagnostic::config(format!("the matrix has more than {MOST_AXES} axes"))
             .at(source.locate("axes"))
-            .hint("what does not vary belongs into [set]"));
+            .hint("write constant keys in [set]"));
     }
     leaves.into_iter().map(|leaf| axis(leaf, source)).collect()
 }
@@ -99,7 +99,7 @@ fn axis(leaf: Assignment, source: &Source) -> Result<Axis, Diagnostic> {
     let Value::Array(values) = value else {
         return refused(
             format!("the axis `{name}` must be an array of values"),
-            "what does not vary belongs into [set]",
+            "write constant keys in [set]",
         );
     };
     if values.len() > MOST_VALUES {
@@ -112,7 +112,7 @@ fn axis(leaf: Assignment, source: &Source) -> Result<Axis, Diagnostic> {
     if grouped && !values.iter().all(Value::is_table) {
         let hint =
             "write a key as [axes] train.lr = [...], and keys that vary together as [[axes.NAME]] entries";
-        return refused(format!("`{name}` is no key of a section"), hint);
+        return refused(format!("`{name}` is not of the form section.key"), hint);
     }
     let points = values.into_iter().enumerate().map(|(index, value)| {
         let at = join(&at, &index.to_string());
@@ -130,7 +130,7 @@ fn axis(leaf: Assignment, source: &Source) -> Result<Axis, Diagnostic> {
             let message = format!("the axis `{name}` holds {} twice", point.value);
             return Err(Diagnostic::config(message)
                 .at(source.locate(&join(&at, &index.to_string())))
-                .hint("each value makes runs of its own: remove one"));
+                .hint("remove one of the two equal values"));
         }
     }
     Ok(Axis { name, points })
@@ -156,7 +156,7 @@ fn entry_point(mut entry: Table, at: &str, source: &Source) -> Result<Point, Dia
     let tune = entry.remove(TUNE).map(|tune| entry_tune(tune, at, source)).transpose()?;
     let sets = leaves(&entry, at, source);
     match sets.iter().find(|set| !set.key.contains('.')) {
-        Some(bare) => Err(Diagnostic::config(format!("`{}` is no key of a section", bare.key))
+        Some(bare) => Err(Diagnostic::config(format!("`{}` is not of the form section.key", bare.key))
             .at(place(&bare.at))
             .hint("write keys of the run file with their section, such as train.lr = 1e-3")),
         None => Ok(Point { value: Value::String(label), sets, tune }),
@@ -200,7 +200,7 @@ fn condition(leaf: Assignment, axes: &[Axis], source: &Source) -> Result<(String
     let Some(axis) = axes.iter().find(|axis| axis.name == key) else {
         let names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
         let near = closest(&key, names.iter().copied()).map(|near| format!("did you mean `{near}`? "));
-        return Err(Diagnostic::config(format!("`{key}` is no axis, so nothing can be left out by it"))
+        return Err(Diagnostic::config(format!("`{key}` in [[exclude]] is not an axis of the matrix"))
             .at(source.locate(&at))
             .hint(format!("{}axes: {}", near.unwrap_or_default(), names.join(", "))));
     };

@@ -54,7 +54,7 @@ impl Sweep {
                     format!("`tune.rungs` must be below `train.max_steps` ({steps}), the last is {last}");
                 Err(Diagnostic::config(message)
                     .at(self.matrix.source.locate("tune.rungs"))
-                    .hint("the last rung is always the whole run"))
+                    .hint("remove it: the whole run is added as the last rung"))
             }
             _ => Ok(()),
         }

@@ -167,9 +167,9 @@ impl Matrix {
     fn check_keys(&self) -> Result<(), Diagnostic> {
         for key in OWN {
             if let Some(at) = self.sets(key) {
-                return Err(Diagnostic::config(format!("`{key}` is made by the sweep, for each run"))
+                return Err(Diagnostic::config(format!("`{key}` is set by the sweep for each run"))
                     .at(self.source.locate(at))
-                    .hint("`name` and `out` of the matrix file say where runs go"));
+                    .hint("remove the key; `name` and `out` of the matrix file set the folder"));
             }
         }
         // Entries of one axis may set the same keys: only one of them is used.

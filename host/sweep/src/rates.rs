@@ -87,7 +87,7 @@ impl TuneSection {
         let either = "give values = [...], or from, to and points";
         let silent = elsewhere && grid == [false; 3];
         if self.values.is_empty() && grid != [true; 3] && !silent {
-            return refuse("tune", "`tune` does not say which values are tried".into(), either);
+            return refuse("tune", "`tune` has no values to try".into(), either);
         }
         if !self.values.is_empty() && grid != [false; 3] {
             return refuse("tune.values", "`tune` gives values and a grid".into(), either);

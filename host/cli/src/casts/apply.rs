@@ -156,12 +156,12 @@ impl ApplyArgs {
         )?;
         refuse(
             self.scale_codes.is_some() && section.scaling.storage == ScaleTypeChoice::F32,
-            "--scale-codes is given, and the cast's scales are f32".to_owned(),
+            "--scale-codes needs scales of type e8m0 or e4m3, the cast has f32".to_owned(),
             "use --scales, or set scaling.type to e8m0 or e4m3",
         )?;
         refuse(
             self.tensor_scale.is_some() && section.scaling.tensor == TensorScaleChoice::None,
-            "--tensor-scale is given, and the cast has no scale of the tensor".to_owned(),
+            "--tensor-scale needs scaling.tensor = \"f32\", the cast has none".to_owned(),
             "use --scales; or set scaling.type to e4m3 and scaling.tensor to f32",
         )
     }

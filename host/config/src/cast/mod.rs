@@ -237,13 +237,9 @@ pub(super) fn refuse_without_effect(
     let fixed = scaling.amax == AmaxChoice::Static;
     for (key, has_effect, needed) in [
         ("order", max, "only rule max divides; leave it out"),
-        (
-            "pow2",
-            max && f32,
-            "rule max with type f32 needs it; all others say whether scales are powers of two",
-        ),
+        ("pow2", max && f32, "only rule = \"max\" with type = \"f32\" uses it; leave it out"),
         ("limit", max && f32, "it holds for rule max with type f32; leave it out"),
-        ("zero", scaling.zero != Some(ZeroBlockChoice::Keep), "a cast by itself has no past steps"),
+        ("zero", scaling.zero != Some(ZeroBlockChoice::Keep), "a single cast has no history of amax"),
         ("zero", !e4m3 && !rms && scaling.floor == 0.0, "such a block has a scale without it; leave it out"),
         ("floor", !rms, "rule rms knows no largest magnitude; leave it out"),
         ("margin", !rms, "rule rms knows no largest magnitude; leave it out"),
@@ -270,7 +266,7 @@ pub(super) fn refuse_without_effect(
     };
     if scaling.amax == AmaxChoice::Delayed {
         return amax(
-            "delayed, and a cast by itself has no past steps",
+            "delayed, and a single cast has no history of amax",
             "give the past amax: amax = \"static\", static_amax = 3.5",
         );
     }

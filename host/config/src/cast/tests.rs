@@ -71,7 +71,7 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
             "format = 'E4M3', scaling = { type = 'e8m0', pow2 = true }",
             "`scaling.pow2` has no effect here",
             "--cast:1:45",
-            "rule max with type f32 needs it; all others say whether scales are powers of two",
+            "only rule = \"max\" with type = \"f32\" uses it; leave it out",
         ),
         (
             "format = 'E4M3', block = 'none', scaling = { factor = 2 }",
@@ -81,7 +81,7 @@ fn what_a_cast_cannot_be_is_refused_where_it_stands() {
         ),
         (
             "format = 'E4M3', scaling = { amax = 'delayed' }",
-            "`scaling.amax` is delayed, and a cast by itself has no past steps",
+            "`scaling.amax` is delayed, and a single cast has no history of amax",
             "--cast:1:37",
             "give the past amax: amax = \"static\", static_amax = 3.5",
         ),

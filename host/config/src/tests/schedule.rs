@@ -81,7 +81,7 @@ fn refusals() {
         ("at = 9\nwaight = 'E5M2'", "in `quant.schedule.0`: unknown key `quant.waight`", ":11:1", "did you mean `weight`?"),
         ("at = 9\nschedule = []", "unknown key `quant.schedule.0.schedule`", ":11:12", "an entry has no schedule"),
         ("at = 9\nblock = [0, 4]", "in `quant.schedule.0`: ", ":11:9", ""),
-        ("at = 9\ncast.norm.rounding = 'stochastic'", "in `quant.schedule.0`: `quant.cast.norm.rounding` does nothing here", ":11:11", "it needs a format"),
+        ("at = 9\ncast.norm.rounding = 'stochastic'", "in `quant.schedule.0`: `quant.cast.norm.rounding` has no effect here", ":11:11", "it needs a format"),
         ("at = 9\nmaster_weights = 'none'", "`quant.schedule.0` changes how weights are stored, which cannot change during a run: without master weights they lie on the grids of their formats", ":11:18", "train with master_weights"),
     ];
     for (entry, message, at, hint) in rows {

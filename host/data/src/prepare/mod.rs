@@ -106,7 +106,9 @@ pub fn prepare(request: &Request, progress: &dyn Progress) -> Result<Prepared, D
             download::fetch(&archive, &request.out.join("source"), request.mirror.as_deref(), progress)?
         }
         (None, None) => {
-            return Err(Diagnostic::config("`text` is your own text").hint("name it: --input FILE or FOLDER"));
+            return Err(
+                Diagnostic::config("`text` needs an input").hint("add --input FILE or --input FOLDER")
+            );
         }
     };
     let input = Input::find(&root, request.dataset, &request.out)?;
@@ -181,7 +183,7 @@ fn check(request: &Request) -> Result<Layout, Diagnostic> {
         return Err(Diagnostic::config(message).hint("--val-fraction 0.1 holds out every tenth document"));
     }
     if dataset == Dataset::Text && request.input.is_none() {
-        return Err(Diagnostic::config("`text` is your own text").hint("name it: --input FILE or FOLDER"));
+        return Err(Diagnostic::config("`text` needs an input").hint("add --input FILE or --input FOLDER"));
     }
     Ok(Layout { dataset, language, title: request.title })
 }

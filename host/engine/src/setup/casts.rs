@@ -91,7 +91,7 @@ pub(super) fn scaling(
     if amax != AmaxChoice::Dynamic && group.is_some() && !scaling.tensor && cast.block != Block::None {
         let message =
             format!("`{}` = \"{amax}\" needs one scale for the tensor", resolved.key_of("scaling.amax"));
-        let hint = "finer scales are made from the tensor at hand: amax = \"dynamic\"";
+        let hint = "blocks take their scales from the current tensor: set amax = \"dynamic\"";
         return Err((resolved.key_of("scaling.amax"), Diagnostic::config(message).hint(hint)));
     }
     Ok(match amax {

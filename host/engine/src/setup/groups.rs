@@ -35,7 +35,7 @@ pub(super) fn groups(
         if members.is_empty() {
             let names: Vec<&str> = layout.specs.iter().map(|spec| spec.name.as_str()).take(5).collect();
             let message = format!("the pattern `{}` at `{key}.match` matches no parameter", group.pattern);
-            let hint = format!("they are named like {}", names.join(", "));
+            let hint = format!("names in this model: {}; `*` matches any characters", names.join(", "));
             return Err((format!("{key}.match"), Diagnostic::config(message).hint(hint)));
         }
         let mut values = section.settings.clone();

@@ -124,7 +124,7 @@ fn assumed(
     if observe.cast(name).scaling.amax == AmaxChoice::Static && !has_one_scale {
         let field = "observe.scaling.amax";
         let message = format!("`{field}` = \"static\" needs one scale for the tensor");
-        let hint = "finer scales are made from the tensor at hand: amax = \"dynamic\"";
+        let hint = "blocks take their scales from the current tensor: set amax = \"dynamic\"";
         return Err((field.to_owned(), Diagnostic::config(message).hint(hint)));
     }
     // Kernels multiply by scales.

@@ -175,7 +175,7 @@ impl Builder<'_> {
         }
         let names: Vec<&str> = all.iter().map(|&layer| self.name(layer)).take(5).collect();
         let message = format!("the pattern `{pattern}` at `{key}` matches no linear layer's weight");
-        let hint = format!("they are named like {}", names.join(", "));
+        let hint = format!("names in this model: {}; `*` matches any characters", names.join(", "));
         Err((key.to_string(), Diagnostic::config(message).hint(hint)))
     }
 

@@ -173,7 +173,7 @@ impl CLibrary {
         // SAFETY: the address of an exported symbol of a loaded library: `struct_size` and what comes before it fit into any section.
         let magic = unsafe { table.cast::<u64>().read_unaligned() };
         if magic != MAGIC {
-            return Err(format!("`{C_ENTRY_SYMBOL}` is no table of `altgrad_plugin.h`"));
+            return Err(format!("`{C_ENTRY_SYMBOL}` does not point to a table of `altgrad_plugin.h`"));
         }
         // The version stands where every version has it.
         // SAFETY: the magic number says that this is a table, whose first fields are the same in all versions.

@@ -289,9 +289,9 @@ fn evaluating_alerts_says_what_it_cannot_use() {
     assert_eq!(run(&bench, "out", &["run.name=one"]).code, 0);
     for (args, code, said) in [
         (&["out", "--set", "patience"][..], 2, "is not KEY=VALUE"),
-        (&["out", "--set", "patiens=3"], 2, "none of these is a run whose records can be read"),
+        (&["out", "--set", "patiens=3"], 2, "no readable run was found in the named paths"),
         (&["out", "--twin", "two"], 2, "no run has a twin called `two`"),
-        (&["nowhere"], 2, "none of these is a run whose records can be read"),
+        (&["nowhere"], 2, "no readable run was found in the named paths"),
     ] {
         let outcome = bench.host(&[&["alerts", "evaluate"], args].concat());
         assert_eq!(outcome.code, code, "{args:?}: {}", outcome.stderr);
