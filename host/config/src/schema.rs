@@ -284,7 +284,8 @@ pub struct ShadowSection {
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSection {
     /// Interval in steps at which gradients and updates are measured for each parameter; 0 = never. With 1, the host keeps the
-    /// last codes of rounded weights, 4 bytes per parameter.
+    /// last codes of rounded weights, 2 bytes per parameter (4 for formats of more than 8 bits). With 0, rounding has no metrics of
+    /// layers either, and alerts see its roles only.
     pub every: u64,
     /// Interval in steps at which distributions are measured: codes and kurtosis of rounded tensors, and the distances of weights
     /// from their grids; 0 = never. Such a step takes about as long as two; on a GPU it reads weights and their gradients back.

@@ -47,7 +47,7 @@ impl MetricFamily for RoundingFamily {
     type Inputs<'a> = &'a [Option<QuantStats>];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
-        let groups = groups(&setup.sites, &vec![None; setup.sites.len()]);
+        let groups = recorded(setup, &vec![None; setup.sites.len()]);
         let of = |group: Group| {
             let of_layer = matches!(group.over, Over::Layer(_));
             let statistics =
@@ -58,7 +58,7 @@ impl MetricFamily for RoundingFamily {
     }
 
     fn record(setup: &MetricSetup<'_>, seen: &[Option<QuantStats>], record: &mut MetricRecord) {
-        let groups = groups(&setup.sites, seen);
+        let groups = recorded(setup, seen);
         for group in &groups {
             for (definition, value) in group.seen.iter().flat_map(values) {
                 if !group.is_whole() || *definition != SQNR_DB {
@@ -88,6 +88,13 @@ impl Group {
     fn id(&self, definition: &'static MetricDefinition) -> MetricId {
         Statistic { role: self.role, ..Statistic::new(definition) }.over(self.over.clone())
     }
+}
+
+/// [`groups`] without sites of layers if `metrics.every` is 0.
+fn recorded(setup: &MetricSetup<'_>, seen: &[Option<QuantStats>]) -> Vec<Group> {
+    let mut groups = groups(&setup.sites, seen);
+    groups.retain(|group| setup.config.every > 0 || group.over == Over::All);
+    groups
 }
 
 /// The whole, each role that occurs, each site; none without sites.

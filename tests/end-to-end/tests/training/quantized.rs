@@ -93,6 +93,19 @@ fn without_rounding_shadow_gradients_are_the_gradients() {
 }
 
 #[test]
+fn without_metrics_of_parameters_rounding_has_those_of_roles_only() {
+    let of_rounding = |metrics: &str| {
+        let run = run(&Bench::new(), &format!("weight = \"E4M3\"\n[metrics]\n{metrics}"), "run");
+        run.into_keys().filter(|name| name.starts_with("quant/weight/")).collect::<Vec<_>>()
+    };
+    let (roles, all) = (of_rounding("every = 0"), of_rounding("every = 1"));
+    let depth = |name: &String| name.split('/').count();
+    assert!(!roles.is_empty() && roles.iter().all(|name| depth(name) == 3), "{roles:?}");
+    let kept: Vec<String> = all.iter().filter(|name| depth(name) == 3).cloned().collect();
+    assert!(all.len() > kept.len() && kept == roles, "{kept:?} {roles:?}");
+}
+
+#[test]
 fn rules_choose_formats_by_layer() {
     let rules = "weight = \"E4M3\"\nexclude = [\"wte*\"]\n\
         [[quant.layer]]\nmatch = \"*.mlp.*\"\nweight = \"E3M4\"\ngrad = \"E5M2\"\n\
