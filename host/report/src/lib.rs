@@ -17,6 +17,7 @@ pub mod facts;
 pub mod failures;
 mod figures;
 pub mod find;
+mod fit;
 pub mod follow;
 pub mod group;
 pub mod histograms;

@@ -31,14 +31,14 @@ use super::{
     table::{Cell, Table},
     tables,
 };
-use cards::{Card, card};
+use cards::{Card, card, keys};
 use facts::{facts, failure_notes, made};
 use policy::policy;
 
 const PAGE: &str = include_str!("page/page.html");
 const CONTENT: &str = include_str!("page/content.html");
 const STYLE: &str = include_str!("page/page.css");
-const SCRIPT: &str = include_str!("page/page.js");
+const SCRIPT: &str = concat!(include_str!("page/picture.js"), include_str!("page/page.js"));
 
 /// The sections, in order: id, title, purpose.
 const SECTIONS: [(&str, &str, &str); 10] = [
@@ -181,19 +181,15 @@ impl Source<'_> {
         // Nothing was observed: there is nothing to say.
         sections.retain(|section| section.id != "observation" || !section.tables.is_empty());
         let look = &context.look;
-        let keys = |keys: &[figures::Key]| -> Vec<serde_json::Value> {
-            let one = |key: &figures::Key| {
-                let groups = key.groups.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
-                json!({
-                    "value": key.value, "ink": key.ink, "groups": groups,
-                    "dash": draw::DASHES[key.dash % draw::DASHES.len()],
-                })
-            };
-            keys.iter().map(one).collect()
-        };
+        let looks: serde_json::Map<_, _> = look
+            .by_key(&found.runs, groups)
+            .into_iter()
+            .map(|(key, [colours, lines])| (key, json!({ "colours": keys(&colours), "lines": keys(&lines) })))
+            .collect();
+        let data = json!({ "csv": data(&charts, &tables), "looks": looks });
         json!({
             "title": title,
-            "data": script_json(&data(&charts, &tables)),
+            "data": script_json(&data),
             "made": made(),
             "version": env!("CARGO_PKG_VERSION"),
             "facts": facts(found, groups),
@@ -248,14 +244,15 @@ fn script_json(value: &serde_json::Value) -> String {
 }
 
 /// Tables and charts as CSV. Heat maps are left out: they are many, and `--charts` writes them.
-fn data(charts: &[(&str, Chart)], tables: &[Table]) -> serde_json::Value {
-    let mut csv: BTreeMap<&str, String> = tables.iter().map(|table| (table.id, table.to_csv())).collect();
+fn data(charts: &[(&str, Chart)], tables: &[Table]) -> BTreeMap<&'static str, String> {
+    let mut csv: BTreeMap<&'static str, String> =
+        tables.iter().map(|table| (table.id, table.to_csv())).collect();
     for (_, chart) in charts {
         if let Drawings::All(plot) = &chart.drawings {
             csv.insert(chart.id, draw::csv::csv(plot));
         }
     }
-    json!({ "csv": csv })
+    csv
 }
 
 /// The run to begin with: the one with most drawings.

@@ -1,8 +1,7 @@
-//! A table, and the five ways it is written: terminal, Markdown, LaTeX, CSV, JSON.
+//! A table, and the five ways it is written: terminal (in `fit`), Markdown, LaTeX, CSV, JSON.
 //!
 //! People see rounded numbers; CSV and JSON carry every digit. A missing value is an empty cell, in the terminal a dash.
 
-use comfy_table::{Cell as ComfyCell, CellAlignment, ContentArrangement, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Map, Value, json};
 
 /// The notation of a number.
@@ -63,7 +62,7 @@ impl Cell {
         }
     }
 
-    fn is_number(&self) -> bool {
+    pub(crate) fn is_number(&self) -> bool {
         matches!(self, Self::Number(..) | Self::Spread(..))
     }
 }
@@ -88,35 +87,21 @@ pub struct Table {
     pub columns: Vec<String>,
     /// As many cells each as there are columns.
     pub rows: Vec<Vec<Cell>>,
+    /// Heads of the columns that a narrow terminal shows, the most important first.
+    pub keep: &'static [&'static str],
 }
 
 impl Table {
     /// An empty table.
     pub fn new(id: &'static str, title: impl Into<String>, columns: &[&str]) -> Self {
         let columns = columns.iter().map(ToString::to_string).collect();
-        Self { id, title: title.into(), columns, rows: Vec::new() }
+        Self { id, title: title.into(), columns, rows: Vec::new(), keep: &[] }
     }
 
     /// True if a column holds numbers.
     #[must_use]
     pub fn is_numeric(&self, column: usize) -> bool {
         self.rows.iter().any(|row| row[column].is_number())
-    }
-
-    /// For a terminal.
-    #[must_use]
-    pub fn to_terminal(&self) -> String {
-        let mut table = comfy_table::Table::new();
-        table.load_style(UTF8_FULL_CONDENSED);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_header(&self.columns);
-        for row in &self.rows {
-            table.add_row(row.iter().map(|cell| {
-                let align = if cell.is_number() { CellAlignment::Right } else { CellAlignment::Left };
-                ComfyCell::new(cell.show("–")).set_alignment(align)
-            }));
-        }
-        format!("{table}\n")
     }
 
     /// For a README.

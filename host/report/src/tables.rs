@@ -15,6 +15,8 @@ use super::{
 
 /// Keys by which configurations differ, that are shown.
 const MOST_KEYS: usize = 24;
+/// Columns of the comparison that a narrow terminal shows, the most important first.
+const KEPT: [&str; 5] = ["configuration", "held-out loss ± sd", "minus baseline ± 95 %", "verdict", "seeds"];
 
 /// One row a configuration.
 #[must_use]
@@ -32,6 +34,7 @@ pub fn comparison(comparison: &Comparison) -> Table {
     ];
     columns.extend(report::columns().iter().map(|(_, column)| column.head));
     let mut table = Table::new("comparison", "Held-out loss in nats per token, by configuration", &columns);
+    table.keep = &KEPT;
     table.rows = comparison.rows.iter().map(comparison_row).collect();
     table
 }

@@ -10,6 +10,7 @@ use std::{
 use sha2::Digest;
 use tempfile::TempDir;
 
+mod charts;
 mod misleading;
 
 use super::{

@@ -10,7 +10,7 @@ use altgrad_config::PluginsSection;
 use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_plugin_api::{PluginKind, ValueGrid};
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
+use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Value, json};
 
 /// `altgrad-host formats`.
@@ -80,6 +80,8 @@ fn list(args: &FolderArgs) -> Result<ExitCode, Diagnostic> {
     let registry = args.registry()?;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
+    // Long texts are wrapped to the width of a terminal; redirected output has no width.
+    table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(["format", "bits", "smallest", "largest", "variants", "what"]);
     for name in registry.names(PluginKind::FORMAT) {
         let descriptor = registry.describe(PluginKind::FORMAT, name)?;

@@ -82,11 +82,17 @@ impl Look {
         }
         let line = known(&view.line).or(best.map(|(key, _)| key.to_string()));
         let colours = colours_of(&colour, values(&colour));
-        let mut lines: Vec<Key> = Vec::new();
-        for (index, (value, groups)) in line.iter().flat_map(|key| values(key)).enumerate() {
-            lines.push(Key { value, ink: Default::default(), dash: index, groups });
-        }
+        let lines = line.as_ref().map(|key| lines_of(values(key))).unwrap_or_default();
         Self { choices, colour, line, colours, lines }
+    }
+
+    /// The colours and lines of every key that can be chosen, for a page that has no server to ask.
+    pub(crate) fn by_key(&self, runs: &[Run], groups: &[Group]) -> Vec<(String, [Vec<Key>; 2])> {
+        let of_key = |key: &String| {
+            let values = values(runs, groups, key);
+            (key.clone(), [colours_of(key, values.clone()), lines_of(values)])
+        };
+        self.choices.iter().map(of_key).collect()
     }
 
     pub(super) fn ink(&self, group: usize) -> [String; 2] {
@@ -120,6 +126,11 @@ fn values(runs: &[Run], groups: &[Group], key: &str) -> Vec<(String, Vec<usize>)
     // The usual optimizer has the plain line.
     found.sort_by_key(|(value, _)| key == "optimizer.name" && value != "adamw");
     found
+}
+
+fn lines_of(values: Vec<(String, Vec<usize>)>) -> Vec<Key> {
+    let key = |(dash, (value, groups))| Key { value, ink: Default::default(), dash, groups };
+    values.into_iter().enumerate().map(key).collect()
 }
 
 fn colours_of(key: &str, values: Vec<(String, Vec<usize>)>) -> Vec<Key> {

@@ -1,10 +1,11 @@
 //! Charts as the template sees them.
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     draw::{self, Picture, Plot},
-    figures::{Chart, Context, Drawings},
+    figures::{Chart, Context, Drawings, Key},
 };
 
 /// A chart.
@@ -80,6 +81,16 @@ pub(super) fn card(context: &Context<'_>, chart: &Chart, first: Option<usize>) -
 fn scale(picture: &Picture) -> Scale {
     let labels = picture.scale.iter().map(|(share, text)| (format!("{:.1}", share * 100.0), text.clone()));
     Scale { title: picture.title.clone(), gradient: draw::picture::gradient(), labels: labels.collect() }
+}
+
+/// Values of a key with their colours and lines, as scripts and the template read them.
+pub(super) fn keys(keys: &[Key]) -> Vec<serde_json::Value> {
+    let one = |key: &Key| {
+        let groups = key.groups.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+        let dash = draw::DASHES[key.dash % draw::DASHES.len()];
+        json!({ "value": key.value, "ink": key.ink, "groups": groups, "dash": dash })
+    };
+    keys.iter().map(one).collect()
 }
 
 /// Text between backticks as code. For texts of this program: nothing is escaped.

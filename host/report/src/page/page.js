@@ -22,6 +22,69 @@
     all(".singles").forEach((box) => { box.checked = singles; });
   }
 
+  // Colours and lines by keys that the reader chooses; a live page asks its server for them.
+  function dress() {
+    const { looks } = data();
+    const [colour, line] = ["colour", "line"].map((id) => document.getElementById(id).value);
+    const [colours, lines] = [looks[colour].colours, looks[line]?.lines || []];
+    const of = (keys, group) => keys.find((key) => key.groups.split(" ").includes(group));
+    all(".s[data-g]").forEach((series) => {
+      const [light, dark] = of(colours, series.dataset.g)?.ink || ["#555e68", "#a3adb8"];
+      series.style.setProperty("--l", light);
+      series.style.setProperty("--d", dark);
+      // Intervals are always plain.
+      if (series.closest("#card-forest")) return;
+      all(".line", series).forEach((path) => path.setAttribute("stroke-dasharray", of(lines, series.dataset.g)?.dash || "none"));
+    });
+    const bar = document.querySelector(".key");
+    const buttons = colours.map((key) => {
+      const button = made("button");
+      Object.assign(button, { type: "button" });
+      button.dataset.groups = key.groups;
+      button.style.setProperty("--l", key.ink[0]);
+      button.style.setProperty("--d", key.ink[1]);
+      button.append(made("i"), key.value);
+      return button;
+    });
+    const shown = made("span", undefined, "lines");
+    shown.append(made("b", line), ...lines.map((key) => {
+      const item = made("span");
+      item.innerHTML = '<svg width="34" height="8" aria-hidden="true"><line x1="1" y1="4" x2="33" y2="4"/></svg>';
+      item.querySelector("line").setAttribute("stroke-dasharray", key.dash || "none");
+      item.append(key.value);
+      return item;
+    }));
+    bar.replaceChildren(made("b", colour), ...buttons, ...(lines.length ? [shown] : []), bar.querySelector(".tick"));
+    bar.setAttribute("aria-label", `Values of ${colour}; press to hide or show`);
+    hidden.clear();
+    hide();
+  }
+
+  // Small multiples: a panel for each value of a key, all on the axes of the whole chart.
+  function multiply() {
+    all(".panels").forEach((panels) => {
+      panels.previousElementSibling.hidden = false;
+      panels.remove();
+    });
+    const values = data().looks[document.getElementById("panels").value]?.colours || [];
+    if (values.length < 2) return;
+    all(".chart:not([data-run])").filter((chart) => chart.querySelector(".plot:not(.names) .s[data-g]")).forEach((chart) => {
+      const panels = made("div", undefined, "panels");
+      for (const { value, groups } of values.slice(0, 24)) {
+        const panel = made("div", undefined, "chart");
+        const plot = chart.querySelector(".plot").cloneNode(true);
+        const own = new Set(groups.split(" "));
+        all(".s[data-g]", plot).filter((series) => !own.has(series.dataset.g)).forEach((series) => series.remove());
+        if (!plot.querySelector(".s[data-g]")) continue;
+        plot.style.setProperty("--h", "170px");
+        panel.append(made("b", value, "value"), plot);
+        panels.append(panel);
+      }
+      chart.after(panels);
+      chart.hidden = true;
+    });
+  }
+
   // A run picked in one chart is picked in all that have it.
   function pick() {
     if (run === null) return;
@@ -43,11 +106,11 @@
     });
   }
 
-  function save(name) {
-    const { csv } = JSON.parse(document.getElementById("data").textContent);
+  const data = () => JSON.parse(document.getElementById("data").textContent);
+  function save(file, type, text) {
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([csv[name]], { type: "text/csv" }));
-    link.download = `${name}.csv`;
+    link.href = URL.createObjectURL(new Blob([text], { type }));
+    link.download = file;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
@@ -75,8 +138,10 @@
   }
 
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("button[data-csv], .key button");
-    if (button?.dataset.csv) return save(button.dataset.csv);
+    const button = event.target.closest("button[data-csv], button[data-svg], .key button");
+    const { csv, svg } = button?.dataset || {};
+    if (csv) return save(`${csv}.csv`, "text/csv", data().csv[csv]);
+    if (svg) return save(`${svg}.svg`, "image/svg+xml", pictureOf(button.closest(".card")));
     if (button) {
       const { groups } = button.dataset;
       if (!hidden.delete(groups)) hidden.add(groups);
@@ -87,6 +152,8 @@
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches(".pick select")) { run = event.target.value; pick(); }
+    if (event.target.matches("#look select")) dress();
+    if (event.target.id === "panels") refresh();
     if (event.target.matches(".singles")) { singles = event.target.checked; hide(); }
   });
   document.getElementById("search").addEventListener("input", search);
@@ -140,7 +207,7 @@
   document.addEventListener("pointermove", look);
   document.addEventListener("pointerdown", look);
 
-  function refresh() { hide(); pick(); search(); }
+  function refresh() { multiply(); hide(); pick(); search(); }
   refresh();
   root.dataset.drawn = String(all(".chart").length);
   if (!root.dataset.live) return;

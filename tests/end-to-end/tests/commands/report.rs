@@ -198,6 +198,7 @@ fn the_page_draws_every_chart_in_a_browser_without_errors_or_requests() {
         assert_eq!(seen["charts"], seen["drawn"], "{at}");
         assert_eq!(seen["empty"], serde_json::json!([]), "{at}: charts without a mark");
         assert!(seen["scroll_width"].as_u64() <= seen["width"].as_u64(), "{at}: wider than the window");
+        assert_eq!(seen["cut"], serde_json::json!([]), "{at}: labels of the forest plot");
         let smallest = seen["smallest_px"].as_f64().unwrap();
         assert!(smallest >= 12.0, "{at}: {smallest} px in {}", seen["smallest"]);
         let contrast = seen["least_contrast"].as_f64().unwrap();
