@@ -53,7 +53,7 @@ def floats(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
         if array.dtype.name not in _EXACT:
             message = f"expected float32, float16 or bfloat16, got {array.dtype}; convert it first"
             raise TypeError(message)
-    return np.ascontiguousarray(array, dtype=np.float32).reshape(array.shape), back
+    return _aligned(array, np.float32), back
 
 
 def codes(x: Any, bits: int) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
@@ -67,7 +67,12 @@ def codes(x: Any, bits: int) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
         raise TypeError(f"expected codes of type {dtype.name}, got {array.dtype}")
     if bits not in (8, 16) and array.size and int(array.max()) >= 1 << bits:
         raise ValueError(f"code {int(array.max())} is beyond the last, {(1 << bits) - 1}")
-    return np.ascontiguousarray(array, dtype=dtype).reshape(array.shape), back
+    return _aligned(array, dtype), back
+
+
+def _aligned(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """The array in C order and aligned, a copy only where it is neither; its shape stays, also of a single number."""
+    return np.require(array, dtype, ["C", "A"]).reshape(array.shape)
 
 
 def code_type(bits: int) -> np.dtype:

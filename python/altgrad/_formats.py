@@ -139,9 +139,10 @@ class Format:
                 raise ValueError(f"scale must be a number, an array or 'max', is {scale!r}")
             scale = self.scales(array, axis=axis, block=block)
         blocks = _arrays.Blocks(array.shape, block, axis)
-        result = np.empty_like(array)
+        result = np.empty(array.shape, dtype=np.float32)
+        scales, drawn = blocks.scales(scale), _arrays.key(key)
         seen = self._core.fake_quant(
-            array, result, blocks.scales(scale), blocks.core, rounding, _arrays.key(key)
+            array.reshape(-1), result.reshape(-1), scales, blocks.core, rounding, drawn
         )
         return (back(result), seen) if stats else back(result)
 
@@ -167,10 +168,11 @@ class Format:
         blocks = _arrays.Blocks(array.shape, block, axis)
         scales, drawn = blocks.scales(scale), _arrays.key(key)
         result = np.empty(array.shape, dtype=_arrays.code_type(self.bits))
-        self._core.encode(array, result, scales, blocks.core, rounding, drawn)
+        self._core.encode(array.reshape(-1), result.reshape(-1), scales, blocks.core, rounding, drawn)
         if not stats:
             return back(result)
-        seen = self._core.fake_quant(array, np.empty_like(array), scales, blocks.core, rounding, drawn)
+        spare = np.empty(array.size, dtype=np.float32)
+        seen = self._core.fake_quant(array.reshape(-1), spare, scales, blocks.core, rounding, drawn)
         return back(result), seen
 
     def dequantize(self, codes: Any, *, scale: Any = 1.0, axis: int = -1, block: Any = None) -> Any:
@@ -181,5 +183,5 @@ class Format:
         array, back = _arrays.codes(codes, self.bits)
         blocks = _arrays.Blocks(array.shape, block, axis)
         result = np.empty(array.shape, dtype=np.float32)
-        self._core.decode(array, result, blocks.scales(scale), blocks.core)
+        self._core.decode(array.reshape(-1), result.reshape(-1), blocks.scales(scale), blocks.core)
         return back(result)

@@ -163,7 +163,7 @@ class Runs:
         self, *, baseline: str | None = None, margin: float | None = None, all_pairs: bool = False
     ) -> Any:
         """What `altgrad-host compare` computes: a row per configuration with its losses and the differences from its
-        baseline, paired by seed (`difference_mean`, `difference_low`, `difference_high`: 95 % interval, `p_holm`).
+        baseline, paired by seed (`difference_mean`, `difference_half_width` of the 95 % interval, `p_holm`).
         The folders are read again.
 
         Raises ValueError for an unknown baseline or an impossible margin.
@@ -178,9 +178,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         if name in ("loss", "difference"):
             sample = value or {}
-            interval = sample.get("interval") or [None, None]
-            flat |= {f"{name}_{part}": sample.get(part) for part in ("n", "mean", "sd")}
-            flat |= {f"{name}_low": interval[0], f"{name}_high": interval[1]}
+            flat |= {f"{name}_{part}": sample.get(part) for part in ("n", "mean", "sd", "half_width")}
         elif name == "seeds":
             flat["seeds"], flat["seeds_started"] = value
         elif name in ("steps", "compared_at", "ratio_interval"):

@@ -121,12 +121,16 @@ impl Recipe {
     fn cast(&self, role: &str, layer: &str) -> PyResult<(Option<Cast>, bool, String)> {
         let found = Role::LINEAR.into_iter().find(|known| known.name() == role);
         let role = found.ok_or_else(|| PyValueError::new_err(format!("no use is called `{role}`")))?;
-        let resolved =
-            self.quant.cast(role, |rule| WildMatch::new(&rule.pattern).matches(layer));
+        let resolved = self.quant.cast(role, |rule| WildMatch::new(&rule.pattern).matches(layer));
         let reuses = role.first_use().is_some() && resolved.source() == UseSourceChoice::Reuse;
         let ste = resolved.fields.ste.map(|ste| ste.name().to_owned()).unwrap_or_default();
         let Some(format) = resolved.format().map(str::to_owned) else { return Ok((None, reuses, ste)) };
-        if resolved.fields.scaling.and_then(|scaling| scaling.amax).is_some_and(|amax| amax.name() == "delayed") {
+        if resolved
+            .fields
+            .scaling
+            .and_then(|scaling| scaling.amax)
+            .is_some_and(|amax| amax.name() == "delayed")
+        {
             return Err(PyValueError::new_err(format!(
                 "`{}` has scales of earlier steps (amax delayed), which this package does not compute",
                 resolved.key

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{PluginsSection, RoundingChoice};
 use altgrad_loader::{FormatPlugin, Registry, rounding_mode};
 use altgrad_plugin_api::{
@@ -113,14 +114,14 @@ fn pairs(scales: &[f32]) -> PyResult<Vec<[f32; 2]>> {
 impl Blocking {
     /// The scales of each slab of `elements` elements.
     fn slabs<'a>(&self, pairs: &'a [[f32; 2]], elements: usize) -> PyResult<Vec<Scales<'a>>> {
-        let blocks = Blocks {
-            columns: self.columns,
-            block_rows: self.block_rows,
-            block_columns: self.block_columns,
-        };
+        let blocks =
+            Blocks { columns: self.columns, block_rows: self.block_rows, block_columns: self.block_columns };
+        if elements == 0 {
+            return Ok(vec![Scales::ONE]);
+        }
         let slabs = self.slabs.max(1);
         let each = elements / slabs;
-        let count = if each == 0 { 0 } else { blocks.count(each as u64) as usize };
+        let count = blocks.count(each as u64) as usize;
         if pairs.len() != count * slabs || !elements.is_multiple_of(slabs) {
             let message = format!("{} scales for {} blocks", pairs.len(), count * slabs);
             return Err(PyValueError::new_err(message));
@@ -290,8 +291,8 @@ impl Format {
         target: &mut [T],
         slabs: &[Scales<'_>],
         params: QuantParams<'_>,
-        work: impl Fn(&[f32], &mut [T], &QuantParams<'_>) -> Result<R, altgrad_base::diagnostic::Diagnostic> + Sync,
-    ) -> Result<Vec<R>, altgrad_base::diagnostic::Diagnostic> {
+        work: impl Fn(&[f32], &mut [T], &QuantParams<'_>) -> Result<R, Diagnostic> + Sync,
+    ) -> Result<Vec<R>, Diagnostic> {
         let each = (source.len() / slabs.len()).max(1);
         let mut results = Vec::new();
         let sources = source.chunks(each).zip(target.chunks_mut(each));

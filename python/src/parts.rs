@@ -57,8 +57,7 @@ pub(crate) fn map<S: Sync, T: Send, R: Send, E: Send>(
     let own = share.min(parts.len());
     let (own, others) = parts.split_at_mut(own);
     thread::scope(|scope| {
-        let started: Vec<_> =
-            others.chunks_mut(share).map(|parts| scope.spawn(move || one(parts))).collect();
+        let started: Vec<_> = others.chunks_mut(share).map(|parts| scope.spawn(move || one(parts))).collect();
         let mut results = one(own)?;
         for thread in started {
             match thread.join() {

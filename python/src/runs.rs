@@ -44,11 +44,8 @@ fn described(run: &Run) -> Value {
 #[pyfunction]
 pub(crate) fn find_runs(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<String> {
     let found = py.detach(|| found(&paths))?;
-    let left_out: Vec<Value> = found
-        .left_out
-        .iter()
-        .map(|left| json!({ "path": left.path, "reason": left.reason }))
-        .collect();
+    let left_out: Vec<Value> =
+        found.left_out.iter().map(|left| json!({ "path": left.path, "reason": left.reason })).collect();
     let runs: Vec<Value> = found.runs.iter().map(described).collect();
     Ok(json!({ "runs": runs, "left_out": left_out }).to_string())
 }
