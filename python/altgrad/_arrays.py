@@ -89,6 +89,7 @@ class Blocks:
 
     def __init__(self, shape: tuple[int, ...], block: Any, axis: int) -> None:
         elements = int(np.prod(shape, dtype=np.int64))
+        self.full = shape
         if block is None or len(shape) == 0:
             self.shape: tuple[int, ...] = ()
             self.extents: tuple[int, ...] = shape
@@ -132,6 +133,14 @@ class Blocks:
         full = np.broadcast_to(array.astype(np.float32), self.shape)
         return np.ascontiguousarray(full).reshape(-1)
 
+    def spread(self, scales: np.ndarray) -> np.ndarray:
+        """The scale of every element, for scales of `shape`."""
+        if self.shape == ():
+            return scales
+        for axis, (extent, size) in enumerate(zip(self.extents, self.full, strict=True)):
+            scales = np.repeat(scales, extent, axis=axis).take(range(size), axis=axis)
+        return scales
+
     def amax(self, x: np.ndarray) -> np.ndarray:
         """The largest finite magnitude of each block, in `shape`; 0 where there is none."""
         magnitude = np.abs(x)
@@ -147,6 +156,15 @@ class Blocks:
 
 def _core_blocks(slabs: int, columns: int, block_rows: int, block_columns: int) -> dict[str, int]:
     return {"slabs": slabs, "columns": columns, "block_rows": block_rows, "block_columns": block_columns}
+
+
+def inside(scaled: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Whether scaled elements lie within the finite values of a table, but for two steps of f32: rounding of the scale."""
+    finite = table[np.isfinite(table)]
+    low, high = finite.min(), finite.max()
+    for _ in range(2):
+        low, high = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
+    return (scaled >= low) & (scaled <= high)
 
 
 def key(value: Any) -> tuple[int, int, int]:

@@ -49,6 +49,11 @@ class Cast:
     def __repr__(self) -> str:
         return f"<altgrad.Cast to {self.format.name}>"
 
+    @property
+    def transforms(self) -> bool:
+        """Whether a Hadamard transform comes before the rounding."""
+        return self._core.transforms
+
     def apply(self, x: Any, *, axis: str = "rows", key: Any = 0) -> Applied:
         """Applies the cast to a matrix of two dimensions. `axis` is that of blocks and transforms: the contraction of
         the product in which the matrix is used; "rows" if blocks run within a row, "columns" within a column.
@@ -62,7 +67,7 @@ class Cast:
             raise ValueError(f"axis must be 'rows' or 'columns', is {axis!r}")
         values = np.empty_like(array)
         drawn, along_rows = _arrays.key(key), axis == "rows"
-        seen = self._core.apply(self.format._core, array, values, array.shape[0], along_rows, drawn)
+        seen = self._core.apply(self.format._core, array, values, array.shape[0], along_rows, drawn, False)
         codes = np.frombuffer(seen["codes"], dtype=np.uint16).reshape(array.shape)
         scales = np.frombuffer(seen["scales"], dtype=np.float32).reshape(seen["scale_shape"])
         stored = seen["scale_codes"]
@@ -70,6 +75,13 @@ class Cast:
             stored = np.frombuffer(stored, dtype=np.uint8).reshape(seen["scale_shape"])
         codes = codes.astype(_arrays.code_type(self.format.bits))
         return Applied(back(values), codes, scales, stored, seen["tensor_scale"])
+
+
+    def _inside(self, x: np.ndarray, key: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """Values along rows, and whether each scaled element lies within the format's range: the clipped estimator's factor."""
+        values = np.empty_like(x)
+        seen = self._core.apply(self.format._core, x, values, x.shape[0], True, key, True)
+        return values, _arrays.inside(np.frombuffer(seen["scaled"], dtype=np.float32), self.format.table).reshape(x.shape)
 
 
 class Recipe:
@@ -101,15 +113,15 @@ class Recipe:
         """The shipped recipes and their texts."""
         return dict(_core.recipes())
 
-    def cast(self, use: str, layer: str = "") -> tuple[Cast | None, bool, str]:
+    def cast(self, use: str, layer: str = "") -> tuple[Cast | None, str, str]:
         """The cast of one use of an operand (weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad or
-        weight_grad) in the layer of this name; whether a second use takes the result of the first; the
-        straight-through estimator. Without a cast, the use is not rounded.
+        weight_grad) in the layer of this name; its source (first, reuse, hp or dequantized); the straight-through
+        estimator. Without a cast, the use is not rounded.
 
         Raises ValueError for an unknown use, and for scales of earlier steps (`amax = "delayed"`).
         """
-        core, reuses, ste = self._core.cast(use, layer)
-        return (None if core is None else Cast.__new__(Cast)._set(core)), reuses, ste
+        core, source, ste = self._core.cast(use, layer)
+        return (None if core is None else Cast.__new__(Cast)._set(core)), source, ste
 
 
 def _read(text: str) -> _core.Recipe:

@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use altgrad_casts::{Axis, CastError, Grid, Shape};
 use altgrad_config::{
     QuantSection,
-    cast::{CastSection, UseSourceChoice, read_cast},
+    cast::{CastSection, read_cast},
 };
 use altgrad_metrics::Role;
 use altgrad_plugin_api::{QuantParams, RandomKey};
-use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
 use wildmatch::WildMatch;
 
 use crate::{
@@ -24,6 +28,10 @@ use crate::{
 pub(crate) struct Cast {
     cast: altgrad_casts::Cast,
     format: String,
+}
+
+fn bytes_of<'py>(py: Python<'py>, values: &[f32]) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &values.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<u8>>())
 }
 
 fn refusal(error: &CastError) -> PyErr {
@@ -45,6 +53,12 @@ impl Cast {
         &self.format
     }
 
+    /// Whether a transform comes before the rounding.
+    #[getter]
+    fn transforms(&self) -> bool {
+        self.cast.transform.is_some()
+    }
+
     /// Applies the cast to a matrix of f32, in C order.
     ///
     /// Writes values, and returns scales and codes as bytes of f32 and u16, with the shape of the scales.
@@ -58,6 +72,7 @@ impl Cast {
         rows: usize,
         along_rows: bool,
         key: (u64, u64, u64),
+        with_scaled: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let source = Source::<f32>::new(source)?;
         let mut target = Target::<f32>::new(target, &source)?;
@@ -70,7 +85,7 @@ impl Cast {
         let (seed, step, tensor) = key;
         let key = RandomKey { seed, step, tensor, offset: 0 };
         let plugin = &format.plugin;
-        let applied = py.detach(|| -> PyResult<_> {
+        let (applied, scaled) = py.detach(|| -> PyResult<_> {
             let grid = Grid::new(&plugin.spec, &plugin.conventions)
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
             self.cast.check(&grid).map_err(|error| refusal(&error))?;
@@ -84,18 +99,23 @@ impl Cast {
                 })
                 .map(|_| codes)
             });
-            prepared.finish(&grid, codes.map_err(exception)?).map_err(|error| refusal(&error))
+            let scaled = with_scaled.then(|| prepared.scaled().to_vec());
+            let codes = codes.map_err(exception)?;
+            let applied = prepared.finish(&grid, codes).map_err(|error| refusal(&error))?;
+            Ok((applied, scaled))
         })?;
         target.copy_from_slice(&applied.values);
-        let [scale_rows, scale_columns] = applied.layout.counts();
         let dict = PyDict::new(py);
-        let bytes = |scales: &[f32]| scales.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<u8>>();
-        dict.set_item("scales", pyo3::types::PyBytes::new(py, &bytes(&applied.scales)))?;
+        if let Some(scaled) = scaled {
+            dict.set_item("scaled", bytes_of(py, &scaled))?;
+        }
+        let [scale_rows, scale_columns] = applied.layout.counts();
+        dict.set_item("scales", bytes_of(py, &applied.scales))?;
         let codes: Vec<u8> = applied.codes.iter().flat_map(|code| code.to_ne_bytes()).collect();
-        dict.set_item("codes", pyo3::types::PyBytes::new(py, &codes))?;
+        dict.set_item("codes", PyBytes::new(py, &codes))?;
         dict.set_item("scale_shape", (scale_rows, scale_columns))?;
         let scale_codes = applied.scale_codes.as_deref();
-        dict.set_item("scale_codes", scale_codes.map(|codes| pyo3::types::PyBytes::new(py, codes)))?;
+        dict.set_item("scale_codes", scale_codes.map(|codes| PyBytes::new(py, codes)))?;
         dict.set_item("tensor_scale", applied.tensor_scale)?;
         Ok(dict)
     }
@@ -116,15 +136,15 @@ impl Recipe {
         Ok(Self { quant: config.quant })
     }
 
-    /// The cast of a use in the linear layer of this name: the cast, if it rounds; whether a second use takes the codes of the
-    /// first; the straight-through estimator.
-    fn cast(&self, role: &str, layer: &str) -> PyResult<(Option<Cast>, bool, String)> {
+    /// The cast of a use in the linear layer of this name: the cast, if it rounds; its source, `first` for a first use; the
+    /// straight-through estimator.
+    fn cast(&self, role: &str, layer: &str) -> PyResult<(Option<Cast>, &'static str, String)> {
         let found = Role::LINEAR.into_iter().find(|known| known.name() == role);
         let role = found.ok_or_else(|| PyValueError::new_err(format!("no use is called `{role}`")))?;
         let resolved = self.quant.cast(role, |rule| WildMatch::new(&rule.pattern).matches(layer));
-        let reuses = role.first_use().is_some() && resolved.source() == UseSourceChoice::Reuse;
+        let source = if role.first_use().is_some() { resolved.source().name() } else { "first" };
         let ste = resolved.fields.ste.map(|ste| ste.name().to_owned()).unwrap_or_default();
-        let Some(format) = resolved.format().map(str::to_owned) else { return Ok((None, reuses, ste)) };
+        let Some(format) = resolved.format().map(str::to_owned) else { return Ok((None, source, ste)) };
         if resolved
             .fields
             .scaling
@@ -136,6 +156,6 @@ impl Recipe {
                 resolved.key
             )));
         }
-        Ok((Some(Cast { cast: resolved.cast(), format }), reuses, ste))
+        Ok((Some(Cast { cast: resolved.cast(), format }), source, ste))
     }
 }
