@@ -104,7 +104,8 @@ impl Config {
     }
 
     /// Files that a csv sink writes under other names: the option's value. Never one outside of the run folder.
-    pub(super) fn csv_path(&self, option: &str) -> Option<&str> {
+    #[must_use]
+    pub fn csv_path(&self, option: &str) -> Option<&str> {
         let of_sink = |index: usize| {
             let is_csv = self.get(&format!("sink.{index}.name"))? == "csv";
             self.get(&format!("sink.{index}.{option}")).filter(|_| is_csv)

@@ -51,6 +51,7 @@ const LAWGEN: &str = "altgrad-lawgen";
 const LOADER: &str = "altgrad-loader";
 const METRICS: &str = "altgrad-metrics";
 const OPTIMIZER_KIT: &str = "altgrad-optimizer-kit";
+const PYTHON: &str = "altgrad-python";
 const REPORT: &str = "altgrad-report";
 const RUN_FOLDER: &str = "altgrad-run-folder";
 const SINKS: &str = "altgrad-sinks";
@@ -95,6 +96,7 @@ const RULES: &[Rule] = &[
             WATCH,
         ],
     ),
+    rule(PYTHON, &[API, BASE, CASTS, CONFIG, LOADER, METRICS, REPORT]),
     // Plugins know the API and the kits.
     rule(FORMAT_KIT, &[API]).tests(&[CONFORMANCE]),
     rule(OPTIMIZER_KIT, &[API]).tests(&[CONFORMANCE]),

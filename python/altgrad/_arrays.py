@@ -1,0 +1,178 @@
+"""Arrays of other libraries as C-contiguous NumPy arrays, and blocks of arrays of any shape."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable
+
+import numpy as np
+
+# Types whose values are all f32 values, by name: ml_dtypes registers further ones with NumPy.
+_EXACT = {"float16", "bfloat16"}
+
+
+def _torch() -> Any:
+    """The module torch, if the program has imported it."""
+    return sys.modules.get("torch")
+
+
+def _plain(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
+    """`x` as an array of NumPy, without a copy where possible, and the function that converts results back."""
+    torch = _torch()
+    if torch is not None and isinstance(x, torch.Tensor):
+        if x.device.type != "cpu":
+            raise TypeError(f"the tensor is on {x.device}; move it with `.cpu()` first")
+        x = x.detach()
+        if x.dtype == torch.bfloat16:
+            x = x.float()
+        return x.numpy(), torch.from_numpy
+    if isinstance(x, (np.ndarray, np.generic)):
+        return np.asarray(x), lambda result: result
+    if hasattr(x, "__dlpack__"):
+        try:
+            return np.from_dlpack(x), lambda result: result
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            if not hasattr(x, "__array__"):
+                raise TypeError(f"the array cannot be read on the CPU: {error}") from None
+    if hasattr(x, "__array__"):
+        return np.asarray(x), lambda result: result
+    try:
+        return np.asarray(memoryview(x)), lambda result: result
+    except TypeError:
+        message = f"expected an array, tensor or buffer of floats, got {type(x).__name__}"
+        raise TypeError(message) from None
+
+
+def floats(x: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
+    """`x` as a C-contiguous array of f32, and the function that converts results back.
+
+    Raises TypeError for other types than float32, float16 and bfloat16: converting them would round once more.
+    """
+    array, back = _plain(x)
+    if array.dtype.newbyteorder("=") != np.float32:
+        if array.dtype.name not in _EXACT:
+            message = f"expected float32, float16 or bfloat16, got {array.dtype}; convert it first"
+            raise TypeError(message)
+    return _aligned(array, np.float32), back
+
+
+def codes(x: Any, bits: int) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
+    """`x` as a C-contiguous array of codes: uint8 for up to 8 bits, else uint16.
+
+    Raises TypeError for other types, and ValueError for a code beyond the last.
+    """
+    array, back = _plain(x)
+    dtype = code_type(bits)
+    if array.dtype.newbyteorder("=") != dtype:
+        raise TypeError(f"expected codes of type {dtype.name}, got {array.dtype}")
+    if bits not in (8, 16) and array.size and int(array.max()) >= 1 << bits:
+        raise ValueError(f"code {int(array.max())} is beyond the last, {(1 << bits) - 1}")
+    return _aligned(array, dtype), back
+
+
+def _aligned(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """The array in C order and aligned, a copy only where it is neither; its shape stays, also of a single number."""
+    return np.require(array, dtype, ["C", "A"]).reshape(array.shape)
+
+
+def code_type(bits: int) -> np.dtype:
+    """The type of codes of this many bits."""
+    return np.dtype(np.uint8 if bits <= 8 else np.uint16)
+
+
+class Blocks:
+    """How an array is cut into blocks that share a scale.
+
+    `shape` is that of the array of scales, `core` the description for the compiled half. Raises ValueError if the
+    blocks do not suit the array.
+    """
+
+    def __init__(self, shape: tuple[int, ...], block: Any, axis: int) -> None:
+        elements = int(np.prod(shape, dtype=np.int64))
+        self.full = shape
+        if block is None or len(shape) == 0:
+            self.shape: tuple[int, ...] = ()
+            self.extents: tuple[int, ...] = shape
+            self.core = _core_blocks(1, max(elements, 1), 1, max(elements, 1))
+            return
+        if not -len(shape) <= axis < len(shape):
+            raise ValueError(f"axis {axis} of an array of {len(shape)} dimensions")
+        axis %= len(shape)
+        if isinstance(block, (tuple, list)):
+            self._tile(shape, block)
+            return
+        length = shape[axis]
+        extent = length if block == "row" else block
+        if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or (extent < 1 and length):
+            raise ValueError(f"block must be None, 'row', a number above 0 or a tile (rows, columns), is {block!r}")
+        extent = max(int(extent), 1)
+        before, after = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1 :]))
+        self.extents = tuple(extent if i == axis else 1 for i in range(len(shape)))
+        self.shape = tuple(-(-length // extent) if i == axis else size for i, size in enumerate(shape))
+        if after == 1:
+            self.core = _core_blocks(1, max(length, 1), 1, extent)
+        else:
+            self.core = _core_blocks(max(before, 1), max(after, 1), extent, 1)
+
+    def _tile(self, shape: tuple[int, ...], block: Any) -> None:
+        if len(block) != 2 or len(shape) < 2 or any(int(size) < 1 for size in block):
+            raise ValueError(f"a tile has two extents above 0, and the array two dimensions; block is {block!r}")
+        rows, columns = (int(size) for size in block)
+        self.extents = (1,) * (len(shape) - 2) + (rows, columns)
+        self.shape = shape[:-2] + (-(-shape[-2] // rows), -(-shape[-1] // columns))
+        slabs = int(np.prod(shape[:-2], dtype=np.int64))
+        self.core = _core_blocks(max(slabs, 1), max(shape[-1], 1), rows, columns)
+
+    def scales(self, scale: Any) -> np.ndarray:
+        """Scales of all blocks: one number for all of them, or an array of `shape`."""
+        array = np.asarray(scale if not hasattr(scale, "detach") else scale.detach())
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"scales must be numbers, got {array.dtype}")
+        if array.ndim and array.shape != self.shape:
+            raise ValueError(f"scales have the shape {array.shape}, the blocks {self.shape}")
+        full = np.broadcast_to(array.astype(np.float32), self.shape)
+        return np.ascontiguousarray(full).reshape(-1)
+
+    def spread(self, scales: np.ndarray) -> np.ndarray:
+        """The scale of every element, for scales of `shape`."""
+        if self.shape == ():
+            return scales
+        for axis, (extent, size) in enumerate(zip(self.extents, self.full, strict=True)):
+            scales = np.repeat(scales, extent, axis=axis).take(range(size), axis=axis)
+        return scales
+
+    def amax(self, x: np.ndarray) -> np.ndarray:
+        """The largest finite magnitude of each block, in `shape`; 0 where there is none."""
+        magnitude = np.abs(x)
+        magnitude[~np.isfinite(magnitude)] = 0
+        if self.shape == ():
+            return np.asarray(magnitude.max(initial=0.0), dtype=np.float32)
+        for axis, extent in enumerate(self.extents):
+            if magnitude.shape[axis] and extent > 1:
+                starts = np.arange(0, magnitude.shape[axis], extent)
+                magnitude = np.maximum.reduceat(magnitude, starts, axis=axis)
+        return magnitude
+
+
+def _core_blocks(slabs: int, columns: int, block_rows: int, block_columns: int) -> dict[str, int]:
+    return {"slabs": slabs, "columns": columns, "block_rows": block_rows, "block_columns": block_columns}
+
+
+def inside(scaled: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Whether scaled elements lie within the finite values of a table, but for two steps of f32: rounding of the scale."""
+    finite = table[np.isfinite(table)]
+    low, high = finite.min(), finite.max()
+    for _ in range(2):
+        low, high = np.nextafter(low, np.float32(-np.inf)), np.nextafter(high, np.float32(np.inf))
+    return (scaled >= low) & (scaled <= high)
+
+
+def key(value: Any) -> tuple[int, int, int]:
+    """A key of random bits: a seed, or (seed, step, tensor)."""
+    parts = (value, 0, 0) if isinstance(value, (int, np.integer)) else tuple(value)
+    if len(parts) != 3:
+        raise ValueError("a key is a seed, or (seed, step, tensor)")
+    seed, step, tensor = (int(part) for part in parts)
+    if not (0 <= seed < 1 << 64 and 0 <= step < 1 << 32 and 0 <= tensor < 1 << 32):
+        raise ValueError("seed must lie in [0, 2^64), step and tensor in [0, 2^32)")
+    return seed, step, tensor

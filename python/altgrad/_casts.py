@@ -1,0 +1,131 @@
+"""Casts of matrices, and the casts that recipes and run files give the operands of linear layers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _arrays, _core
+from ._formats import Format
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A matrix after a cast. With a transform, values are those of the transformed matrix."""
+
+    values: Any
+    """float32, in the shape of the matrix."""
+    codes: np.ndarray
+    """uint8 or uint16, in the shape of the matrix."""
+    scales: np.ndarray
+    """The decode scale of each block: float32, each axis divided by the block's extent."""
+    scale_codes: np.ndarray | None
+    """The same as bytes, if they are stored as E8M0 or E4M3."""
+    tensor_scale: float | None
+    """The decode scale of the tensor, if there is one."""
+
+
+class Cast:
+    """A cast from its text: a format, or keys as in a run file.
+
+    `Cast("E4M3")`, `Cast('format = "E4M3", block = 32, scaling = { type = "e8m0", rule = "floor" }')`
+
+    Raises ValueError for unknown keys, and for keys that exclude each other.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._set(_core.Cast(text))
+
+    def _set(self, core: _core.Cast) -> Cast:
+        self._core = core
+        self.format = Format(core.format)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<altgrad.Cast to {self.format.name}>"
+
+    @property
+    def transforms(self) -> bool:
+        """Whether a Hadamard transform comes before the rounding."""
+        return self._core.transforms
+
+    def apply(self, x: Any, *, axis: str = "rows", key: Any = 0) -> Applied:
+        """Applies the cast to a matrix of two dimensions. `axis` is that of blocks and transforms: the contraction of
+        the product in which the matrix is used; "rows" if blocks run within a row, "columns" within a column.
+
+        Raises TypeError for another type, ValueError for a shape or axis that the cast does not allow.
+        """
+        array, back = _arrays.floats(x)
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(f"a cast takes a matrix with elements, got the shape {array.shape}")
+        if axis not in ("rows", "columns"):
+            raise ValueError(f"axis must be 'rows' or 'columns', is {axis!r}")
+        values = np.empty_like(array)
+        drawn, along_rows = _arrays.key(key), axis == "rows"
+        seen = self._core.apply(self.format._core, array, values, array.shape[0], along_rows, drawn, False)
+        codes = np.frombuffer(seen["codes"], dtype=np.uint16).reshape(array.shape)
+        scales = np.frombuffer(seen["scales"], dtype=np.float32).reshape(seen["scale_shape"])
+        stored = seen["scale_codes"]
+        if stored is not None:
+            stored = np.frombuffer(stored, dtype=np.uint8).reshape(seen["scale_shape"])
+        codes = codes.astype(_arrays.code_type(self.format.bits))
+        return Applied(back(values), codes, scales, stored, seen["tensor_scale"])
+
+
+    def _inside(self, x: np.ndarray, key: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """Values along rows, and whether each scaled element lies within the format's range: the clipped estimator's factor."""
+        values = np.empty_like(x)
+        seen = self._core.apply(self.format._core, x, values, x.shape[0], True, key, True)
+        return values, _arrays.inside(np.frombuffer(seen["scaled"], dtype=np.float32), self.format.table).reshape(x.shape)
+
+
+class Recipe:
+    """The casts of linear layers: `Recipe("mxfp8")`, a shipped recipe, `Recipe.from_toml(text)` with a table `[quant]`, or
+    `Recipe.from_run_file(path)`.
+
+    Raises ValueError for an unknown recipe or a wrong table.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._core = _read(f'[quant]\nrecipe = "{name}"\n')
+
+    @classmethod
+    def from_toml(cls, text: str) -> Recipe:
+        """The table `[quant]` of a text."""
+        recipe = cls.__new__(cls)
+        recipe._core = _read(text)
+        return recipe
+
+    @classmethod
+    def from_run_file(cls, path: str | os.PathLike[str]) -> Recipe:
+        """The table `[quant]` of a run file."""
+        recipe = cls.__new__(cls)
+        recipe._core = _core.Recipe(os.fspath(path))
+        return recipe
+
+    @staticmethod
+    def names() -> dict[str, str]:
+        """The shipped recipes and their texts."""
+        return dict(_core.recipes())
+
+    def cast(self, use: str, layer: str = "") -> tuple[Cast | None, str, str]:
+        """The cast of one use of an operand (weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad or
+        weight_grad) in the layer of this name; its source (first, reuse, hp or dequantized); the straight-through
+        estimator. Without a cast, the use is not rounded.
+
+        Raises ValueError for an unknown use, and for scales of earlier steps (`amax = "delayed"`).
+        """
+        core, source, ste = self._core.cast(use, layer)
+        return (None if core is None else Cast.__new__(Cast)._set(core)), source, ste
+
+
+def _read(text: str) -> _core.Recipe:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "recipe.toml"
+        path.write_text(text)
+        return _core.Recipe(os.fspath(path))

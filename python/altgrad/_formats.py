@@ -1,0 +1,187 @@
+"""Number formats: their list, their plugins, and rounding of arrays."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _arrays, _core
+
+_FOLDER = Path(__file__).parent / "plugins"
+_shipped: _core.Plugins | None = None
+_loaded: dict[str, _core.Plugins] = {}
+
+
+def _of_package() -> _core.Plugins:
+    global _shipped
+    if _shipped is None:
+        _shipped = _core.Plugins(folder=os.fspath(_FOLDER))
+    return _shipped
+
+
+def _names(plugins: _core.Plugins) -> list[str]:
+    return [name for kind, name in plugins.names() if kind == "format"]
+
+
+def formats() -> list[str]:
+    """The names of all formats: those of the package, then those of `load`."""
+    names = _names(_of_package())
+    return names + [name for name in _loaded if name not in names]
+
+
+def load(path: str | os.PathLike[str]) -> list[str]:
+    """Makes the formats of a plugin library available, and returns their names.
+
+    The library runs with the rights of this process: load only libraries that you trust. A format of the same name
+    replaces that of the package for formats made later.
+
+    Raises PluginError if the library is missing, damaged, or built for another version of the plugin interface.
+    Raises ValueError if it has no format: optimizers and sinks are for altgrad-host.
+    """
+    plugins = _core.Plugins(load=[os.fspath(Path(path).absolute())])
+    names = _names(plugins)
+    if not names:
+        raise ValueError(f"{path} has no format")
+    for name in names:
+        plugins.format(name)
+    _loaded.update(dict.fromkeys(names, plugins))
+    return names
+
+
+class Format:
+    """A number format: `Format("E4M3")`, `Format("E3M4", variant="ieee")` or `Format("E3M4:ieee")`.
+
+    Arrays are arrays of NumPy, CPU tensors of PyTorch, and all objects with DLPack or the buffer protocol. Float32 is
+    read without a copy if it is C-contiguous; float16 and bfloat16 are converted. Results are new arrays of the
+    same shape: tensors for tensors, else arrays of NumPy. Calls release the interpreter's lock and use all threads
+    (`set_threads`).
+
+    Raises ValueError for an unknown format or variant.
+    """
+
+    def __init__(self, name: str, variant: str | None = None) -> None:
+        full = name if variant is None else f"{name}:{variant}"
+        plugins = _loaded.get(name.split(":")[0]) or _of_package()
+        self._core: _core.Format = plugins.format(full)
+        self._info: dict[str, Any] = self._core.info()
+        self._info["variants"] = plugins.variants(name.split(":")[0])
+
+    def __repr__(self) -> str:
+        return f"altgrad.Format({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Format, (self.name,)
+
+    @property
+    def name(self) -> str:
+        """The name, with the variant."""
+        return self._info["name"]
+
+    @property
+    def bits(self) -> int:
+        """Bits of a code."""
+        return self._info["bits"]
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Facts: name, bits, largest and smallest positive value, amax_target, summary, version, library, variants;
+        for minifloats also exponent_bits, significand_bits, bias and domain."""
+        return dict(self._info)
+
+    @property
+    def table(self) -> np.ndarray:
+        """The value of every code: float32, shape `(2**bits,)`."""
+        values = np.empty(1 << self.bits, dtype=np.float32)
+        self._core.table(values)
+        return values
+
+    def scales(self, x: Any, *, axis: int = -1, block: Any = None) -> np.ndarray:
+        """Scales that map the largest magnitude of each block to the format's target: `target / amax`, 1 for blocks
+        of zeros. Shape: `()` without blocks, else that of `x` with blocked axes divided, rounded up."""
+        array, _ = _arrays.floats(x)
+        amax = _arrays.Blocks(array.shape, block, axis).amax(array)
+        with np.errstate(divide="ignore", over="ignore"):
+            scales = np.float32(self._info["amax_target"]) / amax
+            usable = (scales > 0) & np.isfinite(scales) & np.isfinite(np.float32(1) / scales)
+        return np.where(usable, scales, np.float32(1)).astype(np.float32)
+
+    def fake_quant(
+        self,
+        x: Any,
+        *,
+        rounding: str = "nearest-even",
+        scale: Any = 1.0,
+        axis: int = -1,
+        block: Any = None,
+        key: Any = 0,
+        stats: bool = False,
+    ) -> Any:
+        """Rounds `x` to values of the format: float32, in the shape of `x`.
+
+        rounding: nearest-even, nearest-away, toward-zero or stochastic.
+        scale: what values are multiplied by before rounding; results are multiplied by the inverse. A positive number,
+            an array with a scale for each block, or "max": `scales(x, axis=axis, block=block)`.
+        block: None (the whole array), "row" (all of `axis`), a number of elements along `axis`, or a tile (rows,
+            columns) of the last two axes.
+        key: where stochastic rounding takes its bits: a seed, or (seed, step, tensor). An element's bits depend on the key and
+            its index in C order only.
+        stats: also returns a dictionary: elements, amax, overflow, underflow, nan, nonzero, sum_x2, sum_err2,
+            sum_x_xhat.
+
+        Raises TypeError for another type, ValueError for a wrong argument, PluginError if the plugin fails.
+        """
+        array, back = _arrays.floats(x)
+        if isinstance(scale, str):
+            if scale != "max":
+                raise ValueError(f"scale must be a number, an array or 'max', is {scale!r}")
+            scale = self.scales(array, axis=axis, block=block)
+        blocks = _arrays.Blocks(array.shape, block, axis)
+        result = np.empty(array.shape, dtype=np.float32)
+        scales, drawn = blocks.scales(scale), _arrays.key(key)
+        seen = self._core.fake_quant(
+            array.reshape(-1), result.reshape(-1), scales, blocks.core, rounding, drawn
+        )
+        return (back(result), seen) if stats else back(result)
+
+    def quantize(
+        self,
+        x: Any,
+        *,
+        rounding: str = "nearest-even",
+        scale: Any = 1.0,
+        axis: int = -1,
+        block: Any = None,
+        key: Any = 0,
+        stats: bool = False,
+    ) -> Any:
+        """Rounds `x` to codes of the format: uint8 for up to 8 bits, else uint16, in the shape of `x`.
+
+        Arguments and errors are those of `fake_quant`, but scales are numbers or arrays. NaN in a format without NaN
+        raises PluginError.
+        """
+        array, back = _arrays.floats(x)
+        if isinstance(scale, str):
+            raise ValueError("dequantize needs the same scales; compute them with Format.scales")
+        blocks = _arrays.Blocks(array.shape, block, axis)
+        scales, drawn = blocks.scales(scale), _arrays.key(key)
+        result = np.empty(array.shape, dtype=_arrays.code_type(self.bits))
+        self._core.encode(array.reshape(-1), result.reshape(-1), scales, blocks.core, rounding, drawn)
+        if not stats:
+            return back(result)
+        spare = np.empty(array.size, dtype=np.float32)
+        seen = self._core.fake_quant(array.reshape(-1), spare, scales, blocks.core, rounding, drawn)
+        return back(result), seen
+
+    def dequantize(self, codes: Any, *, scale: Any = 1.0, axis: int = -1, block: Any = None) -> Any:
+        """The values of codes, times the inverses of the scales: float32, in the shape of `codes`.
+
+        Raises TypeError unless codes are uint8 (up to 8 bits) or uint16, ValueError for a code beyond the last.
+        """
+        array, back = _arrays.codes(codes, self.bits)
+        blocks = _arrays.Blocks(array.shape, block, axis)
+        result = np.empty(array.shape, dtype=np.float32)
+        self._core.decode(array.reshape(-1), result.reshape(-1), blocks.scales(scale), blocks.core)
+        return back(result)

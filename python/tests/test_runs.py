@@ -1,0 +1,74 @@
+"""Run folders as frames, of the folders that the repository holds for damaged-input tests."""
+
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+import altgrad
+import numpy as np
+
+from tests import host, package
+
+SOUND = Path(__file__).parents[2] / "tests/fuzz/corpus/run-folder/sound"
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        shutil.copytree(SOUND, self.folder / "one")
+
+    def test_frames(self):
+        for frames in ("pandas", "polars"):
+            package(frames)
+            runs = altgrad.runs(self.folder, frames=frames)
+            self.assertEqual(len(runs), 1)
+            run = runs[0]
+            self.assertIs(runs[run.name], run)
+            lines = (self.folder / "one/metrics.csv").read_text().splitlines()
+            self.assertEqual(list(run.metrics.columns), lines[0].split(","))
+            self.assertEqual(len(run.metrics), len(lines) - 1)
+            self.assertIn("layer", run.layers.columns)
+            for frame in (run.timings, run.histograms, run.events, runs.table(), runs.metrics(), runs.compare()):
+                self.assertIsNotNone(frame.columns)
+            histograms = run.histograms
+            if len(histograms):
+                edges, counts = histograms["edges"][0], histograms["counts"][0]
+                self.assertIn(len(edges) - len(counts), (0, 1))
+
+    def test_a_line_that_is_being_written_is_left_out(self):
+        package("pandas")
+        before = len(altgrad.runs(self.folder)[0].metrics)
+        with open(self.folder / "one/metrics.csv", "a") as file:
+            file.write("99999,1.")
+        with open(self.folder / "one/events.jsonl", "a") as file:
+            file.write('{"step": 1, "lev')
+        run = altgrad.runs(self.folder)[0]
+        self.assertEqual(len(run.metrics), before)
+        self.assertIsNotNone(run.events)
+
+    def test_what_is_no_run(self):
+        with self.assertRaises(FileNotFoundError):
+            altgrad.runs(self.folder / "none")
+        with self.assertRaises(ValueError):
+            altgrad.runs(self.folder, frames="lists")
+        with self.assertRaises(KeyError):
+            altgrad.runs(self.folder)["none"]
+        with self.assertRaisesRegex(ValueError, "no run or configuration"):
+            altgrad.runs(self.folder).compare(baseline="none")
+
+    def test_differences_are_those_of_compare(self):
+        package("pandas")
+        import json
+
+        expected = json.loads(host("compare", "--json", self.folder / "one"))["comparison"]["rows"]
+        found = altgrad.runs(self.folder / "one").compare()
+        self.assertEqual(list(found["label"]), [row["label"] for row in expected])
+        losses = [(row["loss"] or {}).get("mean", np.nan) for row in expected]
+        np.testing.assert_array_equal(found["loss_mean"].astype(float), losses)
+
+
+if __name__ == "__main__":
+    unittest.main()
