@@ -67,7 +67,7 @@ const LOOK: &str = r#"
     charts: charts.length,
     drawn: charts.filter((chart) => chart.querySelector("svg")).length,
     empty: charts.filter((chart) => !chart.hidden && !chart.querySelector(marks)).map((chart) => chart.dataset.chart),
-    cut: [...document.querySelectorAll("#card-forest .ys span")].filter((label) => label.scrollWidth > label.clientWidth).map((label) => label.textContent),
+    cut: [...document.querySelectorAll("[id='card-forest'] .ys span")].filter((label) => label.scrollWidth > label.clientWidth).map((label) => label.textContent),
     smallest_px: smallest[0],
     smallest: smallest[1],
     least_contrast: contrast[0],

@@ -5,6 +5,7 @@
 
 mod commit;
 mod layers;
+mod results;
 mod signatures;
 mod sources;
 mod walkthroughs;

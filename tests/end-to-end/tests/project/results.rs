@@ -1,0 +1,159 @@
+//! The tables of results/ are what their committed records say.
+
+use std::{collections::BTreeMap, fs};
+
+use super::root;
+
+/// t(0.975, 4): every mean is over five seeds.
+const T_975: f64 = 2.776_445;
+/// t(0.8, 4).
+const T_800: f64 = 0.940_965;
+
+/// Loss by seed, of each cell of a table: its columns but seed and loss.
+type Losses = BTreeMap<Vec<String>, BTreeMap<u64, f64>>;
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Reads a record whose last two columns are seed and held-out loss.
+fn losses(path: &str) -> Losses {
+    let mut losses = Losses::new();
+    for line in read(path).lines().skip(1) {
+        let columns: Vec<&str> = line.split(',').collect();
+        let [cell @ .., seed, loss] = &columns[..] else { panic!("{path}: {line}") };
+        let cell = cell.iter().map(ToString::to_string).collect();
+        losses.entry(cell).or_default().insert(seed.parse().unwrap(), loss.parse().unwrap());
+    }
+    losses
+}
+
+/// Differences to a baseline of the same seeds.
+#[derive(Debug, Clone, Copy)]
+struct Difference {
+    mean: f64,
+    /// Half of the 95 % interval.
+    half: f64,
+    /// Two-sided probability of Student's t with 4 degrees of freedom.
+    p: f64,
+    /// Standard error.
+    error: f64,
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)).sqrt()
+}
+
+/// 1 - F(|t|) twice, in closed form for 4 degrees of freedom.
+fn probability(t: f64) -> f64 {
+    let share = t * t / (4.0 + t * t);
+    let inner = share.sqrt() * (3.0 - share) / 2.0;
+    1.0 - inner
+}
+
+fn difference(cell: &BTreeMap<u64, f64>, baseline: &BTreeMap<u64, f64>) -> Difference {
+    let values: Vec<f64> = cell.iter().map(|(seed, loss)| loss - baseline[seed]).collect();
+    assert_eq!(values.len(), 5);
+    let (mean, error) = (mean(&values), deviation(&values) / 5f64.sqrt());
+    Difference { mean, half: T_975 * error, p: probability((mean / error).abs()), error }
+}
+
+/// Holm's correction.
+fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    let (mut corrected, mut least) = (vec![0.0; p.len()], 0.0f64);
+    for (rank, index) in order.into_iter().enumerate() {
+        least = least.max(((p.len() - rank) as f64 * p[index]).min(1.0));
+        corrected[index] = least;
+    }
+    corrected
+}
+
+/// A cell of a table, bold if it is significant.
+fn shown(of: Difference, corrected: f64) -> String {
+    let text = format!("{:+.4} ± {:.4}", of.mean, of.half).replace('-', "−");
+    if corrected < 0.05 { format!("**{text}**") } else { text }
+}
+
+/// The cells of results/where/losses.csv as they are shown, by format, role and site.
+fn cells_of_where() -> BTreeMap<Vec<String>, String> {
+    let losses = losses("results/where/losses.csv");
+    let key = |format: &str, cell: &[String]| vec![format.to_string(), cell[1].clone(), cell[2].clone()];
+    let baseline = &losses[&["fp32", "none", "none"].map(String::from).to_vec()];
+    let cells: Vec<_> = losses.iter().filter(|(cell, _)| cell[0] != "fp32").collect();
+    let differences: Vec<_> =
+        cells.iter().map(|(cell, losses)| (*cell, difference(losses, baseline))).collect();
+    // INT8 is E1M6's grid with another scale.
+    let family: Vec<_> = differences.iter().filter(|(cell, _)| cell[0] != "INT8").collect();
+    let corrected = holm(&family.iter().map(|(_, of)| of.p).collect::<Vec<_>>());
+    let corrected: BTreeMap<_, _> = family.iter().map(|(cell, _)| (*cell).clone()).zip(corrected).collect();
+    let corrected_of = |cell: &Vec<String>| {
+        let own = if cell[0] == "INT8" { key("E1M6", cell) } else { cell.clone() };
+        corrected[&own]
+    };
+    differences.into_iter().map(|(cell, of)| (cell.clone(), shown(of, corrected_of(cell)))).collect()
+}
+
+const ROLES: [&str; 3] = ["weight", "activation", "grad"];
+
+#[test]
+fn tables_of_where_are_those_of_its_records() {
+    let (page, cells) = (read("results/where/README.md"), cells_of_where());
+    let cell = |format: &str, role: &str, site: &str| {
+        cells.get(&[format, role, site].map(String::from).to_vec()).map_or("not run", String::as_str)
+    };
+    let mut rows = Vec::new();
+    for format in ["E2M1", "E5M2", "E4M3", "E3M4", "E7M0", "E1M6"] {
+        let sites = ["qkv", "attention_output", "mlp_up", "mlp_down", "head"];
+        for site in sites.into_iter().filter(|site| cell(format, "weight", site) != "not run") {
+            let name = site.replace('_', " ").replace("mlp", "MLP");
+            rows.push(format!("| {name} | {} |", ROLES.map(|role| cell(format, role, site)).join(" | ")));
+        }
+    }
+    for format in ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "INT8", "E2M1"] {
+        let roles = ROLES.map(|role| cell(format, role, "all")).join(" | ");
+        rows.push(format!("| {format} | {roles} | {} |", cell(format, "together", "all")));
+    }
+    let missing: Vec<&String> = rows.iter().filter(|row| !page.contains(*row)).collect();
+    assert!(missing.is_empty() && rows.len() >= 12, "results/where/README.md lacks {missing:#?}");
+}
+
+#[test]
+fn the_confirmation_of_where_is_that_of_its_records() {
+    let (page, losses) = (read("results/where/README.md"), losses("results/where/confirm.csv"));
+    let of = |case: &str| &losses[&vec![case.to_string()]];
+    let cases = ["E3M4", "E2M1_head_grad_E5M2", "E2M1_head_grad_fp32", "E2M1"];
+    let differences = cases.map(|case| difference(of(case), of("fp32")));
+    let corrected = holm(&differences.map(|of| of.p));
+    // t(1 - 0.025 / 4, 4).
+    let strictest = 4.314_7;
+    for ((case, difference), corrected) in cases.into_iter().zip(differences).zip(corrected) {
+        let p = if corrected < 0.0001 { "< 0.0001".to_string() } else { format!("{corrected:.4}") };
+        let loss = mean(&of(case).values().copied().collect::<Vec<_>>());
+        let detectable = (strictest + T_800) * difference.error;
+        let row = format!("| {loss:.4} | {} | {p} | {detectable:.4} |", shown(difference, corrected));
+        assert!(page.contains(&row), "results/where/README.md lacks {row}");
+    }
+}
+
+#[test]
+fn the_table_of_recipes_is_that_of_its_records() {
+    let page = read("results/recipes/README.md");
+    let recipes = losses("results/recipes/losses.csv");
+    let baseline = &recipes[&vec!["fp32".to_string()]];
+    for (recipe, losses) in recipes.iter().filter(|(recipe, _)| recipe[0] != "fp32") {
+        let all: Vec<f64> = losses.values().copied().collect();
+        let of = difference(losses, baseline);
+        let text = format!("{:+.4} ± {:.4}", of.mean, of.half);
+        let text = if of.mean.abs() > of.half { format!("**{text}**") } else { text };
+        let row = format!("| {} | {:.4} ± {:.4} | {text} |", recipe[0], mean(&all), deviation(&all));
+        assert!(page.contains(&row), "results/recipes/README.md lacks {row}");
+    }
+    assert!(recipes.len() >= 19);
+}
