@@ -41,7 +41,11 @@ fn environment(folder: &Path) -> Result<PathBuf, String> {
     }
     let python = folder.join("bin/python");
     let found = pip(&python, &["maturin>=1.9,<2", "numpy"]);
-    if found.status.success() { Ok(python) } else { Err(format!("pip installs nothing here: {}", text(&found))) }
+    if found.status.success() {
+        Ok(python)
+    } else {
+        Err(format!("pip installs nothing here: {}", text(&found)))
+    }
 }
 
 fn pip(python: &Path, packages: &[&str]) -> Output {
