@@ -138,7 +138,8 @@ class QuantLinear(nn.Linear):
     """A linear layer whose operands are rounded by the casts of a recipe, in the forward and the backward pass.
 
     recipe: a Recipe, or the name of a shipped one. layer: the name that rules of `[[quant.layer]]` match, such as
-        "h.0.mlp.c_fc.weight". `exclude`, `skip_first` and `skip_last` choose layers of a whole model and have no effect here.
+        "h.0.mlp.c_fc.weight", and `exclude`, such as "lm_head.weight". `skip_first` and `skip_last` need a whole model and have no
+        effect here.
     seed: of stochastic rounding and random signs, which also depend on `step`, the number of forward passes in training.
 
     Input `[..., in_features]`, output `[..., out_features]`, float32 on the CPU. Weights stay in float32; the bias and

@@ -144,7 +144,9 @@ impl Recipe {
         let resolved = self.quant.cast(role, |rule| WildMatch::new(&rule.pattern).matches(layer));
         let source = if role.first_use().is_some() { resolved.source().name() } else { "first" };
         let ste = resolved.fields.ste.map(|ste| ste.name().to_owned()).unwrap_or_default();
-        let Some(format) = resolved.format().map(str::to_owned) else { return Ok((None, source, ste)) };
+        let is_excluded = self.quant.exclude.iter().any(|pattern| WildMatch::new(pattern).matches(layer));
+        let format = resolved.format().map(str::to_owned).filter(|_| !is_excluded);
+        let Some(format) = format else { return Ok((None, if is_excluded { "first" } else { source }, ste)) };
         if resolved
             .fields
             .scaling

@@ -181,7 +181,7 @@ impl Format {
         let none = Source::<f32>::new(target)?;
         let length = none.elements().len();
         drop(none);
-        check_lengths(self.values.codes() as usize, length)?;
+        check_lengths(self.values.codes(), length)?;
         let decoded = py.detach(|| self.plugin.decode_all(&self.values)).map_err(exception)?;
         let empty = pyo3::types::PyBytes::new(py, &[]);
         let mut target = Target::<f32>::new(target, &Source::<u8>::new(&empty)?)?;

@@ -44,7 +44,8 @@ def linears(w, recipe):
     for name in names:
         linear = torch.nn.Linear(*reversed(w[name].shape), bias=False)
         linear.weight = w[name]
-        layers[name] = quantized.QuantLinear.from_linear(linear, recipe=recipe, layer=name)
+        layer = "lm_head.weight" if name == "wte.weight" else name
+        layers[name] = quantized.QuantLinear.from_linear(linear, recipe=recipe, layer=layer)
     return layers
 
 
