@@ -5,6 +5,7 @@
 
 mod commit;
 mod layers;
+mod messages;
 mod results;
 mod signatures;
 mod sources;

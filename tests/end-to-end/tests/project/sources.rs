@@ -36,7 +36,7 @@ fn sources() -> Vec<(String, String)> {
 }
 
 /// Every file of the project whose name ends so, path from the root and text.
-fn files_named(end: &str) -> Vec<(String, String)> {
+pub(super) fn files_named(end: &str) -> Vec<(String, String)> {
     fn walk(folder: &Path, end: &str, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
