@@ -1,3 +1,5 @@
+//! Curvature of a small network, against its dense Hessian and its definition.
+
 #![allow(clippy::unwrap_used)]
 
 use altgrad_config::GeluChoice;
