@@ -8,7 +8,7 @@ use altgrad_data::{Batches, Corpus, Tokens, tokenizer::Tokenizer};
 use super::*;
 use crate::{
     device::ComputeDevice,
-    model::{Gpt, GptShape, Layout, Parts},
+    model::{Gpt, GptShape, Layout, Parts, layout::ParamSpec},
     state::mean_loss,
 };
 
@@ -33,12 +33,19 @@ fn evaluator() -> Evaluator {
     };
     let device = ComputeDevice::cpu();
     let layout = Layout::new(&SHAPE);
-    let initial = Params::init(layout, 5, &device.tensors).read().unwrap();
-    // Larger than at initialization, so that the softmax is not flat.
-    let larger = |values: Vec<f32>| flat(values.into_iter().map(|x| 8.0 * x).collect(), &device.tensors);
+    let initial = Params::init(layout, 5, &device.tensors);
+    let (values, specs) = (initial.read().unwrap(), &initial.layout.specs);
+    // Matrices are larger than at initialization: norms of small inputs have derivatives that differences do not resolve.
+    let larger = |(values, spec): (Vec<f32>, &ParamSpec)| {
+        let factor = if spec.shape.len() == 2 { 25.0 } else { 1.0 };
+        flat(values.into_iter().map(|x| factor * x).collect(), &device.tensors)
+    };
     Evaluator {
         gpt: Gpt { shape: SHAPE, gelu: GeluChoice::Erf },
-        params: Params { layout: Layout::new(&SHAPE), values: initial.into_iter().map(larger).collect() },
+        params: Params {
+            layout: Layout::new(&SHAPE),
+            values: values.into_iter().zip(specs).map(larger).collect(),
+        },
         quant: QuantContext::off(),
         batches: Batches::new(corpus, 1, 3, SHAPE.block_size),
         step: None,
@@ -65,7 +72,7 @@ fn dense(evaluator: &Evaluator) -> Vec<Vec<f64>> {
     let batches: Vec<Batch> = evaluator.batches.sample(SPEC.split, SPEC.batches).collect();
     let model = TrainModel { gpt: Gpt { ..evaluator.gpt }, dropout: 0.0, z_loss: 0.0, seed: 0 };
     let weights = evaluator.params.read().unwrap().concat();
-    let h = 1.0 / 256.0f32;
+    let h = 1.0 / 1024.0f32;
     let column = |index: usize| -> Vec<f64> {
         let at = |h: f32| {
             let mut moved = weights.clone();
@@ -117,7 +124,7 @@ fn the_fisher_trace_is_the_mean_squared_gradient_of_sequences() {
     let batches: Vec<Batch> = evaluator.batches.sample(SPEC.split, SPEC.batches).collect();
     let sequences: Vec<Batch> = batches.iter().flat_map(sequences_of).collect();
     assert_eq!(sequences.len(), 6);
-    let h = 1.0 / 64.0f32;
+    let h = 1.0 / 256.0f32;
     let square = |index: usize| -> f64 {
         let derivative = |sequence: &Batch| {
             let at = |h: f32| {

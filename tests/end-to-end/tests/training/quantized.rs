@@ -95,7 +95,11 @@ fn without_rounding_shadow_gradients_are_the_gradients() {
 #[test]
 fn without_metrics_of_parameters_rounding_has_those_of_roles_only() {
     let of_rounding = |metrics: &str| {
-        let run = run(&Bench::new(), &format!("weight = \"E4M3\"\n[metrics]\nhistograms_every = 0\n{metrics}"), "run");
+        let run = run(
+            &Bench::new(),
+            &format!("weight = \"E4M3\"\n[metrics]\nhistograms_every = 0\n{metrics}"),
+            "run",
+        );
         run.into_keys().filter(|name| name.starts_with("quant/weight/")).collect::<Vec<_>>()
     };
     let (roles, all) = (of_rounding("every = 0"), of_rounding("every = 1"));
