@@ -74,7 +74,7 @@ fn kind(before: &str) -> &'static str {
     }
 }
 
-/// Whether a file has messages: no test, kernel or text of the generated corpus.
+/// True if a file has messages: it is no test, kernel or text of the generated corpus.
 fn is_code(path: &str) -> bool {
     let of_program = path.starts_with("host/") || path.starts_with("plugins/");
     let others = [
