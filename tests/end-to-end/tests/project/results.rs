@@ -106,7 +106,7 @@ const ROLES: [&str; 3] = ["weight", "activation", "grad"];
 fn tables_of_where_are_those_of_its_records() {
     let (page, cells) = (read("results/where/README.md"), cells_of_where());
     let cell = |format: &str, role: &str, site: &str| {
-        cells.get(&[format, role, site].map(String::from).to_vec()).map_or("not run", String::as_str)
+        cells.get(&[format, role, site].map(String::from)[..]).map_or("not run", String::as_str)
     };
     let mut rows = Vec::new();
     for format in ["E2M1", "E5M2", "E4M3", "E3M4", "E7M0", "E1M6"] {
