@@ -64,7 +64,7 @@ const SPEC: CurvatureSpec = CurvatureSpec {
 /// The loss of the sample, by f64 sums of f32 passes.
 fn loss(evaluator: &Evaluator, weights: &[f32], batches: &[Batch]) -> f64 {
     let params = with_values(&evaluator.params, weights, &ranges(&evaluator.params));
-    mean_loss(&evaluator.gpt, &params, &evaluator.quant, batches.to_vec().into_iter()).unwrap().loss
+    mean_loss(&evaluator.gpt, &params, &evaluator.quant, batches.iter().cloned()).unwrap().loss
 }
 
 /// The whole Hessian, column by column, from differences of gradients along single weights.
