@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests import package
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 NEEDS = {"torch": "torch", "frames": "pandas"}
 
 

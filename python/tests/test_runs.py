@@ -10,7 +10,7 @@ import numpy as np
 
 from tests import host, package
 
-SOUND = Path(__file__).parents[2] / "tests/fuzz/corpus/run-folder/sound"
+SOUND = Path(__file__).resolve().parents[2] / "tests/fuzz/corpus/run-folder/sound"
 
 
 class Runs(unittest.TestCase):
