@@ -16,6 +16,9 @@ use super::estimate::Estimate;
 pub const RELATIVE_STEP: f64 = 1.0 / 32768.0;
 /// Relative change of the eigenvalue at which power iteration ends.
 const TOLERANCE: f64 = 1e-3;
+/// Residual, over the eigenvalue, above which it goes on: the change is small at a smaller eigenvalue too, whose direction the start
+/// happened to be near.
+const LARGEST_RESIDUAL: f64 = 1e-2;
 
 /// The eigenvalue of largest magnitude.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +29,7 @@ pub struct Eigenvalue {
     pub residual: f64,
     /// Products that were computed.
     pub iterations: u32,
-    /// True if the last iteration changed the value by less than a thousandth.
+    /// True if the last iteration changed the value by at most a thousandth, and the residual is at most a hundredth of it.
     pub converged: bool,
     /// The value over the one at half the displacement, minus 1: how far differences are from derivatives.
     pub sensitivity: f64,
@@ -84,7 +87,8 @@ impl<'a, G: FnMut(&[f32]) -> Result<Vec<f32>, Diagnostic>> Hessian<'a, G> {
             if !length.is_normal() {
                 return Ok(None);
             }
-            let converged = found.is_some_and(|last| (value - last.value).abs() <= TOLERANCE * value.abs());
+            let is_steady = found.is_some_and(|last| (value - last.value).abs() <= TOLERANCE * value.abs());
+            let converged = is_steady && residual <= LARGEST_RESIDUAL * value.abs();
             found = Some(Eigenvalue { value, residual, iterations, converged, sensitivity: f64::NAN });
             if converged || iterations == most {
                 break;
