@@ -51,7 +51,7 @@ class Cast:
 
     @property
     def transforms(self) -> bool:
-        """Whether a Hadamard transform comes before the rounding."""
+        """True if a Hadamard transform comes before the rounding."""
         return self._core.transforms
 
     def apply(self, x: Any, *, axis: str = "rows", key: Any = 0) -> Applied:
@@ -75,7 +75,6 @@ class Cast:
             stored = np.frombuffer(stored, dtype=np.uint8).reshape(seen["scale_shape"])
         codes = codes.astype(_arrays.code_type(self.format.bits))
         return Applied(back(values), codes, scales, stored, seen["tensor_scale"])
-
 
     def _inside(self, x: np.ndarray, key: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Values along rows, and whether each scaled element lies within the format's range: the clipped estimator's factor."""

@@ -162,7 +162,7 @@ class Runs:
     def compare(
         self, *, baseline: str | None = None, margin: float | None = None, all_pairs: bool = False
     ) -> Any:
-        """What `altgrad-host compare` computes: a row per configuration with its losses and the differences from its
+        """The comparison of `altgrad-host compare`: a row per configuration with its losses and the differences from its
         baseline, paired by seed (`difference_mean`, `difference_half_width` of the 95 % interval, `p_holm`).
         The folders are read again.
 

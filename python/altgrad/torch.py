@@ -5,6 +5,7 @@ The definitions are those of altgrad's training: docs/numerics.md, sections 5.2 
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import torch
@@ -195,14 +196,7 @@ def quantize_linears(model: nn.Module, recipe: Recipe | str, *, seed: int = 0) -
         for child, linear in list(module.named_children()):
             if type(linear) is nn.Linear:
                 layer = f"{name}.{child}.weight".lstrip(".")
-                drawn = seed ^ _hash(layer) << 32
+                # Layers draw different random bits.
+                drawn = seed ^ zlib.crc32(layer.encode()) << 32
                 setattr(module, child, QuantLinear.from_linear(linear, recipe=recipe, layer=layer, seed=drawn))
     return model
-
-
-def _hash(name: str) -> int:
-    """32 bits of a name, so that layers draw different random bits: FNV-1a."""
-    value = 0x811C9DC5
-    for byte in name.encode():
-        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return value

@@ -4,8 +4,6 @@ use std::{ops::Range, sync::Arc};
 
 use rayon::prelude::*;
 
-use crate::tensor_file::Values;
-
 /// Elements a thread takes at once.
 const PART: usize = 1 << 16;
 
@@ -103,15 +101,6 @@ impl SmallNumbers {
         match self {
             Self::Bytes(numbers) => rows_from(numbers, bound, width),
             Self::Words(numbers) => rows_from(numbers, bound, width),
-        }
-    }
-
-    /// The numbers as elements of a file, without a copy.
-    #[must_use]
-    pub fn to_values(&self) -> Values {
-        match self {
-            Self::Bytes(numbers) => Values::U8(numbers.clone()),
-            Self::Words(numbers) => Values::U16(numbers.clone()),
         }
     }
 }

@@ -54,6 +54,16 @@ impl Values {
     }
 }
 
+impl From<&SmallNumbers> for Values {
+    /// Without a copy.
+    fn from(numbers: &SmallNumbers) -> Self {
+        match numbers {
+            SmallNumbers::Bytes(numbers) => Self::U8(numbers.clone()),
+            SmallNumbers::Words(numbers) => Self::U16(numbers.clone()),
+        }
+    }
+}
+
 /// A tensor with its name and shape.
 #[derive(Debug, Clone)]
 pub struct Entry {

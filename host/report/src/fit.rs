@@ -34,7 +34,9 @@ impl Table {
             left_out.sort_unstable();
             let names: Vec<&str> = left_out.iter().map(|column| self.columns[*column].as_str()).collect();
             let names = names.join(", ");
-            text.push_str(&format!("Without room: {names}. Redirected output has every column.\n"));
+            text.push_str(&format!(
+                "Columns left out for lack of width: {names}. Redirected output has all columns.\n"
+            ));
         }
         text
     }
@@ -96,18 +98,25 @@ mod tests {
         assert_eq!((widest(&whole), table().fitted(66)), (66, whole));
         let narrow = table().fitted(65);
         assert!(narrow.contains("8.360") && !narrow.contains("0.12"), "{narrow}");
-        assert!(narrow.ends_with("Without room: stall. Redirected output has every column.\n"), "{narrow}");
+        assert!(
+            narrow
+                .ends_with("Columns left out for lack of width: stall. Redirected output has all columns.\n"),
+            "{narrow}"
+        );
         let narrow = table().fitted(40);
         assert!(narrow.contains("verdict") && !narrow.contains("8.360"), "{narrow}");
-        assert!(narrow.contains("Without room: best loss, perplexity, stall. "), "{narrow}");
+        assert!(
+            narrow.contains("Columns left out for lack of width: best loss, perplexity, stall. "),
+            "{narrow}"
+        );
     }
 
     #[test]
     fn two_columns_are_wrapped_rather_than_left_out() {
         let narrow = table().fitted(26);
-        let table: String = narrow.lines().filter(|line| !line.starts_with("Without")).collect();
+        let table: String = narrow.lines().filter(|line| !line.starts_with("Columns")).collect();
         assert!(table.contains("baseline"), "{narrow}");
-        let lines = narrow.lines().filter(|line| !line.starts_with("Without"));
+        let lines = narrow.lines().filter(|line| !line.starts_with("Columns"));
         assert!(lines.into_iter().all(|line| line.chars().count() <= 26), "{narrow}");
     }
 }

@@ -36,12 +36,12 @@ impl UpdateMetrics {
             // Counts of a device stay there.
             if let Some((_, runs)) = self.dead.remembered(param).filter(|(_, runs)| runs.len() == spec.len())
             {
-                entries.push(entry(DEAD, spec, runs.to_values()));
+                entries.push(entry(DEAD, spec, Values::from(&runs)));
             }
             if let Some(past) = self.past.get(param) {
                 let codes = [(LAST, &past.last), (EARLIER, &past.earlier)];
                 let known = codes.into_iter().filter(|(_, codes)| !codes.is_empty());
-                entries.extend(known.map(|(what, codes)| entry(what, spec, codes.to_values())));
+                entries.extend(known.map(|(what, codes)| entry(what, spec, Values::from(codes))));
             }
             if let Some(initial) = self.initial.get(param).filter(|initial| !initial.is_empty()) {
                 entries.push(entry(INITIAL, spec, Values::F32(initial.clone())));
