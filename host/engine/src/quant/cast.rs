@@ -26,11 +26,7 @@ use super::{
     arrangement::Arrangement,
     fake_quant::{self, FakeQuantOps},
 };
-use crate::tensor::{
-    contiguous,
-    cpu::{elements, from_elements},
-    untracked,
-};
+use crate::tensor::{contiguous, cpu::into_unique, untracked};
 
 /// A rotation of the rows of a matrix, whose width is a whole number of its tiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -136,15 +132,14 @@ pub(super) fn cast_at(x: Tensor<2>, scales: Tensor<2>, params: CastParams) -> Fa
 
 impl CastOps for Flex {
     fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self> {
-        let shape = x.shape();
-        let x = contiguous(x);
-        let values = rotated(elements(&x).to_vec(), rotation, back);
-        from_elements(values, shape)
+        let mut x = into_unique(contiguous(x));
+        rotate(x.storage_mut(), rotation, back);
+        x
     }
 }
 
-/// Consecutive tiles rotated, or rotated back, on all threads.
-pub(super) fn rotated(mut values: Vec<f32>, rotation: Rotation, back: bool) -> Vec<f32> {
+/// Rotates consecutive tiles, or rotates them back, in place on all threads.
+pub(super) fn rotate(values: &mut [f32], rotation: Rotation, back: bool) {
     /// Elements of a parallel task, a multiple of all sizes of tiles.
     const CHUNK: usize = 1 << 15;
     values.par_chunks_mut(CHUNK).for_each(|part| {
@@ -154,7 +149,6 @@ pub(super) fn rotated(mut values: Vec<f32>, rotation: Rotation, back: bool) -> V
             rotation.hadamard.rotate(part, &rotation.key);
         }
     });
-    values
 }
 
 /// The straight-through estimator, and the way back from a rotation.
@@ -219,9 +213,14 @@ impl<B: CastOps, C: CheckpointStrategy> CastOps for Autodiff<B, C> {
             Some(rotation) => B::rotate(x.into_primitive(), rotation, false),
             None => x.into_primitive(),
         };
-        let (y, scales, words, sums) = cast_rotated::<B>(x.clone(), &params);
+        // A copy keeps the rounding from working in place.
+        let source = (params.quant.ste != SteChoice::Identity).then(|| x.clone());
+        let (y, scales, words, sums) = cast_rotated::<B>(x, &params);
         let y = match prep {
-            OpsKind::Tracked(prep) => prep.finish((blocked::<B>(&x, &scales, &params), params.rotation), y),
+            OpsKind::Tracked(prep) => {
+                let blocked = source.and_then(|x| blocked::<B>(&x, &scales, &params));
+                prep.finish((blocked, params.rotation), y)
+            }
             OpsKind::UnTracked(prep) => prep.finish(y),
         };
         (y, constant(scales), constant(words), constant(sums))

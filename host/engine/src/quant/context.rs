@@ -190,16 +190,26 @@ impl QuantContext {
     ) -> Tensor<2> {
         let device = x.device();
         self.observe_operands(layer, &x, &weight, micro_batch);
-        let high_precision = device.is_autodiff().then(|| [x.clone(), weight.clone()].map(untracked));
+        let is_tracked = device.is_autodiff();
+        // Before the first uses: after their copies, nothing else uses `x`, which its first use rounds in place.
+        let second = |role, tensor: &Tensor<2>, micro_batch| {
+            if is_tracked { self.second_use(layer, role, tensor, micro_batch) } else { None }
+        };
+        let (second_x, second_weight) =
+            (second(Role::ActivationWgrad, &x, micro_batch), second(Role::WeightDgrad, &weight, 0));
         let (x, weight) = self.operands(layer, x, weight, micro_batch, scope);
-        let backward = match high_precision {
-            Some([high_x, high_weight]) => BackwardUses {
-                input: self.second_use(layer, Role::ActivationWgrad, (high_x, &x), micro_batch),
-                weight: self.second_use(layer, Role::WeightDgrad, (high_weight, &weight), 0),
+        let of_first = |second: Option<Operand>, role, first: &Operand, micro_batch| {
+            second.or_else(|| self.second_use_of_values(layer, role, first, micro_batch))
+        };
+        let backward = if is_tracked {
+            BackwardUses {
+                input: of_first(second_x, Role::ActivationWgrad, &x, micro_batch),
+                weight: of_first(second_weight, Role::WeightDgrad, &weight, 0),
                 gradient: self.gradient_rounding(layer, Role::Grad, micro_batch),
                 gradient_for_weight: self.second_gradient(layer, micro_batch),
-            },
-            None => BackwardUses::default(),
+            }
+        } else {
+            BackwardUses::default()
         };
         let recorded = [("input for wgrad", &backward.input), ("weight for dgrad", &backward.weight)];
         for (what, operand) in recorded {
@@ -246,24 +256,26 @@ impl QuantContext {
         is_own.then(|| (self.gradient_rounding(layer, role, micro_batch), from_first))
     }
 
-    /// The second use of an operand, transposed, if it is not the first one: from the tensor in high precision, or from the values of the
-    /// first use.
-    fn second_use(
+    /// The second use of an operand, transposed, where it is made from the tensor in high precision, `x`.
+    fn second_use(&self, layer: LayerId, role: Role, x: &Tensor<2>, micro_batch: u64) -> Option<Operand> {
+        let transposed = || untracked(x.clone()).swap_dims(0, 1);
+        if self.unrounded.contains(&(layer, role)) {
+            return Some(self.unrounded_operand(transposed()));
+        }
+        let (id, _) = self.site(layer, role).filter(|(_, site)| site.source == UseSource::HighPrecision)?;
+        Some(self.rounded_operand(id, layer, transposed(), micro_batch))
+    }
+
+    /// The same where it is made from the values of the first use.
+    fn second_use_of_values(
         &self,
         layer: LayerId,
         role: Role,
-        (high_precision, first): (Tensor<2>, &Operand),
+        first: &Operand,
         micro_batch: u64,
     ) -> Option<Operand> {
-        if self.unrounded.contains(&(layer, role)) {
-            return Some(self.unrounded_operand(high_precision.swap_dims(0, 1)));
-        }
-        let (id, site) = self.site(layer, role)?;
-        let source = match site.source {
-            UseSource::HighPrecision => high_precision,
-            UseSource::Dequantized => untracked(first.values.clone()),
-        };
-        Some(self.rounded_operand(id, layer, source.swap_dims(0, 1), micro_batch))
+        let (id, _) = self.site(layer, role).filter(|(_, site)| site.source == UseSource::Dequantized)?;
+        Some(self.rounded_operand(id, layer, untracked(first.values.clone()).swap_dims(0, 1), micro_batch))
     }
 
     /// The operands of a layer's product, as [`Self::linear`] rounds them.

@@ -70,7 +70,10 @@ impl CastOps for CubeBackend {
     fn rotate(x: FloatTensor<Self>, rotation: Rotation, back: bool) -> FloatTensor<Self> {
         let (device, shape) = (x.device(), x.shape());
         let values = match download::<Self>(into_contiguous(x)) {
-            Ok(values) => cast::rotated(values, rotation, back),
+            Ok(mut values) => {
+                cast::rotate(&mut values, rotation, back);
+                values
+            }
             // The rounding that follows fails in the same way, and reports it.
             Err(_) => vec![f32::NAN; shape.num_elements()],
         };

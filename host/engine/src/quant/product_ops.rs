@@ -217,7 +217,12 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
         let ([x, w], [x_scales, w_scales], params) = ops.state;
         let [x_parent, w_parent, words, sums, second_words, second_sums, probe_parent] = ops.parents;
         let whole = grads.consume::<B>(&ops.node);
-        let transposed = params.gradient_for_weight.as_ref().map(|_| B::float_swap_dims(whole.clone(), 0, 1));
+        // The second use comes first: after its copy, nothing else uses the gradient, which the first use rounds in place.
+        let for_weight = |source, rounding| round_gradient::<B>(source, rounding, params.gradient_as_bf16[1]);
+        let second = match &params.gradient_for_weight {
+            Some((rounding, false)) => Some(for_weight(B::float_swap_dims(whole.clone(), 0, 1), rounding)),
+            _ => None,
+        };
         let (grad, statistics) = round_gradient::<B>(whole, &params.gradient, params.gradient_as_bf16[0]);
         if let Some(parent) = probe_parent {
             let rounded = grad.clone().into_f32();
@@ -234,12 +239,10 @@ impl<B: ProductOps> Backward<B, 7> for ProductBackward {
         let untransposed = |factor: MatrixFactor<B>, index: usize| {
             if params.saved[index].is_second { factor.transposed() } else { factor }
         };
-        let (for_weight, second_statistics) = match (&params.gradient_for_weight, transposed) {
-            (Some((rounding, from_first)), Some(transposed)) => {
-                let source = if *from_first { grad.clone().transposed().into_f32() } else { transposed };
-                round_gradient::<B>(source, rounding, params.gradient_as_bf16[1])
-            }
-            _ => (grad.clone().transposed(), None),
+        let (for_weight, second_statistics) = match (second, &params.gradient_for_weight) {
+            (Some(second), _) => second,
+            (None, Some((rounding, _))) => for_weight(grad.clone().transposed().into_f32(), rounding),
+            (None, None) => (grad.clone().transposed(), None),
         };
         if let Some(parent) = x_parent {
             let w = untransposed(restore(w, w_scales, 1), 1);
