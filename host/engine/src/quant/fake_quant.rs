@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use burn::backend::{
-    Autodiff, Backend, Dispatch, Flex, TensorMetadata, autodiff::checkpoint::strategy::CheckpointStrategy,
+    Autodiff, Dispatch, Flex, TensorMetadata, autodiff::checkpoint::strategy::CheckpointStrategy,
     backend_extension, flex::FlexTensor, tensor::FloatTensor,
 };
 use burn::tensor::{Shape, Tensor, TensorData};
 
 use super::{
     FakeQuantParams, PendingStats,
+    arrangement::TileOps,
     cpu::{self, Buffers},
     scale::{ScaleRule, ScaleSource, scale_pairs},
 };
@@ -27,7 +28,7 @@ use crate::tensor::{
 /// The statistics of a call are two float tensors: u32 words as bit patterns, and sums. `DeviceFormat::statistics_shape`
 /// gives their lengths.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
-pub trait FakeQuantOps: Backend {
+pub trait FakeQuantOps: TileOps {
     /// `round(x * scale) * inv_scale` on the grid of the format, and the words and sums of the statistics. The first has the
     /// shape of `x`. `scales` is `[groups, 2]`: scale and inverse of consecutive elements.
     #[fusion(meta = fake_quant_shapes)]
