@@ -54,8 +54,8 @@ pub(super) fn fit_bf16(values: &[f32]) -> bool {
     finite.peek().is_some() && finite.all(fits)
 }
 
-/// Elements of a tensor that stays f32: encoding and decoding take longer than its memory is worth.
-const SMALL: usize = 1 << 20;
+/// Tensors with fewer elements stay f32: they are still in a processor's cache when the backward pass uses them, and encoding takes longer.
+const SMALL: usize = 400_000;
 
 /// Values in an encoding; unchanged if a value has no code or there are few.
 pub(super) fn pack(x: FlexTensor, scales: &FlexTensor, encoding: &Encoding) -> FlexTensor {
