@@ -5,7 +5,7 @@
 use std::fs;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{MlpChoice, PositionsChoice, RunConfig, StateFloat, StateStorage};
+use altgrad_config::{MasterWeightsChoice, MlpChoice, PositionsChoice, RunConfig, StateFloat, StateStorage};
 
 use crate::{
     cpu_ops,
@@ -115,9 +115,12 @@ fn stored_states(config: &RunConfig) -> (f64, f64) {
 /// Bytes per parameter besides the optimizer's: the metrics' state, a shadow step's gradients, and the values and states that a
 /// checkpoint being written still holds after they have changed.
 fn remembered(config: &RunConfig) -> f64 {
+    // Initial weights that no seed draws again.
+    let keeps_initial =
+        config.model.init.is_some() || config.quant.master_weights == MasterWeightsChoice::None;
     let rows = [
         (config.metrics.every == 1, 2.0),
-        (config.metrics.histograms_every > 0, 4.0),
+        (config.metrics.histograms_every > 0 && keeps_initial, 4.0),
         (config.metrics.dead_neuron_window > 0, 1.0),
         (config.shadow.every > 0, 4.0),
         (config.checkpoint.every > 0, 12.0),

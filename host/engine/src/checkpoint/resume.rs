@@ -281,7 +281,8 @@ fn load(
     // Two codes, a counter, an initial value.
     let (path, bytes) = checkpoint.file(METER, most(10 * elements, 4 * specs.len()))?;
     let file = read::tensors(&path, &bytes)?;
-    meter.restore(&params.layout, &checkpoint.state.meter.dead_steps, &file)?;
+    let record = &checkpoint.state.meter;
+    meter.restore(&params.layout, &record.dead_steps, record.initial_seed, &file)?;
 
     quant
         .restore(&checkpoint.state.quant, fork)

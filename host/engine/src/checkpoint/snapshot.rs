@@ -20,6 +20,8 @@ pub struct StateTensors {
     pub(super) meter: Vec<Entry>,
     pub(super) updates: u64,
     pub(super) dead_steps: Vec<u64>,
+    /// The seed of initial weights that are not among the tensors.
+    pub(super) initial_seed: Option<u64>,
     pub(super) loss_scale: Option<DynamicLossScale>,
     pub(super) schedule: Vec<CastSwitch>,
 }
@@ -72,6 +74,7 @@ impl StateTensors {
             meter: state.meter.remembered(layout),
             updates: optimizer.updates(),
             dead_steps: state.meter.dead_steps(),
+            initial_seed: state.meter.initial_seed(),
             loss_scale: state.loss_scale.state(),
             schedule: state.schedule.switches().to_vec(),
         })

@@ -116,6 +116,9 @@ pub struct UpdateMetricsRecord {
     /// Steps for which dead elements were counted, one number per parameter; empty if they are not.
     #[serde(default)]
     pub dead_steps: Vec<u64>,
+    /// The seed that draws the initial weights of parameters without `initial/PARAMETER`; none if they are unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_seed: Option<u64>,
 }
 
 /// A plugin's identity.

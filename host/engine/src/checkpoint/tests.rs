@@ -60,6 +60,7 @@ fn snapshot(step: u64, val_loss: Option<f64>) -> Snapshot {
         ],
         updates: step,
         dead_steps: vec![step],
+        initial_seed: None,
         loss_scale: None,
         schedule: Vec::new(),
     };

@@ -102,7 +102,10 @@ fn fill(
         optimizer: state::OptimizerRecord { name: identity.optimizer.clone(), updates: tensors.updates },
         loss_scale: tensors.loss_scale,
         schedule: tensors.schedule,
-        meter: state::UpdateMetricsRecord { dead_steps: tensors.dead_steps },
+        meter: state::UpdateMetricsRecord {
+            dead_steps: tensors.dead_steps,
+            initial_seed: tensors.initial_seed,
+        },
         quant: carried.read().map_err(other)?,
         alerts,
         plugin: identity.plugins.clone(),

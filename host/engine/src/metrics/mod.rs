@@ -13,6 +13,7 @@ pub mod dead_gradients;
 pub mod family;
 pub mod fidelity;
 pub mod gradients;
+mod initial_weights;
 pub mod observation;
 pub mod ops;
 pub mod ranks;

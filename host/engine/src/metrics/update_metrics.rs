@@ -5,8 +5,6 @@
 //! steps is here: the time that elements have been dead, the last codes, the initial weights; `update_state` passes it to
 //! checkpoints.
 
-use std::sync::Arc;
-
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::MetricsSection;
 use altgrad_loader::FormatPlugin;
@@ -15,6 +13,7 @@ use altgrad_plugin_api::ValueGrid;
 use super::{
     attention,
     dead_gradients::DeadGradients,
+    initial_weights::InitialWeights,
     ranks,
     scale_changes::ScaleChanges,
     scale_regret::{self, Regret},
@@ -26,7 +25,10 @@ use super::{
     updates::{PastCodes, Step, Stored, Update},
     weights::WeightStatistics,
 };
-use crate::{model::layout::ParamSpec, quant::WeightGrid};
+use crate::{
+    model::{Layout, layout::ParamSpec},
+    quant::WeightGrid,
+};
 
 /// The measurements that are due at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,8 +68,10 @@ pub struct UpdateMetrics {
     clipped: f32,
     pub(super) dead: DeadGradients,
     pub(super) past: Vec<PastCodes>,
-    /// Weights before the first step; kept for distributions only.
-    pub(super) initial: Vec<Arc<Vec<f32>>>,
+    /// The seed that draws the initial weights of a run without `model.init`.
+    seed: u64,
+    /// Weights before the first step; known for distributions only.
+    pub(super) initial: Vec<InitialWeights>,
     measured: StepMeasurements,
 }
 
@@ -103,9 +107,9 @@ struct StepMeasurements {
 }
 
 impl UpdateMetrics {
-    /// Nothing measured yet.
+    /// Nothing measured yet, in a run with this seed.
     #[must_use]
-    pub fn new(config: MetricsSection, params: usize) -> Self {
+    pub fn new(config: MetricsSection, params: usize, seed: u64) -> Self {
         // The run file's range is a u16's.
         let window = if config.every > 0 { config.dead_neuron_window as u16 } else { 0 };
         Self {
@@ -115,6 +119,7 @@ impl UpdateMetrics {
             clipped: 1.0,
             dead: DeadGradients::new(window, config.dead_gradient_threshold as f32, params),
             past: (0..params).map(|_| PastCodes::default()).collect(),
+            seed,
             initial: Vec::new(),
             measured: StepMeasurements::default(),
         }
@@ -123,7 +128,7 @@ impl UpdateMetrics {
     /// Never measures.
     #[must_use]
     pub fn off() -> Self {
-        Self::new(MetricsSection::default().off(), 0)
+        Self::new(MetricsSection::default().off(), 0, 0)
     }
 
     /// Begins a step whose gradients clipping multiplied by `clipped`.
@@ -146,10 +151,15 @@ impl UpdateMetrics {
     pub fn skip(
         &mut self,
         step: u64,
+        layout: &Layout,
         weights: impl FnOnce() -> Result<Vec<Vec<f32>>, Diagnostic>,
     ) -> Result<(), Diagnostic> {
         if step == 0 && self.config.histograms_every > 0 {
-            self.initial = weights()?.into_iter().map(Arc::new).collect();
+            let values = weights()?.into_iter().zip(&layout.specs).enumerate();
+            let initial = |(param, (values, spec)): (usize, (Vec<f32>, &ParamSpec))| {
+                InitialWeights::of(&values, spec, param, self.seed)
+            };
+            self.initial = values.map(initial).collect();
         }
         self.step = step;
         self.due = DueMetrics::default();
@@ -224,14 +234,16 @@ impl UpdateMetrics {
         let distance = grid.as_ref().map(|grid| &grid.distance);
         if self.due.distributions {
             if self.step == 0 {
-                put(&mut self.initial, param, Arc::new(before.to_vec()));
+                let initial = InitialWeights::of(before, spec, param, self.seed);
+                put(&mut self.initial, param, initial);
             }
             put(&mut self.measured.weights, param, WeightStatistics::of(before, grad, distance));
             let regret = grid.as_ref().map(|grid| scale_regret::of(before, grid.format, grid.scale));
             put(&mut self.measured.regret, param, regret.unwrap_or_default());
-            let initial = self.initial.get(param).filter(|w_0| w_0.len() == before.len()).zip(distance);
-            let from_init =
-                initial.and_then(|(w_0, distance)| ulp_from_init::mean_distance(before, w_0, distance));
+            let from_init = distance.and_then(|distance| {
+                let initial = self.initial.get(param)?.values(spec, param)?;
+                ulp_from_init::mean_distance(before, &initial, distance)
+            });
             put(&mut self.measured.from_init, param, from_init);
         }
         if let Some(heads) = spec.attention_heads.filter(|_| self.due.distributions) {

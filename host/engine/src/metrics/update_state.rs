@@ -1,10 +1,10 @@
-//! The state of [`UpdateMetrics`] between steps, for checkpoints: dead counters, past codes, initial weights.
+//! The state of [`UpdateMetrics`] between steps, for checkpoints: dead counters, past codes, initial weights or the seed that drew them.
 
 use std::sync::Arc;
 
 use altgrad_base::diagnostic::Diagnostic;
 
-use super::update_metrics::UpdateMetrics;
+use super::{initial_weights::InitialWeights, update_metrics::UpdateMetrics};
 use crate::{
     model::{Layout, layout::ParamSpec},
     tensor_file::{Entry, TensorFile, Values},
@@ -16,7 +16,7 @@ const DEAD: &str = "dead";
 const LAST: &str = "codes.last";
 /// Codes before the one before.
 const EARLIER: &str = "codes.earlier";
-/// Weights before the first update.
+/// Weights before the first update, where the seed does not draw them.
 const INITIAL: &str = "initial";
 
 fn entry(what: &str, spec: &ParamSpec, values: Values) -> Entry {
@@ -43,7 +43,7 @@ impl UpdateMetrics {
                 let known = codes.into_iter().filter(|(_, codes)| !codes.is_empty());
                 entries.extend(known.map(|(what, codes)| entry(what, spec, Values::from(codes))));
             }
-            if let Some(initial) = self.initial.get(param).filter(|initial| !initial.is_empty()) {
+            if let Some(InitialWeights::Kept(initial)) = self.initial.get(param) {
                 entries.push(entry(INITIAL, spec, Values::F32(initial.clone())));
             }
         }
@@ -56,7 +56,16 @@ impl UpdateMetrics {
         (0..self.past.len()).map_while(|param| Some(self.dead.remembered(param)?.0)).collect()
     }
 
-    /// Resumes from the saved state; entries that the file lacks are unknown.
+    /// The seed that drew the initial weights that are not among [`Self::remembered`].
+    #[must_use]
+    pub fn initial_seed(&self) -> Option<u64> {
+        self.initial.iter().find_map(|initial| match initial {
+            InitialWeights::Drawn(seed) => Some(*seed),
+            _ => None,
+        })
+    }
+
+    /// Resumes from the saved state; entries that the file lacks are unknown. `initial_seed` is [`Self::initial_seed`].
     ///
     /// # Errors
     /// The state is of other parameters.
@@ -64,8 +73,10 @@ impl UpdateMetrics {
         &mut self,
         layout: &Layout,
         dead_steps: &[u64],
+        initial_seed: Option<u64>,
         file: &TensorFile<'_>,
     ) -> Result<(), Diagnostic> {
+        self.initial.clear();
         for (param, spec) in layout.specs.iter().enumerate() {
             let numbers = |what| file.small_numbers(&key(what, spec), &spec.shape);
             if let (Some(runs), Some(steps)) = (numbers(DEAD)?, dead_steps.get(param)) {
@@ -75,12 +86,12 @@ impl UpdateMetrics {
                 past.last = numbers(LAST)?.unwrap_or_default();
                 past.earlier = numbers(EARLIER)?.unwrap_or_default();
             }
-            // All or none: they are found by number.
-            if let Some(initial) = file.f32(&key(INITIAL, spec), &spec.shape)?
-                && self.initial.len() == param
-            {
-                self.initial.push(Arc::new(initial));
-            }
+            let kept = file.f32(&key(INITIAL, spec), &spec.shape)?;
+            self.initial.push(match (kept, initial_seed) {
+                (Some(values), _) => InitialWeights::Kept(Arc::new(values)),
+                (None, Some(seed)) => InitialWeights::Drawn(seed),
+                (None, None) => InitialWeights::Unknown,
+            });
         }
         Ok(())
     }

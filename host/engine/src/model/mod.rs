@@ -16,4 +16,4 @@ pub mod weights;
 pub use dropout::Dropout;
 pub use gpt::{Forward, Gpt};
 pub use layout::{GptShape, Layout, ParamSpec, Parts};
-pub use params::Params;
+pub use params::{Params, initial_values};

@@ -30,7 +30,7 @@ impl Params {
             .specs
             .iter()
             .enumerate()
-            .map(|(index, spec)| flat(initial(spec, seed, index as u64), device))
+            .map(|(index, spec)| flat(initial_values(spec, seed, index as u64), device))
             .collect();
         Self { layout, values }
     }
@@ -44,7 +44,9 @@ impl Params {
     }
 }
 
-fn initial(spec: &ParamSpec, seed: u64, index: u64) -> Vec<f32> {
+/// The values that a seed draws for parameter number `index`.
+#[must_use]
+pub fn initial_values(spec: &ParamSpec, seed: u64, index: u64) -> Vec<f32> {
     match spec.init {
         Init::Ones => vec![1.0; spec.len()],
         Init::Zeros => vec![0.0; spec.len()],
@@ -62,12 +64,12 @@ mod tests {
     #[test]
     fn initial_weights_have_their_deviation() {
         let spec = |init| ParamSpec { name: "w".into(), shape: vec![200, 100], init, attention_heads: None };
-        let values = initial(&spec(Init::Normal(0.02)), 1, 0);
+        let values = initial_values(&spec(Init::Normal(0.02)), 1, 0);
         let variance =
             values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() / values.len() as f64;
         // 20,000 draws: the deviation's own standard error is 0.5 %.
         assert!((variance.sqrt() / 0.02 - 1.0).abs() < 0.02, "{}", variance.sqrt());
-        assert_ne!(values, initial(&spec(Init::Normal(0.02)), 1, 1));
-        assert!(initial(&spec(Init::Ones), 1, 0).iter().all(|value| *value == 1.0));
+        assert_ne!(values, initial_values(&spec(Init::Normal(0.02)), 1, 1));
+        assert!(initial_values(&spec(Init::Ones), 1, 0).iter().all(|value| *value == 1.0));
     }
 }

@@ -81,7 +81,7 @@ impl ReadyRun {
             formats.chain([optimizer.identity()]).chain(sinks.iter().map(|sink| &sink.plugin.identity));
         let named = identities.map(|plugin| ((plugin.kind.to_string(), plugin.name.clone()), plugin.clone()));
         let plugins = named.collect::<BTreeMap<_, _>>().into_values().collect();
-        let meter = UpdateMetrics::new(config.metrics, layout.specs.len());
+        let meter = UpdateMetrics::new(config.metrics, layout.specs.len(), config.run.seed);
         let optimizer = OptimizerState::new(optimizer, &layout, &quant)?;
         #[cfg(feature = "gpu")]
         let optimizer =

@@ -102,7 +102,7 @@ pub fn apply_update(
     let is_skipped = state.loss_scale.take_in(reading.gradients_overflowed(&state.quant));
     if is_skipped {
         let TrainState { params, meter, .. } = state;
-        meter.skip(step, || params.read())?;
+        meter.skip(step, &params.layout, || params.read())?;
         // As formats with delayed scales see every pass.
         state.quant.record_amax(&reading.seen);
         state.quant.keep_grid_stats();
