@@ -31,11 +31,11 @@ use super::{
     operand::{GradientRounding, ProductParams},
     saved_tensors,
 };
-use crate::tensor::{bf16::Bf16Ops, matmul};
+use crate::tensor::{bf16::Bf16Ops, fp32::Fp32Ops, matmul};
 
 /// Products of linear layers, as burn's backends see them.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
-pub trait ProductOps: CastOps + Bf16Ops {
+pub trait ProductOps: CastOps + Bf16Ops + Fp32Ops {
     /// `x w^T`. The gradients of `words` and `sums` are the statistics of rounding the product's gradient for the input's; those of
     /// `second_words` and `second_sums` for the weight's. The gradient of `gradient_probe` is the rounded gradient, flat. `second_x` and
     /// `second_w` are used in the backward pass, where there are such.
@@ -90,7 +90,7 @@ pub trait ProductOps: CastOps + Bf16Ops {
     /// `a b` of f32 tensors.
     #[fusion(default)]
     fn matmul(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
-        Self::float_matmul(a, b)
+        Self::fp32_matmul(a, b)
     }
 
     /// `a b` of bf16 tensors, added in f32: f32.

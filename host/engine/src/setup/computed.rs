@@ -74,18 +74,15 @@ impl Table<'_> {
 
     /// Operands and sums of the matrix products, the linear layers' and the attention's.
     fn matrix_products(&self) -> Value {
-        // On CUDA the tensor library chooses the fastest kernel by trying, and tensor cores round f32 operands to tf32.
-        let f32_products =
-            if self.device.label.starts_with("cuda") { "f32 or tf32, as autotuned" } else { TYPE };
         let quant = &self.state.quant;
         let unrounded = match quant.precision() {
-            PrecisionChoice::Fp32 => f32_products.to_string(),
-            PrecisionChoice::Bf16 => format!("rounded to bf16; attention multiplies them as {f32_products}"),
+            PrecisionChoice::Fp32 => TYPE.to_string(),
+            PrecisionChoice::Bf16 => format!("rounded to bf16; attention multiplies them as {TYPE}"),
         };
         let exact = if self.device.multiplies_bf16_fast() {
-            format!("bf16 where both are exact in it up to one scale each, else {f32_products}")
+            format!("bf16 where both are exact in it up to one scale each, else {TYPE}")
         } else {
-            f32_products.to_string()
+            TYPE.to_string()
         };
         json!({
             "operands_without_format": unrounded,

@@ -18,6 +18,7 @@ use rayon::prelude::*;
 use super::{
     contiguous,
     cpu::{into_unique, zeros},
+    fp32,
 };
 
 /// Elements of a parallel task.
@@ -151,8 +152,8 @@ pub fn round_gradient_to_bf16<const D: usize>(x: Tensor<D>) -> Tensor<D> {
 #[must_use]
 pub fn matmul(a: Tensor<4>, b: Tensor<4>, precision: PrecisionChoice) -> Tensor<4> {
     match precision {
-        PrecisionChoice::Fp32 => a.matmul(b),
-        PrecisionChoice::Bf16 => round_gradient_to_bf16(round_to_bf16(a).matmul(round_to_bf16(b))),
+        PrecisionChoice::Fp32 => fp32::matmul(a, b),
+        PrecisionChoice::Bf16 => round_gradient_to_bf16(fp32::matmul(round_to_bf16(a), round_to_bf16(b))),
     }
 }
 

@@ -1,10 +1,11 @@
-//! Tensor utilities: conversions to and from `f32` vectors, matrix products on the CPU, and rounding to bf16.
+//! Tensor utilities: conversions to and from `f32` vectors, matrix products, and rounding to bf16.
 //!
 //! This is the lowest layer above the tensor library. It knows no model, no number format and no trace.
 
 pub mod bf16;
 pub(crate) mod cpu;
 mod flat;
+pub(crate) mod fp32;
 pub(crate) mod matmul;
 #[cfg(test)]
 pub(crate) mod testing;
