@@ -71,9 +71,9 @@ fn the_guides_commands_work_from_the_archive_alone() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
 
     for run in ["lns8", "signs"] {
-        assert_eq!(bench.read(&format!("runs/{run}/metrics.csv")).lines().count(), 6, "{run}");
+        assert_eq!(bench.read(&format!("runs/{run}/metrics.csv")).lines().count(), 7, "{run}");
     }
-    assert_eq!(bench.read("runs/lines/lines.txt").lines().count(), 5);
+    assert_eq!(bench.read("runs/lines/lines.txt").lines().count(), 6);
     assert!(bench.read("runs/signs/config.toml").contains("momentum = 0.95"));
     assert_eq!(said.matches(", 0 failed").count(), 3, "{said}");
 
