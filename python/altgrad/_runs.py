@@ -185,6 +185,21 @@ class Runs:
         compared = json.loads(_core.compare_runs(self._paths, baseline, margin, all_pairs))
         return _rows([_flat(row) for row in compared["rows"]], self._frames)
 
+    def differences(self, *, baseline: str | None = None) -> Any:
+        """The differences that `compare` summarizes, a row per configuration and seed: `label`, `baseline`, `seed`, `step`, `loss`,
+        `baseline_loss` and `difference`, both losses being held-out losses at `step`. The folders are read again.
+
+        Raises ValueError for an unknown baseline.
+        """
+        compared = json.loads(_core.compare_runs(self._paths, baseline, None, False))
+        rows = []
+        for row in compared["rows"]:
+            for pair in row["pairs"]:
+                difference = pair["loss"] - pair["baseline_loss"]
+                rows.append({"label": row["label"], "baseline": row["baseline"], **pair, "difference": difference})
+        names = ("label", "baseline", "seed", "step", "loss", "baseline_loss", "difference")
+        return _rows([{name: row[name] for name in names} for row in rows], self._frames)
+
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """A row of the comparison without nested values."""
@@ -197,7 +212,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
             flat["seeds"], flat["seeds_started"] = value
         elif name in ("steps", "compared_at", "ratio_interval"):
             flat[f"{name}_first"], flat[f"{name}_last"] = value or [None, None]
-        else:
+        elif name != "pairs":
             flat[name] = value
     return flat
 
