@@ -52,11 +52,12 @@ class Cast:
     @property
     def transforms(self) -> bool:
         """True if a Hadamard transform comes before the rounding."""
-        return self._core.transforms
+        return self._core.transform is not None
 
-    def apply(self, x: Any, *, axis: str = "rows", key: Any = 0) -> Applied:
+    def apply(self, x: Any, *, axis: str = "rows", key: Any = 0, amax: float | None = None) -> Applied:
         """Applies the cast to a matrix of two dimensions. `axis` is that of blocks and transforms: the contraction of
         the product in which the matrix is used; "rows" if blocks run within a row, "columns" within a column.
+        `amax` replaces the largest magnitude of the matrix in its scale, such as that of earlier steps (delayed scaling).
 
         Raises TypeError for another type, ValueError for a shape or axis that the cast does not allow.
         """
@@ -67,7 +68,8 @@ class Cast:
             raise ValueError(f"axis must be 'rows' or 'columns', is {axis!r}")
         values = np.empty_like(array)
         drawn, along_rows = _arrays.key(key), axis == "rows"
-        seen = self._core.apply(self.format._core, array, values, array.shape[0], along_rows, drawn, False)
+        rows, core = array.shape[0], self.format._core
+        seen = self._core.apply(core, array, values, rows, along_rows, drawn, drawn, amax, False)
         codes = np.frombuffer(seen["codes"], dtype=np.uint16).reshape(array.shape)
         scales = np.frombuffer(seen["scales"], dtype=np.float32).reshape(seen["scale_shape"])
         stored = seen["scale_codes"]
@@ -76,11 +78,29 @@ class Cast:
         codes = codes.astype(_arrays.code_type(self.format.bits))
         return Applied(back(values), codes, scales, stored, seen["tensor_scale"])
 
-    def _inside(self, x: np.ndarray, key: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
-        """Values along rows, and whether each scaled element lies within the format's range: the clipped estimator's factor."""
+    def _round(
+        self, x: np.ndarray, key: tuple[int, int, int], signs: tuple[int, int, int], amax: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Values of a matrix with blocks along its rows, and its scaled elements. `signs` is the key of a transform's signs."""
         values = np.empty_like(x)
-        seen = self._core.apply(self.format._core, x, values, x.shape[0], True, key, True)
-        return values, _arrays.inside(np.frombuffer(seen["scaled"], dtype=np.float32), self.format.table).reshape(x.shape)
+        seen = self._core.apply(self.format._core, x, values, x.shape[0], True, key, signs, amax, True)
+        return values, np.frombuffer(seen["scaled"], dtype=np.float32).reshape(x.shape)
+
+    def _is_inside(self, scaled: np.ndarray) -> np.ndarray:
+        """Whether scaled elements lie within the format's range: the factor of the clipped estimator."""
+        return _arrays.inside(scaled, self.format.table)
+
+    def _rotate(self, x: np.ndarray, signs: tuple[int, int, int], *, back: bool = False) -> np.ndarray:
+        """The rows transformed, or the inverse; unchanged if the cast has no transform."""
+        if not self.transforms:
+            return x
+        rotated = np.empty_like(x)
+        self._core.rotate(x, rotated, x.shape[-1], signs, back)
+        return rotated
+
+    def _unscaled(self) -> Cast:
+        """The cast with scale 1."""
+        return Cast.__new__(Cast)._set(self._core.unscaled())
 
 
 class Recipe:
@@ -115,9 +135,10 @@ class Recipe:
     def cast(self, use: str, layer: str = "") -> tuple[Cast | None, str, str]:
         """The cast of one use of an operand (weight, activation, grad, weight_dgrad, activation_wgrad, grad_wgrad or
         weight_grad) in the layer of this name; its source (first, reuse, hp or dequantized); the straight-through
-        estimator. Without a cast, the use is not rounded.
+        estimator. Without a cast, the use is not rounded. `Cast.apply` of a cast with delayed scales takes the scale from the
+        matrix itself, unless it is given the magnitude of earlier steps.
 
-        Raises ValueError for an unknown use, and for scales of earlier steps (`amax = "delayed"`).
+        Raises ValueError for an unknown use, and for delayed scales of blocks.
         """
         core, source, ste = self._core.cast(use, layer)
         return (None if core is None else Cast.__new__(Cast)._set(core)), source, ste

@@ -38,6 +38,18 @@ def _csv(path: str, frames: str, texts: tuple[str, ...] = ()) -> Any:
     return frame.with_columns(numbers)
 
 
+def _edges(frame: Any, frames: str) -> Any:
+    """Writes the edges of histograms into every row: a row without has those of the row above with its name."""
+    if "edges" not in frame.columns:
+        return frame
+    if frames == "pandas":
+        frame["edges"] = frame.groupby("name")["edges"].ffill()
+        return frame
+    import polars
+
+    return frame.with_columns(polars.col("edges").forward_fill().over("name"))
+
+
 def _lists(frame: Any, frames: str) -> Any:
     """Edges and counts of histograms, numbers between blanks, as lists."""
     if frames == "pandas":
@@ -85,8 +97,9 @@ class Run:
 
     @property
     def layers(self) -> Any:
-        """A row per step and layer: `step`, `layer`, then a column per metric."""
-        return _csv(self._files["layers"], self._frames, ("layer",))
+        """A row per value: `step`, `layer`, `metric`, `value`. Runs of earlier versions: `step`, `layer`, then a column per
+        metric."""
+        return _csv(self._files["layers"], self._frames, ("layer", "metric"))
 
     @property
     def timings(self) -> Any:
@@ -95,9 +108,10 @@ class Run:
 
     @property
     def histograms(self) -> Any:
-        """A row per distribution and step: `step`, `name`, `edges`, `counts`, the last two as lists of numbers."""
-        frame = _csv(self._files["histograms"], self._frames, ("name", "edges", "counts"))
-        return _lists(frame, self._frames)
+        """A row per distribution and step: `step`, `layer`, `name`, `edges`, `counts`, the last two as lists of numbers. In runs
+        of earlier versions `name` ends in the layer."""
+        frame = _csv(self._files["histograms"], self._frames, ("layer", "name", "edges", "counts"))
+        return _lists(_edges(frame, self._frames), self._frames)
 
     @property
     def events(self) -> Any:
@@ -171,6 +185,21 @@ class Runs:
         compared = json.loads(_core.compare_runs(self._paths, baseline, margin, all_pairs))
         return _rows([_flat(row) for row in compared["rows"]], self._frames)
 
+    def differences(self, *, baseline: str | None = None) -> Any:
+        """The differences that `compare` summarizes, a row per configuration and seed: `label`, `baseline`, `seed`, `step`, `loss`,
+        `baseline_loss` and `difference`, both losses being held-out losses at `step`. The folders are read again.
+
+        Raises ValueError for an unknown baseline.
+        """
+        compared = json.loads(_core.compare_runs(self._paths, baseline, None, False))
+        rows = []
+        for row in compared["rows"]:
+            for pair in row["pairs"]:
+                difference = pair["loss"] - pair["baseline_loss"]
+                rows.append({"label": row["label"], "baseline": row["baseline"], **pair, "difference": difference})
+        names = ("label", "baseline", "seed", "step", "loss", "baseline_loss", "difference")
+        return _rows([{name: row[name] for name in names} for row in rows], self._frames)
+
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """A row of the comparison without nested values."""
@@ -183,7 +212,7 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
             flat["seeds"], flat["seeds_started"] = value
         elif name in ("steps", "compared_at", "ratio_interval"):
             flat[f"{name}_first"], flat[f"{name}_last"] = value or [None, None]
-        else:
+        elif name != "pairs":
             flat[name] = value
     return flat
 

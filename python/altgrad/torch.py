@@ -5,7 +5,7 @@ The definitions are those of altgrad's training: docs/numerics.md, sections 5.2 
 
 from __future__ import annotations
 
-import zlib
+import re
 from typing import Any
 
 import torch
@@ -14,8 +14,8 @@ from torch import nn
 from . import _arrays
 from ._casts import Cast, Recipe
 from ._formats import Format
+from ._uses import Bits, Uses
 
-_USES = ("weight", "activation", "grad", "weight_dgrad", "activation_wgrad", "grad_wgrad", "weight_grad")
 _ESTIMATORS = ("identity", "clipped", "relu")
 
 
@@ -70,69 +70,50 @@ def _inside_of_format(x: torch.Tensor, form: Format, options: dict[str, Any]) ->
 def _inside_of_cast(x: torch.Tensor, cast: Cast, options: dict[str, Any]) -> torch.Tensor:
     if options.get("axis", "rows") != "rows":
         raise ValueError("the clipped estimator needs blocks along rows")
-    _, inside = cast._inside(_arrays.floats(x)[0], _arrays.key(options.get("key", 0)))
-    return torch.from_numpy(inside).float()
-
-
-class _Casts:
-    """The casts of a layer's operands by use."""
-
-    def __init__(self, recipe: Recipe, layer: str) -> None:
-        found = {use: recipe.cast(use, layer) for use in _USES}
-        self.cast = {use: cast for use, (cast, _, _) in found.items()}
-        self.source = {use: source for use, (_, source, _) in found.items()}
-        self.ste = {use: ste for use, (_, _, ste) in found.items()}
-
-    def first(self, use: str, x: torch.Tensor, key: Any) -> torch.Tensor:
-        cast = self.cast[use]
-        return x if cast is None else cast.apply(x, axis="rows", key=key).values
-
-    def second(self, use: str, x: torch.Tensor, first: torch.Tensor, key: Any) -> torch.Tensor:
-        """The operand of a second product: `x` is the tensor in high precision, `first` its first use."""
-        if self.source[use] == "reuse":
-            return first
-        cast, x = self.cast[use], first if self.source[use] == "dequantized" else x
-        return x if cast is None else cast.apply(x, axis="columns", key=key).values
-
-    def factor(self, use: str, x: torch.Tensor) -> torch.Tensor | None:
-        if self.cast[use] is None or self.ste[use] == "identity":
-            return None
-        if self.ste[use] == "relu":
-            return (x > 0).float()
-        return _inside_of_cast(x, self.cast[use], {})
+    key = _arrays.key(options.get("key", 0))
+    _, scaled = cast._round(_arrays.floats(x)[0], key, key, options.get("amax"))
+    return torch.from_numpy(cast._is_inside(scaled)).float()
 
 
 class _Product(torch.autograd.Function):
     """`x W^T` and its two gradients, each operand rounded by its cast."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, casts: _Casts, key: tuple[int, int]) -> torch.Tensor:
-        ctx.casts, ctx.key = casts, key
-        x_values, w_values = casts.first("activation", x, (*key, 1)), casts.first("weight", weight, (*key, 0))
-        ctx.save_for_backward(x, weight, x_values, w_values)
-        return x_values @ w_values.T
+    def forward(
+        ctx: Any, x: torch.Tensor, weight: torch.Tensor, uses: Uses, bits: Bits, records: bool
+    ) -> torch.Tensor:
+        kept, factors = [], []
+        for name, second, tensor in (("activation", "activation_wgrad", x), ("weight", "weight_dgrad", weight)):
+            values, factor = uses[name].round(tensor.detach().numpy(), bits, records)
+            factors.append(factor)
+            # Of the two forms of an operand, a second use needs one.
+            kept += [torch.from_numpy(values), tensor if uses[second].source == "hp" else None]
+        ctx.save_for_backward(*kept)
+        ctx.about = uses, bits, records, factors
+        return kept[0] @ kept[2].T
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None]:
-        x, weight, x_values, w_values = ctx.saved_tensors
-        casts, key = ctx.casts, ctx.key
-        gradient = gradient.contiguous()
-        g_values = casts.first("grad", gradient, (*key, 2))
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        uses, bits, records, (x_factor, w_factor) = ctx.about
+        kept = [None if tensor is None else tensor.detach().numpy() for tensor in ctx.saved_tensors]
+        x_values, x, w_values, w = kept
+        gradient = gradient.detach().contiguous().numpy()
+        values, _ = uses["grad"].round(gradient, bits, records)
         dx = dw = None
         if ctx.needs_input_grad[0]:
-            dx = g_values @ casts.second("weight_dgrad", weight, w_values, (*key, 3))
-            dx = _scaled(dx, casts.factor("activation", x))
+            second = uses.second("weight_dgrad", w, w_values, bits, records)
+            dx = _product(values, second.T)
+            dx = torch.from_numpy(uses["activation"].gradient(dx, x_factor, bits))
         if ctx.needs_input_grad[1]:
-            # Random signs of both operands are the same, so that transforms cancel.
-            g_second = casts.second("grad_wgrad", gradient, g_values, (*key, 4))
-            dw = g_second.T @ casts.second("activation_wgrad", x, x_values, (*key, 4))
-            dw = casts.first("weight_grad", dw.contiguous(), (*key, 5))
-            dw = _scaled(dw, casts.factor("weight", weight))
-        return dx, dw, None, None
+            second = uses.second("activation_wgrad", x, x_values, bits, records)
+            dw = _product(uses.second("grad_wgrad", gradient, values, bits, records), second.T)
+            dw = uses["weight"].gradient(dw, w_factor, bits)
+            dw = torch.from_numpy(uses["weight_grad"].round(dw, bits, records)[0])
+        return dx, dw, None, None, None
 
 
-def _scaled(gradient: torch.Tensor, factor: torch.Tensor | None) -> torch.Tensor:
-    return gradient if factor is None else gradient * factor
+def _product(a: Any, b: Any) -> Any:
+    return (torch.from_numpy(a) @ torch.from_numpy(b)).numpy()
 
 
 class QuantLinear(nn.Linear):
@@ -140,11 +121,13 @@ class QuantLinear(nn.Linear):
 
     recipe: a Recipe, or the name of a shipped one. layer: the name that rules of `[[quant.layer]]` match, such as
         "h.0.mlp.c_fc.weight", and `exclude`, such as "lm_head.weight". `skip_first` and `skip_last` need a whole model and have no
-        effect here.
+        effect here: see `quantize_linears`.
     seed: of stochastic rounding and random signs, which also depend on `step`, the number of forward passes in training.
 
     Input `[..., in_features]`, output `[..., out_features]`, float32 on the CPU. Weights stay in float32; the bias and
-    its gradient are not rounded. Raises ValueError for delayed scales, and for transforms in the forward pass.
+    its gradient are not rounded. Forward passes in training mode are steps: delayed scales follow from the magnitudes of earlier
+    ones. `state_dict` has `step` and these magnitudes (`_extra_state`), so that a restored layer goes on with the same bits; load the
+    state of an `nn.Linear` before it is replaced. Raises ValueError for transforms that do not cancel in a product.
     """
 
     def __init__(
@@ -162,12 +145,10 @@ class QuantLinear(nn.Linear):
 
     def _quantize(self, recipe: Recipe | str, layer: str, seed: int) -> None:
         recipe = Recipe(recipe) if isinstance(recipe, str) else recipe
-        self._casts = _Casts(recipe, layer)
+        self._uses = Uses(recipe, layer)
         self.seed, self.step = seed, 0
-        for use in ("weight", "activation"):
-            cast = self._casts.cast[use]
-            if cast is not None and cast.transforms:
-                raise ValueError(f"the cast of {use} has a transform, which QuantLinear does not undo")
+        # Numbers of the layer's weight among the parameters of a model, and of its first rounded operand among those of all layers.
+        self._parameter, self._first_site = 0, 0
 
     @classmethod
     def from_linear(cls, linear: nn.Linear, *, recipe: Recipe | str, layer: str = "", seed: int = 0) -> QuantLinear:
@@ -180,23 +161,54 @@ class QuantLinear(nn.Linear):
         return own
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.dtype != torch.float32 or x.device.type != "cpu":
+            raise TypeError(f"expected a tensor of float32 on the CPU, got {x.dtype} on {x.device}")
         rows = x.reshape(-1, self.in_features)
-        product = _Product.apply(rows, self.weight, self._casts, (self.seed, self.step))
+        bits = Bits(self.seed, self.step, self._parameter, self._first_site)
+        product = _Product.apply(rows, self.weight, self._uses, bits, self.training)
         if self.training:
             self.step += 1
         product = product if self.bias is None else product + self.bias
         return product.reshape(*x.shape[:-1], self.out_features)
 
+    def get_extra_state(self) -> dict[str, Any]:
+        """The step, and the magnitudes of earlier steps."""
+        return {"step": self.step, "amax": self._uses.state()}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.step = state["step"]
+        self._uses.restore(state["amax"])
+
 
 def quantize_linears(model: nn.Module, recipe: Recipe | str, *, seed: int = 0) -> nn.Module:
     """Replaces every `nn.Linear` of a model by a QuantLinear with the same parameters; its name, with ".weight", is that
-    which rules match. Returns the model."""
+    which rules match. Returns the model.
+
+    `skip_first` and `skip_last` count blocks: the numbered parts of the model that contain linear layers, such as `h.0` of
+    `h.0.mlp.c_fc`. Linear layers of a model with the parameters and layers of a run of altgrad-host, in the same order, draw the
+    random bits of that run if `seed` is its seed and each step has one forward pass.
+    """
     recipe = Recipe(recipe) if isinstance(recipe, str) else recipe
-    for name, module in list(model.named_modules()):
-        for child, linear in list(module.named_children()):
-            if type(linear) is nn.Linear:
-                layer = f"{name}.{child}.weight".lstrip(".")
-                # Layers draw different random bits.
-                drawn = seed ^ zlib.crc32(layer.encode()) << 32
-                setattr(module, child, QuantLinear.from_linear(linear, recipe=recipe, layer=layer, seed=drawn))
+    parameters = {id(parameter): number for number, parameter in enumerate(model.parameters())}
+    linears = {name: module for name, module in model.named_modules() if type(module) is nn.Linear and name}
+    skipped = _skipped(recipe, list(linears))
+    sites = 0
+    for name, linear in linears.items():
+        if name in skipped:
+            continue
+        layer = QuantLinear.from_linear(linear, recipe=recipe, layer=f"{name}.weight", seed=seed)
+        layer._parameter, layer._first_site = parameters[id(linear.weight)], sites
+        sites += layer._uses.sites
+        parent, _, child = name.rpartition(".")
+        setattr(model.get_submodule(parent), child, layer)
     return model
+
+
+def _skipped(recipe: Recipe, names: list[str]) -> set[str]:
+    """The names of layers in blocks that `skip_first` and `skip_last` leave out."""
+    found = {name: re.match(r"(?:.*?\.)?\d+(?=\.)", name) for name in names}
+    block = {name: match[0] for name, match in found.items() if match}
+    blocks = list(dict.fromkeys(block.values()))
+    first, last = recipe._core.skipped(len(blocks))
+    left_out = {*blocks[:first], *blocks[max(len(blocks) - last, 0) :]}
+    return {name for name in names if block.get(name) in left_out}

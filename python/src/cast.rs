@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use altgrad_casts::{Axis, CastError, Grid, Shape};
+use altgrad_casts::{Axis, Block, CastError, Grid, Hadamard, Shape, Signs};
 use altgrad_config::{
-    QuantSection,
-    cast::{CastSection, read_cast},
+    AmaxChoice, QuantSection,
+    cast::{CastSection, FirstScaleChoice, ResolvedCast, ZeroBlockChoice, read_cast},
 };
 use altgrad_metrics::Role;
 use altgrad_plugin_api::{QuantParams, RandomKey};
@@ -28,6 +28,18 @@ use crate::{
 pub(crate) struct Cast {
     cast: altgrad_casts::Cast,
     format: String,
+    history: Option<History>,
+}
+
+/// Scales from magnitudes of earlier steps: window, whether the first step's magnitude is kept for good, whether the first step has
+/// scale 1, and whether the last scale is kept over steps of zeros. In Python a tuple.
+type History = (usize, bool, bool, bool);
+
+/// Seed, step and tensor of random bits.
+type Key = (u64, u64, u64);
+
+fn random((seed, step, tensor): Key) -> RandomKey {
+    RandomKey { seed, step, tensor, offset: 0 }
 }
 
 fn bytes_of<'py>(py: Python<'py>, values: &[f32]) -> Bound<'py, PyBytes> {
@@ -44,7 +56,7 @@ impl Cast {
     #[new]
     fn new(text: &str) -> PyResult<Self> {
         let (section, _): (CastSection, _) = read_cast("the cast", text).map_err(exception)?;
-        Ok(Self { cast: section.cast(), format: section.format })
+        Ok(Self { cast: section.cast(), format: section.format, history: None })
     }
 
     /// The format's name.
@@ -53,13 +65,68 @@ impl Cast {
         &self.format
     }
 
-    /// Whether a transform comes before the rounding.
+    /// Size and signs of the transform that comes before the rounding, if there is one. Two casts cancel in a product if these are equal.
     #[getter]
-    fn transforms(&self) -> bool {
-        self.cast.transform.is_some()
+    fn transform(&self) -> Option<(usize, &'static str)> {
+        let Hadamard { size, signs, .. } = self.cast.transform?;
+        let signs = match signs {
+            Signs::None => "none",
+            Signs::Te => "te",
+            Signs::Seed => "seed",
+        };
+        Some((size, signs))
     }
 
-    /// Applies the cast to a matrix of f32, in C order.
+    /// The use of magnitudes of earlier steps, if scales follow from them.
+    #[getter]
+    fn history(&self) -> Option<History> {
+        self.history
+    }
+
+    /// The cast with scale 1.
+    fn unscaled(&self) -> Self {
+        let cast = altgrad_casts::Cast {
+            rounding: self.cast.rounding,
+            block: Block::None,
+            transform: self.cast.transform,
+            ..altgrad_casts::Cast::default()
+        };
+        Self { cast, format: self.format.clone(), history: None }
+    }
+
+    /// Transforms the rows of a matrix, or inverts their transform.
+    fn rotate(
+        &self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        target: &Bound<'_, PyAny>,
+        columns: usize,
+        signs: Key,
+        back: bool,
+    ) -> PyResult<()> {
+        let source = Source::<f32>::new(source)?;
+        let mut target = Target::<f32>::new(target, &source)?;
+        let (source, target) = (source.elements(), target.elements());
+        let Some(transform) = self.cast.transform else {
+            return Err(PyValueError::new_err("the cast has no transform"));
+        };
+        if source.len() != target.len() || !columns.is_multiple_of(transform.size) {
+            let message = format!("{columns} columns are no whole number of groups of {}", transform.size);
+            return Err(PyValueError::new_err(message));
+        }
+        py.detach(|| {
+            target.copy_from_slice(source);
+            if back {
+                transform.rotate_back(target, &random(signs));
+            } else {
+                transform.rotate(target, &random(signs));
+            }
+        });
+        Ok(())
+    }
+
+    /// Applies the cast to a matrix of f32, in C order. `key` gives the bits of stochastic rounding, `signs` those of a transform.
+    /// `amax` replaces the magnitudes of the matrix in its scale.
     ///
     /// Writes values, and returns scales and codes as bytes of f32 and u16, with the shape of the scales.
     #[allow(clippy::too_many_arguments)]
@@ -71,7 +138,9 @@ impl Cast {
         target: &Bound<'py, PyAny>,
         rows: usize,
         along_rows: bool,
-        key: (u64, u64, u64),
+        key: Key,
+        signs: Key,
+        amax: Option<f32>,
         with_scaled: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let source = Source::<f32>::new(source)?;
@@ -82,16 +151,16 @@ impl Cast {
         }
         let shape = Shape { rows, columns: source.len() / rows };
         let axis = if along_rows { Axis::Rows } else { Axis::Columns };
-        let (seed, step, tensor) = key;
-        let key = RandomKey { seed, step, tensor, offset: 0 };
+        let (key, signs) = (random(key), random(signs));
         let plugin = &format.plugin;
+        let mut cast = self.cast;
+        cast.scaling.amax = amax.or(cast.scaling.amax);
         let (applied, scaled) = py.detach(|| -> PyResult<_> {
             let grid = Grid::new(&plugin.spec, &plugin.conventions)
                 .map_err(|error| PyValueError::new_err(error.to_string()))?;
-            self.cast.check(&grid).map_err(|error| refusal(&error))?;
             let prepared =
-                self.cast.prepare(&grid, source, shape, axis, &key).map_err(|error| refusal(&error))?;
-            let codes = self.cast.rounding.codes(&grid, prepared.scaled(), |scaled, rounding| {
+                cast.prepare(&grid, source, shape, axis, &signs).map_err(|error| refusal(&error))?;
+            let codes = cast.rounding.codes(&grid, prepared.scaled(), |scaled, rounding| {
                 let mut codes = vec![0; scaled.len()];
                 let params = QuantParams { rounding, key, ..QuantParams::IDENTITY };
                 parts::map(scaled, &mut codes, |first, scaled, codes| {
@@ -136,6 +205,11 @@ impl Recipe {
         Ok(Self { quant: config.quant })
     }
 
+    /// Of this many blocks of a model, how many at the start and at the end stay unquantized.
+    fn skipped(&self, blocks: usize) -> (usize, usize) {
+        (self.quant.skip_first.of(blocks), self.quant.skip_last.of(blocks))
+    }
+
     /// The cast of a use in the linear layer of this name: the cast, if it rounds; its source, `first` for a first use; the
     /// straight-through estimator.
     fn cast(&self, role: &str, layer: &str) -> PyResult<(Option<Cast>, &'static str, String)> {
@@ -147,17 +221,32 @@ impl Recipe {
         let is_excluded = self.quant.exclude.iter().any(|pattern| WildMatch::new(pattern).matches(layer));
         let format = resolved.format().map(str::to_owned).filter(|_| !is_excluded);
         let Some(format) = format else { return Ok((None, if is_excluded { "first" } else { source }, ste)) };
-        if resolved
-            .fields
-            .scaling
-            .and_then(|scaling| scaling.amax)
-            .is_some_and(|amax| amax.name() == "delayed")
-        {
+        let cast = resolved.cast();
+        let history = history(&resolved).filter(|_| cast.block != Block::None);
+        if history.is_some() && !has_one_magnitude(&cast) {
             return Err(PyValueError::new_err(format!(
-                "`{}` has scales of earlier steps (amax delayed), which this package does not compute",
-                resolved.key
+                "`{}` needs one scale for the tensor: blocks take their scales from the current tensor\nhint: set amax = \"dynamic\"",
+                resolved.key_of("scaling.amax")
             )));
         }
-        Ok((Some(Cast { cast: resolved.cast(), format }), source, ste))
+        Ok((Some(Cast { cast, format, history }), source, ste))
     }
+}
+
+/// True if all scales follow from one magnitude of the tensor.
+fn has_one_magnitude(cast: &altgrad_casts::Cast) -> bool {
+    matches!(cast.block, Block::None | Block::Tensor) || cast.scaling.tensor
+}
+
+/// The magnitudes of earlier steps that scales follow from.
+fn history(resolved: &ResolvedCast) -> Option<History> {
+    let scaling = resolved.fields.scaling?;
+    let is_static = match scaling.amax? {
+        AmaxChoice::Delayed => false,
+        AmaxChoice::Static if scaling.static_amax.is_none() => true,
+        AmaxChoice::Static | AmaxChoice::Dynamic => return None,
+    };
+    let (first, keep) =
+        (scaling.first == Some(FirstScaleChoice::One), scaling.zero == Some(ZeroBlockChoice::Keep));
+    Some((scaling.window.unwrap_or(1), is_static, first && !is_static, keep && !is_static))
 }

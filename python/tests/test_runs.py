@@ -38,6 +38,19 @@ class Runs(unittest.TestCase):
                 edges, counts = histograms["edges"][0], histograms["counts"][0]
                 self.assertIn(len(edges) - len(counts), (0, 1))
 
+    def test_edges_of_the_row_above_with_the_same_name(self):
+        rows = ["0,a.w,g,0.0 1.0 2.0,1 2", "0,a.w,h,5.0 6.0,3", "0,b.w,g,,4 5", "1,a.w,g,0.0 2.0,6", "1,a.w,h,,7"]
+        text = "\n".join(["step,layer,name,edges,counts", *rows]) + "\n"
+        (self.folder / "one/histograms.csv").write_text(text)
+        (self.folder / "one/layers.csv").write_text("step,layer,metric,value\n0,a.w,grad_snr,NaN\n0,b.w,grad_snr,2\n")
+        for frames in ("pandas", "polars"):
+            package(frames)
+            run = altgrad.runs(self.folder, frames=frames)[0]
+            edges = [list(cell) for cell in run.histograms["edges"]]
+            self.assertEqual(edges, [[0, 1, 2], [5, 6], [0, 1, 2], [0, 2], [5, 6]])
+            np.testing.assert_array_equal(np.asarray(run.layers["value"], float), [np.nan, 2])
+            self.assertEqual(list(run.layers["metric"]), ["grad_snr"] * 2)
+
     def test_a_line_that_is_being_written_is_left_out(self):
         package("pandas")
         before = len(altgrad.runs(self.folder)[0].metrics)

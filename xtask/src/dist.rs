@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: one archive that runs in any folder.
 //!
 //! In it: the host and its plugins, `configs`, the book (`docs`), `plugin-api` as source that builds by itself (a dependency of
-//! crates from `plugins new`), shell completions, manual pages, and licences, those of dependencies included. The packed files are
-//! those that `stage` has built.
+//! crates from `plugins new`), shell completions, manual pages, the Python package as a wheel, and licences, those of dependencies
+//! included. The packed files are those that `stage` has built.
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{RELEASE, cargo, copy, packages, plugins, root, stage, target_dir};
+use crate::{RELEASE, cargo, copy, packages, plugins, root, stage, target_dir, wheel};
 
 /// Folder of the archive, and its name.
 const NAME: &str = concat!("altgrad-", env!("CARGO_PKG_VERSION"), "-x86_64-linux");
@@ -31,33 +31,58 @@ struct Asked {
     staged: Option<PathBuf>,
     /// The destination of archive and folder; the target folder unless given.
     out: Option<PathBuf>,
+    /// Leave the wheel out.
+    no_wheel: bool,
     /// For cargo.
     rest: Vec<String>,
 }
 
-pub fn run(args: &[String]) -> Result<u8, io::Error> {
-    let mut asked = Asked::default();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let mut path =
-            || args.next().map(PathBuf::from).ok_or_else(|| io::Error::other(format!("{arg} DIR")));
-        match arg.as_str() {
-            "--staged" => asked.staged = Some(path()?),
-            "--out" => asked.out = Some(path()?),
-            _ => asked.rest.push(arg.clone()),
+impl Asked {
+    fn read(args: &[String]) -> Result<Self, io::Error> {
+        let mut asked = Self::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut path =
+                || args.next().map(PathBuf::from).ok_or_else(|| io::Error::other(format!("{arg} DIR")));
+            match arg.as_str() {
+                "--staged" => asked.staged = Some(path()?),
+                "--out" => asked.out = Some(path()?),
+                "--no-wheel" => asked.no_wheel = true,
+                _ => asked.rest.push(arg.clone()),
+            }
         }
+        Ok(asked)
     }
-    let staged = match &asked.staged {
-        Some(staged) => staged.clone(),
-        None => stage(&RELEASE, &asked.rest)?,
-    };
-    let out = asked.out.unwrap_or_else(target_dir);
+
+    /// The folder of host and plugins, built unless it was given.
+    fn staged(&self) -> Result<PathBuf, io::Error> {
+        self.staged.clone().map_or_else(|| stage(&RELEASE, &self.rest), Ok)
+    }
+
+    fn out(&self) -> PathBuf {
+        self.out.clone().unwrap_or_else(target_dir)
+    }
+}
+
+/// `cargo xtask wheel`.
+pub fn wheel(args: &[String]) -> Result<u8, io::Error> {
+    let asked = Asked::read(args)?;
+    println!("{}", wheel::build(&asked.staged()?, &asked.out())?.display());
+    Ok(0)
+}
+
+pub fn run(args: &[String]) -> Result<u8, io::Error> {
+    let asked = Asked::read(args)?;
+    let (staged, out) = (asked.staged()?, asked.out());
     let folder = out.join(NAME);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
     assemble(&staged, &folder)?;
+    if !asked.no_wheel {
+        wheel::build(&staged, &folder)?;
+    }
     licences(&folder.join("licences"), &asked.rest)?;
     let archive = out.join(format!("{NAME}.tar.gz"));
     // Equal contents make equal archives.
@@ -111,7 +136,7 @@ fn plugin_api(folder: &Path) -> Result<(), io::Error> {
 fn licences(folder: &Path, features: &[String]) -> Result<(), io::Error> {
     let mut tree = cargo();
     tree.args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
-    let tree = ran(tree.args(packages(&plugins()?)).args(features))?;
+    let tree = ran(tree.args(packages(&plugins()?)).args(["-p", "altgrad-python"]).args(features))?;
     // `serde v1.0.229`, perhaps followed by `(proc-macro)`.
     let built_in: BTreeSet<(String, String)> = String::from_utf8_lossy(&tree.stdout)
         .lines()
@@ -124,8 +149,9 @@ fn licences(folder: &Path, features: &[String]) -> Result<(), io::Error> {
         .args(["metadata", "--format-version", "1"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"]))?;
     let metadata: Value = serde_json::from_slice(&metadata.stdout).map_err(io::Error::other)?;
-    let mut list =
-        String::from("Packages that are built into altgrad's host and plugins, and their licences.\n\n");
+    let mut list = String::from(
+        "Packages that are built into altgrad's host, plugins and Python package, and their licences.\n\n",
+    );
     fs::create_dir_all(folder)?;
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let text = |key: &str| package[key].as_str().unwrap_or("unknown").to_string();

@@ -2,12 +2,13 @@
 //!
 //! `run` builds host and plugins in release, stages them side by side and starts the host; `test` does the same in
 //! dev and runs every test; `test-gpu` builds with GPU support and runs the tests of GPUs, `gpu-bundle` packs them; `stage`
-//! only builds and stages, `dist` packs that for others, `docs` writes the book's generated pages. Plugins are found by convention: the folder
+//! only builds and stages, `dist` packs that for others, `wheel` builds the Python package, `docs` writes the book's generated pages. Plugins are found by convention: the folder
 //! `plugins/formats/e5m2` holds the package `altgrad-format-e5m2`, staged as `plugins/e5m2.so`.
 
 mod dist;
 mod docs;
 mod kernels;
+mod wheel;
 
 use std::{
     env, fs, io,
@@ -20,9 +21,11 @@ usage: cargo xtask COMMAND
   run CONFIG [ARGS...]        build (release), stage, and train: altgrad-host run CONFIG ARGS...
   host [ARGS...]              build (release), stage, and start altgrad-host ARGS...
   stage [--features F]        build (release) and stage into target/altgrad
-  dist [--features F] [--out DIR] [--staged DIR]
-                              build (release), stage, and pack for others: target/altgrad-VERSION-x86_64-linux.tar.gz;
-                              --staged packs the host and plugins of that folder instead
+  dist [--features F] [--out DIR] [--staged DIR] [--no-wheel]
+                              build (release), stage, and pack for others: target/altgrad-VERSION-x86_64-linux.tar.gz,
+                              with the Python package as a wheel; --staged packs the host and plugins of that folder instead
+  wheel [--out DIR] [--staged DIR]
+                              only the wheel, which includes the format plugins
   docs [--check]              write the pages of docs/ that are made from the types; --check only says whether they are so
   kernels [--check | --texts DIR]
                               write the plugins' kernel texts (dev; builds cubecl, minutes); --check only says whether they are
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "host" => host(rest),
         Some((command, rest)) if command == "stage" => stage(&RELEASE, rest).map(|_| 0),
         Some((command, rest)) if command == "dist" => dist::run(rest),
+        Some((command, rest)) if command == "wheel" => dist::wheel(rest),
         Some((command, rest)) if command == "docs" => docs::run(rest),
         Some((command, rest)) if command == "kernels" => kernels::run(rest),
         Some((command, rest)) if command == "test" => test(rest),

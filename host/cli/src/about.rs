@@ -39,7 +39,7 @@ pub(super) struct CompletionsArgs {
 /// `altgrad-host man`.
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
-    /// The folder to write into; made if it is not there.
+    /// Folder of the manual pages; created if it does not exist.
     dir: PathBuf,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct CheckArgs {
     /// Seconds after which a check counts as hanging.
     #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT_S, value_parser = clap::value_parser!(u64).range(1..))]
     timeout_s: u64,
-    /// Runs only checks whose names contain this.
+    /// Runs only checks whose names contain this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Option of the library's sinks, a TOML value or a bare word: `--set mode=offline`; may be repeated.

@@ -18,16 +18,16 @@ use super::{evaluate::SplitArgument, saved_model::SavedModelArgs};
 pub(super) struct CurvatureArgs {
     #[command(flatten)]
     pub(super) model: SavedModelArgs,
-    /// The part of the run's data.
+    /// Part of the run's data.
     #[arg(long, value_enum, default_value_t = SplitArgument::Train)]
     split: SplitArgument,
-    /// Batches of the sample that all values are of.
+    /// Batches of the sample from which all values are computed.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
     batches: u64,
-    /// Random vectors for the trace of the Hessian.
+    /// Number of random vectors for the trace of the Hessian.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     draws: u32,
-    /// Most products with the Hessian for its largest eigenvalue.
+    /// Largest number of products with the Hessian for its largest eigenvalue.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
     /// Displacement of the weights in finite differences, as a share of 1 + their L2 norm.

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 /// `altgrad-host data`.
 #[derive(Debug, Subcommand)]
 pub(super) enum DataCommand {
-    /// Makes token bins of a data set: train.bin, val.bin, meta.json, and test.bin if the data set has one.
+    /// Writes token bins of a data set: train.bin, val.bin, meta.json, and test.bin if the data set has one.
     Prepare(PrepareArgs),
     /// Shows the contents of a folder of token bins.
     Info {
@@ -59,9 +59,9 @@ impl ValueEnum for DatasetArgument {
 /// Where documents go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SplitBy {
-    /// By the data set's own split; by hash if it has none.
+    /// By the data set's own split, or by hash if it has none.
     Own,
-    /// By hash in all cases.
+    /// Always by hash.
     Hash,
 }
 
@@ -76,10 +76,10 @@ pub(super) struct PrepareArgs {
     /// The folder for the bins.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The language of multi_eurlex: en, de, ...
+    /// Language of multi_eurlex: en, de, ...
     #[arg(long, value_name = "LANGUAGE")]
     lang: Option<String>,
-    /// Begins each document of eurlex57k with its title.
+    /// Puts the title before each document of eurlex57k.
     #[arg(long)]
     title: bool,
     /// Tokenizer: gpt2, byte or char.
@@ -88,17 +88,17 @@ pub(super) struct PrepareArgs {
     /// Assignment of documents to train and val.
     #[arg(long, value_enum, default_value_t = SplitBy::Own)]
     split: SplitBy,
-    /// The share that is held out of documents assigned by hash.
+    /// Held-out share of the documents that are assigned by hash.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     val_fraction: f64,
-    /// Refuses records that cannot be used, instead of counting and leaving them out.
+    /// Refuses unusable records instead of counting them and leaving them out.
     #[arg(long)]
     strict: bool,
-    /// Makes the bins again, and replaces those of another preparation.
+    /// Writes the bins again, and replaces existing bins.
     #[arg(long)]
     force: bool,
-    /// URL of a folder with the archive, which is tried first; ALTGRAD_DATA_MIRROR sets the same. HF_ENDPOINT and proxy variables
-    /// are respected.
+    /// URL of a folder with the archive, tried before the default; ALTGRAD_DATA_MIRROR sets the same. HF_ENDPOINT and proxy
+    /// variables are respected.
     #[arg(long, value_name = "URL")]
     mirror: Option<String>,
     /// Shows no progress.

@@ -14,9 +14,9 @@ use super::saved_model::SavedModelArgs;
 /// A part of the corpus.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum SplitArgument {
-    /// Tokens held out.
+    /// Held-out tokens.
     Val,
-    /// Tokens trained on.
+    /// Training tokens.
     Train,
 }
 
@@ -41,7 +41,7 @@ impl SplitArgument {
 pub(super) struct EvaluateArgs {
     #[command(flatten)]
     pub(super) model: SavedModelArgs,
-    /// The part of the run's data.
+    /// Part of the run's data.
     #[arg(long, value_enum, default_value_t = SplitArgument::Val)]
     split: SplitArgument,
     /// Predicts every token of the split except the first, in consecutive windows, instead of a sample.

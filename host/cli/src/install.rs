@@ -25,7 +25,7 @@ pub(super) struct InstallArgs {
     /// The folder: by default `plugins` beside the executable.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Puts each library through the conformance suite first, as `plugins check` does.
+    /// First runs the conformance suite on each library, as `plugins check` does.
     #[arg(long)]
     check: bool,
 }

@@ -53,7 +53,7 @@ use clap::{Args, Parser, Subcommand};
 use plugins::PluginsCommand;
 use vetting::{Trust, TrustArgs};
 
-/// Trains transformers in exotic 8-bit number formats, with plugins loaded at run time.
+/// Trains transformers in low-precision number formats, with plugins loaded at run time.
 #[derive(Debug, Parser)]
 #[command(name = "altgrad-host", version, long_version = about::BUILD_FACTS.as_str())]
 struct Cli {
@@ -63,7 +63,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Trains a model as a run file says.
+    /// Trains a model as defined by a run file.
     ///
     /// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second signal ends it at once. SIGUSR1 writes
     /// a checkpoint after the current step, and training continues.
@@ -72,8 +72,8 @@ enum Command {
     Sweep(sweep::SweepArgs),
     /// Checks a run file against plugins, data and device, reports all its faults, and writes nothing.
     ///
-    /// Of a run file without a fault it says what would run, the memory it needs and the time it takes; for that it trains a few steps,
-    /// which are discarded.
+    /// If the run file has no fault, the command prints a summary of the run with its memory and its time. To measure the time it
+    /// trains a few steps and discards them.
     Check(ConfigArgs),
     /// Shows plugin libraries.
     #[command(subcommand)]
@@ -84,12 +84,12 @@ enum Command {
     /// Applies casts: a format with its rounding, blocks and scales.
     #[command(subcommand)]
     Casts(casts::CastsCommand),
-    /// Computes the loss and perplexity of a trained model on its run's data, as the run's evaluations do, and writes nothing.
+    /// Computes the loss and perplexity of a trained model on its run's data, as evaluations during the run do. Writes nothing.
     Evaluate(evaluate::EvaluateArgs),
     /// Measures the curvature of the loss at a trained model's weights, and the noise of its gradients; writes nothing.
     ///
-    /// The Hessian is that of the unrounded loss, by differences of gradients. An example of the Fisher matrix and of the gradient
-    /// noise scale is a sequence.
+    /// The Hessian is that of the unrounded loss; its products with vectors are differences of gradients. In the Fisher matrix
+    /// and the gradient noise scale, an example is one sequence.
     Curvature(curvature::CurvatureArgs),
     /// Continues a text with a trained model.
     Sample(sample::SampleArgs),

@@ -32,9 +32,9 @@ pub(super) enum PluginsCommand {
     },
     /// Runs the conformance suite on a library, each check in a process of its own.
     Check(check::CheckArgs),
-    /// Copies valid libraries into the folder of plugins. A library there that has the same plugin is replaced.
+    /// Copies valid libraries into the folder of plugins. A library replaces an installed library with the same plugin.
     Install(install::InstallArgs),
-    /// Makes a new plugin crate: source, test, README and CI file.
+    /// Creates a plugin crate: source, test, README and CI file.
     New(scaffold::NewArgs),
     /// One check, in this process: what `check` starts.
     #[command(hide = true)]

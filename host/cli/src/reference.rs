@@ -72,23 +72,37 @@ fn describe(page: &mut String, command: &mut Command) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
 
     use clap::{Parser, error::ErrorKind};
 
     use super::*;
 
-    /// Command lines of the book's shell blocks: page and words, up to a pipe or a redirection.
+    /// The pages of the book, and those that readers meet in the repository.
+    fn pages() -> Vec<PathBuf> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let entries =
+            |folder: &str| fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        let experiments = entries("results").map(|path| path.join("README.md")).filter(|path| path.is_file());
+        let others = ["README.md", "CONTRIBUTING.md", "configs/README.md", "plugin-api/README.md"];
+        let pages = entries("docs").chain(experiments).chain(others.map(|page| root.join(page)));
+        pages.filter(|path| path.extension().is_some_and(|name| name == "md")).collect()
+    }
+
+    /// Command lines of the pages' blocks of commands: page and words, up to a pipe, a redirection or a comment.
     fn command_lines() -> Vec<(String, Vec<String>)> {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
         let mut found = Vec::new();
-        let files = fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path());
-        for path in files.filter(|path| path.extension().is_some_and(|name| name == "md")) {
+        for path in pages() {
             let text = fs::read_to_string(&path).unwrap();
-            for block in text.split("\n```sh").skip(1).map(|rest| &rest[..rest.find("```").unwrap()]) {
+            // Every second part lies between two fences; its first line names the language.
+            let blocks = text.split("\n```").skip(1).step_by(2);
+            for block in blocks.filter(|block| block.starts_with('\n') || block.starts_with("sh")) {
                 let lines = block.lines().map(|line| line.trim_start_matches("./"));
                 for line in lines.filter(|line| line.starts_with("altgrad-host ")) {
-                    let words = line.split_whitespace().take_while(|word| !["|", ">"].contains(word));
+                    let words = line.split_whitespace().take_while(|word| !["|", ">", "#"].contains(word));
                     found.push((path.display().to_string(), words.map(str::to_string).collect()));
                 }
             }
@@ -97,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_line_of_the_book_is_one() {
+    fn every_command_line_of_the_pages_is_one() {
         let lines = command_lines();
         assert!(lines.len() >= 20, "only {} command lines", lines.len());
         for (page, words) in lines {

@@ -21,16 +21,16 @@ use clap::Args;
 pub(super) struct ReplayArgs {
     /// The trajectory log (JSON): config, and lr, loss, grad_norm and ix per step.
     log: PathBuf,
-    /// Weights the recording started from (safetensors, nanoGPT's layout).
+    /// Initial weights of the recording (safetensors, nanoGPT's layout).
     #[arg(long, value_name = "FILE")]
     init: PathBuf,
-    /// The text the recording was made on; characters are its tokens.
+    /// Text of the recording; its tokens are characters.
     #[arg(long, value_name = "FILE")]
     text: PathBuf,
     /// Recorded gradients of the first step, before clipping.
     #[arg(long, value_name = "FILE")]
     grads: Option<PathBuf>,
-    /// Recorded weights after the last update, to compare with.
+    /// Recorded weights after the last update, for comparison.
     #[arg(long, value_name = "FILE")]
     weights_after: Option<PathBuf>,
     /// Writes the weights after the last update (safetensors, nanoGPT's layout).

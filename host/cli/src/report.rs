@@ -39,8 +39,8 @@ pub(super) struct ReportArgs {
 /// How charts look.
 #[derive(Debug, Args)]
 struct ViewArgs {
-    /// The key that sets the colour of curves: `format`, or a key of the run file in which configurations differ. Default:
-    /// `format`, or if there is only one format the first setting that differs.
+    /// Key that sets the colour of curves: `format`, or a key of the run file in which configurations differ. Default: `format`;
+    /// if there is only one format, the first setting that differs.
     #[arg(long, value_name = "KEY")]
     colour: Option<String>,
     /// The key that sets the line style of curves. Default: the optimizer, master weights or the first setting that differs.

@@ -46,7 +46,7 @@ pub(super) struct RunArgs {
     /// `auto` and no earlier part of the run, the run starts from the beginning.
     #[arg(long, value_name = "auto|PATH", num_args = 0..=1, default_missing_value = AUTO, value_parser = NonEmptyStringValueParser::new())]
     resume: Option<String>,
-    /// Resumes although run file, data or plugins differ from the checkpoint's, and records the differences.
+    /// Resumes even if run file, data or plugins differ from those of the checkpoint, and records the differences.
     #[arg(long, requires = "resume")]
     resume_anyway: bool,
     /// Shows errors only.

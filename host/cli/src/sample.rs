@@ -16,7 +16,7 @@ use super::saved_model::SavedModelArgs;
 pub(super) struct SampleArgs {
     #[command(flatten)]
     pub(super) model: SavedModelArgs,
-    /// Text to continue. Of a text longer than the model's block, the end is used.
+    /// Text to continue. If it is longer than the model's block, its end is used.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: String,
     /// Tokens to add.

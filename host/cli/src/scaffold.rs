@@ -16,16 +16,17 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 /// `altgrad-host plugins new`.
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
-    /// The kind of the plugin.
+    /// Kind of the plugin.
     #[arg(long)]
     kind: TemplateKind,
-    /// Its name: lower-case letters, digits and single hyphens, from a letter on. A format is called so in capitals.
+    /// Name of the plugin: lower-case letters, digits and single hyphens, beginning with a letter. The name of a format is the
+    /// same in capitals.
     name: String,
-    /// The folder to make; by default the name.
+    /// Folder of the new crate. Default: the name.
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
-    /// Where altgrad-plugin-api is: a folder, or a version in a registry such as 0.1. By default the folder `plugin-api` beside
-    /// the executable, as the archive has it.
+    /// Location of altgrad-plugin-api: a folder, or a version such as 0.1 in a registry. Default: the folder `plugin-api` beside
+    /// the executable, as in the archive.
     #[arg(long, value_name = "PATH|VERSION")]
     api: Option<String>,
 }
@@ -36,7 +37,7 @@ enum TemplateKind {
     Format,
     /// An optimizer.
     Optimizer,
-    /// A sink, where metrics go.
+    /// A sink, a destination of metrics.
     Sink,
 }
 

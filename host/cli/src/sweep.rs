@@ -18,16 +18,16 @@ use super::{vetting::TrustArgs, watch::LivePage};
 pub(super) struct SweepArgs {
     /// The matrix file (TOML): a base run file and the keys that vary.
     matrix: PathBuf,
-    /// The launcher of the processes.
+    /// Launcher of the processes.
     #[arg(long, default_value = "local")]
     launcher: LauncherName,
-    /// Runs at a time. Default: 1; with slurm, as many as the cluster has room for.
+    /// Number of simultaneous runs. Default: 1; with slurm, no limit.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Threads of each run. Default: the cores divided by the jobs. A resumed sweep keeps its number of threads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Folder in which the sweep's folder is made, instead of the matrix's `out`.
+    /// Parent of the sweep's folder, instead of the matrix's `out`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// With slurm: submits the runs and does not wait. The same command collects the results later.
@@ -49,7 +49,7 @@ pub(super) struct SweepArgs {
     pub(super) trust: TrustArgs,
 }
 
-/// The launcher of the processes.
+/// Launcher of the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LauncherName {
     /// Processes on this machine.

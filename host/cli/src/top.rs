@@ -27,7 +27,7 @@ pub(super) struct TopArgs {
     /// Seconds between updates.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     every: f64,
-    /// Shows the runs once, as is done when the output is not a terminal.
+    /// Shows the runs once, as without a terminal.
     #[arg(long)]
     once: bool,
 }

@@ -41,7 +41,7 @@ pub(super) struct WandbUploadArgs {
     /// Writes the official client's offline file instead of uploading: `wandb sync` sends it.
     #[arg(long)]
     offline: bool,
-    /// Seconds after which the upload of a run gives up.
+    /// Time limit for the upload of one run, in seconds.
     #[arg(long, value_name = "S", default_value_t = 3600)]
     timeout: u32,
     #[command(flatten)]

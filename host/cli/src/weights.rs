@@ -29,9 +29,9 @@ impl ValueEnum for LayoutArgument {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self.0 {
             Convention::NanoGpt => PossibleValue::new("nanogpt")
-                .help("nanoGPT's, and this program's own: linear weights `[out, in]`"),
+                .help("Layout of nanoGPT and altgrad: linear weights `[out, in]`"),
             Convention::Gpt2 => PossibleValue::new("gpt2")
-                .help("GPT-2's at Hugging Face: linear weights `[in, out]`, always with biases"),
+                .help("Layout of GPT-2 at Hugging Face: linear weights `[in, out]`, always with biases"),
         })
     }
 }
@@ -46,7 +46,7 @@ pub(super) enum WeightsCommand {
         /// The safetensors file to write.
         #[arg(long, value_name = "FILE")]
         to: PathBuf,
-        /// Layout: nanoGPT's, or that of GPT-2 at Hugging Face with transposed linear weights and biases everywhere.
+        /// Layout of the file.
         #[arg(long, value_enum, default_value_t = LayoutArgument(Convention::NanoGpt))]
         layout: LayoutArgument,
     },

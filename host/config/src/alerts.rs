@@ -56,7 +56,7 @@ pub struct AlertsSection {
     pub loss_rise_threshold: Threshold,
     /// Steps after warm-up until the median of the training loss must be below the entropy of the corpus's tokens; 0 = off.
     pub no_learning_steps: u64,
-    /// Measurements in a row above a threshold that raise an alert, so that a single batch raises none.
+    /// Consecutive measurements above a threshold that raise an alert. With more than 1, a single batch raises none.
     pub patience: u64,
     /// Evaluations in a row, each with a higher loss than the one before, after which a run counts as diverged; 0 = off.
     pub divergence_patience: u64,

@@ -133,7 +133,7 @@ named_choice! {
 }
 
 named_choice! {
-    /// Which checks a plugin must pass before a run uses it.
+    /// Checks that a plugin must pass before a run uses it.
     PluginCheckChoice {
         /// The quick checks of `plugins check`, in a process of their own, once for each build of a library and of the host.
         Quick = "quick",
@@ -161,27 +161,27 @@ named_choice! {
 }
 
 named_choice! {
-    /// The learning rate's course after the linear warm-up.
+    /// The learning rate after the linear warm-up.
     ScheduleChoice {
         /// Half a cosine from `lr` to `min_lr`, then `min_lr`.
         Cosine = "cosine",
-        /// `lr`, then a straight line down to `min_lr` over the last `cooldown_steps`.
+        /// `lr`, then a linear decrease to `min_lr` over the last `cooldown_steps`.
         Trapezoidal = "trapezoidal",
-        /// `lr` throughout; `min_lr` is ignored.
+        /// Always `lr`; `min_lr` is ignored.
         Constant = "constant",
     }
 }
 
 named_choice! {
-    /// Which evaluations predict the whole validation split instead of a sample.
+    /// Evaluations that predict the whole validation split instead of a sample.
     FullEvalChoice {
-        /// The last one, if the split has less than 5 % of the tokens trained on, so that it takes little time.
+        /// The last evaluation, if the split has fewer than 5 % of the training tokens, so that it takes little time.
         Auto = "auto",
         /// None.
         Never = "never",
         /// The last one.
         End = "end",
-        /// All; `val/loss` is then the loss of the whole split.
+        /// All evaluations. `val/loss` is then the loss of the whole split.
         Always = "always",
     }
 }
@@ -189,19 +189,19 @@ named_choice! {
 named_choice! {
     /// Rounding of a value between two codes.
     RoundingChoice {
-        /// To the nearer code, ties to the even one.
+        /// To the nearer code; ties go to the even code.
         NearestEven = "nearest-even",
-        /// To the nearer code, ties away from zero.
+        /// To the nearer code; ties go away from zero.
         NearestAway = "nearest-away",
         /// To the code nearer zero.
         TowardZero = "toward-zero",
-        /// Up or down at random, with the right mean, from the run's own random stream.
+        /// Up or down at random, so that the expected result is the value. Random bits depend on `run.seed`.
         Stochastic = "stochastic",
     }
 }
 
 named_choice! {
-    /// How many elements share a scale.
+    /// The elements that share a scale.
     GranularityChoice {
         /// Scale 1: values are rounded as they are.
         None = "none",
@@ -215,13 +215,13 @@ named_choice! {
 }
 
 named_choice! {
-    /// Where the largest magnitude comes from that a scale is made for.
+    /// The source of amax, the largest magnitude from which a scale is computed.
     AmaxChoice {
-        /// The tensor at hand.
+        /// The current tensor.
         Dynamic = "dynamic",
-        /// The last steps.
+        /// The last `window` steps.
         Delayed = "delayed",
-        /// A given number, or the first step.
+        /// `static_amax`; without it, the first step.
         Static = "static",
     }
 }
@@ -237,26 +237,27 @@ named_choice! {
 }
 
 named_choice! {
-    /// When the scale of a weight without master weights changes.
+    /// The rule by which the scale of a weight without master weights changes.
     StoredScaleChoice {
-        /// A power of two. It falls where the largest weight reaches the format's largest value, and rises where two
-        /// binades more are free than when it is set.
+        /// A power of two. The scale decreases if the largest weight reaches the format's largest value. It increases if it could
+        /// be four times as large.
         PowerOfTwo = "power_of_two",
-        /// Never: set from the initial weights. Weights that grow beyond the margin saturate.
+        /// The scale is set from the initial weights and never changes. Weights that grow beyond the margin saturate.
         Fixed = "fixed",
-        /// At every update, to the new largest weight. Updates below half a code then stretch or shrink the whole block.
+        /// The scale follows the largest weight at every update. An update below half a code then multiplies all weights of the
+        /// block by the same factor.
         Dynamic = "dynamic",
     }
 }
 
 named_choice! {
-    /// The gradient past a rounding (straight-through estimator).
+    /// The gradient of a rounding (straight-through estimator).
     SteChoice {
         /// All of it.
         Identity = "identity",
-        /// None where the value saturated.
+        /// The gradient passes except where the value saturated.
         Clipped = "clipped",
-        /// None where the value is not positive.
+        /// The gradient passes except where the value is not positive.
         Relu = "relu",
     }
 }
@@ -264,9 +265,9 @@ named_choice! {
 named_choice! {
     /// The MLP's activation function.
     GeluChoice {
-        /// `x Phi(x)` itself, by erf: nanoGPT's.
+        /// `x Phi(x)`, computed with erf, as in nanoGPT.
         Erf = "erf",
-        /// Its approximation by tanh, off by up to 5e-4: GPT-2's own, `gelu_new` at Hugging Face.
+        /// An approximation with tanh that differs by up to 5e-4, as in GPT-2 (`gelu_new` at Hugging Face).
         Tanh = "tanh",
     }
 }
@@ -276,7 +277,7 @@ named_choice! {
     NormChoice {
         /// LayerNorm, as in GPT-2: subtracts the mean and divides by the standard deviation.
         LayerNorm = "layernorm",
-        /// RMSNorm (arXiv:1910.07467): divides by the root mean square. It subtracts no mean and has no bias, whatever `bias` says.
+        /// RMSNorm (arXiv:1910.07467): divides by the root mean square. It subtracts no mean and never has a bias.
         RmsNorm = "rmsnorm",
     }
 }
@@ -297,11 +298,12 @@ named_choice! {
     MlpChoice {
         /// GELU of `4 n_embd` channels, as in GPT-2.
         Gelu = "gelu",
-        /// SwiGLU (arXiv:2002.05202): `silu(gate) * linear`. The hidden width is 8/3 `n_embd`, rounded up to a multiple of 16. `mlp.c_fc` holds
-        /// the rows of the gate and then those of the linear half, so that its input is rounded once and one product makes both.
+        /// SwiGLU (arXiv:2002.05202): `silu(gate) * linear`. The hidden width is 8/3 `n_embd`, rounded up to a multiple of 16.
+        /// `mlp.c_fc` holds the rows of the gate and then those of the linear half, so that its input is rounded once and one
+        /// product computes both halves.
         Swiglu = "swiglu",
-        /// Smooth-SwiGLU (arXiv:2409.12517), per token: the same function, whose linear half is divided by its largest magnitude before
-        /// `mlp.c_proj` rounds its input, and whose product is multiplied by it.
+        /// Smooth-SwiGLU (arXiv:2409.12517), per token: SwiGLU whose linear half is divided by its largest magnitude before
+        /// `mlp.c_proj` rounds its input. The output of `mlp.c_proj` is multiplied by this magnitude.
         SmoothSwiglu = "smooth_swiglu",
     }
 }
@@ -309,7 +311,7 @@ named_choice! {
 named_choice! {
     /// A known model size.
     Preset {
-        /// 4 layers, 4 heads, width 128: minutes on a CPU.
+        /// 4 layers, 4 heads, width 128; trains in minutes on a CPU.
         GptTiny = "gpt-tiny",
         /// 6 layers, 6 heads, width 384: nanoGPT's character model.
         Seed10m = "seed-10m",

@@ -13,11 +13,11 @@ use super::choices::RoundingChoice;
 pub struct OptimizerSection {
     /// Name of an optimizer plugin. `adamw` is the baseline of every comparison.
     pub name: String,
-    /// Parameters with a learning rate or options of their own: rules in order. The last rule that matches a parameter applies.
+    /// Rules that give parameters a learning rate or options of their own. The last rule that matches a parameter applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<OptimizerGroup>,
     /// Types in which states are stored between updates, by the optimizer's names of the states: `exp_avg = "bf16"`,
-    /// `exp_avg_sq = { format = "E5M2", block = 128 }`. Default: as the optimizer declares them, usually f32.
+    /// `exp_avg_sq = { format = "E5M2", block = 128 }`. Default: the types that the optimizer declares, usually f32.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub states: BTreeMap<String, StateStorage>,
     /// The rest of the table, for the plugin to check.

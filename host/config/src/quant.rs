@@ -25,7 +25,7 @@ pub struct QuantSection {
     pub activation: Option<String>,
     /// Format of the gradients of the layers' outputs, or `none`. Default: unquantized.
     pub grad: Option<String>,
-    /// Rounding mode. Ties to even is unbiased, and hardware does the same.
+    /// Rounding mode. `nearest-even` is unbiased at ties, and hardware uses it.
     pub rounding: RoundingChoice,
     /// The same for weights only. Default: `rounding`.
     pub weight_rounding: Option<RoundingChoice>,
@@ -33,11 +33,11 @@ pub struct QuantSection {
     pub activation_rounding: Option<RoundingChoice>,
     /// The same for gradients only. Default: `rounding`.
     pub grad_rounding: Option<RoundingChoice>,
-    /// Weights that the optimizer updates. `fp32`: fp32 weights, of which layers use a rounded copy. `none`: the weights lie on
-    /// their formats' grids, and each update, weight decay included, ends with one rounding by `weight_rounding`.
+    /// Weights that the optimizer updates. `fp32`: fp32 weights; layers use a rounded copy. `none`: the weights lie on their
+    /// formats' grids, and each update, weight decay included, ends with one rounding by `weight_rounding`.
     pub master_weights: MasterWeightsChoice,
-    /// Straight-through estimator: the gradient that passes the rounding of weights and activations. Weights without master
-    /// weights are not rounded in the passes and need none.
+    /// Straight-through estimator: the gradient of the rounding of weights and activations. Weights without master weights are
+    /// not rounded in the passes and need no estimator.
     pub ste: SteChoice,
     /// Scales that bring values into the formats' range.
     #[serde(deserialize_with = "table")]
@@ -56,19 +56,19 @@ pub struct QuantSection {
     /// Casts by use.
     #[serde(deserialize_with = "table")]
     pub cast: CastTables,
-    /// Glob patterns on the names of the layers' weights, such as `*.attn.*`, that stay unquantized.
-    /// The head is `lm_head.weight`, tied to the embedding or not.
+    /// Glob patterns on weight names, such as `*.attn.*`: matching layers stay unquantized. The head is `lm_head.weight`, also if
+    /// it is tied to the embedding.
     pub exclude: Vec<String>,
     /// Blocks at the start that stay unquantized: a number, or a share of all such as `"15%"`, rounded up.
     pub skip_first: BlockCount,
-    /// Blocks at the end that stay unquantized, likewise. The head is no block: exclude it by name.
+    /// Blocks at the end that stay unquantized, as for `skip_first`. The head is not a block: exclude it by name.
     pub skip_last: BlockCount,
     /// Formats by layer: rules in order, later ones override.
     pub layer: Vec<LayerRule>,
     /// Casts that change during the run. An entry has a trigger, `at = STEP`, `at = "80%"` (of `train.max_steps`) or
-    /// `on = "ALERT"`, and any keys of `[quant]`, which it overrides. With `none = true` it starts from an unquantized run
-    /// instead, with `recipe = "NAME"` from a recipe. `precision` is as in `[train]`. The entry whose trigger came last is in
-    /// force (docs/numerics.md, section 5.7).
+    /// `on = "ALERT"`, and any keys of `[quant]`, which it overrides. With `none = true` it starts from an unquantized run instead of
+    /// `[quant]`; with `recipe = "NAME"` it starts from a recipe. `precision` is as in `[train]`. The entry whose trigger
+    /// occurred last applies (docs/numerics.md, section 5.7).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<CastPhase>,
 }
@@ -202,10 +202,10 @@ impl LayerRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoredScaleSection {
-    /// When a scale changes.
+    /// Rule by which a scale changes.
     pub rule: StoredScaleChoice,
-    /// Binades left free above the largest weight where a scale is set. After load: 2 for `fixed`, 0 for
-    /// `power_of_two`, 1 for `dynamic` if not given.
+    /// Binades left free above the largest weight when a scale is set. After load: 2 for `fixed`, 0 for `power_of_two`, 1 for
+    /// `dynamic` if not given.
     pub margin: Option<i32>,
 }
 

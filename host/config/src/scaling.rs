@@ -22,7 +22,7 @@ macro_rules! scaling_tables {
             pub block: usize,
             /// Source of amax. `delayed` and `static` need granularity `tensor`.
             pub amax: AmaxChoice,
-            /// Steps `delayed` looks back.
+            /// Number of past steps that `delayed` uses.
             pub window: usize,
             /// The amax for `static`. Default: that of the first step.
             pub static_amax: Option<f32>,
@@ -53,9 +53,9 @@ macro_rules! scaling_tables {
         #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct ScalingFields {
-            /// Where amax comes from.
+            /// Source of amax.
             pub amax: Option<AmaxChoice>,
-            /// Steps `delayed` looks back.
+            /// Number of past steps that `delayed` uses.
             pub window: Option<usize>,
             /// The amax for `static`. Default: that of the first step.
             pub static_amax: Option<f32>,
@@ -102,15 +102,15 @@ scaling_tables! {
     /// Type in which scales are stored. Default: `f32`.
     #[serde(rename = "type")]
     storage: ScaleTypeChoice,
-    /// Rule that gives the scale of a block. Default: `max`.
+    /// Rule for the scale of a block. Default: `max`.
     rule: ScaleRuleChoice,
-    /// The scale that is computed by a division, of which the other is the reciprocal; only for rule `max`. Default: `encode`.
+    /// The scale that is computed by a division; the other scale is its reciprocal. Only for rule `max`. Default: `encode`.
     order: ScaleOrderChoice,
     /// The scale of the whole tensor, in addition to E4M3 scales of blocks. Default: `none`.
     tensor: TensorScaleChoice,
-    /// Lower clamp of amax, in units of the elements; of the scale, if it is E4M3. Default: 0.
+    /// Smallest amax, in units of the elements. For E4M3 scales: smallest scale. Default: 0.
     floor: f64,
-    /// Limit of scales that are not normal f32 numbers; only for rule `max` with type `f32`. Default: `normal`.
+    /// Treatment of scales that are not normal f32 numbers; only for rule `max` with type `f32`. Default: `normal`.
     limit: ScaleLimitChoice,
     /// The scale of a block of zeros. Default: `smallest` for E8M0, `one` for f32.
     zero: ZeroBlockChoice,

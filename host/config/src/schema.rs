@@ -54,7 +54,7 @@ pub struct RunConfig {
     /// Measurement intervals.
     #[serde(deserialize_with = "table")]
     pub metrics: MetricsSection,
-    /// Conditions that a person should look at.
+    /// Conditions that need attention.
     #[serde(deserialize_with = "table")]
     pub alerts: AlertsSection,
     /// Checkpoint intervals and the number of checkpoints that are kept.
@@ -63,7 +63,7 @@ pub struct RunConfig {
     /// Time limits of plugin calls.
     #[serde(deserialize_with = "table")]
     pub limits: LimitsSection,
-    /// A destination of metrics; one `[[sink]]` each, in file order. Default: the terminal only. The same sink may appear twice
+    /// A destination of metrics. Each destination has a `[[sink]]`. Default: the terminal only. The same sink may appear twice
     /// with different settings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sink: Vec<SinkSection>,
@@ -111,7 +111,8 @@ pub struct PluginsSection {
     /// The libraries to load, in this order. Default: every library in `dir`. With a list, a file that is added to the folder
     /// does not change the run.
     pub load: Option<Vec<PluginRef>>,
-    /// Which checks a plugin must pass before the run uses it. A plugin that fails is refused; run.json says which plugins were checked.
+    /// Checks that a plugin must pass before the run uses it. A plugin that fails is refused. `run.json` records which plugins
+    /// were checked.
     pub check: PluginCheckChoice,
 }
 
@@ -119,7 +120,7 @@ pub struct PluginsSection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataSection {
-    /// `lawgen`, `bins:DIR` or `text:FILE`; `lawgen` needs no download.
+    /// Data set: `lawgen`, `bins:DIR` or `text:FILE`. `lawgen` needs no download.
     pub dataset: DatasetChoice,
     /// Tokenizer of the text; it sets the vocabulary's size. `byte` accepts every text.
     pub tokenizer: TokenizerChoice,
@@ -148,7 +149,7 @@ impl Default for DataSection {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSection {
-    /// `gpt-tiny`, `seed-10m` or `gpt2-124m`: gives the shape keys that the file leaves out. Default: the shape of `gpt-tiny`,
+    /// `gpt-tiny`, `seed-10m` or `gpt2-124m`: sets the shape keys that the file does not set. Default: the shape of `gpt-tiny`,
     /// which trains on a CPU.
     pub preset: Option<Preset>,
     /// Transformer blocks. After load: the preset's if not given.
@@ -157,17 +158,17 @@ pub struct ModelSection {
     pub n_head: usize,
     /// Width of the residual stream. After load: the preset's if not given.
     pub n_embd: usize,
-    /// Probability of zeroing an activation in training, 0 up to but not 1. The default is 0, as in pre-training: the noise of
+    /// Probability of zeroing an activation in training, from 0 to below 1. The default is 0, as in pre-training: the noise of
     /// dropout hides small differences between formats.
     pub dropout: f32,
-    /// Whether linear layers and norms have a bias. nanoGPT reports slightly better and faster training without.
+    /// Whether linear layers and norms have a bias. nanoGPT reports slightly better and faster training without biases.
     pub bias: bool,
-    /// Whether the output layer is the token embedding. GPT-2 ties them. A format of that matrix then rounds its use as the
-    /// output layer; without master weights the embedding uses the rounded values too.
+    /// Whether output layer and token embedding share one matrix, as in GPT-2. A format of this matrix rounds it in the output
+    /// layer. Without master weights the embedding uses the rounded values too.
     pub tie_weights: bool,
-    /// The GELU: `erf` or `tanh`. Published GPT-2 weights were trained with `tanh`.
+    /// Variant of GELU: `erf` or `tanh`. Published GPT-2 weights were trained with `tanh`.
     pub gelu: GeluChoice,
-    /// The norm: `layernorm` or `rmsnorm`. Both have a gain and add 1e-5 under the root.
+    /// Type of the norms: `layernorm` or `rmsnorm`. Both have a gain and add 1e-5 under the root.
     pub norm: NormChoice,
     /// The function between the two linear layers of an MLP: `gelu`, `swiglu` or `smooth_swiglu`. The key `gelu` applies to
     /// `gelu` only.
@@ -175,8 +176,8 @@ pub struct ModelSection {
     /// The encoding of positions: `learned` or `rotary`. `rotary` needs heads of even width.
     pub positions: PositionsChoice,
     /// Whether attention divides each head's queries and keys by their root mean square, with 1e-5 under the root, and multiplies
-    /// them by learned gains before they are rotated (arXiv:2302.05442, with RMSNorm in place of LayerNorm). A block has a gain for
-    /// queries and one for keys, each of a head's width and shared by all heads.
+    /// them by learned gains before they are rotated (arXiv:2302.05442, with RMSNorm in place of LayerNorm). A block has one gain
+    /// for queries and one for keys. A gain is as wide as a head, and all heads share it.
     pub qk_norm: bool,
     /// Safetensors file in nanoGPT's or GPT-2's layout to start from, relative to the working
     /// directory; must fit the shape. Default: random weights from `run.seed`.
@@ -208,25 +209,25 @@ impl Default for ModelSection {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainSection {
-    /// Optimizer steps. With 500, differences between formats show on `gpt-tiny`.
+    /// Optimizer steps. 500 suffice to show differences between formats on `gpt-tiny`.
     pub max_steps: u64,
     /// Highest learning rate, reached after the warm-up. 1e-3 suits models of a few million parameters; larger ones need a
     /// smaller rate.
     pub lr: f64,
     /// Learning rate at the schedule's end, at most `lr`, usually a tenth of it. The schedule `constant` ignores it.
     pub min_lr: f64,
-    /// Steps of the linear rise from 0 to `lr`; 0 = none. The default is a tenth of the default run.
+    /// Steps of the linear rise from 0 to `lr`; 0 = none. The default is a tenth of the default `max_steps`.
     pub warmup_steps: u64,
     /// Step at which the schedule `cosine` reaches `min_lr`; other schedules refuse it. After load: `max_steps` if not given.
     pub decay_steps: Option<u64>,
     /// Operands of matrix products (linear layers and attention, forward and backward): `fp32`, or rounded to `bf16`, ties to
-    /// even. Sums and everything else are f32 in both cases. Operands that a format rounds are not rounded again: up to their
+    /// even. Sums and all other values are f32 in both cases. Operands that a format rounds are not rounded again: up to their
     /// scales they are exact in bf16.
     pub precision: PrecisionChoice,
     /// `cosine`, `trapezoidal` or `constant`.
     pub schedule: ScheduleChoice,
-    /// Last steps over which `trapezoidal` falls to `min_lr`; only for that schedule.
-    /// After load: 20 % of `max_steps` if not given.
+    /// Number of last steps in which `trapezoidal` decreases to `min_lr`; other schedules refuse the key. After load: 20 % of
+    /// `max_steps` if not given.
     pub cooldown_steps: Option<u64>,
     /// Largest global gradient norm: gradients with a larger norm are scaled down to it; 0 = off. GPT-3 uses 1.
     pub grad_clip: f64,
@@ -234,7 +235,7 @@ pub struct TrainSection {
     /// logits; 0 or more, 0 = off. PaLM uses 1e-4. Gradients are those of the sum; `train/loss` and evaluations are the
     /// cross-entropy alone. If not 0, all logits of a micro-batch are in memory at once.
     pub z_loss: f64,
-    /// Micro-batches whose gradients are averaged into one step.
+    /// Micro-batches per step. Their gradients are averaged.
     pub grad_accum: usize,
     /// Factor of the loss before the backward pass, from 2^-126 to 2^126; gradients are divided by it afterwards. 1 = off.
     /// `"dynamic"` starts with 65536, doubles after 2000 steps in a row without an overflow, and halves after a step whose
@@ -244,7 +245,7 @@ pub struct TrainSection {
     pub eval_interval: u64,
     /// Held-out batches of an evaluation by sample. More batches give less noise. All runs on a corpus use the same windows.
     pub eval_batches: usize,
-    /// Which evaluations predict every token of the validation split instead of a sample.
+    /// Evaluations that predict every token of the validation split instead of a sample.
     pub full_eval: FullEvalChoice,
 }
 
@@ -284,8 +285,8 @@ pub struct ShadowSection {
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsSection {
     /// Interval in steps at which gradients and updates are measured for each parameter; 0 = never. With 1, the host keeps the
-    /// last codes of rounded weights, 2 bytes per parameter (4 for formats of more than 8 bits). With 0, rounding has no metrics of
-    /// layers either, and alerts see its roles only.
+    /// last codes of rounded weights, 2 bytes per parameter (4 for formats of more than 8 bits). With 0, the rounding metrics of
+    /// layers are not recorded either, and alerts use those of roles.
     pub every: u64,
     /// Interval in steps at which distributions are measured: codes and kurtosis of rounded tensors, and the distances of weights
     /// from their grids; 0 = never. Such a step takes about as long as two; on a GPU it reads weights and their gradients back.
@@ -332,10 +333,10 @@ pub struct CheckpointSection {
     pub every: u64,
     /// Number of newest checkpoints to keep, at least 1. With 2, a damaged checkpoint loses at most `every` further steps.
     pub keep_last: usize,
-    /// Whether the best evaluation so far writes a checkpoint, which is kept in addition to the newest.
+    /// Whether each best evaluation writes a checkpoint, which is kept in addition to the newest.
     pub keep_best: bool,
-    /// Whether the state before a loss or gradient that is not finite, and after a divergence, is saved separately: the first
-    /// three times.
+    /// Whether the state is saved separately before a loss or gradient that is not finite, and after a divergence. Only the first
+    /// three such events are saved.
     pub on_anomaly: bool,
 }
 
@@ -368,25 +369,25 @@ impl Default for LimitsSection {
 pub struct SinkSection {
     /// Name of a sink plugin.
     pub name: String,
-    /// Largest number of rows and events that may wait for the sink, 1 to 1,000,000. Further ones are dropped, counted and
+    /// Largest number of rows and events that may wait for the sink, 1 to 1,000,000. Further rows are dropped, counted and
     /// reported. Training never waits for a sink.
     #[serde(default = "default_sink_queue")]
     pub queue: usize,
-    /// Patterns of the metrics that the sink gets, such as `train/*`; all by default. `*` is any text, `?` a character.
+    /// Patterns of the metrics that the sink gets, such as `train/*`. Default: all metrics. `*` is any text, `?` a character.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<String>,
-    /// Patterns of metrics that it does not get, of those.
+    /// Patterns of metrics that the sink does not get, among those that `include` selects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// The sink gets every so many steps, 1 or more, and all steps with an evaluation.
+    /// Interval in steps between the rows that the sink gets, 1 or more. Steps with an evaluation are always included.
     #[serde(default = "every_step")]
     pub every: u64,
-    /// It gets metrics of layers and histograms every so many steps, 1 or more, of those.
+    /// Interval in steps at which these rows have metrics of layers and histograms, 1 or more.
     #[serde(default = "every_step")]
     pub layers_every: u64,
-    /// Seconds that the sink may take to open, to empty its queue before a checkpoint is complete, and to finish. A sink that
-    /// takes longer is closed: it gets no more rows, the host counts and reports the missing ones, and nothing waits for it
-    /// again.
+    /// Seconds that the sink may take to open, to write its queue before a checkpoint is complete, and to finish. A sink that
+    /// takes longer is closed: it gets no more rows, the host counts and reports the missing rows, and training does not wait for
+    /// it again.
     #[serde(default = "default_sink_deadline_s")]
     pub deadline_s: f64,
     /// The rest of the table, for the plugin to check.

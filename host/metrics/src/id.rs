@@ -39,7 +39,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A definition with its role, its index and its format: `quant/weight/sqnr_db_at/-1`, `observe/weight/sqnr_db/E4M3`. What a column of `layers.csv` is named by.
+/// A definition with its role, its index and its format: `quant/weight/sqnr_db_at/-1`, `observe/weight/sqnr_db/E4M3`. What `layers.csv` has in its column `metric`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statistic {
     /// The definition of the metric.
@@ -89,7 +89,7 @@ impl Statistic {
         MetricId { statistic: self, over }
     }
 
-    /// The statistic with this name: a column of `layers.csv`.
+    /// The statistic with this name: a `metric` of `layers.csv`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         families::definitions().find_map(|definition| match Self::strip(definition, name)? {

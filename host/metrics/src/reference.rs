@@ -15,7 +15,7 @@ pub fn markdown() -> String {
          <!-- Made from the metrics' definitions by `cargo xtask docs`: do not edit. -->\n\n\
          A run records one row of metrics per step. A metric that could not be computed is missing: its cell is empty, not zero. \
          NaN means that the computation gave NaN.\n\n\
-         The column *where*: *run*, a column of `metrics.csv`; *layer*, a column of `layers.csv`, with a row per layer (other \
+         The column *where*: *run*, a column of `metrics.csv`; *layer*, a `metric` of `layers.csv` (other \
          sinks append the layer's name: `grad_norm_l2/h.0.attn.c_attn.weight`); *time*, a column of `timings.csv`; \
          *histogram*, a row of `histograms.csv`; *end*, the closing values of a run.\n\n\
          The column *when*: the key of the run file that gives the interval in steps, 0 for never.\n\n\

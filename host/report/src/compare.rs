@@ -8,11 +8,11 @@
 use altgrad_metrics::{MetricDefinition, families::speed::TOKENS_PER_S, report::columns};
 use serde::{Serialize, Serializer};
 
-pub use super::pairs::Separated;
+pub use super::pairs::{Pair, Separated};
 pub use super::sets::{Basis, Set};
 use super::{
     group::Group,
-    pairs::{Pair, Tested, pairs, separated, span},
+    pairs::{Tested, pairs, separated, span},
     power, ranking,
     run::{Evaluation, Run},
     sets::{self, Contrast},
@@ -96,6 +96,8 @@ pub struct Row {
     pub compared_at: Option<[u64; 2]>,
     /// Loss minus the baseline's, by seed, at those steps.
     pub difference: Option<Sample>,
+    /// The losses of the same seeds, one entry a seed.
+    pub pairs: Vec<Pair>,
     /// Mean loss over the baseline's, of the same seeds.
     pub ratio: Option<f64>,
     /// Its interval, the baseline's mean taken as it is.
@@ -244,6 +246,7 @@ impl Compared<'_> {
             perplexity: loss.map(|loss| loss.mean.exp()),
             compared_at: span(pairs.iter().map(|pair| pair.step)),
             difference,
+            pairs,
             ratio: if verdict == Verdict::Baseline { loss.map(|_| 1.0) } else { ratio },
             ratio_interval,
             baseline: contrast.map(|contrast| self.groups[contrast.baseline].label.clone()),

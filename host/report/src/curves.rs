@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use altgrad_metrics::{MetricId, Over, Statistic, families::training::VAL_LOSS, report};
+use altgrad_metrics::{
+    MetricId, Over, Statistic,
+    families::training::{LOSS, VAL_LOSS},
+    report,
+};
 use altgrad_run_folder::rows::{Rows, number};
 
 use super::series::Series;
@@ -18,6 +22,7 @@ pub(super) struct Curves {
     pub by_statistic: BTreeMap<Statistic, Series>,
     pub evaluations: Vec<(u64, f64)>,
     pub rows: u64,
+    /// The last step that trained: the row of the final evaluation has none.
     pub last_step: Option<u64>,
 }
 
@@ -31,8 +36,12 @@ impl Curves {
             .filter_map(|(name, column)| Some((kept(name)?, column, Series::new(CAPACITY))))
             .collect();
         let val_loss = rows.column(VAL_LOSS.name).filter(|_| evaluations);
+        let train_loss = rows.column(LOSS.name);
         while let Some((step, cells)) = rows.next_row()? {
-            (found.rows, found.last_step) = (found.rows + 1, Some(step));
+            found.rows += 1;
+            if train_loss.is_none_or(|column| !cells[column].is_empty()) {
+                found.last_step = Some(step);
+            }
             for (_, column, curve) in &mut wanted {
                 if let Some(value) = number(&cells[*column]) {
                     curve.add(step, value);

@@ -193,10 +193,12 @@ impl Followed {
         for row in &rows.rows {
             let Ok(step) = row[step].parse::<u64>() else { continue };
             let value = |column: Option<usize>| row[column?].parse::<f64>().ok();
-            // The row of step 0 is written when one step is done.
-            self.step = step.saturating_add(1);
-            self.loss = value(loss);
-            self.loss.into_iter().for_each(|loss| self.curve.add(step, loss));
+            // The row of step 0 is written when one step is done; that of the final evaluation is of no step.
+            if loss.is_none_or(|loss| !row[loss].is_empty()) {
+                self.step = step.saturating_add(1);
+                self.loss = value(loss);
+                self.loss.into_iter().for_each(|loss| self.curve.add(step, loss));
+            }
             let held_out = value(held_out).filter(|loss| loss.is_finite());
             self.evaluations.extend(held_out.map(|loss| (step, loss)));
         }
@@ -282,12 +284,13 @@ mod tests {
         assert_eq!(a.curve, [5.0, 4.0, 3.0]);
         // The next row of the twin, and an alert.
         let metrics = folder.path().join("b/metrics.csv");
-        fs::write(&metrics, fs::read_to_string(&metrics).unwrap() + "2,3,3.5\n").unwrap();
+        fs::write(&metrics, fs::read_to_string(&metrics).unwrap() + "2,3,3.5\n3,,3.25\n").unwrap();
         let alert =
             "{\"step\":2,\"level\":\"warn\",\"kind\":\"overflow\",\"text\":\"much\",\"value\":null}\n";
         fs::write(folder.path().join("a").join(EVENTS), alert).unwrap();
         follower.look();
-        let a = &follower.runs()[0];
+        let [a, b] = &follower.runs()[..] else { panic!("two runs") };
+        assert_eq!((b.step, b.loss, b.held_out), (3, Some(3.0), Some(3.25)), "a final evaluation is no step");
         assert_eq!((a.against_twin, a.alerts, a.last_alert.as_deref()), (Some(0.5), 1, Some("step 2: much")));
     }
 }

@@ -1,9 +1,13 @@
 //! Distributions, from `histograms.csv`: codes by role, update spectra, and spacings by layer.
 //!
-//! Codes of all layers of a role are added, and the spectra of all layers. A spectrum's fine bins become whole
+//! A row without edges has those of the row above with its name. Earlier versions wrote no column `layer`, the name had it, and
+//! every row had edges. Codes of all layers of a role are added, and the spectra of all layers. A spectrum's fine bins become whole
 //! octaves. Lines are long, so only displayed ones are parsed.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
 
 use altgrad_metrics::{
     MetricId, Role,
@@ -71,11 +75,13 @@ pub(super) fn read(path: &Path) -> Result<(Histograms, u64), String> {
     let [Some(name), Some(edges), Some(counts)] = columns else {
         return Err("it has no columns `name`, `edges` and `counts`".into());
     };
+    let layer = rows.column("layer");
     let mut codes: BTreeMap<Role, Sum> = BTreeMap::new();
     let mut ulps = Sum::default();
+    let mut above: HashMap<Vec<u8>, Vec<f64>> = HashMap::new();
     while let Some((step, cells)) = rows.next_row()? {
-        let name = std::str::from_utf8(&cells[name]).ok();
-        let Some(id) = name.and_then(|name| name.parse::<MetricId>().ok()) else { continue };
+        let layer = layer.map(|layer| &cells[layer]).unwrap_or_default();
+        let Some(id) = full_name(&cells[name], layer) else { continue };
         let (definition, role) = (id.definition(), id.statistic.role);
         if let Some(role) = role.filter(|_| *definition == CODE_HIST) {
             let sum = codes.entry(role).or_default();
@@ -84,14 +90,15 @@ pub(super) fn read(path: &Path) -> Result<(Histograms, u64), String> {
             }
         } else if *definition == ULP_HIST {
             if found.octaves.is_empty() {
-                found.octaves = numbers(&cells[edges]).map(|edges| octaves(&edges)).unwrap_or_default();
+                let edges = edges_of(&mut above, &cells[name], &cells[edges]);
+                found.octaves = edges.map(|edges| octaves(edges)).unwrap_or_default();
             }
             let spectrum = numbers(&cells[counts]).map(|counts| by_octave(&counts, found.octaves.len()));
             if let Some((step, shares)) = spectrum.and_then(|spectrum| ulps.add(step, spectrum)) {
                 found.ulps.get_or_insert_with(|| Timeline::new(COLUMNS)).add(step, shares);
             }
         } else if let Some(layer) = id.layer().filter(|_| *definition == SPACING_HIST) {
-            let both = numbers(&cells[edges]).zip(numbers(&cells[counts]));
+            let both = edges_of(&mut above, &cells[name], &cells[edges]).zip(numbers(&cells[counts]));
             if let Some((edges, counts)) = both.filter(|(edges, counts)| edges.len() == counts.len() + 1) {
                 let known = found.spacings.contains_key(layer.as_str()) || found.spacings.len() < MOST_LAYERS;
                 if known {
@@ -110,6 +117,23 @@ pub(super) fn read(path: &Path) -> Result<(Histograms, u64), String> {
         found.ulps.get_or_insert_with(|| Timeline::new(COLUMNS)).add(step, shares);
     }
     Ok((found, rows.damaged))
+}
+
+/// The metric of a row; without a column for layers the name has its layer.
+fn full_name(name: &[u8], layer: &[u8]) -> Option<MetricId> {
+    let (name, layer) = (std::str::from_utf8(name).ok()?, std::str::from_utf8(layer).ok()?);
+    if layer.is_empty() { name.parse().ok() } else { format!("{name}/{layer}").parse().ok() }
+}
+
+/// The edges of a row: its own, or those of the row above with its name.
+fn edges_of<'a>(above: &'a mut HashMap<Vec<u8>, Vec<f64>>, name: &[u8], own: &[u8]) -> Option<&'a Vec<f64>> {
+    if !own.is_empty() {
+        match numbers(own) {
+            Some(edges) => above.insert(name.to_vec(), edges),
+            None => above.remove(name),
+        };
+    }
+    above.get(name)
 }
 
 fn timeline(codes: &mut BTreeMap<Role, Timeline>, role: Role) -> &mut Timeline {

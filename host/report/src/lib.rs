@@ -22,6 +22,7 @@ pub mod follow;
 pub mod group;
 pub mod histograms;
 mod label;
+mod layer_rows;
 pub mod layers;
 pub mod observed;
 pub mod page;

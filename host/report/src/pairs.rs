@@ -33,20 +33,27 @@ pub(super) struct Tested {
 }
 
 /// Held-out losses of two runs of one seed.
-pub(super) struct Pair {
+#[derive(Debug, Clone, Serialize)]
+pub struct Pair {
+    /// The seed.
+    pub seed: Option<String>,
     /// The last step that both evaluated alike.
     pub step: u64,
     /// True if a run continued after it.
+    #[serde(skip)]
     pub is_early: bool,
-    own: f64,
+    /// The run's loss, nats per token.
+    pub loss: f64,
     /// The other run's loss.
+    #[serde(rename = "baseline_loss")]
     pub other: f64,
 }
 
 impl Pair {
-    /// The own loss minus the other.
+    /// The run's loss minus the other.
+    #[must_use]
     pub fn difference(&self) -> f64 {
-        self.own - self.other
+        self.loss - self.other
     }
 }
 
@@ -55,13 +62,18 @@ pub(super) fn pairs(runs: &[Run], a: &Group, b: &Group) -> Vec<Pair> {
     let pair = |own: &usize| {
         let own = &runs[*own];
         let other = b.runs.iter().map(|other| &runs[*other]).find(|other| other.seed() == own.seed())?;
+        let seed = own.seed().map(ToString::to_string);
         let ends = [own.final_loss()?.step, other.final_loss()?.step];
         let at = |step: u64| other.evaluations.binary_search_by_key(&step, |other| other.step).ok();
         own.evaluations.iter().rev().filter(|own| own.step > 0).find_map(|own| {
             let other = other.evaluations[at(own.step)?];
-            let pair =
-                Pair { step: own.step, is_early: ends != [own.step; 2], own: own.loss, other: other.loss };
-            (own.is_full == other.is_full).then_some(pair)
+            (own.is_full == other.is_full).then(|| Pair {
+                seed: seed.clone(),
+                step: own.step,
+                is_early: ends != [own.step; 2],
+                loss: own.loss,
+                other: other.loss,
+            })
         })
     };
     a.runs.iter().filter_map(pair).collect()

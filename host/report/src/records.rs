@@ -8,19 +8,21 @@ use std::path::Path;
 use altgrad_metrics::{Layer, MetricId, MetricRecord, Statistic};
 use altgrad_run_folder::rows::{Rows, number};
 
+use super::layer_rows::LayerRows;
+
 /// The records of a run, in the order of their steps.
 pub struct Records {
     metrics: Rows,
     columns: Vec<(MetricId, usize)>,
-    layers: Option<LayerRows>,
+    layers: Option<LayersAhead>,
 }
 
 /// The rows of `layers.csv`, of which the next one may be of a later step.
-struct LayerRows {
-    rows: Rows,
-    layer: usize,
-    columns: Vec<(Statistic, usize)>,
-    next: Option<(u64, Vec<(MetricId, f64)>)>,
+struct LayersAhead {
+    rows: LayerRows,
+    values: Vec<(Statistic, f64)>,
+    /// Step and layer of the values.
+    next: Option<(u64, Layer)>,
 }
 
 impl Records {
@@ -32,7 +34,7 @@ impl Records {
         let metrics = Rows::open(metrics)?.ok_or("it has no `metrics.csv`")?;
         let columns = metrics.columns().filter_map(|(name, column)| Some((name.parse().ok()?, column)));
         let columns = columns.collect();
-        let layers = Rows::open(layers)?.map(LayerRows::new).transpose()?;
+        let layers = LayerRows::open(layers)?.map(LayersAhead::new).transpose()?;
         Ok(Self { metrics, columns, layers })
     }
 
@@ -53,39 +55,25 @@ impl Records {
     }
 }
 
-impl LayerRows {
-    fn new(rows: Rows) -> Result<Self, String> {
-        let layer = rows.column("layer").ok_or("`layers.csv` has no column `layer`")?;
-        let columns = rows.columns().filter_map(|(name, column)| Some((Statistic::parse(name)?, column)));
-        let columns = columns.collect();
-        let mut rows = Self { rows, layer, columns, next: None };
-        rows.look_ahead()?;
-        Ok(rows)
+impl LayersAhead {
+    fn new(rows: LayerRows) -> Result<Self, String> {
+        let mut ahead = Self { rows, values: Vec::new(), next: None };
+        ahead.look_ahead()?;
+        Ok(ahead)
     }
 
     fn look_ahead(&mut self) -> Result<(), String> {
-        self.next = match self.rows.next_row()? {
-            None => None,
-            Some((step, cells)) => {
-                let layer = Layer::from(String::from_utf8_lossy(&cells[self.layer]).as_ref());
-                let value = |(statistic, column): &(Statistic, usize)| {
-                    Some((statistic.of_layer(&layer), number(&cells[*column])?))
-                };
-                Some((step, self.columns.iter().filter_map(value).collect()))
-            }
-        };
+        let row = self.rows.next_row(&mut self.values)?;
+        self.next = row.map(|(step, layer)| (step, Layer::from(String::from_utf8_lossy(layer).as_ref())));
         Ok(())
     }
 
     /// Adds the values of the record's step; those of earlier steps have no record.
     fn add_to(&mut self, record: &mut MetricRecord) -> Result<(), String> {
-        while let Some((step, values)) = self.next.take() {
-            if step > record.step {
-                self.next = Some((step, values));
-                return Ok(());
-            }
+        while let Some((step, layer)) = self.next.take_if(|(step, _)| *step <= record.step) {
             if step == record.step {
-                record.values.extend(values);
+                let values = self.values.iter();
+                record.values.extend(values.map(|(statistic, value)| (statistic.of_layer(&layer), *value)));
             }
             self.look_ahead()?;
         }

@@ -153,9 +153,9 @@ impl Run {
         let is_full = config.get("train.full_eval") == Some(FullEvalChoice::Always.name());
         let evaluation = |(step, loss)| Evaluation { step, loss, is_full };
         let mut evaluations: Vec<Evaluation> = curves.evaluations.into_iter().map(evaluation).collect();
-        if let Some((step, loss)) = status.steps.zip(status.final_val_loss)
-            && evaluations.last().is_none_or(|last| last.step < step)
-        {
+        if let Some((step, loss)) = status.steps.zip(status.final_val_loss) {
+            // The row of the final evaluation does not tell its kind.
+            evaluations.retain(|evaluation| evaluation.step < step);
             evaluations.push(Evaluation { step, loss, is_full: status.final_is_full });
         }
         let curves = curves.by_statistic;

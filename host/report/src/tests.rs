@@ -18,6 +18,7 @@ use super::{
     find::{FoundRuns, find},
     group::{Group, groups},
     page,
+    run::Run,
 };
 
 /// A finished run: format, seed, final loss; the held-out loss falls to it over ten steps.
@@ -338,6 +339,16 @@ fn folders_of_runs_are_searched_and_others_are_named() {
     assert_eq!(names, ["a", "b"], "each once");
     assert_eq!(found.left_out.len(), 1);
     assert!(found.left_out[0].path.ends_with("sweep/empty") && found.left_out[0].reason == "it is empty");
+}
+
+/// The same run in the form of earlier versions, a column per metric of layers and edges in every row, and in today's.
+#[test]
+fn both_forms_of_a_run_folder_read_the_same() {
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fuzz/corpus/run-folder"));
+    let [earlier, today] = ["sound", "rows-of-values"].map(|name| Run::read(&corpus.join(name)).unwrap());
+    assert!(!today.layers.is_empty() && !today.histograms.codes.is_empty());
+    assert_eq!(earlier.layers, today.layers);
+    assert_eq!(format!("{:?}", earlier.histograms), format!("{:?}", today.histograms));
 }
 
 /// Any bytes in any of the files: a run or a reason, and a page. More of it is in the workspace's fuzz tests.

@@ -140,23 +140,22 @@ impl Bench {
         command
     }
 
-    /// The metrics a run's CSV sink wrote, by name: one cell per step, empty where missing. `step` is one of them; of the
-    /// metrics by layer, those with a value.
+    /// The metrics that a run's CSV sink wrote, by name: one cell per step that trained, empty where missing. `step` is one of
+    /// them; of the metrics by layer, those with a value. The row of the final evaluation is left out.
     #[must_use]
     pub fn metrics(&self, run: &str) -> BTreeMap<String, Vec<String>> {
-        let (header, rows) = self.records(&format!("{run}/metrics.csv"));
+        let (header, mut rows) = self.records(&format!("{run}/metrics.csv"));
+        if let Some(loss) = header.iter().position(|name| name == "train/loss") {
+            rows.retain(|row| !row[loss].is_empty());
+        }
         let column = |index: usize| rows.iter().map(|row| row[index].to_string()).collect();
         let mut metrics: BTreeMap<String, Vec<String>> =
             header.iter().enumerate().map(|(index, name)| (name.to_string(), column(index))).collect();
         let steps: Vec<String> = column(0);
-        let (statistics, by_layer) = self.records(&format!("{run}/layers.csv"));
-        for row in by_layer {
+        for row in self.records(&format!("{run}/layers.csv")).1 {
             let index = steps.iter().position(|step| *step == row[0]).expect("a step of metrics.csv");
-            for (statistic, cell) in statistics.iter().zip(&row).skip(2).filter(|(_, cell)| !cell.is_empty())
-            {
-                let cells = metrics.entry(format!("{statistic}/{}", &row[1]));
-                cells.or_insert_with(|| vec![String::new(); steps.len()])[index] = cell.to_string();
-            }
+            let cells = metrics.entry(format!("{}/{}", &row[2], &row[1]));
+            cells.or_insert_with(|| vec![String::new(); steps.len()])[index] = row[3].to_string();
         }
         metrics
     }

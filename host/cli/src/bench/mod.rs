@@ -44,8 +44,8 @@ pub(super) struct BenchArgs {
     /// Compares each case with the same case that writes a checkpoint every N steps, instead of the cases with each other.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: Option<u64>,
-    /// Another trainer that is measured in turn: a program and its first arguments. It is called with --size, --mode, --steps,
-    /// --warmup and --threads, and prints a line of JSON with step_s_median, step_s_min and peak_rss_mb.
+    /// Another trainer, measured in turn with altgrad: a program and its first arguments. It is called with --size, --mode,
+    /// --steps, --warmup and --threads, and prints a line of JSON with step_s_median, step_s_min and peak_rss_mb.
     #[arg(long, value_name = "COMMAND")]
     compare_with: Option<String>,
     /// Number of turns of altgrad and of the other trainer; the steps are divided among the turns.
@@ -64,7 +64,7 @@ const CASES: [&str; 7] =
 enum Size {
     /// 4 layers, 4 heads, 128 wide, block 64, batch 12, 256 ids.
     Tiny,
-    /// The same with 50257 ids.
+    /// As tiny, with 50257 ids.
     Tiny50k,
     /// 6 layers, 6 heads, 384 wide, block 256, batch 12, 50257 ids.
     Seed,

@@ -48,15 +48,16 @@ pub(crate) struct ApplyArgs {
     /// The scales as bytes; only with scaling.type e8m0 or e4m3.
     #[arg(long, value_name = "FILE")]
     scale_codes: Option<PathBuf>,
-    /// The codes, a byte each, row-major; only for formats of at most 8 bits. They are sign and magnitude, or the format's
-    /// own codes if its magnitudes do not fit beside a sign.
+    /// The codes, a byte each, row-major; only for formats of at most 8 bits. They consist of sign and magnitude. If the
+    /// magnitudes do not fit beside a sign, they are the format's own codes.
     #[arg(long, value_name = "FILE")]
     codes: Option<PathBuf>,
     /// Seed of stochastic rounding and random signs (step 0, tensor 0).
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Device that computes the values: auto, cpu, cuda:N or wgpu. Another device than the CPU is compared with it, NaN
-    /// being equal to NaN; stochastic rounding along columns draws other bits there, as in training. Scales and codes are always the CPU's.
+    /// Device that computes the values: auto, cpu, cuda:N or wgpu. The values of another device are compared with those of the
+    /// CPU; NaN equals NaN. Stochastic rounding along columns draws other bits on other devices, as in training. Scales and codes
+    /// are always computed on the CPU.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
     #[command(flatten)]

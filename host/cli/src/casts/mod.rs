@@ -22,7 +22,7 @@ pub(super) enum CastsCommand {
     Apply(apply::ApplyArgs),
     /// Shows the cast of each operand of each product of the linear layers.
     Show(show::ShowArgs),
-    /// Lists the recipes that `quant.recipe` takes, with their first lines.
+    /// Lists the values of `quant.recipe`, with the first line of each recipe.
     Recipes,
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pub(super) enum FormatsCommand {
     /// Lists the formats with their range.
     List(FolderArgs),
-    /// Draws a format's grid: spacing over magnitude, and the code map.
+    /// Draws the values of a format: spacing over magnitude, and the code map.
     Show(show::ShowArgs),
     /// Prints the value of every code.
     Table(TableArgs),

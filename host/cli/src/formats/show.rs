@@ -19,7 +19,7 @@ const MOST_CODES: usize = 256;
 pub(crate) struct ShowArgs {
     /// The format, such as `E5M2`, or `E3M4:ieee` with a variant.
     name: String,
-    /// Also draws spacing over magnitude, both logarithmic, into this file.
+    /// Also draws spacing over magnitude into this file, with logarithmic axes.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]

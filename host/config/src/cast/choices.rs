@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use crate::choices::{InvalidChoice, named_choice, string_schema, through_string};
 
 named_choice! {
-    /// How scaled elements are rounded.
+    /// Rounding of scaled elements.
     CastRoundingChoice {
-        /// To the nearer code, ties to the even one.
+        /// To the nearer code; ties go to the even code.
         NearestEven = "nearest-even",
-        /// To the nearer code, ties away from zero.
+        /// To the nearer code; ties go away from zero.
         NearestAway = "nearest-away",
-        /// To the nearer code, ties toward zero.
+        /// To the nearer code; ties go toward zero.
         NearestZero = "nearest-zero",
         /// To the code nearer zero.
         TowardZero = "toward-zero",
-        /// Up or down at random, with the right mean.
+        /// Up or down at random, so that the expected result is the value.
         Stochastic = "stochastic",
     }
 }
@@ -57,9 +57,9 @@ named_choice! {
 named_choice! {
     /// Which scale is divided first; the other is its reciprocal.
     ScaleOrderChoice {
-        /// The one that elements are multiplied by.
+        /// The factor of elements.
         Encode = "encode",
-        /// The one that codes are multiplied by.
+        /// The factor of codes.
         Decode = "decode",
     }
 }
@@ -101,7 +101,7 @@ named_choice! {
 named_choice! {
     /// The source of a second use of an operand.
     UseSourceChoice {
-        /// The values of the first use again, not rounded again.
+        /// The values of the first use, not rounded again.
         Reuse = "reuse",
         /// The tensor in high precision.
         HighPrecision = "hp",

@@ -23,7 +23,7 @@ use crate::{
 pub struct CastFields {
     /// The format, or `none`.
     pub format: Option<String>,
-    /// How scaled elements are rounded.
+    /// Rounding of scaled elements.
     pub rounding: Option<CastRoundingChoice>,
     /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
     /// `[lines, elements along the contraction]`.

@@ -7,9 +7,9 @@ pub enum Dataset {
     Eurlex,
     /// EURLEX57K: 57,000 English acts in parts.
     Eurlex57k,
-    /// MultiEURLEX: 65,000 acts in up to 23 languages, of which one is taken.
+    /// MultiEURLEX: 65,000 acts in up to 23 languages; `--lang` selects one.
     MultiEurlex,
-    /// Your own: text files, or JSON lines with a field `text`.
+    /// Your own data: text files, or JSON lines with a field `text`.
     Text,
 }
 
@@ -66,8 +66,8 @@ impl Dataset {
         match self {
             Self::Eurlex => "65,000 English acts of MultiEURLEX, one text each",
             Self::Eurlex57k => "EURLEX57K: 57,000 English acts in parts",
-            Self::MultiEurlex => "MultiEURLEX: 65,000 acts in up to 23 languages, of which one is taken",
-            Self::Text => "Your own: text files, or JSON lines with a field `text`",
+            Self::MultiEurlex => "MultiEURLEX: 65,000 acts in up to 23 languages; `--lang` selects one",
+            Self::Text => "Your own data: text files, or JSON lines with a field `text`",
         }
     }
 

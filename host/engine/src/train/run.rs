@@ -246,7 +246,7 @@ impl Run<'_> {
         !not_finite
     }
 
-    /// Evaluates and writes the final weights.
+    /// Evaluates, writes the final weights, and hands sinks the final held-out loss as a row.
     fn close(&mut self) -> Result<(), Diagnostic> {
         // The alerts of the last evaluation are not part of it: a resumed run repeats the evaluation, if it is due.
         self.before = self.step_state();
@@ -258,7 +258,14 @@ impl Run<'_> {
         self.raise_alerts(&record);
         let layout = &self.state.params.layout;
         weights::write(&self.folder.path().join(WEIGHTS), layout, &self.state.weights()?)?;
-        self.report.final_val = Some(self.final_held_out_loss(last)?);
+        let last = self.final_held_out_loss(last)?;
+        self.report.final_val = Some(last);
+        // An interrupted run has its next step in this row's place.
+        if !self.report.interrupted {
+            let mut row = MetricRecord::new(self.report.steps);
+            metrics::training::record_evaluation(&mut row, last.mean.loss);
+            self.logger.log_metrics(row);
+        }
         Ok(())
     }
 

@@ -32,7 +32,7 @@ metrics! {
     ATTENTION_ENTROPY = { name: "attention/entropy", ..ENTROPY };
     /// The same entropy of the head with the lowest entropy.
     LEAST_HEAD_ENTROPY = { name: "attention/least_head_entropy", ..ENTROPY };
-    /// Largest score `q k / sqrt(head width)` that a query gives to a position that it sees.
+    /// Largest score `q k / sqrt(head width)` of a query and a position that it sees.
     MAX_LOGIT = {
         name: "attention/max_logit",
         scopes: &[Scope::Run, Scope::Layer],
@@ -56,7 +56,7 @@ pub static ATTENTION_LOGIT_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::AttentionLogit,
     condition: Condition::Above,
     default: 100.0,
-    key_text: "Score of attention, `q k / sqrt(head width)`, above which there is an alert: the softmax chooses one position, and the \
-    learning rate is probably too high.",
+    key_text: "Largest score of attention, `q k / sqrt(head width)`, without an alert. Above it the softmax chooses one \
+               position, and the learning rate is probably too high.",
     finding: "is the largest score of attention",
 };

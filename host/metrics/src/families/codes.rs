@@ -73,6 +73,7 @@ pub static KURTOSIS_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::Kurtosis,
     condition: Condition::AboveAndGrown,
     default: 10.0,
-    key_text: "Fourth moment over squared variance of what is rounded, which also has to grow by `kurtosis_growth`; 3 for a Gaussian.",
+    key_text: "Kurtosis of a rounded tensor: fourth moment over squared variance, 3 for a Gaussian. The alert also needs a \
+               growth by `kurtosis_growth`.",
     finding: "is the kurtosis",
 };

@@ -60,8 +60,8 @@ pub static GRADIENT_COSINE_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::GradientCosine,
     condition: Condition::Below,
     default: 0.5,
-    key_text: "Cosine between the quantized gradient and that of fp32 on the same batch, over all parameters, below which \
-    there is an alert, -1..1. Needs shadow steps.",
+    key_text: "Smallest cosine without an alert between the quantized gradient and that of fp32 on the same batch, over all \
+               parameters, -1..1. Needs shadow steps.",
     finding: "is the cosine to the gradient of fp32",
 };
 
@@ -70,7 +70,7 @@ pub static GRADIENT_NORM_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::GradientNorm,
     condition: Condition::Outside,
     default: 2.0,
-    key_text: "Quotient of the norms of the quantized gradient and that of fp32 on the same batch, over all parameters, above which, \
-    or below whose inverse, there is an alert. Needs shadow steps.",
+    key_text: "Largest ratio without an alert of the norm of the quantized gradient to that of fp32 on the same batch, over \
+               all parameters. A ratio below its inverse also raises the alert. Needs shadow steps.",
     finding: "is the quotient of the gradient's norm and that of fp32",
 };

@@ -65,7 +65,7 @@ metrics! {
         ..OF_FORMAT
     };
     /// Elements that the format would round to zero at scale 1, as a share of those that are neither zero nor NaN: magnitudes up
-    /// to half of its smallest value, if rounding to nearest turns in the middle. Missing if all elements are zero.
+    /// to half of its smallest value, if the middle is the threshold of rounding to nearest. Missing if all elements are zero.
     OBSERVED_UNDERFLOW = {
         name: "observe/underflow_rate",
         unit: Unit::Share,

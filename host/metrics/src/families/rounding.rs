@@ -60,7 +60,7 @@ metrics! {
         report: ReportUse { curves: &[None], layers: &[Some(Role::Weight)], column: None },
         ..ROUNDING
     };
-    /// sum(x x_hat) / sum(x^2) - 1: the relative change of length along the tensor.
+    /// sum(x x_hat) / sum(x^2) - 1: the relative change of the tensor's length in its own direction.
     SHRINKAGE = { name: "quant/shrinkage", ..ROUNDING };
     /// Largest finite magnitude before scaling and rounding, over all micro-batches of the step. Missing if all elements are
     /// zero.
@@ -84,8 +84,8 @@ pub static CODE_SATURATION_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::CodeSaturation,
     condition: Condition::Above,
     default: 0.5,
-    key_text: "Share of a tensor's elements that lie beyond the format's largest value and so share one \
-    code, 0..1: an overflow rate at which most of a tensor is lost.",
+    key_text: "Share of a tensor's elements beyond the format's largest value, 0..1. These elements share one code, so that \
+               most of the tensor's information is lost.",
     finding: "of the elements share the largest code",
 };
 
@@ -103,6 +103,7 @@ pub static SPARSITY_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::Sparsity,
     condition: Condition::AboveOverRole,
     default: 0.4,
-    key_text: "Share of the non-zero elements of a role, over all layers, that become zero, 0..1, at any signal to noise.",
+    key_text: "Share of the non-zero elements of a role, over all layers, that become zero, 0..1. The signal to noise has \
+               no effect.",
     finding: "of the non-zero elements become zero over all layers",
 };

@@ -34,7 +34,7 @@ metrics! {
     };
     /// Share of elements whose scale changed: their codes belong to another grid.
     RECODED_FRAC = { name: "update/recoded_frac", ..CHANGES };
-    /// Share of elements whose value before the update is not a value of the grid after it, so that the new scale alone rounds
-    /// them.
+    /// Share of elements whose value before the update is not a value of the grid after it, so that the change of scale alone
+    /// rounds it.
     RECODE_ROUNDED_FRAC = { name: "update/recode_rounded_frac", ..CHANGES };
 }

@@ -26,7 +26,8 @@ const UPDATES: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Share of all elements whose value, or without master weights whose code, did not change although their gradient is not zero.
+    /// Share of all elements that did not change although their gradient is not zero. An element without master weights did not
+    /// change if its code did not.
     ZERO_UPDATE_FRAC = {
         name: "update/zero_update_frac",
         scopes: &[Scope::Run],

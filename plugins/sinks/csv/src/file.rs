@@ -49,7 +49,7 @@ pub(crate) struct Resume<'a> {
 }
 
 impl CsvFile {
-    /// Begins the file at `path` with these columns; folders are made.
+    /// Begins the file at `path` with these columns, and adds those that an earlier segment of the run lacks; folders are made.
     ///
     /// A fresh run replaces an existing file. With `resume`, whole rows of earlier steps and all columns stay, and are
     /// compared with the checkpoint's record.
@@ -61,6 +61,42 @@ impl CsvFile {
         columns: Vec<String>,
         resume: Option<Resume<'_>>,
     ) -> Result<Self, PluginError> {
+        let mut open = Self::reopen(path, resume)?;
+        if open.header.is_empty() {
+            open.begin(columns)?;
+        } else {
+            let own = open.header.iter().cloned();
+            let missing: Vec<String> =
+                columns.into_iter().filter(|column| !open.header.contains(column)).collect();
+            if !missing.is_empty() {
+                open.widen(own.chain(missing).collect())?;
+            }
+        }
+        Ok(open)
+    }
+
+    /// The same with these columns only.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and `IO` if the file has other columns.
+    pub(crate) fn open_fixed(
+        path: PathBuf,
+        columns: &[&str],
+        resume: Option<Resume<'_>>,
+    ) -> Result<Self, PluginError> {
+        let mut open = Self::reopen(path, resume)?;
+        if open.header.is_empty() {
+            open.begin(columns.iter().map(ToString::to_string).collect())?;
+        } else if open.header != columns {
+            let error = format!("its columns are not `{}`: another version wrote it", columns.join(","));
+            return Err(io_error(&open.path, &error)
+                .with_hint("resume in a new folder with `--out`, or with the version that began the run"));
+        }
+        Ok(open)
+    }
+
+    /// The file as an earlier segment of the run left it: without a header where there is none.
+    fn reopen(path: PathBuf, resume: Option<Resume<'_>>) -> Result<Self, PluginError> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
         }
@@ -77,18 +113,29 @@ impl CsvFile {
         let gap = gap.map(|gap| format!("`{}`: {gap}", path.display()));
         let mut open = Self { path, file, length, header, rows, gap };
         open.cut()?;
-        if open.header.is_empty() {
-            open.write(&lines(&[&columns]))?;
-            open.header = columns;
-        } else {
-            let own = open.header.iter().cloned();
-            let missing: Vec<String> =
-                columns.into_iter().filter(|column| !open.header.contains(column)).collect();
-            if !missing.is_empty() {
-                open.widen(own.chain(missing).collect())?;
-            }
-        }
         Ok(open)
+    }
+
+    fn begin(&mut self, columns: Vec<String>) -> Result<(), PluginError> {
+        self.write(&lines(&[&columns]))?;
+        self.header = columns;
+        Ok(())
+    }
+
+    /// Shows the rows so far, first to last.
+    ///
+    /// # Errors
+    /// `IO`.
+    pub(crate) fn each_row(&mut self, mut take: impl FnMut(&ByteRecord)) -> Result<(), PluginError> {
+        let fault = |error: &dyn Display| io_error(&self.path, error);
+        let mut rows = reader(&self.path, &self.file)?;
+        let mut row = ByteRecord::new();
+        rows.read_byte_record(&mut row).map_err(|error| fault(&error))?;
+        while rows.read_byte_record(&mut row).map_err(|error| fault(&error))? {
+            take(&row);
+        }
+        drop(rows);
+        self.cut()
     }
 
     /// All columns.

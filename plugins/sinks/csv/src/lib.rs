@@ -3,22 +3,19 @@
 //! | file | a row is | columns |
 //! |---|---|---|
 //! | `metrics.csv` | a step | `step`, then a metric each |
-//! | `layers.csv` | a step and layer | `step`, `layer`, then a statistic each: `quant/weight/sqnr_db`, `grad_norm_l2` |
+//! | `layers.csv` | a value of a layer | `step`, `layer`, `metric` (`quant/weight/sqnr_db`, `grad_norm_l2`), `value` |
 //! | `timings.csv` | a step | `step`, then what measures the machine (times, rates, memory) |
-//! | `histograms.csv` | a distribution | `step`, `name`, `edges`, `counts`, the last two as numbers between spaces |
+//! | `histograms.csv` | a distribution | `step`, `layer`, `name`, `edges`, `counts`, the last two as numbers between spaces |
 //!
-//! Timings have a separate file, because the other files must be identical in equal runs. Layers are apart and one below the
-//! other because a model has hundreds: a table by layer is what one filters, groups and plots, and a new layer is a row. A
-//! missing value is an empty cell, NaN is `NaN`; a layer about which a step says nothing has no row. Metrics that come late get
-//! their column then, at the right. A resumed run keeps the rows of the steps before it, and repeats none; a checkpoint holds how
+//! Timings have a separate file, because the other files must be identical in equal runs. Values of layers have a row each,
+//! because most metrics exist in some layers and steps only: a column each would be mostly empty. In `metrics.csv` and
+//! `timings.csv` a missing value is an empty cell; NaN is `NaN` in all files. A distribution has no edges where they are those of
+//! the row above with its name. Metrics that come late get their column then, at the right. A resumed run keeps the rows of the steps before it, and repeats none; a checkpoint holds how
 //! many there are and their sum, and missing or changed rows are reported when the run resumes. Refuses paths that leave the run
-//! folder, and metrics called `step` or `layer`. Alerts are in the host's `events.jsonl`. The file is in `file.rs`, its columns
-//! in `table.rs`.
+//! folder, and metrics called `step`. Alerts are in the host's `events.jsonl`. The file is in `file.rs`, its columns in `table.rs`,
+//! distributions in `histograms.rs`.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use altgrad_plugin_api::{
     Config, Descriptor, ErrorKind, Histogram, Metric, MetricName, OptionSpec, PluginError, RunInfo,
@@ -26,14 +23,19 @@ use altgrad_plugin_api::{
 };
 
 mod file;
+mod histograms;
 mod kept;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use file::{CsvFile, Resume};
+use file::{CsvFile, Resume, STEP};
+use histograms::Histograms;
 use kept::Kept;
-use table::{Row, Table};
+use table::{Table, cell};
+
+/// Columns of the file of layers.
+const LAYER_COLUMNS: [&str; 4] = [STEP, "layer", "metric", "value"];
 
 /// The options that name files.
 const FILES: [OptionSpec; 4] = [
@@ -58,9 +60,9 @@ pub struct CsvSink {
 #[derive(Debug)]
 struct Tables {
     metrics: Table,
-    layers: Table,
+    layers: CsvFile,
     timings: Table,
-    histograms: Option<CsvFile>,
+    histograms: Option<Histograms>,
 }
 
 /// The table of a metric.
@@ -87,7 +89,8 @@ impl CsvSink {
     /// The open files, in the order of `FILES`.
     fn files(&mut self) -> Result<Vec<&CsvFile>, PluginError> {
         let Tables { metrics, layers, timings, histograms } = self.tables()?;
-        Ok([metrics, layers, timings].map(|table| table.file()).into_iter().chain(&*histograms).collect())
+        let histograms = histograms.as_ref().map(Histograms::file);
+        Ok([metrics.file(), layers, timings.file()].into_iter().chain(histograms).collect())
     }
 
     fn sync(&mut self) -> Result<(), PluginError> {
@@ -144,26 +147,21 @@ impl Sink for CsvSink {
         let resume = |file: usize| resume_step.map(|step| Resume { step, kept: kept[file].as_ref() });
         let [metrics, layers, timings, histograms] =
             [0, 1, 2, 3].map(|file: usize| Path::new(run.folder.as_str()).join(&self.paths[file]));
-        let table = |(path, resume), by_layer, column: fn(Place<'_>) -> Option<&str>| {
+        let table = |path, resume, column: fn(Place<'_>) -> Option<&str>| {
             let columns = run.metrics.as_slice().iter().filter_map(|name| column(place(name)));
-            Table::open(path, by_layer, columns, resume)
+            Table::open(path, columns, resume)
         };
-        let columns = ["step", "name", "edges", "counts"].map(String::from).to_vec();
-        let histograms = self.histograms.then(|| CsvFile::open(histograms, columns, resume(3)));
         self.open = Some(Tables {
-            metrics: table((metrics, resume(0)), false, |place| match place {
+            metrics: table(metrics, resume(0), |place| match place {
                 Place::Metrics(name) => Some(name),
                 _ => None,
             })?,
-            layers: table((layers, resume(1)), true, |place| match place {
-                Place::Layers(statistic, _) => Some(statistic),
-                _ => None,
-            })?,
-            timings: table((timings, resume(2)), false, |place| match place {
+            layers: CsvFile::open_fixed(layers, &LAYER_COLUMNS, resume(1))?,
+            timings: table(timings, resume(2), |place| match place {
                 Place::Timings(name) => Some(name),
                 _ => None,
             })?,
-            histograms: histograms.transpose()?,
+            histograms: self.histograms.then(|| Histograms::open(histograms, resume(3))).transpose()?,
         });
         let gaps: Vec<String> =
             self.files()?.into_iter().filter_map(|file| file.gap().map(str::to_string)).collect();
@@ -176,33 +174,28 @@ impl Sink for CsvSink {
     }
 
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
-        let (mut values, mut times) = (Row::default(), Row::default());
-        let (mut layers, mut index): (Vec<Row<'_>>, HashMap<&str, usize>) = Default::default();
+        let (mut values, mut times, mut layers) = (Vec::new(), Vec::new(), Vec::new());
         for metric in metrics {
             match place(&metric.name) {
-                Place::Metrics(name) => values.cells.push((name, metric.value)),
-                Place::Timings(name) => times.cells.push((name, metric.value)),
-                Place::Layers(statistic, layer) => {
-                    let row = *index.entry(layer).or_insert_with(|| {
-                        layers.push(Row { layer: Some(layer), cells: Vec::new() });
-                        layers.len() - 1
-                    });
-                    layers[row].cells.push((statistic, metric.value));
-                }
+                Place::Metrics(name) => values.push((name, metric.value)),
+                Place::Timings(name) => times.push((name, metric.value)),
+                Place::Layers(statistic, layer) => layers.push(vec![
+                    step.to_string(),
+                    layer.to_string(),
+                    statistic.to_string(),
+                    cell(metric.value),
+                ]),
             }
         }
         let tables = self.tables()?;
-        tables.metrics.append(step, &[values])?;
+        tables.metrics.append(step, &values)?;
         tables.layers.append(step, &layers)?;
-        tables.timings.append(step, &[times])
+        tables.timings.append(step, &times)
     }
 
     fn histogram(&mut self, step: u64, histogram: &Histogram<'_>) -> Result<(), PluginError> {
         let Some(file) = &mut self.tables()?.histograms else { return Ok(()) };
-        let edges: Vec<String> = histogram.edges.iter().map(|edge| format!("{edge:?}")).collect();
-        let counts: Vec<String> = histogram.counts.iter().map(u64::to_string).collect();
-        let name = histogram.name.to_string();
-        file.append(step, &[vec![step.to_string(), name, edges.join(" "), counts.join(" ")]])
+        file.append(step, histogram)
     }
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {

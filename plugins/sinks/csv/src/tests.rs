@@ -148,9 +148,7 @@ fn faults_name_the_file() {
 #[test]
 fn a_metric_called_step_is_refused() {
     let folder = TempDir::new().unwrap();
-    for metric in ["step", "step/wte.weight", "layer/wte.weight"] {
-        assert_eq!(open(&folder, &[metric], None).unwrap_err().kind, ErrorKind::CONFIG, "{metric}");
-    }
+    assert_eq!(open(&folder, &["step"], None).unwrap_err().kind, ErrorKind::CONFIG);
     let folder = TempDir::new().unwrap();
     let mut sink = open(&folder, &["a"], None).unwrap();
     assert_eq!(log(&mut sink, 1, &[("step", 1.0)]).unwrap_err().kind, ErrorKind::CONFIG);
@@ -171,21 +169,39 @@ fn paths_stay_inside_the_run_folder() {
 const LAYERS: [&str; 4] = ["loss", "n/h.0.weight", "q/sqnr/wte.weight", "n/wte.weight"];
 
 #[test]
-fn metrics_by_layer_are_rows_of_a_table_of_their_own() {
+fn values_of_layers_are_rows_of_a_table_of_their_own() {
     let folder = TempDir::new().unwrap();
     let mut sink = open(&folder, &LAYERS, None).unwrap();
-    assert_eq!(text(&folder, "layers.csv"), "step,layer,n,q/sqnr\n");
-    log(&mut sink, 0, &[("n/wte.weight", 1.0), ("n/h.0.weight", 2.0), ("q/sqnr/wte.weight", 3.0)]).unwrap();
+    let header = "step,layer,metric,value\n";
+    assert_eq!(text(&folder, "layers.csv"), header);
+    log(&mut sink, 0, &[("n/wte.weight", 1.0), ("q/sqnr/h.0.weight", 3.0)]).unwrap();
     log(&mut sink, 1, &[("loss", 0.5)]).unwrap();
     log(&mut sink, 2, &[("n/h.0.weight", f64::NAN), ("new/a, \"b.c\"", 4.0)]).unwrap();
-    let rows = "0,wte.weight,1.0,3.0,\n0,h.0.weight,2.0,,\n2,h.0.weight,NaN,,\n2,\"a, \"\"b.c\"\"\",,,4.0\n";
-    assert_eq!(text(&folder, "layers.csv"), format!("step,layer,n,q/sqnr,new\n{rows}"));
+    let first = "0,wte.weight,n,1.0\n0,h.0.weight,q/sqnr,3.0\n";
+    let rest = "2,h.0.weight,n,NaN\n2,\"a, \"\"b.c\"\"\",new,4.0\n";
+    assert_eq!(text(&folder, "layers.csv"), format!("{header}{first}{rest}"));
     assert_eq!(text(&folder, "metrics.csv"), "step,loss\n0,\n1,0.5\n2,\n");
     drop(sink);
     let mut sink = open(&folder, &LAYERS, Some(2)).unwrap();
     log(&mut sink, 2, &[("n/h.0.weight", 5.0)]).unwrap();
-    let rows = "0,wte.weight,1.0,3.0,\n0,h.0.weight,2.0,,\n2,h.0.weight,5.0,,\n";
-    assert_eq!(text(&folder, "layers.csv"), format!("step,layer,n,q/sqnr,new\n{rows}"));
+    assert_eq!(text(&folder, "layers.csv"), format!("{header}{first}2,h.0.weight,n,5.0\n"));
+}
+
+#[test]
+fn a_file_of_another_version_is_not_continued() {
+    for (file, header) in [("layers.csv", "step,layer,n"), ("histograms.csv", "step,name,edges,counts")] {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join(file), format!("{header}\n")).unwrap();
+        let error = open(&folder, &[], Some(4)).unwrap_err();
+        assert!(error.message.contains(&format!("{file}`: its columns are not `step,layer,")), "{error}");
+        assert_eq!(text(&folder, file), format!("{header}\n"), "nothing was touched");
+    }
+}
+
+fn log_histogram(sink: &mut CsvSink, step: u64, name: &str, edges: &[f64]) {
+    let counts: Vec<u64> = (1..edges.len() as u64).collect();
+    let (edges, counts) = (edges.into(), counts.as_slice().into());
+    sink.histogram(step, &Histogram { name: name.into(), edges, counts }).unwrap();
 }
 
 #[test]
@@ -195,11 +211,40 @@ fn a_distribution_is_a_row_unless_they_are_switched_off() {
     let (edges, counts) = ([f64::NEG_INFINITY, -0.5, 1e-7], [3, u64::MAX]);
     let (edges, counts) = (edges.as_slice().into(), counts.as_slice().into());
     sink.histogram(4, &Histogram { name: "w/a,b".into(), edges, counts }).unwrap();
-    let row = "4,\"w/a,b\",-inf -0.5 1e-7,3 18446744073709551615\n";
-    assert_eq!(text(&folder, "histograms.csv"), format!("step,name,edges,counts\n{row}"));
+    let header = "step,layer,name,edges,counts\n";
+    let row = "4,,\"w/a,b\",-inf -0.5 1e-7,3 18446744073709551615\n";
+    assert_eq!(text(&folder, "histograms.csv"), format!("{header}{row}"));
     drop(sink);
     open(&folder, &[], Some(4)).unwrap();
-    assert_eq!(text(&folder, "histograms.csv"), "step,name,edges,counts\n");
+    assert_eq!(text(&folder, "histograms.csv"), header);
+}
+
+/// A resumed run writes the bytes of one without a break, wherever the break is.
+#[test]
+fn edges_are_written_where_they_change() {
+    let fixed: &[f64] = &[0.0, 1.0, 2.0];
+    let rows = [
+        (0, "h/a.w", fixed),
+        (0, "h/b.w", fixed),
+        (0, "g/a.w", &[0.5, 1.0]),
+        (1, "h/a.w", fixed),
+        (1, "g/a.w", &[0.5, 1.5]),
+        (2, "h/b.w", &[0.0, 3.0]),
+        (2, "g/a.w", &[0.5, 1.5]),
+        (3, "h/a.w", fixed),
+    ];
+    let expected = "step,layer,name,edges,counts\n0,a.w,h,0.0 1.0 2.0,1 2\n0,b.w,h,,1 2\n0,a.w,g,0.5 1.0,1\n1,a.w,h,,1 2\n\
+                    1,a.w,g,0.5 1.5,1\n2,b.w,h,0.0 3.0,1\n2,a.w,g,,1\n3,a.w,h,0.0 1.0 2.0,1 2\n";
+    for resumed in 0..=4 {
+        let folder = TempDir::new().unwrap();
+        let mut sink = open(&folder, &[], None).unwrap();
+        rows.iter().for_each(|(step, name, edges)| log_histogram(&mut sink, *step, name, edges));
+        drop(sink);
+        let mut sink = open(&folder, &[], Some(resumed)).unwrap();
+        let again = rows.iter().filter(|(step, ..)| *step >= resumed);
+        again.for_each(|(step, name, edges)| log_histogram(&mut sink, *step, name, edges));
+        assert_eq!(text(&folder, "histograms.csv"), expected, "resumed at {resumed}");
+    }
 }
 
 /// Killed within any byte of the last step's rows, or of the header.

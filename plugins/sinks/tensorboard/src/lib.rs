@@ -1,11 +1,11 @@
 //! Metrics for TensorBoard: `tensorboard --logdir runs` shows every run, while it runs.
 //!
-//! Scalars, distributions, alerts (as texts `alerts/KIND`) and the run file (text `config`) go to an event file in the run
-//! folder, each row in it when `log` returns. Scalars are f32 there, as TensorBoard's own are: `metrics.csv` has all bits.
+//! Scalars, distributions, alerts (as texts `alerts/KIND`) and the run file (text `config`, and hyperparameters for the page
+//! HPARAMS) go to an event file in the run folder, each row in it when `log` returns. Scalars are f32 there, as TensorBoard's own are: `metrics.csv` has all bits.
 //! A resumed run begins a new file that tells TensorBoard to forget steps which come again, so that a viewer that is
 //! open stays right too. What TensorBoard calls `min` and `max` of a distribution are the outer edges of its outermost
 //! bins that hold something; sums are taken from the middles of the bins. Closing values are scalars at the last step.
-//! The file is in `file.rs`, its messages in `proto.rs`.
+//! The file is in `file.rs`, its messages in `proto.rs`, hyperparameters in `hparams.rs`.
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ use altgrad_plugin_api::{
 };
 
 mod file;
+mod hparams;
 mod proto;
 #[cfg(test)]
 mod tests;
@@ -41,10 +42,10 @@ fn value(tag: &str, content: Content) -> Value {
 
 /// A text, which TensorBoard shows as Markdown.
 fn text(tag: &str, text: &str) -> Value {
-    let plugin_data = Some(PluginData { plugin_name: "text".into() });
+    let plugin_data = Some(PluginData { plugin_name: "text".into(), content: Vec::new() });
     let tensor_shape = Some(TensorShape { dim: vec![Dim { size: 1 }] });
     let string_val = vec![text.as_bytes().to_vec()];
-    let tensor = Tensor { dtype: DataType::String.into(), tensor_shape, string_val };
+    let tensor = Tensor { dtype: DataType::String.into(), tensor_shape, string_val, float_val: Vec::new() };
     let metadata = Some(Metadata { plugin_data, data_class: DataClass::Tensor.into() });
     Value { metadata, ..value(tag, Content::Tensor(tensor)) }
 }
@@ -121,7 +122,8 @@ impl Sink for TensorBoard {
         // Indented, TOML is shown as it is.
         let config: Vec<String> =
             run.config_toml.as_str().lines().map(|line| format!("    {line}\n")).collect();
-        self.write(first_step, vec![text("config", &config.concat())])
+        let hparams = hparams::start(run.config_toml.as_str());
+        self.write(first_step, vec![text("config", &config.concat()), hparams])
     }
 
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
@@ -154,7 +156,8 @@ impl Sink for TensorBoard {
         self.write(self.step, scalars(metrics))
     }
 
-    fn finish(&mut self, _: RunOutcome) -> Result<(), PluginError> {
+    fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
+        self.write(self.step, vec![hparams::end(outcome)])?;
         self.file()?.sync()?;
         self.file = None;
         Ok(())

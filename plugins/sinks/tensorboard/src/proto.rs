@@ -1,7 +1,10 @@
 //! The messages of TensorBoard's event files, as far as this sink writes them.
 //!
 //! Source: `event.proto`, `summary.proto`, `tensor.proto` and `tensor_shape.proto` in `tensorboard/compat/proto` of
-//! TensorBoard 2.21; numbers and types of fields are theirs.
+//! TensorBoard 2.21, `tensorboard/plugins/hparams/plugin_data.proto` and `api.proto` of the same version, and `struct.proto` of
+//! protobuf; numbers and types of fields are theirs.
+
+use std::collections::BTreeMap;
 
 use prost::{Enumeration, Message, Oneof};
 
@@ -82,6 +85,8 @@ pub(crate) struct Metadata {
 pub(crate) struct PluginData {
     #[prost(string, tag = "1")]
     pub plugin_name: String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub content: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
@@ -110,13 +115,15 @@ pub(crate) struct Histogram {
     pub bucket: Vec<f64>,
 }
 
-/// A tensor of texts.
+/// A tensor of texts, or of numbers.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Tensor {
     #[prost(enumeration = "DataType", tag = "1")]
     pub dtype: i32,
     #[prost(message, optional, tag = "2")]
     pub tensor_shape: Option<TensorShape>,
+    #[prost(float, repeated, tag = "5")]
+    pub float_val: Vec<f32>,
     #[prost(bytes = "vec", repeated, tag = "8")]
     pub string_val: Vec<Vec<u8>>,
 }
@@ -125,6 +132,7 @@ pub(crate) struct Tensor {
 #[repr(i32)]
 pub(crate) enum DataType {
     Invalid = 0,
+    Float = 1,
     String = 7,
 }
 
@@ -138,4 +146,63 @@ pub(crate) struct TensorShape {
 pub(crate) struct Dim {
     #[prost(int64, tag = "1")]
     pub size: i64,
+}
+
+/// The content of a value of TensorBoard's plugin `hparams`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HParams {
+    #[prost(int32, tag = "1")]
+    pub version: i32,
+    #[prost(oneof = "Session", tags = "3, 4")]
+    pub session: Option<Session>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum Session {
+    #[prost(message, tag = "3")]
+    Start(SessionStart),
+    #[prost(message, tag = "4")]
+    End(SessionEnd),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SessionStart {
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub hparams: BTreeMap<String, HParam>,
+    #[prost(double, tag = "5")]
+    pub start_time_secs: f64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SessionEnd {
+    #[prost(enumeration = "Outcome", tag = "1")]
+    pub status: i32,
+    #[prost(double, tag = "2")]
+    pub end_time_secs: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub(crate) enum Outcome {
+    Unknown = 0,
+    Success = 1,
+    Failure = 2,
+    Running = 3,
+}
+
+/// `google.protobuf.Value`, without lists and objects.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HParam {
+    #[prost(oneof = "HParamValue", tags = "2, 3, 4")]
+    pub value: Option<HParamValue>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum HParamValue {
+    #[prost(double, tag = "2")]
+    Number(f64),
+    #[prost(string, tag = "3")]
+    Text(String),
+    #[prost(bool, tag = "4")]
+    Bool(bool),
 }

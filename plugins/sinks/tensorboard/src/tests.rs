@@ -75,7 +75,8 @@ fn shown(folder: &Path) -> Vec<(i64, String, Content)> {
             match event.what {
                 Some(What::SessionLog(_)) => shown.retain(|(step, ..)| *step < event.step),
                 Some(What::Summary(summary)) => {
-                    let values = summary.value.into_iter();
+                    let values =
+                        summary.value.into_iter().filter(|value| !value.tag.starts_with("_hparams_/"));
                     shown.extend(values.map(|value| (event.step, value.tag, value.content.unwrap())));
                 }
                 _ => {}

@@ -1,15 +1,20 @@
 //! Requests: authentication, time limits, and the failures after which they are repeated.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    sync::{Arc, OnceLock},
+    thread,
+    time::Duration,
+};
 
 use reqwest::{
     StatusCode,
-    blocking::{Client as Http, Response},
+    blocking::{Client as Http, RequestBuilder},
     header::{CONTENT_TYPE, HeaderMap},
 };
 use serde_json::Value;
 
-use crate::key::Key;
+use crate::{key::Key, pace::Pace, shared::Shared};
 
 /// The time limit of connecting.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -36,7 +41,12 @@ pub(crate) struct Client {
     http: Http,
     base_url: String,
     key: Key,
+    shared: Arc<Shared>,
+    pace: Pace,
 }
+
+/// Status, headers and body of an answer.
+type Received = (StatusCode, HeaderMap, Vec<u8>);
 
 /// An answer of the server.
 pub(crate) struct Answer {
@@ -61,7 +71,7 @@ fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
 impl Client {
     /// # Errors
     /// TLS cannot be set up.
-    pub(crate) fn new(base_url: &str, key: Key) -> Result<Self, String> {
+    pub(crate) fn new(base_url: &str, key: Key, shared: Arc<Shared>, pace: Pace) -> Result<Self, String> {
         let tls = tls().map_err(|error| format!("TLS cannot be set up ({error})"))?;
         let http = Http::builder()
             .tls_backend_preconfigured(tls)
@@ -71,7 +81,7 @@ impl Client {
             .user_agent(concat!("altgrad-sink-wandb/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| format!("HTTP cannot be set up ({})", reasons(&error)))?;
-        Ok(Self { http, base_url: base_url.to_string(), key })
+        Ok(Self { http, base_url: base_url.to_string(), key, shared, pace })
     }
 
     /// Posts JSON to a path of the server.
@@ -79,23 +89,20 @@ impl Client {
     /// # Errors
     /// The connection failed, or status or body are not as expected.
     pub(crate) fn post(&self, path: &str, body: String, limit: Duration) -> Result<Answer, Failure> {
-        let unsure = |error: reqwest::Error| {
-            let why = self.key.scrub(&reasons(&error.without_url()));
-            Failure::Retry {
-                after: None,
-                unsure: true,
-                why: format!("no answer from {} ({why})", self.base_url),
-            }
+        let unsure = |why: &str| Failure::Retry {
+            after: None,
+            unsure: true,
+            why: format!("no answer from {} ({})", self.base_url, self.key.scrub(why)),
         };
         let request = self.http.post(format!("{}{path}", self.base_url));
         let request =
             request.basic_auth("api", Some(self.key.reveal())).header(CONTENT_TYPE, "application/json");
-        let response = request.body(body).timeout(limit).send().map_err(unsure)?;
-        if !response.status().is_success() {
-            return Err(self.refusal(response));
+        let request = request.body(body).timeout(limit);
+        let (status, headers, bytes) = self.receive(request, limit).map_err(|why| unsure(&why))?;
+        if !status.is_success() {
+            return Err(self.refusal(status, &headers, &bytes));
         }
-        let pause = rate_limit(response.headers());
-        let bytes = response.bytes().map_err(unsure)?;
+        let pause = rate_limit(&headers);
         let value = serde_json::from_slice(&bytes).map_err(|_| Failure::Retry {
             after: None,
             unsure: true,
@@ -127,12 +134,38 @@ impl Client {
         Ok(value["data"].take())
     }
 
+    /// Waits for the answer to a request. If the run ends meanwhile, less time is left: a request that hangs is then given up, so
+    /// that others follow. Its thread ends with its own limit.
+    fn receive(&self, request: RequestBuilder, limit: Duration) -> Result<Received, String> {
+        let (answer, shared) = (Arc::new(OnceLock::new()), self.shared.clone());
+        let slot = answer.clone();
+        let send = move || {
+            let received = request.send().and_then(|response| {
+                let (status, headers) = (response.status(), response.headers().clone());
+                // The body of a refusal is for the message only.
+                let bytes = match response.bytes() {
+                    Err(_) if !status.is_success() => Vec::new(),
+                    bytes => bytes?.to_vec(),
+                };
+                Ok((status, headers, bytes))
+            });
+            let _ = slot.set(received.map_err(|error| reasons(&error.without_url())));
+            shared.tell(|_| {});
+        };
+        thread::Builder::new().name("wandb-request".into()).spawn(send).map_err(|error| error.to_string())?;
+        let done = || answer.get().is_some();
+        self.shared.wait(limit, |state| done() || state.finish_by.is_some());
+        let finish_by = self.shared.lock().finish_by;
+        if let Some(by) = finish_by {
+            self.shared.wait(self.pace.limit_before(by).min(limit), |_| done());
+        }
+        answer.get().cloned().unwrap_or_else(|| Err("it takes too long".into()))
+    }
+
     /// The failure that a status other than success indicates.
-    fn refusal(&self, response: Response) -> Failure {
-        let status = response.status();
-        let after = wanted_pause(response.headers());
-        let said = response.bytes().unwrap_or_default();
-        let why = format!("{} answers {status}: {}", self.base_url, self.quote(&said));
+    fn refusal(&self, status: StatusCode, headers: &HeaderMap, said: &[u8]) -> Failure {
+        let after = wanted_pause(headers);
+        let why = format!("{} answers {status}: {}", self.base_url, self.quote(said));
         let again = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
         if again || status.is_server_error() {
             Failure::Retry { after, unsure: false, why }

@@ -36,6 +36,7 @@ mod tests;
 mod thread;
 mod uploader;
 
+use key::Key;
 use options::{Environment, Mode, Options};
 use pace::Pace;
 use run::OpenRun;
@@ -52,18 +53,21 @@ pub struct WandbSink {
     environment: Environment,
     pace: Pace,
     run: Option<OpenRun>,
+    /// True if nothing is to be written.
+    idle: bool,
 }
 
 impl WandbSink {
     fn with(config: &Config, environment: Environment) -> Result<Self, PluginError> {
         let options = Options::resolve(config, &environment)?;
         let pace = Pace::usual(options.interval);
-        Ok(Self { options, environment, pace, run: None })
+        let idle = options.mode == Mode::Disabled;
+        Ok(Self { options, environment, pace, run: None, idle })
     }
 
     /// The open run; None if nothing is to be written.
     fn run(&mut self) -> Result<Option<&mut OpenRun>, PluginError> {
-        if self.run.is_none() && self.options.mode != Mode::Disabled {
+        if self.run.is_none() && !self.idle {
             return Err(PluginError::new(ErrorKind::OTHER, "the wandb sink is not open"));
         }
         Ok(self.run.as_mut())
@@ -79,12 +83,21 @@ impl Sink for WandbSink {
     .options(&options::SPECS);
 
     fn new(config: &Config) -> Result<Self, PluginError> {
-        Self::with(config, Environment::of_process())
+        let sink = Self::with(config, Environment::of_process())?;
+        if sink.options.mode == Mode::Online
+            && let Err(why) = Key::find(&sink.options.base_url, &sink.environment)
+        {
+            say(&format!(
+                "nothing is uploaded: {why}. A run keeps its rows on disk for `altgrad-host wandb-upload`"
+            ));
+        }
+        Ok(sink)
     }
 
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError> {
-        if self.options.mode != Mode::Disabled {
-            self.run = Some(OpenRun::open(&self.options, &self.environment, self.pace, run)?);
+        if !self.idle {
+            self.run = OpenRun::open(&self.options, &self.environment, self.pace, run)?;
+            self.idle = self.run.is_none();
         }
         Ok(())
     }

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Shortest wait after a failure.
+const SHORTEST: Duration = Duration::from_millis(20);
+
 /// Paces of the protocol. Tests make them short.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
@@ -17,7 +20,7 @@ pub(crate) struct Pace {
     pub backoff: Duration,
     /// Longest wait after a failure.
     pub backoff_most: Duration,
-    /// Wait after a failure once the run has ended.
+    /// Longest wait after a failure once the run has ended.
     pub backoff_last: Duration,
     /// Least limit of a request then.
     pub limit_last: Duration,
@@ -35,7 +38,7 @@ impl Pace {
             backoff: seconds(2),
             backoff_most: seconds(60),
             backoff_last: seconds(1),
-            limit_last: seconds(2),
+            limit_last: Duration::from_millis(500),
         }
     }
 
@@ -51,13 +54,12 @@ impl Pace {
         (left / 2).max(self.limit_last).min(left).clamp(Duration::from_millis(100), self.limit)
     }
 
-    /// The wait after a failure once the run has ended: short, or as long as the server wants if time is left for another request
-    /// then.
+    /// The wait after a failure once the run has ended: a part of the time that is left, so that a server which is back shortly
+    /// before the end gets all; or as long as the server wants if time is left for other requests then.
     pub(crate) fn wait_before(&self, by: Instant, wanted: Option<Duration>) -> Duration {
         let left = by.saturating_duration_since(Instant::now());
-        wanted.map_or(self.backoff_last, |wanted| {
-            wanted.min(left.saturating_sub(2 * self.backoff_last)).max(self.backoff_last)
-        })
+        let short = (left / 8).clamp(SHORTEST, self.backoff_last);
+        wanted.map_or(short, |wanted| wanted.min(left.saturating_sub(2 * self.backoff_last)).max(short))
     }
 }
 
@@ -81,7 +83,7 @@ mod tests {
         assert_eq!(seconds(pace.wait_before(by, Some(Duration::from_secs(5)))), 5.0);
         assert_eq!(seconds(pace.wait_before(by, Some(Duration::from_secs(60)))), 18.0);
         let over = Instant::now();
-        assert_eq!(pace.wait_before(over, Some(Duration::from_secs(60))), Duration::from_secs(1));
+        assert_eq!(pace.wait_before(over, Some(Duration::from_secs(60))), SHORTEST);
         assert!(pace.limit_before(over) >= Duration::from_millis(100));
         let long = Instant::now() + Duration::from_secs(3600);
         assert_eq!(pace.limit_before(long), pace.limit);

@@ -36,6 +36,8 @@ pub(crate) struct Remote {
     pub alerts: u64,
     /// Place in the spool of the end that the server knows of.
     pub end: Option<u64>,
+    /// True if all of the run was on the server, and the spool is deleted.
+    pub finished: bool,
 }
 
 impl Remote {
@@ -44,6 +46,15 @@ impl Remote {
         let path = folder.join("uploaded.json");
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         Self { path, ..serde_json::from_str(&text).unwrap_or_default() }
+    }
+
+    /// Writes down that all of the run is on the server, with the run's place there. A later spool begins anew.
+    ///
+    /// # Errors
+    /// As [`Self::save`].
+    pub(crate) fn finish(folder: &Path) -> io::Result<()> {
+        let Self { path, entity, project, .. } = Self::open(folder);
+        Self { path, entity, project, finished: true, ..Self::default() }.save()
     }
 
     /// Writes it down.

@@ -68,6 +68,12 @@ fn cut_off(folder: &Path, rows: u64) -> u64 {
     counted.map_or(0, |counted| counted.saturating_sub(rows))
 }
 
+/// Name of the spool.
+const SPOOL: &str = "spool.log";
+
+/// Most additional time for a server that takes rows at the end. The default `deadline_s` of a sink leaves it.
+const MOST_EXTRA: Duration = Duration::from_secs(5);
+
 /// The time for another process to release the folder: one that was just killed, or a child of this one that is about
 /// to start another program.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -90,7 +96,8 @@ fn lock(folder: &Path) -> Result<File, PluginError> {
 impl OpenRun {
     /// Opens the spool and, online, starts the uploader. Needs no network, no key and no server.
     ///
-    /// With a `resume_step` of `u64::MAX` no rows are expected: only the remaining ones are uploaded.
+    /// With a `resume_step` of `u64::MAX` no rows are expected: only the remaining ones are uploaded. `None` if the spool is
+    /// deleted, because none remained.
     ///
     /// # Errors
     /// The folder cannot be written, or another process has it open.
@@ -99,14 +106,18 @@ impl OpenRun {
         environment: &Environment,
         pace: Pace,
         run: &RunInfo<'_>,
-    ) -> Result<Self, PluginError> {
+    ) -> Result<Option<Self>, PluginError> {
         let run_folder = run.folder.to_string();
         let folder = Path::new(&run_folder).join(&options.folder);
-        let path = folder.join("spool.log");
+        let path = folder.join(SPOOL);
         let resume_step = run.resume_step.into_option();
         let only_upload = resume_step == Some(u64::MAX);
         if only_upload && !path.exists() {
-            return Err(io_error(&path, &"not there: this run has nothing to upload"));
+            return match (Remote::open(&folder).finished, options.mode) {
+                (true, Mode::Online) => Ok(None),
+                (true, _) => Err(io_error(&path, &"deleted, because all of the run is on the server")),
+                (false, _) => Err(io_error(&path, &"not there: this run has nothing to upload")),
+            };
         }
         fs::create_dir_all(&folder).map_err(|error| io_error(&folder, &error))?;
         let lock = lock(&folder)?;
@@ -127,13 +138,16 @@ impl OpenRun {
         let shared = Arc::new(Shared::default());
         let runtime_before = kept.as_ref().map_or(0.0, |kept| kept.runtime);
         let repeats = resume_step.filter(|_| !only_upload);
+        let mut remote = Remote::open(&folder);
+        let was_finished = std::mem::take(&mut remote.finished);
         let mut journal = Journal::open(&path, spool, &index, repeats, runtime_before, shared.clone())
             .map_err(|error| io_error(&path, &error))?;
         if !only_upload {
             let begin = Begin {
                 identity: identity.clone(),
-                // A generated id is ours; a chosen one must be in the checkpoint.
-                continues: kept.is_some_and(|kept| kept.claimed || options.identity.run_id.is_empty()),
+                // A generated id is ours; a chosen one must be in the checkpoint, or have been uploaded from here.
+                continues: was_finished
+                    || kept.is_some_and(|kept| kept.claimed || options.identity.run_id.is_empty()),
                 resume_step,
                 host: fs::read_to_string("/proc/sys/kernel/hostname")
                     .ok()
@@ -147,11 +161,10 @@ impl OpenRun {
         let ended = only_upload && index.end.is_some();
         let cut_off = if only_upload { cut_off(&folder, index.rows.len() as u64) } else { 0 };
         if options.mode == Mode::Online {
-            let remote = Remote::open(&folder);
             start(&options.base_url, &identity, key.clone(), (shared.clone(), index, remote, pace))
                 .map_err(|error| io_error(&path, &format!("no thread for the upload ({error})")))?;
         }
-        Ok(Self {
+        Ok(Some(Self {
             alerts: Alerts::new(options.alert_level, options.alert_cooldown),
             mode: options.mode,
             finish_timeout: options.finish_timeout,
@@ -164,7 +177,7 @@ impl OpenRun {
             ended,
             cut_off,
             _lock: lock,
-        })
+        }))
     }
 
     /// Takes an alert, unless its kind rests.
@@ -226,15 +239,33 @@ impl OpenRun {
         let hint = if is_unsent { format!("send what is left with `{command}`") } else { String::new() };
         faults.extend(left);
         if faults.is_empty() {
+            if self.mode == Mode::Online && outcome == RunOutcome::COMPLETED {
+                self.delete_spool();
+            }
             return Ok(());
         }
         Err(PluginError::new(ErrorKind::IO, faults.join("; ")).with_hint(hint))
     }
 
-    /// Waits for the uploader; returns a description of the remaining work, if there is any.
+    /// Deletes the spool of a run that the server has whole. What cannot be deleted stays.
+    fn delete_spool(&self) {
+        if Remote::finish(&self.folder).is_ok() {
+            let _ = fs::remove_file(self.folder.join(WRITTEN));
+            let _ = fs::remove_file(self.folder.join(SPOOL));
+        }
+    }
+
+    /// Waits for the uploader; returns a description of the remaining work, if there is any. A server that takes rows when the
+    /// time is over gets a little more.
     fn end_upload(&self) -> Option<String> {
-        self.shared.tell(|state| state.finish_by = Some(Instant::now() + self.finish_timeout));
-        self.shared.wait(self.finish_timeout, |state| state.done);
+        for time in [self.finish_timeout, (self.finish_timeout / 4).min(MOST_EXTRA)] {
+            self.shared.tell(|state| state.finish_by = Some(Instant::now() + time));
+            self.shared.wait(time, |state| state.done);
+            let state = self.shared.lock();
+            if state.done || state.report.trouble.is_some() {
+                break;
+            }
+        }
         let report = {
             let mut state = self.shared.lock();
             state.stop = true;
@@ -263,7 +294,7 @@ impl OpenRun {
 
     /// The spool, read again.
     fn read(&self) -> std::io::Result<Index> {
-        let mut index = Index::open(&self.folder.join("spool.log"))?;
+        let mut index = Index::open(&self.folder.join(SPOOL))?;
         index.read_to(self.shared.lock().committed)?;
         Ok(index)
     }

@@ -16,10 +16,17 @@ pub(crate) fn start(
     (shared, index, remote, pace): (Arc<Shared>, Index, Remote, Pace),
 ) -> std::io::Result<()> {
     let (base_url, identity) = (base_url.to_string(), identity.clone());
+    let key = match key {
+        Ok(key) => key,
+        // The user was told when the sink was made.
+        Err(why) => {
+            Ending(shared).say(Some(why));
+            return Ok(());
+        }
+    };
     let upload = move || {
         let ending = Ending(shared.clone());
-        let client = key.and_then(|key| Client::new(&base_url, key));
-        let result = client.and_then(|client| {
+        let result = Client::new(&base_url, key, shared.clone(), pace).and_then(|client| {
             // As the server spelled them, once it has.
             let known = |said: &str, wanted| if said.is_empty() { wanted } else { Some(said.to_string()) };
             let wire = Wire {

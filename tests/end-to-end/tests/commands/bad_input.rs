@@ -95,6 +95,13 @@ fn each_fault_of_a_run_file_is_placed_and_has_a_hint() {
         ("[quant]", "[plugins]\ndir = \"\"\n[quant]"),
         ("[quant]", "[[sink]]\nname = \"csv\"\nevery = 0\n[quant]"),
         ("[quant]", "[[sink]]\nname = \"cvs\"\n[quant]"),
+        ("[quant]", "[[sink]]\nname = \"csv\"\npath = \"../out.csv\"\n[quant]"),
+        ("name = \"tiny\"", "name = \"\""),
+        ("[quant]", "[[optimizer.group]]\nmatch = \"nothing.*\"\nlr_scale = 2.0\n[quant]"),
+        ("[quant]", "[optimizer.states]\nexp_avg = \"E9M9\"\n[quant]"),
+        ("[quant]", "[[data.mixture]]\nweight = 1\n[quant]"),
+        ("[quant]", "[quant]\nrecipe = \"nvfp5\""),
+        ("[quant]", "[compare]\nbaseline = \"fp32\"\n[quant]"),
     ];
     let bench = bench_with_bad_data();
     let mut page = String::new();
@@ -138,6 +145,39 @@ fn check_says_what_a_sound_run_file_takes() {
         assert!(line.starts_with(start), "{line}");
     }
     assert!(!bench.contents().contains(&"runs".to_string()));
+}
+
+/// A key is missing, or has another form: the run can start, and the user is told before it does.
+#[test]
+fn a_wandb_sink_without_a_key_is_told_by_check_and_at_the_start() {
+    let bench = Bench::new();
+    let write = |more: &str| bench.write("tiny.toml", &format!("{TINY}[[sink]]\nname = \"wandb\"\n{more}"));
+    write("finish_timeout_s = 0");
+    let home = bench.path("").display().to_string();
+    let host = |command: &str, key: &str| {
+        let env = [
+            ("WANDB_API_KEY", key),
+            ("HOME", &home),
+            ("NETRC", ""),
+            ("WANDB_MODE", ""),
+            ("WANDB_BASE_URL", ""),
+        ];
+        bench.host_with(&[command, "tiny.toml"], &env)
+    };
+    let check = host("check", "");
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    assert_snapshot!(
+        check.stderr,
+        @"wandb: nothing is uploaded: no API key: set WANDB_API_KEY, or write it into netrc for machine api.wandb.ai. A run keeps its rows on disk for `altgrad-host wandb-upload`"
+    );
+    assert!(host("check", "short").stderr.contains("what WANDB_API_KEY holds is not an API key"));
+    assert!(!host("check", &"k".repeat(40)).stderr.contains("wandb"));
+    let run = host("run", "");
+    assert_eq!(run.stderr.matches("no API key").count(), 2, "at the start and at the end: {}", run.stderr);
+    let start = run.stderr.lines().next().unwrap_or_default();
+    assert!(check.stderr.contains(start) && start.starts_with("wandb: "), "{}", run.stderr);
+    write("mode = \"offline\"");
+    assert!(!host("check", "").stderr.contains("wandb"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The book in `docs`: its examples work, its links exist, and its reference pages equal the program's.
+//! The book in `docs` and the pages outside of it: their examples work, their links exist, and the reference pages equal the
+//! program's.
 
 use std::{
     collections::BTreeSet,
@@ -28,6 +29,28 @@ fn pages() -> Vec<(String, String)> {
     assert!(pages.len() >= 10, "only {} pages", pages.len());
     pages
 }
+
+/// All pages, by their paths from the root: the book, and those that readers meet in the repository.
+fn all_pages() -> Vec<(String, String)> {
+    let book = pages().into_iter().map(|(name, text)| (format!("docs/{name}"), text));
+    let experiments = fs::read_dir(root().join("results")).unwrap().map(|entry| entry.unwrap().path());
+    let experiments = experiments.map(|path| path.join("README.md")).filter(|path| path.is_file());
+    let others = OTHER_PAGES.iter().map(|page| root().join(page)).chain(experiments).map(|path| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(root()).unwrap().display().to_string(), text)
+    });
+    book.chain(others).collect()
+}
+
+/// Pages beside the book and the experiments.
+const OTHER_PAGES: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "configs/README.md",
+    "plugin-api/README.md",
+    "results/README.md",
+];
 
 /// The code blocks of a page that are marked so.
 fn blocks<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
@@ -63,11 +86,14 @@ fn the_schema_takes_every_key_of_a_resolved_run_file() {
 }
 
 #[test]
-fn every_run_file_of_the_book_is_accepted() {
+fn every_run_file_of_the_pages_is_accepted() {
     let bench = Bench::new();
     let mut checked = 0;
-    for (page, text) in pages() {
-        for block in blocks(&text, "toml") {
+    for (page, text) in all_pages() {
+        // Manifests of crates and matrix files are no run files.
+        let is_other = |block: &str| block.contains("[dependencies]") || block.starts_with("base = ");
+        let run_files = blocks(&text, "toml").into_iter().filter(|block| !is_other(block));
+        for block in run_files {
             bench.write("example.toml", block);
             let outcome = bench.host(&["check", "example.toml", "--device", "cpu"]);
             assert_eq!(outcome.code, 0, "{page}:\n{block}\n{}", outcome.stderr);
@@ -100,15 +126,15 @@ fn the_summary_and_the_contents_list_every_page_once() {
 }
 
 #[test]
-fn every_link_and_heading_of_the_book_exists() {
-    for (page, text) in &pages() {
+fn every_link_and_heading_of_the_pages_exists() {
+    for (page, text) in &all_pages() {
+        let own = root().join(page);
         for link in links(text) {
             if link.starts_with("http") || link == PLUGIN_API {
                 continue;
             }
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));
-            let file = if file.is_empty() { page } else { file };
-            let path = root().join("docs").join(file);
+            let path = if file.is_empty() { own.clone() } else { own.with_file_name(file) };
             assert!(path.exists(), "{page} links to {link}");
             if !heading.is_empty() {
                 let target = fs::read_to_string(path).unwrap();
@@ -123,10 +149,10 @@ fn every_link_and_heading_of_the_book_exists() {
 }
 
 #[test]
-fn every_xtask_of_the_book_exists() {
+fn every_xtask_of_the_pages_exists() {
     let usage = Command::new(built("xtask")).output().unwrap();
     let usage = String::from_utf8_lossy(&usage.stderr).into_owned();
-    for (page, text) in pages() {
+    for (page, text) in all_pages() {
         for rest in text.split("cargo xtask ").skip(1) {
             let task = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap();
             assert!(usage.contains(&format!("\n  {task} ")), "{page}: cargo xtask {task}\n{usage}");
@@ -206,17 +232,15 @@ fn the_metrics_page_names_what_runs_write_and_nothing_else() {
         ];
         let outcome = bench.host(&["run", "all.toml", "--quiet", "--set", &set[0], "--set", &set[1]]);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-        for (file, place) in [("metrics.csv", "run"), ("layers.csv", "layer"), ("timings.csv", "time")] {
+        for (file, place) in [("metrics.csv", "run"), ("timings.csv", "time")] {
             let text = bench.read(&format!("runs/{run}/{file}"));
-            let columns =
-                text.lines().next().unwrap().split(',').filter(|name| !["step", "layer"].contains(name));
+            let columns = text.lines().next().unwrap().split(',').filter(|name| *name != "step");
             written.extend(columns.map(|name| general(name, place)));
         }
-    }
-    for line in bench.read("runs/all/histograms.csv").lines().skip(1) {
-        let name = line.split(',').nth(1).unwrap();
-        // The layer follows the last slash.
-        written.insert(general(name.rsplit_once('/').unwrap().0, "histogram"));
+        for (file, place) in [("layers.csv", "layer"), ("histograms.csv", "histogram")] {
+            let text = bench.read(&format!("runs/{run}/{file}"));
+            written.extend(text.lines().skip(1).map(|line| general(line.split(',').nth(2).unwrap(), place)));
+        }
     }
     let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
     let rows = page.lines().filter(|line| line.starts_with("| `"));

@@ -36,21 +36,19 @@ fn train(bench: &Bench, test: &str, file: &str, device: &str, log: &str) -> Opti
 /// A row of metrics by name, `None` where a value is missing.
 type Row = Vec<(String, Option<f64>)>;
 
-/// The rows of a run's metrics, those of the layers after the others; a layer's name follows its metrics'.
+/// The rows of a run's metrics, and after them those of the layers, a value each; a layer's name follows its metric's.
 fn rows(bench: &Bench, run: &str) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for file in ["metrics.csv", "layers.csv"] {
-        let mut reader = csv::Reader::from_path(bench.path(run).join(file)).unwrap();
-        let names: Vec<String> = reader.headers().unwrap().iter().map(String::from).collect();
-        rows.extend(reader.records().map(|record| -> Row {
-            let record = record.unwrap();
-            let layer = names.iter().position(|name| name == "layer");
-            let suffix = layer.map(|at| format!("/{}", &record[at])).unwrap_or_default();
-            let names = names.iter().map(|name| format!("{name}{suffix}"));
-            names.zip(record.iter().map(|value| value.parse().ok())).collect()
-        }));
-    }
-    rows
+    let reader = |file: &str| csv::Reader::from_path(bench.path(run).join(file)).unwrap();
+    let mut metrics = reader("metrics.csv");
+    let names: Vec<String> = metrics.headers().unwrap().iter().map(String::from).collect();
+    let row = |record: csv::StringRecord| -> Row {
+        names.iter().cloned().zip(record.iter().map(|value| value.parse().ok())).collect()
+    };
+    let layer = |record: csv::StringRecord| -> Row {
+        vec![(format!("{}/{}", &record[2], &record[1]), record[3].parse().ok())]
+    };
+    let metrics = metrics.records().map(|record| row(record.unwrap())).collect::<Vec<_>>();
+    metrics.into_iter().chain(reader("layers.csv").records().map(|record| layer(record.unwrap()))).collect()
 }
 
 /// The tolerance of a metric: sums are made in another order, and a value near an edge may fall on its other side.

@@ -1,5 +1,8 @@
 //! The Python package: installed from the clone into a fresh environment, then its own tests (`python/tests`), which also run the
 //! examples of docs/python.md and the notebooks. Tests that lack a package are skipped by name.
+//!
+//! The package takes the libraries that the workspace has built. A build of its own, by maturin, would compile dependencies once more
+//! with fewer features, for minutes; an ignored test does that.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,9 +14,8 @@ use std::{
 
 use altgrad_end_to_end::{built, skipped, stage};
 
-/// The only test here.
 const NAME: &str = "the_package_installs_and_passes_its_tests";
-/// Of the registry, one by one: what is missing costs the tests of that package only.
+/// Of the registry. What is missing costs the tests of that package only.
 const PACKAGES: [&str; 4] = ["pandas", "polars", "ml_dtypes", "gfloat"];
 
 fn root() -> PathBuf {
@@ -24,7 +26,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A fresh environment with maturin and NumPy.
+/// A fresh environment with NumPy.
 ///
 /// # Errors
 /// What the machine lacks.
@@ -40,7 +42,7 @@ fn environment(folder: &Path) -> Result<PathBuf, String> {
         return Err(format!("python3 makes no environments: {}", text(&made)));
     }
     let python = folder.join("bin/python");
-    let found = pip(&python, &["maturin>=1.9,<2", "numpy"]);
+    let found = pip(&python, &["numpy"]);
     if found.status.success() {
         Ok(python)
     } else {
@@ -59,17 +61,28 @@ fn other_packages() -> Option<String> {
     Some(String::from_utf8_lossy(&said.stdout).trim().to_string())
 }
 
-/// `pip install ./python`, built like the tests, with the staged plugins.
-fn install(python: &Path) {
-    let installed = Command::new(python)
-        .args(["-m", "pip", "install", "-q", "./python"])
-        .env("ALTGRAD_PLUGINS", stage().join("plugins"))
-        .env("MATURIN_PEP517_ARGS", "--profile dev")
-        .env("CARGO_TARGET_DIR", stage().parent().unwrap())
-        .current_dir(root())
-        .output()
-        .unwrap();
+/// Names the libraries that the workspace has built.
+fn with_built_libraries(command: &mut Command) -> &mut Command {
+    command.env("ALTGRAD_PLUGINS", stage().join("plugins")).env("ALTGRAD_CORE", built("lib_core.so"))
+}
+
+/// `pip install ./python`.
+fn install(python: &Path, prepare: impl Fn(&mut Command) -> &mut Command) {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "-q", "./python"]).current_dir(root());
+    let installed = prepare(&mut pip).output().unwrap();
     assert!(installed.status.success(), "{}", text(&installed));
+}
+
+/// The names of the files in the wheel that `cargo xtask wheel` writes.
+fn files_of_wheel(python: &Path, folder: &Path) -> Vec<String> {
+    let mut wheel = Command::new(built("xtask"));
+    wheel.args(["wheel", "--staged"]).arg(stage()).arg("--out").arg(folder).env("ALTGRAD_PYTHON", python);
+    let done = with_built_libraries(&mut wheel).output().unwrap();
+    assert!(done.status.success(), "{}", text(&done));
+    let path = String::from_utf8_lossy(&done.stdout).trim().to_string();
+    let listed = Command::new(python).args(["-m", "zipfile", "-l", &path]).output().unwrap();
+    text(&listed).lines().filter_map(|line| line.split_whitespace().next()).map(str::to_string).collect()
 }
 
 #[test]
@@ -79,9 +92,13 @@ fn the_package_installs_and_passes_its_tests() {
         Ok(python) => python,
         Err(why) => return skipped(NAME, &why),
     };
-    install(&python);
-    for package in PACKAGES {
-        if !pip(&python, &[package]).status.success() {
+    install(&python, with_built_libraries);
+    let files = files_of_wheel(&python, folder.path());
+    for file in ["altgrad/_core.abi3.so", "altgrad/torch.py", "altgrad/py.typed", "altgrad/plugins/e4m3.so"] {
+        assert!(files.iter().any(|name| name == file), "the wheel lacks {file}: {files:?}");
+    }
+    if !pip(&python, &PACKAGES).status.success() {
+        for package in PACKAGES.iter().filter(|package| !pip(&python, &[package]).status.success()) {
             skipped(NAME, &format!("{package} cannot be installed"));
         }
     }
@@ -105,6 +122,19 @@ fn the_package_installs_and_passes_its_tests() {
     }
     assert!(done.status.success(), "{said}");
     assert!(said.contains("\nOK"), "{said}");
+}
+
+/// Builds everything in release, as for a user: minutes.
+#[test]
+#[ignore = "builds in release"]
+fn the_package_builds_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let python = environment(folder.path()).unwrap();
+    install(&python, |pip| pip.env_remove("ALTGRAD_PLUGINS").env_remove("ALTGRAD_CORE"));
+    let round =
+        "import altgrad; assert len(altgrad.formats()) == 17; print(altgrad.Format('E4M3').info['largest'])";
+    let done = Command::new(&python).args(["-c", round]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(text(&done), "448.0\n");
 }
 
 /// A folder with nothing but a link to the tests.

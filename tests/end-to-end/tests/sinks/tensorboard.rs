@@ -108,6 +108,14 @@ fn tensorboards_own_reader_reads_back_every_scalar_histogram_and_text() {
     let config: String = config.lines().map(|line| format!("    {line}\n")).collect();
     assert_eq!(steps(texts, "config"), &vec![Value::from(vec![Value::from(0), Value::from(config)])]);
 
-    // The reader of TensorBoard's pages has the same tags.
-    assert_eq!(part("shown").len(), scalars.len() + histograms.len() + texts.len());
+    // The run file as hyperparameters, defaults included, and the end of the session.
+    let hparams = part("hparams");
+    let expected =
+        [("train.lr", 0.01.into()), ("quant.weight", "E1M6".into()), ("optimizer.beta1", 0.9.into())];
+    expected.iter().for_each(|(key, value)| assert_eq!(hparams.get(*key), Some(value), "{key}"));
+    assert!(hparams.len() > 30 && !hparams.contains_key("run.name"), "{hparams:?}");
+    assert_eq!(found["session"], "STATUS_SUCCESS");
+
+    // The reader of TensorBoard's pages has the same tags, and those of the session's ends.
+    assert_eq!(part("shown").len(), scalars.len() + histograms.len() + texts.len() + 2);
 }

@@ -66,13 +66,13 @@ fn a_run_without_a_server_trains_and_says_what_is_left() {
     let outcome = host(&["run", "tiny.toml"]);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert!(bench.path("runs/tiny/weights.safetensors").is_file());
-    assert!(outcome.stderr.contains("6 of 6 rows"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("7 of 7 rows"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("altgrad-host wandb-upload "), "{}", outcome.stderr);
     let shown = everything(&bench.path("runs/tiny")) + &outcome.stderr + &outcome.stdout;
     assert!(!shown.contains(KEY), "the key shows");
     let again = host(&["wandb-upload", "runs/tiny", "--timeout", "1"]);
     assert_eq!(again.code, 1, "{}", again.stderr);
-    assert!(again.stderr.contains("6 of 6 rows"), "{}", again.stderr);
+    assert!(again.stderr.contains("7 of 7 rows"), "{}", again.stderr);
 
     let Ok(mock) = std::env::var("ALTGRAD_WANDB_MOCK") else {
         return skipped("wandb: uploading what was left", "ALTGRAD_WANDB_MOCK names no mock server");
@@ -94,7 +94,7 @@ fn a_run_without_a_server_trains_and_says_what_is_left() {
     assert!(outcome.stdout.contains("all rows are on the server"), "{}", outcome.stdout);
     let state: Value = serde_json::from_str(&fs::read_to_string(state).unwrap()).unwrap();
     let rows = state["runs"][0]["files"]["wandb-history.jsonl"].as_array().unwrap();
-    assert_eq!(rows.len(), 6);
+    assert_eq!(rows.len(), 7);
     assert_eq!(state["runs"][0]["completes"], serde_json::json!([0]));
 }
 

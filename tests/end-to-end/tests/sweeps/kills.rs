@@ -103,7 +103,7 @@ fn a_sweep_that_is_killed_finishes_every_run_once() {
                 panic!("seed {seed}, {other} after {killed} kills: {difference}");
             }
             let rows = bench.read(&format!("{other}/metrics.csv")).lines().count();
-            assert_eq!(rows, 61, "a row a step");
+            assert_eq!(rows, 62, "a row a step, and the final evaluation");
         }
         fs::remove_dir_all(bench.path(&format!("runs/{name}"))).unwrap();
     }

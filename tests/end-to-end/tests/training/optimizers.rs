@@ -16,7 +16,7 @@ fn train(bench: &Bench, optimizer: &str, quant: &str) -> (Vec<f64>, Vec<u8>) {
     assert_eq!(outcome.code, 0, "{optimizer}: {}", outcome.stderr);
     let mut reader = csv::Reader::from_path(bench.path("run/metrics.csv")).unwrap();
     let column = reader.headers().unwrap().iter().position(|name| name == "train/loss").unwrap();
-    let losses = reader.records().map(|row| row.unwrap()[column].parse().unwrap()).collect();
+    let losses = reader.records().filter_map(|row| row.unwrap()[column].parse().ok()).collect();
     (losses, std::fs::read(bench.path("run/weights.safetensors")).unwrap())
 }
 

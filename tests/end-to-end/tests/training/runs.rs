@@ -23,20 +23,45 @@ fn a_run_leaves_its_files_and_a_row_a_step() {
     let column = |name: &str| header.iter().position(|column| column == name).unwrap();
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     let steps: Vec<&str> = rows.iter().map(|row| &row[0]).collect();
-    assert_eq!(steps, ["0", "1", "2", "3", "4", "5"]);
+    assert_eq!(steps, ["0", "1", "2", "3", "4", "5", "6"]);
     let filled = |name| rows.iter().filter(|row| !row[column(name)].is_empty()).count();
     assert_eq!(filled("train/loss"), 6);
-    assert_eq!(filled("val/loss"), 3, "evaluated at steps 0, 2 and 4");
+    assert_eq!(filled("val/loss"), 4, "evaluated at steps 0, 2 and 4, and at the end");
     assert_eq!(filled("quant/sqnr_db"), 6);
     let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
     assert_eq!(status["status"], "completed");
     assert_eq!(status["steps"], 6);
+    let last: f64 = rows[6][column("val/loss")].parse().unwrap();
+    assert_eq!(Some(last), status["final_val_loss"].as_f64(), "the last row is the final evaluation");
+    assert_eq!(status["sinks"][0]["rows"], 7);
     let plugins = status["environment"]["plugins"].as_array().unwrap();
     assert_eq!(plugins.len(), 3, "the libraries this run uses");
     assert!(plugins.iter().all(|plugin| plugin["sha256"].as_str().unwrap().len() == 64));
     for file in ["config.toml", "timings.csv", "weights.safetensors"] {
         assert!(bench.path("runs/tiny").join(file).is_file(), "{file}");
     }
+    // A finished run that is resumed repeats its end, and counts the same rows.
+    let metrics = bench.read("runs/tiny/metrics.csv");
+    assert_eq!(bench.host(&["run", "tiny.toml", "--resume"]).code, 0);
+    let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
+    assert_eq!((&status["sinks"][0]["rows"], &status["final_val_loss"]), (&7.into(), &last.into()));
+    assert_eq!(bench.read("runs/tiny/metrics.csv"), metrics);
+}
+
+/// The final evaluation may be of the whole split, and those before it of samples: the last row has the former, and the curve of
+/// the report the latter.
+#[test]
+fn the_last_row_has_the_loss_of_the_whole_split_where_it_is_the_final_one() {
+    let bench = Bench::new();
+    bench.write("tiny.toml", &with_csv("").replace("[train]", "[train]\nfull_eval = \"end\""));
+    assert_eq!(bench.host(&["run", "tiny.toml", "--quiet"]).code, 0);
+    let status: serde_json::Value = serde_json::from_str(&bench.read("runs/tiny/run.json")).unwrap();
+    assert_eq!(status["final_evaluation"], "full");
+    let metrics = bench.read("runs/tiny/metrics.csv");
+    let column = metrics.lines().next().unwrap().split(',').position(|name| name == "val/loss").unwrap();
+    let last = metrics.lines().last().unwrap().split(',').nth(column).unwrap();
+    assert_eq!(last.parse().ok(), status["final_val_loss"].as_f64());
+    assert_ne!(status["final_val_loss"], status["best_val_loss"], "of another kind");
 }
 
 #[test]
@@ -154,7 +179,7 @@ fn a_model_with_other_parts_learns_resumes_and_samples() {
     assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "whole"]).code, 0);
     let metrics = bench.read("whole/metrics.csv");
     let losses: Vec<f64> =
-        metrics.lines().skip(1).map(|row| row.split(',').nth(1).unwrap().parse().unwrap()).collect();
+        metrics.lines().skip(1).filter_map(|row| row.split(',').nth(1).unwrap().parse().ok()).collect();
     let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
     assert!(mean(&losses[50..]) < mean(&losses[..10]) - 0.1, "{losses:?}");
     assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "part", "--max-steps", "30"]).code, 0);
@@ -193,8 +218,8 @@ fn max_steps_stops_early_and_keeps_the_schedule() {
     assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "whole"]).code, 0);
     assert_eq!(bench.host(&["run", "tiny.toml", "--quiet", "--out", "part", "--max-steps", "3"]).code, 0);
     let (whole, part) = (bench.read("whole/metrics.csv"), bench.read("part/metrics.csv"));
-    assert_eq!(part.lines().count(), 4);
-    assert!(whole.starts_with(&part));
+    assert_eq!(part.lines().count(), 5, "three steps and the final evaluation");
+    assert!(part.lines().take(4).eq(whole.lines().take(4)));
 }
 
 #[test]
@@ -273,7 +298,7 @@ fn interrupted(signal: &str) {
     let more = (rows + 2).to_string();
     let resumed = bench.host(&[args.as_slice(), &["--resume", "--max-steps", &more]].concat());
     assert_eq!(resumed.code, 0, "{}", resumed.stderr);
-    assert_eq!(bench.read("runs/tiny/metrics.csv").lines().count() as u64, rows + 3);
+    assert_eq!(bench.read("runs/tiny/metrics.csv").lines().count() as u64, rows + 4);
 }
 
 #[test]

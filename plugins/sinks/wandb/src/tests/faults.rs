@@ -117,35 +117,6 @@ fn a_refusal_stops_the_upload_and_keeps_the_rows() {
     assert!(run(&server, &Rig::new(&server.url)).unwrap_err().message.contains("UpsertBucket: no"));
 }
 
-/// The window at the end is 2 s here, and the server is back after each tenth of it but the last two.
-#[test]
-fn a_server_that_is_back_at_any_moment_of_the_end_gets_all() {
-    let faults = [Fault::Drop, Fault::Hang, Fault::Status(503, ""), Fault::Status(429, "Retry-After: 60")];
-    let mut threads = Vec::new();
-    for (fault, tenths) in
-        faults.into_iter().flat_map(|fault| (0..=8).map(move |tenths| (fault.clone(), tenths)))
-    {
-        threads.push(std::thread::spawn(move || {
-            let server = Server::start();
-            for target in ["fs", "graphql"] {
-                server.fault(target, fault.clone(), u32::MAX);
-            }
-            let rig = Rig::new(&server.url).with("finish_timeout_s", ConfigValue::Float(2.0));
-            let mut sink = rig.open(None);
-            log_all(&mut sink, 0..30);
-            let back = server.clone();
-            std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(200 * tenths));
-                back.state().faults.clear();
-            });
-            let finished = sink.finish(RunOutcome::COMPLETED);
-            finished.unwrap_or_else(|error| panic!("{fault:?}, back after {tenths} tenths: {error}"));
-            assert_rows(&parsed(&server.run().history), 30);
-        }));
-    }
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-}
-
 #[test]
 fn rows_that_the_spool_has_lost_are_counted() {
     let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

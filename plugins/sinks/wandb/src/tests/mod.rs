@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod disk;
+mod endings;
 mod faults;
 mod kill;
 mod mock;

@@ -27,12 +27,13 @@ fn equal_rows_are_skipped_whether_or_not_they_were_sent() {
             log_histogram(&mut sink, step);
         }
         alert(&mut sink, 24, "overflow");
+        sink.state().unwrap();
+        let spool = std::fs::read_to_string(rig.path("wandb/spool.log")).unwrap();
+        assert!(!spool.contains(" C "), "nothing was cut");
         sink.finish(RunOutcome::COMPLETED).unwrap();
         let run = server.run();
         assert_rows(&parsed(&run.history), 40);
         assert_eq!(run.alerts.len(), 1, "the alert was repeated too");
-        let spool = std::fs::read_to_string(rig.path("wandb/spool.log")).unwrap();
-        assert!(!spool.contains(" C "), "nothing was cut");
     }
 }
 
@@ -50,7 +51,7 @@ fn rows_that_differ_replace_what_was_there() {
         first_life(&rig, 25, uploaded);
         let mut sink = rig.open(Some(20));
         (20..30).for_each(|step| log_other(&mut sink, step));
-        sink.finish(RunOutcome::COMPLETED).unwrap();
+        sink.finish(RunOutcome::INTERRUPTED).unwrap();
         let rows = parsed(&server.run().history);
         assert_rows(&rows[..20], 20);
         let rest: Vec<_> = rows[20..].iter().map(|row| (step_of(row), number(&row["x"]))).collect();
@@ -147,4 +148,48 @@ fn a_run_of_others_is_continued_only_if_that_was_said() {
     let mut sink = Rig::new(&server.url).text("run_id", "other").text("resume", "must").open(None);
     let error = sink.finish(RunOutcome::COMPLETED).unwrap_err();
     assert!(error.message.contains("no run `other`"), "{error}");
+}
+
+/// The spool of a run that the server has whole is deleted. The run may be uploaded again, resumed from its end, and from before.
+#[test]
+fn a_finished_spool_is_deleted_and_the_run_goes_on() {
+    for run_id in ["", "chosen"] {
+        let server = Server::start();
+        let rig = Rig::new(&server.url).text("run_id", run_id);
+        let mut sink = rig.open(None);
+        log_all(&mut sink, 0..20);
+        let early = sink.state().unwrap();
+        log_all(&mut sink, 20..30);
+        let last = sink.state().unwrap();
+        sink.finish(RunOutcome::COMPLETED).unwrap();
+        let files = |name: &str| rig.path("wandb").join(name).exists();
+        assert_eq!([files("spool.log"), files("written.json"), files("uploaded.json")], [false, false, true]);
+        let requests = server.state().requests;
+        rig.upload().unwrap();
+        assert_eq!(server.state().requests, requests, "nothing was left");
+
+        let mut sink = rig.try_open(Some(30), &last).unwrap();
+        log_all(&mut sink, 30..40);
+        sink.finish(RunOutcome::COMPLETED).unwrap();
+        assert_rows(&parsed(&server.run().history), 40);
+        let mut sink = rig.try_open(Some(20), &early).unwrap();
+        log_all(&mut sink, 20..50);
+        sink.finish(RunOutcome::COMPLETED).unwrap();
+        assert_rows(&parsed(&server.run().history), 50);
+        assert_eq!(server.run().exits, [0, 0, 0]);
+    }
+}
+
+/// An upload that is not whole, or of a run that did not complete, keeps its spool.
+#[test]
+fn other_spools_stay() {
+    let server = Server::start();
+    let place = "http://127.0.0.1:9";
+    for (url, outcome) in [(&*server.url, RunOutcome::INTERRUPTED), (place, RunOutcome::COMPLETED)] {
+        let rig = Rig::new(url).with("finish_timeout_s", ConfigValue::Float(0.5));
+        let mut sink = rig.open(None);
+        log_all(&mut sink, 0..5);
+        assert_eq!(sink.finish(outcome).is_ok(), url != place);
+        assert!(rig.path("wandb/spool.log").exists());
+    }
 }

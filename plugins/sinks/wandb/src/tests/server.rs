@@ -112,7 +112,7 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
         Some(Fault::Drop) => return None,
         Some(Fault::Hang) => {
             drop(guard);
-            thread::sleep(Duration::from_secs(5));
+            thread::sleep(Duration::from_secs(60));
             return None;
         }
         Some(Fault::Slow) => {

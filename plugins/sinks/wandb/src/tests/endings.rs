@@ -1,0 +1,151 @@
+//! The end of an upload: servers that are back within the time that it has, and what the user is told of each ending.
+
+use std::{net::TcpListener, time::Duration};
+
+use super::{
+    server::{Fault, Server},
+    *,
+};
+
+/// A server that is back so long after the end of a run of 30 rows.
+fn comes_back(fault: &Fault, after: Duration, rig: impl FnOnce(&Server) -> Rig) {
+    let server = Server::start();
+    for target in ["fs", "graphql"] {
+        server.fault(target, fault.clone(), u32::MAX);
+    }
+    let rig = rig(&server);
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..30);
+    let back = server.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(after);
+        back.state().faults.clear();
+    });
+    let finished = sink.finish(RunOutcome::COMPLETED);
+    finished.unwrap_or_else(|error| panic!("{fault:?}, back after {after:?}: {error}"));
+    assert_rows(&parsed(&server.run().history), 30);
+    assert_eq!(server.run().exits, [0]);
+}
+
+const OUTAGES: [Fault; 4] =
+    [Fault::Drop, Fault::Hang, Fault::Status(503, ""), Fault::Status(429, "Retry-After: 60")];
+
+/// The time at the end is 2 s here, and the server is back after each tenth of it.
+#[test]
+fn a_server_that_is_back_at_any_tenth_of_the_end_gets_all() {
+    let cases = OUTAGES.into_iter().flat_map(|fault| (0..10).map(move |tenths| (fault.clone(), tenths)));
+    let run = |(fault, tenths): (Fault, u64)| {
+        std::thread::spawn(move || {
+            comes_back(&fault, Duration::from_millis(200 * tenths), |server| {
+                Rig::new(&server.url).with("finish_timeout_s", ConfigValue::Float(2.0))
+            });
+        })
+    };
+    let threads: Vec<_> = cases.map(run).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// The defaults: 20 s, the usual pace, and a server that is back after each second.
+#[test]
+fn a_server_that_is_back_at_any_second_of_the_end_gets_all() {
+    let cases = OUTAGES.into_iter().flat_map(|fault| (0..20).map(move |second| (fault.clone(), second)));
+    let run = |(fault, second): (Fault, u64)| {
+        std::thread::spawn(move || {
+            comes_back(&fault, Duration::from_secs(second), |server| {
+                let usual = Pace::usual(Duration::from_secs(15));
+                Rig { pace: usual, ..Rig::new(&server.url) }
+            });
+        })
+    };
+    let threads: Vec<_> = cases.map(run).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// What a run says at its end, and a later `wandb-upload` too if there is one.
+#[test]
+fn each_ending_says_what_is_left_and_what_to_do() {
+    type Prepare = fn(&Server, Rig) -> Rig;
+    let quick = |rig: Rig| rig.with("finish_timeout_s", ConfigValue::Float(0.5));
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let cases: [(&str, Prepare); 9] = [
+        ("all is there", |_, rig| rig),
+        ("a server that does not answer", |server, rig| {
+            server.fault("graphql", Fault::Drop, u32::MAX);
+            rig
+        }),
+        ("a server that breaks down", |server, rig| {
+            server.fault("fs", Fault::Status(503, ""), u32::MAX);
+            rig
+        }),
+        ("a server that refuses rows", |server, rig| {
+            server.fault("fs", Fault::Status(413, ""), 1);
+            rig
+        }),
+        ("another key", |_, rig| variable(rig, &KEY.replace('0', "z"))),
+        ("no key", |_, rig| variable(rig, "")),
+        ("no key, but something else", |_, rig| variable(rig, "short")),
+        ("a run of others under its id", |server, rig| {
+            let mut sink = Rig::new(&server.url).text("run_id", "taken").open(None);
+            log_all(&mut sink, 0..3);
+            sink.finish(RunOutcome::COMPLETED).unwrap();
+            rig.text("run_id", "taken")
+        }),
+        ("alerts that are refused", |server, rig| {
+            server.fault("NotifyScriptableRunAlert", Fault::Errors, 1);
+            rig
+        }),
+    ];
+    let mut page = String::new();
+    for (what, prepare) in cases {
+        let server = Server::start();
+        let rig = prepare(&server, quick(Rig::new(&server.url)));
+        let mut sink = rig.open(None);
+        log_all(&mut sink, 0..10);
+        alert(&mut sink, 9, "overflow");
+        page += &told(what, &rig, sink.finish(RunOutcome::COMPLETED));
+    }
+    for (what, damage) in [("a damaged spool", true), ("a spool that was cut", false)] {
+        let rig = quick(Rig::new(&format!("http://{dead}")));
+        let mut sink = rig.open(None);
+        log_all(&mut sink, 0..10);
+        sink.finish(RunOutcome::COMPLETED).unwrap_err();
+        drop(sink);
+        let path = rig.path("wandb/spool.log");
+        let mut spool = std::fs::read(&path).unwrap();
+        let middle = spool.len() / 2;
+        if damage {
+            spool[middle] ^= 1;
+        } else {
+            spool.truncate(middle);
+        }
+        std::fs::write(&path, spool).unwrap();
+        let server = Server::start();
+        let rig = Rig { url: server.url.clone(), ..rig };
+        page += &told(&format!("{what}, uploaded later"), &rig, rig.upload());
+    }
+    insta::assert_snapshot!("endings", page);
+}
+
+fn variable(mut rig: Rig, key: &str) -> Rig {
+    rig.variables = vec![("WANDB_API_KEY".into(), key.into())];
+    rig
+}
+
+/// An ending in words: the error and its hint.
+fn told(what: &str, rig: &Rig, ending: Result<(), PluginError>) -> String {
+    let said = match ending {
+        Ok(()) => "ok".to_string(),
+        Err(error) if error.hint.is_empty() => error.message.to_string(),
+        Err(error) => format!("{}\nhint: {}", error.message, error.hint),
+    };
+    let said = said.replace(&*rig.url, "[server]").replace(&rig.run.display().to_string(), "[run]");
+    let said = said.replace(rig.url.trim_start_matches("http://"), "[host]");
+    // How a connection breaks depends on the moment.
+    let line = |line: &str| match line.split_once("no answer from [server] (") {
+        Some((before, _)) => format!("{before}no answer from [server] (...)"),
+        None => line.to_string(),
+    };
+    let said = said.lines().map(line).collect::<Vec<_>>().join("\n");
+    let spool = if rig.path("wandb/spool.log").exists() { "kept" } else { "deleted" };
+    format!("=== {what}\n{said}\nspool: {spool}\n\n")
+}

@@ -1,0 +1,158 @@
+"""The uses of the operands of a linear layer: their casts, random bits, and scales from earlier steps.
+
+The definitions are those of altgrad's training: docs/numerics.md, sections 4.3 and 5.2. A use is a tensor as it is rounded for
+one matrix product; the contraction of that product is its last axis.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._casts import Cast, Recipe
+
+# In the order of the sites of a run, with the product that each is an operand of: 0 output, 1 gradient of the input, 2 gradient
+# of the weight, 3 none.
+NAMES = {
+    "weight": 0,
+    "activation": 0,
+    "grad": 1,
+    "weight_dgrad": 1,
+    "activation_wgrad": 2,
+    "grad_wgrad": 2,
+    "weight_grad": 3,
+}
+# The uses that differ from the first use of the same tensor.
+FIRST = {"weight_dgrad": "weight", "activation_wgrad": "activation", "grad_wgrad": "grad"}
+
+
+class History:
+    """Largest magnitudes of earlier steps, from which the scale of the next follows."""
+
+    def __init__(self, window: int, is_static: bool, first_is_one: bool, keeps_over_zeros: bool) -> None:
+        self.window, self.is_static = window, is_static
+        self.first_is_one, self.keeps_over_zeros = first_is_one, keeps_over_zeros
+        self.amax: list[float] = []
+        self.kept = 0.0
+
+    def next(self) -> tuple[bool, float | None]:
+        """True if the scale is 1; else the magnitude that it follows from, None being that of the tensor."""
+        if not self.amax:
+            return self.first_is_one, None
+        largest = max(self.amax)
+        if largest == 0 and self.keeps_over_zeros:
+            return self.kept == 0, self.kept
+        return False, largest
+
+    def record(self, amax: float) -> None:
+        """Adds the magnitude of a step."""
+        if self.is_static and self.amax:
+            return
+        self.amax = [*self.amax, amax][-self.window :]
+        self.kept = max(self.amax) or self.kept
+
+
+class Bits:
+    """Keys of random bits in one step: those of a run with this seed, whose parameters and sites have these numbers."""
+
+    def __init__(self, seed: int, step: int, parameter: int, first_site: int) -> None:
+        self.seed, self.step, self.parameter, self.first_site = seed, step, parameter, first_site
+
+    def rounding(self, site: int) -> tuple[int, int, int]:
+        """Of stochastic rounding, at a site of the layer."""
+        return self.seed, self.step, self.first_site + site
+
+    def signs(self, use: str) -> tuple[int, int, int]:
+        """Of the signs of a transform, the same for both operands of a product."""
+        return self.seed, self.step, (1 << 64) - 1 - (4 * self.parameter + NAMES[use])
+
+
+class Use:
+    """One use of an operand: its cast, the source of its values, its estimator and its scales from earlier steps."""
+
+    def __init__(self, name: str, cast: Cast | None, source: str, ste: str, site: int) -> None:
+        self.name, self.cast, self.source, self.ste, self.site = name, cast, source, ste, site
+        history = None if cast is None else cast._core.history
+        self.history = None if history is None else History(*history)
+
+    @property
+    def transform(self) -> Any:
+        """Size and signs of a transform of its own; None without."""
+        return None if self.cast is None or self.source == "reuse" else self.cast._core.transform
+
+    def round(self, x: np.ndarray, bits: Bits, records: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        """The values of `x`, and the estimator's factor, None being 1. `records`: the step counts for later scales."""
+        if self.cast is None:
+            return x, None
+        x, signs = np.ascontiguousarray(x), bits.signs(self.name)
+        is_one, amax = self.history.next() if self.history else (False, None)
+        cast = self.cast._unscaled() if is_one else self.cast
+        values, scaled = cast._round(x, bits.rounding(self.site), signs, amax)
+        if self.history and records:
+            rotated = self.cast._rotate(x, signs)
+            self.history.record(float(np.abs(rotated[np.isfinite(rotated)]).max(initial=0)))
+        if self.ste == "clipped":
+            return values, cast._is_inside(scaled).astype(np.float32)
+        if self.ste == "relu":
+            return values, (self.cast._rotate(x, signs) > 0).astype(np.float32)
+        return values, None
+
+    def gradient(self, dx: np.ndarray, factor: np.ndarray | None, bits: Bits) -> np.ndarray:
+        """The gradient of the operand, from that of its values."""
+        if factor is not None:
+            dx = dx * factor
+        if self.transform is None:
+            return dx
+        return self.cast._rotate(np.ascontiguousarray(dx), bits.signs(self.name), back=True)
+
+
+class Uses:
+    """All uses of a layer's operands."""
+
+    def __init__(self, recipe: Recipe, layer: str) -> None:
+        self.of: dict[str, Use] = {}
+        self.sites = 0
+        for name in NAMES:
+            cast, source, ste = recipe.cast(name, layer)
+            # Of an excluded layer no use is rounded.
+            source = "reuse" if name in FIRST and source == "first" else source
+            self.of[name] = Use(name, cast, source, ste, self.sites)
+            self.sites += cast is not None and source != "reuse"
+        self._check(layer)
+
+    def __getitem__(self, name: str) -> Use:
+        return self.of[name]
+
+    def _check(self, layer: str) -> None:
+        """Refuses transforms that do not cancel in a product, as a run does."""
+        pairs = [("activation", "weight"), ("grad", "weight_dgrad"), ("grad_wgrad", "activation_wgrad")]
+        for a, b in pairs:
+            if self[a].transform != self[b].transform:
+                raise ValueError(f"the operands {a} and {b} of one product are transformed differently in {layer!r}")
+        for second, first in FIRST.items():
+            refused = ("reuse",) if first == "grad" and second == "grad_wgrad" else ("hp",)
+            if self[first].transform is not None and self[second].source in refused:
+                raise ValueError(f"the source of {second} is {self[second].source!r}, and {first} is transformed")
+
+    def second(
+        self, name: str, x: np.ndarray | None, first: np.ndarray | None, bits: Bits, records: bool
+    ) -> np.ndarray:
+        """The values of a second use, transposed: from the tensor `x` in high precision, or from the values of the first use."""
+        use = self[name]
+        if use.source == "reuse":
+            return first.T
+        return use.round((first if use.source == "dequantized" else x).T, bits, records)[0]
+
+    def state(self) -> dict[str, Any]:
+        """The magnitudes of earlier steps by use."""
+        kept = {name: use.history for name, use in self.of.items() if use.history}
+        return {name: [history.kept, *history.amax] for name, history in kept.items()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes over the magnitudes of `state`."""
+        for name, (kept, *amax) in state.items():
+            history = self[name].history
+            if history is None:
+                raise ValueError(f"the state has magnitudes of earlier steps of {name}, whose scales do not use them")
+            history.kept, history.amax = kept, amax
