@@ -11,6 +11,7 @@ use altgrad_plugin_api::{ConfigValue, Domain, FormatSpec, RandomKey, ValueGrid, 
 use super::*;
 
 mod blocks;
+mod recorded;
 
 fn text(value: &str) -> ConfigValue {
     ConfigValue::Text(value.into())

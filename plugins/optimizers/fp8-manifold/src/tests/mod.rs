@@ -8,6 +8,7 @@ use super::*;
 
 mod blocks;
 mod edges;
+mod recorded;
 mod reference;
 mod rounding;
 
