@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fs};
 
 use super::root;
 
+mod optimizers;
+
 /// t(0.975, 4): every mean is over five seeds.
 const T_975: f64 = 2.776_445;
 /// t(0.8, 4).

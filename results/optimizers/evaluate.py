@@ -1,0 +1,136 @@
+"""Records and tables of the sweeps: python3 results/optimizers/evaluate.py RUNS
+
+RUNS is the folder of the sweeps' folders (`runs`). Writes losses.csv and rates.csv beside this file, and prints the tables of README.md
+in Markdown. The formulas are those of results/where/README.md; a test computes the tables again.
+"""
+
+import csv
+import json
+import math
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).parent
+FORMATS = ["fp32", "e4m3", "e5m2", "e3m4", "e2m1", "e7m0"]
+SEEDS = 5
+T_975, T_800 = 2.776445, 0.940965
+
+
+def sweeps(runs):
+    """The result of each sweep that has one, by format."""
+    files = ((name, pathlib.Path(runs) / f"optimizers-{name}" / "sweep.json") for name in FORMATS)
+    return {name: json.loads(file.read_text()) for name, file in files if file.exists()}
+
+
+def cell(name, axes):
+    return ("fp32" if name == "fp32" else name.upper(), axes.get("storage", "fp32"), axes["optimizer"])
+
+
+def losses(results):
+    """Rows of losses.csv: runs that have ended; NaN for those that diverged or failed."""
+    for name, result in results.items():
+        for run in result["runs"]:
+            if run["state"] not in ("missing", "broken"):
+                loss = run["final_val_loss"] if run["state"] == "completed" else None
+                yield (*cell(name, run["axes"]), run["axes"]["run.seed"], "NaN" if loss is None else f"{loss:.6f}")
+
+
+def rates(results):
+    """Rows of rates.csv: every trial, and whether its rate was chosen."""
+    for name, result in results.items():
+        for tuned in result.get("tuned", []):
+            axes = tuned["group"].split("_")
+            where = cell(name, dict(zip(("optimizer", "storage"), reversed(axes))))
+            for trial in tuned["trials"]:
+                loss = trial["val_loss"]
+                shown = "NaN" if loss is None else f"{loss:.6f}"
+                yield (*where, tuned["key"], trial["value"], trial["steps"], shown, int(trial["value"] == tuned["chosen"]))
+
+
+def write(name, head, rows):
+    rows = list(rows)
+    with open(HERE / name, "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+    return rows
+
+
+def probability(t):
+    """Two-sided, of Student's t with 4 degrees of freedom, in closed form."""
+    share = t * t / (4 + t * t)
+    return 1 - math.sqrt(share) * (3 - share) / 2
+
+
+def quantile(p):
+    """The t that is exceeded in either direction with this probability."""
+    low, high = 0.0, 1e4
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if probability(middle) > p else (low, middle)
+    return low
+
+
+def difference(own, other):
+    """Mean, standard error and p of paired differences."""
+    values = [own[seed] - other[seed] for seed in sorted(own)]
+    mean = sum(values) / SEEDS
+    error = math.sqrt(sum((x - mean) ** 2 for x in values) / (SEEDS - 1) / SEEDS)
+    return mean, error, probability(mean / error) if error > 0 else 1.0
+
+
+def holm(found):
+    """p after Holm's correction, by cell."""
+    corrected, least = {}, 0.0
+    for rank, (key, (_, _, p)) in enumerate(sorted(found.items(), key=lambda item: item[1][2])):
+        least = max(least, min(1.0, (len(found) - rank) * p))
+        corrected[key] = least
+    return corrected
+
+
+def family(cells, baseline_of):
+    """Text of each cell's difference to its baseline, and the smallest detectable difference."""
+    pairs = {key: baseline_of(key) for key in cells}
+    found = {key: difference(cells[key], cells[other]) for key, other in pairs.items() if other in cells and key != other}
+    corrected, strictest = holm(found), quantile(0.05 / max(len(found), 1))
+    texts = {}
+    for key, (mean, error, _) in found.items():
+        text = f"{mean:+.4f} ± {T_975 * error:.4f}".replace("-", "−")
+        texts[key] = (f"**{text}**" if corrected[key] < 0.05 else text, (strictest + T_800) * error)
+    return texts
+
+
+def tables(loss_rows, rate_rows):
+    cells = {}
+    for *key, seed, loss in loss_rows:
+        cells.setdefault(tuple(key), {})[int(seed)] = float(loss)
+    cells = {key: of for key, of in cells.items() if len(of) == SEEDS and all(map(math.isfinite, of.values()))}
+    chosen, tried = {}, {}
+    for *key, _, value, _, _, is_chosen in rate_rows:
+        tried.setdefault(tuple(key), []).append(float(value))
+        if int(is_chosen):
+            chosen[tuple(key)] = float(value)
+    same = family(cells, lambda key: (*key[:2], "adamw"))
+    low = {key: of for key, of in cells.items() if key[0] != "fp32"} | {("fp32", "fp32", "adamw"): cells.get(("fp32", "fp32", "adamw"))}
+    exact = family({key: of for key, of in low.items() if of}, lambda _: ("fp32", "fp32", "adamw"))
+    print(f"`k` is {len(same)} for differences to AdamW and {len(exact)} for those to AdamW in fp32.\n")
+    form = None
+    for key, of in cells.items():
+        if key[0] != form:
+            form = key[0]
+            print(f"\n{form}:\n\n| storage | optimizer | rate | held-out loss | minus AdamW | detectable | minus AdamW in fp32 |")
+            print("|---|---|---:|---:|---:|---:|---:|")
+        rate = chosen.get(key)
+        edge = " (edge)" if rate in (min(tried[key]), max(tried[key])) else ""
+        text, detectable = same.get(key, ("", None))
+        detectable = "" if detectable is None else f"{detectable:.4f}"
+        mean = sum(of.values()) / SEEDS
+        print(f"| {key[1]} | {key[2]} | {rate:g}{edge} | {mean:.4f} | {text} | {detectable} | {exact.get(key, ('',))[0]} |")
+
+
+def main(runs):
+    results = sweeps(runs)
+    loss_rows = write("losses.csv", ["format", "storage", "optimizer", "seed", "held_out_loss"], losses(results))
+    head = ["format", "storage", "optimizer", "key", "value", "steps", "held_out_loss", "chosen"]
+    tables(loss_rows, write("rates.csv", head, rates(results)))
+
+
+main(*sys.argv[1:])

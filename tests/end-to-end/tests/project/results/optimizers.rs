@@ -1,0 +1,100 @@
+//! The tables of results/optimizers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Difference, T_800, difference, holm, losses, mean, probability, read, shown};
+
+/// Format, storage and optimizer.
+type Cell = Vec<String>;
+
+/// A tried rate, and whether it was chosen.
+type Rate = (f64, bool);
+
+/// The t that is exceeded in either direction with this probability.
+fn quantile(p: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1e4);
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        (low, high) = if probability(middle) > p { (middle, high) } else { (low, middle) };
+    }
+    low
+}
+
+/// The differences of cells to their baselines, with the text of each, and the smallest difference that power 80 % detects.
+fn family(found: &BTreeMap<Cell, Difference>) -> BTreeMap<&Cell, (String, f64)> {
+    let corrected = holm(&found.values().map(|of| of.p).collect::<Vec<_>>());
+    let strictest = quantile(0.05 / found.len().max(1) as f64) + T_800;
+    let texts =
+        found.iter().zip(corrected).map(|((cell, of), p)| (cell, (shown(*of, p), strictest * of.error)));
+    texts.collect()
+}
+
+fn baseline_cell() -> Cell {
+    ["fp32", "fp32", "adamw"].map(String::from).to_vec()
+}
+
+/// The rates that were tried for each cell.
+fn rates() -> BTreeMap<Cell, Vec<Rate>> {
+    let mut rates = BTreeMap::<Cell, Vec<Rate>>::new();
+    for line in read("results/optimizers/rates.csv").lines().skip(1) {
+        let columns: Vec<&str> = line.split(',').collect();
+        let [format, storage, optimizer, _, value, _, _, chosen] = &columns[..] else { panic!("{line}") };
+        let cell = [format, storage, optimizer].map(ToString::to_string).to_vec();
+        rates.entry(cell).or_default().push((value.parse().unwrap(), *chosen == "1"));
+    }
+    rates
+}
+
+/// The chosen rate, and whether it is at an end of those tried.
+fn chosen(rates: &[Rate]) -> (f64, bool) {
+    let (value, _) = rates.iter().find(|(_, chosen)| *chosen).expect("a chosen rate");
+    let end = |pick: fn(f64, f64) -> f64| rates.iter().map(|(value, _)| *value).reduce(pick);
+    (*value, [end(f64::min), end(f64::max)].contains(&Some(*value)))
+}
+
+/// As Python's `:g`, for the rates that are tried.
+fn short(rate: f64) -> String {
+    if rate < 1e-4 { format!("{rate:e}").replace("e-", "e-0") } else { format!("{rate}") }
+}
+
+#[test]
+fn tables_of_optimizers_are_those_of_their_records() {
+    let page = read("results/optimizers/README.md");
+    let mut cells = losses("results/optimizers/losses.csv");
+    cells.retain(|_, seeds| seeds.len() == 5 && seeds.values().all(|loss| loss.is_finite()));
+    let adamw = |cell: &Cell| vec![cell[0].clone(), cell[1].clone(), "adamw".into()];
+    let to = |baseline: &dyn Fn(&Cell) -> Cell, is_meant: &dyn Fn(&Cell) -> bool| {
+        let meant = cells.iter().filter(|(cell, _)| is_meant(cell) && baseline(cell) != **cell);
+        let with = |(cell, own): (&Cell, &BTreeMap<u64, f64>)| {
+            Some((cell.clone(), difference(own, cells.get(&baseline(cell))?)))
+        };
+        meant.filter_map(with).collect::<BTreeMap<_, _>>()
+    };
+    let same = to(&adamw, &|_| true);
+    let exact = to(&|_| baseline_cell(), &|cell| cell[0] != "fp32");
+    let (of_same, of_exact, rates) = (family(&same), family(&exact), rates());
+    let mut missing = BTreeSet::new();
+    for (cell, seeds) in &cells {
+        let (rate, at_edge) = chosen(&rates[cell]);
+        let edge = if at_edge { " (edge)" } else { "" };
+        let loss = mean(&seeds.values().copied().collect::<Vec<_>>());
+        let (text, detectable) = of_same.get(cell).cloned().unwrap_or_default();
+        let detectable = if text.is_empty() { String::new() } else { format!("{detectable:.4}") };
+        let exact = of_exact.get(cell).cloned().unwrap_or_default().0;
+        let row = format!(
+            "| {} | {} | {}{edge} | {loss:.4} | {text} | {detectable} | {exact} |",
+            cell[1],
+            cell[2],
+            short(rate)
+        );
+        if !page.contains(&row) {
+            missing.insert(row);
+        }
+    }
+    assert!(missing.is_empty(), "results/optimizers/README.md lacks {missing:#?}");
+    let families = match cells.len() {
+        0 => "**No run has completed.**".to_string(),
+        _ => format!("`k` is {} for differences to AdamW", same.len()),
+    };
+    assert!(page.contains(&families), "results/optimizers/README.md lacks {families}");
+}
