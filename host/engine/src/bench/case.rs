@@ -41,7 +41,7 @@ impl BenchModel {
 pub struct BenchSpec {
     /// The model and batch.
     pub model: BenchModel,
-    /// Cases: fp32, bf16, hybrid, a format or recipe:NAME, with +metrics, +shadow or +block32.
+    /// Cases: fp32, bf16, hybrid, a format or recipe:NAME, with +metrics, +shadow, +block32 or +optimizer:NAME.
     pub cases: Vec<String>,
     /// Steps of each case that count.
     pub steps: u64,
@@ -82,15 +82,20 @@ fn write_tokens(folder: &Path, model: BenchModel) -> Result<(), Diagnostic> {
 pub(super) fn build(folder: &Path, spec: &BenchSpec, case: &str) -> Result<ReadyRun, Diagnostic> {
     let mut parts = case.split('+');
     let mode = parts.next().unwrap_or_default();
-    let (mut metrics, mut shadow, mut scaling) = (0, 0, String::new());
+    let (mut metrics, mut shadow, mut scaling, mut optimizer) = (0, 0, String::new(), "adamw");
     for part in parts {
+        if let Some(name) = part.strip_prefix("optimizer:") {
+            optimizer = name;
+            continue;
+        }
         match (part, part.strip_prefix("block").map(str::parse::<usize>)) {
             ("metrics", _) => metrics = 1,
             ("shadow", _) => shadow = 1,
             (_, Some(Ok(block))) => scaling = format!("granularity = \"block\"\nblock = {block}"),
             _ => {
-                return Err(Diagnostic::config(format!("unknown part `{part}` of case `{case}`"))
-                    .hint("parts are +metrics, +shadow and +blockN, as in E5M2+block32+metrics"));
+                return Err(Diagnostic::config(format!("unknown part `{part}` of case `{case}`")).hint(
+                    "parts are +metrics, +shadow, +blockN and +optimizer:NAME, as in E5M2+block32+metrics",
+                ));
             }
         }
     }
@@ -107,7 +112,7 @@ pub(super) fn build(folder: &Path, spec: &BenchSpec, case: &str) -> Result<Ready
         "[run]\nname = \"bench\"\ndevice = \"{}\"\n[data]\ndataset = {:?}\ntokenizer = \"gpt2\"\n\
          block_size = {block}\nbatch_size = {batch}\n[model]\nn_layer = {n_layer}\nn_head = {n_head}\n\
          n_embd = {n_embd}\n[train]\nmax_steps = {steps}\nwarmup_steps = 0\nprecision = \"{precision}\"\n\
-         [quant]\n{quant}\n[quant.scaling]\n{scaling}\n[shadow]\nevery = {shadow}\n[metrics]\nevery = {metrics}\n",
+         [optimizer]\nname = {optimizer:?}\n[quant]\n{quant}\n[quant.scaling]\n{scaling}\n[shadow]\nevery = {shadow}\n[metrics]\nevery = {metrics}\n",
         spec.device,
         format!("bins:{}", folder.display()),
     );
