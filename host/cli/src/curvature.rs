@@ -53,14 +53,12 @@ pub(super) fn run(args: &CurvatureArgs) -> Result<ExitCode, Diagnostic> {
     let evaluator = Evaluator::new(model, quant, &device)?;
     let step = evaluator.step;
     let spec = CurvatureSpec {
-        split: args.split.split(),
-        batches: args.batches,
         draws: args.draws,
         iterations: args.iterations,
         relative_step: args.step,
         seed: args.seed,
     };
-    let found = curvature::measure(evaluator, &spec)?;
+    let found = curvature::measure(&evaluator, (args.split.split(), args.batches), &spec)?;
     if args.json {
         let mut object = to_json(&found);
         object["step"] = json!(step);

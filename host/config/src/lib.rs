@@ -56,8 +56,8 @@ pub use quant::{LayerRule, QuantSection, StoredScaleSection};
 pub use recipe::RECIPES;
 pub use scaling::{ScalingFields, ScalingSection};
 pub use schema::{
-    CheckpointSection, DataSection, LimitsSection, MetricsSection, ModelSection, PluginsSection, RunConfig,
-    RunSection, ShadowSection, SinkSection, TrainSection,
+    CheckpointSection, CurvatureSection, DataSection, LimitsSection, MetricsSection, ModelSection,
+    PluginsSection, RunConfig, RunSection, ShadowSection, SinkSection, TrainSection,
 };
 pub use source::Source;
 pub use source::join;

@@ -48,6 +48,9 @@ pub struct RunConfig {
     /// Comparison of quantized with unquantized gradients.
     #[serde(deserialize_with = "table")]
     pub shadow: ShadowSection,
+    /// Curvature of the loss at the weights.
+    #[serde(deserialize_with = "table")]
+    pub curvature: CurvatureSection,
     /// Errors that formats would make, measured without rounding.
     #[serde(deserialize_with = "table")]
     pub observe: ObserveSection,
@@ -231,6 +234,8 @@ pub struct TrainSection {
     pub cooldown_steps: Option<u64>,
     /// Largest global gradient norm: gradients with a larger norm are scaled down to it; 0 = off. GPT-3 uses 1.
     pub grad_clip: f64,
+    /// Largest magnitude of an element of a gradient: larger ones are set to it, before `grad_clip`; 0 = off.
+    pub grad_clip_value: f64,
     /// Coefficient of z-loss (arXiv:2204.02311), the mean over tokens of `log(Z)^2` with `Z` the sum of the exponentials of the
     /// logits; 0 or more, 0 = off. PaLM uses 1e-4. Gradients are those of the sum; `train/loss` and evaluations are the
     /// cross-entropy alone. If not 0, all logits of a micro-batch are in memory at once.
@@ -261,6 +266,7 @@ impl Default for TrainSection {
             schedule: ScheduleChoice::Cosine,
             cooldown_steps: None,
             grad_clip: 1.0,
+            grad_clip_value: 0.0,
             z_loss: 0.0,
             grad_accum: 1,
             loss_scale: LossScaleChoice::default(),
@@ -278,6 +284,28 @@ pub struct ShadowSection {
     /// Interval in steps at which the same batch also runs unquantized in fp32 and the gradients are compared; 0 = never. Such a
     /// step takes about as long as two. The training stays bit-identical.
     pub every: u64,
+}
+
+/// `[curvature]`: measures eigenvalue and trace of the Hessian, the empirical Fisher trace and the gradient noise scale during the
+/// run, as `altgrad-host curvature` does afterwards. The training stays bit-identical.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CurvatureSection {
+    /// Interval of these measurements in steps; 0 = never. One takes up to `2 (iterations + draws + 2)` forward and backward passes
+    /// of `batches` batches, and one of each sequence.
+    pub every: u64,
+    /// Batches of the sample of the training split that all values are of, at least 1; the same in all steps.
+    pub batches: u64,
+    /// Random vectors for the trace of the Hessian, at least 1. The standard error of the trace needs 2.
+    pub draws: u32,
+    /// Most products with the Hessian for its largest eigenvalue, at least 1. The value is missing if it has not converged by then.
+    pub iterations: u32,
+}
+
+impl Default for CurvatureSection {
+    fn default() -> Self {
+        Self { every: 0, batches: 1, draws: 4, iterations: 50 }
+    }
 }
 
 /// `[metrics]`.

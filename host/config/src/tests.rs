@@ -15,8 +15,8 @@ use altgrad_base::diagnostic::Diagnostic;
 
 use super::load::load_text;
 use super::{
-    DatasetChoice, DeviceChoice, Preset, RoundingChoice, RunConfig, ScheduleChoice, Source, Threshold,
-    TokenizerChoice,
+    CurvatureSection, DatasetChoice, DeviceChoice, Preset, RoundingChoice, RunConfig, ScheduleChoice, Source,
+    Threshold, TokenizerChoice,
 };
 /// A load of `text` as if it stood in `conf/x.toml`.
 fn try_load(text: &str, overrides: &[&str]) -> Result<(RunConfig, Source), Diagnostic> {
@@ -61,6 +61,7 @@ min_lr = 0
 warmup_steps = 10
 schedule = "trapezoidal"
 grad_clip = 0
+grad_clip_value = 0.5
 z_loss = 1e-4
 grad_accum = 2
 eval_interval = 0
@@ -74,6 +75,9 @@ rules = [{ match = "*.attn.*", damp = 0.5 }, { match = "*" }]
 weight = "E3M4:ieee"
 rounding = "stochastic"
 exclude = ["*.attn.*", "lm_head"]
+[curvature]
+every = 7
+iterations = 3
 [alerts]
 bit_stall_threshold = "off"
 overflow_threshold = 0
@@ -124,6 +128,9 @@ fn every_key_arrives() {
     assert_eq!(config.train.schedule, ScheduleChoice::Trapezoidal);
     assert_eq!((config.train.decay_steps, config.train.cooldown_steps), (None, Some(200)));
     assert_eq!(config.optimizer.settings.keys().collect::<Vec<_>>(), ["beta1", "layer"]);
+    assert_eq!((config.train.grad_clip, config.train.grad_clip_value), (0.0, 0.5));
+    let curvature = CurvatureSection { every: 7, batches: 1, draws: 4, iterations: 3 };
+    assert_eq!(config.curvature, curvature);
     assert_eq!(config.quant.rounding, RoundingChoice::Stochastic);
     let alerts = config.alerts;
     let thresholds = [alerts.bit_stall_threshold, alerts.overflow_threshold, alerts.kurtosis_threshold];

@@ -13,7 +13,7 @@ use super::optimizer::StateStorage;
 use super::plugin_ref::PluginRef;
 use super::quant::{QuantSection, StoredScaleSection};
 use super::scaling::ScalingSection;
-use super::schema::{RunConfig, TrainSection};
+use super::schema::{CurvatureSection, RunConfig, TrainSection};
 use super::source::Source;
 
 /// The hint for a threshold that is out of range.
@@ -40,6 +40,7 @@ pub(super) fn validate_keys(
         plugin_tables,
         states,
         quant,
+        curvature,
         metrics,
         alerts,
         checkpoint,
@@ -215,11 +216,22 @@ fn train(config: &RunConfig) -> Vec<Rule> {
         )
         .hint("a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
         not_negative("train.grad_clip", train.grad_clip),
+        not_negative("train.grad_clip_value", train.grad_clip_value),
+        clip_value(config),
         not_negative("train.z_loss", train.z_loss),
         size("train.grad_accum", train.grad_accum),
         loss_scale(train.loss_scale),
         size("train.eval_batches", train.eval_batches),
     ]
+}
+
+/// Elements are dead by their gradient before clipping, and the count reads clipped ones.
+fn clip_value(config: &RunConfig) -> Rule {
+    const KEYS: [&str; 2] = ["train.grad_clip_value", "metrics.dead_gradient_threshold"];
+    let (limit, dead) = (config.train.grad_clip_value, config.metrics.dead_gradient_threshold);
+    let message = format!("`{}` ({limit:?}) must not be below `{}` ({dead:?})", KEYS[0], KEYS[1]);
+    rule(&KEYS, limit == 0.0 || limit >= dead, message)
+        .hint("0 is off; below the threshold every element would count as dead")
 }
 
 fn loss_scale(choice: LossScaleChoice) -> Rule {
@@ -344,6 +356,16 @@ fn quant(config: &RunConfig) -> Vec<Rule> {
     rules.extend(named.iter().map(|(key, text)| not_empty(key, text)));
     rules.extend(scaling(&quant.scaling));
     rules
+}
+
+fn curvature(config: &RunConfig) -> Vec<Rule> {
+    let CurvatureSection { batches, draws, iterations, .. } = config.curvature;
+    let sizes = [("batches", batches), ("draws", draws.into()), ("iterations", iterations.into())];
+    let rule_of = |(key, value): (&str, u64)| {
+        let key = format!("curvature.{key}");
+        rule(&[&key], value > 0, format!("`{key}` must be 1 or more, is 0"))
+    };
+    sizes.map(rule_of).into()
 }
 
 fn metrics(config: &RunConfig) -> Vec<Rule> {

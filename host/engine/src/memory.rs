@@ -112,7 +112,7 @@ fn stored_states(config: &RunConfig) -> (f64, f64) {
     (saved.iter().sum(), 4.0 * saved.len() as f64)
 }
 
-/// Bytes per parameter besides the optimizer's: the metrics' state, a shadow step's gradients, and the values and states that a
+/// Bytes per parameter besides the optimizer's: the metrics' state, a shadow step's gradients, those of curvature, and the values and states that a
 /// checkpoint being written still holds after they have changed.
 fn remembered(config: &RunConfig) -> f64 {
     // Initial weights that no seed draws again.
@@ -123,6 +123,8 @@ fn remembered(config: &RunConfig) -> f64 {
         (config.metrics.histograms_every > 0 && keeps_initial, 4.0),
         (config.metrics.dead_neuron_window > 0, 1.0),
         (config.shadow.every > 0, 4.0),
+        // Weights, displaced weights and two gradients in f32; two vectors and a sum of gradients in f64.
+        (config.curvature.every > 0, 40.0),
         (config.checkpoint.every > 0, 12.0),
     ];
     rows.into_iter().filter_map(|(needed, bytes)| needed.then_some(bytes)).sum()

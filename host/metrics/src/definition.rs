@@ -170,6 +170,8 @@ pub enum Due {
     LossScaling,
     /// Steps with a shadow pass.
     ShadowSteps,
+    /// Steps that measure curvature.
+    Curvature,
     /// Steps that measure gradients and updates by parameter.
     Parameters,
     /// Steps that measure distributions.
@@ -189,6 +191,7 @@ impl fmt::Display for Due {
             Self::Evaluations => "`train.eval_interval`",
             Self::LossScaling => "every step with `train.loss_scale = \"dynamic\"`",
             Self::ShadowSteps => "`shadow.every`",
+            Self::Curvature => "`curvature.every`",
             Self::Parameters => "`metrics.every`",
             Self::Distributions => "`metrics.histograms_every`",
             Self::Observations => "`observe.every`",

@@ -9,6 +9,8 @@ pub enum Family {
     Attention,
     /// Gradients compared with unquantized ones.
     Fidelity,
+    /// Curvature of the loss.
+    Curvature,
     /// Effect of rounding on the tensors of a step.
     Rounding,
     /// Effect that formats would have on tensors.
@@ -17,6 +19,8 @@ pub enum Family {
     Updates,
     /// Distances of updates.
     UpdateDistances,
+    /// Ends of grids that updates reach.
+    GridEnds,
     /// Scales of weights without master weights.
     ScaleChanges,
     /// Elements without a gradient for many steps.
@@ -41,14 +45,16 @@ pub enum Family {
 
 impl Family {
     /// All families, in their order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Training,
         Self::Attention,
         Self::Fidelity,
+        Self::Curvature,
         Self::Rounding,
         Self::Observation,
         Self::Updates,
         Self::UpdateDistances,
+        Self::GridEnds,
         Self::ScaleChanges,
         Self::DeadGradients,
         Self::Weights,

@@ -4,7 +4,7 @@
 //! Groups, the combinations without their seeds, are searched side by side.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{AlertsSection, RunConfig, ShadowSection};
+use altgrad_config::{AlertsSection, CurvatureSection, RunConfig, ShadowSection};
 use toml::Value;
 
 use super::{
@@ -47,6 +47,7 @@ impl Sweep {
         let (mut config, _) = self.matrix.resolve(group, &sets, &self.folder.trials(), &name)?;
         config.sink.clear();
         config.shadow = ShadowSection::default();
+        config.curvature = CurvatureSection::default();
         config.metrics = config.metrics.off();
         config.checkpoint.keep_best = false;
         config.checkpoint.on_anomaly = false;

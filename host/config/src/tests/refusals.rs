@@ -41,7 +41,7 @@ fn check_overrides(text: &str, rows: &[(&str, &str, &str)]) {
 
 /// The hint for a loss scale.
 const LOSS_SCALE: &str = "1 is off; \"dynamic\" finds a scale";
-const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, shadow, observe, metrics, alerts, checkpoint, \
+const SECTIONS: &str = "known sections: run, plugins, data, model, train, optimizer, quant, shadow, curvature, observe, metrics, alerts, checkpoint, \
     limits, sink";
 
 #[test]
@@ -160,6 +160,8 @@ fn ranges() {
         ("[train]\nmax_steps = 20", "`train.warmup_steps` (50) must not be above `train.max_steps` (20)", ":2:13", "a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
         ("[train]\nz_loss = -1e-4", "`train.z_loss` must be 0 or more, is -0.0001", ":2:10", ""),
         ("[train]\ngrad_clip = -1", "`train.grad_clip` must be 0 or more, is -1.0", ":2:13", ""),
+        ("[train]\ngrad_clip_value = inf", "`train.grad_clip_value` must be finite, is inf", ":2:19", ""),
+        ("[train]\ngrad_clip_value = 1e-9", "`train.grad_clip_value` (1e-9) must not be below `metrics.dead_gradient_threshold` (1e-8)", ":2:19", "0 is off; below the threshold every element would count as dead"),
         ("[train]\ngrad_accum = 0", "`train.grad_accum` must be from 1 to 2147483647, is 0", ":2:14", ""),
         ("[train]\nloss_scale = 0", "`train.loss_scale` must be positive, is 0.0", ":2:14", LOSS_SCALE),
         ("[train]\nloss_scale = -8", "`train.loss_scale` must be positive, is -8.0", ":2:14", LOSS_SCALE),

@@ -1,4 +1,4 @@
-//! The curvature of the loss at a saved model's weights, and statistics of its gradients.
+//! The curvature of the loss at a model's weights, and statistics of its gradients.
 //!
 //! The Hessian is that of the unrounded loss, because rounding to nearest makes the loss a step function. Gradients of sequences are
 //! rounded as in training.
@@ -19,7 +19,7 @@ use self::{
 };
 use crate::{
     evaluate::Evaluator,
-    model::Params,
+    model::{Gpt, Params},
     quant::QuantContext,
     state::TrainModel,
     tensor::{flat, read_f32},
@@ -28,10 +28,6 @@ use crate::{
 /// The measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct CurvatureSpec {
-    /// The part of the corpus.
-    pub split: Split,
-    /// Batches of the sample that all values are of.
-    pub batches: u64,
     /// Random vectors of the trace.
     pub draws: u32,
     /// Most products of the power iteration.
@@ -76,26 +72,42 @@ pub struct LayerCurvature {
     pub fisher_trace: f64,
 }
 
-/// Measures at the weights of `evaluator`.
+/// Measures at the weights of `evaluator`, on the first `count` batches that evaluations sample.
 ///
 /// # Errors
 /// A plugin or the device failed.
-pub fn measure(evaluator: Evaluator, spec: &CurvatureSpec) -> Result<Curvature, Diagnostic> {
-    let batches: Vec<Batch> = evaluator.batches.sample(spec.split, spec.batches).collect();
-    let Evaluator { gpt, params, quant, .. } = evaluator;
-    let model = TrainModel { gpt, dropout: 0.0, z_loss: 0.0, seed: 0 };
-    let ranges = ranges(&params);
+pub fn measure(
+    evaluator: &Evaluator,
+    (split, count): (Split, u64),
+    spec: &CurvatureSpec,
+) -> Result<Curvature, Diagnostic> {
+    let batches: Vec<Batch> = evaluator.batches.sample(split, count).collect();
+    measure_at(&evaluator.gpt, (&evaluator.params, &evaluator.quant), &batches, spec)
+}
+
+/// Measures at `params`, on `batches`. Changes nothing that training remembers; `quant` must have no unread statistics.
+///
+/// # Errors
+/// A plugin or the device failed.
+pub fn measure_at(
+    gpt: &Gpt,
+    (params, quant): (&Params, &QuantContext),
+    batches: &[Batch],
+    spec: &CurvatureSpec,
+) -> Result<Curvature, Diagnostic> {
+    let model = TrainModel { gpt: gpt.clone(), dropout: 0.0, z_loss: 0.0, seed: 0 };
+    let ranges = ranges(params);
     let weights = params.read()?.concat();
 
     let mut sequences = SequenceGradients::new(weights.len(), ranges.clone());
     for sequence in batches.iter().flat_map(sequences_of) {
-        sequences.add(&gradient(&model, &params, &quant, vec![sequence])?);
+        sequences.add(&gradient(&model, params, quant, &[sequence])?);
     }
-    let exact = gradient(&model, &params, &QuantContext::off(), batches.clone())?;
-    let rounded = gradient(&model, &params, &quant, batches.clone())?;
+    let exact = gradient(&model, params, &QuantContext::off(), batches)?;
+    let rounded = gradient(&model, params, quant, batches)?;
 
     let at = |weights: &[f32]| {
-        gradient(&model, &with_values(&params, weights, &ranges), &QuantContext::off(), batches.clone())
+        gradient(&model, &with_values(params, weights, &ranges), &QuantContext::off(), batches)
     };
     let mut hessian = Hessian::new(at, &weights, spec.relative_step);
     let largest_eigenvalue = hessian.largest_eigenvalue(spec.seed, spec.iterations)?;
@@ -123,9 +135,9 @@ fn gradient(
     model: &TrainModel,
     params: &Params,
     quant: &QuantContext,
-    batches: Vec<Batch>,
+    batches: &[Batch],
 ) -> Result<Vec<f32>, Diagnostic> {
-    let gradients = model.gradients_at(params, quant, batches.into_iter())?;
+    let gradients = model.gradients_at(params, quant, batches.iter().cloned())?;
     quant.read_pass_stats()?;
     let parts = gradients.grads.into_iter().map(read_f32).collect::<Result<Vec<_>, _>>()?;
     Ok(parts.concat())

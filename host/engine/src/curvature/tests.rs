@@ -52,14 +52,11 @@ fn evaluator() -> Evaluator {
     }
 }
 
-const SPEC: CurvatureSpec = CurvatureSpec {
-    split: Split::Train,
-    batches: 2,
-    draws: 300,
-    iterations: 200,
-    relative_step: hessian::RELATIVE_STEP,
-    seed: 1,
-};
+const SPEC: CurvatureSpec =
+    CurvatureSpec { draws: 300, iterations: 200, relative_step: hessian::RELATIVE_STEP, seed: 1 };
+
+/// The part of the corpus, and batches of the sample.
+const SAMPLE: (Split, u64) = (Split::Train, 2);
 
 /// The loss of the sample, by f64 sums of f32 passes.
 fn loss(evaluator: &Evaluator, weights: &[f32], batches: &[Batch]) -> f64 {
@@ -69,8 +66,8 @@ fn loss(evaluator: &Evaluator, weights: &[f32], batches: &[Batch]) -> f64 {
 
 /// The whole Hessian, column by column, from differences of gradients along single weights.
 fn dense(evaluator: &Evaluator) -> Vec<Vec<f64>> {
-    let batches: Vec<Batch> = evaluator.batches.sample(SPEC.split, SPEC.batches).collect();
-    let model = TrainModel { gpt: Gpt { ..evaluator.gpt }, dropout: 0.0, z_loss: 0.0, seed: 0 };
+    let batches: Vec<Batch> = evaluator.batches.sample(SAMPLE.0, SAMPLE.1).collect();
+    let model = TrainModel { gpt: evaluator.gpt.clone(), dropout: 0.0, z_loss: 0.0, seed: 0 };
     let weights = evaluator.params.read().unwrap().concat();
     let h = 1.0 / 1024.0f32;
     let column = |index: usize| -> Vec<f64> {
@@ -78,7 +75,7 @@ fn dense(evaluator: &Evaluator) -> Vec<Vec<f64>> {
             let mut moved = weights.clone();
             moved[index] += h;
             let params = with_values(&evaluator.params, &moved, &ranges(&evaluator.params));
-            gradient(&model, &params, &evaluator.quant, batches.clone()).unwrap()
+            gradient(&model, &params, &evaluator.quant, &batches).unwrap()
         };
         let (up, down) = (at(h), at(-h));
         up.iter().zip(down).map(|(up, down)| f64::from(up - down) / f64::from(2.0 * h)).collect()
@@ -103,7 +100,7 @@ fn largest(matrix: &[Vec<f64>]) -> f64 {
 #[test]
 fn eigenvalue_and_traces_of_a_network_are_those_of_its_dense_hessian() {
     let matrix = dense(&evaluator());
-    let found = measure(evaluator(), &SPEC).unwrap();
+    let found = measure(&evaluator(), SAMPLE, &SPEC).unwrap();
     let (eigenvalue, expected) = (found.largest_eigenvalue.unwrap(), largest(&matrix));
     assert!((eigenvalue.value / expected - 1.0).abs() < 0.01, "{eigenvalue:?}, {expected}");
     assert!(eigenvalue.sensitivity.abs() < 0.01, "{eigenvalue:?}");
@@ -121,7 +118,7 @@ fn eigenvalue_and_traces_of_a_network_are_those_of_its_dense_hessian() {
 fn the_fisher_trace_is_the_mean_squared_gradient_of_sequences() {
     let evaluator = evaluator();
     let weights = evaluator.params.read().unwrap().concat();
-    let batches: Vec<Batch> = evaluator.batches.sample(SPEC.split, SPEC.batches).collect();
+    let batches: Vec<Batch> = evaluator.batches.sample(SAMPLE.0, SAMPLE.1).collect();
     let sequences: Vec<Batch> = batches.iter().flat_map(sequences_of).collect();
     assert_eq!(sequences.len(), 6);
     let h = 1.0 / 256.0f32;
@@ -138,7 +135,7 @@ fn the_fisher_trace_is_the_mean_squared_gradient_of_sequences() {
     };
     let ranges = ranges(&evaluator.params);
     let expected: Vec<f64> = ranges.into_iter().map(|range| range.map(square).sum()).collect();
-    let found = measure(evaluator, &CurvatureSpec { draws: 1, iterations: 1, ..SPEC }).unwrap();
+    let found = measure(&evaluator, SAMPLE, &CurvatureSpec { draws: 1, iterations: 1, ..SPEC }).unwrap();
     for (layer, expected) in found.layers.iter().zip(&expected) {
         assert!((layer.fisher_trace / expected - 1.0).abs() < 0.02, "{layer:?}, {expected}");
     }

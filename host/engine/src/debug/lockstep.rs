@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{RunConfig, ShadowSection};
+use altgrad_config::{CurvatureSection, RunConfig, ShadowSection};
 
 use crate::{
     setup::ReadyRun,
@@ -106,6 +106,7 @@ fn shared_keys(config: &RunConfig) -> Result<BTreeMap<String, toml::Value>, Diag
 pub fn unmeasured(mut config: RunConfig) -> RunConfig {
     config.metrics = config.metrics.off();
     config.shadow = ShadowSection::default();
+    config.curvature = CurvatureSection::default();
     config
 }
 

@@ -21,7 +21,10 @@ use crate::{
     setup::Schedule,
     state::{Shown, TrainModel, TrainState},
     tensor,
-    train::{clip, reading::Reading},
+    train::{
+        clip::{self, ClipLimits},
+        reading::Reading,
+    },
 };
 
 /// One replayed step compared with its recording.
@@ -155,7 +158,8 @@ impl<'a> Replay<'a> {
                 on_gradients(&self.state.params.layout, &values?)?;
             }
             let reading = Reading::of(&mut self.state.quant, &mut gradients, None)?;
-            let norm = clip::by_global_norm(&mut gradients.grads, &reading.moments, config.grad_clip);
+            let limits = ClipLimits { value: 0.0, norm: config.grad_clip };
+            let norm = clip::clip(&mut gradients.grads, &reading.moments, limits)?;
             let lr = schedule.lr(step as u64);
             let loss = reading.loss;
             self.state.update(gradients.grads, &reading.seen, lr)?;

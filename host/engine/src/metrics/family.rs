@@ -32,6 +32,10 @@ pub struct MetricSetup<'a> {
     pub config: MetricsSection,
     /// True if there are shadow steps.
     pub shadow: bool,
+    /// True if there are measurements of curvature.
+    pub curvature: bool,
+    /// True if the optimizer's rule depends on the grid of a weight.
+    pub grid_rules: bool,
     /// True if there is a dynamic loss scale.
     pub loss_scaling: bool,
     /// Names of the parameters.
@@ -46,13 +50,26 @@ impl<'a> MetricSetup<'a> {
     pub fn new(layout: &'a Layout, quant: &'a QuantContext, config: MetricsSection, shadow: bool) -> Self {
         let parameters = layout.specs.iter().map(|spec| Layer::from(spec.name.as_str())).collect();
         let sites = quant.sites().iter().map(|site| (site.role, Layer::from(site.layer.as_str()))).collect();
-        Self { layout, quant, config, shadow, loss_scaling: false, parameters, sites }
+        let [curvature, grid_rules, loss_scaling] = [false; 3];
+        Self { layout, quant, config, shadow, curvature, grid_rules, loss_scaling, parameters, sites }
     }
 
     /// The same of a run with a dynamic loss scale or without.
     #[must_use]
     pub fn with_loss_scaling(self, loss_scaling: bool) -> Self {
         Self { loss_scaling, ..self }
+    }
+
+    /// The same of a run that measures curvature or does not.
+    #[must_use]
+    pub fn with_curvature(self, curvature: bool) -> Self {
+        Self { curvature, ..self }
+    }
+
+    /// The same of a run whose optimizer has rules that depend on grids or has none.
+    #[must_use]
+    pub fn with_grid_rules(self, grid_rules: bool) -> Self {
+        Self { grid_rules, ..self }
     }
 
     /// True if the run records metrics of that schedule.
@@ -62,6 +79,7 @@ impl<'a> MetricSetup<'a> {
             Due::EveryStep | Due::Evaluations => true,
             Due::LossScaling => self.loss_scaling,
             Due::ShadowSteps => self.shadow,
+            Due::Curvature => self.curvature,
             Due::Parameters => self.config.every > 0,
             Due::Distributions => self.config.histograms_every > 0,
             Due::Observations => self.quant.observation().is_some(),

@@ -9,10 +9,12 @@ pub mod codes;
 mod count_kernel;
 #[cfg(feature = "gpu")]
 pub mod count_op;
+pub mod curvature;
 pub mod dead_gradients;
 pub mod family;
 pub mod fidelity;
 pub mod gradients;
+pub mod grid_ends;
 mod initial_weights;
 pub mod observation;
 pub mod ops;
@@ -42,6 +44,7 @@ pub use altgrad_metrics::{Histogram, MetricId, MetricKind, MetricRecord};
 pub use family::{MetricFamily, MetricSetup};
 
 use crate::cpu_ops::attention::AttentionStats;
+use crate::curvature::Curvature;
 use crate::quant::{QuantStats, SiteHistogram, observe::SeenSite};
 
 /// The inputs of a step's metrics.
@@ -55,6 +58,8 @@ pub struct StepInputs<'a> {
     pub moments: &'a [gradients::Moments],
     /// The agreement of each parameter's gradient with its shadow, on shadow steps.
     pub agreement: Option<&'a [fidelity::Agreement]>,
+    /// The curvature of the loss, on the steps that measure it.
+    pub curvature: Option<&'a Curvature>,
     /// Statistics of each place where values are rounded.
     pub seen: &'a [Option<QuantStats>],
     /// Distributions of each such place, on the steps that measure them; else empty.
@@ -96,12 +101,14 @@ families! {
     |step|
     fidelity::FidelityFamily: step.agreement,
     gradients::GradientsFamily: step.updates.due().parameters.then_some(step.moments),
+    curvature::CurvatureFamily: step.curvature,
     rounding::RoundingFamily: step.seen,
     attention::AttentionFamily: step.attention(),
     codes::CodesFamily: step.distributions,
     observation::ObservationFamily: step.observed,
     updates::UpdatesFamily: step.updates.updates(),
     update_distances::UpdateDistancesFamily: step.updates.distances(),
+    grid_ends::GridEndsFamily: step.updates.updates(),
     scale_changes::ScaleChangesFamily: step.updates.scale_changes(),
     dead_gradients::DeadGradientsFamily: step.updates.dead_gradients(),
     weights::WeightsFamily: step.updates.weights(),

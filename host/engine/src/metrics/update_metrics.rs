@@ -13,6 +13,7 @@ use altgrad_plugin_api::ValueGrid;
 use super::{
     attention,
     dead_gradients::DeadGradients,
+    grid_ends::GridEnds,
     initial_weights::InitialWeights,
     ranks,
     scale_changes::ScaleChanges,
@@ -185,13 +186,13 @@ impl UpdateMetrics {
     }
 
     /// Takes in a parameter's step, of parameters in the layout's order. `old` is the grid that it was rounded to, `new` the
-    /// one that it is stored on afterwards, without master weights.
+    /// one that it is stored on afterwards, without master weights; `intended` are the values before that rounding.
     pub fn update(
         &mut self,
         param: usize,
         spec: &ParamSpec,
         step: Step<'_>,
-        intended: Option<&[f32]>,
+        (intended, ends): (Option<&[f32]>, Option<GridEnds>),
         [old, new]: [Option<&WeightGrid<'_>>; 2],
     ) {
         if self.due.parameters {
@@ -201,6 +202,7 @@ impl UpdateMetrics {
                 Some(grid) => Update::stored(step, grid.stored(), past),
                 None => Update::unstored(step),
             };
+            update.ends = ends;
             update.lost = intended.map(|intended| UpdateLoss::of(step.before, intended, step.after));
             put(&mut self.measured.updates, param, update);
         }

@@ -17,6 +17,7 @@ use rayon::prelude::*;
 
 use super::{
     family::{self, Formula, MetricFamily, MetricSetup},
+    grid_ends::GridEnds,
     ulp_distance::UlpDistance,
     update_counts::UpdateCounts,
     update_distances::UpdateDistances,
@@ -117,6 +118,8 @@ pub struct Update {
     distances: Option<UpdateDistances>,
     /// The loss by rounding, if the update ended with one.
     pub(super) lost: Option<UpdateLoss>,
+    /// The ends of the grid that the update reached, if they were measured.
+    pub(super) ends: Option<GridEnds>,
 }
 
 /// The changes of the codes.
@@ -227,7 +230,7 @@ impl Update {
             unchanged,
             codes,
             distances: Some(UpdateDistances::counted(elements, counts)),
-            lost: None,
+            ..Self::default()
         }
     }
 
@@ -242,7 +245,8 @@ impl Update {
         let codes = codes
             .map(|new| Codes { returned: past.map(|past| returned(past, old)), ..codes_of(step, old, &new) });
         let distances = Some(UpdateDistances::of_part(before, after, stored.distance));
-        Self { elements: grad.len() as u64, unchanged: unchanged(step), codes, distances, lost: None }
+        let elements = grad.len() as u64;
+        Self { elements, unchanged: unchanged(step), codes, distances, ..Self::default() }
     }
 
     /// Adds another part; without the codes of one the codes of the whole are missing.

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A GPT of a given shape, without values.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Gpt {
     /// The shape.
     pub shape: GptShape,

@@ -19,6 +19,8 @@ use crate::{
 
 /// The random bits of states are those of tensors from this number on: roundings of a step use lower ones.
 const FIRST_TENSOR: u64 = 1 << 31;
+/// The names of the state that is momentum.
+const MOMENTUM: [&str; 2] = ["exp_avg", "momentum"];
 /// Most states of a parameter.
 const MOST_STATES: u64 = 16;
 
@@ -176,6 +178,12 @@ impl OptimizerState {
     /// The index of a parameter's rounding residual among its states.
     pub(super) fn residual(&self, id: ParamId) -> Option<usize> {
         self.specs[id].iter().position(|spec| spec.role == StateRole::ROUNDING_RESIDUAL)
+    }
+
+    /// The momentum of a parameter in main memory, `[n]`; `None` if it has none.
+    pub(super) fn momentum(&self, id: ParamId) -> Result<Option<Vec<f32>>, Diagnostic> {
+        let index = self.specs[id].iter().position(|spec| MOMENTUM.contains(&spec.name.as_str()));
+        index.and_then(|index| self.states[id].get(index)).map(StoredState::load).transpose()
     }
 
     /// Gives a state these values, `[n]`.

@@ -15,7 +15,7 @@ use super::{
     stored_state::{Storage, StoredState},
 };
 use crate::{
-    metrics::{update_metrics::UpdateMetrics, updates::Step},
+    metrics::{grid_ends::GridEnds, update_metrics::UpdateMetrics, updates::Step},
     model::{
         Layout, Params,
         layout::{ParamId, ParamSpec},
@@ -31,6 +31,8 @@ pub struct OptimizerState {
     pub(super) scopes: Vec<Scope>,
     /// The rule that updates each parameter, in the plugin's words.
     rules: Vec<String>,
+    /// The rule that would update it without a grid.
+    rules_without_grid: Vec<String>,
     /// `[parameter][state]`: the plugin's states.
     pub(super) specs: Vec<Vec<StateSpec>>,
     /// `[parameter][state]`, copied by the update if it is shared; none of parameters whose states services or
@@ -58,6 +60,7 @@ impl OptimizerState {
             groups,
             scopes: Vec::new(),
             rules: Vec::new(),
+            rules_without_grid: Vec::new(),
             specs: Vec::new(),
             states: Vec::new(),
             on_device: Vec::new(),
@@ -84,6 +87,7 @@ impl OptimizerState {
         let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
         let grid = quant.future_weight_grid(id, &spec.shape);
         self.rules.push(plugin.rule(&info, grid.as_ref().map(WeightGrid::grid))?);
+        self.rules_without_grid.push(plugin.rule(&info, None)?);
         let (scope, wanted) = (plugin.scope(&info)?, plugin.states(&info)?);
         let storage = wanted.iter().map(|state| self.groups.storage(state)).collect::<Result<Vec<_>, _>>()?;
         let on_device = scope == Scope::SERVICES;
@@ -139,6 +143,12 @@ impl OptimizerState {
     #[must_use]
     pub fn rule(&self, id: ParamId) -> &str {
         &self.rules[id]
+    }
+
+    /// True if a rule under these casts depends on the grid of its parameter; false if the plugin refuses them.
+    #[must_use]
+    pub fn has_grid_rules(&self, quant: &QuantContext, layout: &Layout) -> bool {
+        self.rules_under(quant, layout).is_ok_and(|rules| rules != self.rules_without_grid)
     }
 
     /// The kind of update of a parameter, in words.
@@ -207,6 +217,8 @@ impl OptimizerState {
         let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
         let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
         let measured = meter.wants_weights() || meter.wants_gradients();
+        let grid_rule = self.rules[id] != self.rules_without_grid[id];
+        let momentum = if meter.wants_weights() && grid_rule { self.momentum(id)? } else { None };
         let (value, grad, before, result) = if self.on_device[id].is_some() {
             // Nothing moves unless it is measured.
             let seen = if measured { tensor::read_f32(grad.clone())? } else { Vec::new() };
@@ -232,7 +244,13 @@ impl OptimizerState {
             let after = tensor::read_f32(value)?;
             let new_grid = stored_grid(quant, id, &spec.shape)?;
             let step = Step { before: &before, after: &after, grad: &grad };
-            meter.update(id, spec, step, intended.as_deref(), [weight_grid, new_grid.as_ref()]);
+            let momentum = momentum.zip(if grid_rule { self.momentum(id)? } else { None });
+            let momentum = momentum.as_ref().map(|(before, after)| [&before[..], &after[..]]);
+            let stepped = intended.as_deref().unwrap_or(&after);
+            let ends = weight_grid.filter(|_| info.rounded || grid_rule);
+            let ends = ends.and_then(|grid| GridEnds::of(stepped, grid, momentum));
+            let grids = [weight_grid, new_grid.as_ref()];
+            meter.update(id, spec, step, (intended.as_deref(), ends), grids);
             value = tensor::flat(after, &device);
         }
         params.values[id] = value;

@@ -67,8 +67,12 @@ impl ReadyRun {
         if config.train.loss_scale == LossScaleChoice::Dynamic {
             [&quant].into_iter().chain(&phases).try_for_each(loss_scale_fits).map_err(placed)?;
         }
+        let plugin = optimizer.identity().clone();
+        let optimizer = OptimizerState::new(optimizer, &layout, &quant)?;
         let setups = [&quant].into_iter().chain(&phases).map(|quant| {
             MetricSetup::new(&layout, quant, config.metrics, config.shadow.every > 0)
+                .with_grid_rules(optimizer.has_grid_rules(quant, &layout))
+                .with_curvature(config.curvature.every > 0)
                 .with_loss_scaling(config.train.loss_scale == LossScaleChoice::Dynamic)
         });
         let metrics = metrics::names(setups);
@@ -77,12 +81,10 @@ impl ReadyRun {
         let observed = quant.observation().into_iter().flat_map(|observation| observation.formats());
         let formats = sites.map(|site| &site.format).chain(observed);
         let formats = formats.map(|format| &format.plugin().identity);
-        let identities =
-            formats.chain([optimizer.identity()]).chain(sinks.iter().map(|sink| &sink.plugin.identity));
+        let identities = formats.chain([&plugin]).chain(sinks.iter().map(|sink| &sink.plugin.identity));
         let named = identities.map(|plugin| ((plugin.kind.to_string(), plugin.name.clone()), plugin.clone()));
         let plugins = named.collect::<BTreeMap<_, _>>().into_values().collect();
         let meter = UpdateMetrics::new(config.metrics, layout.specs.len(), config.run.seed);
-        let optimizer = OptimizerState::new(optimizer, &layout, &quant)?;
         #[cfg(feature = "gpu")]
         let optimizer =
             phases.iter().try_fold(optimizer.on_device(&device, &quant, &layout)?, |optimizer, quant| {

@@ -5,6 +5,7 @@
 
 pub mod cast_switches;
 pub mod clip;
+mod curvature;
 mod non_finite;
 mod observe;
 pub mod observer;

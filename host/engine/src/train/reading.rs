@@ -5,6 +5,7 @@ use burn::tensor::Tensor;
 
 use crate::{
     cpu_ops::attention::AttentionStats,
+    curvature::Curvature,
     metrics::{
         fidelity::{self, Agreement},
         gradients::{self, Moments},
@@ -29,6 +30,8 @@ pub struct Reading {
     pub distributions: Vec<SiteHistogram>,
     /// The observation of each observed site, on steps that observe; else empty.
     pub observed: Vec<Option<SeenSite>>,
+    /// The curvature of the loss, on steps that measure it.
+    pub curvature: Option<Curvature>,
     /// The attention of each layer, by the parameter of its queries, keys and values, on steps that measure it; else empty.
     pub attention: Vec<(usize, AttentionStats)>,
 }
@@ -61,7 +64,16 @@ impl Reading {
         let agreement = agreement.map(|asked| fidelity::agreement(&asked, &values)).transpose()?;
         let attention = attention.map(|asked| asked.read(&values)).transpose()?.unwrap_or_default();
         let distributions = quant.take_histograms()?;
-        Ok(Self { loss, moments, seen, agreement, distributions, observed: Vec::new(), attention })
+        Ok(Self {
+            loss,
+            moments,
+            seen,
+            agreement,
+            distributions,
+            observed: Vec::new(),
+            curvature: None,
+            attention,
+        })
     }
 
     /// True if the backward pass left the range of its numbers: a gradient is not finite, or a format without a scale saturated

@@ -9,8 +9,8 @@ use altgrad_run_folder::events::Event;
 use burn::tensor::Tensor;
 
 use super::{
-    clip::{self, GradNorm},
-    observe,
+    clip::{self, ClipLimits, GradNorm},
+    curvature, observe,
     reading::Reading,
 };
 use crate::{
@@ -31,6 +31,7 @@ pub fn compute_gradients(
     step: u64,
     trace: Option<&Trace>,
 ) -> Result<(Vec<Tensor<1>>, Reading), Diagnostic> {
+    let curvature = if trace.is_none() { curvature::measure(setup, state, step)? } else { None };
     // The passes of a trace are looked at already.
     let observed = if trace.is_none() { observe::observe(setup, state, step)? } else { Vec::new() };
     let first = setup.first_micro_batch(step);
@@ -48,6 +49,7 @@ pub fn compute_gradients(
     let mut reading = tracing::debug_span!("reading")
         .in_scope(|| Reading::of(&mut state.quant, &mut gradients, shadow.as_deref()))?;
     reading.observed = observed;
+    reading.curvature = curvature;
     let Gradients { grads, .. } = gradients;
     Ok((grads, reading))
 }
@@ -96,7 +98,7 @@ pub fn apply_update(
     mut grads: Vec<Tensor<1>>,
     reading: &Reading,
 ) -> Result<AppliedUpdate, Diagnostic> {
-    let (limit, lr) = (setup.config.train.grad_clip, setup.schedule.lr(step));
+    let (limits, lr) = (ClipLimits::from(&setup.config.train), setup.schedule.lr(step));
     let loss_scale = state.loss_scale;
     let is_explained = overflowed(state, reading);
     let is_skipped = state.loss_scale.take_in(reading.gradients_overflowed(&state.quant));
@@ -109,9 +111,9 @@ pub fn apply_update(
         let norm = (!is_explained).then(|| GradNorm::unclipped(&reading.moments));
         return Ok(AppliedUpdate { norm, lr, loss_scale, is_skipped });
     }
-    let norm = tracing::debug_span!("clipping")
-        .in_scope(|| clip::by_global_norm(&mut grads, &reading.moments, limit));
-    state.meter.begin(step, norm.factor());
+    let norm =
+        tracing::debug_span!("clipping").in_scope(|| clip::clip(&mut grads, &reading.moments, limits))?;
+    state.meter.begin(step, norm.factor);
     tracing::debug_span!("update").in_scope(|| state.update(grads, &reading.seen, lr))?;
     Ok(AppliedUpdate { norm: Some(norm), lr, loss_scale, is_skipped })
 }
@@ -143,6 +145,7 @@ pub fn record_metrics(
         },
         moments: &reading.moments,
         agreement: reading.agreement.as_deref().filter(|_| update.norm.is_some()),
+        curvature: reading.curvature.as_ref(),
         seen: &seen,
         distributions: if update.norm.is_some() { &reading.distributions } else { &[] },
         observed: &reading.observed,

@@ -5,9 +5,11 @@
 pub mod attention;
 pub mod closing;
 pub mod codes;
+pub mod curvature;
 pub mod dead_gradients;
 pub mod fidelity;
 pub mod gradients;
+pub mod grid_ends;
 mod macros;
 pub mod observation;
 pub mod ranks;
@@ -32,10 +34,12 @@ impl Family {
             Self::Training => &training::FAMILY,
             Self::Attention => &attention::FAMILY,
             Self::Fidelity => &fidelity::FAMILY,
+            Self::Curvature => &curvature::FAMILY,
             Self::Rounding => &rounding::FAMILY,
             Self::Observation => &observation::FAMILY,
             Self::Updates => &updates::FAMILY,
             Self::UpdateDistances => &update_distances::FAMILY,
+            Self::GridEnds => &grid_ends::FAMILY,
             Self::ScaleChanges => &scale_changes::FAMILY,
             Self::DeadGradients => &dead_gradients::FAMILY,
             Self::Weights => &weights::FAMILY,

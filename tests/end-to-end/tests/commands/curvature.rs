@@ -51,3 +51,41 @@ fn rounding_noise_is_missing_without_rounding() {
     let outcome = bench.host(&["curvature", "runs/tiny", "--step", "1"]);
     assert!(outcome.code == 2 && outcome.stderr.contains("1e-7 to 0.1"), "{}", outcome.stderr);
 }
+
+#[test]
+fn a_run_measures_what_the_command_does_and_trains_as_without() {
+    let bench = trained();
+    let run = |name: &str, more: &[&str]| {
+        let out = format!("runs/{name}");
+        let outcome = bench.host(&[&["run", "tiny.toml", "--quiet", "--out", &out], more].concat());
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    };
+    let measured = ["curvature.every=2", "curvature.batches=2", "curvature.draws=3"];
+    let measured: Vec<&str> = measured.iter().flat_map(|set| ["--set", set]).collect();
+    run("measured", &measured);
+    let weights =
+        |name: &str| std::fs::read(bench.path(&format!("runs/{name}/weights.safetensors"))).unwrap();
+    assert!(weights("measured") == weights("tiny"), "the measurement changed the training");
+    // The weights before step 4 are those of a run of four steps.
+    run("four", &["--max-steps", "4"]);
+    let args = ["curvature", "runs/four", "--json", "--batches", "2", "--draws", "3", "--iterations", "50"];
+    let outcome = bench.host(&args);
+    let found: Value = serde_json::from_str(&outcome.stdout).expect(&outcome.stderr);
+    let columns = bench.metrics("runs/measured");
+    let eigenvalue = &found["largest_eigenvalue"];
+    let eigenvalue =
+        eigenvalue["converged"].as_bool().unwrap().then(|| eigenvalue["value"].as_f64().unwrap());
+    for (name, expected) in [
+        ("curvature/hessian_trace", found["trace"]["mean"].as_f64()),
+        ("curvature/hessian_trace_error", found["trace"]["standard_error"].as_f64()),
+        ("curvature/fisher_trace", found["fisher_trace"].as_f64()),
+        ("curvature/noise_scale", found["noise_scale"]["sequences"].as_f64()),
+        ("curvature/largest_eigenvalue", eigenvalue),
+    ] {
+        let got = columns[name][4].parse().ok();
+        let near = |(a, b): (f64, f64)| (a / b - 1.0).abs() < 1e-6;
+        assert_eq!(got.is_some(), expected.is_some(), "{name}: {got:?}, expected {expected:?}");
+        assert!(got.zip(expected).is_none_or(near), "{name}: {got:?}, expected {expected:?}");
+        assert_eq!(columns[name][3], "", "{name} on a step without a measurement");
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-use altgrad_end_to_end::Bench;
+use altgrad_end_to_end::{Bench, plugin};
 use serde_json::Value;
 
 use super::{LAYERS, bench, run};
@@ -132,6 +132,34 @@ fn metrics_of_one_step_equal_a_recount_from_its_weights() {
         let square: f64 = before.iter().map(|w| f64::from(*w).powi(2)).sum();
         close("weights/stable_rank", square / largest_square(before, columns), 1e-5 * columns as f64);
     }
+}
+
+/// FP8Manifold's steps end at the ends of the grid of the step, whose scale is that of the weights before it.
+#[test]
+fn elements_at_the_ends_of_the_grid_are_those_of_the_weights() {
+    let bench = bench();
+    bench.add_plugin(&plugin("fp8-manifold.so"));
+    let grown = ["train.lr=0.03", "optimizer.name=fp8-manifold", "optimizer.ulp_per_lr=100.0"];
+    run(&bench, "start", "weight = \"E4M3\"", &grown);
+    let begin = ["model.init=start/weights.safetensors", "train.max_steps=1", "train.warmup_steps=0"];
+    let one = run(&bench, "one", "weight = \"E4M3\"", &[&begin[..], &grown].concat());
+    let before = parameters(&fs::read(bench.path("start/weights.safetensors")).unwrap());
+    let (after, mut clamped) = (parameters(&one.weights), 0);
+    for layer in LAYERS {
+        let amax = before[layer].iter().fold(0f32, |most, w| most.max(w.abs()));
+        let at_end = |w: &&f32| f64::from(w.abs()) >= f64::from(amax) * (1.0 - 1e-6);
+        let count = after[layer].iter().filter(at_end).count();
+        let found = one.first(&format!("update/clamped_frac/{layer}"));
+        assert_eq!(found, count as f64 / before[layer].len() as f64, "{layer}");
+        clamped += count;
+    }
+    assert!(clamped > 0, "no weight is at an end");
+    // The first step finds no momentum.
+    assert!(one.columns["update/dropped_momentum"].iter().all(String::is_empty));
+    let dropped = &run(&bench, "more", "weight = \"E4M3\"", &grown).columns["update/dropped_momentum"];
+    let dropped: Vec<f64> = dropped.iter().filter_map(|cell| cell.parse().ok()).collect();
+    assert!(dropped.len() == 5 && dropped.iter().any(|share| *share > 0.0), "{dropped:?}");
+    assert!(dropped.iter().all(|share| (0.0..=1.0).contains(share)), "{dropped:?}");
 }
 
 /// The square of the largest singular value, by power iteration.

@@ -1,0 +1,35 @@
+//! The ends of the grid that an optimizer step reaches.
+
+use super::macros::metrics;
+use crate::{
+    definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    family::Family,
+    report_use::ReportUse,
+};
+
+/// The family.
+pub static FAMILY: FamilyDefinition = FamilyDefinition {
+    title: "Ends of the grid",
+    text: "Elements that the optimizer's step brings to an end of the grid of the step, before the final rounding: of weights \
+           without master weights, and of all rounded weights if the optimizer's rule depends on the grid (`stiffness-adamw`, \
+           `fp8-manifold`). Missing for parameters that kernels of a GPU update.",
+    metrics: METRICS,
+};
+
+const GRID_ENDS: MetricDefinition = MetricDefinition {
+    scopes: &[Scope::Run, Scope::Layer],
+    unit: Unit::Share,
+    range: Range::Between(0, 1),
+    due: Due::Parameters,
+    report: ReportUse::CURVE,
+    ..MetricDefinition::new(Family::GridEnds)
+};
+
+metrics! {
+    /// Share of elements at the smallest or largest finite value of the grid, or beyond it.
+    CLAMPED_FRAC = { name: "update/clamped_frac", ..GRID_ENDS };
+    /// Share of the momentum before the step, by magnitude, that the step set to zero at these elements: the state `exp_avg` or
+    /// `momentum`. What the step itself adds to it is not counted. Missing without momentum, and unless the optimizer's rule depends
+    /// on the grid.
+    DROPPED_MOMENTUM = { name: "update/dropped_momentum", ..GRID_ENDS };
+}
