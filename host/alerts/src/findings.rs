@@ -36,8 +36,8 @@ pub(super) struct Finding {
 pub(super) struct Thresholds<'a> {
     /// The run file's.
     pub alerts: &'a AlertsSection,
-    /// True if the learning rate still rises to its full value.
-    pub warmup: bool,
+    /// True if the learning rate is high, or unknown.
+    pub is_rate_high: bool,
     /// The first values of metrics that have to grow, by name; a first value is written down.
     pub first: &'a mut BTreeMap<String, f64>,
 }
@@ -112,14 +112,14 @@ fn candidates<'a>(
     condition: Condition,
     thresholds: &mut Thresholds<'_>,
 ) -> Option<Vec<Measured<'a>>> {
-    if matches!(condition, Condition::AboveAfterWarmup) && thresholds.warmup {
+    if matches!(condition, Condition::AboveAtHighRate) && !thresholds.is_rate_high {
         return None;
     }
-    if matches!(condition, Condition::AboveAfterWarmup | Condition::Below | Condition::Outside) {
+    if matches!(condition, Condition::AboveAtHighRate | Condition::Below | Condition::Outside) {
         values.retain(|measured| measured.id.over == Over::All);
     }
     match condition {
-        Condition::Above | Condition::AboveAfterWarmup | Condition::Below => {}
+        Condition::Above | Condition::AboveAtHighRate | Condition::Below => {}
         Condition::AboveOverRole => {
             values.retain(|measured| measured.id.over == Over::All && measured.id.statistic.role.is_some())
         }
@@ -135,8 +135,9 @@ fn candidates<'a>(
                 return (!known.is_empty()).then_some(noisy);
             }
         }
-        Condition::AboveAndGrown => {
-            let growth = thresholds.alerts.kurtosis_growth;
+        Condition::AboveAndGrown | Condition::AboveAndDoubled => {
+            let is_doubled = matches!(condition, Condition::AboveAndDoubled);
+            let growth = if is_doubled { 2.0 } else { thresholds.alerts.kurtosis_growth };
             let grown = |measured: &Measured<'a>| measured.value >= thresholds.first(measured) * growth;
             let grown = values.iter().copied().filter(grown).collect();
             return (!values.is_empty()).then_some(grown);
@@ -156,6 +157,11 @@ fn sqnr_at(record: &MetricRecord, at: &MetricId, sqnr: &'static MetricDefinition
         id.definition() == sqnr && id.over == at.over && id.statistic.role == at.statistic.role
     };
     record.values.iter().find(|(id, value)| same(id) && !value.is_nan()).map(|(_, value)| *value)
+}
+
+/// The learning rate of a step.
+pub(super) fn learning_rate(record: &MetricRecord) -> Option<f64> {
+    value(record, &training::LR)
 }
 
 /// The training loss of a step.

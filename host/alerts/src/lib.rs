@@ -10,22 +10,22 @@
 mod evaluation;
 mod findings;
 mod loss_window;
+mod state;
 #[cfg(test)]
 mod tests;
 pub mod twin;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use altgrad_config::AlertsSection;
-use altgrad_metrics::MetricRecord;
 pub use altgrad_metrics::{AlertKind, alert::Severity};
+use altgrad_metrics::{MetricRecord, alert::HIGH_RATE};
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::events::Event;
-use serde::{Deserialize, Serialize};
 
 pub use evaluation::Evaluation;
 use findings::{Finding, Thresholds, Verdict};
-use loss_window::LossWindow;
+pub use state::AlertState;
 
 /// One alert.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,69 +71,6 @@ pub struct Alerts {
     state: AlertState,
 }
 
-/// The state between records, which checkpoints store.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct AlertState {
-    kinds: BTreeMap<AlertKind, KindState>,
-    /// The last evaluation's loss, if it was finite.
-    previous: Option<f64>,
-    best: Option<Evaluation>,
-    diverged_at: Option<u64>,
-    /// Steps in a row with a NaN or infinite loss or gradient, up to now.
-    nan_steps: u64,
-    /// The training loss.
-    #[serde(default)]
-    training_loss: LossWindow,
-    /// The first values of metrics whose growth counts, by name.
-    #[serde(default)]
-    first: BTreeMap<String, f64>,
-}
-
-/// The state of a kind between records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct KindState {
-    /// Measurements in a row, up to now, for which its condition held.
-    streak: u64,
-    /// When it fired last, since the run's start.
-    fired_at: Option<Duration>,
-    /// Times it fired.
-    fired: u64,
-}
-
-impl AlertState {
-    /// Refuses a state that no run of `steps` updates can have; counters and seconds are at most `most`.
-    ///
-    /// # Errors
-    /// The field, and its value with the reason.
-    pub fn check(&self, steps: u64, most: u64) -> Result<(), (String, String)> {
-        let too_many = |field: String, count: u64, most: u64| {
-            if count <= most { Ok(()) } else { Err((field, format!("{count}, which no run counts up to"))) }
-        };
-        for (kind, state) in &self.kinds {
-            let field = |field: &str| format!("kinds.{}.{field}", kind.name());
-            too_many(field("streak"), state.streak, most)?;
-            too_many(field("fired"), state.fired, most)?;
-            too_many(field("fired_at"), state.fired_at.unwrap_or_default().as_secs(), most)?;
-        }
-        too_many("nan_steps".into(), self.nan_steps, most)?;
-        too_many("diverged_at".into(), self.diverged_at.unwrap_or_default(), steps)?;
-        if let Some(previous) = self.previous.filter(|loss| !loss.is_finite()) {
-            return Err(("previous".into(), format!("{previous}, which no finite loss is")));
-        }
-        self.training_loss.check(steps)?;
-        if let Some((name, value)) = self.first.iter().find(|(_, value)| value.is_nan()) {
-            return Err((format!("first.{name}"), format!("{value}, which no metric starts with")));
-        }
-        let Some(best) = self.best else { return Ok(()) };
-        too_many("best.step".into(), best.step, steps)?;
-        if best.loss.is_nan() {
-            Err(("best.loss".into(), "NaN, which is never the best".into()))
-        } else {
-            Ok(())
-        }
-    }
-}
-
 impl Alerts {
     /// The alerts of a run that begins.
     #[must_use]
@@ -172,8 +109,8 @@ impl Alerts {
         self.count_nan(not_finite.each_ref().map(|(_, verdict)| verdict));
         let [rise, learning] = self.training_loss(record);
         let findings = not_finite.into_iter().chain([(AlertKind::Divergence, self.evaluation(record))]);
-        let warmup = record.step < self.facts.warmup_steps;
-        let thresholds = Thresholds { alerts: &config, warmup, first: &mut self.state.first };
+        let is_rate_high = self.is_rate_high(record);
+        let thresholds = Thresholds { alerts: &config, is_rate_high, first: &mut self.state.first };
         let findings = findings.chain(findings::beyond_thresholds(record, thresholds));
         let findings = findings.chain([(AlertKind::LossRise, rise), (AlertKind::NoLearning, learning)]);
         let fired = findings.filter_map(|(kind, verdict)| {
@@ -233,6 +170,14 @@ impl Alerts {
         let patience = self.config.divergence_patience;
         patience > 0
             && self.state.kinds.get(&AlertKind::Divergence).is_some_and(|kind| kind.streak >= patience)
+    }
+
+    /// True after warm-up if the learning rate is at least a share of its largest value so far, or unknown.
+    fn is_rate_high(&mut self, record: &MetricRecord) -> bool {
+        let lr = findings::learning_rate(record);
+        self.state.largest_lr = lr.into_iter().fold(self.state.largest_lr, f64::max);
+        let is_low = lr.is_some_and(|lr| lr < HIGH_RATE * self.state.largest_lr);
+        record.step >= self.facts.warmup_steps && !is_low
     }
 
     /// Counts steps in a row without a finite loss or gradient.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use altgrad_config::{AlertsSection, Threshold};
 use altgrad_metrics::{MetricId, MetricRecord};
 
-use super::{AlertKind, Alerts, Evaluation, RunFacts};
+use super::{AlertKind, Alerts, Evaluation, RunFacts, Severity};
 
 /// Alerts under test, a second a record.
 struct Bench {
@@ -95,7 +95,19 @@ fn the_worst_layer_is_named() {
         ("quant/weight/sqnr_db/h.0.mlp.c_fc.weight", 40.0),
     ];
     let worst = "quant/weight/overflow_rate/h.1.mlp.c_fc.weight".to_string();
-    assert_eq!(bench.see(&layers), [(AlertKind::Overflow, Some(worst))]);
+    assert_eq!(bench.see(&layers), [(AlertKind::Overflow, Some(worst.clone()))]);
+    let mut bench = Bench::new(QUICK);
+    let nan_last = [(layers[4].0, 0.3), (layers[3].0, f64::NAN)];
+    assert_eq!(bench.see(&nan_last), [(AlertKind::Overflow, Some(worst))]);
+}
+
+#[test]
+fn every_kind_has_a_level() {
+    let of = |severity| AlertKind::ALL.into_iter().filter(move |kind| kind.severity() == severity);
+    let errors = [AlertKind::NanLoss, AlertKind::NanGrad, AlertKind::Divergence, AlertKind::LossRise];
+    assert!(of(Severity::Error).eq(errors));
+    assert!(of(Severity::Information).eq([AlertKind::Kurtosis, AlertKind::RankCollapse]));
+    assert_eq!(of(Severity::Warning).count(), 9);
 }
 
 #[test]
@@ -113,7 +125,11 @@ fn patience_counts_measurements_in_a_row() {
         (&bad, true),
     ] {
         assert_eq!(!bench.see(values).is_empty(), fires, "step {}", bench.step - 1);
+        assert_eq!(bench.alerts.holds(AlertKind::Overflow), fires, "step {}", bench.step - 1);
     }
+    let mut bench = Bench::new(AlertsSection { patience: 0, ..QUICK });
+    bench.see(&fine);
+    assert!(!bench.alerts.holds(AlertKind::Overflow), "no measurement met the condition");
 }
 
 #[test]
@@ -152,6 +168,7 @@ fn nan_in_loss_and_gradients_are_told_apart_and_need_no_patience() {
         bench.kinds(&[(loss, f64::INFINITY), (norm, f64::NAN)]),
         [AlertKind::NanLoss, AlertKind::NanGrad]
     );
+    assert_eq!(bench.kinds(&[(loss, f64::NAN)]), [AlertKind::NanLoss], "a cooldown of their own");
 }
 
 #[test]
@@ -200,6 +217,9 @@ fn an_evaluation_without_a_number_is_a_rise_and_never_the_best() {
     assert_eq!(bench.kinds(&[("val/loss", f64::NAN)]), [AlertKind::Divergence]);
     assert_eq!(bench.kinds(&[("val/loss", 9.0)]), []);
     assert_eq!(bench.alerts.best(), Some(Evaluation { step: 2, loss: 9.0 }));
+    let mut bench = Bench::new(QUICK);
+    let mut see = |loss| bench.kinds(&[("val/loss", loss)]);
+    assert_eq!([see(f64::NAN), see(9.0), see(10.0)], [[], [], []], "the first number after NaN is no rise");
     let mut bench = Bench::new(AlertsSection { divergence_patience: 0, ..QUICK });
     for loss in [1.0, 2.0, 3.0, 4.0] {
         assert!(bench.kinds(&[("val/loss", loss)]).is_empty());
@@ -238,6 +258,31 @@ fn stalled_updates_count_after_warmup_only() {
     assert_eq!([bench.kinds(&stalled), bench.kinds(&stalled)], [[], []]);
     assert_eq!(bench.kinds(&stalled), [AlertKind::BitStall]);
     assert_eq!(bench.kinds(&[("update/bit_stall_rate", 1.0)]), [], "codes alone say nothing");
+    let mut bench = Bench::new(QUICK);
+    let layer = "update/rounding_loss/wte.weight";
+    assert_eq!(bench.kinds(&[("update/rounding_loss", 0.1), (layer, 0.9)]), [], "over all layers");
+}
+
+#[test]
+fn movement_of_master_weights_that_rounding_removes() {
+    let mut bench = Bench::new(QUICK);
+    let (all, layer) = ("update/movement_loss", "update/movement_loss/wte.weight");
+    assert_eq!(bench.kinds(&[(all, 0.5), (layer, 0.9)]), []);
+    assert_eq!(bench.see(&[(all, 0.51), (layer, 0.1)]), [(AlertKind::BitStall, Some(all.into()))]);
+}
+
+/// At the end of a schedule nearest rounding removes most of an update that is small.
+#[test]
+fn stalled_updates_count_while_the_learning_rate_is_high() {
+    let mut bench = Bench::new(QUICK);
+    let mut see = |lr, loss| bench.kinds(&[("train/lr", lr), ("update/rounding_loss", loss)]);
+    assert_eq!([see(0.5, 0.1), see(1.0, 0.1), see(0.249, 0.99)], [[], [], []]);
+    assert_eq!(see(0.25, 0.99), [AlertKind::BitStall]);
+    // A rate below a quarter neither continues nor ends a row of measurements.
+    let mut bench = Bench::new(AlertsSection { patience: 2, ..QUICK });
+    let mut see = |lr, loss| bench.kinds(&[("train/lr", lr), ("update/rounding_loss", loss)]);
+    assert_eq!([see(1.0, 0.99), see(0.1, 0.99), see(0.1, 0.0)], [[], [], []]);
+    assert_eq!(see(1.0, 0.99), [AlertKind::BitStall]);
 }
 
 #[test]
@@ -255,6 +300,11 @@ fn overflow_and_underflow_count_where_the_signal_to_noise_is_low() {
         ] {
             assert_eq!(bench.kinds(&[(rate, 0.3), (place, sqnr)]) == [kind], fires, "{place} {sqnr}");
         }
+        // Without a signal to noise nothing is measured: the row of measurements goes on.
+        let mut bench = Bench::new(AlertsSection { sqnr_threshold, patience: 2, ..QUICK });
+        let noisy = [(rate, 0.3), ("quant/grad/sqnr_db/wte.weight", 3.0)];
+        assert_eq!([bench.kinds(&noisy), bench.kinds(&[(rate, 0.3)])], [[], []]);
+        assert_eq!(bench.kinds(&noisy), [kind]);
     }
 }
 
@@ -298,11 +348,16 @@ fn elements_of_a_role_that_become_zero() {
 
 #[test]
 fn scores_of_attention_that_choose_one_position() {
+    let (whole, layer) = ("attention/max_logit", "attention/max_logit/h.1.attn.c_attn.weight");
     let mut bench = Bench::new(QUICK);
-    assert_eq!(bench.kinds(&[("attention/max_logit", 100.0)]), []);
-    let layer = "attention/max_logit/h.1.attn.c_attn.weight";
-    let record = [("attention/max_logit", 101.0), (layer, 101.0)];
-    assert_eq!(bench.see(&record), [(AlertKind::AttentionLogit, Some(layer.into()))]);
+    let mut see = |score| bench.see(&[(whole, score), (layer, score)]);
+    assert_eq!([see(0.25), see(100.0)], [[], []]);
+    assert_eq!(see(100.5), [(AlertKind::AttentionLogit, Some(layer.into()))]);
+    // Weights that begin with large scores are compared with their own start.
+    let mut bench = Bench::new(QUICK);
+    let mut see = |score| bench.see(&[(whole, score), (layer, score)]);
+    assert_eq!([see(500.0), see(999.0), see(450.0)], [[], [], []]);
+    assert_eq!(see(1000.0), [(AlertKind::AttentionLogit, Some(layer.into()))]);
 }
 
 #[test]
@@ -336,7 +391,7 @@ fn losses(bench: &mut Bench, level: f64, steps: u64) -> Vec<AlertKind> {
 
 #[test]
 fn a_training_loss_that_rises_above_its_noise_and_stays() {
-    let config = AlertsSection { no_learning_steps: 0, cooldown_s: 1e9, ..QUICK };
+    let config = AlertsSection { no_learning_steps: 0, cooldown_s: 1e9, patience: 9, ..QUICK };
     let mut bench = Bench::new(config);
     assert_eq!(losses(&mut bench, 3.0, 60), []);
     assert_eq!(losses(&mut bench, 3.13, 60), [], "less than the noise");
@@ -347,6 +402,17 @@ fn a_training_loss_that_rises_above_its_noise_and_stays() {
     let mut quiet = Bench::new(config);
     let mut see = |loss| (0..40).flat_map(|_| quiet.kinds(&[("train/loss", loss)])).count();
     assert_eq!([see(1.0), see(1.019), see(1.021)], [0, 0, 1]);
+    // The noise is that of the lowest window or of the last one, whichever is larger.
+    let mut calmer = Bench::new(config);
+    assert_eq!(losses(&mut calmer, 3.0, 60), []);
+    assert_eq!((0..60).flat_map(|_| calmer.kinds(&[("train/loss", 3.13)])).count(), 0);
+    let mut noisier = Bench::new(config);
+    assert_eq!((0..60).flat_map(|_| noisier.kinds(&[("train/loss", 3.0)])).count(), 0);
+    assert_eq!(losses(&mut noisier, 3.13, 60), []);
+    let mut infinite = Bench::new(AlertsSection { nan_cooldown_s: 1e9, ..config });
+    assert_eq!(losses(&mut infinite, 3.0, 60), []);
+    let found: Vec<_> = (0..30).flat_map(|_| infinite.kinds(&[("train/loss", f64::INFINITY)])).collect();
+    assert_eq!(found, [AlertKind::NanLoss]);
     let mut off = Bench::new(AlertsSection { loss_rise_threshold: Threshold::Off, ..config });
     assert_eq!([losses(&mut off, 1.0, 60), losses(&mut off, 9.0, 60)], [[], []]);
 }
@@ -354,11 +420,14 @@ fn a_training_loss_that_rises_above_its_noise_and_stays() {
 #[test]
 fn a_model_that_knows_no_more_than_how_often_tokens_occur() {
     let facts = RunFacts { warmup_steps: 10, unigram_entropy: Some(3.0) };
-    let mut bench =
-        Bench::new(AlertsSection { loss_rise_threshold: Threshold::Off, cooldown_s: 1e9, ..QUICK });
+    let config = AlertsSection { loss_rise_threshold: Threshold::Off, cooldown_s: 1e9, patience: 9, ..QUICK };
+    let mut bench = Bench::new(config);
     bench.alerts = bench.alerts.with_facts(facts);
     assert_eq!(losses(&mut bench, 3.0, 40), [], "until the window is full and warm-up over for 30 steps");
     assert_eq!(losses(&mut bench, 3.0, 1), [AlertKind::NoLearning]);
+    let mut off = Bench::new(AlertsSection { no_learning_steps: 0, ..config });
+    off.alerts = off.alerts.with_facts(facts);
+    assert_eq!(losses(&mut off, 3.0, 60), []);
     let mut learns = Bench::new(QUICK);
     learns.alerts = learns.alerts.with_facts(facts);
     assert_eq!(losses(&mut learns, 2.9, 60), []);

@@ -297,15 +297,20 @@ fn never_fires(kind: AlertKind, config: &RunConfig) -> Option<String> {
     if config.alerts.threshold(kind) == Threshold::Off {
         return Some(format!("set alerts.{}_threshold", kind.name()));
     }
-    let mut metrics = alert::thresholds().into_iter().filter(|(_, alert)| alert.kind == kind);
-    let measured = metrics.any(|(definition, _)| match definition.due {
-        Due::Parameters => config.metrics.every > 0,
-        Due::Distributions => config.metrics.histograms_every > 0,
-        Due::ShadowSteps => config.shadow.every > 0,
-        _ => true,
-    });
-    (!measured)
-        .then(|| "its metric is not measured: set metrics.every and metrics.histograms_every".to_owned())
+    let metrics = alert::thresholds().into_iter().filter(|(_, alert)| alert.kind == kind);
+    let measures = config.metrics;
+    let unmeasured = |due: Due| match due {
+        Due::Parameters if measures.every == 0 => Some("metrics.every"),
+        Due::Attention if !measures.measures_attention() => Some("metrics.every and metrics.attention"),
+        Due::Distributions if measures.histograms_every == 0 => Some("metrics.histograms_every"),
+        Due::Kurtosis if !measures.measures_kurtosis() => Some("metrics.kurtosis_every"),
+        Due::Ranks if measures.rank_every == 0 => Some("metrics.rank_every"),
+        Due::ShadowSteps if config.shadow.every == 0 => Some("shadow.every"),
+        _ => None,
+    };
+    // One measured metric is enough.
+    let missing: Option<Vec<&str>> = metrics.map(|(definition, _)| unmeasured(definition.due)).collect();
+    missing.map(|keys| format!("its metric is not measured: set {}", keys.join(" or ")))
 }
 
 /// `[train]` of a run file; `None` if something else has that name.

@@ -320,6 +320,11 @@ pub struct MetricsSection {
     /// from their grids; 0 = never. Such a step takes about as long as two; on a GPU it reads weights and their gradients back.
     /// If not 0, the host keeps the initial weights, 4 bytes per parameter.
     pub histograms_every: u64,
+    /// Interval in steps at which the kurtosis of rounded tensors is measured, besides the steps of `histograms_every`; 0 = on those
+    /// only.
+    pub kurtosis_every: u64,
+    /// True if the entropy and the largest score of attention are measured, on the steps of `every`.
+    pub attention: bool,
     /// Interval in steps at which the singular values of weights are computed; 0 = never. A matrix takes min(m, n)^2 max(m, n)
     /// operations: seconds for a small model, many minutes for a large one.
     pub rank_every: u64,
@@ -335,6 +340,8 @@ impl Default for MetricsSection {
         Self {
             every: 1,
             histograms_every: 100,
+            kurtosis_every: 0,
+            attention: true,
             rank_every: 0,
             dead_neuron_window: 100,
             dead_gradient_threshold: 1e-8,
@@ -346,7 +353,26 @@ impl MetricsSection {
     /// The same with nothing measured but what every step gives.
     #[must_use]
     pub fn off(self) -> Self {
-        Self { every: 0, histograms_every: 0, rank_every: 0, dead_neuron_window: 0, ..self }
+        Self {
+            every: 0,
+            histograms_every: 0,
+            kurtosis_every: 0,
+            rank_every: 0,
+            dead_neuron_window: 0,
+            ..self
+        }
+    }
+
+    /// True if attention is measured in the run.
+    #[must_use]
+    pub fn measures_attention(self) -> bool {
+        self.every > 0 && self.attention
+    }
+
+    /// True if the kurtosis of rounded tensors is measured in the run.
+    #[must_use]
+    pub fn measures_kurtosis(self) -> bool {
+        self.kurtosis_every > 0 || self.histograms_every > 0
     }
 }
 

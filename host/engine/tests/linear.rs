@@ -216,7 +216,7 @@ fn check_once(
     let mut quant = QuantContext::new(sites, MasterWeightsChoice::Fp32, PrecisionChoice::Fp32, 0)
         .with_fast_bf16(fast_bf16);
     if with_histograms {
-        quant.start_histograms();
+        quant.start_histograms(true);
     }
     let tensor = |values: &[f32], shape: [usize; 2]| {
         Tensor::<2>::from_data(TensorData::new(values.to_vec(), shape), &bench.device.tensors)

@@ -105,6 +105,9 @@ impl AlertKind {
     }
 }
 
+/// The learning rate from which on it is high, as a share of its largest value so far.
+pub const HIGH_RATE: f64 = 0.25;
+
 /// The condition of an alert.
 #[derive(Debug, Clone, Copy)]
 pub enum Condition {
@@ -112,12 +115,15 @@ pub enum Condition {
     Above,
     /// Below the threshold, over all layers.
     Below,
-    /// Above the threshold over all layers, after warm-up: while the learning rate is small the value means little.
-    AboveAfterWarmup,
+    /// Above the threshold over all layers, while the learning rate is high: after warm-up, and at least [`HIGH_RATE`] of its
+    /// largest value. At a lower rate the value matters little.
+    AboveAtHighRate,
     /// Above the threshold, where the signal to noise at the same place, this metric in dB, is below `sqnr_threshold`.
     AboveWithNoise(&'static MetricDefinition),
     /// Above the threshold, and above its first value at the same place times `kurtosis_growth`.
     AboveAndGrown,
+    /// Above the threshold, and at least twice its first value at the same place.
+    AboveAndDoubled,
     /// Above the threshold over all layers of a role.
     AboveOverRole,
     /// Above the threshold or below its inverse, over all layers.

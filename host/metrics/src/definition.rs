@@ -174,8 +174,12 @@ pub enum Due {
     Curvature,
     /// Steps that measure gradients and updates by parameter.
     Parameters,
+    /// Steps that measure attention.
+    Attention,
     /// Steps that measure distributions.
     Distributions,
+    /// Steps that measure distributions or the kurtosis alone.
+    Kurtosis,
     /// Steps that measure the effect of formats on unrounded tensors.
     Observations,
     /// Steps that find the singular values of the weights.
@@ -193,7 +197,9 @@ impl fmt::Display for Due {
             Self::ShadowSteps => "`shadow.every`",
             Self::Curvature => "`curvature.every`",
             Self::Parameters => "`metrics.every`",
+            Self::Attention => "`metrics.every` with `metrics.attention`",
             Self::Distributions => "`metrics.histograms_every`",
+            Self::Kurtosis => "`metrics.kurtosis_every` and `metrics.histograms_every`",
             Self::Observations => "`observe.every`",
             Self::Ranks => "`metrics.rank_every`",
             Self::End => "end of the run",

@@ -7,11 +7,16 @@ use altgrad_metrics::{
         gradients::DEAD_FRAC,
         ranks::STABLE_RANK,
         rounding::{CODE_SATURATION_ALERT, OVERFLOW_ALERT, OVERFLOW_RATE, UNDERFLOW_RATE},
-        training, updates,
+        training,
+        ulp_from_init::MOVEMENT_LOSS,
+        updates,
     },
 };
 
-use super::run::{Run, RunState};
+use super::{
+    run::{Run, RunState},
+    series::{Series, Tail},
+};
 
 const LOSS: Statistic = Statistic::new(&training::LOSS);
 const GRAD_NORM: Statistic = Statistic::new(&training::GRAD_NORM);
@@ -19,6 +24,7 @@ const STALL: Statistic = Statistic::new(&updates::BIT_STALL_RATE);
 const OVERFLOW: Statistic = Statistic::new(&OVERFLOW_RATE);
 const GRAD_UNDERFLOW: Statistic = Statistic::new(&UNDERFLOW_RATE).of_role(Role::Grad);
 
+const MOVEMENT: Statistic = Statistic::new(&MOVEMENT_LOSS);
 const ZERO_UPDATES: Statistic = Statistic::new(&updates::ZERO_UPDATE_FRAC);
 const COSINE: Statistic = Statistic::new(&GRAD_COS_SIM);
 const DEAD: Statistic = Statistic::new(&DEAD_FRAC);
@@ -37,6 +43,8 @@ const STARVED: f64 = 0.5;
 /// A stall of weights without master weights: no code changes. In healthy runs with stochastic rounding a few codes in a
 /// hundred change per step; with fp32 master weights, which add up small steps, an unchanged code is no stall.
 const STALLED: f64 = 0.995;
+/// A stall with master weights: most of their movement does not reach the rounded weights.
+const LOST_MOVEMENT: f64 = 0.5;
 /// A vanished gradient norm, as a share of its largest.
 const VANISHED: f64 = 1e-4;
 /// The end of a run, over which stalls and gradients are judged.
@@ -120,11 +128,11 @@ fn diverged(run: &Run) -> Option<Failure> {
 
 /// The training loss at the end is that of a model which knows how often each token occurs, or higher.
 fn never_learned(run: &Run) -> Option<Failure> {
-    let (loss, entropy) = (run.curve(LOSS)?.tail_mean(END)?, run.status.unigram_entropy?);
+    let (Tail { from, mean }, entropy) = (run.curve(LOSS)?.tail(END)?, run.status.unigram_entropy?);
     let evidence = format!(
-        "{loss:.4} nats/token over the last tenth of the run; the entropy of the corpus's single tokens is {entropy:.4}"
+        "{mean:.4} nats/token from step {from} on; the entropy of the corpus's single tokens is {entropy:.4}"
     );
-    (loss >= entropy).then_some(Failure { class: "never learned", evidence })
+    (mean >= entropy).then_some(Failure { class: "never learned", evidence })
 }
 
 /// The training loss has stopped falling halfway.
@@ -139,42 +147,38 @@ fn on_a_plateau(run: &Run) -> Option<Failure> {
     let middle = means.len() / 2;
     let (before, after) = (at(&means[middle - width..middle]), at(&means[means.len() - width..]));
     let evidence = format!(
-        "{after:.4} nats/token at the end of the run, {before:.4} before step {}, half-way",
+        "{after:.4} nats/token from step {} on, {before:.4} before step {}, half-way",
+        means[means.len() - width].0,
         means[middle].0
     );
     (after >= PLATEAU * before).then_some(Failure { class: "plateau", evidence })
 }
 
 fn updates_are_sparse(run: &Run) -> Option<Failure> {
-    let share = run.curve(ZERO_UPDATES)?.tail_mean(END).filter(|share| *share > SPARSE)?;
-    let evidence =
-        format!("{:.1} % of the elements do not move over the last tenth of the run", share * 100.0);
+    let Tail { from, mean } = run.curve(ZERO_UPDATES)?.tail(END).filter(|end| end.mean > SPARSE)?;
+    let evidence = format!("{:.1} % of the elements do not move from step {from} on", mean * 100.0);
     failure("update sparsity", evidence)
 }
 
 /// Of the blocks' layers: tokens that do not occur leave an embedding without gradients, and nothing is wrong.
 fn gradients_are_sparse(run: &Run) -> Option<Failure> {
     let layers = run.layers.get(&DEAD)?.iter().filter(|(layer, _)| layer.starts_with("h."));
-    let ends = layers.filter_map(|(layer, curve)| Some((layer, curve.tail_mean(END)?)));
-    let (layer, share) = ends.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, share)| *share > SPARSE)?;
-    let evidence = format!(
-        "{:.1} % of the gradient of `{layer}` is below 1e-8 over the last tenth of the run",
-        share * 100.0
-    );
+    let (layer, Tail { from, mean }) = worst_end(layers).filter(|(_, end)| end.mean > SPARSE)?;
+    let evidence =
+        format!("{:.1} % of the gradient of `{layer}` is below 1e-8 from step {from} on", mean * 100.0);
     failure("gradient sparsity", evidence)
 }
 
 fn gradient_departed(run: &Run) -> Option<Failure> {
-    let cosine =
-        run.curve(COSINE)?.tail_mean(END).filter(|cosine| *cosine < GRADIENT_COSINE_ALERT.default)?;
-    let evidence =
-        format!("{cosine:.3} is its cosine to the gradient of fp32 over the last tenth of the run");
+    let limit = GRADIENT_COSINE_ALERT.default;
+    let Tail { from, mean } = run.curve(COSINE)?.tail(END).filter(|end| end.mean < limit)?;
+    let evidence = format!("{mean:.3} is its cosine to the gradient of fp32 from step {from} on");
     failure("gradient direction", evidence)
 }
 
 fn rank_collapsed(run: &Run) -> Option<Failure> {
     let of_layer =
-        |(layer, curve): (&String, &super::series::Series)| {
+        |(layer, curve): (&String, &Series)| {
             let ((_, first), (step, last)) = (curve.first()?, curve.last()?);
             (last < COLLAPSED * first).then(|| (last / first, format!(
             "the stable rank of `{layer}` is {last:.1} at step {step}, and was {first:.1} at first"
@@ -187,31 +191,36 @@ fn rank_collapsed(run: &Run) -> Option<Failure> {
 
 fn saturated(run: &Run) -> Option<Failure> {
     let layers = Role::ALL.iter().filter_map(|role| run.layers.get(&OVERFLOW.of_role(*role))).flatten();
-    let ends = layers.filter_map(|(layer, curve)| Some((layer, curve.tail_mean(END)?)));
-    let worst = ends.max_by(|a, b| a.1.total_cmp(&b.1));
-    let (layer, share) = worst.filter(|(_, share)| *share > CODE_SATURATION_ALERT.default)?;
-    let evidence = format!(
-        "{:.1} % of a tensor of `{layer}` share the largest code over the last tenth of the run",
-        share * 100.0
-    );
+    let worst = worst_end(layers).filter(|(_, end)| end.mean > CODE_SATURATION_ALERT.default);
+    let (layer, Tail { from, mean }) = worst?;
+    let evidence =
+        format!("{:.1} % of a tensor of `{layer}` share the largest code from step {from} on", mean * 100.0);
     failure("saturation", evidence)
+}
+
+/// The layer with the largest mean at the end of the run.
+fn worst_end<'a>(layers: impl Iterator<Item = (&'a String, &'a Series)>) -> Option<(&'a String, Tail)> {
+    let ends = layers.filter_map(|(layer, curve)| Some((layer, curve.tail(END)?)));
+    ends.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
 }
 
 /// Over the end of the run, with the layer where it is worst.
 fn at_the_end(run: &Run, metric: Statistic, layer_metric: Statistic, above: f64) -> Option<String> {
-    let share = run.curve(metric)?.tail_mean(END).filter(|share| *share > above)?;
-    let layers = run.layers.get(&layer_metric).into_iter().flatten();
-    let worst = layers
-        .filter_map(|(layer, curve)| Some((layer, curve.tail_mean(END)?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let Tail { from, mean } = run.curve(metric)?.tail(END).filter(|end| end.mean > above)?;
+    let worst = worst_end(run.layers.get(&layer_metric).into_iter().flatten());
     let worst =
-        worst.map_or(String::new(), |(layer, share)| format!(", {:.1} % in `{layer}`", share * 100.0));
-    Some(format!("{:.1} % over the last tenth of the run{worst}", share * 100.0))
+        worst.map_or(String::new(), |(layer, end)| format!(", {:.1} % in `{layer}`", end.mean * 100.0));
+    Some(format!("{:.1} % from step {from} on{worst}", mean * 100.0))
 }
 
 fn stalled(run: &Run) -> Option<Failure> {
     if run.config.get("quant.master_weights") != Some("none") {
-        return None;
+        let (step, lost) = run.curve(MOVEMENT)?.last().filter(|(_, lost)| *lost > LOST_MOVEMENT)?;
+        let evidence = format!(
+            "rounding removes {:.1} % of the movement of the weights up to step {step}",
+            lost * 100.0
+        );
+        return failure("stall", evidence);
     }
     let measured = at_the_end(run, STALL, STALL, STALLED)?;
     failure("stall", format!("codes that stay although they have a gradient: {measured}"))
@@ -244,10 +253,10 @@ fn vanished(run: &Run) -> Option<Failure> {
     }
     // A norm that is not finite has no size.
     let norm = run.curve(GRAD_NORM).filter(|norm| norm.first_not_finite().is_none())?;
-    let (end, (step, largest)) = (norm.tail_mean(END)?, norm.largest()?);
-    let vanished = end <= VANISHED * largest;
+    let (Tail { from, mean }, (step, largest)) = (norm.tail(END)?, norm.largest()?);
+    let vanished = mean <= VANISHED * largest;
     let evidence =
-        format!("its norm is {end:.2e} over the last tenth of the run, and was {largest:.2e} at step {step}");
+        format!("its norm is {mean:.2e} from step {from} on, and was {largest:.2e} at step {step}");
     vanished.then_some(Failure { class: "vanishing gradient", evidence })
 }
 

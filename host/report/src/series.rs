@@ -22,6 +22,15 @@ pub struct Series {
     not_finite: Option<u64>,
 }
 
+/// The end of a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tail {
+    /// Its first step.
+    pub from: u64,
+    /// The mean of its finite values.
+    pub mean: f64,
+}
+
 impl Series {
     /// A curve of at most `2 * capacity + 1` points.
     #[must_use]
@@ -121,11 +130,12 @@ impl Series {
         mean(&self.buckets)
     }
 
-    /// Mean over about the last `share` of the rows, at least one bucket.
+    /// About the last `share` of the rows, at least one bucket; `None` without a finite value.
     #[must_use]
-    pub fn tail_mean(&self, share: f64) -> Option<f64> {
+    pub fn tail(&self, share: f64) -> Option<Tail> {
         let count = ((self.buckets.len() as f64 * share).ceil() as usize).max(1);
-        mean(&self.buckets[self.buckets.len().saturating_sub(count)..])
+        let last = &self.buckets[self.buckets.len().saturating_sub(count)..];
+        Some(Tail { from: last.first()?.start, mean: mean(last)? })
     }
 
     /// The largest value and its step.

@@ -11,6 +11,7 @@ use sha2::Digest;
 use tempfile::TempDir;
 
 mod charts;
+mod failures;
 mod misleading;
 
 use super::{

@@ -28,8 +28,9 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "N", conflicts_with = "compare_with", value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: Option<u32>,
     /// Case to measure: fp32, bf16, hybrid (E4M3, gradients E5M2), recipe:NAME, or a format for weights, activations and
-    /// gradients, with +metrics (in every step), +shadow (in every step), +blockN (scales in blocks of N) or +optimizer:NAME; may be
-    /// repeated. The other cases are compared with the first.
+    /// gradients, with +metrics (in every step), +shadow (in every step), +blockN (scales in blocks of N) or +optimizer:NAME. With
+    /// +metrics, +no-attention and +no-dead leave out metrics of attention and of dead gradients, and +kurtosis adds the kurtosis in
+    /// every step. May be repeated; the other cases are compared with the first.
     #[arg(long = "case", value_name = "CASE", default_values_t = CASES.map(String::from))]
     cases: Vec<String>,
     /// Measured steps of each case.

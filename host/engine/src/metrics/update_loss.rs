@@ -21,17 +21,21 @@ impl UpdateLoss {
     /// each.
     #[must_use]
     pub fn of(before: &[f32], intended: &[f32], after: &[f32]) -> Self {
-        let part = |((before, intended), after): ((&[f32], &[f32]), &[f32])| {
-            let changes = before.iter().zip(intended).zip(after).map(|((before, intended), after)| {
-                let before = f64::from(*before);
-                (f64::from(*intended) - before, f64::from(*after) - before)
-            });
-            changes.fold(Self::default(), |sum, (d, r)| Self {
-                realized: sum.realized + d * r,
-                intended: sum.intended + d * d,
+        Self::between([before, intended], [before, after])
+    }
+
+    /// The loss of two changes: of the values that were intended, and of those that were realized; `[n]` each.
+    #[must_use]
+    pub fn between(intended: [&[f32]; 2], realized: [&[f32]; 2]) -> Self {
+        let difference = |from: &f32, to: &f32| f64::from(*to) - f64::from(*from);
+        let part = |([a, b], [x, y]): ([&[f32]; 2], [&[f32]; 2])| {
+            let changes = a.iter().zip(b).zip(x.iter().zip(y));
+            changes.fold(Self::default(), |sum, ((a, b), (x, y))| {
+                let (d, r) = (difference(a, b), difference(x, y));
+                Self { realized: sum.realized + d * r, intended: sum.intended + d * d }
             })
         };
-        let parts = before.par_chunks(PART).zip(intended.par_chunks(PART)).zip(after.par_chunks(PART));
+        let parts = parts(intended).zip(parts(realized));
         // Added in their order, so that the sum does not depend on the threads.
         parts.map(part).collect::<Vec<_>>().into_iter().fold(Self::default(), Self::add)
     }
@@ -42,6 +46,11 @@ impl UpdateLoss {
         let share = 1.0 - self.realized / self.intended;
         (self.intended > 0.0 && share.is_finite()).then_some(share)
     }
+}
+
+/// The parts of two tensors, one pair a task.
+fn parts<'a>([a, b]: [&'a [f32]; 2]) -> impl IndexedParallelIterator<Item = [&'a [f32]; 2]> {
+    a.par_chunks(PART).zip(b.par_chunks(PART)).map(|(a, b)| [a, b])
 }
 
 /// The sums over two parameters.
@@ -68,5 +77,12 @@ mod tests {
         assert_eq!(share(&[2.0, 2.0, -4.0]), Some(1.0 - 0.5 / 0.3125), "more than was intended");
         assert_eq!(UpdateLoss::of(&before, &before, &intended).share(), None, "nothing was intended");
         assert_eq!(UpdateLoss::of(&before, &[f32::NAN, 0.0, 0.0], &before).share(), None);
+    }
+
+    #[test]
+    fn two_changes_by_hand() {
+        // d = 2 and 1, r = 1 and 3: 1 - 5/5.
+        let loss = UpdateLoss::between([&[0.0, 4.0], &[2.0, 5.0]], [&[7.0, 1.0], &[8.0, 4.0]]);
+        assert_eq!((loss.realized, loss.intended, loss.share()), (5.0, 5.0, Some(0.0)));
     }
 }

@@ -19,7 +19,7 @@ use super::{
     scale_changes::ScaleChanges,
     scale_regret::{self, Regret},
     ulp_distance::UlpDistance,
-    ulp_from_init,
+    ulp_from_init::{self, FromInit},
     update_counts::{Counting, UpdateCounts},
     update_distances,
     update_loss::UpdateLoss,
@@ -36,8 +36,12 @@ use crate::{
 pub struct DueMetrics {
     /// Gradients and updates by parameter.
     pub parameters: bool,
+    /// Attention.
+    pub attention: bool,
     /// Distributions: codes, weights, spectra.
     pub distributions: bool,
+    /// Kurtosis of rounded tensors.
+    pub kurtosis: bool,
     /// Ranks of weights.
     pub ranks: bool,
 }
@@ -49,13 +53,15 @@ impl DueMetrics {
         let due = |every: u64| every > 0 && step.is_multiple_of(every);
         Self {
             parameters: due(config.every),
+            attention: due(config.every) && config.attention,
             distributions: due(config.histograms_every),
+            kurtosis: due(config.kurtosis_every) || due(config.histograms_every),
             ranks: due(config.rank_every),
         }
     }
 
-    fn any(self) -> bool {
-        self != Self::default()
+    fn of_parameters(self) -> bool {
+        self.parameters || self.distributions || self.ranks
     }
 }
 
@@ -102,7 +108,7 @@ struct StepMeasurements {
     scale_changes: Vec<Option<ScaleChanges>>,
     weights: Vec<WeightStatistics>,
     regret: Vec<Regret>,
-    from_init: Vec<Option<f64>>,
+    from_init: Vec<FromInit>,
     ranks: Vec<Option<[f64; 2]>>,
     qk_entropy: Vec<Option<f64>>,
 }
@@ -171,7 +177,7 @@ impl UpdateMetrics {
     /// True if the step's weights are needed.
     #[must_use]
     pub fn wants_weights(&self) -> bool {
-        self.due.any()
+        self.due.of_parameters()
     }
 
     /// True if every step's gradients are needed.
@@ -232,7 +238,7 @@ impl UpdateMetrics {
         (before, grad): (&[f32], &[f32]),
         grid: Option<&WeightGrid<'_>>,
     ) {
-        let grid = grid.filter(|_| self.looks()).and_then(MeasuredGrid::new);
+        let (whole, grid) = (grid, grid.filter(|_| self.looks()).and_then(MeasuredGrid::new));
         let distance = grid.as_ref().map(|grid| &grid.distance);
         if self.due.distributions {
             if self.step == 0 {
@@ -242,11 +248,12 @@ impl UpdateMetrics {
             put(&mut self.measured.weights, param, WeightStatistics::of(before, grad, distance));
             let regret = grid.as_ref().map(|grid| scale_regret::of(before, grid.format, grid.scale));
             put(&mut self.measured.regret, param, regret.unwrap_or_default());
-            let from_init = distance.and_then(|distance| {
-                let initial = self.initial.get(param)?.values(spec, param)?;
-                ulp_from_init::mean_distance(before, &initial, distance)
+            let initial = self.initial.get(param).filter(|_| whole.is_some());
+            let from_init = initial.and_then(|initial| initial.values(spec, param)).map(|w_0| FromInit {
+                distance: distance.and_then(|distance| ulp_from_init::mean_distance(before, &w_0, distance)),
+                lost: whole.and_then(|grid| ulp_from_init::movement(before, &w_0, grid)),
             });
-            put(&mut self.measured.from_init, param, from_init);
+            put(&mut self.measured.from_init, param, from_init.unwrap_or_default());
         }
         if let Some(heads) = spec.attention_heads.filter(|_| self.due.distributions) {
             let entropy = spec.shape.last().and_then(|width| attention::qk_entropy(before, *width, heads));
@@ -347,8 +354,8 @@ impl UpdateMetrics {
         &self.measured.regret
     }
 
-    /// Distances from the initial weights, by parameter; empty if that is not due.
-    pub(super) fn ulp_from_init(&self) -> &[Option<f64>] {
+    /// Changes since the initial weights, by parameter; empty if that is not due.
+    pub(super) fn from_init(&self) -> &[FromInit] {
         &self.measured.from_init
     }
 

@@ -12,9 +12,10 @@ use super::{
 use crate::read_back::{ReadBack, Slot, Values};
 
 impl QuantContext {
-    /// Collects the histograms of the values that each site rounds, from now on.
-    pub fn start_histograms(&mut self) {
-        let codes = self.sites.iter().map(|site| site.format.values().codes());
+    /// Collects the distribution of the values that each site rounds, from now on: sums of their powers, and their codes if
+    /// `with_codes`.
+    pub fn start_histograms(&mut self, with_codes: bool) {
+        let codes = self.sites.iter().map(|site| if with_codes { site.format.values().codes() } else { 0 });
         self.histograms = codes.map(|codes| Arc::new(HistogramCollector::new(codes))).collect();
     }
 

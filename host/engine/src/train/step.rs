@@ -36,10 +36,10 @@ pub fn compute_gradients(
     let observed = if trace.is_none() { observe::observe(setup, state, step)? } else { Vec::new() };
     let first = setup.first_micro_batch(step);
     let due = DueMetrics::at(&setup.config.metrics, step);
-    if due.distributions {
-        state.quant.start_histograms();
+    if due.kurtosis {
+        state.quant.start_histograms(due.distributions);
     }
-    let shown = Shown { trace, attention: due.parameters };
+    let shown = Shown { trace, attention: due.attention };
     let mut gradients = setup.model.gradients(state, setup.micro_batches(step), first, shown)?;
     let shadow = || {
         let _span = tracing::debug_span!("shadow").entered();

@@ -18,7 +18,7 @@ pub static FAMILY: FamilyDefinition = FamilyDefinition {
 
 const ATTENTION: MetricDefinition = MetricDefinition {
     scopes: &[Scope::Layer],
-    due: Due::Parameters,
+    due: Due::Attention,
     report: ReportUse::LAYERS,
     ..MetricDefinition::new(Family::Attention)
 };
@@ -54,9 +54,9 @@ metrics! {
 /// Scores of attention that make its softmax a choice of one position.
 pub static ATTENTION_LOGIT_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::AttentionLogit,
-    condition: Condition::Above,
+    condition: Condition::AboveAndDoubled,
     default: 100.0,
-    key_text: "Largest score of attention, `q k / sqrt(head width)`, without an alert. Above it the softmax chooses one \
-               position, and the learning rate is probably too high.",
+    key_text: "Largest score of attention, `q k / sqrt(head width)`, without an alert. The score must also be at least twice the first \
+               one. The softmax then chooses one position, and the learning rate is probably too high.",
     finding: "is the largest score of attention",
 };

@@ -29,6 +29,7 @@ metrics! {
         name: "quant/kurtosis",
         range: Range::AtLeast(1),
         scopes: &[Scope::RoleAndLayer],
+        due: Due::Kurtosis,
         alerts: &[&KURTOSIS_ALERT],
         ..CODES
     };

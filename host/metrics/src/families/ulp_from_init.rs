@@ -3,15 +3,16 @@
 use super::macros::metrics;
 use crate::{
     definition::{Due, FamilyDefinition, MetricDefinition, Range, Scope, Unit},
+    families::updates::BIT_STALL_ALERT,
     family::Family,
+    report_use::ReportUse,
 };
 
 /// The family.
 pub static FAMILY: FamilyDefinition = FamilyDefinition {
     title: "Distance from the initial weights",
-    text: "Distance from the weights before the run's first update to those before this step's update, in the code coordinate, \
-           both at the scale k that rounded the weight in this step, for weights that are rounded with one scale. A resumed \
-           run keeps its first weights.",
+    text: "From the weights before the run's first update to those before this step's update, both at the scales that rounded the \
+           weight in this step. A resumed run keeps its first weights.",
     metrics: METRICS,
 };
 
@@ -22,6 +23,16 @@ const FROM_INIT: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Mean distance from the initial weights.
+    /// Mean distance in the code coordinate, for weights that are rounded with one scale.
     ULP_FROM_INIT = { name: "update/ulp_from_init", unit: Unit::Ulp, range: Range::AtLeast(0), ..FROM_INIT };
+    /// Share of the movement of master weights since the start that rounding to nearest removes: `1 - sum(d r)/sum(d^2)`, where `d` is
+    /// the change of the weights and `r` that of the rounded weights. 0 in expectation, 1 if no rounded weight moves.
+    MOVEMENT_LOSS = {
+        name: "update/movement_loss",
+        scopes: &[Scope::Run, Scope::Layer],
+        unit: Unit::Share,
+        alerts: &[&BIT_STALL_ALERT],
+        report: ReportUse::CURVE,
+        ..FROM_INIT
+    };
 }

@@ -68,11 +68,14 @@ metrics! {
     OSCILLATION = { name: "update/oscillation", ..UPDATES };
 }
 
-/// Updates that rounding removes. Without master weights only: with them a code moves after several updates.
+/// Updates that rounding removes: of a step without master weights, of all steps so far with them. At the end of a schedule
+/// updates are small, rounding removes many of them, and what they would have changed is small too.
 pub static BIT_STALL_ALERT: AlertDefinition = AlertDefinition {
     kind: AlertKind::BitStall,
-    condition: Condition::AboveAfterWarmup,
+    condition: Condition::AboveAtHighRate,
     default: 0.33,
-    key_text: "Share of the intended update that its rounding removes without master weights, over all weights, 0..1.",
-    finding: "of the intended update is lost to rounding",
+    key_text: "Share that rounding removes over all weights, 0..1: without master weights of a step's update, with them of all updates \
+    so far. It counts \
+    after warm-up while the learning rate is at least a quarter of its largest value.",
+    finding: "of the intended change is lost to rounding",
 };

@@ -100,7 +100,7 @@ fn expected() -> BTreeMap<String, Vec<usize>> {
         }
     }
     for role in ROLES {
-        LAYERS.iter().for_each(|layer| add(format!("quant/{role}/kurtosis/{layer}"), &even));
+        LAYERS.iter().for_each(|layer| add(format!("quant/{role}/kurtosis/{layer}"), &all));
     }
     for offset in -3..=3 {
         LAYERS.iter().for_each(|layer| add(format!("quant/weight/sqnr_db_at/{offset}/{layer}"), &even));
@@ -121,6 +121,9 @@ fn expected() -> BTreeMap<String, Vec<usize>> {
     ] {
         LAYERS.iter().for_each(|layer| add(format!("{statistic}/{layer}"), &even));
     }
+    // Before the first update there is no movement.
+    add("update/movement_loss".into(), &even[1..]);
+    LAYERS.iter().for_each(|layer| add(format!("update/movement_loss/{layer}"), &even[1..]));
     let attention = LAYERS.iter().filter(|layer| layer.ends_with("attn.c_attn.weight"));
     add("attention/max_logit".into(), &all);
     for layer in attention {
@@ -144,7 +147,12 @@ fn expected() -> BTreeMap<String, Vec<usize>> {
 }
 
 const HYBRID: &str = "weight = \"E4M3\"\nactivation = \"E4M3\"\ngrad = \"E5M2\"\nrounding = \"stochastic\"";
-const ALL: [&str; 3] = ["metrics.histograms_every=2", "metrics.rank_every=3", "metrics.dead_neuron_window=4"];
+const ALL: [&str; 4] = [
+    "metrics.histograms_every=2",
+    "metrics.kurtosis_every=1",
+    "metrics.rank_every=3",
+    "metrics.dead_neuron_window=4",
+];
 
 #[test]
 fn every_metric_comes_at_its_steps_and_nothing_else() {
