@@ -186,7 +186,8 @@ fn rank_collapsed(run: &Run) -> Option<Failure> {
 }
 
 fn saturated(run: &Run) -> Option<Failure> {
-    let layers = Role::ALL.iter().filter_map(|role| run.layers.get(&OVERFLOW.of_role(*role))).flatten();
+    let layers =
+        Role::FIRST_USES.iter().filter_map(|role| run.layers.get(&OVERFLOW.of_role(*role))).flatten();
     let ends = layers.filter_map(|(layer, curve)| Some((layer, curve.tail_mean(END)?)));
     let worst = ends.max_by(|a, b| a.1.total_cmp(&b.1));
     let (layer, share) = worst.filter(|(_, share)| *share > CODE_SATURATION_ALERT.default)?;
@@ -218,7 +219,7 @@ fn stalled(run: &Run) -> Option<Failure> {
 }
 
 fn overflowing(run: &Run) -> Option<Failure> {
-    let roles = Role::ALL.map(|role| OVERFLOW.of_role(role));
+    let roles = Role::FIRST_USES.map(|role| OVERFLOW.of_role(role));
     let role = |role: &Statistic| {
         Some((
             run.layers
