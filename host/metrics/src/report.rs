@@ -1,7 +1,11 @@
 //! The report's use of a metric.
 
 pub use crate::report_use::{Column, ColumnFormat, ReportUse};
-use crate::{definition::MetricDefinition, families, id::Statistic};
+use crate::{
+    definition::{MetricDefinition, Shape},
+    families,
+    id::Statistic,
+};
 
 /// The columns, in their order.
 #[must_use]
@@ -19,8 +23,11 @@ pub fn keeps_curve(statistic: &Statistic) -> bool {
     statistic.definition.report.curves.contains(&statistic.role)
 }
 
-/// True if the report keeps the curves of a statistic by layer.
+/// True if the report keeps the curves of a statistic by layer: every number, and those of several indices or formats where the
+/// definition says so.
 #[must_use]
 pub fn keeps_layers(statistic: &Statistic) -> bool {
-    statistic.definition.report.layers.contains(&statistic.role)
+    let definition = statistic.definition;
+    let is_plain = definition.index.is_none() && !definition.by_format;
+    (is_plain && definition.shape == Shape::Number) || definition.report.layers.contains(&statistic.role)
 }

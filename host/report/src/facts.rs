@@ -9,9 +9,10 @@ use std::{
 };
 
 use altgrad_config::Source;
-use altgrad_metrics::Role;
 use altgrad_run_folder::record::EvaluationKind;
 use serde_json::Value;
+
+use super::computed::{LayerKind, bits, kinds};
 
 /// Bytes of the largest file that is read whole.
 const LARGEST: u64 = 16 << 20;
@@ -94,6 +95,13 @@ impl Config {
     pub fn rules(&self) -> impl Iterator<Item = String> {
         let all = (0..).map(|index| format!("quant.layer.{index}"));
         all.take_while(|rule| self.get(&format!("{rule}.match")).is_some())
+    }
+
+    /// The training tokens of a step.
+    #[must_use]
+    pub fn tokens_per_step(&self) -> Option<f64> {
+        let factors = ["data.batch_size", "data.block_size", "train.grad_accum"];
+        factors.iter().try_fold(1.0, |tokens, key| Some(tokens * self.get(key)?.parse::<f64>().ok()?))
     }
 
     /// The keys that change the training.
@@ -221,6 +229,8 @@ pub struct Status {
     /// Bits per value of weights, activations and gradients of linear layers, their blocks' scales included: `8.25/8.25/8`, once for
     /// each kind of layer.
     pub bits: Option<String>,
+    /// The formats of the operands of linear layers, one entry for each kind of layer.
+    pub kinds: Vec<LayerKind>,
     /// When the file was written, seconds since 1970.
     pub updated_unix_s: Option<u64>,
     /// Its device.
@@ -284,6 +294,7 @@ impl Status {
             tokens_per_s: number("tokens_per_s"),
             parameters: count("parameters"),
             bits: bits(value),
+            kinds: kinds(value),
             updated_unix_s: count("updated_unix_s"),
             device: text(environment, "device"),
             threads: environment.get("threads").and_then(Value::as_u64),
@@ -293,26 +304,6 @@ impl Status {
             incomplete: list(value, "sinks").iter().filter_map(IncompleteSink::from_json).collect(),
         }
     }
-}
-
-/// The bits per value of the first uses, `weight/activation/gradient`, of each kind of linear layer. `None` in files that do not say.
-fn bits(value: &Value) -> Option<String> {
-    let computed = value.get("computed")?;
-    let others = computed.get("matrix_products")?.get("operands_without_format")?.as_str()?;
-    let unrounded = if others.starts_with("rounded to bf16") { "16" } else { "32" };
-    let mut kinds: Vec<String> = Vec::new();
-    for layer in computed.get("linear_layers")?.as_array()? {
-        let of = |role: &str| match layer.get(role)? {
-            Value::String(_) => Some(unrounded.to_string()),
-            cast => cast.get("bits_per_value")?.as_f64().map(|bits| bits.to_string()),
-        };
-        let kind = Role::FIRST_USES.map(|role| of(role.name())).into_iter().collect::<Option<Vec<_>>>()?;
-        let kind = kind.join("/");
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
-        }
-    }
-    (!kinds.is_empty()).then(|| kinds.join(", "))
 }
 
 /// A file whole; `None` if there is none.

@@ -190,7 +190,8 @@ fn rank_collapsed(run: &Run) -> Option<Failure> {
 }
 
 fn saturated(run: &Run) -> Option<Failure> {
-    let layers = Role::ALL.iter().filter_map(|role| run.layers.get(&OVERFLOW.of_role(*role))).flatten();
+    let layers =
+        Role::FIRST_USES.iter().filter_map(|role| run.layers.get(&OVERFLOW.of_role(*role))).flatten();
     let worst = worst_end(layers).filter(|(_, end)| end.mean > CODE_SATURATION_ALERT.default);
     let (layer, Tail { from, mean }) = worst?;
     let evidence =
@@ -227,7 +228,7 @@ fn stalled(run: &Run) -> Option<Failure> {
 }
 
 fn overflowing(run: &Run) -> Option<Failure> {
-    let roles = Role::ALL.map(|role| OVERFLOW.of_role(role));
+    let roles = Role::FIRST_USES.map(|role| OVERFLOW.of_role(role));
     let role = |role: &Statistic| {
         Some((
             run.layers

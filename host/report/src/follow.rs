@@ -213,11 +213,12 @@ impl Followed {
             self.step
         };
         let is_running = self.state == RunState::Running;
-        let keys = ["data.batch_size", "data.block_size", "train.grad_accum"];
-        let tokens = keys.iter().try_fold(1.0, |tokens, key| Some(tokens * config(key)? as f64));
         let rate = self.tokens_per_s.filter(|rate| *rate > 0.0 && is_running);
         let left = steps.map(|steps| steps.saturating_sub(step) as f64);
-        let eta_s = rate.zip(tokens).zip(left).map(|((rate, tokens), left)| left * tokens / rate);
+        let eta_s = rate
+            .zip(self.config.tokens_per_step())
+            .zip(left)
+            .map(|((rate, tokens), left)| left * tokens / rate);
         let common = |twin: &Self| {
             let at = |(step, loss): (&u64, &f64)| Some(loss - twin.evaluations.get(step)?);
             self.evaluations.iter().rev().filter(|(step, _)| **step > 0).find_map(at)

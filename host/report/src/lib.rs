@@ -10,6 +10,7 @@
 pub mod alert_replay;
 pub mod alert_score;
 pub mod compare;
+pub mod computed;
 pub mod curves;
 mod draw;
 pub mod events;

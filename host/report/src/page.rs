@@ -38,10 +38,16 @@ use policy::policy;
 const PAGE: &str = include_str!("page/page.html");
 const CONTENT: &str = include_str!("page/content.html");
 const STYLE: &str = include_str!("page/page.css");
-const SCRIPT: &str = concat!(include_str!("page/picture.js"), include_str!("page/page.js"));
+const SCRIPT: &str = concat!(
+    include_str!("page/picture.js"),
+    include_str!("page/maps.js"),
+    include_str!("page/axes.js"),
+    include_str!("page/page.js"),
+    include_str!("page/live.js"),
+);
 
 /// The sections, in order: id, title, purpose.
-const SECTIONS: [(&str, &str, &str); 10] = [
+const SECTIONS: [(&str, &str, &str); 11] = [
     (
         "loss",
         "Loss",
@@ -54,6 +60,7 @@ const SECTIONS: [(&str, &str, &str); 10] = [
         "Formats by site",
         "Tensors before rounding, at the steps that [observe] measures. Only runs with [observe] are listed.",
     ),
+    ("layers", "Layers", "Any metric by layer and step."),
     ("updates", "Updates on the grid", "Whether steps are large enough to move 8-bit codes."),
     ("codes", "Codes", "Use of a format's codes."),
     (
@@ -148,6 +155,13 @@ impl Source<'_> {
                     let title = format!("{}: {}", chart.title, context.labels[*run]);
                     file(format!("{}_{run}", chart.id), &title, plot)
                 })),
+                Drawings::Maps(maps) => files.extend(maps.iter().flat_map(|maps| {
+                    let name = maps.name.replace('/', "_");
+                    maps.by_group.iter().map(move |(group, plot)| {
+                        let title = format!("{}: {}", maps.name, groups[*group].label);
+                        file(format!("{}_{name}_{group}", chart.id), &title, plot)
+                    })
+                })),
             }
         }
         files
@@ -155,7 +169,9 @@ impl Source<'_> {
 
     fn values(&self) -> serde_json::Value {
         let Self { title, found, groups, comparison, view } = *self;
-        let context = Context::new(&found.runs, groups, comparison, view);
+        // The script places curves on other axes: the page holds them as they are.
+        let plain = View { tokens: false, log: false, smooth: 0.0, ..view.clone() };
+        let context = Context::new(&found.runs, groups, comparison, &plain);
         let charts = figures::all(&context);
         let tables = every_table(found, groups, comparison);
         let first = first(&charts);
@@ -186,7 +202,18 @@ impl Source<'_> {
             .into_iter()
             .map(|(key, [colours, lines])| (key, json!({ "colours": keys(&colours), "lines": keys(&lines) })))
             .collect();
-        let data = json!({ "csv": data(&charts, &tables), "looks": looks });
+        let maps = charts.iter().find_map(|(_, chart)| match &chart.drawings {
+            Drawings::Maps(maps) => Some(cards::maps(maps, groups)),
+            _ => None,
+        });
+        let tokens = groups.iter().map(|group| found.runs[group.runs[0]].config.tokens_per_step());
+        let data = json!({
+            "csv": data(&charts, &tables),
+            "looks": looks,
+            "look": { "colour": look.colour, "line": look.line },
+            "tokens": tokens.collect::<Vec<_>>(),
+            "maps": maps,
+        });
         json!({
             "title": title,
             "data": script_json(&data),

@@ -6,11 +6,7 @@ use hyper::{
     header::{self, HeaderValue},
 };
 
-use crate::{
-    body::Body,
-    news::News,
-    pages::{Pages, view},
-};
+use crate::{body::Body, news::News, pages::Pages};
 
 /// The state of the server.
 pub(crate) struct Site {
@@ -25,8 +21,8 @@ impl Site {
     pub(crate) async fn answer<B>(&self, request: &Request<B>) -> Response<Body> {
         match self.allowed(request) {
             Err(status) => text(status, "text/plain; charset=utf-8", refusal(status)),
-            Ok("") => self.page(request, true).await,
-            Ok("content") => self.page(request, false).await,
+            Ok("") => self.page(true).await,
+            Ok("content") => self.page(false).await,
             Ok("events") => {
                 with_headers(StatusCode::OK, "text/event-stream", Body::Events(self.news.listen()))
             }
@@ -56,13 +52,14 @@ impl Site {
         Ok(below)
     }
 
-    async fn page<B>(&self, request: &Request<B>, whole: bool) -> Response<Body> {
-        let view = view(request.uri().query().unwrap_or_default());
+    async fn page(&self, whole: bool) -> Response<Body> {
         let pages = self.pages.clone();
-        let made = tokio::task::spawn_blocking(move || pages.make(&view, whole)).await;
+        let made = tokio::task::spawn_blocking(move || pages.make(whole)).await;
         match made {
             Ok(Ok((html, took))) => {
-                self.news.charts_took(took);
+                if !whole {
+                    self.news.charts_took(took);
+                }
                 text(StatusCode::OK, "text/html; charset=utf-8", html)
             }
             Ok(Err(fault)) => {

@@ -18,8 +18,10 @@ use tokio::sync::{mpsc, watch};
 
 /// Between two looks at the runs.
 const LOOK: Duration = Duration::from_secs(1);
-/// The pause between two looks, as a multiple of a look's time.
+/// The pause between two looks, as a multiple of a look's time; and the longest. The first look reads whole files, and a busy
+/// machine makes any look long: neither may silence the page.
 const LOOK_SHARE: u32 = 50;
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The shortest time between two renewals of the charts, and the shortest as a multiple of one's time.
 const CHARTS: Duration = Duration::from_secs(5);
 const CHARTS_SHARE: u32 = 100;
@@ -44,7 +46,7 @@ impl News {
         }
     }
 
-    /// Records the time of the charts.
+    /// Records the time of renewed charts. The first view does not count: it reads every file.
     pub(crate) fn charts_took(&self, time: Duration) {
         self.cost_ms.store(time.as_millis() as u64, Ordering::Relaxed);
     }
@@ -68,8 +70,7 @@ impl News {
                     (charts_told, changed) = (Instant::now(), false);
                 }
             }
-            let rest = (begun.elapsed() * LOOK_SHARE).max(LOOK).saturating_sub(begun.elapsed());
-            tokio::time::sleep(rest).await;
+            tokio::time::sleep(pause(begun.elapsed())).await;
         }
     }
 
@@ -106,4 +107,22 @@ fn line(follower: &Mutex<Follower>) -> Bytes {
     follower.look();
     let runs = serde_json::to_string(&follower.runs()).unwrap_or_default();
     format!("event: runs\ndata: {runs}\n\n").into()
+}
+
+/// The pause after a look of this time.
+fn pause(look: Duration) -> Duration {
+    (look * LOOK_SHARE).min(LONGEST_PAUSE).max(LOOK.saturating_sub(look))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_look_does_not_silence_the_page() {
+        assert_eq!(pause(Duration::from_millis(2)), Duration::from_millis(998));
+        assert_eq!(pause(Duration::from_millis(50)), Duration::from_millis(2500));
+        assert_eq!(pause(Duration::from_secs(2)), LONGEST_PAUSE);
+        assert_eq!(pause(Duration::from_secs(60)), LONGEST_PAUSE);
+    }
 }

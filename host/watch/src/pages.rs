@@ -14,7 +14,7 @@ use altgrad_report::{
 
 use crate::Options;
 
-/// The runs and their view.
+/// The runs.
 #[derive(Clone)]
 pub(crate) struct Pages {
     options: Arc<Options>,
@@ -28,52 +28,15 @@ impl Pages {
     }
 
     /// The page, or the part of it that changes, and its computing time.
-    pub(crate) fn make(&self, view: &View, whole: bool) -> Result<(String, Duration), Diagnostic> {
+    pub(crate) fn make(&self, whole: bool) -> Result<(String, Duration), Diagnostic> {
         let begun = Instant::now();
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let found = reader.look();
         let groups = group::groups(&found.runs);
         let comparison = (self.options.compare)(found, &groups)?;
-        let source =
-            Source { title: &self.options.title, found, groups: &groups, comparison: &comparison, view };
+        let (title, view) = (&self.options.title, &View::default());
+        let source = Source { title, found, groups: &groups, comparison: &comparison, view };
         let html = if whole { source.page(true) } else { source.content() }?;
         Ok((html, begun.elapsed()))
-    }
-}
-
-/// The view of the charts that a query chooses; invalid choices are ignored.
-pub(crate) fn view(query: &str) -> View {
-    let mut view = View::default();
-    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-        match &*key {
-            "colour" => view.colour = Some(value.into_owned()),
-            "line" => view.line = Some(value.into_owned()),
-            "tokens" => view.tokens = true,
-            "log" => view.log = true,
-            "smooth" => {
-                view.smooth = value.parse().ok().filter(|smooth| (0.0..1.0).contains(smooth)).unwrap_or(0.0);
-            }
-            _ => {}
-        }
-    }
-    view
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_query_is_a_view() {
-        let expected = View {
-            colour: Some("train.lr".into()),
-            line: Some("a b&c".into()),
-            tokens: true,
-            log: false,
-            smooth: 0.5,
-        };
-        assert_eq!(view("colour=train.lr&line=a+b%26c&tokens=yes&smooth=0.5&other=1"), expected);
-        assert_eq!(view("smooth=1.5").smooth, 0.0);
-        assert_eq!(view("smooth=NaN&%ff=%zz"), View::default());
     }
 }

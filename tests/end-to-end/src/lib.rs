@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 pub mod browser;
+pub mod devtools;
 mod moments;
 mod pages;
 mod runs;

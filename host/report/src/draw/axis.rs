@@ -82,7 +82,11 @@ impl Axis {
                 return named.filter_map(|(at, name)| Some((self.place(at as f64)?, name.clone()))).collect();
             }
             Kind::Linear => linear(self.range),
-            Kind::Log => (decades(self.range), 0.0),
+            Kind::Log => match decades(self.range) {
+                // Within less than a decade, round numbers of a linear axis are more.
+                few if few.len() < 3 => linear(self.range),
+                decades => (decades, 0.0),
+            },
         };
         let text = |value: f64| match self.labels {
             Labels::Percent => format!("{} %", number(value * 100.0, step * 100.0)),
@@ -178,6 +182,8 @@ mod tests {
         assert_eq!((axis.place(0.0), axis.place(f64::NAN)), (None, None));
         let axis = axis.with_range([1.0, 10.0]);
         assert_eq!(texts(&axis), ["1", "2", "5", "10"]);
+        let axis = axis.with_range([2.3, 6.3]);
+        assert_eq!(texts(&axis), ["3", "4", "5", "6"]);
     }
 
     #[test]

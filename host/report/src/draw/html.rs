@@ -30,9 +30,9 @@ pub(crate) fn html(plot: &Plot, words: &str) -> String {
     );
     for (x, y, label) in &plot.texts {
         if let Some((x, y)) = plot.x.place(*x).zip(plot.y.place(*y)) {
-            let anchor = if x < 200.0 {
+            let anchor = if x < 100.0 {
                 "start"
-            } else if x > 800.0 {
+            } else if x > 900.0 {
                 "end"
             } else {
                 "middle"

@@ -12,7 +12,7 @@ pub(crate) mod picture;
 pub(crate) mod svg;
 
 pub(crate) use axis::{Axis, Kind};
-pub(crate) use picture::Picture;
+pub(crate) use picture::{Palette, Picture};
 
 /// One drawing.
 #[derive(Debug, Clone)]

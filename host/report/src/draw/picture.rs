@@ -16,9 +16,21 @@ const COLOURS: [[u8; 3]; 9] = [
     [224, 201, 86],
     [254, 232, 56],
 ];
+/// Colours from below to above zero: Okabe and Ito's blue and vermilion, white between them.
+const DIVERGING: [[u8; 3]; 5] =
+    [[0, 90, 142], [103, 169, 207], [247, 247, 247], [239, 138, 98], [178, 65, 0]];
 /// The last step of colour; the one more is that of cells without a value, which are transparent.
 const LAST: u8 = 254;
 const NO_VALUE: u8 = 255;
+
+/// The colours of a heat map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Palette {
+    /// From low to high.
+    Sequential,
+    /// From negative to positive, with a neutral colour in the middle of the range.
+    Diverging,
+}
 
 /// A heat map.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +41,7 @@ pub(crate) struct Picture {
     pub range: [f64; 2],
     /// True if colours follow the logarithm of values.
     pub is_log: bool,
+    pub palette: Palette,
     /// The name of a value, for the scale beside it.
     pub title: String,
     /// Labels of the scale: value and text.
@@ -52,20 +65,28 @@ impl Picture {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    fn png(&self) -> Vec<u8> {
-        let width = self.rows.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    /// Steps of colour, row by row.
+    pub(crate) fn cells(&self) -> Vec<u8> {
+        let width = self.width();
         let cell =
             |cell: Option<&Option<f64>>| match cell.copied().flatten().filter(|value| value.is_finite()) {
                 Some(value) => (self.share(value) * f64::from(LAST)).round() as u8,
                 None => NO_VALUE,
             };
-        let cells: Vec<u8> =
-            self.rows.iter().flat_map(|row| (0..width).map(move |column| cell(row.get(column)))).collect();
+        self.rows.iter().flat_map(|row| (0..width).map(move |column| cell(row.get(column)))).collect()
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.rows.iter().map(Vec::len).max().unwrap_or(0).max(1)
+    }
+
+    fn png(&self) -> Vec<u8> {
+        let (width, cells) = (self.width(), self.cells());
         let mut bytes = Vec::new();
         let mut encoder = png::Encoder::new(&mut bytes, width as u32, self.rows.len().max(1) as u32);
         encoder.set_color(png::ColorType::Indexed);
         encoder.set_depth(png::BitDepth::Eight);
-        encoder.set_palette((0..=255u8).flat_map(colour).collect::<Vec<u8>>());
+        encoder.set_palette((0..=255u8).flat_map(|step| self.palette.colour(step)).collect::<Vec<u8>>());
         encoder.set_trns((0..=255u8).map(|step| if step == NO_VALUE { 0 } else { 255 }).collect::<Vec<u8>>());
         encoder.set_compression(png::Compression::High);
         // Memory takes every byte, and the sizes agree.
@@ -74,22 +95,31 @@ impl Picture {
     }
 }
 
-/// The colours of the scale as stops of a gradient, from low to high.
-pub(crate) fn gradient() -> String {
-    let stops = COLOURS.iter().map(|[r, g, b]| format!("rgb({r} {g} {b})"));
-    stops.collect::<Vec<_>>().join(",")
-}
+impl Palette {
+    fn colours(self) -> &'static [[u8; 3]] {
+        match self {
+            Self::Sequential => &COLOURS,
+            Self::Diverging => &DIVERGING,
+        }
+    }
 
-/// A step's colour.
-fn colour(step: u8) -> [u8; 3] {
-    let place = f64::from(step.min(LAST)) / f64::from(LAST) * (COLOURS.len() - 1) as f64;
-    let first = (place as usize).min(COLOURS.len() - 2);
-    let part = place - first as f64;
-    let mix = |channel: usize| {
-        let [a, b] = [first, first + 1].map(|index| f64::from(COLOURS[index][channel]));
-        (a + (b - a) * part).round() as u8
-    };
-    [mix(0), mix(1), mix(2)]
+    /// The colours as CSS writes them, from low to high, evenly spread.
+    pub(crate) fn stops(self) -> Vec<String> {
+        self.colours().iter().map(|[r, g, b]| format!("rgb({r} {g} {b})")).collect()
+    }
+
+    /// A step's colour.
+    fn colour(self, step: u8) -> [u8; 3] {
+        let colours = self.colours();
+        let place = f64::from(step.min(LAST)) / f64::from(LAST) * (colours.len() - 1) as f64;
+        let first = (place as usize).min(colours.len() - 2);
+        let part = place - first as f64;
+        let mix = |channel: usize| {
+            let [a, b] = [first, first + 1].map(|index| f64::from(colours[index][channel]));
+            (a + (b - a) * part).round() as u8
+        };
+        [mix(0), mix(1), mix(2)]
+    }
 }
 
 #[cfg(test)]
@@ -100,8 +130,15 @@ mod tests {
     #[test]
     fn cells_are_colours_on_a_shared_scale_and_blank_without_a_value() {
         let rows = vec![vec![Some(1e-6), Some(1e-3)], vec![None, Some(1.0)]];
-        let picture =
-            Picture { rows, range: [1e-6, 1.0], is_log: true, title: String::new(), scale: Vec::new() };
+        let palette = Palette::Sequential;
+        let picture = Picture {
+            rows,
+            range: [1e-6, 1.0],
+            is_log: true,
+            palette,
+            title: String::new(),
+            scale: Vec::new(),
+        };
         assert!((picture.share(1e-3) - 0.5).abs() < 1e-12);
         let png = picture.png();
         let mut decoder = png::Decoder::new(std::io::Cursor::new(png));
@@ -113,5 +150,7 @@ mod tests {
         assert_eq!(colours[0], [0, 34, 78, 255]);
         assert_eq!(colours[3], [254, 232, 56, 255], "the last step");
         assert_eq!(colours[2][3], 0, "no value");
+        let middle = Palette::Diverging.colour(LAST / 2);
+        assert_eq!(middle, [247, 247, 247], "no difference has no colour");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{DASHES, Plot, escape, marks};
+use super::{DASHES, Picture, Plot, escape, marks};
 
 /// Pixels of the whole, and around the area.
 const WIDTH: f64 = 760.0;
@@ -12,6 +12,8 @@ const TOP: f64 = 44.0;
 const BOTTOM: f64 = 52.0;
 /// Lines of the key, at the right of the title.
 const KEY_LINE: f64 = 16.0;
+/// The scale of a heat map, below it.
+const SCALE: f64 = 40.0;
 
 /// The marks' part of the page's style sheet, for a separate file.
 const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#16191d}.t{font-weight:600;font-size:15px}path{fill:none;vector-effect:non-scaling-stroke}\
@@ -21,7 +23,7 @@ const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#16191d}.t{font-we
 /// The file's text.
 pub(crate) fn svg(plot: &Plot, title: &str) -> String {
     let named: Vec<_> = plot.series.iter().filter(|series| !series.is_single).collect();
-    let key = named.len() as f64 * KEY_LINE;
+    let key = named.len() as f64 * KEY_LINE + if plot.picture.is_some() { SCALE } else { 0.0 };
     let (width, height) = (WIDTH - LEFT - RIGHT, plot.height as f64);
     let all = TOP + height + BOTTOM + key;
     let mut text = format!(
@@ -48,6 +50,14 @@ pub(crate) fn svg(plot: &Plot, title: &str) -> String {
     }
     label(LEFT + width / 2.0, TOP + height + 38.0, "middle", &plot.x.title);
     label(LEFT, TOP - 6.0, "start", &plot.y.title);
+    if let Some(picture) = &plot.picture {
+        let top = TOP + height + BOTTOM;
+        label(LEFT - 8.0, top + 10.0, "end", &picture.title);
+        for (share, text) in &picture.scale {
+            label(LEFT + width * share, top + 26.0, "middle", text);
+        }
+        text.push_str(&scale(picture, top, width));
+    }
     for (index, series) in named.into_iter().enumerate() {
         let y = TOP + height + BOTTOM + index as f64 * KEY_LINE;
         let _ = write!(
@@ -63,4 +73,18 @@ pub(crate) fn svg(plot: &Plot, title: &str) -> String {
     }
     text.push_str("</svg>\n");
     text
+}
+
+/// The colours of a heat map from low to high.
+fn scale(picture: &Picture, top: f64, width: f64) -> String {
+    let stops = picture.palette.stops();
+    let last = stops.len().saturating_sub(1).max(1) as f64;
+    let stop = |(index, colour): (usize, &String)| {
+        format!("<stop offset=\"{}\" stop-color=\"{colour}\"/>", index as f64 / last)
+    };
+    let stops: String = stops.iter().enumerate().map(stop).collect();
+    format!(
+        "<linearGradient id=\"scale\">{stops}</linearGradient>\
+         <rect x=\"{LEFT}\" y=\"{top}\" width=\"{width}\" height=\"10\" fill=\"url(#scale)\"/>"
+    )
 }

@@ -7,7 +7,7 @@ use super::{
     layers::{columns, height},
 };
 use crate::{
-    draw::{Axis, Kind, Picture, Plot, Rule},
+    draw::{Axis, Kind, Palette, Picture, Plot, Rule},
     run::Run,
     series::Timeline,
 };
@@ -131,6 +131,7 @@ fn over_time(timeline: &Timeline, order: &[usize], names: Vec<String>) -> Plot {
         rows: order.iter().rev().map(row).collect(),
         range: [LEAST_SHARE, 1.0],
         is_log: true,
+        palette: Palette::Sequential,
         title: "share".into(),
         scale: Vec::new(),
     };
@@ -190,6 +191,7 @@ fn stiffness(run: &Run, most: f64) -> Option<Plot> {
         rows: rows.into_iter().map(|row| row.into_iter().map(blank).collect()).collect(),
         range: [0.0, most],
         is_log: false,
+        palette: Palette::Sequential,
         title: "share".into(),
         scale: axis.ticks().into_iter().map(|(place, text)| (place / 1000.0, text)).collect(),
     };

@@ -139,7 +139,11 @@ fn plot(context: &Context<'_>, curve: &Curve) -> Option<Plot> {
         ((SINGLES / with.max(1)).clamp(30, 300), (MEANS / context.groups.len().max(1)).clamp(40, 200));
     let mut series: Vec<Series> = Vec::new();
     for (index, group) in context.groups.iter().enumerate() {
-        let of_run = |run: &usize| shown(context, *run, points(&context.runs[*run], curve, singles, true));
+        let of_run = |run: &usize| {
+            let points = shown(context, *run, points(&context.runs[*run], curve, singles, true));
+            let points = points.into_iter().map(|[x, y]| (x, [y])).collect();
+            smoothed(points, context.view.smooth).into_iter().map(|(x, [y])| [x, y]).collect::<Vec<_>>()
+        };
         let single: Vec<Vec<[f64; 2]>> =
             group.runs.iter().map(of_run).filter(|points| !points.is_empty()).collect();
         let several = single.len() > 1;
@@ -149,10 +153,10 @@ fn plot(context: &Context<'_>, curve: &Curve) -> Option<Plot> {
                 ..context.series(index, single.into_iter().map(Part::Line).collect())
             });
         }
-        let mean = mean(context, curve, &group.runs, means);
+        let mean = smoothed(mean(context, curve, &group.runs, means), context.view.smooth);
         if !mean.is_empty() {
-            let line: Vec<[f64; 2]> = mean.iter().map(|(x, mean, ..)| [*x, *mean]).collect();
-            let band = mean.iter().map(|(x, _, low, high)| [*x, *low, *high]).collect();
+            let line: Vec<[f64; 2]> = mean.iter().map(|(x, [mean, ..])| [*x, *mean]).collect();
+            let band = mean.iter().map(|(x, [_, low, high])| [*x, *low, *high]).collect();
             let dots = (line.len() <= MARKED)
                 .then(|| Part::Dots(line.iter().map(|point| (*point, String::new())).collect()));
             let parts = [several.then_some(Part::Band(band)), Some(Part::Line(line)), dots];
@@ -220,26 +224,27 @@ fn points(run: &Run, curve: &Curve, most: usize, with_peaks: bool) -> Points {
     }
 }
 
-/// Points as they are shown: over tokens if wanted, and smoothed.
+/// Points as they are shown: over tokens if wanted.
 fn shown(context: &Context<'_>, run: usize, points: Points) -> Vec<[f64; 2]> {
-    let config = &context.runs[run].config;
-    let number = |key: &str| config.get(key).and_then(|value| value.parse::<f64>().ok());
-    let tokens = ["data.batch_size", "data.block_size", "train.grad_accum"];
-    let tokens = tokens.iter().try_fold(1.0, |tokens, key| Some(tokens * number(key)?));
-    let scale = if context.view.tokens { tokens } else { Some(1.0) };
-    let Some(scale) = scale else { return Vec::new() };
-    let mut past: Option<f64> = None;
-    let smooth = context.view.smooth;
-    let mut smoothed = |value: f64| {
-        let now = past.map_or(value, |past| smooth * past + (1.0 - smooth) * value);
+    let tokens = context.runs[run].config.tokens_per_step();
+    let Some(scale) = (if context.view.tokens { tokens } else { Some(1.0) }) else { return Vec::new() };
+    points.into_iter().map(|(step, value)| [step as f64 * scale, value]).collect()
+}
+
+/// Exponential means of each of the values at a place, as the page's script makes them.
+fn smoothed<const N: usize>(points: Vec<(f64, [f64; N])>, weight: f64) -> Vec<(f64, [f64; N])> {
+    let mut past: Option<[f64; N]> = None;
+    let mut smooth = |values: [f64; N]| {
+        let before = past.unwrap_or(values);
+        let now = std::array::from_fn(|index| weight * before[index] + (1.0 - weight) * values[index]);
         past = Some(now);
         now
     };
-    points.into_iter().map(|(step, value)| [step as f64 * scale, smoothed(value)]).collect()
+    points.into_iter().map(|(x, values)| (x, smooth(values))).collect()
 }
 
 /// Mean, least and largest over the seeds, where all completed ones have a point.
-fn mean(context: &Context<'_>, curve: &Curve, runs: &[usize], most: usize) -> Vec<(f64, f64, f64, f64)> {
+fn mean(context: &Context<'_>, curve: &Curve, runs: &[usize], most: usize) -> Vec<(f64, [f64; 3])> {
     let curves =
         runs.iter().map(|run| (*run, shown(context, *run, points(&context.runs[*run], curve, most, false))));
     let curves: Vec<(usize, Vec<[f64; 2]>)> = curves.filter(|(_, points)| !points.is_empty()).collect();
@@ -259,7 +264,7 @@ fn mean(context: &Context<'_>, curve: &Curve, runs: &[usize], most: usize) -> Ve
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             let (low, high) =
                 values.iter().fold((f64::MAX, f64::MIN), |(low, high), y| (low.min(*y), high.max(*y)));
-            (f64::from_bits(x), mean, low, high)
+            (f64::from_bits(x), [mean, low, high])
         })
         .collect()
 }

@@ -1,4 +1,4 @@
-//! Charts by layer: one mark a configuration and layer, and heat maps of a run, layers over steps.
+//! Charts by layer: one mark a configuration and layer. Heat maps are in `maps`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use altgrad_metrics::{
 
 use super::{Chart, Context, Drawings, downwards, in_model_order, layer_name};
 use crate::{
-    draw::{Axis, Kind, Part, Picture, Plot},
+    draw::{Axis, Kind, Part, Plot},
     run::Run,
     series::Series,
     stats::Sample,
@@ -19,8 +19,6 @@ use crate::{
 
 /// Pixels of a layer's row.
 const ROW: usize = 19;
-/// Columns of a heat map.
-const COLUMNS: usize = 24;
 /// Below this, one minus a cosine in f32 is rounding.
 const LEAST_LOST: f64 = 1e-7;
 const COSINE: Statistic = Statistic::new(&GRAD_COS_SIM);
@@ -29,10 +27,8 @@ const RANK: Statistic = Statistic::new(&EFFECTIVE_RANK);
 pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     vec![
         ("fidelity", cosine_by_layer(context)),
-        ("fidelity", cosine_of_a_run(context)),
         ("stiffness", stiffness_correlation(context)),
         ("ranks", rank_left(context)),
-        ("ranks", rank_of_a_run(context)),
     ]
 }
 
@@ -50,18 +46,6 @@ fn cosine_by_layer(context: &Context<'_>) -> Chart {
         needs: "`[shadow] every`",
         wide: false,
         drawings: dots(context, COSINE, "1 - cosine", Kind::Log, value),
-    }
-}
-
-fn cosine_of_a_run(context: &Context<'_>) -> Chart {
-    let scale = Scale { title: "1 - cosine", is_log: true };
-    Chart {
-        id: "cosine_of_a_run",
-        title: "Gradient direction lost in one run, layer by layer",
-        caption: "One minus the cosine, on a logarithmic scale that all runs share: when and where gradients lose their direction.",
-        needs: "`[shadow] every`",
-        wide: false,
-        drawings: heat_maps(context, COSINE, scale, |_, value| Some(lost(value))),
     }
 }
 
@@ -86,18 +70,6 @@ fn rank_left(context: &Context<'_>) -> Chart {
         needs: "`[metrics] rank_every`",
         wide: false,
         drawings: dots(context, RANK, "share of the first", Kind::Linear, left),
-    }
-}
-
-fn rank_of_a_run(context: &Context<'_>) -> Chart {
-    let share = |curve: &Series, value: f64| Some(value / curve.first()?.1).filter(|share| share.is_finite());
-    Chart {
-        id: "rank_of_a_run",
-        title: "Effective rank of one run over time",
-        caption: "Each layer's rank as a share of its first, on a scale that all runs share.",
-        needs: "`[metrics] rank_every`",
-        wide: false,
-        drawings: heat_maps(context, RANK, Scale { title: "share", is_log: false }, share),
     }
 }
 
@@ -151,79 +123,6 @@ fn dots(
     let y = Axis::over("", Kind::Names(downwards(&names)), std::iter::empty());
     let height = height(layers.len());
     Some(Plot { x, y, series, picture: None, rules: Vec::new(), texts: Vec::new(), height }).into()
-}
-
-/// The mapping of values to colours.
-#[derive(Clone, Copy)]
-struct Scale {
-    title: &'static str,
-    is_log: bool,
-}
-
-/// Rows of a run: names from above to below, cells by step.
-struct Rows {
-    names: Vec<String>,
-    steps: Vec<u64>,
-    cells: Vec<Vec<Option<f64>>>,
-}
-
-/// Heat maps of the runs in detail, all on one scale.
-fn heat_maps(
-    context: &Context<'_>,
-    statistic: Statistic,
-    scale: Scale,
-    value: impl Fn(&Series, f64) -> Option<f64>,
-) -> Drawings {
-    let rows = context.detailed.iter();
-    let rows = rows.filter_map(|run| Some((*run, rows_of(&context.runs[*run], statistic, &value)?)));
-    let rows: Vec<(usize, Rows)> = rows.collect();
-    let all = rows.iter().flat_map(|(_, rows)| rows.cells.iter().flatten().copied().flatten());
-    // Values at the floor have no influence on the scale.
-    let all = all.filter(|value| !scale.is_log || *value > LEAST_LOST);
-    let kind = if scale.is_log { Kind::Log } else { Kind::Linear };
-    let axis = Axis::over(scale.title, kind, all);
-    let plot = |rows: Rows| {
-        let picture = Picture {
-            rows: rows.cells,
-            range: axis.range,
-            is_log: scale.is_log,
-            title: scale.title.into(),
-            scale: axis.ticks().into_iter().map(|(place, text)| (place / 1000.0, text)).collect(),
-        };
-        over_steps(picture, &rows.names, &rows.steps)
-    };
-    rows.into_iter().map(|(run, rows)| (run, plot(rows))).collect::<BTreeMap<_, _>>().into()
-}
-
-fn rows_of(run: &Run, statistic: Statistic, value: impl Fn(&Series, f64) -> Option<f64>) -> Option<Rows> {
-    let curves = run.layers.get(&statistic)?;
-    let mut layers: Vec<&String> = curves.keys().collect();
-    in_model_order(&mut layers);
-    let points: Vec<BTreeMap<u64, f64>> =
-        layers.iter().map(|layer| curves[*layer].means(COLUMNS).into_iter().collect()).collect();
-    let steps: BTreeSet<u64> = points.iter().flat_map(|points| points.keys().copied()).collect();
-    let row = |(layer, points): (&&String, &BTreeMap<u64, f64>)| {
-        let cell = |step| points.get(step).and_then(|point| value(&curves[*layer], *point));
-        steps.iter().map(cell).collect()
-    };
-    let cells = layers.iter().zip(&points).map(row).collect();
-    let names = layers.iter().map(|layer| layer_name(layer)).collect();
-    Some(Rows { names, steps: steps.into_iter().collect(), cells })
-}
-
-/// A heat map whose columns are steps.
-pub(super) fn over_steps(picture: Picture, names: &[String], steps: &[u64]) -> Plot {
-    let y = Axis::over("", Kind::Names(downwards(names)), std::iter::empty());
-    let height = height(names.len());
-    Plot {
-        x: columns(steps),
-        y,
-        series: Vec::new(),
-        picture: Some(picture),
-        rules: Vec::new(),
-        texts: Vec::new(),
-        height,
-    }
 }
 
 /// An axis with a name for some of the steps, so that names do not touch.

@@ -1,6 +1,7 @@
 //! The charts of the report, as drawings.
 //!
-//! A chart is one drawing over all configurations, or one for each run that is shown in detail; the latter share their scale.
+//! A chart is one drawing over all configurations, one for each run that is shown in detail, or one for each configuration and
+//! metric; drawings of a chart share their scale.
 //! A chart without data names the key of the run file that would record it. [`look`] defines the colour and the line style of
 //! a configuration.
 
@@ -9,8 +10,10 @@ mod curves;
 mod forest;
 mod layers;
 mod look;
+mod maps;
 mod profile;
 mod rates;
+mod sites;
 mod switches;
 mod timeline;
 
@@ -24,6 +27,7 @@ use super::{
 };
 pub use look::View;
 pub(super) use look::{Key, Look};
+pub(super) use maps::Maps;
 
 /// Runs that are shown in detail.
 const MOST_DETAILED: usize = 24;
@@ -66,6 +70,8 @@ pub(super) enum Drawings {
     All(Box<Plot>),
     /// One a run, by its number.
     ByRun(BTreeMap<usize, Plot>),
+    /// One a configuration, for each of several metrics.
+    Maps(Vec<Maps>),
 }
 
 impl From<Option<Plot>> for Drawings {
@@ -118,10 +124,12 @@ impl<'a> Context<'a> {
 /// Every chart, by the section of the page it belongs to.
 pub(super) fn all(context: &Context<'_>) -> Vec<(&'static str, Chart)> {
     let mut charts = vec![("comparison", forest::chart(context))];
+    charts.extend(sites::chart(context).map(|chart| ("comparison", chart)));
     charts.extend(curves::all(context));
     charts.push(("loss", rates::chart(context)));
     charts.push(("profile", profile::chart(context)));
     charts.extend(layers::all(context));
+    charts.push(("layers", maps::chart(context)));
     charts.extend(codes::all(context));
     charts.push(("stiffness", layers::regret(context)));
     charts.push(("alerts", timeline::chart(context)));

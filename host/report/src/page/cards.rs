@@ -1,11 +1,13 @@
 //! Charts as the template sees them.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    draw::{self, Picture, Plot},
-    figures::{Chart, Context, Drawings, Key},
+    draw::{self, Palette, Picture, Plot},
+    figures::{Chart, Context, Drawings, Key, Maps},
+    group::Group,
 };
 
 /// A chart.
@@ -20,6 +22,8 @@ pub(super) struct Card {
     /// True if its numbers are in the page.
     has_csv: bool,
     drawings: Vec<Drawing>,
+    /// The metrics of its heat maps; the first is shown.
+    metrics: Vec<String>,
     /// The scale that its heat maps share.
     scale: Option<Scale>,
 }
@@ -29,6 +33,8 @@ pub(super) struct Card {
 struct Drawing {
     /// The number and label of its run, if it is of one.
     run: Option<(usize, String)>,
+    /// The number and label of its configuration, if it is one of several heat maps.
+    group: Option<(usize, String)>,
     shown: bool,
     html: String,
 }
@@ -46,11 +52,19 @@ pub(super) fn card(context: &Context<'_>, chart: &Chart, first: Option<usize>) -
     let words = format!("{}. {}", chart.title, chart.caption);
     let one = |run: Option<(usize, String)>, plot: &Plot, shown| Drawing {
         run,
+        group: None,
         shown,
         html: draw::html::html(plot, &words),
     };
     let drawings: Vec<Drawing> = match &chart.drawings {
         Drawings::None => Vec::new(),
+        Drawings::Maps(maps) => {
+            let of_group = |(group, plot): &(usize, Plot)| Drawing {
+                group: Some((*group, context.groups[*group].label.clone())),
+                ..one(None, plot, true)
+            };
+            maps.first().into_iter().flat_map(|maps| &maps.by_group).map(of_group).collect()
+        }
         Drawings::All(plot) => vec![one(None, plot, true)],
         Drawings::ByRun(plots) => {
             let first = first.filter(|run| plots.contains_key(run)).or(plots.keys().next().copied());
@@ -61,8 +75,14 @@ pub(super) fn card(context: &Context<'_>, chart: &Chart, first: Option<usize>) -
         }
     };
     let picture = match &chart.drawings {
+        Drawings::None => None,
+        Drawings::All(plot) => plot.picture.as_ref(),
         Drawings::ByRun(plots) => plots.values().find_map(|plot| plot.picture.as_ref()),
-        _ => None,
+        Drawings::Maps(maps) => maps.first().and_then(|maps| maps.by_group.first()?.1.picture.as_ref()),
+    };
+    let metrics = match &chart.drawings {
+        Drawings::Maps(maps) => maps.iter().map(|maps| maps.name.clone()).collect(),
+        _ => Vec::new(),
     };
     let Chart { id, title, caption, wide, .. } = *chart;
     let has_csv = matches!(chart.drawings, Drawings::All(_));
@@ -74,13 +94,50 @@ pub(super) fn card(context: &Context<'_>, chart: &Chart, first: Option<usize>) -
         wide,
         has_csv,
         drawings,
+        metrics,
         scale: picture.map(scale),
     }
 }
 
 fn scale(picture: &Picture) -> Scale {
     let labels = picture.scale.iter().map(|(share, text)| (format!("{:.1}", share * 100.0), text.clone()));
-    Scale { title: picture.title.clone(), gradient: draw::picture::gradient(), labels: labels.collect() }
+    Scale {
+        title: picture.title.clone(),
+        gradient: picture.palette.stops().join(","),
+        labels: labels.collect(),
+    }
+}
+
+/// Heat maps for the script, which draws the metric that a reader selects: a frame with names and axes, which metrics with the
+/// same layers and steps share, and the steps of colour of each configuration.
+pub(super) fn maps(maps: &[Maps], groups: &[Group]) -> serde_json::Value {
+    let mut frames: Vec<String> = Vec::new();
+    let mut metrics = serde_json::Map::new();
+    for Maps { name, by_group } in maps {
+        let Some((picture, plot)) =
+            by_group.first().and_then(|(_, plot)| Some((plot.picture.as_ref()?, plot)))
+        else {
+            continue;
+        };
+        let empty = Plot { picture: None, ..plot.clone() };
+        let html = draw::html::html(&empty, "");
+        let frame = frames.iter().position(|frame| *frame == html).unwrap_or_else(|| {
+            frames.push(html);
+            frames.len() - 1
+        });
+        let cells = by_group.iter().filter_map(|(group, plot)| {
+            Some((group.to_string(), BASE64_STANDARD.encode(plot.picture.as_ref()?.cells()).into()))
+        });
+        metrics.insert(
+            name.clone(),
+            json!({
+                "frame": frame, "width": picture.width(), "range": picture.range, "log": picture.is_log,
+                "title": picture.title, "scale": picture.scale, "cells": cells.collect::<serde_json::Map<_, _>>(),
+            }),
+        );
+    }
+    let labels: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
+    json!({ "frames": frames, "metrics": metrics, "labels": labels, "stops": Palette::Sequential.stops() })
 }
 
 /// Values of a key with their colours and lines, as scripts and the template read them.

@@ -1,6 +1,6 @@
-// Shows values, hides and sorts, gives data away; on a live page asks for what is new.
+// Shows values, hides, sorts, saves data, and draws charts as the reader chooses.
 "use strict";
-(() => {
+const page = (() => {
   const root = document.documentElement;
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const made = (tag, text, name) => {
@@ -13,16 +13,35 @@
   const hidden = new Set();
   let run = null;
   let singles = false;
+  let metric = null;
+  let dressed = false;
 
   function hide() {
     const groups = new Set([...hidden].flatMap((value) => value.split(" ")));
     all(".s[data-g]").forEach((series) => series.classList.toggle("off", groups.has(series.dataset.g)));
     all(".key button").forEach((button) => button.setAttribute("aria-pressed", String(!hidden.has(button.dataset.groups))));
+    all(".map[data-g]").forEach((map) => map.classList.toggle("off", groups.has(map.dataset.g)));
     root.classList.toggle("show-singles", singles);
     all(".singles").forEach((box) => { box.checked = singles; });
   }
 
-  // Colours and lines by keys that the reader chooses; a live page asks its server for them.
+  const chosen = (id) => document.getElementById(id);
+  // Axes and smoothing of curves.
+  function place() {
+    const smooth = Math.min(0.99, Math.max(0, Number(chosen("smooth").value) || 0));
+    axes.apply({ tokens: chosen("tokens").checked ? data().tokens : null, log: chosen("log").checked, smooth });
+  }
+
+  // The metric of heat maps.
+  function map() {
+    const select = document.querySelector(".metric select");
+    if (!select) return;
+    if (metric && [...select.options].some((option) => option.value === metric)) select.value = metric;
+    if (select.value !== select.dataset.drawn) heatMaps.draw(select.closest(".card"), data().maps, select.value);
+    select.dataset.drawn = select.value;
+  }
+
+  // Colours and lines by keys that the reader chooses.
   function dress() {
     const { looks } = data();
     const [colour, line] = ["colour", "line"].map((id) => document.getElementById(id).value);
@@ -102,7 +121,15 @@
     const words = document.getElementById("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     all(".card, #content .table").forEach((part) => {
       const text = `${part.id} ${part.querySelector("h3").textContent} ${part.querySelector("figcaption")?.textContent || ""}`.toLowerCase();
-      part.classList.toggle("off", !words.every((word) => text.includes(word)));
+      const fits = (text) => words.every((word) => text.includes(word));
+      // Names of metrics count too: the first that fits is drawn.
+      const metrics = all(".metric option", part).map((option) => option.value);
+      const found = fits(text) ? null : metrics.find((name) => fits(name.toLowerCase()));
+      if (found) { metric = found; map(); hide(); }
+      part.classList.toggle("off", !found && !fits(text));
+    });
+    all("#content section").forEach((section) => {
+      section.classList.toggle("off", words.length > 0 && !section.querySelector(".card:not(.off), .table:not(.off)"));
     });
   }
 
@@ -152,7 +179,9 @@
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches(".pick select")) { run = event.target.value; pick(); }
-    if (event.target.matches("#look select")) dress();
+    if (event.target.matches(".metric select")) { metric = event.target.value; map(); hide(); }
+    if (event.target.matches("#colour, #line")) { dressed = true; dress(); }
+    if (event.target.matches("#tokens, #log, #smooth")) refresh();
     if (event.target.id === "panels") refresh();
     if (event.target.matches(".singles")) { singles = event.target.checked; hide(); }
   });
@@ -162,12 +191,12 @@
   const tip = document.getElementById("tip");
   const points = new WeakMap();
   function placed(path) {
-    if (!points.has(path)) {
-      const found = [];
-      for (const [, x, y] of path.getAttribute("d").matchAll(/[ML](-?[\d.]+) (-?[\d.]+)/g)) found.push([+x, +y]);
-      points.set(path, found);
+    const d = path.getAttribute("d");
+    if (points.get(path)?.d !== d) {
+      const found = [...d.matchAll(/[ML](-?[\d.]+) (-?[\d.]+)/g)].map(([, x, y]) => [+x, +y]);
+      points.set(path, { d, found });
     }
-    return points.get(path);
+    return points.get(path).found;
   }
   const digits = (value) => String(+value.toPrecision(4));
   function value(axis, place) {
@@ -181,6 +210,12 @@
     tip.hidden = true;
     if (!svg) return;
     const box = svg.getBoundingClientRect();
+    const own = svg.closest(".map");
+    if (own) {
+      const at = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+      const [layer, text] = heatMaps.read(own, data().maps, document.querySelector(".metric select").value, at);
+      return tell(event, [made("b", own.querySelector(".value").textContent), made("div", layer), made("div", text)]);
+    }
     let best = [24, null];
     for (const path of all(".s:not(.off) path.line, .s:not(.off) path.dot", svg)) {
       if (!path.getClientRects().length) continue;
@@ -199,6 +234,9 @@
       if (xValue !== null) lines.push(made("div", `${xTitle} ${xValue}`));
       if (yValue !== null) lines.push(made("div", `${yTitle} ${yValue}`));
     }
+    tell(event, lines);
+  }
+  function tell(event, lines) {
     tip.replaceChildren(...lines);
     tip.hidden = false;
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
@@ -207,68 +245,29 @@
   document.addEventListener("pointermove", look);
   document.addEventListener("pointerdown", look);
 
-  function refresh() { multiply(); hide(); pick(); search(); }
+  // Keys of runs that came later can be chosen, too.
+  function offer() {
+    const { looks, look } = data();
+    for (const id of ["colour", "line", "panels"]) {
+      const select = chosen(id);
+      const empty = all('option[value=""]', select);
+      const kept = dressed || id === "panels" ? select.value : look[id] ?? "";
+      select.replaceChildren(...empty, ...Object.keys(looks).map((key) => made("option", key)));
+      select.value = kept;
+      if (select.selectedIndex < 0) select.selectedIndex = 0;
+    }
+  }
+
+  function refresh() { place(); multiply(); map(); hide(); pick(); search(); }
+  // What a reader chose, on new content.
+  function renew() {
+    offer();
+    if (dressed) dress();
+    refresh();
+  }
+  const shown = document.querySelector(".metric select");
+  if (shown) shown.dataset.drawn = shown.value;
   refresh();
   root.dataset.drawn = String(all(".chart").length);
-  if (!root.dataset.live) return;
-
-  // News of a live page. Text of runs is text: no cell is ever markup.
-  const table = document.querySelector("#runs-now table");
-  const shown = (number, places) => (number === null ? "–" : number.toFixed(places));
-  const time = (seconds) => {
-    if (seconds === null) return "–";
-    const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
-    return hours ? `${hours} h ${minutes} min` : minutes ? `${minutes} min ${Math.floor(seconds % 60)} s` : `${Math.floor(seconds)} s`;
-  };
-  const bars = "▁▂▃▄▅▆▇█";
-  const spark = (curve) => {
-    const [low, high] = [Math.min(...curve), Math.max(...curve)];
-    return curve.map((value) => bars[high > low ? Math.round((7 * (value - low)) / (high - low)) : 0]).join("");
-  };
-  function cell(text, value, name) {
-    const element = made("td", text, name);
-    if (value !== undefined) element.dataset.value = value ?? "";
-    return element;
-  }
-  function line(now) {
-    const row = made("tr");
-    const head = made("th", now.name);
-    head.title = now.folder;
-    const share = now.steps ? now.step / now.steps : null;
-    row.append(
-      head, cell(now.state), cell(now.steps ? `${now.step} / ${now.steps}` : String(now.step), now.step, "n"),
-      cell(share === null ? "–" : `${Math.floor(100 * share)} %`, share, "n"), cell(shown(now.loss, 4), now.loss, "n"),
-      cell(spark(now.curve), undefined, "spark"), cell(shown(now.held_out, 4), now.held_out, "n"),
-      cell(shown(now.against_twin, 4), now.against_twin, "n"), cell(shown(now.tokens_per_s, 0), now.tokens_per_s, "n"),
-      cell(time(now.eta_s), now.eta_s, "n"), cell(String(now.alerts), now.alerts, now.alerts ? "n alarm" : "n"), cell(now.last_alert || ""),
-    );
-    return row;
-  }
-  function show(runs) {
-    const head = table.querySelector("[aria-sort]");
-    table.tBodies[0].replaceChildren(...runs.map(line));
-    if (head) order(table, [...head.parentElement.children].indexOf(head), head.getAttribute("aria-sort") === "ascending");
-    root.dataset.steps = String(runs.reduce((sum, now) => sum + now.step, 0));
-  }
-  async function renew() {
-    const answer = await fetch(`content${location.search}`);
-    if (!answer.ok) return;
-    const [x, y] = [scrollX, scrollY];
-    // The server escapes what is of runs, and the page's policy runs nothing of it.
-    document.getElementById("content").innerHTML = await answer.text();
-    refresh();
-    scrollTo(x, y);
-  }
-  const connection = document.getElementById("connection");
-  const news = new EventSource("events");
-  news.addEventListener("open", () => { connection.textContent = "live"; });
-  news.addEventListener("error", () => { connection.textContent = "not connected: the server is gone or restarting"; });
-  news.addEventListener("runs", (event) => show(JSON.parse(event.data)));
-  let pending = false;
-  news.addEventListener("charts", async () => {
-    if (pending || document.hidden) return;
-    pending = true;
-    await renew().catch(() => {});
-    pending = false;
-  });
+  return { all, made, order, renew };
 })();

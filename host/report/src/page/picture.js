@@ -10,7 +10,7 @@ const pictureOf = (card) => {
   };
   const page = getComputedStyle(card);
   const label = (x, y, anchor, text, more = {}) => element("text", { x, y, "text-anchor": anchor, ...more }, text);
-  const plots = [...card.querySelectorAll(".chart:not([hidden]) .plot")];
+  const plots = [...card.querySelectorAll(".chart:not([hidden]):not(.off) .plot")];
   const areas = plots.map((plot) => plot.querySelector(".area").getBoundingClientRect());
   const names = plots.flatMap((plot) => [...plot.querySelectorAll(".ys span")]);
   const left = 24 + Math.max(16, ...names.map((name) => name.scrollWidth));

@@ -12,10 +12,10 @@ use sha2::{Digest, Sha256};
 /// Marks have their colours and labels their places in attributes `style`. Pictures are the icon and heat maps.
 pub(super) fn policy(script: &str, style: &str, is_live: bool) -> String {
     let (script, style) = (source(script), source(style));
-    let own = if is_live { "connect-src 'self'; form-action 'self'" } else { "form-action 'none'" };
+    let own = if is_live { "; connect-src 'self'" } else { "" };
     format!(
         "default-src 'none'; script-src {script}; style-src-elem {style}; style-src-attr 'unsafe-inline'; \
-         img-src data:; base-uri 'none'; {own}"
+         img-src data:; base-uri 'none'; form-action 'none'{own}"
     )
 }
 

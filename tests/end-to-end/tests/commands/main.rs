@@ -13,6 +13,8 @@ mod evaluate;
 mod foreign_text;
 mod formats;
 mod live;
+mod live_page;
+mod page_controls;
 mod report;
 mod sample;
 mod temporary;

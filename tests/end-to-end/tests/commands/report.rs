@@ -1,6 +1,13 @@
 //! `compare` and `report` over real runs and over invalid ones; the page in a real browser.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Stdio,
+};
 
 use altgrad_end_to_end::{Bench, TINY, browser, skipped};
 use insta::assert_snapshot;
@@ -357,4 +364,52 @@ fn two_hundred_runs_of_two_thousand_steps() {
         page as f64 / 1e6
     );
     assert!(took.as_secs() < 30 && page < 20_000_000, "{took:?}, {page} bytes");
+    cost_of_watching(&bench, "many");
+}
+
+/// Memory and processor time of `watch`: the first view, and a minute with a browser while a run grows by ten rows a second.
+fn cost_of_watching(bench: &Bench, folder: &str) {
+    let mut server = bench.command(&["watch", folder]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let address = lines.find_map(|line| line.strip_prefix("http://").map(str::to_string)).unwrap();
+    let (host, token) = address.trim_end_matches('/').split_once('/').unwrap();
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(stream, "GET /{token}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+        stream
+    };
+    let process = Path::new("/proc").join(server.id().to_string());
+    let seconds = || {
+        let stat = fs::read_to_string(process.join("stat")).unwrap();
+        let times = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
+        times.map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum::<f64>()
+    };
+    let mut page = String::new();
+    ask("").read_to_string(&mut page).unwrap();
+    assert!(page.starts_with("HTTP/1.1 200"), "{page:.200}");
+    let mut news = BufReader::new(ask("events")).lines().map_while(Result::ok);
+    let _ = news.find(|line| line.starts_with("data: ["));
+    println!("watch: the first view takes {:.1} s of processor time", seconds());
+    let run = fs::read_dir(bench.path(folder)).unwrap().next().unwrap().unwrap().path();
+    let status = fs::read_to_string(run.join("run.json")).unwrap();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let mut status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    (status["status"], status["updated_unix_s"]) = ("running".into(), now.into());
+    fs::write(run.join("run.json"), status.to_string()).unwrap();
+    let row = fs::read_to_string(run.join("metrics.csv")).unwrap();
+    let row = row.lines().last().unwrap().split_once(',').unwrap().1.to_string();
+    let mut metrics = fs::OpenOptions::new().append(true).open(run.join("metrics.csv")).unwrap();
+    let (before, begun) = (seconds(), std::time::Instant::now());
+    for step in 2000..2600 {
+        writeln!(metrics, "{step},{row}").unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let share = (seconds() - before) / begun.elapsed().as_secs_f64();
+    let _ = news.find(|line| line.contains("\"step\":2500,")).unwrap();
+    let status = fs::read_to_string(process.join("status")).unwrap();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    println!("watch: {:.2} % of a core while a run grows; peak memory {peak}", 100.0 * share);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(share < 0.01, "{share}");
 }
