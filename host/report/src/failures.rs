@@ -190,8 +190,7 @@ fn rank_collapsed(run: &Run) -> Option<Failure> {
 }
 
 fn saturated(run: &Run) -> Option<Failure> {
-    let layers =
-        Role::FIRST_USES.iter().filter_map(|role| run.layers.get(&OVERFLOW.of_role(*role))).flatten();
+    let layers = Role::ALL.iter().filter_map(|role| run.layers.get(&OVERFLOW.of_role(*role))).flatten();
     let worst = worst_end(layers).filter(|(_, end)| end.mean > CODE_SATURATION_ALERT.default);
     let (layer, Tail { from, mean }) = worst?;
     let evidence =

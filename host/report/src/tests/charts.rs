@@ -130,8 +130,7 @@ fn site_run(folder: &Path, [format, role, site, seed, loss]: [&str; 5]) {
     fs::create_dir_all(&path).unwrap();
     let mut quant = String::new();
     let mut layers = Vec::new();
-    for role_key in ["weight", "activation", "grad"].iter().filter(|key| role == "all" || role == **key)
-    {
+    for role_key in ["weight", "activation", "grad"].iter().filter(|key| role == "all" || role == **key) {
         writeln!(quant, "{role_key} = {format:?}").unwrap();
     }
     let precision = if role == "none" { format } else { "fp32" };
