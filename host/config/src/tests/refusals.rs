@@ -56,7 +56,7 @@ fn unknown_keys() {
         ("[quant.scaling]\ngranularity = 'channel'\nblok = 1", "unknown key `quant.scaling.blok`", ":3:1", "did you mean `block`? known keys in `quant.scaling`: granularity, block, amax, window, static_amax, margin, pow2, type, rule, order, tensor, floor, limit, zero, nonfinite, factor, quantize, dequantize, deviations, first"),
         ("[[quant.layer]]\nmatch = '*'\nformat = 'E4M3'", "unknown key `quant.layer.0.format`", ":3:1", "known keys in `quant.layer.0`: match, weight, activation, grad, rounding, block, source, transform, ste, scaling, cast"),
         ("[quant]\n'we ight' = 'E4M3'", "unknown key `quant.\"we ight\"`", ":2:1", "did you mean `weight`? known keys in [quant]: recipe, weight, activation, grad, rounding, weight_rounding, activation_rounding, grad_rounding, master_weights, ste, scaling, stored_scale, block, source, transform, cast, exclude, skip_first, skip_last, layer, schedule"),
-        ("[metrics]\nrank_evry = 1", "unknown key `metrics.rank_evry`", ":2:1", "did you mean `rank_every`? known keys in [metrics]: every, histograms_every, rank_every, dead_neuron_window, dead_gradient_threshold"),
+        ("[metrics]\nrank_evry = 1", "unknown key `metrics.rank_evry`", ":2:1", "did you mean `rank_every`? known keys in [metrics]: every, histograms_every, kurtosis_every, attention, rank_every, dead_neuron_window, dead_gradient_threshold"),
         ("[plugins]\nload = ['a', { path = 'b', sha265 = '' }]", "unknown key `plugins.load.1.sha265`", ":2:28", "did you mean `sha256`? known keys in `plugins.load.1`: path, sha256"),
     ]);
 }

@@ -194,6 +194,10 @@ every = 1
 histograms_every = 1
 rank_every = 1
 dead_neuron_window = 2
+[curvature]
+every = 2
+batches = 1
+draws = 2
 [[sink]]
 name = "csv"
 "#;
@@ -224,13 +228,16 @@ fn the_metrics_page_names_what_runs_write_and_nothing_else() {
     let bench = Bench::new();
     bench.write("all.toml", EVERYTHING);
     let mut written = BTreeSet::new();
-    // Some metrics are of weights with master weights, some of those without.
-    for run in ["all", "none"] {
+    // Some metrics are of weights with master weights, some of those without, and some of optimizers that know the grid.
+    for (run, masters, optimizer) in [("all", "fp32", "adamw"), ("none", "none", "fp8-manifold")] {
         let set = [
             format!("run.name={run}"),
-            format!("quant.master_weights={}", if run == "all" { "fp32" } else { run }),
+            format!("quant.master_weights={masters}"),
+            format!("optimizer.name={optimizer}"),
         ];
-        let outcome = bench.host(&["run", "all.toml", "--quiet", "--set", &set[0], "--set", &set[1]]);
+        let set = set.iter().flat_map(|set| ["--set", set]);
+        let arguments: Vec<&str> = ["run", "all.toml", "--quiet"].into_iter().chain(set).collect();
+        let outcome = bench.host(&arguments);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
         for (file, place) in [("metrics.csv", "run"), ("timings.csv", "time")] {
             let text = bench.read(&format!("runs/{run}/{file}"));

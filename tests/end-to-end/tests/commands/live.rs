@@ -43,8 +43,11 @@ fn top_prints_a_line_a_run_with_its_distance_from_its_twin() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let line =
         outcome.stdout.lines().find(|line| line.contains("completed") && line.contains('-')).unwrap_or("");
-    let losses = |run: &str| bench.metrics(&format!("runs/{run}"))["val/loss"].clone();
-    let last = |run: &str| losses(run).iter().rev().find_map(|loss| loss.parse::<f64>().ok()).unwrap();
+    // The final evaluation, as `run.json` and the last row of metrics.csv have it.
+    let last = |run: &str| {
+        let status = bench.read(&format!("runs/{run}/run.json"));
+        serde_json::from_str::<serde_json::Value>(&status).unwrap()["final_val_loss"].as_f64().unwrap()
+    };
     let difference = format!("{:.4}", last("E4M3") - last("none"));
     assert!(outcome.stdout.contains(&difference), "{difference} in {}{line}", outcome.stdout);
     assert!(!outcome.stdout.contains('\u{1b}'), "no escape sequence where the output is no terminal");
