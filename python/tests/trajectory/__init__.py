@@ -58,4 +58,5 @@ def host_losses(case):
         seed = f"run.seed={CASES[case]['seed']}"
         host("run", "run.toml", "--out", "out", "--quiet", "--set", seed, folder=folder)
         with open(Path(folder) / "out/metrics.csv") as file:
-            return [float(row["train/loss"]) for row in csv.DictReader(file)]
+            # The row of the final evaluation has no training loss.
+            return [float(row["train/loss"]) for row in csv.DictReader(file) if row["train/loss"]]

@@ -215,7 +215,7 @@ fn a_full_disk_costs_rows_and_not_the_run() {
     let (status, csv) = (status(&bench), &status(&bench)["sinks"][0]);
     assert_eq!((&status["status"], &status["steps"]), (&"completed".into(), &200.into()));
     let (rows, missing) = (csv["rows"].as_u64().unwrap(), csv["missing_rows"].as_u64().unwrap());
-    assert!(rows + missing == 201 && rows > 10 && missing > 10, "{csv}");
+    assert!(rows + missing == 201 && rows > 5 && missing > 10, "{csv}");
     assert!(outcome.stderr.contains(&format!("sink `csv` is missing {missing} rows")), "{}", outcome.stderr);
     assert!(bench.path("run/weights.safetensors").is_file());
     // The row without space was removed.
