@@ -16,6 +16,16 @@ TWIN = "alerts/src/twin.rs"
 KINDS = "metrics/src/alert_definition.rs"
 FAMILIES = "metrics/src/families/"
 
+# Conditions on a value over all layers.
+RUN_WIDE = "Condition::AboveAtHighRate | Condition::AboveAndDoubled | Condition::Below | Condition::Outside\n"
+
+
+def without(condition):
+    """The conditions on a value over all layers but one."""
+    kept = [name for name in RUN_WIDE.strip().split(" | ") if name != f"Condition::{condition}"]
+    return " | ".join(kept) + "\n"
+
+
 # The alert or rule, its file, the text that is replaced (its only occurrence), the text that replaces it.
 MUTATIONS = [
     ("all: threshold", FINDINGS, "value > limit }", "value >= limit }"),
@@ -32,7 +42,7 @@ MUTATIONS = [
     ("all: holds", ALERTS, "streak > 0 && streak >= self.patience(kind)", "streak > self.patience(kind)"),
     ("all: holds, patience 0", ALERTS, "streak > 0 && streak >=", "streak >="),
     ("bit_stall: kind of condition", FAMILIES + "updates.rs", "Condition::AboveAtHighRate", "Condition::Above"),
-    ("bit_stall: all weights", FINDINGS, "Condition::AboveAtHighRate | Condition::Below | Condition::Outside) {\n        values.retain", "Condition::Below | Condition::Outside) {\n        values.retain"),
+    ("bit_stall: all weights", FINDINGS, RUN_WIDE, without("AboveAtHighRate")),
     ("bit_stall: rate", FINDINGS, "Condition::AboveAtHighRate) && !thresholds.is_rate_high", "Condition::AboveAtHighRate) && thresholds.is_rate_high"),
     ("bit_stall: warm-up", ALERTS, "record.step >= self.facts.warmup_steps && !is_low", "!is_low"),
     ("bit_stall: end of warm-up", ALERTS, "record.step >= self.facts.warmup_steps && !is_low", "record.step > self.facts.warmup_steps && !is_low"),
@@ -57,11 +67,12 @@ MUTATIONS = [
     ("kurtosis: growth", FINDINGS, "thresholds.first(measured) * growth", "thresholds.first(measured)"),
     ("kurtosis: own start", FINDINGS, "entry(measured.id.to_string())", "entry(String::new())"),
     ("gradient_cosine: kind of condition", FAMILIES + "fidelity.rs", "Condition::Below,", "Condition::Above,"),
-    ("gradient_cosine: all layers", FINDINGS, "Condition::AboveAtHighRate | Condition::Below | Condition::Outside) {\n        values.retain", "Condition::AboveAtHighRate | Condition::Outside) {\n        values.retain"),
+    ("gradient_cosine: all layers", FINDINGS, RUN_WIDE, without("Below")),
     ("gradient_norm: kind of condition", FAMILIES + "fidelity.rs", "Condition::Outside", "Condition::Above"),
     ("gradient_norm: inverse", FINDINGS, "measured.value.max(measured.value.recip())", "measured.value"),
-    ("gradient_norm: all layers", FINDINGS, "Condition::AboveAtHighRate | Condition::Below | Condition::Outside) {\n        values.retain", "Condition::AboveAtHighRate | Condition::Below) {\n        values.retain"),
+    ("gradient_norm: all layers", FINDINGS, RUN_WIDE, without("Outside")),
     ("attention_logit: kind of condition", FAMILIES + "attention.rs", "Condition::AboveAndDoubled", "Condition::Above"),
+    ("attention_logit: all layers", FINDINGS, RUN_WIDE, without("AboveAndDoubled")),
     ("attention_logit: growth", FINDINGS, "if is_doubled { 2.0 }", "if is_doubled { 1.99 }"),
     ("attention_logit: growth, more", FINDINGS, "if is_doubled { 2.0 }", "if is_doubled { 2.01 }"),
     ("rank_collapse: kind of condition", FAMILIES + "ranks.rs", "Condition::BelowFirst", "Condition::Below"),

@@ -115,7 +115,10 @@ fn candidates<'a>(
     if matches!(condition, Condition::AboveAtHighRate) && !thresholds.is_rate_high {
         return None;
     }
-    if matches!(condition, Condition::AboveAtHighRate | Condition::Below | Condition::Outside) {
+    if matches!(
+        condition,
+        Condition::AboveAtHighRate | Condition::AboveAndDoubled | Condition::Below | Condition::Outside
+    ) {
         values.retain(|measured| measured.id.over == Over::All);
     }
     match condition {

@@ -349,15 +349,19 @@ fn elements_of_a_role_that_become_zero() {
 #[test]
 fn scores_of_attention_that_choose_one_position() {
     let (whole, layer) = ("attention/max_logit", "attention/max_logit/h.1.attn.c_attn.weight");
+    let fires = [(AlertKind::AttentionLogit, Some(whole.into()))];
     let mut bench = Bench::new(QUICK);
     let mut see = |score| bench.see(&[(whole, score), (layer, score)]);
     assert_eq!([see(0.25), see(100.0)], [[], []]);
-    assert_eq!(see(100.5), [(AlertKind::AttentionLogit, Some(layer.into()))]);
-    // Weights that begin with large scores are compared with their own start.
+    assert_eq!(see(100.5), fires);
+    // Weights that begin with large scores are compared with their own start: the largest of all layers.
     let mut bench = Bench::new(QUICK);
-    let mut see = |score| bench.see(&[(whole, score), (layer, score)]);
+    let mut see = |score| bench.see(&[(whole, score), (layer, score / 2.0)]);
     assert_eq!([see(500.0), see(999.0), see(450.0)], [[], [], []]);
-    assert_eq!(see(1000.0), [(AlertKind::AttentionLogit, Some(layer.into()))]);
+    assert_eq!(see(1000.0), fires);
+    let mut bench = Bench::new(QUICK);
+    assert_eq!(bench.kinds(&[(whole, 500.0), (layer, 60.0)]), []);
+    assert_eq!(bench.kinds(&[(whole, 500.0), (layer, 300.0)]), [], "a layer that began with less");
 }
 
 #[test]

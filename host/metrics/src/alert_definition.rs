@@ -122,7 +122,7 @@ pub enum Condition {
     AboveWithNoise(&'static MetricDefinition),
     /// Above the threshold, and above its first value at the same place times `kurtosis_growth`.
     AboveAndGrown,
-    /// Above the threshold, and at least twice its first value at the same place.
+    /// Above the threshold over all layers, and at least twice its first value.
     AboveAndDoubled,
     /// Above the threshold over all layers of a role.
     AboveOverRole,
