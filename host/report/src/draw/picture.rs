@@ -16,9 +16,10 @@ const COLOURS: [[u8; 3]; 9] = [
     [224, 201, 86],
     [254, 232, 56],
 ];
-/// Colours from below to above zero: Okabe and Ito's blue and vermilion, white between them.
+/// Colours from below to above zero: ColorBrewer's RdBu, which colour-blind readers can tell apart, without the dark ends, on
+/// which text would be hard to read.
 const DIVERGING: [[u8; 3]; 5] =
-    [[0, 90, 142], [103, 169, 207], [247, 247, 247], [239, 138, 98], [178, 65, 0]];
+    [[67, 147, 195], [146, 197, 222], [247, 247, 247], [244, 165, 130], [214, 96, 77]];
 /// The last step of colour; the one more is that of cells without a value, which are transparent.
 const LAST: u8 = 254;
 const NO_VALUE: u8 = 255;

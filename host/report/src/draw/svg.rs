@@ -45,7 +45,7 @@ pub(crate) fn svg(plot: &Plot, title: &str) -> String {
     }
     for (x, y, name) in &plot.texts {
         if let Some((x, y)) = plot.x.place(*x).zip(plot.y.place(*y)) {
-            label(LEFT + width * x / 1000.0, TOP + height * (1.0 - y / 1000.0), "middle", name);
+            label(LEFT + width * x / 1000.0, TOP + height * (1.0 - y / 1000.0) + 4.0, "middle", name);
         }
     }
     label(LEFT + width / 2.0, TOP + height + 38.0, "middle", &plot.x.title);

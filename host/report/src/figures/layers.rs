@@ -20,7 +20,7 @@ use crate::{
 /// Pixels of a layer's row.
 const ROW: usize = 19;
 /// Below this, one minus a cosine in f32 is rounding.
-const LEAST_LOST: f64 = 1e-7;
+pub(super) const LEAST_LOST: f64 = 1e-7;
 const COSINE: Statistic = Statistic::new(&GRAD_COS_SIM);
 const RANK: Statistic = Statistic::new(&EFFECTIVE_RANK);
 

@@ -13,7 +13,7 @@ use altgrad_metrics::{
     },
 };
 
-use super::{Chart, Context, Drawings, MOST_DETAILED, downwards, in_model_order, layer_name, layers::lost};
+use super::{Chart, Context, Drawings, MOST_DETAILED, downwards, in_model_order, layer_name, layers::{LEAST_LOST, lost}};
 use crate::{
     draw::{Axis, Kind, Palette, Picture, Plot},
     series::Series,
@@ -42,7 +42,7 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     Chart {
         id: "maps",
         title: "Layers over time",
-        caption: "A metric by layer (rows) and step (columns), mean over seeds, on a scale that all configurations share. Scales over more than two decades are logarithmic; the lowest colour then holds zeros too. Of the gradient's cosine the map shows one minus it, of ranks the share of the first. Blank: not recorded.",
+        caption: "A metric by layer (rows) and step (columns), mean over seeds, on a scale that all configurations share. Scales over more than two decades are logarithmic; the lowest colour then holds zeros, and differences from 1 that f32 cannot resolve. Of the gradient's cosine the map shows one minus it, of ranks the share of the first. Blank: not recorded.",
         needs: "`[metrics] every` or `[shadow] every`, and two steps that measure",
         wide: true,
         drawings: drawings(context),
@@ -156,7 +156,9 @@ impl<'a> Tables<'a> {
         if low >= high {
             return None;
         }
-        let least = all().filter(|value| *value > 0.0).fold(f64::MAX, f64::min);
+        // Values at the floor have no influence on the scale; the mean of several is not exactly the floor.
+        let floor = if self.statistic == COSINE { 1.01 * LEAST_LOST } else { 0.0 };
+        let least = all().filter(|value| *value > floor).fold(f64::MAX, f64::min);
         let is_log = low >= 0.0 && high > WIDE * least;
         let kind = if is_log { Kind::Log } else { Kind::Linear };
         let range = [if is_log { least } else { low }, high];

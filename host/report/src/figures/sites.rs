@@ -28,7 +28,7 @@ pub(super) fn chart(context: &Context<'_>) -> Option<Chart> {
     Some(Chart {
         id: "sites",
         title: "Sensitivity by role and site",
-        caption: "Held-out loss minus the baseline's if only this role is rounded at this site: mean and half the 95 % interval, in nats per token. An asterisk marks a difference that is significant after Holm's correction. Colours have one scale for all formats: blue is better, orange is worse. Blank: not run.",
+        caption: "Held-out loss minus the baseline's if only this role is rounded at this site: mean and half the 95 % interval, in nats per token. An asterisk marks a difference that is significant after Holm's correction. Colours have one scale for all formats: blue is better, red is worse. Blank: not run.",
         needs: "",
         wide: true,
         drawings: Some(plot(&sites(context), &matrices)).into(),

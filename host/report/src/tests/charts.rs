@@ -130,12 +130,13 @@ fn site_run(folder: &Path, [format, role, site, seed, loss]: [&str; 5]) {
     fs::create_dir_all(&path).unwrap();
     let mut quant = String::new();
     let mut layers = Vec::new();
-    for role_key in ["weight", "activation", "grad"].iter().filter(|key| role == "all" || role == **key) {
+    for role_key in ["weight", "activation", "grad"].iter().filter(|key| role == "together" || role == **key)
+    {
         writeln!(quant, "{role_key} = {format:?}").unwrap();
     }
     let precision = if role == "none" { format } else { "fp32" };
     for (own, layer) in SITES {
-        let cast = |key: &str| match (role == "all" || role == key) && (site == "all" || site == own) {
+        let cast = |key: &str| match (role == "together" || role == key) && (site == "all" || site == own) {
             true => json!({ "format": format, "bits_per_value": 8 }),
             false => json!("f32"),
         };
