@@ -13,7 +13,10 @@ use altgrad_metrics::{
     },
 };
 
-use super::{Chart, Context, Drawings, MOST_DETAILED, downwards, in_model_order, layer_name, layers::{LEAST_LOST, lost}};
+use super::{
+    Chart, Context, Drawings, MOST_DETAILED, downwards, in_model_order, layer_name,
+    layers::{LEAST_LOST, lost},
+};
 use crate::{
     draw::{Axis, Kind, Palette, Picture, Plot},
     series::Series,
