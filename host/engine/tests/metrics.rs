@@ -43,8 +43,13 @@ rank_every = 1
 dead_neuron_window = 2
 "#;
 
-/// A run that measures everything; with `master` weights or "none".
+/// A run that measures everything but curvature; with `master` weights or "none".
 fn ready(master: &str) -> ReadyRun {
+    ready_with(master, "")
+}
+
+/// The same with further tables.
+fn ready_with(master: &str, tables: &str) -> ReadyRun {
     let stage = std::env::var_os("ALTGRAD_STAGE").expect("ALTGRAD_STAGE is not set: run `cargo xtask test`");
     let plugins = PathBuf::from(stage).join("plugins");
     let folder = TempDir::new().unwrap();
@@ -53,7 +58,7 @@ fn ready(master: &str) -> ReadyRun {
     let path = folder.path().join("run.toml");
     let master = format!("[quant]\nmaster_weights = \"{master}\"");
     let text = EVERYTHING.replace("CORPUS", corpus.to_str().unwrap()).replace("[quant]", &master);
-    fs::write(&path, format!("{text}\n[plugins]\ndir = {plugins:?}\n")).unwrap();
+    fs::write(&path, format!("{text}\n{tables}[plugins]\ndir = {plugins:?}\n")).unwrap();
     let (config, source) = altgrad_config::load(&path, &[]).unwrap();
     ReadyRun::build(config, &source).unwrap()
 }
@@ -101,8 +106,9 @@ fn what_is_announced_is_recorded_and_nothing_else() {
 fn every_definition_is_used_and_in_the_reference() {
     let mut run = ready("fp32");
     let mut used: BTreeSet<&str> = run.setup.metrics.iter().map(|id| id.definition().name).collect();
-    // Some are of weights without master weights.
-    used.extend(ready("none").setup.metrics.iter().map(|id| id.definition().name));
+    // Some are of weights without master weights, and of optimizers that know the grid.
+    let others = ready_with("none", "[optimizer]\nname = \"fp8-manifold\"\n[curvature]\nevery = 1\n");
+    used.extend(others.setup.metrics.iter().map(|id| id.definition().name));
     for record in records(&mut run) {
         used.extend(record.histograms.iter().map(|histogram| histogram.id.definition().name));
         assert!(
