@@ -149,7 +149,7 @@ fn killed_at_random_points_and_resumed_every_sink_has_each_step_once() {
     assert!(expected.len() > 100 && expected.iter().map(|(step, _)| *step).eq(0..end), "{}", expected.len());
     let run = folder.path().join("run");
 
-    for (file, cell, times) in [("metrics.csv", 1, 1), ("layers.csv", 2, 2), ("histograms.csv", 3, 1)] {
+    for (file, cell, times) in [("metrics.csv", 1, 1), ("layers.csv", 3, 2), ("histograms.csv", 4, 1)] {
         let text = fs::read_to_string(run.join(file)).unwrap();
         let rows: Vec<(u64, f64)> = text
             .lines()
