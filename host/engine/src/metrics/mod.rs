@@ -113,7 +113,7 @@ families! {
     dead_gradients::DeadGradientsFamily: step.updates.dead_gradients(),
     weights::WeightsFamily: step.updates.weights(),
     scale_regret::ScaleRegretFamily: step.updates.regret(),
-    ulp_from_init::UlpFromInitFamily: step.updates.from_init(),
+    ulp_from_init::UlpFromInitFamily: step.updates.distances_from_init(),
     ranks::RanksFamily: step.updates.ranks(),
     training::TrainingFamily: step.training,
     speed::SpeedFamily: (step.tokens, step.elapsed),

@@ -49,7 +49,7 @@ impl UpdateLoss {
 }
 
 /// The parts of two tensors, one pair a task.
-fn parts<'a>([a, b]: [&'a [f32]; 2]) -> impl IndexedParallelIterator<Item = [&'a [f32]; 2]> {
+fn parts([a, b]: [&[f32]; 2]) -> impl IndexedParallelIterator<Item = [&[f32]; 2]> {
     a.par_chunks(PART).zip(b.par_chunks(PART)).map(|(a, b)| [a, b])
 }
 

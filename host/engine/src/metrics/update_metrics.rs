@@ -355,7 +355,7 @@ impl UpdateMetrics {
     }
 
     /// Changes since the initial weights, by parameter; empty if that is not due.
-    pub(super) fn from_init(&self) -> &[FromInit] {
+    pub(super) fn distances_from_init(&self) -> &[FromInit] {
         &self.measured.from_init
     }
 

@@ -150,21 +150,21 @@ mod tests {
             let near = |found: f32, expected: f64, terms: usize| {
                 assert!((f64::from(found) - expected).abs() < 4e-7 * terms as f64, "{found}, {expected}");
             };
-            for at_y in 0..batch * m * n {
+            for (at_y, y) in y.into_iter().enumerate() {
                 let (row, j) = (at_y / n, at_y % n);
                 let expected = sum(k, &|i| at(&a, row * k + i) * at(&b, (row / m * k + i) * n + j));
-                near(y[at_y], expected, k);
+                near(y, expected, k);
             }
-            for at_x in 0..batch * m * k {
+            for (at_x, x) in x.into_iter().enumerate() {
                 let (row, i) = (at_x / k, at_x % k);
-                near(x[at_x], sum(n, &|j| at(&g, row * n + j) * at(&b, (row / m * k + i) * n + j)), n);
+                near(x, sum(n, &|j| at(&g, row * n + j) * at(&b, (row / m * k + i) * n + j)), n);
             }
-            for at_w in 0..batch * k * n {
+            for (at_w, w) in w.into_iter().enumerate() {
                 let (row, j) = (at_w / n, at_w % n);
                 let (sequence, i) = (row / k, row % k);
                 let expected =
                     sum(m, &|t| at(&a, (sequence * m + t) * k + i) * at(&g, (sequence * m + t) * n + j));
-                near(w[at_w], expected, m);
+                near(w, expected, m);
             }
         }
     }

@@ -47,7 +47,7 @@ fn rates() -> BTreeMap<Cell, Vec<Rate>> {
 
 /// The chosen rate, and whether it is at an end of those tried.
 fn chosen(rates: &[Rate]) -> (f64, bool) {
-    let (value, _) = rates.iter().find(|(_, chosen)| *chosen).expect("a chosen rate");
+    let (value, _) = rates.iter().find(|(_, chosen)| *chosen).unwrap();
     let end = |pick: fn(f64, f64) -> f64| rates.iter().map(|(value, _)| *value).reduce(pick);
     (*value, [end(f64::min), end(f64::max)].contains(&Some(*value)))
 }
