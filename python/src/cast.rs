@@ -244,7 +244,8 @@ fn history(resolved: &ResolvedCast) -> Option<History> {
     let is_static = match scaling.amax? {
         AmaxChoice::Delayed => false,
         AmaxChoice::Static if scaling.static_amax.is_none() => true,
-        AmaxChoice::Static | AmaxChoice::Dynamic => return None,
+        // The tensor at hand, or a given number.
+        _ => return None,
     };
     let (first, keep) =
         (scaling.first == Some(FirstScaleChoice::One), scaling.zero == Some(ZeroBlockChoice::Keep));
