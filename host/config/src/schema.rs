@@ -318,7 +318,7 @@ pub struct MetricsSection {
     pub every: u64,
     /// Interval in steps at which distributions are measured: codes and kurtosis of rounded tensors, and the distances of weights
     /// from their grids; 0 = never. Such a step takes about as long as two; on a GPU it reads weights and their gradients back.
-    /// If not 0, the host keeps the initial weights, 4 bytes per parameter.
+    /// If not 0, the host keeps initial weights that `run.seed` does not draw, 4 bytes per parameter.
     pub histograms_every: u64,
     /// Interval in steps at which the kurtosis of rounded tensors is measured, besides the steps of `histograms_every`; 0 = on those
     /// only.
