@@ -16,6 +16,8 @@ use crate::{
 
 /// Longest step, `ln 2` a binade: its exponential's square fits in f32.
 const LIMIT: f32 = 43.0;
+/// 2^63, the largest shifted value of a grid. Squares of larger ones may exceed f32's largest value.
+const END: f32 = (1u64 << 63) as f32;
 
 /// The smooth replacement of a minifloat's code coordinate.
 #[derive(Debug, Clone, Copy)]
@@ -55,10 +57,10 @@ impl Smooth {
         [self.shift, self.unshift, self.b_squared, self.share, self.max]
     }
 
-    /// `sqrt(x^2 + b^2)`, shifted as its argument.
+    /// `sqrt(x^2 + b^2)`, shifted as its argument; `|x|` beyond the grid.
     #[inline(always)]
     fn radius(&self, shifted: f32) -> f32 {
-        (shifted * shifted + self.b_squared).sqrt()
+        if shifted.abs() > END { shifted.abs() } else { (shifted * shifted + self.b_squared).sqrt() }
     }
 }
 

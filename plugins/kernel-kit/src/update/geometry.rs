@@ -15,6 +15,8 @@ const BINADE: u32 = 1 << 23;
 const LIMIT: f32 = 87.0;
 /// Longest step on the chart, `ln 2` a binade: its exponential's square fits in f32.
 const CHART_LIMIT: f32 = 43.0;
+/// 2^63, the largest shifted value of a grid on the chart. Squares of larger ones may exceed f32's largest value.
+const CHART_END: f32 = (1u64 << 63) as f32;
 /// The bits of 1.
 const ONE: u32 = 0x3f80_0000;
 const SQRT_2: f32 = std::f32::consts::SQRT_2;
@@ -108,10 +110,11 @@ pub fn moved(x: f32, codes: f32, grid: &Description) -> f32 {
     select(is_nan(codes), nan(codes), f32::reinterpret(u32::reinterpret(to) ^ sign))
 }
 
-/// `sqrt(x^2 + b^2)` on the chart, all shifted.
+/// `sqrt(x^2 + b^2)` on the chart, all shifted; `|x|` beyond the grid.
 #[cube]
 fn radius(shifted: f32, grid: &Description) -> f32 {
-    f32::sqrt(shifted * shifted + f32::reinterpret(grid.r4))
+    let magnitude = f32::abs(shifted);
+    select(magnitude > CHART_END, magnitude, f32::sqrt(shifted * shifted + f32::reinterpret(grid.r4)))
 }
 
 /// Spacing on the chart.

@@ -41,6 +41,23 @@ fn what_lies_beyond_the_end_is_taken_back_to_it() {
     assert_eq!(stepped(&[], e4m3, 600.0, -0.25).w, [440.0]);
 }
 
+/// On the asinh chart the square of such a weight may exceed f32's largest value.
+#[test]
+fn weights_far_beyond_the_end_step_back_to_it() {
+    for format in formats() {
+        let max = MinifloatGrid::new(format).unwrap().max_finite();
+        for chart in ["minifloat", "asinh"] {
+            for beyond in [1.3, 1.5, 3.0, 1e6] {
+                for grad in [0.0, 1.0, -1.0] {
+                    let out = stepped(&[("chart", text(chart))], format, max * beyond, grad);
+                    let at_most = if grad == 0.0 { max * beyond } else { max };
+                    assert!((0.0..=at_most).contains(&out.w[0]), "{format:?} {chart} {beyond}: {:?}", out.w);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn zero_is_crossed_in_codes() {
     for format in formats() {
