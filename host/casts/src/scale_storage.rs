@@ -24,15 +24,14 @@ pub(crate) fn e4m3(x: f32) -> (u8, f32) {
     /// `1 - bias`: exponent of the smallest normal number.
     const EMIN: i32 = -6;
     /// Added to a number from 0 to 16 it leaves a whole number, ties to even. Many CPUs have no instruction that rounds so.
-    const WHOLE: f64 = (1u64 << 52) as f64;
-    let wide = f64::from(x.clamp(0.0, E4M3_MAX));
-    let exponent = ((wide.to_bits() >> 52) as i32 - 1023).max(EMIN);
+    const WHOLE: f32 = (1u64 << 23) as f32;
+    let x = x.clamp(0.0, E4M3_MAX);
+    let exponent = ((x.to_bits() >> 23) as i32 - 127).max(EMIN);
     // Multiplying by a power of two is exact; the whole numbers below 16 are significands.
-    let quantum = f64::from(exp2(exponent - 3));
-    let steps = wide / quantum + WHOLE - WHOLE;
+    let steps = x * exp2(3 - exponent) + WHOLE - WHOLE;
     // Steps carry into the next binade: 16 steps of one are 8 of the next, and codes count on.
     let code = (exponent - EMIN) * 8 + steps as i32;
-    (code as u8, (steps * quantum) as f32)
+    (code as u8, steps * exp2(exponent - 3))
 }
 
 #[cfg(test)]
