@@ -3,20 +3,11 @@
 /// Number of mimalloc's option `purge_delay`: milliseconds until freed pages go back to the system; -1 for never.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// Number of mimalloc's option `arena_max_object_size`: the largest allocation, KiB, that shares a region with others.
-const ARENA_MAX_OBJECT_SIZE: libmimalloc_sys::mi_option_t = 45;
-/// KiB. Logits of large vocabularies, by far a pass's largest tensor, exceed it.
-const LARGEST_SHARED: std::ffi::c_long = 32 << 10;
-
-/// Makes the allocator keep freed pages for the next step, which needs as many: the system would clear them each time. A very large
-/// allocation has a region of its own, which is returned when it is freed: in a shared region small allocations would fill the gap,
-/// so that the next large one would need other memory.
+/// Makes the allocator keep freed pages for the next step, which needs as many: the system would clear them each time, those of the
+/// logits alone for a tenth of a step. Allocations above 2 GiB are returned when they are freed.
 pub fn keep_freed_pages() {
-    // SAFETY: sets numbers, before there are other threads that could read them.
-    unsafe {
-        libmimalloc_sys::mi_option_set(PURGE_DELAY, -1);
-        libmimalloc_sys::mi_option_set(ARENA_MAX_OBJECT_SIZE, LARGEST_SHARED);
-    }
+    // SAFETY: sets a number, before there are other threads that could read it.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) };
 }
 
 /// Sets the locale of this process from the environment, as any library in it may.
