@@ -134,6 +134,46 @@ fn metrics_of_one_step_equal_a_recount_from_its_weights() {
     }
 }
 
+/// After three updates of master weights: the part of their movement that rounding removes.
+#[test]
+fn movement_loss_is_that_of_the_weights_since_the_start() {
+    let bench = bench();
+    run(&bench, "start", "weight = \"E4M3\"", &[]);
+    let of = |out: &str, steps: &str| {
+        let steps = format!("train.max_steps={steps}");
+        let lr = ["train.lr=0.003", "train.min_lr=0.003", "train.warmup_steps=0"];
+        let set = ["model.init=start/weights.safetensors", "metrics.histograms_every=1", &steps];
+        run(&bench, out, "weight = \"E4M3\"", &[&set[..], &lr].concat())
+    };
+    let before = parameters(&fs::read(bench.path("start/weights.safetensors")).unwrap());
+    let after = parameters(&of("three", "3").weights);
+    let four = of("four", "4");
+    let values = table(&bench, "E4M3");
+    let rounded = |weights: &[f32]| -> Vec<f64> {
+        let amax = weights.iter().fold(0f32, |most, w| most.max(w.abs()));
+        let slow = Slow { values: values.clone(), scale: 448.0 / amax };
+        weights.iter().map(|w| slow.values[slow.code(*w)] / f64::from(slow.scale)).collect()
+    };
+    let [mut kept, mut moved] = [0.0; 2];
+    for layer in LAYERS {
+        let (w_0, w) = (&before[layer], &after[layer]);
+        // Both on the grid of the step, whose scale is that of the later weights.
+        let amax = w.iter().fold(0f32, |most, w| most.max(w.abs()));
+        let limited = w_0.iter().map(|w| w.clamp(-amax, amax)).chain([amax]);
+        let (r_0, r) = (rounded(&limited.collect::<Vec<_>>()), rounded(w));
+        let d = || w.iter().zip(w_0).map(|(w, w_0)| f64::from(*w) - f64::from(*w_0));
+        let along: f64 = d().zip(r.iter().zip(&r_0)).map(|(d, (r, r_0))| d * (r - r_0)).sum();
+        let square: f64 = d().map(|d| d * d).sum();
+        let found: f64 = four.columns[&format!("update/movement_loss/{layer}")][3].parse().unwrap();
+        assert!((found - (1.0 - along / square)).abs() < 1e-4, "{layer}: {found}, {}", 1.0 - along / square);
+        (kept, moved) = (kept + along, moved + square);
+    }
+    let column = &four.columns["update/movement_loss"];
+    let found: f64 = column[3].parse().unwrap();
+    assert!((found - (1.0 - kept / moved)).abs() < 1e-4 && found != 0.0, "{found}, {}", 1.0 - kept / moved);
+    assert!(column[0].is_empty(), "no weight has moved at step 0: {column:?}");
+}
+
 /// FP8Manifold's steps end at the ends of the grid of the step, whose scale is that of the weights before it.
 #[test]
 fn elements_at_the_ends_of_the_grid_are_those_of_the_weights() {
