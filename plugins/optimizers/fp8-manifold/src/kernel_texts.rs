@@ -105,43 +105,43 @@ const INFO_3: &[InfoField] = &[
 
 pub const TEXTS: &[Text] = &[
     // Step(Plain), CUDA, 4 at once
-    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "plain_step_n_4_e5c8234a", deflated: part(0, 2409), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "plain_step_n_4_cd300675", deflated: part(0, 2410), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Exp), CUDA, 4 at once
-    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_70fa45b7", deflated: part(2409, 6550), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_4233a6ac", deflated: part(2410, 6549), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Linear), CUDA, 4 at once
-    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_c104c5e5", deflated: part(8959, 4539), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_9fd52746", deflated: part(8959, 4538), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), CUDA, 4 at once
-    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_130c49de", deflated: part(13498, 5930), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_1dd490ad", deflated: part(13497, 6117), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), CUDA, 4 at once
-    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_d0d8358b", deflated: part(19428, 4484), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_020b5d87", deflated: part(19614, 4769), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Plain), CUDA, 1 at once
-    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_0105ef22", deflated: part(23912, 1255), buffers: BUFFERS_0, info: INFO_2, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_fcdb08e6", deflated: part(24383, 1256), buffers: BUFFERS_0, info: INFO_2, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Exp), CUDA, 1 at once
-    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_448e6e49", deflated: part(25167, 2596), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(262146), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_492c7a76", deflated: part(25639, 2596), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Linear), CUDA, 1 at once
-    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_50968d7a", deflated: part(27763, 1897), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(327682), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_1c271be0", deflated: part(28235, 1897), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), CUDA, 1 at once
-    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_8e289a89", deflated: part(29660, 2329), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(393218), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_7e66c8e6", deflated: part(30132, 2377), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), CUDA, 1 at once
-    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_31fb333b", deflated: part(31989, 1863), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(458754), language: KernelLanguage::CUDA, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_cb9e1d32", deflated: part(32509, 1936), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 4 at once
-    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "plain_step_n_4_e5c8234a", deflated: part(33852, 2374), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "plain_step_n_4_cd300675", deflated: part(34445, 2375), buffers: BUFFERS_0, info: INFO_0, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Exp), WGSL, 4 at once
-    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_70fa45b7", deflated: part(36226, 6541), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_4233a6ac", deflated: part(36820, 6541), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Linear), WGSL, 4 at once
-    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_c104c5e5", deflated: part(42767, 4753), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_9fd52746", deflated: part(43361, 4753), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), WGSL, 4 at once
-    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_130c49de", deflated: part(47520, 6107), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_1dd490ad", deflated: part(48114, 6273), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), WGSL, 4 at once
-    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_d0d8358b", deflated: part(53627, 4653), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 4, units: 256, shared_bytes: 0, entry: "step_n_4_020b5d87", deflated: part(54387, 4962), buffers: BUFFERS_1, info: INFO_1, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Plain), WGSL, 1 at once
-    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_0105ef22", deflated: part(58280, 1222), buffers: BUFFERS_0, info: INFO_2, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(2), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "plain_step_n_1_fcdb08e6", deflated: part(59349, 1224), buffers: BUFFERS_0, info: INFO_2, constants: &[], info_words: 6, statistics: &[], partial_sums: &[] },
     // Step(Exp), WGSL, 1 at once
-    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_448e6e49", deflated: part(59502, 2504), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(262146), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_492c7a76", deflated: part(60573, 2504), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(Linear), WGSL, 1 at once
-    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_50968d7a", deflated: part(62006, 1873), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(327682), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_1c271be0", deflated: part(63077, 1873), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothExp), WGSL, 1 at once
-    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_8e289a89", deflated: part(63879, 2324), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(393218), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_7e66c8e6", deflated: part(64950, 2387), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
     // Step(SmoothLinear), WGSL, 1 at once
-    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_31fb333b", deflated: part(66203, 1864), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
+    Text { op: KernelOp(458754), language: KernelLanguage::WGSL, vector: 1, units: 256, shared_bytes: 0, entry: "step_n_1_cb9e1d32", deflated: part(67337, 1932), buffers: BUFFERS_1, info: INFO_3, constants: &[], info_words: 12, statistics: &[], partial_sums: &[] },
 ];
