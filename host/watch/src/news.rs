@@ -1,7 +1,6 @@
 //! The events for browsers: every second the progress of the runs, and from time to time a notice that charts have changed.
 //!
-//! Nothing is read while no browser is connected. Charts are renewed so rarely that they take less than a hundredth of a
-//! core.
+//! Nothing is read while no browser is connected. Looks and charts are so rare that each take at most a two-hundredth of a core.
 
 use std::{
     path::PathBuf,
@@ -20,11 +19,11 @@ use tokio::sync::{mpsc, watch};
 const LOOK: Duration = Duration::from_secs(1);
 /// The pause between two looks, as a multiple of a look's time; and the longest. The first look reads whole files, and a busy
 /// machine makes any look long: neither may silence the page.
-const LOOK_SHARE: u32 = 50;
+const LOOK_SHARE: u32 = 200;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The shortest time between two renewals of the charts, and the shortest as a multiple of one's time.
 const CHARTS: Duration = Duration::from_secs(5);
-const CHARTS_SHARE: u32 = 100;
+const CHARTS_SHARE: u32 = 200;
 
 /// The newest line, and its waiting readers.
 #[derive(Clone)]
@@ -121,7 +120,7 @@ mod tests {
     #[test]
     fn a_long_look_does_not_silence_the_page() {
         assert_eq!(pause(Duration::from_millis(2)), Duration::from_millis(998));
-        assert_eq!(pause(Duration::from_millis(50)), Duration::from_millis(2500));
+        assert_eq!(pause(Duration::from_millis(10)), Duration::from_secs(2));
         assert_eq!(pause(Duration::from_secs(2)), LONGEST_PAUSE);
         assert_eq!(pause(Duration::from_secs(60)), LONGEST_PAUSE);
     }
