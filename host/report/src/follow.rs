@@ -37,6 +37,8 @@ pub struct Follower {
     named: Vec<PathBuf>,
     looks: u32,
     runs: BTreeMap<PathBuf, Followed>,
+    /// The runs whose run file is known, and each one's twin among them: searched for again when there are others.
+    twins: BTreeMap<PathBuf, Option<PathBuf>>,
 }
 
 /// A run in one line.
@@ -98,7 +100,7 @@ impl Follower {
     /// Follows the runs at and below some paths, those included that begin later.
     #[must_use]
     pub fn new(named: &[PathBuf]) -> Self {
-        Self { named: named.to_vec(), looks: 0, runs: BTreeMap::new() }
+        Self { named: named.to_vec(), looks: 0, runs: BTreeMap::new(), twins: BTreeMap::new() }
     }
 
     /// Reads the new parts.
@@ -111,16 +113,28 @@ impl Follower {
         }
         self.looks = self.looks.wrapping_add(1);
         self.runs.iter_mut().for_each(|(path, run)| run.look(path));
+        self.pair();
+    }
+
+    /// Finds the twins, if runs were added or removed or a run file became known.
+    fn pair(&mut self) {
+        let known = || self.runs.iter().filter(|(_, run)| !run.config.is_empty());
+        if known().map(|(path, _)| path).eq(self.twins.keys()) {
+            return;
+        }
+        let twin = |run: &Followed| known().find(|(_, other)| are_twins(&run.config, &other.config));
+        let pairs = known().map(|(path, run)| (path.clone(), twin(run).map(|(twin, _)| twin.clone())));
+        self.twins = pairs.collect();
     }
 
     /// The runs, by folder.
     #[must_use]
     pub fn runs(&self) -> Vec<LiveRun> {
-        self.runs.iter().map(|(path, run)| run.line(path, self.twin(run))).collect()
+        self.runs.iter().map(|(path, run)| run.line(path, self.twin(path))).collect()
     }
 
-    fn twin(&self, of: &Followed) -> Option<&Followed> {
-        self.runs.values().find(|other| are_twins(&of.config, &other.config))
+    fn twin(&self, of: &Path) -> Option<&Followed> {
+        self.runs.get(self.twins.get(of)?.as_ref()?)
     }
 }
 
