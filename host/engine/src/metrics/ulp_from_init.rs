@@ -16,7 +16,7 @@ use super::{
 };
 use crate::quant::WeightGrid;
 
-/// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
+/// Elements per task. The number is fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 
 /// The change of one parameter since the run's start.

@@ -1,7 +1,7 @@
 //! Input and output of the engine's counting kernel: the metrics of an update, counted on the device that computes it.
 //!
 //! Definitions: docs/numerics.md, sections 7.2, 7.7 and 7.8. "Stored" is the f32 product of a value and the grid's scale. A new metric is a
-//! word more here, in [`UpdateCounts`] and in the kernel; no plugin knows of it.
+//! word more here, in [`UpdateCounts`] and in the kernel; no plugin needs a change.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::grid::MinifloatGrid;
@@ -10,7 +10,7 @@ use super::spectrum;
 
 /// Flag: words are wanted.
 pub(super) const COUNT: u32 = 1;
-/// Flag: of codes too; on a grid that [`Counting::codes`] takes.
+/// Flag: codes are counted, on a grid that [`Counting::codes`] supports.
 pub(super) const CODES: u32 = 2;
 /// Flag: codes that come back; they are remembered. With [`CODES`] only.
 pub(super) const PAST: u32 = 4;
@@ -120,7 +120,7 @@ pub struct UpdateCounts {
     pub no_code: u64,
     /// Elements whose exponent changed, those below `2^emin` taken for emin.
     pub crossings: u64,
-    /// Elements whose code before the update is that of two updates ago, and not the last one's.
+    /// Elements whose code before the update equals that of two updates ago but not that of the last one.
     pub returned: u64,
     /// Elements whose gradient has been below the limit for as many consecutive updates as the window has.
     pub dead: u64,
@@ -131,7 +131,7 @@ pub struct UpdateCounts {
 }
 
 impl UpdateCounts {
-    /// From the words and the sums of all cubes.
+    /// The counts from the words and sums of all cubes.
     ///
     /// # Errors
     /// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device returned another number of words.

@@ -114,7 +114,7 @@ struct StepMeasurements {
 }
 
 impl UpdateMetrics {
-    /// Nothing measured yet, in a run with this seed.
+    /// The state before the first measurement, in a run with this seed.
     #[must_use]
     pub fn new(config: MetricsSection, params: usize, seed: u64) -> Self {
         // The run file's range is a u16's.
@@ -186,7 +186,7 @@ impl UpdateMetrics {
         self.dead.counts()
     }
 
-    /// Takes in a parameter's gradient, as the optimizer gets it; every step.
+    /// Records a parameter's gradient, as the optimizer receives it; call it every step.
     pub fn gradient(&mut self, param: usize, grad: &[f32]) {
         self.dead.see(param, grad, self.clipped);
     }
@@ -230,7 +230,7 @@ impl UpdateMetrics {
         }
     }
 
-    /// Looks at a parameter before its step, and at its gradient, if that is due; `grid` is the one that it was rounded to.
+    /// Measures a parameter before its step, and its gradient, if that is due; `grid` is the one that it was rounded to.
     pub fn look_at(
         &mut self,
         param: usize,
@@ -295,7 +295,7 @@ impl UpdateMetrics {
         self.due.distributions || self.due.ranks
     }
 
-    /// Takes in that a device sees a parameter's gradient; every step.
+    /// Records that a device counts a parameter's gradient; call it every step.
     pub fn gradient_on_device(&mut self, param: usize) {
         self.dead.see_on_device(param);
     }
