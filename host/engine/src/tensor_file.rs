@@ -152,7 +152,7 @@ impl<'a> TensorFile<'a> {
     /// Reads the header of the file `bytes` came from.
     ///
     /// # Errors
-    /// The file is no safetensors file, or is cut short.
+    /// The file is not a safetensors file, or is truncated.
     pub fn parse(path: &'a Path, bytes: &'a [u8]) -> Result<Self, SafeTensorError> {
         Ok(Self { path, tensors: SafeTensors::deserialize(bytes)? })
     }

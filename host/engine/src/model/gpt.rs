@@ -167,7 +167,7 @@ impl Gpt {
 }
 
 impl Forward<'_> {
-    /// `y = x W^T + b`, rounded as the layer's formats say.
+    /// `y = x W^T + b`, rounded by the layer's formats.
     /// Shapes: `x` `[batch, block, in]`, weight `[out, in]`, result `[batch, block, out]`.
     pub(super) fn linear(&self, layer: Affine, x: Tensor<3>) -> Tensor<3> {
         let [batch, block, inputs] = x.dims();
@@ -187,7 +187,7 @@ impl Forward<'_> {
         scope.observe("output", y)
     }
 
-    /// A tensor as the site of a layer rounds it, if it does.
+    /// A tensor rounded at the layer's site, if there is one.
     fn cast(&self, layer: Affine, role: Role, x: Tensor<3>) -> Tensor<3> {
         self.quant.values(layer.weight, self.micro_batch).cast(role, x)
     }

@@ -50,7 +50,7 @@ impl WeightsFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// The file is missing, or is no regular file.
+    /// The file is missing, or is not a regular file.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
         let bytes = files::read(path).map_err(|error| {
             Diagnostic::config(format!("cannot read the weights ({error})"))
@@ -166,7 +166,7 @@ fn in_layout(
     Err(Diagnostic::config(message).hint("set [model] and [data] to the shape the weights were made for"))
 }
 
-/// The values in f32, exactly; `None` for a type that is none of f32, bf16 and f16.
+/// The values in f32, exactly; `None` for types other than f32, bf16 and f16.
 fn to_f32(view: &TensorView<'_>) -> Option<Vec<f32>> {
     let wide = |widen: fn([u8; 2]) -> f32| {
         view.data().as_chunks::<2>().0.iter().map(|bytes| widen(*bytes)).collect::<Vec<f32>>()

@@ -79,7 +79,7 @@ impl Coded {
         all.into_iter().filter(|(_, values)| !values.is_empty())
     }
 
-    /// The same, to be replaced by values of a checkpoint.
+    /// The same values, to be replaced by those of a checkpoint.
     pub fn block_values_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Arc<Vec<f32>>)> {
         let [exponents, centers] = &mut self.expansion;
         let all = [(SCALES, &mut self.scales), (EXPONENTS, exponents), (CENTERS, centers)];

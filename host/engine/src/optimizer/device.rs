@@ -41,7 +41,7 @@ struct Updated {
     grad: Tensor<1>,
 }
 
-/// Counts that were asked for.
+/// Requested counts.
 struct Asked {
     id: ParamId,
     words: Slot,

@@ -68,13 +68,13 @@ pub struct UpdateCall {
     pub launches: Vec<Prepared>,
     /// Scale and inverse of each block of the parameter's grid.
     pub scales: Vec<[f32; 2]>,
-    /// Of the parameter.
+    /// The kept tensors of the parameter.
     pub kept: Arc<Mutex<Kept>>,
     /// The destination of a failure.
     pub faults: Faults,
 }
 
-/// The operation, as burn's backends see it.
+/// The operation, for burn's backends.
 #[backend_extension(Cube, Fusion)]
 pub trait UpdateOps: Backend {
     /// The parameter after its update; in place, unless someone else holds it.

@@ -39,7 +39,7 @@ impl OptimizerGroups {
         }
     }
 
-    /// The same with states stored like this, by their names.
+    /// The same optimizer with this storage of states, by their names.
     #[must_use]
     pub fn with_storage(self, storage: BTreeMap<String, Storage>) -> Self {
         Self { storage, ..self }

@@ -1,4 +1,4 @@
-//! A run's optimizer with its states: hands every parameter, its gradient and its states to the plugin.
+//! A run's optimizer with its states: passes every parameter, its gradient and its states to the plugin.
 //!
 //! States are host-owned buffers that the plugin declared; the host stores them without knowing their meaning. If a step updates
 //! elements independently, the plugin receives parts of a parameter on all threads; if it uses services, its tensors stay on the
@@ -38,7 +38,7 @@ pub struct OptimizerState {
     /// `[parameter][state]`, copied by the update if it is shared; none of parameters whose states services or
     /// kernels keep on a device.
     pub(super) states: Vec<Vec<StoredState>>,
-    /// Of parameters that are updated with services.
+    /// The states of parameters that are updated with services.
     pub(super) on_device: Vec<Option<DeviceStates>>,
     /// The run's seed, for states that are rounded stochastically.
     pub(super) seed: u64,
@@ -134,7 +134,7 @@ impl OptimizerState {
         layout.specs.iter().enumerate().map(rule).collect()
     }
 
-    /// Takes over rules, by parameter.
+    /// Stores the rules, by parameter.
     pub fn set_rules(&mut self, rules: Vec<String>) {
         self.rules = rules;
     }
@@ -220,7 +220,7 @@ impl OptimizerState {
         let grid_rule = self.rules[id] != self.rules_without_grid[id];
         let momentum = if meter.wants_weights() && grid_rule { self.momentum(id)? } else { None };
         let (value, grad, before, result) = if self.on_device[id].is_some() {
-            // Nothing moves unless it is measured.
+            // No data move unless they are measured.
             let seen = if measured { tensor::read_f32(grad.clone())? } else { Vec::new() };
             let before = meter.wants_weights().then(|| tensor::read_f32(value.clone())).transpose()?;
             let update = services::Update { info, value, grad, scalars, grid };

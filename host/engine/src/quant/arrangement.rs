@@ -15,7 +15,7 @@ use crate::tensor::{
 /// Elements of a parallel task, at least.
 const CHUNK: usize = 1 << 14;
 
-/// The order of the elements of a matrix that consists of whole tiles, as burn's backends change it. No gradient passes.
+/// The order of the elements of a matrix that consists of whole tiles, for burn's backends. No gradient passes.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait TileOps: Backend {
     /// The elements of a matrix tile by tile, row by row in each: `[elements]`.
@@ -90,7 +90,7 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// No tiles: nothing moves.
+    /// No tiles: the order does not change.
     pub const NONE: Self = Self { tile: [1, 1] };
 
     /// Blocks of consecutive elements of a row.

@@ -32,7 +32,7 @@ impl QuantContext {
         self.pending.lock().push((site, source));
     }
 
-    /// Takes the statistics of rounded gradients out of `tape`.
+    /// Collects the statistics of rounded gradients from `tape`.
     pub fn collect_gradient_stats(&self, tape: &Tape) {
         self.collect_observed_gradients(tape);
         for (_, source) in self.pending.lock().iter_mut() {

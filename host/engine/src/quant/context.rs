@@ -54,7 +54,7 @@ pub struct QuantContext {
     pub(super) pending: Mutex<Vec<(SiteId, StatsSource)>>,
     /// Statistics of [`Self::round_to_grid`] since the last reading of a training step.
     pub(super) grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
-    /// Those that the last reading took.
+    /// The statistics taken by the last reading.
     pub(super) read_grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
     /// The observation, if there is one.
     pub(super) observation: Option<Box<Observation>>,
@@ -112,7 +112,7 @@ impl QuantContext {
         Self { unrounded, ..self }
     }
 
-    /// The same on a device that multiplies bf16 fast or not.
+    /// The same context on a device that multiplies bf16 fast or not.
     #[must_use]
     pub fn with_fast_bf16(self, fast_bf16: bool) -> Self {
         Self { fast_bf16, ..self }

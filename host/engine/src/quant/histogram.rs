@@ -77,7 +77,7 @@ impl PowerSums {
 #[derive(Debug, Default)]
 pub struct HistogramCollector {
     counted: Mutex<SiteHistogram>,
-    /// Of calls on a GPU, not read yet.
+    /// Counts of calls on a GPU, not read yet.
     #[cfg(feature = "gpu")]
     on_device: Mutex<Vec<DeviceCounts>>,
 }

@@ -83,7 +83,7 @@ impl SeenSite {
         }
     }
 
-    /// Of a matrix whose blocks run along its rows, outside of any autodiff graph.
+    /// The observation of a matrix whose blocks run along its rows, outside of any autodiff graph.
     fn of(x: &Tensor<2>, formats: &[ObservedFormat]) -> Result<Self, Diagnostic> {
         let values = read_f32(x.clone().reshape([x.shape().num_elements()]))?;
         let extremes =
@@ -142,7 +142,7 @@ type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
 pub struct Observation {
     sites: Vec<ObservedSite>,
     index: BTreeMap<(LayerId, Role), usize>,
-    /// By site; `None` outside of passes that are observed.
+    /// Observations by site; `None` outside of observed passes.
     seen: Mutex<Option<Vec<Option<SeenSite>>>>,
     probes: Mutex<Vec<Probe>>,
     /// The error that stopped a measurement: operations cannot return one.
@@ -153,7 +153,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Of these sites.
+    /// An observation of these sites.
     #[must_use]
     pub fn new(sites: Vec<ObservedSite>) -> Self {
         let index = sites.iter().enumerate().map(|(id, site)| ((site.layer, site.role), id)).collect();
@@ -210,14 +210,14 @@ impl Observation {
 }
 
 impl QuantContext {
-    /// The same, with sites to observe.
+    /// The same context, with sites to observe.
     #[must_use]
     pub fn observing(mut self, observation: Option<Observation>) -> Self {
         self.observation = observation.map(Box::new);
         self
     }
 
-    /// Takes over the observation of another context, which stops observing.
+    /// Receives the observation of another context, which stops observing.
     pub fn take_observation_of(&mut self, other: &mut Self) {
         self.observation = other.observation.take();
     }

@@ -32,7 +32,7 @@ impl Operand {
 /// The rounding of a product's gradient before it is multiplied.
 #[derive(Debug, Clone, Default)]
 pub enum GradientRounding {
-    /// Not at all.
+    /// No rounding.
     #[default]
     None,
     /// To bf16.

@@ -49,7 +49,7 @@ impl ScaleRule {
     /// The scale and inverse of each group of `group` consecutive elements, one pair of `scales` each; the last may
     /// be shorter.
     pub(crate) fn group_scales(&self, values: &[f32], group: usize, scales: &mut [[f32; 2]]) {
-        /// Groups whose magnitudes are known at once.
+        /// Groups whose magnitudes are computed at once.
         const GROUPS: usize = 64;
         if self.scaling.needs_amax_only() && !self.scaling.tensor {
             let mut amax = [0.0; GROUPS];

@@ -74,7 +74,7 @@ impl Sampler {
         Ok(logits)
     }
 
-    /// Continues `prompt` by `count` tokens and hands each to `on_token`, which may stop it with `false`.
+    /// Continues `prompt` by `count` tokens and passes each to `on_token`, which may stop it with `false`.
     ///
     /// # Errors
     /// As [`Self::next_logits`], or the logits are NaN or infinite.
@@ -99,7 +99,7 @@ impl Sampler {
     }
 }
 
-/// The tokenizer of a resolved run file. Opens the corpus only if the file does not say the vocabulary.
+/// The tokenizer of a resolved run file. Opens the corpus only if the file has no vocabulary.
 ///
 /// # Errors
 /// The corpus is needed and cannot be read.

@@ -8,13 +8,13 @@ use rand::{Rng, RngExt};
 /// The sampling of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Picking {
-    /// Logits are divided by this, 0 or more; 0 takes the most likely token.
+    /// Logits are divided by this, 0 or more; 0 selects the most likely token.
     pub temperature: f64,
     /// Only this many of the most likely tokens are drawn, at least 1; of equal ones the lower ids. `None`: all.
     pub top_k: Option<usize>,
 }
 
-/// Draws an id. One draw takes one number of the generator for any logits.
+/// Draws an id. Each draw uses one number of the generator.
 ///
 /// # Errors
 /// A logit is NaN or infinite (minus infinity is allowed for an impossible id, unless all ids are impossible).

@@ -156,7 +156,7 @@ fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkSetup>,
         let table = OptionTable { key: &key, values: &sink.settings };
         let mut plugin = SinkPlugin::make(registry, &sink.name, table)?;
         if config.sink.iter().filter(|other| other.name == sink.name).count() > 1 {
-            // Of several of a kind, messages say which.
+            // If there are several of a kind, messages name the key.
             plugin.identity.name = format!("{} ({key})", sink.name);
         }
         let filter = FilterChoice {
@@ -187,7 +187,7 @@ fn warn_of_patterns(config: &RunConfig, metrics: &[MetricId]) {
     }
 }
 
-/// The rounding that a run file asks for, for a use of its weights other than training.
+/// The rounding that a run file selects, for a use of its weights other than training.
 ///
 /// # Errors
 /// A format is unknown or refused, or a pattern matches nothing, with its position in the run file.

@@ -10,7 +10,7 @@ use crate::{
     device::ComputeDevice, model::Layout, optimizer::OptimizerState, quant::QuantContext, state::WaitingCasts,
 };
 
-/// The rounding of each phase, in the order of the entries. `first` is that of the beginning.
+/// The rounding of each phase, in the order of the entries. `first` is the rounding of the first phase.
 ///
 /// # Errors
 /// A phase is invalid, or changes the storage of weights, with the entry's position in the run file.

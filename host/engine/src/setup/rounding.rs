@@ -113,7 +113,7 @@ impl Builder<'_> {
         matcher.matches(self.name(layer)) || layer == self.layout.head && matcher.matches(HEAD)
     }
 
-    /// The layers that nothing excludes.
+    /// The layers that are not excluded.
     fn layers(&self) -> Result<Vec<ParamId>, KeyedDiagnostic> {
         let mut layers = self.layout.linear_weights();
         for (index, pattern) in self.config.exclude.iter().enumerate() {

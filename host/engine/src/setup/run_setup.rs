@@ -14,7 +14,7 @@ use super::schedule::Schedule;
 /// A whole validation split is evaluated unasked where training had more than this times its tokens.
 const LITTLE: u64 = 20;
 
-/// A run's setup: nothing of it changes once it is built.
+/// A run's setup, which does not change after it is built.
 pub struct RunSetup {
     /// The resolved run file.
     pub config: RunConfig,
@@ -46,7 +46,7 @@ impl RunSetup {
         (self.config.train.grad_accum * self.config.data.batch_size * self.config.data.block_size) as u64
     }
 
-    /// Bytes that the run needs and that are available, where both are known.
+    /// Bytes that the run needs, and available bytes, where both are known.
     #[must_use]
     pub fn memory(&self) -> Option<[f64; 2]> {
         memory::needed_and_available(&self.config, &self.model.gpt.shape, &self.device)
@@ -80,7 +80,7 @@ impl RunSetup {
         }
     }
 
-    /// Tokens that an evaluation on the way predicts.
+    /// Tokens that an evaluation during the run predicts.
     #[must_use]
     pub fn evaluation_tokens(&self) -> u64 {
         match self.evaluation() {

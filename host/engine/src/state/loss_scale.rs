@@ -106,7 +106,7 @@ impl LossScaler {
         }
     }
 
-    /// Goes on from a checkpoint. A run that had no dynamic scale before begins with the first one.
+    /// Continues from a checkpoint. A run that had no dynamic scale begins with the initial one.
     pub fn restore(&mut self, saved: Option<DynamicLossScale>) {
         if let (Self::Dynamic(state), Some(saved)) = (self, saved) {
             *state = saved;

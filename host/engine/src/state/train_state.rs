@@ -1,4 +1,4 @@
-//! The state that training changes: a step mutates nothing else, and a checkpoint holds all of it.
+//! The mutable state of training: a step changes no other state, and a checkpoint holds all of it.
 
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;

@@ -54,7 +54,7 @@ impl Run<'_> {
         self.tell_switches(events);
     }
 
-    /// Applies the entries of the schedule for the record that alerts saw last, that of step `step`.
+    /// Applies the entries of the schedule for the record of step `step`, which the alerts processed last.
     pub(super) fn switch_casts_on_alerts(&mut self, step: u64) {
         let events = switch_on(&self.setup, &mut self.state, &self.report.alerts, step);
         self.tell_switches(events);

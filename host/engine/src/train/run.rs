@@ -175,7 +175,7 @@ impl Run<'_> {
         self.clock.1 + self.clock.0.elapsed()
     }
 
-    /// Held-out loss with the weights as training sees them.
+    /// Held-out loss with the weights that training uses.
     fn held_out_loss(&self, kind: EvaluationKind) -> Result<HeldOutLoss, Diagnostic> {
         let TrainState { params, quant, .. } = &self.state;
         let mean = mean_loss(&self.setup.model.gpt, params, quant, self.setup.held_out(kind))?;

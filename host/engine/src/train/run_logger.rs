@@ -40,7 +40,7 @@ impl<'a> RunLogger<'a> {
         Self { sinks, events, observer }
     }
 
-    /// Asks the sinks for their checkpoint state, after all rows so far.
+    /// Requests the checkpoint state of the sinks, after all rows so far.
     #[must_use]
     pub fn request_states(&self) -> StateRequest {
         self.sinks.request_states()
@@ -57,12 +57,12 @@ impl<'a> RunLogger<'a> {
         }
     }
 
-    /// Hands a row to the sinks.
+    /// Passes a row to the sinks.
     pub fn log_metrics(&mut self, record: MetricRecord) {
         self.sinks.write(record);
     }
 
-    /// Records an event in the file and hands it to the sinks.
+    /// Records an event in the file and passes it to the sinks.
     pub fn log_event(&mut self, event: Event) {
         self.events.write(&event);
         self.sinks.alert(event);

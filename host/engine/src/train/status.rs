@@ -77,7 +77,7 @@ impl RunReport {
         }
     }
 
-    /// Takes in that a step of `tokens` tokens is done.
+    /// Records a completed step of `tokens` tokens.
     pub fn add_step(&mut self, loss: f64, tokens: u64, elapsed: Duration) {
         self.steps += 1;
         self.final_loss = Some(loss);

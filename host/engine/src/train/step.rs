@@ -105,7 +105,7 @@ pub fn apply_update(
     if is_skipped {
         let TrainState { params, meter, .. } = state;
         meter.skip(step, &params.layout, || params.read())?;
-        // As formats with delayed scales see every pass.
+        // Formats with delayed scales record every pass.
         state.quant.record_amax(&reading.seen);
         state.quant.keep_grid_stats();
         let norm = (!is_explained).then(|| GradNorm::unclipped(&reading.moments));

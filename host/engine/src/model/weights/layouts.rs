@@ -27,7 +27,7 @@ pub(super) type Entry<'a> = (&'a str, TensorView<'a>);
 pub(super) struct Entries<'a>(BTreeMap<&'a str, Entry<'a>>);
 
 impl<'a> Entries<'a> {
-    /// Looks through a file.
+    /// Scans a file.
     ///
     /// # Errors
     /// Two keys mean the same parameter.
@@ -48,7 +48,7 @@ impl<'a> Entries<'a> {
         self.0.get(name)
     }
 
-    /// The same, taken out.
+    /// Removes and returns the same tensor.
     pub(super) fn take(&mut self, name: &str) -> Option<Entry<'a>> {
         self.0.remove(name)
     }
