@@ -87,7 +87,7 @@ pub struct Tally {
 
 #[cube]
 impl Tally {
-    /// Nothing seen.
+    /// Zero counts.
     pub fn new() -> Tally {
         Tally {
             amax: RuntimeCell::<u32>::new(0u32),
