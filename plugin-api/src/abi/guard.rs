@@ -1,4 +1,4 @@
-//! Panic guards: no panic leaves a library, and none is forgotten.
+//! Panic guards: no panic leaves a library, and a panic poisons its instance.
 //!
 //! A panic that crossed the boundary would end the process. Every call into a plugin runs under
 //! [`Guarded::call`], which turns a panic into a [`PluginError`] and poisons the instance, because a panic
