@@ -1,8 +1,8 @@
 //! GPT's forward pass and loss: norms before each half of a block, causal attention, an MLP. The run file chooses norm, positions and MLP; the
 //! defaults are nanoGPT's: LayerNorm, learned positions, exact GELU.
 //!
-//! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test holds it to recorded
-//! losses and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
+//! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test compares it with recorded losses and gradients. The same
+//! code trains (parameters tracked) and evaluates (not tracked).
 
 use altgrad_config::{GeluChoice, MlpChoice, PrecisionChoice};
 use altgrad_data::Batch;

@@ -44,7 +44,7 @@ pub struct GptShape {
     pub block_size: usize,
     /// Blocks.
     pub n_layer: usize,
-    /// Attention heads a block; divides `n_embd`.
+    /// Attention heads per block; divides `n_embd`.
     pub n_head: usize,
     /// Width of the residual stream.
     pub n_embd: usize,
@@ -301,7 +301,7 @@ mod tests {
         let rms =
             GptShape { parts: Parts { norm: NormChoice::RmsNorm, ..Parts::NANOGPT }, ..shape(true, true) };
         let layer = shape(true, true);
-        // Two norms a block and the final one, each with a bias of the width in LayerNorm.
+        // Two norms per block and the final one, each with a bias of the width in LayerNorm.
         assert_eq!(Layout::new(&layer).elements() - Layout::new(&rms).elements(), 9 * 128);
         let names: Vec<String> = Layout::new(&rms).specs.into_iter().map(|spec| spec.name).collect();
         assert!(

@@ -34,7 +34,7 @@ const PADDING: usize = 64;
 /// Reads the values of every parameter, in the layout's order, row-major `[n]` each.
 ///
 /// # Errors
-/// The file is missing or broken, or does not fit the layout; the error names the key.
+/// The file is missing or damaged, or does not match the layout; the error names the key.
 pub fn read(path: &Path, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
     WeightsFile::open(path)?.values(layout)
 }
@@ -63,7 +63,7 @@ impl WeightsFile {
     /// Rows of the token embedding, and number of blocks: the size of a model's vocabulary and its depth.
     ///
     /// # Errors
-    /// The file is broken or has no token embedding.
+    /// The file is damaged or has no token embedding.
     pub fn size(&self) -> Result<(usize, usize), Diagnostic> {
         self.with(|entries| match entries.get("wte.weight").map(|(_, view)| view.shape()) {
             Some(&[rows, _]) => Ok((rows, entries.blocks())),
@@ -130,7 +130,7 @@ fn is_zero_bias(name: &str, (_, view): &Entry<'_>) -> bool {
     name.ends_with(".bias") && to_f32(view).is_some_and(|values| values.iter().all(|value| *value == 0.0))
 }
 
-/// The values of a tensor as the layout wants them.
+/// The values of a tensor in the orientation of the layout.
 fn in_layout(
     (key, view): &Entry<'_>,
     spec: &ParamSpec,

@@ -169,7 +169,7 @@ impl DeviceStates {
         tensors.map(|state| tensor::read_f32(state.reshape([elements]))).collect()
     }
 
-    /// Gives a state these elements, `[n]`, after the first update.
+    /// Assigns these elements, `[n]`, to a state after the first update.
     pub(super) fn set(&mut self, index: usize, values: Tensor<1>) {
         if let Some(state) = self.tensors.get_mut(index) {
             *state = values.reshape(self.shape);
@@ -207,7 +207,7 @@ impl DeviceStates {
             scalars: update.scalars,
             grid: update.grid,
         });
-        // The table loses nothing that was given and not freed, and those cannot be freed.
+        // The table returns every given tensor that was not freed, and given tensors cannot be freed.
         self.tensors = states.into_iter().filter_map(|state| served.take(state)).collect();
         let value = served.take(param).map_or(kept, |value| value.reshape([elements]));
         (value, result)

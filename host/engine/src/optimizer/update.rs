@@ -1,8 +1,7 @@
 //! A run's optimizer with its states: passes every parameter, its gradient and its states to the plugin.
 //!
-//! States are host-owned buffers that the plugin declared; the host stores them without knowing their meaning. If a step updates
-//! elements independently, the plugin receives parts of a parameter on all threads; if it uses services, its tensors stay on the
-//! device.
+//! States are host-owned buffers that the plugin declared; the host stores them as opaque numbers. If a step updates elements
+//! independently, the plugin receives parts of a parameter on all threads; if it uses services, its tensors stay on the device.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::instance::Identity;
@@ -53,8 +52,8 @@ impl OptimizerState {
     /// Allocates the states of every parameter.
     ///
     /// # Errors
-    /// The plugin failed, cannot update a parameter, or wants a state of a type the host does not have; a storage is of no
-    /// state.
+    /// The plugin failed, cannot update a parameter, or declares a state of a type that the host does not have; or a storage
+    /// names no state.
     pub fn new(groups: OptimizerGroups, layout: &Layout, quant: &QuantContext) -> Result<Self, Diagnostic> {
         let mut state = Self {
             groups,
@@ -167,9 +166,9 @@ impl OptimizerState {
         "the optimizer's CPU function"
     }
 
-    /// Updates all parameters in place, after a pass with `quant` that saw `seen`: the scales it used are the grids
-    /// that optimizers are told. Without master weights the update ends with a rounding. `meter` sees every step. Reads
-    /// the device once a parameter where that is not the CPU.
+    /// Updates all parameters in place, after a pass with `quant` that collected `seen`. Optimizers receive the scales of that
+    /// pass as grids. Without master weights the update ends with a rounding. `meter` records every step. Reads the device once
+    /// per parameter unless it is the CPU.
     ///
     /// # Errors
     /// The plugin failed; parameters before the one at fault are updated, the others are not.
@@ -188,7 +187,7 @@ impl OptimizerState {
             return result;
         }
         self.updates += 1;
-        // Before the scales move on.
+        // Before the scales change.
         let grids = weight_grids(quant, params)?;
         quant.record_amax(seen);
         for (id, grad) in grads.into_iter().enumerate() {
@@ -270,7 +269,7 @@ pub(crate) fn round_to_grid(
     quant.round_to_grid(id, value.reshape([rows, columns]), step).reshape([rows * columns])
 }
 
-/// The grids of all parameters' weights, before the scales move on.
+/// The grids of all parameters' weights, before the scales change.
 pub(super) fn weight_grids<'a>(
     quant: &'a QuantContext,
     params: &Params,
@@ -279,7 +278,7 @@ pub(super) fn weight_grids<'a>(
     specs.map(|(id, spec)| quant.weight_grid(id, &spec.shape)).collect()
 }
 
-/// The grid that a weight without master weights is stored on after its update.
+/// The grid on which a weight without master weights is stored after its update.
 pub(super) fn stored_grid<'a>(
     quant: &'a QuantContext,
     id: ParamId,
