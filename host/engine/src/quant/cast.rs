@@ -86,7 +86,7 @@ fn same_shape(
     x.clone()
 }
 
-/// All of a cast but the rotation.
+/// A cast without its rotation.
 fn cast_rotated<B: FakeQuantOps>(
     x: FloatTensor<B>,
     params: &CastParams,

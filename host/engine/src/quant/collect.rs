@@ -19,8 +19,8 @@ impl QuantContext {
         self.histograms = codes.map(|codes| Arc::new(HistogramCollector::new(codes))).collect();
     }
 
-    /// Stops collecting histograms and returns them: one per site, none if they were not collected. They are complete once the
-    /// statistics were read.
+    /// Stops collecting histograms and returns them: one per site, none if they were not collected. They are complete after the
+    /// statistics have been read.
     ///
     /// # Errors
     /// The device failed.

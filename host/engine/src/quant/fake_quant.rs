@@ -23,7 +23,7 @@ use crate::tensor::{
     untracked,
 };
 
-/// Fake quantization, as burn's backends see it.
+/// Fake quantization, for burn's backends.
 ///
 /// The statistics of a call are two float tensors: u32 words as bit patterns, and sums. `DeviceFormat::statistics_shape`
 /// gives their lengths.
@@ -42,7 +42,7 @@ pub trait FakeQuantOps: TileOps {
     #[fusion(meta = scales_shape)]
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self>;
 
-    /// Values, scales, and the words and sums of the statistics, at the scales that the parameters say.
+    /// Values, scales, and the words and sums of the statistics, at the scales of the parameters.
     #[fusion(default)]
     fn scale_and_round(
         x: FloatTensor<Self>,

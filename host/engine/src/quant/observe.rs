@@ -1,9 +1,9 @@
 //! Observation: the effect that formats would have on tensors before any rounding, by site.
 //!
-//! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs. While they
-//! run, [`QuantContext`] hands the tensor of each observed site to an [`Observation`], which keeps statistics of it and drops it.
-//! Products that fuse an observed tensor are computed as chains of operations there; the training's own passes stay fused, so this
-//! module cannot change them. The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
+//! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs. While they run,
+//! [`QuantContext`] passes the tensor of each observed site to an [`Observation`], which keeps only its statistics. Products that fuse an
+//! observed tensor are computed as chains of operations there; the training's own passes stay fused, so this module cannot change them.
+//! The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,13 +29,13 @@ const CHUNK: usize = 1 << 16;
 /// A format that is observed at a site: the site as it would be if the format rounded there.
 #[derive(Debug)]
 pub struct ObservedFormat {
-    /// As the run file names it.
+    /// The name in the run file.
     pub name: FormatName,
-    /// The cast that is assumed.
+    /// The assumed cast.
     pub cast: Site,
 }
 
-/// A site that is observed.
+/// An observed site.
 #[derive(Debug)]
 pub struct ObservedSite {
     /// The parameter that names the site.
@@ -66,7 +66,7 @@ pub struct SeenSite {
 pub struct SeenFormat {
     /// At scale 1.
     pub unscaled: QuantStats,
-    /// With the scales that are assumed.
+    /// With the assumed scales.
     pub scaled: QuantStats,
 }
 
@@ -134,7 +134,7 @@ fn extremes(values: &[f32]) -> [f32; 2] {
     })
 }
 
-/// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with whether they see it transposed.
+/// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with a flag for the transposed tensor.
 type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
 
 /// The sites that a run observes, and their observations.
@@ -265,8 +265,8 @@ impl QuantContext {
         self.observer().is_some_and(|observer| roles.iter().any(|role| observer.id(layer, *role).is_some()))
     }
 
-    /// Shows the operands of a layer's product, before they are rounded. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`. A weight is the
-    /// same in all micro-batches.
+    /// Passes the operands of a layer's product to the observer, before they are rounded. Shapes: `x` `[tokens, in]`, `weight`
+    /// `[out, in]`. A weight is the same in all micro-batches.
     pub(super) fn observe_operands(
         &self,
         layer: LayerId,
@@ -300,14 +300,14 @@ impl QuantContext {
         x
     }
 
-    /// Shows a tensor elsewhere in the model, before it is rounded. Blocks run along the last axis.
+    /// Passes a tensor elsewhere in the model to the observer, before it is rounded. Blocks run along the last axis.
     pub(super) fn observe_value(&self, layer: LayerId, role: Role, x: &Tensor<2>) {
         if let Some(observer) = self.observer() {
             observer.see(layer, &[(role, false)], &untracked(x.clone()));
         }
     }
 
-    /// Shows the gradients that a backward pass left in `tape`.
+    /// Passes the gradients that a backward pass left in `tape` to the observer.
     pub(super) fn collect_observed_gradients(&self, tape: &Tape) {
         let Some(observer) = self.observer() else { return };
         let probes = std::mem::take(&mut *observer.probes.lock());

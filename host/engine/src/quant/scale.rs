@@ -88,7 +88,7 @@ impl ScaleRule {
         ((f64::from(self.range.target) * 2f64.powi(-self.scaling.margin)) as f32).min(f32::MAX)
     }
 
-    /// Elements a group, for a tensor of `elements`.
+    /// Elements per group, for a tensor of `elements`.
     #[must_use]
     pub fn group_len(&self, elements: usize) -> usize {
         self.group.unwrap_or(elements).max(1)
