@@ -32,7 +32,7 @@ pub struct FromInit {
 pub struct UlpFromInitFamily;
 
 impl MetricFamily for UlpFromInitFamily {
-    /// The changes, one entry a parameter, or none.
+    /// The changes, one entry per parameter, or none.
     type Inputs<'a> = &'a [FromInit];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {

@@ -8,13 +8,13 @@ use altgrad_plugin_api::grid::MinifloatGrid;
 
 use super::spectrum;
 
-/// Flag: words are wanted.
+/// Flag: words are requested.
 pub(super) const COUNT: u32 = 1;
 /// Flag: codes are counted, on a grid that [`Counting::codes`] supports.
 pub(super) const CODES: u32 = 2;
-/// Flag: codes that come back; they are remembered. With [`CODES`] only.
+/// Flag: returning codes are counted, which are remembered. With [`CODES`] only.
 pub(super) const PAST: u32 = 4;
-/// Flag: elements that stay without a gradient; the number of updates is remembered.
+/// Flag: permanently dead elements are counted; the number of updates is remembered.
 pub(super) const DEAD: u32 = 8;
 
 /// The words before the spectrum's, by their place; all are sums.
@@ -53,7 +53,8 @@ impl Counting {
         Self { flags: COUNT, ..Self::default() }
     }
 
-    /// And codes, on a grid of up to 8 bits whose `2^emin` lies between 2^-100 and 2^100; `None` for others. stored = scale * value.
+    /// Also counts codes, on a grid of up to 8 bits whose `2^emin` lies between 2^-100 and 2^100; `None` for others. stored = scale *
+    /// value.
     #[must_use]
     pub fn codes(self, grid: &MinifloatGrid, scale: f32) -> Option<Self> {
         let fits = grid.bits() <= 8 && (-100..=100).contains(&grid.emin());
@@ -65,13 +66,13 @@ impl Counting {
         })
     }
 
-    /// And codes that come back, if codes are counted: remembers them.
+    /// Also counts returning codes, if codes are counted.
     #[must_use]
     pub fn past(self) -> Self {
         Self { flags: self.flags | if self.flags & CODES == 0 { 0 } else { PAST }, ..self }
     }
 
-    /// And elements whose gradients have been below `limit` for `window` updates: remembers how long.
+    /// Also counts elements whose gradients have been below `limit` for `window` updates.
     #[must_use]
     pub fn dead(self, limit: f32, window: u16) -> Self {
         Self { flags: self.flags | DEAD, dead: [limit.to_bits(), window.into()], ..self }

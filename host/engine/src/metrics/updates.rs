@@ -1,7 +1,7 @@
 //! The effect of an optimizer step on the parameters: on their values, and on the codes they are stored as.
 //!
 //! Measured on the step itself, before and after. Codes are those of one scale, to nearest-even: the step's, or without
-//! master weights that of the grid after the update. What a scale that moves does is in [`super::scale_changes`].
+//! master weights that of the grid after the update. [`super::scale_changes`] measures the effect of a changed scale.
 
 use std::ops::Range;
 
@@ -96,7 +96,7 @@ pub struct Step<'a> {
     pub before: &'a [f32],
     /// Values after.
     pub after: &'a [f32],
-    /// The gradient that the optimizer got.
+    /// The gradient that the optimizer received.
     pub grad: &'a [f32],
 }
 
