@@ -1,4 +1,4 @@
-//! The passes of training: losses and gradients of micro-batches. They compute; the training loop decides.
+//! The passes of training: losses and gradients of micro-batches. The training loop makes all decisions.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Batch;
@@ -39,7 +39,7 @@ pub struct Gradients {
 /// The observers of a step's passes. They do not change the passes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shown<'a> {
-    /// Is shown all tensors.
+    /// Receives all tensors.
     pub trace: Option<&'a Trace>,
     /// True if attention is measured.
     pub attention: bool,

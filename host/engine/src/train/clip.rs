@@ -69,7 +69,7 @@ pub fn clip(
     Ok(GradNorm { before: GradNorm::unclipped(moments).before, ..norm })
 }
 
-/// Sets elements beyond `limit` to it, with their sign; NaN stays.
+/// Limits the magnitude of each element to `limit`; NaN stays NaN.
 fn by_value(grads: &mut [Tensor<1>], limit: f32) {
     for grad in grads {
         // Comparisons, because the minimum of NaN and a number is the number on some devices.
@@ -78,7 +78,7 @@ fn by_value(grads: &mut [Tensor<1>], limit: f32) {
     }
 }
 
-/// Scales all gradients by `min(1, limit / (norm + 1e-6))`; a `limit` of 0 scales nothing.
+/// Scales all gradients by `min(1, limit / (norm + 1e-6))`; a `limit` of 0 disables it.
 fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) -> GradNorm {
     let unclipped = GradNorm::unclipped(moments);
     let before = unclipped.before;

@@ -68,7 +68,7 @@ impl<'a> RunLogger<'a> {
         self.sinks.alert(event);
     }
 
-    /// The same, and shows it on the terminal; one that is no error is not shown when quiet.
+    /// Also shows the event on the terminal, unless it is no error and the run is quiet.
     pub fn log_alert(&mut self, event: Event) {
         let text = format!("alert at step {} ({}): {}", event.step, event.kind, event.text);
         if event.level == AlertLevel::ERROR {
@@ -79,7 +79,7 @@ impl<'a> RunLogger<'a> {
         self.log_event(event);
     }
 
-    /// Shows and records faults in sinks since the last call; the other sinks receive them.
+    /// Reports and records faults in sinks since the last call; the other sinks receive them.
     pub fn log_sink_faults(&mut self, step: u64) {
         for fault in self.sinks.new_faults() {
             let (level, fault, so) = match fault {

@@ -62,7 +62,7 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// The status of a run that starts there.
+    /// The status of a run that starts at `start`.
     #[must_use]
     pub fn starting(start: &Start, alerts: AlertsSection, facts: RunFacts) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl RunReport {
         self.training_time += elapsed;
     }
 
-    /// Sums up to now, `run` after the run's start.
+    /// Sums until now, `run` after the run's start.
     #[must_use]
     pub fn totals(&self, run: Duration) -> RunTotals {
         RunTotals {

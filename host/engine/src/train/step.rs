@@ -32,7 +32,7 @@ pub fn compute_gradients(
     trace: Option<&Trace>,
 ) -> Result<(Vec<Tensor<1>>, Reading), Diagnostic> {
     let curvature = if trace.is_none() { curvature::measure(setup, state, step)? } else { None };
-    // The passes of a trace are looked at already.
+    // The passes of a trace are not observed again.
     let observed = if trace.is_none() { observe::observe(setup, state, step)? } else { Vec::new() };
     let first = setup.first_micro_batch(step);
     let due = DueMetrics::at(&setup.config.metrics, step);
