@@ -25,14 +25,14 @@ use crate::{
 };
 use pick::Picking;
 
-/// A model that writes.
+/// A model that generates text.
 #[derive(Debug)]
 pub struct Sampler {
     gpt: Gpt,
     layout: Layout,
     weights: Vec<Tensor<1>>,
     quant: QuantContext,
-    /// Ids that may be drawn: those of the tokenizer, which the model's table may be padded beyond.
+    /// Ids that may be drawn: those of the tokenizer; the model's table may be padded beyond them.
     known: usize,
 }
 
@@ -46,7 +46,7 @@ impl Sampler {
         Self { gpt, layout: model.layout, weights, quant, known }
     }
 
-    /// Logits of the token that follows `ids`, of which the last block counts; one an id that may be drawn.
+    /// Logits of the token that follows `ids`, of which only the last block is used; one per id that may be drawn.
     ///
     /// # Errors
     /// There are no ids, or the device or a format failed.
@@ -69,7 +69,7 @@ impl Sampler {
         let batch = Batch { inputs, targets: Vec::new(), shape: [1, window.len()] };
         let logits = self.gpt.logits(&pass, &batch).narrow(1, window.len() - 1, 1);
         let logits = tensor::read_f32(logits.narrow(2, 0, self.known).reshape([self.known]))?;
-        // A fault of a format shows here.
+        // The reading returns the fault of a format.
         self.quant.read_pass_stats()?;
         Ok(logits)
     }

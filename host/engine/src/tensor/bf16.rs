@@ -111,7 +111,7 @@ impl<B: Bf16Ops> Backward<B, 1> for PassGradient {
     }
 }
 
-/// Puts `y(x)` on the graph with [`PassGradient`] as its backward pass.
+/// Registers `y(x)` on the graph with [`PassGradient`] as its backward pass.
 fn pass_gradient<B: Bf16Ops, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
     rounded: bool,
