@@ -1,4 +1,4 @@
-//! The option values that a plugin is made with.
+//! The option values of a plugin instance.
 //!
 //! The host checks a run file's table against the declared [`OptionSpec`]s (unknown keys, types, ranges), fills in the defaults
 //! and hands the plugin a complete [`Config`]. The plugin checks only conditions that a range cannot express.
@@ -61,21 +61,21 @@ pub struct ConfigEntry {
     pub value: ConfigValue,
 }
 
-/// A complete, checked set of option values: every declared option is in it.
+/// A complete, checked set of option values, with one for every declared option.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Default)]
 pub struct Config {
     entries: RVec<ConfigEntry>,
 }
 
-/// Why a table does not fit the declared options.
+/// The reason why a table does not match the declared options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionFault {
     /// The key at fault.
     pub key: String,
     /// The fault: follows the key in a sentence.
     pub message: String,
-    /// True if the key is none of the plugin's options.
+    /// True if the plugin has no such option.
     pub unknown: bool,
 }
 
@@ -167,7 +167,7 @@ impl Config {
         }
     }
 
-    /// The value of a text option as a path below a folder of the host's; empty for the folder itself (`.`).
+    /// The value of a text option as a path below a host folder; empty for the folder itself (`.`).
     ///
     /// # Errors
     /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG) if it is absolute or has a `..`, or no such option was declared.

@@ -20,27 +20,27 @@ const TARGETS: [f32; 2] = [f32::from_bits((127 - 90) << 23), f32::from_bits((127
 #[derive(StableAbi, Debug, Clone, PartialEq, Default)]
 pub struct Conventions {
     /// The magnitude that the largest magnitude of a tensor, or of a block, is scaled to: from 2^-90 to 2^90. None: the
-    /// largest finite value. What is beyond the largest value saturates.
+    /// largest finite value. Values beyond the largest value saturate.
     pub amax_target: ROption<f32>,
     /// Thresholds of rounding to nearest, one between any two neighbouring finite values, ascending. A threshold may equal a
-    /// neighbour. At the threshold itself the rule for ties decides. Empty: the middle.
+    /// neighbour. At the threshold itself the rule for ties decides. Empty: midpoints.
     pub thresholds: RVec<f32>,
 }
 
 impl Conventions {
-    /// The same, scaled to this magnitude.
+    /// The same conventions with this target of scales.
     #[must_use]
     pub fn scaled_to(self, amax_target: f32) -> Self {
         Self { amax_target: ROption::RSome(amax_target), ..self }
     }
 
-    /// The same, rounding to nearest with these thresholds.
+    /// The same conventions with these thresholds.
     #[must_use]
     pub fn turning_at(self, thresholds: Vec<f32>) -> Self {
         Self { thresholds: thresholds.into(), ..self }
     }
 
-    /// The magnitude that a tensor's largest is scaled to, in a format of these values.
+    /// The magnitude to which a tensor's largest magnitude is scaled, in a format of these values.
     #[must_use]
     pub fn target(&self, values: &ValueGrid) -> f32 {
         self.amax_target.into_option().unwrap_or_else(|| values.max_finite())
@@ -49,8 +49,8 @@ impl Conventions {
     /// Refuses conventions that are impossible for a format of these values.
     ///
     /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): a magnitude that is out of range, another number of thresholds than
-    /// there are gaps between values, or a threshold outside its gap.
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): a magnitude out of range, a number of thresholds other than the
+    /// number of gaps between values, or a threshold outside its gap.
     pub fn check(&self, values: &ValueGrid) -> Result<(), PluginError> {
         let fault = |what: String| Err(PluginError::config(format!("the format declares {what}")));
         let [least, most] = TARGETS;

@@ -22,7 +22,7 @@ numbered! {
 }
 
 impl PluginKind {
-    /// The kind in lower case, as messages spell it; `None` for a kind of a later version.
+    /// The kind in lower case, for messages; `None` for a kind of a later version.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         match self {
@@ -130,7 +130,7 @@ pub struct BuildInfo {
 }
 
 impl BuildInfo {
-    /// The facts of the build this code is part of.
+    /// The build information of this library.
     pub const CURRENT: Self = Self {
         api_version: RStr::from_str(env!("CARGO_PKG_VERSION")),
         rustc: RStr::from_str(env!("ALTGRAD_RUSTC")),

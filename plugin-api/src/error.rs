@@ -4,29 +4,29 @@ use std::fmt;
 
 use crate::abi::stable::{StableAbi, std_types::RString};
 
-/// The class of a [`PluginError`]. A number, so that later versions can add kinds; a reader treats a number it does not know as
+/// The class of a [`PluginError`]: a number, so that later versions can add kinds. A reader treats an unknown number as
 /// [`ErrorKind::OTHER`].
 #[repr(transparent)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorKind(
-    /// The number that is passed.
+    /// The number that crosses the boundary.
     pub u32,
 );
 
 impl ErrorKind {
-    /// Anything else.
+    /// Any other error.
     pub const OTHER: Self = Self(0);
-    /// An option has an impossible value.
+    /// An option has an invalid value.
     pub const CONFIG: Self = Self(1);
-    /// The library has no plugin of that id.
+    /// The library has no plugin of this id.
     pub const UNKNOWN_ID: Self = Self(2);
-    /// Lengths or shapes do not fit together.
+    /// Lengths or shapes do not match.
     pub const SHAPE: Self = Self(3);
-    /// The element type is not the one the call needs.
+    /// The element type is not the required one.
     pub const DTYPE: Self = Self(4);
-    /// The tensor lives on a device the call cannot reach.
+    /// The tensor is on a device that the call cannot access.
     pub const DEVICE: Self = Self(5);
-    /// The plugin cannot do this at all.
+    /// The plugin does not support the operation.
     pub const UNSUPPORTED: Self = Self(6);
     /// A file or a connection failed.
     pub const IO: Self = Self(7);
@@ -67,17 +67,17 @@ impl PluginError {
         self
     }
 
-    /// [`ErrorKind::CONFIG`]: an option has an impossible value.
+    /// [`ErrorKind::CONFIG`]: an option has an invalid value.
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::CONFIG, message)
     }
 
-    /// [`ErrorKind::SHAPE`]: lengths do not fit together.
+    /// [`ErrorKind::SHAPE`]: lengths do not match.
     pub fn shape(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::SHAPE, message)
     }
 
-    /// [`ErrorKind::UNSUPPORTED`]: the plugin cannot do this.
+    /// [`ErrorKind::UNSUPPORTED`]: the plugin does not support the operation.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::UNSUPPORTED, message)
     }

@@ -53,7 +53,7 @@ extern "C" fn descriptors() -> RVec<Descriptor> {
     RVec::from(all)
 }
 
-/// The registered plugin of that id that `pick` takes.
+/// The registered plugin of this id that `pick` accepts.
 fn find<R>(kind: &str, id: RStr<'_>, pick: impl Fn(&Make) -> Option<R>) -> Result<R, PluginError> {
     inventory::iter::<Registration>
         .into_iter()
@@ -92,8 +92,8 @@ extern "C" fn get_extension(_: RStr<'_>) -> ROption<&'static Extension> {
 /// altgrad_plugin_api::export_plugin!(format Posit8, format Lns8, optimizer Madam);
 /// ```
 ///
-/// Exactly once a library, whose crate type is `cdylib`. Types of other modules may be added to the
-/// same library with [`register!`](crate::register). Building with `panic = "abort"` is refused, because then no guard works.
+/// Use it exactly once per library, whose crate type is `cdylib`. Types of other modules may be added to the same library with
+/// [`register!`](crate::register). Building with `panic = "abort"` is refused, because then no guard works.
 #[macro_export]
 macro_rules! export_plugin {
     ($($kind:ident $plugin:ty),+ $(,)?) => {

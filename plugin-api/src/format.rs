@@ -1,7 +1,7 @@
-//! The format contract: a number format of up to 16 bits a code.
+//! The format contract: a number format of up to 16 bits per code.
 //!
-//! Definitions (rounding, special values, spacing, code coordinate) follow the project's numerics page; each method names those it
-//! needs. Calls come from any thread, several at a time on disjoint parts of one tensor, so a format keeps no mutable state.
+//! Definitions (rounding, special values, spacing, code coordinate) follow the project's numerics page; each method names the ones
+//! it needs. Calls come from any thread, several at a time on disjoint parts of one tensor, so a format keeps no mutable state.
 
 use crate::abi::stable::{StableAbi, std_types::RVec};
 
@@ -26,7 +26,7 @@ impl Domain {
     /// All domains, by their numbers.
     pub const ALL: [Self; 3] = [Self::IEEE, Self::FN, Self::FIN];
 
-    /// The domain as run files spell it: `ieee`, `fn`, `fin`; `None` for one that this version does not know.
+    /// The domain's name in run files: `ieee`, `fn`, `fin`; `None` for a domain unknown to this version.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
@@ -71,7 +71,7 @@ numbered! {
         NEAREST_AWAY = 1,
         /// Toward zero.
         TOWARD_ZERO = 2,
-        /// Up with probability (x-a)/(b-a); random bits keyed by [`RandomKey`].
+        /// Up with probability (x-a)/(b-a) between neighbours a < b; random bits keyed by [`RandomKey`].
         STOCHASTIC = 3,
     }
 }
@@ -80,7 +80,7 @@ impl Rounding {
     /// All modes, by their numbers.
     pub const ALL: [Self; 4] = [Self::NEAREST_EVEN, Self::NEAREST_AWAY, Self::TOWARD_ZERO, Self::STOCHASTIC];
 
-    /// The mode in words; `None` for one that this version does not know.
+    /// The mode in words; `None` for a mode unknown to this version.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
@@ -92,7 +92,7 @@ impl Rounding {
         })
     }
 
-    /// The error of a format that lacks this mode.
+    /// The error of a format that does not support this mode.
     #[must_use]
     pub fn unsupported(self) -> PluginError {
         PluginError::unsupported(match self.name() {
@@ -102,8 +102,8 @@ impl Rounding {
     }
 }
 
-/// Names the random bits of one tensor at one step: the same key gives the same bits on every device,
-/// after every resume, with any number of threads.
+/// The key of the random bits of one tensor at one step. The same key gives the same bits on every device, after every resume and
+/// with any number of threads.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RandomKey {
@@ -157,15 +157,15 @@ impl<'a> QuantParams<'a> {
 /// loss.
 pub const OVERFLOW_ULPS: u32 = 2;
 
-/// True if a scaled element counts as overflow in a format whose finite values go from `least` to `most`: it is more than
-/// [`OVERFLOW_ULPS`] outside of them. NaN does not.
+/// True if a scaled element counts as overflow in a format with finite values from `least` to `most`: it lies more than
+/// [`OVERFLOW_ULPS`] outside this range. NaN never counts.
 #[must_use]
 pub fn overflows(scaled: f32, least: f32, most: f32) -> bool {
     let beyond = |value: f32, next: fn(f32) -> f32| (0..OVERFLOW_ULPS).fold(value, |value, _| next(value));
     scaled < beyond(least, f32::next_down) || scaled > beyond(most, f32::next_up)
 }
 
-/// Statistics of one quantization call. Over parts, counts are added, and `amax` is the larger one.
+/// Statistics of one quantization call. To combine parts, counts and sums are added, and the larger `amax` is taken.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Default)]
 pub struct QuantStats {
@@ -173,7 +173,7 @@ pub struct QuantStats {
     pub amax: f32,
     /// Elements whose scaled value is more than [`OVERFLOW_ULPS`] beyond the last finite value on its side, infinities included.
     pub overflow: u64,
-    /// Non-zero elements that became zero.
+    /// Non-zero elements rounded to zero.
     pub underflow: u64,
     /// NaN elements.
     pub nan: u64,
@@ -188,7 +188,7 @@ pub struct QuantStats {
 }
 
 impl QuantStats {
-    /// Adds one element: `x` was rounded to `x_hat`, and `overflowed` or not.
+    /// Adds one element `x`, rounded to `x_hat`; `overflowed` is true if it counts as overflow.
     pub fn add(&mut self, x: f32, x_hat: f32, overflowed: bool) {
         self.overflow += u64::from(overflowed);
         self.underflow += u64::from(x != 0.0 && x_hat == 0.0);
@@ -238,8 +238,8 @@ pub trait Format: Send + Sync + Sized + 'static {
 
     /// The target of scales, and the thresholds of rounding to nearest. `[main-thread]`
     ///
-    /// The default suits formats whose precision is the same over their range: amax becomes the largest value, and rounding to
-    /// nearest turns in the middle.
+    /// The default suits formats with the same precision over their range: amax becomes the largest value, and rounding to nearest
+    /// uses midpoints.
     fn conventions(&self) -> Conventions {
         Conventions::default()
     }
@@ -247,13 +247,13 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// Rounds `src` to the format's grid and writes real values (not codes) to `dst`:
     /// `dst[i] = round(src[i] * scale) * inverse`, two f32 multiplications by the scale of the element's block and its inverse.
     ///
-    /// NaN stays NaN and is counted. ±Inf and values beyond the largest finite code saturate; more than [`OVERFLOW_ULPS`]
-    /// beyond it they count as overflow. -0 stays -0. `histogram`, if not empty, has one counter a code (2^bits of them) and is
-    /// added to.
+    /// NaN stays NaN and is counted. ±Inf and values beyond the largest finite code saturate; more than [`OVERFLOW_ULPS`] beyond
+    /// it they count as overflow. -0 stays -0. `histogram`, if not empty, has 2^bits counters, one per code; counts are added to
+    /// them.
     /// Shapes: `src`, `dst` `[n]` f32, disjoint; borrowed for the call. `[any-thread]`
     ///
     /// # Errors
-    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED) for a rounding mode it lacks or does not know.
+    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED) for a rounding mode that is unsupported or unknown.
     fn fake_quant(
         &self,
         src: &[f32],
@@ -262,7 +262,7 @@ pub trait Format: Send + Sync + Sized + 'static {
         histogram: &mut [u64],
     ) -> Result<QuantStats, PluginError>;
 
-    /// Rounds `src` and writes codes: `dst[i] = code(round(src[i] * scale))`, the scale that of the element's block.
+    /// Rounds `src` and writes codes: `dst[i] = code(round(src[i] * scale))`, with the scale of the element's block.
     ///
     /// Shapes: `src` `[n]` f32, `dst` `[n]`; borrowed for the call. `[any-thread]`
     ///
@@ -270,7 +270,7 @@ pub trait Format: Send + Sync + Sized + 'static {
     /// [`ErrorKind::VALUE`](crate::ErrorKind::VALUE) for NaN in a format without NaN.
     fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError>;
 
-    /// Writes the values of codes: `dst[i] = value(codes[i]) * inverse`, the inverse scale that of the element's block.
+    /// Writes the values of codes: `dst[i] = value(codes[i]) * inverse`, with the inverse scale of the element's block.
     ///
     /// Shapes: `codes`, `dst` `[n]`; borrowed for the call. `[any-thread]`
     ///

@@ -1,8 +1,8 @@
 //! A minifloat as a set of values: everything that derives from its [`Minifloat`] description.
 //!
-//! Codes are sign-magnitude: the sign is the top bit, and magnitudes ascend with the code below it.
-//! Refuses formats wider than 16 bits and those whose values are not all exact in f32. What holds for
-//! every format, minifloat or table, is in [`crate::values`].
+//! Codes are sign-magnitude: the sign is the top bit, and magnitudes ascend with the code below it. Refuses formats
+//! wider than 16 bits and those whose values are not all exact in f32. Functions for every format, minifloat or table,
+//! are in [`crate::values`].
 
 use crate::{Domain, Minifloat, PluginError};
 
@@ -15,7 +15,7 @@ pub const fn canonical_bias(exponent_bits: u32) -> i32 {
     if exponent_bits <= 1 { 0 } else { (1 << (exponent_bits - 1)) - 1 }
 }
 
-/// The family's member with these bit counts (significand bits as stored) and the canonical bias.
+/// The minifloat with these bit counts (significand bits as stored) and the canonical bias.
 ///
 /// # Errors
 /// `CONFIG` if no such format exists; see [`MinifloatGrid::new`].
@@ -78,7 +78,7 @@ impl MinifloatGrid {
         Ok(grid)
     }
 
-    /// The description that it was made of.
+    /// The description of the grid.
     #[must_use]
     pub fn spec(&self) -> Minifloat {
         self.spec
@@ -90,7 +90,7 @@ impl MinifloatGrid {
         1 - self.spec.bias
     }
 
-    /// Bits a code, sign included: 2 to 16.
+    /// Bits per code, sign included: 2 to 16.
     #[must_use]
     pub fn bits(&self) -> u32 {
         1 + self.spec.exponent_bits + self.spec.significand_bits
@@ -192,8 +192,8 @@ impl MinifloatGrid {
         exp2i(floor_log2(w).max(self.emin().into()) - i64::from(self.spec.significand_bits))
     }
 
-    /// Code coordinate: odd, slope `1/S(w)`, and on grid values exactly the (signed) code. Goes on beyond the largest
-    /// value as if there were more binades. NaN and infinities are returned as they are.
+    /// Code coordinate: odd, slope `1/S(w)`, and on grid values exactly the (signed) code. It continues beyond the
+    /// largest value as if there were more binades. NaN and infinities are returned as they are.
     #[must_use]
     pub fn phi(&self, w: f64) -> f64 {
         if !w.is_finite() {

@@ -1,33 +1,32 @@
 //! Device kernels as text, which a plugin provides and the host launches.
 //!
-//! A kernel is compiled to CUDA C++ or WGSL when the plugin is built; the host compiles the text for its device and launches it
-//! on its own client. The interface has no types of a tensor library. How a plugin may keep its texts and choose among them:
-//! [`table`].
+//! A kernel is compiled to CUDA C++ or WGSL when the plugin is built; the host compiles the text for its device and launches it on its
+//! own client. The interface has no types of a tensor library. [`table`] stores a plugin's texts and selects one.
 //!
 //! Calling convention of the text:
 //! - CUDA: `extern "C" __global__ void entry(T0* b0, .., const __grid_constant__ info_st info)`, buffers
 //!   in the order of [`KernelText::buffers`], then the info block by value if it has any words.
 //! - WGSL: `@group(0) @binding(i)` storage buffers in that order, then the info block as a read-only
 //!   storage buffer.
-//! - One-dimensional grid of any number of cubes from 1 to 65535: units stride over the data. More than
-//!   `ceil(n / (cube_dim * vector))` are idle, and a few times the device's multiprocessors are enough.
-//! - Less than 2^31 elements a launch.
+//! - One-dimensional grid of any number of cubes from 1 to 65535: units stride over the data. Cubes beyond
+//!   `ceil(n / (cube_dim * vector))` are idle; a small multiple of the number of multiprocessors is enough.
+//! - Fewer than 2^31 elements per launch.
 //! - Shared memory is declared in the text; none is dynamic.
 //!
-//! A plugin that offers an operation has a text of `vector` 1 for it, which takes any length.
+//! For each operation that it offers, a plugin has a text with `vector` 1, which accepts any length.
 //!
 //! Arguments of fake quantization:
-//! - `SOURCE`, `DESTINATION`, `SCALES`, `STATISTICS` and, if it likes, `PARTIAL_SUMS`. It counts every field of
+//! - `SOURCE`, `DESTINATION`, `SCALES`, `STATISTICS` and optionally `PARTIAL_SUMS`. The kernel counts every field of
 //!   [`QuantStats`](crate::QuantStats).
 //! - `SCALES` is `[scale, inv_scale]` of each group of consecutive elements, `[groups, 2]`; a group's length is
 //!   a multiple of `vector`.
-//! - Scalars are [`launch_scalars`]: the random key and the length of a group. Any key does for modes other than
-//!   stochastic. A stochastic launch with `vector` 4 needs a key whose offset is a multiple of 4.
-//! - NaN is the quiet form of the one that came in, with its payload, on every device.
+//! - Scalars are [`launch_scalars`]: the random key and the length of a group. Modes other than stochastic accept any key. A
+//!   stochastic launch with `vector` 4 needs a key whose offset is a multiple of 4.
+//! - A NaN becomes quiet and keeps its payload, on every device.
 //!
 //! Arguments of an update:
-//! - What [`Optimizer::launches`](crate::Optimizer::launches) lists is launched in that order. A step has `PARAM`, `GRAD` and each
-//!   `STATE`; every launch may have `SCRATCH`, in which earlier launches leave what later ones need.
+//! - The host launches the list of [`Optimizer::launches`](crate::Optimizer::launches) in order. A step has `PARAM`, `GRAD` and each
+//!   `STATE`; every launch may have `SCRATCH`, which passes values from earlier to later launches.
 //! - Every launch may have `SCALES`: the pairs of the [`Grid`](crate::Grid) that `launches` was given, in the order of its blocks; one
 //!   block with scale 1 where there is no grid.
 //! - Scalars are those of the [`Launch`](crate::Launch). A kernel computes the block of an element from them.
@@ -83,8 +82,8 @@ impl KernelOp {
     }
 }
 
-/// The scalars of a launch: seed, step, tensor, offset, 64-bit numbers as low and high word, and the elements that
-/// share a scale.
+/// The scalars of a launch: seed, step, tensor, offset (64-bit numbers as low and high word), and the number of elements that share a
+/// scale.
 #[must_use]
 pub const fn launch_scalars(key: &RandomKey, group: u32) -> [u32; 7] {
     let &RandomKey { seed, step, tensor, offset } = key;
@@ -120,7 +119,7 @@ numbered! {
         STATISTICS = 3,
         /// Scale and inverse of each block, f32 `[blocks, 2]`, on the device, so that amax -> scale needs no read-back.
         SCALES = 4,
-        /// f32 sums of one launch, `[cubes, partial_sums.len()]`: a slot a cube, each written.
+        /// f32 sums of one launch, `[cubes, partial_sums.len()]`: one slot per cube, each written.
         PARTIAL_SUMS = 5,
         /// Parameter to update in place, `[n]`.
         PARAM = 6,
@@ -168,13 +167,13 @@ pub struct KernelTarget {
     pub language: KernelLanguage,
     /// CUDA: compute capability times ten (90); 0 elsewhere.
     pub architecture: u32,
-    /// Most elements a unit may take at once; every launch has `n % vector == 0`.
+    /// Largest number of elements per unit at once; every launch has `n % vector == 0`.
     pub vector: u32,
     /// Smallest and largest plane (warp, subgroup), in units.
     pub plane: [u32; 2],
-    /// Most units a cube (block, workgroup) may have.
+    /// Largest number of units per cube (block, workgroup).
     pub max_units_per_cube: u32,
-    /// Shared memory a cube may use, bytes.
+    /// Largest shared memory per cube, bytes.
     pub max_shared_bytes: u32,
 }
 
@@ -220,8 +219,8 @@ pub struct StatisticsWord {
 
 /// One word of a slot of the partial sums.
 ///
-/// The sums are f32, but squares of f32 leave its range: a statistic is therefore split into words of
-/// different exponents, to be added up in f64.
+/// The sums are f32, but squares of f32 exceed its range: a statistic is therefore split into words of different exponents, to be
+/// added up in f64.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq, Eq)]
 pub struct PartialSum {
@@ -243,7 +242,7 @@ pub struct KernelText {
     pub entry: RString,
     /// The text.
     pub source: RString,
-    /// Units a cube, x y z.
+    /// Units per cube, x y z.
     pub cube_dim: [u32; 3],
     /// Elements a unit handles; `n % vector == 0` at every launch.
     pub vector: u32,

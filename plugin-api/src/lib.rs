@@ -1,8 +1,8 @@
 //! The contract between `altgrad-host` and its plugins.
 //!
-//! A plugin author implements one of three safe traits, [`Format`], [`Optimizer`] or [`Sink`], and writes one
-//! line, [`export_plugin!`]. The library crate is a `cdylib`; everything that touches the foreign
-//! function interface, catches panics and checks layouts is generated or lives in the host.
+//! A plugin author implements one of three safe traits, [`Format`], [`Optimizer`] or [`Sink`], and writes one line,
+//! [`export_plugin!`]. The library crate is a `cdylib`. Generated code and the host handle the foreign function interface,
+//! panics and layout checks.
 //!
 //! ```
 //! use altgrad_plugin_api::{Config, Descriptor, Optimizer, OptionSpec, ParamInfo, PluginError, StateSpec, Step};

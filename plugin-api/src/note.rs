@@ -33,7 +33,7 @@
 //!
 //! A text of type [`BUILD`] is a [`BuildInfo`]: the texts `api_version`, `rustc`, `target` and `cpu_features`.
 //!
-//! Readers ignore keys that they do not know.
+//! Readers ignore unknown keys.
 
 use crate::abi::stable::std_types::RStr;
 
@@ -53,7 +53,7 @@ const HEAD: usize = 20;
 /// Offset of the size of the text.
 const SIZE: usize = 4;
 
-/// A note of `N` bytes, aligned as the section asks for.
+/// A note of `N` bytes, with the section's alignment.
 #[repr(C, align(4))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note<const N: usize>([u8; N]);
@@ -77,7 +77,7 @@ impl<const N: usize> Note<N> {
         Self::closed(Writer::of_build(build))
     }
 
-    /// The bytes, those that fill up included.
+    /// All bytes, padding included.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; N] {
         &self.0
@@ -101,7 +101,7 @@ pub const fn build_size(build: &BuildInfo) -> usize {
     Writer::<0>::of_build(build).length
 }
 
-/// Writes the first `N` bytes of a note and counts all of them: a writer of none measures.
+/// Writes the first `N` bytes of a note and counts all of them; with `N` = 0 it only measures.
 struct Writer<const N: usize> {
     bytes: [u8; N],
     length: usize,
@@ -120,7 +120,7 @@ impl<const N: usize> Writer<N> {
         writer.close()
     }
 
-    /// A note of that type whose text is still to come.
+    /// The beginning of a note of this type, before its text.
     const fn opened(kind: u32) -> Self {
         let mut writer = Self { bytes: [0; N], length: 0 };
         writer.all(&(NAME.len() as u32).to_ne_bytes());
@@ -130,7 +130,7 @@ impl<const N: usize> Writer<N> {
         writer
     }
 
-    /// The note with the size of its text, filled up.
+    /// The note with the size of its text, padded.
     const fn close(mut self) -> Self {
         let size = ((self.length - HEAD) as u32).to_ne_bytes();
         let mut at = 0;

@@ -1,9 +1,9 @@
 //! Extensible numbers: types that cross the boundary as one `u32` and whose constants later versions may add to.
 //!
-//! A closed `enum` cannot grow: a value that one side does not know is undefined behaviour, and a new variant changes the
-//! layout. A number of this kind can hold any value, so each side checks the numbers it receives.
+//! A closed `enum` cannot grow: a value unknown to one side is undefined behaviour, and a new variant changes the layout.
+//! A number of this kind can hold any value, so each side checks the numbers it receives.
 
-/// Defines types of this kind, each a name and its constants:
+/// Defines such types, each by its name and its constants:
 ///
 /// ```text
 /// numbered! {
@@ -23,11 +23,11 @@ macro_rules! numbered {
     )+) => {$(
         $(#[$attribute])*
         ///
-        /// A number, so that later versions can add to it; a reader has to expect one that it does not know.
+        /// A number, so that later versions can add constants: a reader must handle unknown values.
         #[repr(transparent)]
         #[derive($crate::abi::stable::StableAbi, Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(
-            /// The number that is passed.
+            /// The number that crosses the boundary.
             pub u32,
         );
         impl $name {

@@ -13,7 +13,7 @@ use crate::{
     ServiceStep, number::numbered,
 };
 
-/// The role of a parameter.
+/// A parameter: its name, shape and storage.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct ParamInfo<'a> {
@@ -26,7 +26,7 @@ pub struct ParamInfo<'a> {
 }
 
 impl<'a> ParamInfo<'a> {
-    /// A parameter that no update ends with a rounding of.
+    /// A parameter that is not rounded.
     #[must_use]
     pub fn new(name: &'a str, shape: &'a [u64]) -> Self {
         Self { name: name.into(), shape: shape.into(), rounded: false }
@@ -40,31 +40,30 @@ impl<'a> ParamInfo<'a> {
 }
 
 numbered! {
-    /// Who writes a state.
+    /// The writer of a state.
     StateRole {
         /// The optimizer, in each update.
         OPTIMIZER = 0,
-        /// The host, after each update of a [rounded](ParamInfo::rounded) parameter: the value that the optimizer left, less
-        /// the value it was rounded to. The optimizer reads it (error feedback). Where nothing is rounded it stays as it
-        /// was at first.
+        /// The host, after each update of a [rounded](ParamInfo::rounded) parameter: the value that the optimizer left, less the
+        /// value it was rounded to. The optimizer reads it (error feedback). Without rounding it keeps its initial value.
         ROUNDING_RESIDUAL = 1,
     }
 }
 
 /// A state buffer of a parameter that the plugin declares: same shape, host-owned, checkpointed by name.
 ///
-/// The optimizer always sees f32. The run file may have the host store the state in another type, as codes of a format
-/// with block scales, say; the host converts before and after each update.
+/// The optimizer always receives f32. The run file may select another stored type, such as codes of a format with block scales; the
+/// host converts before and after each update.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, PartialEq)]
 pub struct StateSpec {
     /// Name, unique within the parameter: `exp_avg`.
     pub name: RString,
-    /// The element type it is stored in, unless the run file names another: [`DType::F32`] or [`DType::BF16`].
+    /// The stored element type, unless the run file selects another: [`DType::F32`] or [`DType::BF16`].
     pub dtype: DType,
-    /// Every element's value before the first step.
+    /// The value of every element before the first step.
     pub initial: f64,
-    /// Who writes it.
+    /// The writer of the state.
     pub role: StateRole,
 }
 
@@ -82,7 +81,7 @@ impl StateSpec {
     }
 }
 
-/// Numbers that hold for the whole step.
+/// Scalars of the whole step.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct StepScalars {
@@ -108,13 +107,13 @@ pub struct Launch {
 pub struct Grid<'a> {
     /// The format.
     pub spec: &'a FormatSpec,
-    /// Of each block: stored = scale * value. Before the first step, in [`Optimizer::rule`], no scale is known: the list is
-    /// empty.
+    /// The scale of each block: stored = scale * value. Empty in [`Optimizer::rule`], because no scale is known before the first
+    /// step.
     pub scales: Scales<'a>,
 }
 
 impl Grid<'_> {
-    /// The same for elements that begin `elements` later.
+    /// The grid of the elements from `elements` on.
     #[must_use]
     pub const fn skip(self, elements: u64) -> Self {
         Self { scales: self.scales.skip(elements), ..self }
@@ -124,17 +123,17 @@ impl Grid<'_> {
 numbered! {
     /// The part of a parameter on which its update depends.
     Scope {
-        /// All of it at once.
+        /// The whole parameter at once.
         WHOLE = 0,
-        /// An element at a time: a step of any consecutive elements gives them the bits that a step of all gives. The host calls with
-        /// parts, several at once.
+        /// Each element alone: a step over any consecutive elements gives the same bits as a step over all. The host passes parts,
+        /// several at the same time.
         ELEMENTS = 1,
         /// Norms, products of matrices: [`Optimizer::step_with_services`] is called.
         SERVICES = 2,
     }
 }
 
-/// One parameter's update, or that of some of its elements: all inputs and outputs of the pass.
+/// The update of one parameter, or of some of its elements: all inputs and outputs of the pass.
 #[derive(Debug)]
 pub struct Step<'a> {
     /// The parameter; its shape is the whole parameter's.
@@ -153,8 +152,8 @@ pub struct Step<'a> {
 
 /// An optimizer.
 ///
-/// Threads: `[any-thread]`; the host may update different parameters from several threads at once. All that
-/// changes lives in the state buffers. A method that panics poisons its instance.
+/// Threads: `[any-thread]`; the host may update different parameters from several threads at once. All mutable data are in the state
+/// buffers. A method that panics poisons its instance.
 pub trait Optimizer: Send + Sync + Sized + 'static {
     /// Name, version, hyper-parameters.
     const DESCRIPTOR: Descriptor;
@@ -165,21 +164,21 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
     /// An option value that the declared ranges do not exclude is invalid.
     fn new(config: &Config) -> Result<Self, PluginError>;
 
-    /// The state buffers of one parameter. The same parameter always gets the same answer. `[main-thread]`
+    /// The state buffers of one parameter. The result for a parameter never changes. `[main-thread]`
     fn states(&self, param: &ParamInfo<'_>) -> Vec<StateSpec>;
 
-    /// The scope of a parameter's updates. The answer for a parameter never changes. `[main-thread]`
+    /// The scope of a parameter's updates. The result for a parameter never changes. `[main-thread]`
     fn scope(&self, param: &ParamInfo<'_>) -> Scope {
         let _ = param;
         Scope::WHOLE
     }
 
-    /// The rule that updates a parameter, in a few words for the run's record: `adamw: not quantized`. `grid` is that of the
-    /// updates to come, without scales. Empty: the optimizer has one rule only. `[main-thread]`
+    /// The rule that updates a parameter, in a few words for the run's record: `adamw: not quantized`. `grid` is the grid of the
+    /// later updates, without scales. Empty: the optimizer has one rule only. `[main-thread]`
     ///
     /// # Errors
-    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED): it cannot update such a parameter; the host refuses the run and
-    /// shows the reason.
+    /// [`ErrorKind::UNSUPPORTED`](crate::ErrorKind::UNSUPPORTED): the optimizer cannot update such a parameter; the host refuses the
+    /// run and shows the reason.
     fn rule(&self, param: &ParamInfo<'_>, grid: Option<Grid<'_>>) -> Result<String, PluginError> {
         let _ = (param, grid);
         Ok(String::new())
@@ -208,9 +207,9 @@ pub trait Optimizer: Send + Sync + Sized + 'static {
         Err(PluginError::unsupported(format!("`{}` is not updated with services", step.info.name)))
     }
 
-    /// The kernels that do [`Self::step`] on a device, in the order of their launches; the last one updates. `None`: there are
-    /// none for this parameter, and the host takes it through main memory. Called each update, with the grid of the whole
-    /// parameter. `[any-thread]`
+    /// The kernels that perform [`Self::step`] on a device, in launch order; the last one updates. `None`: there are none for this
+    /// parameter, and the host updates it in main memory. Called for each update, with the grid of the whole parameter.
+    /// `[any-thread]`
     ///
     /// # Errors
     /// As [`Self::step`].

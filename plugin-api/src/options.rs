@@ -111,7 +111,7 @@ impl OptionSpec {
         Self::new(name, OptionDefault::TextList(RSlice::from_slice(default)))
     }
 
-    /// Both ends belong to the range.
+    /// Sets the allowed range, both ends included.
     #[must_use]
     pub const fn range(mut self, min: f64, max: f64) -> Self {
         (self.min, self.max) = (min, max);
@@ -132,7 +132,7 @@ impl OptionSpec {
         self
     }
 
-    /// Why `value` is not allowed, if it is not.
+    /// The reason why `value` is not allowed; `None` if it is allowed.
     pub(crate) fn refuses(&self, value: &ConfigValue) -> Option<String> {
         let out_of_range = |number: f64| !(self.min..=self.max).contains(&number);
         match value {

@@ -1,7 +1,7 @@
 //! Counter-based random bits: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11).
 //!
-//! One 32-bit word an element, a pure function of seed, step, tensor and the element's index: no state, so any
-//! split of a tensor, any device and a resumed run see the same bits. Not for secrets.
+//! One 32-bit word per element, a pure function of seed, step, tensor and the element's index. There is no state, so
+//! any split of a tensor, any device and a resumed run get the same bits. Not cryptographic.
 //!
 //! Element `i` of a tensor takes word `i % 4` of block `i / 4`, with
 //! counter `[block low, block high, step, tensor]` and key `[seed low, seed high]`.

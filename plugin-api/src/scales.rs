@@ -59,7 +59,7 @@ impl Blocks {
     pub fn len_of(&self, block: u64, elements: u64) -> u64 {
         let per_row = self.columns.div_ceil(self.block_columns);
         let (row, column) = (block / per_row * self.block_rows, block % per_row * self.block_columns);
-        // Rows that are whole, and the elements of one that is not.
+        // Whole rows, and the elements of a partial row.
         let (rows, rest) = (elements / self.columns, elements % self.columns);
         let whole = rows.saturating_sub(row).min(self.block_rows);
         let is_at_rest = row <= rows && rows - row < self.block_rows;
@@ -101,7 +101,7 @@ impl<'a> Scales<'a> {
         Self { pairs: RSlice::from_slice(pairs), blocks, first: 0 }
     }
 
-    /// The same for a call that begins `elements` later.
+    /// The scales of a call that begins `elements` later.
     #[must_use]
     pub const fn skip(self, elements: u64) -> Self {
         Self { first: self.first + elements, ..self }
@@ -166,14 +166,14 @@ impl<'a> Scales<'a> {
 #[derive(Debug, Clone)]
 pub struct Runs<'a> {
     scales: Scales<'a>,
-    /// The call's element that the next run begins with.
+    /// The first element of the next run.
     next: usize,
     elements: usize,
     left_in_row: u64,
     left_in_block: u64,
     /// Rows of the current blocks, this one included.
     rows_left: u64,
-    /// The block that this row begins with.
+    /// The first block of this row.
     first_block: u64,
     block: u64,
 }

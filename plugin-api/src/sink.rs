@@ -29,7 +29,7 @@ pub struct RunInfo<'a> {
     pub state: RSlice<'a, u8>,
 }
 
-/// A metric's name and nature.
+/// A metric's name, and whether it is a timing.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricName<'a> {
@@ -54,7 +54,7 @@ impl<'a> MetricName<'a> {
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy, PartialEq)]
 pub struct Metric<'a> {
-    /// Name and nature.
+    /// The metric.
     pub name: MetricName<'a>,
     /// The value.
     pub value: f64,
@@ -63,9 +63,9 @@ pub struct Metric<'a> {
 numbered! {
     /// The urgency of an alert; a higher number is more urgent.
     AlertLevel {
-        /// Worth knowing.
+        /// Information.
         INFO = 1,
-        /// Worth a look.
+        /// A condition to inspect.
         WARN = 2,
         /// The run is in danger.
         ERROR = 3,
@@ -83,7 +83,7 @@ numbered! {
 }
 
 impl AlertLevel {
-    /// The level in lower case; of one of a later version, that it is unknown.
+    /// The level in lower case; `unknown` for a level of a later version.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ impl AlertLevel {
     }
 }
 
-/// An event a person should see. Borrowed for the call.
+/// An event to report to the user. Borrowed for the call.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Alert<'a> {
@@ -117,7 +117,7 @@ pub struct Histogram<'a> {
     pub name: RStr<'a>,
     /// Bin edges, ascending, one more than `counts`.
     pub edges: RSlice<'a, f64>,
-    /// Elements a bin.
+    /// Elements per bin.
     pub counts: RSlice<'a, u64>,
 }
 
@@ -143,14 +143,14 @@ pub trait Sink: Send + Sized + 'static {
     /// state, to continue with the existing rows.
     fn open(&mut self, run: &RunInfo<'_>) -> Result<(), PluginError>;
 
-    /// Takes one row. Steps ascend, and each comes once. Accepted rows must survive a crash of the process right after the call
-    /// returns. `[sink-thread]`
+    /// Writes one row. Steps ascend, and each occurs once. An accepted row must survive a crash of the process right after the
+    /// call returns. `[sink-thread]`
     ///
     /// # Errors
     /// The reason why the row is lost; the host reports it and closes the sink.
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError>;
 
-    /// Takes a distribution; ignored by default. `[sink-thread]`
+    /// Writes a distribution; ignored by default. `[sink-thread]`
     ///
     /// # Errors
     /// As [`Sink::log`].
@@ -159,7 +159,7 @@ pub trait Sink: Send + Sized + 'static {
         Ok(())
     }
 
-    /// Takes an event; ignored by default. `[sink-thread]`
+    /// Writes an event; ignored by default. `[sink-thread]`
     ///
     /// # Errors
     /// As [`Sink::log`].
@@ -168,8 +168,8 @@ pub trait Sink: Send + Sized + 'static {
         Ok(())
     }
 
-    /// State for a resumed run that is not in the run folder, or may be older there than the checkpoint: stored in checkpoints
-    /// without the host knowing its meaning. Asked for after the last row of the checkpoint's step was taken. Empty by default.
+    /// The state that a resumed run needs and that the run folder lacks, or may hold in an older version than the checkpoint.
+    /// Checkpoints store it as opaque bytes. The host requests it after the last row of the checkpoint's step. Empty by default.
     /// Store no secrets: users copy checkpoints. `[sink-thread]`
     ///
     /// # Errors
@@ -178,7 +178,7 @@ pub trait Sink: Send + Sized + 'static {
         Ok(Vec::new())
     }
 
-    /// Takes the closing values (final and best loss); ignored by default. `[sink-thread]`
+    /// Writes the closing values (final and best loss); ignored by default. `[sink-thread]`
     ///
     /// # Errors
     /// As [`Sink::log`].
@@ -190,7 +190,7 @@ pub trait Sink: Send + Sized + 'static {
     /// Ends the run: flush and close. `[sink-thread]`
     ///
     /// # Errors
-    /// The data that could not be written.
+    /// The reason why data could not be written.
     fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError>;
 }
 

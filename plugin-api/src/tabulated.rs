@@ -1,7 +1,7 @@
-//! A whole format from the list of its codes' values: posits, logarithmic numbers, integers, lookup tables.
+//! A complete format from the list of its codes' values: posits, logarithmic numbers, integers, lookup tables.
 //!
-//! Every rounding mode, with statistics and histogram, as [`Format`](crate::Format) demands. Each element is searched among the values: right
-//! for any table, and some ten times slower than a format's own arithmetic. A format hands its calls on:
+//! It implements every rounding mode, statistics and histograms, as [`Format`](crate::Format) requires. Each element is searched among the
+//! values, which is correct for any table and about ten times slower than a format's own arithmetic. A format forwards its calls:
 //!
 //! ```
 //! use altgrad_plugin_api::{Config, Descriptor, Format, FormatSpec, PluginError, QuantParams, QuantStats, Scales, Tabulated};
@@ -46,9 +46,9 @@ pub struct Tabulated {
     by_code: Vec<f32>,
     /// Finite values, ascending, each once.
     points: Vec<Point>,
-    /// The code NaN is written as.
+    /// The code written for NaN, if there is one.
     nan: Option<u16>,
-    /// The code -0 is written as, if there is one.
+    /// The code written for -0, if there is one.
     negative_zero: Option<u16>,
     conventions: Conventions,
 }
@@ -61,10 +61,10 @@ struct Point {
 }
 
 impl Tabulated {
-    /// The format whose code `i` means the `i`-th value. A code that is NaN is NaN's; infinite ones are never written.
+    /// The format whose code `i` has the `i`-th value. A code whose value is NaN represents NaN; codes of infinities are never written.
     ///
     /// # Errors
-    /// [`ErrorKind::CONFIG`]: not 2^bits values, at most 2^16, or fewer than two finite ones.
+    /// [`ErrorKind::CONFIG`]: the number of values is not a power of two up to 2^16, or fewer than two are finite.
     pub fn new(values: impl IntoIterator<Item = f32>) -> Result<Self, PluginError> {
         let by_code: Vec<f32> = values.into_iter().collect();
         ValueGrid::new(&FormatSpec::Table(by_code.clone().into()))?;
@@ -73,7 +73,7 @@ impl Tabulated {
             .filter(|(_, value)| value.is_finite())
             .map(|(code, value)| Point { value, code })
             .collect();
-        // Stable: the lowest code of a value comes first. Zeros of both signs are one value with different signs.
+        // A stable sort: the lowest code of a value comes first. Zeros of both signs are equal.
         points.sort_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(Ordering::Equal));
         points.dedup_by(|next, kept| next.value == kept.value);
         let first = |is: fn(f32) -> bool| codes().find(|(_, value)| is(*value)).map(|(code, _)| code);
@@ -83,7 +83,7 @@ impl Tabulated {
         Ok(Self { by_code, points, nan, negative_zero, conventions })
     }
 
-    /// The same format, used as `conventions` say.
+    /// The same format with these conventions.
     ///
     /// # Errors
     /// [`ErrorKind::CONFIG`]: see [`Conventions::check`].
@@ -92,13 +92,13 @@ impl Tabulated {
         Ok(Self { conventions, ..self })
     }
 
-    /// The answer for [`Format::conventions`](crate::Format::conventions).
+    /// The result of [`Format::conventions`](crate::Format::conventions).
     #[must_use]
     pub fn conventions(&self) -> Conventions {
         self.conventions.clone()
     }
 
-    /// The answer for [`Format::spec`](crate::Format::spec).
+    /// The result of [`Format::spec`](crate::Format::spec).
     #[must_use]
     pub fn spec(&self) -> FormatSpec {
         FormatSpec::Table(self.by_code.clone().into())
@@ -107,7 +107,7 @@ impl Tabulated {
     /// [`Format::fake_quant`](crate::Format::fake_quant), in every rounding mode.
     ///
     /// # Errors
-    /// [`ErrorKind::UNSUPPORTED`] for a rounding mode that this version does not know.
+    /// [`ErrorKind::UNSUPPORTED`] for a rounding mode unknown to this version.
     pub fn fake_quant(
         &self,
         src: &[f32],
@@ -136,7 +136,7 @@ impl Tabulated {
     /// [`Format::encode`](crate::Format::encode), in every rounding mode.
     ///
     /// # Errors
-    /// [`ErrorKind::VALUE`] for NaN, if no code means that; [`ErrorKind::UNSUPPORTED`] for an unknown rounding mode.
+    /// [`ErrorKind::VALUE`] for NaN if no code represents it; [`ErrorKind::UNSUPPORTED`] for an unknown rounding mode.
     pub fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
         let mut words = words(params)?;
         for (range, [scale, _]) in params.scales.runs(src.len()) {
@@ -193,10 +193,10 @@ impl Tabulated {
     }
 }
 
-/// The neighbour to which a value strictly between two values is rounded; to nearest, by the threshold, or else by the middle.
+/// The neighbour to which a value strictly between two values is rounded. Rounding to nearest uses the threshold, or else the midpoint.
 fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Rounding, word: u32) -> Point {
     let (wide, a, b) = (f64::from(x), f64::from(low.value), f64::from(high.value));
-    // If zero lies strictly between them, neither is the one nearer to zero: the nearer to the value is taken.
+    // If zero lies strictly between them, neither is on the side of zero: rounding toward zero takes the nearer one.
     let outer = (a >= 0.0).then_some(true).or((b <= 0.0).then_some(false));
     let side = match threshold {
         Some(threshold) => wide.partial_cmp(&f64::from(threshold)).unwrap_or(Ordering::Equal),
@@ -211,14 +211,14 @@ fn between(x: f32, [low, high]: [Point; 2], threshold: Option<f32>, rounding: Ro
         (_, Ordering::Equal, outer) => match (low.code % 2, high.code % 2) {
             (0, 1) => false,
             (1, 0) => true,
-            // No code decides: toward zero, so that negatives have negative results.
+            // Neither code is preferred: toward zero, so that negative values have negative results.
             _ => !outer.unwrap_or(true),
         },
     };
     if up { high } else { low }
 }
 
-/// On which side of the middle of `a < b` the number `x` between them is; exact for f32.
+/// The order of `x` and the midpoint of `a < b`; exact for f32.
 fn side(x: f64, a: f64, b: f64) -> Ordering {
     // a + b = sum + rest exactly (Knuth's two-sum), |rest| being too small to matter unless 2 x = sum.
     let sum = a + b;
@@ -233,7 +233,7 @@ fn signed(value: f32, from: f32) -> f32 {
     if value == 0.0 { value.copysign(from) } else { value }
 }
 
-/// An element's random word, element after element; 0 in modes that use none.
+/// The random words of successive elements; 0 in modes that use none.
 ///
 /// # Errors
 /// `UNSUPPORTED`: the mode is unknown.

@@ -1,8 +1,7 @@
 //! Views of tensors that cross the boundary: pointer, element type, shape, strides, device.
 //!
-//! The layout follows DLPack 1.0 (element types and device numbers), so that device tensors can cross
-//! later without a new type. Views borrow and never free. The host makes them, plugins read them
-//! through the checked accessors.
+//! The layout follows DLPack 1.0 (element types and device numbers), so that device tensors can cross later without a
+//! new type. Views borrow and never free. The host makes them, and plugins read them through checked accessors.
 
 use std::marker::PhantomData;
 
@@ -16,9 +15,9 @@ use crate::{ErrorKind, PluginError};
 pub struct DType {
     /// DLPack type code: 0 signed integer, 1 unsigned integer, 2 float, 4 bfloat.
     pub code: u8,
-    /// Bits an element.
+    /// Bits per element.
     pub bits: u8,
-    /// Elements a lane; 1 here.
+    /// Elements per lane; 1 here.
     pub lanes: u16,
 }
 
@@ -76,7 +75,7 @@ pub struct TensorViewMut<'a> {
     borrow: PhantomData<&'a mut u8>,
 }
 
-/// An element type that Rust code can see as a slice.
+/// An element type that Rust code can access as a slice.
 ///
 /// Sealed: implemented for `f32` and `u16`, whose every bit pattern is a value.
 pub trait Element: Copy + sealed::Sealed + 'static {

@@ -1,26 +1,26 @@
 //! The values of any format and the geometry between them, derived from its [`FormatSpec`].
 //!
-//! A format is data: spacing, code coordinate and its inverse follow from its description, so no plugin can
-//! disagree with its own codes. Minifloats use the closed forms of [`MinifloatGrid`]; tables are
-//! sorted and searched. Arguments are in stored units: already scaled.
+//! A format is data: spacing, code coordinate and its inverse follow from its description, so they always agree with the
+//! codes. Minifloats use the closed forms of [`MinifloatGrid`]; tables are sorted and searched. Arguments are in stored units:
+//! already scaled.
 
 use crate::{FormatSpec, PluginError, grid::MinifloatGrid};
 
 /// The value set of a format.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueGrid {
-    /// Closed forms.
+    /// Closed forms of a minifloat.
     Minifloat(MinifloatGrid),
-    /// Sorted values.
+    /// A sorted list of values.
     Table(TableGrid),
 }
 
 impl ValueGrid {
-    /// The value set a format describes.
+    /// The value set that `spec` describes.
     ///
     /// # Errors
-    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): no such minifloat, or a table whose length is no power of two up
-    /// to 2^16 or that has fewer than two finite values.
+    /// [`ErrorKind::CONFIG`](crate::ErrorKind::CONFIG): the minifloat does not exist, the table's length is not a power of two
+    /// up to 2^16, or the table has fewer than two finite values.
     pub fn new(spec: &FormatSpec) -> Result<Self, PluginError> {
         match spec {
             FormatSpec::Minifloat(minifloat) => MinifloatGrid::new(*minifloat).map(Self::Minifloat),
@@ -46,7 +46,7 @@ impl ValueGrid {
         }
     }
 
-    /// The finite values, ascending, each once; zero has any sign.
+    /// The finite values, ascending, each once; zero has either sign.
     #[must_use]
     pub fn finite_values(&self) -> Vec<f32> {
         match self {
@@ -67,7 +67,7 @@ impl ValueGrid {
         }
     }
 
-    /// Smallest finite value: the farthest below zero.
+    /// Smallest finite value, the most negative.
     #[must_use]
     pub fn min_finite(&self) -> f32 {
         match self {
@@ -76,7 +76,7 @@ impl ValueGrid {
         }
     }
 
-    /// Smallest value above zero.
+    /// Smallest positive value.
     #[must_use]
     pub fn min_positive(&self) -> f32 {
         match self {
@@ -96,8 +96,8 @@ impl ValueGrid {
         }
     }
 
-    /// Code coordinate: slope 1/spacing; two neighbouring values are 1 apart. A minifloat's is its signed code.
-    /// NaN and infinities are returned as they are.
+    /// Code coordinate, with slope 1/spacing: neighbouring values differ by 1. A minifloat value has its signed code as
+    /// coordinate. NaN and infinities are returned as they are.
     #[must_use]
     pub fn coordinate(&self, w: f64) -> f64 {
         match self {
@@ -119,7 +119,7 @@ impl ValueGrid {
 /// A format given by its decode table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableGrid {
-    /// By code.
+    /// Values, indexed by code.
     codes: Vec<f32>,
     /// Finite values, ascending, each once.
     sorted: Vec<f32>,
@@ -128,7 +128,7 @@ pub struct TableGrid {
 }
 
 impl TableGrid {
-    /// The grid of a decode table; see [`ValueGrid::new`] for refusals.
+    /// The grid of a decode table. Errors as in [`ValueGrid::new`].
     fn new(codes: &[f32]) -> Result<Self, PluginError> {
         let mut sorted: Vec<f32> = codes.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f32::total_cmp);
@@ -145,8 +145,8 @@ impl TableGrid {
         Ok(Self { codes: codes.to_vec(), sorted, origin })
     }
 
-    /// Index of the cell `[i, i + 1]` that `w` lies in; the outermost cells extend to infinity. A value on the grid belongs to
-    /// the cell on its side away from zero.
+    /// Index of the cell `[i, i + 1]` that contains `w`; the outermost cells extend to infinity. A value on the grid belongs
+    /// to the cell on its side away from zero.
     fn cell(&self, w: f64) -> usize {
         let above = if w < 0.0 {
             self.sorted.partition_point(|value| f64::from(*value) < w)

@@ -11,7 +11,7 @@ create_exception!(
     "A plugin was refused, failed or panicked. The message is the plugin's, with its library."
 );
 
-/// `ValueError` for what the caller asked, [`PluginError`] for what a plugin did.
+/// `ValueError` for an invalid request of the caller, [`PluginError`] for a fault of a plugin.
 pub(crate) fn exception(diagnostic: Diagnostic) -> PyErr {
     let text = diagnostic.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).to_owned();

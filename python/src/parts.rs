@@ -1,6 +1,6 @@
 //! Work on an array divided among threads.
 //!
-//! Threads live for one call. A pool would not survive `fork`, after which a process has only the thread that forked.
+//! Threads run for one call. A pool would not survive `fork`, after which a process has only the thread that forked.
 
 use std::{
     num::NonZero,

@@ -11,7 +11,7 @@ use altgrad_report::{
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::{Value, json};
 
-/// Threads that read run folders. They live for one call, because a pool does not survive `fork`.
+/// Threads that read run folders. They run for one call, because a pool does not survive `fork`.
 fn found(paths: &[PathBuf]) -> PyResult<FoundRuns> {
     let pool = rayon::ThreadPoolBuilder::new().build();
     let pool = pool.map_err(|error| PyValueError::new_err(format!("cannot start threads: {error}")))?;

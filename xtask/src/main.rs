@@ -70,7 +70,7 @@ fn main() -> ExitCode {
 
 fn host(args: &[String]) -> Result<u8, io::Error> {
     let folder = stage(&RELEASE, &[])?;
-    // Ctrl-C goes to the whole process group: the host handles it, and its exit code is ours.
+    // Ctrl-C is sent to the whole process group: the host handles it, and its exit code is ours.
     let status = Command::new(folder.join("altgrad-host")).args(args).status()?;
     Ok(code(status))
 }
@@ -185,7 +185,7 @@ fn stage(how: &Build, build_args: &[String]) -> Result<PathBuf, io::Error> {
     build.args(["build", "--profile", how.profile]);
     let plugins = plugins()?;
     if how.workspace {
-        // With the features of tests, as `--examples` asks for: all dependencies are built once.
+        // With the features of tests, as `--examples` requires: all dependencies are built once.
         build.args(["--workspace", "--lib", "--bins", "--examples"]);
     } else {
         build.args(packages(&plugins));

@@ -16,7 +16,7 @@ use super::{
 /// The result of evaluating one kind of alert on a record.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict {
-    /// Nothing: it was not measured.
+    /// Not measured.
     Missing,
     /// All is well.
     Fine,

@@ -1,6 +1,6 @@
 //! Alerts: conditions on a run's metrics that need attention.
 //!
-//! [`Alerts`] is shown each step's record and told the time; it reads nothing else and changes nothing. A kind of alert
+//! [`Alerts`] receives each step's record and the time; it has no other input and changes no state of the run. A kind of alert
 //! fires when its condition held for enough measurements in a row, and not again before its cooldown is over. What is
 //! missing from a record neither fires nor counts. The conditions are in the module `findings`.
 
@@ -59,7 +59,7 @@ impl From<Alert> for Event {
 pub struct RunFacts {
     /// Steps until the learning rate has its full value.
     pub warmup_steps: u64,
-    /// Entropy of the corpus's single tokens in nats: the loss of a model that knows only the frequency of each token.
+    /// Entropy of the corpus's single tokens in nats: the loss of a model that uses only token frequencies.
     pub unigram_entropy: Option<f64>,
 }
 
@@ -102,7 +102,7 @@ impl Alerts {
         &self.state
     }
 
-    /// The alerts that a record gives rise to, `now` after the run's start. Records come in the order of their steps.
+    /// The alerts that a record triggers, `now` after the run's start. Records come in the order of their steps.
     pub fn see(&mut self, record: &MetricRecord, now: Duration) -> Vec<Alert> {
         let config = self.config;
         let not_finite = findings::not_finite(record);

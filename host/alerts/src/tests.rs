@@ -300,7 +300,7 @@ fn overflow_and_underflow_count_where_the_signal_to_noise_is_low() {
         ] {
             assert_eq!(bench.kinds(&[(rate, 0.3), (place, sqnr)]) == [kind], fires, "{place} {sqnr}");
         }
-        // Without a signal to noise nothing is measured: the row of measurements goes on.
+        // Without a signal to noise nothing is measured: the sequence of measurements continues.
         let mut bench = Bench::new(AlertsSection { sqnr_threshold, patience: 2, ..QUICK });
         let noisy = [(rate, 0.3), ("quant/grad/sqnr_db/wte.weight", 3.0)];
         assert_eq!([bench.kinds(&noisy), bench.kinds(&[(rate, 0.3)])], [[], []]);

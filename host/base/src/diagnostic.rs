@@ -1,15 +1,14 @@
 //! The host's error type: a message, a place and a hint.
 //!
-//! Every room returns [`Diagnostic`]; the command line prints it and turns its
-//! [`Fault`] into the exit code. It holds text only, so that a message can name
-//! a run-file position, a library or a tensor without dragging types along.
+//! All host crates return [`Diagnostic`]; the command line prints it and maps its [`Fault`] to the exit code. It holds text only: a
+//! message can name a run-file position, a library or a tensor without a dependency on its type.
 
 use std::fmt;
 
 /// Bytes of the longest line that is shown.
 const LONGEST_LINE: usize = 240;
 
-/// The party that has to act, which decides the exit code.
+/// The class of an error, which determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The run itself failed: exit code 1.
@@ -38,20 +37,20 @@ impl Fault {
 /// One error: a sentence, its place, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Diagnostic {
-    /// Who has to act.
+    /// The class, which determines the exit code.
     pub fault: Fault,
     /// The error in one sentence without a final full stop.
     pub message: String,
-    /// Where: `configs/exp.toml:14:10`, a library path, a file.
+    /// The place: `configs/exp.toml:14:10`, a library path, a file.
     pub place: Option<String>,
-    /// The line that is meant, with a mark below it.
+    /// The line at fault, with a mark below it.
     pub excerpt: Option<Box<str>>,
     /// The advice to the user.
     pub hint: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error of class `fault` with neither place nor hint yet.
+    /// An error of class `fault` without place and hint.
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
         Self { fault, message: message.into(), place: None, excerpt: None, hint: None }
     }
@@ -61,7 +60,7 @@ impl Diagnostic {
         Self::new(Fault::Run, message)
     }
 
-    /// [`Fault::Config`]: the user asked for something impossible.
+    /// [`Fault::Config`]: the user requested something impossible.
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(Fault::Config, message)
     }
@@ -71,15 +70,15 @@ impl Diagnostic {
         Self::new(Fault::Plugin, message)
     }
 
-    /// Says where; a place that is already there stays, being nearer the fault.
+    /// Sets the place, unless one is set: the first place is closest to the fault.
     #[must_use]
     pub fn at(mut self, place: impl fmt::Display) -> Self {
         self.place.get_or_insert_with(|| place.to_string());
         self
     }
 
-    /// Shows a line of a text, numbered from 1, with a mark below its column, from 1 in characters. Control characters are blanks; long
-    /// lines are not shown.
+    /// Sets the excerpt: a line of a text and a mark below a column. Line and column (in characters) count from 1. Control characters
+    /// become blanks; long lines are omitted.
     #[must_use]
     pub fn showing(mut self, text: &str, line: usize, column: usize) -> Self {
         let shown = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
@@ -94,7 +93,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds a hint; an existing hint stays.
+    /// Sets the hint, unless one is set.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint.get_or_insert_with(|| hint.into());
@@ -118,11 +117,11 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// No name of anything has more bytes.
+/// The largest length of a name, bytes.
 const LONGEST_NAME: usize = 256;
 
-/// `did you mean` suggestions: the known name closest to `given`, if any is close. A text longer than all names is close to none;
-/// comparing it would take its length squared.
+/// `did you mean` suggestions: the known name closest to `given`, if any is close. Longer texts than the longest name have none,
+/// because the comparison takes quadratic time.
 #[must_use]
 pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = if given.len() > LONGEST_NAME { return None } else { given.to_lowercase() };

@@ -1,4 +1,4 @@
-//! Files: read whole, written whole or not at all; and the [`Disk`], whose every operation a test can make fail.
+//! Reading of whole files, atomic writing, and the [`Disk`], whose operations tests can make fail.
 
 mod disk;
 
@@ -45,8 +45,8 @@ pub fn sync_folder(folder: &Path) {
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
-/// Waits until no other process holds the file, which is made if it does not exist, and holds it while it is open.
-/// The system releases it however this process ends.
+/// Opens the file, made if missing, and locks it until it is closed. Waits while another process holds the lock. The
+/// system releases the lock however this process ends.
 ///
 /// # Errors
 /// The operating system's error; where the system has no locks, nothing is held.

@@ -1,4 +1,4 @@
-//! Signals. Ctrl-C, SIGTERM and SIGHUP: the first asks the run to end cleanly, the second ends the process. SIGUSR1 asks for a checkpoint.
+//! Signals. The first Ctrl-C, SIGTERM or SIGHUP ends the run cleanly, the second ends the process. SIGUSR1 requests a checkpoint.
 //!
 //! Another program that started a run can also request its end by closing the run's standard input, which happens even if that
 //! program is killed. The supervising process of a run forwards signals as [`FORWARDED`]: a signal to a whole group of processes
@@ -20,16 +20,16 @@ use crate::{diagnostic::Diagnostic, scratch};
 
 /// Exit code of an interrupted run.
 pub const EXIT_CODE: u8 = 130;
-/// The signal by which the supervising process tells a training process to end.
+/// The signal by which the supervising process ends a training process.
 pub const FORWARDED: i32 = SIGUSR2;
-/// Signals that ask a process to end.
+/// Signals that request the end of the process.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 static AT_ONCE: AtomicBool = AtomicBool::new(false);
 static CHECKPOINT: AtomicBool = AtomicBool::new(false);
 
-/// Hears from now on that the process is to end. Once a process.
+/// Handles requests to end the process from now on. Call it once per process.
 ///
 /// # Errors
 /// The operating system refused.
@@ -37,7 +37,7 @@ pub fn install() -> Result<(), Diagnostic> {
     listen(&ENDING)
 }
 
-/// The same for a training process: it also receives forwarded signals, and SIGUSR1.
+/// [`install`] for a training process, which also receives forwarded signals and SIGUSR1.
 ///
 /// # Errors
 /// The operating system refused.
@@ -58,7 +58,7 @@ fn listen(signals: &[i32]) -> Result<(), Diagnostic> {
     })
 }
 
-/// Does something for each signal, on a thread of its own.
+/// Calls `does` for each signal, on a thread of its own.
 fn hear(signals: &[i32], mut does: impl FnMut(i32) + Send + 'static) -> Result<(), Diagnostic> {
     let failed = |error| Diagnostic::run(format!("cannot listen to signals ({error})"));
     let mut signals = Signals::new(signals).map_err(failed)?;
@@ -73,7 +73,7 @@ fn ask_for_checkpoint() {
     }
 }
 
-/// Ends the run, for the `times`th time of asking.
+/// Handles the `times`-th request to end the run.
 fn end(times: u32) {
     let first = !REQUESTED.swap(true, Ordering::SeqCst);
     if times > 1 {
@@ -99,7 +99,7 @@ fn exit() -> ! {
     std::process::exit(i32::from(EXIT_CODE));
 }
 
-/// From now on, the end of standard input asks the run to end cleanly.
+/// From now on, the end of standard input ends the run cleanly.
 pub fn at_end_of_input() {
     thread::spawn(|| {
         // An input that cannot be read has ended.
@@ -114,13 +114,13 @@ pub fn requested() -> bool {
     REQUESTED.load(Ordering::SeqCst)
 }
 
-/// True if the process ends now because it was asked a second time.
+/// True if a repeated request ends the process now.
 #[must_use]
 pub fn at_once() -> bool {
     AT_ONCE.load(Ordering::SeqCst)
 }
 
-/// True if a checkpoint was asked for since the last call.
+/// True if a checkpoint was requested since the last call.
 #[must_use]
 pub fn checkpoint_requested() -> bool {
     CHECKPOINT.swap(false, Ordering::SeqCst)

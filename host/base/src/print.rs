@@ -1,4 +1,4 @@
-//! Output that cannot fail and cannot command a terminal.
+//! Output that cannot fail and cannot control a terminal.
 //!
 //! A closed pipe or a full log must never end a training run, so text that cannot be written is dropped. Plugins, archives, run
 //! folders and paths of strangers also contribute text, so characters that control terminals are written as escapes ([`escaped`]).
@@ -7,8 +7,8 @@
 
 use std::{borrow::Cow, fmt, io::Write};
 
-/// True if a terminal would obey a character instead of showing it: control characters but line feed and tab, and those that change
-/// the direction of text or end a line.
+/// True for a character that controls a terminal: control characters except line feed and tab, and characters that change the
+/// direction of text or end a line.
 fn commands(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -17,7 +17,7 @@ fn commands(character: char) -> bool {
     }
 }
 
-/// Text in which each character that a terminal would obey is written as `\uXXXX`. JSON stays the same JSON.
+/// Text with each character that controls a terminal written as `\uXXXX`. JSON keeps its value.
 #[must_use]
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if !text.chars().any(commands) {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// Clean-up actions by number, in the order of time.
+/// Clean-up actions by number, oldest first.
 type Actions = BTreeMap<u64, Box<dyn FnOnce() + Send>>;
 
 /// Pending clean-up actions, and the next number.
@@ -27,7 +27,7 @@ pub struct Cleanup {
 }
 
 impl Cleanup {
-    /// Has `action` done in its time. It must not make or drop another one.
+    /// Registers `action`. It must not make or drop another [`Cleanup`].
     #[must_use]
     pub fn new(action: impl FnOnce() + Send + 'static) -> Self {
         Self::add(&mut pending(), action)
@@ -58,15 +58,15 @@ pub fn clean_up() -> impl Drop {
     held
 }
 
-/// Keeps others from making something.
+/// Blocks the registration of actions while it exists.
 struct Held(MutexGuard<'static, (Actions, u64)>);
 
 impl Drop for Held {
     fn drop(&mut self) {}
 }
 
-/// Removes a folder with all in it. A child process may write to it meanwhile, so that it is not empty in the end: then again, a
-/// few times. What cannot be removed is no reason to fail.
+/// Removes a folder with its content. A child process may write to it meanwhile, so the removal is repeated a few times. A
+/// folder that cannot be removed is not an error.
 fn remove(folder: &Path) {
     for _ in 0..20 {
         match fs::remove_dir_all(folder) {
@@ -93,11 +93,11 @@ impl Scratch {
     pub fn new(below: Option<&Path>) -> io::Result<Self> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".altgrad-");
-        // Held until it is sure to be removed.
+        // Locked until the folder's removal is registered.
         let mut pending = pending();
         let made = below.map_or_else(|| builder.tempdir(), |below| builder.tempdir_in(below))?;
         let path = std::path::absolute(made.path())?;
-        // Nothing fails from here on: it is ours to remove.
+        // Nothing fails from here on, so the clean-up action removes the folder.
         let removed = made.keep();
         let cleanup = Cleanup::add(&mut pending, move || remove(&removed));
         Ok(Self { path, _cleanup: cleanup })

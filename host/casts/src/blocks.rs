@@ -45,7 +45,7 @@ pub enum Axis {
 /// The set of elements that share a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
-    /// Nothing: scale 1, elements are rounded as they are.
+    /// No blocks: scale 1, elements are rounded as they are.
     None,
     /// All elements.
     Tensor,

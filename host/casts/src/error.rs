@@ -1,4 +1,4 @@
-//! Why a cast is refused.
+//! The reason why a cast is refused.
 
 use crate::Shape;
 

@@ -105,7 +105,7 @@ impl Hadamard {
         }
     }
 
-    /// [`Self::rotate_tile`] of consecutive tiles of a size that the compiler knows, so that it keeps them in registers.
+    /// [`Self::rotate_tile`] of consecutive tiles of a size known at compile time, so that they stay in registers.
     fn rotate_tiles<const N: usize>(self, elements: &mut [f32], signs: &[f32]) {
         for tile in elements.as_chunks_mut::<N>().0 {
             self.rotate_tile(tile, signs);

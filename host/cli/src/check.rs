@@ -34,11 +34,11 @@ use environment::ENVIRONMENT;
 use protocol::{Asked, Contents, Verdict};
 use report::{Line, Report};
 
-/// The check that every library goes through first.
+/// The first check of every library.
 const LOAD: &str = "load";
 /// Seconds a check may take, by default.
 const TIMEOUT_S: u64 = 60;
-/// Checks that hang before the rest is given up: a plugin that always hangs would take the time of all.
+/// Checks that hang before the others are skipped: a plugin that always hangs would use the time of all.
 const MOST_HUNG: usize = 3;
 
 /// `altgrad-host plugins check`.

@@ -51,7 +51,7 @@ pub(super) fn run(args: &SampleArgs) -> Result<ExitCode, Diagnostic> {
     let seed = args.seed.unwrap_or(model.config.run.seed);
     let sampler = Sampler::new(model, quant, &device, tokenizer.vocab());
     let mut characters = Characters::default();
-    // A reader that goes away ends the sampling, not the process.
+    // A reader that closes the pipe ends the sampling, not the process.
     let show = |text: String| {
         let mut out = io::stdout();
         let text = if out.is_terminal() { escaped(&text) } else { text.as_str().into() };

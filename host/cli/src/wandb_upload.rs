@@ -166,7 +166,7 @@ fn clear_faults(status: &Path) -> Result<(), Diagnostic> {
         .map_err(|error| Diagnostic::run(format!("cannot be written ({error})")).at(status.display()))
 }
 
-/// True if a fault says only that rows are on disk and not on the server.
+/// True if the fault is only that rows are on disk and not on the server.
 fn is_of_an_upload(fault: &str) -> bool {
     fault.starts_with(&format!("sink plugin `{SINK}"))
         && fault.contains("on disk, not on the server")

@@ -34,7 +34,7 @@ pub(super) fn run(args: WatchArgs) -> Result<ExitCode, Diagnostic> {
     if while_input {
         thread::spawn(|| {
             let _ = io::copy(&mut io::stdin(), &mut io::sink());
-            // Nothing is being written: there is nothing to finish.
+            // No file is being written, so there is no state to save.
             std::process::exit(0);
         });
     }
@@ -53,7 +53,7 @@ pub(super) fn run(args: WatchArgs) -> Result<ExitCode, Diagnostic> {
 pub(super) struct LivePage(Option<Child>);
 
 impl LivePage {
-    /// Starts it, if wanted. Its address goes to standard error; training does not depend on it.
+    /// Starts it if `is_wanted`. Its address goes to standard error; training does not depend on it.
     pub(super) fn beside(folder: &Path, is_wanted: bool) -> Self {
         if !is_wanted {
             return Self(None);

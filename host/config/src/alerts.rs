@@ -186,7 +186,7 @@ impl<'de> Deserialize<'de> for Threshold {
                 if text == OFF {
                     return Ok(Threshold::Off);
                 }
-                // The wording that `explain` knows.
+                // The wording that `explain` recognizes.
                 Err(E::custom(format!("must be a number or `{OFF}`, is {text:?}")))
             }
         }

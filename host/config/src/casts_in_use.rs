@@ -53,7 +53,7 @@ const OTHERS: &[&str] = &[
     "quant.scaling.pow2",
 ];
 
-/// Refuses the first key of a cast without an effect, and two keys that say the same.
+/// Refuses the first key of a cast without an effect, and two keys with the same effect.
 pub(super) fn check(quant: &QuantSection, source: &Source) -> Result<(), Diagnostic> {
     // A resolved file has the default.
     if quant.block.is_some() && quant.scaling.granularity != GranularityChoice::Tensor {

@@ -97,7 +97,7 @@ fn empty_for(segment: &str) -> Value {
     if segment.parse::<usize>().is_ok() { Value::Array(Vec::new()) } else { Value::Table(Table::new()) }
 }
 
-/// `text` as TOML, or as a string if it does not look like any.
+/// `text` as TOML, or as a string if it is not TOML.
 fn parse_value(text: &str, dotted: &str, below: &mut Vec<String>) -> Result<Value, Diagnostic> {
     if text.is_empty() {
         return Err(Diagnostic::config(format!("`{dotted}` is given no value"))
@@ -109,7 +109,7 @@ fn parse_value(text: &str, dotted: &str, below: &mut Vec<String>) -> Result<Valu
     match DeValue::parse(text) {
         Ok(parsed) => plain_value(parsed.get_ref(), dotted, 0, &mut |key, _, _| below.push(key))
             .map_err(|fault| Diagnostic::config(fault.message)),
-        // A text that begins like TOML is refused as invalid TOML.
+        // A text that begins like TOML is refused if it is invalid TOML.
         Err(error) if text.starts_with(['"', '\'', '[', '{']) => {
             let message = format!("the value of `{dotted}` is not valid TOML: {}", one_line(error.message()));
             Err(Diagnostic::config(message))

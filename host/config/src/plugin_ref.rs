@@ -32,7 +32,7 @@ impl PluginRef {
         }
     }
 
-    /// True if [`target`](Self::target) is a path rather than a name to look up.
+    /// True if [`target`](Self::target) is a path and not a name.
     #[must_use]
     pub fn is_path(&self) -> bool {
         self.target().contains(std::path::is_separator)

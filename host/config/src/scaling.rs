@@ -82,7 +82,7 @@ macro_rules! scaling_tables {
         }
 
         impl ScalingFields {
-            /// These, and what they leave out from `parent`.
+            /// These keys, completed from `parent`.
             #[must_use]
             pub fn or(self, parent: Self) -> Self {
                 Self {
@@ -129,7 +129,7 @@ scaling_tables! {
 }
 
 impl ScalingFields {
-    /// The keys that an arithmetic of single casts knows, defaults filled in.
+    /// The keys of the arithmetic of single casts, defaults filled in.
     #[must_use]
     pub fn cast_scaling(&self) -> CastScalingSection {
         let plain = CastScalingSection::default();

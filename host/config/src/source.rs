@@ -64,7 +64,7 @@ impl Source {
         Ok((table, Self { path: path.to_owned(), text: shown, overrides: Vec::new(), recipe: None, places }))
     }
 
-    /// The path as it was given.
+    /// The path as given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -76,7 +76,7 @@ impl Source {
         &self.text
     }
 
-    /// The overrides as they were given, without `--set`.
+    /// The overrides as given, without `--set`.
     #[must_use]
     pub fn overrides(&self) -> &[String] {
         &self.overrides
@@ -100,7 +100,7 @@ impl Source {
         }
     }
 
-    /// The byte offset in the file of the value of `key`: it tells which of two keys comes first.
+    /// The byte offset in the file of the value of `key`: it gives the order of two keys.
     pub fn offset(&self, key: &str) -> Option<usize> {
         match self.places.get(key)? {
             Place::File { value, .. } => Some(*value),
@@ -200,13 +200,13 @@ const MOST_BRACKETS: usize = 1000;
 pub(super) const PATTERNS: &str =
     "a rule's `match` takes patterns such as `h.*.attn.*`, so that few rules do for many layers";
 
-/// Why a text is refused for its brackets, if it is; strings and comments count too.
+/// The reason why the brackets of a text are refused; `None` if they are not. Strings and comments count too.
 pub(super) fn too_many_brackets(text: &str) -> Option<String> {
     let opened = text.bytes().filter(|byte| b"[{".contains(byte)).count();
     (opened > MOST_BRACKETS).then(|| format!("{opened} brackets are opened, more than {MOST_BRACKETS}"))
 }
 
-/// Why a dotted key is refused for its length, if it is.
+/// The reason why the length of a dotted key is refused; `None` if it is not.
 pub(super) fn too_long(dotted: &str) -> Option<String> {
     let start: String = dotted.chars().take(32).collect();
     (dotted.len() > LONGEST_KEY).then(|| {

@@ -55,7 +55,7 @@ pub use subject::{Instance, Subject, subject_names};
 /// The result of a check without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything it looks at is as it must be.
+    /// Everything in it is as required.
     Passed,
     /// It does not apply to this format: why.
     Skipped(String),

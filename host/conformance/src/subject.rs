@@ -27,7 +27,7 @@ pub struct Subject {
     pub(crate) seed: u64,
 }
 
-/// By hand: a constructor has none.
+/// Implemented by hand: a constructor has no `Debug`.
 impl fmt::Debug for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subject").field("name", &self.name).finish_non_exhaustive()
@@ -128,7 +128,7 @@ pub struct Instance {
     object: FormatObject,
 }
 
-/// By hand: the object that crosses has none.
+/// Implemented by hand: the object that crosses has no `Debug`.
 impl fmt::Debug for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Instance").finish_non_exhaustive()

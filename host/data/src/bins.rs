@@ -55,7 +55,7 @@ pub(super) fn open(folder: &Path, section: &DataSection) -> Result<Corpus, Diagn
     Ok(Corpus { train, val, tokenizer, description })
 }
 
-/// The bins' tokenizer, unless the run file asks for another; the default asks for none.
+/// The bins' tokenizer, unless the run file selects another; the default selects none.
 fn asked(bins: Tokenizer, choice: TokenizerChoice) -> Result<Tokenizer, Diagnostic> {
     let other = bins.choice().filter(|found| *found != choice);
     if let Some(found) = other.filter(|_| choice != DataSection::default().tokenizer) {

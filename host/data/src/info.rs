@@ -22,7 +22,7 @@ pub struct Info {
     pub meta: Option<Meta>,
 }
 
-/// One bin. What cannot be known is absent.
+/// One bin. Unknown values are absent.
 #[derive(Debug, Serialize)]
 pub struct SplitInfo {
     /// `train`, `val` or `test`.
@@ -57,7 +57,7 @@ pub fn read(folder: &Path) -> Result<Info, Diagnostic> {
     let mut splits = Vec::new();
     for name in ["train", "val", "test"] {
         let path = folder.join(format!("{name}.bin"));
-        // A test bin is not required, nor are the others of anyone who only looks.
+        // A test bin is not required, and a caller that only describes bins requires none.
         if path.exists() {
             let tokens = Tokens::map(&path)?;
             splits.push(

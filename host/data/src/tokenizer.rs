@@ -52,7 +52,7 @@ impl Tokenizer {
     /// Ids of a text.
     ///
     /// # Errors
-    /// A character the tokenizer does not know, or more than 65,536 characters in the vocabulary.
+    /// A character that is not in the vocabulary, or more than 65,536 characters in the vocabulary.
     pub fn encode(&self, text: &str) -> Result<Vec<u16>, Diagnostic> {
         let mut ids = Vec::new();
         self.encoder()?.encode(text, &mut ids)?;

@@ -2,7 +2,7 @@
 
 use cubecl::prelude::*;
 
-/// Units a cube.
+/// Units per cube.
 pub(crate) const UNITS: u32 = 256;
 /// Bits of an f32 without its sign.
 pub(crate) const MAGNITUDE: u32 = 0x7fff_ffff;

@@ -1,4 +1,4 @@
-//! Evaluation of a saved model on its run's data, as the run's own evaluations are.
+//! Evaluation of a saved model on its run's data, as during the run.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::{Batches, Corpus, Split};
@@ -19,7 +19,7 @@ pub struct Evaluator {
     pub(crate) params: Params,
     pub(crate) quant: QuantContext,
     pub(crate) batches: Batches,
-    /// Updates that made the weights, if that is known.
+    /// Number of updates of the weights, if known.
     pub step: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
 //! Kernel texts of plugins, launched on the tensor library's own device client.
 //!
-//! CUDA takes CUDA C++, wgpu takes WGSL. The text's recipe lists its buffers and the content of its info block;
+//! CUDA compiles CUDA C++, wgpu compiles WGSL. The text's recipe lists its buffers and the content of its info block;
 //! no type of the tensor library crosses to the plugin.
 
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use cubecl::{
 };
 use sha2::{Digest, Sha256};
 
-/// Elements a cube gets until there are [`MAX_CUBES`] of them; then it strides.
+/// Elements per cube up to [`MAX_CUBES`] cubes; more elements are strided.
 const ELEMENTS_PER_CUBE: usize = 1024;
-/// Enough to fill the largest GPUs, few enough that a partial sum a cube is cheap to read back.
+/// Enough to fill the largest GPUs, and few enough that one partial sum per cube is cheap to read back.
 const MAX_CUBES: usize = 1024;
 
 /// A kernel whose text came from a plugin.
@@ -73,10 +73,10 @@ impl PluginKernel {
         self.text.buffers.iter().any(|buffer| buffer.role == role)
     }
 
-    /// Launches the text with the buffers it asks for.
+    /// Launches the text with its buffers.
     ///
     /// # Errors
-    /// `UNSUPPORTED`: it asks for a buffer or scalar that does not exist.
+    /// `UNSUPPORTED`: it requires a buffer or scalar that does not exist.
     pub fn launch<'a>(
         &self,
         client: &Client,
@@ -107,7 +107,7 @@ impl PluginKernel {
     }
 }
 
-/// The language and features of a device's kernels; `None` for a device that takes no text.
+/// The language and features of a device's kernels; `None` for a device without kernel texts.
 pub(crate) fn target(client: &Client) -> Option<KernelTarget> {
     let properties = client.properties();
     let (language, architecture) = match properties.identity.fingerprint.strip_prefix("ptx_sm") {

@@ -29,7 +29,7 @@ use crate::{
 /// Places in a run folder that are searched for weights, in this order: the final weights, the newest checkpoint's, the
 /// best one's.
 const PLACES: [&str; 3] = [".", "checkpoints/last", "checkpoints/best"];
-/// Bytes of the longest file that can be a pointer: it holds a folder's name.
+/// Bytes of the longest pointer file: it holds a folder's name.
 const LONGEST_POINTER: u64 = 4096;
 
 /// A trained model.
@@ -39,7 +39,7 @@ pub struct SavedModel {
     pub config: RunConfig,
     /// The source of its keys.
     pub source: Source,
-    /// The shape, its vocabulary as the weights have it.
+    /// The shape, with the vocabulary of the weights.
     pub shape: GptShape,
     /// The parameters.
     pub layout: Layout,
@@ -54,7 +54,7 @@ impl SavedModel {
     /// `config.toml` beside it.
     ///
     /// # Errors
-    /// A missing or broken file, by name.
+    /// The name of a missing or damaged file.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
         let weights = find(path)?;
         let beside = weights.with_file_name(CONFIG);
@@ -82,7 +82,7 @@ impl SavedModel {
         Ok(Self { config, source, shape, layout, values, weights })
     }
 
-    /// The state of the checkpoint that the weights are of, their own or the one that a run made with its final weights;
+    /// The state of the checkpoint of these weights: their own, or the one that a run wrote with its final weights.
     /// `None` if it was deleted.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl SavedModel {
     }
 }
 
-/// The weights file that `path` means.
+/// The weights file that `path` refers to.
 fn find(path: &Path) -> Result<PathBuf, Diagnostic> {
     let metadata = fs::metadata(path).map_err(|error| {
         Diagnostic::config(format!("cannot read the checkpoint ({error})"))

@@ -34,7 +34,7 @@ impl<'a> Matrix<'a> {
         Self::new(data, [rows, columns], [stride, 1])
     }
 
-    /// Elements as the strides say.
+    /// Elements at the given strides.
     ///
     /// # Panics
     /// `data` is too short.
@@ -53,7 +53,7 @@ impl<'a> Matrix<'a> {
     /// `rows` of its rows, from row `first` on.
     ///
     /// # Panics
-    /// It has fewer.
+    /// There are fewer rows.
     #[must_use]
     pub fn some_rows(self, first: usize, rows: usize) -> Self {
         assert!(first + rows <= self.shape[0], "more rows than there are");
@@ -82,7 +82,7 @@ impl<'a> MatrixMut<'a> {
     }
 }
 
-/// `to = a b`, or `to += a b` if it is to `add`, on the calling thread.
+/// `to = a b`, or `to += a b` if `add` is true, on the calling thread.
 ///
 /// # Panics
 /// The shapes do not match.

@@ -24,12 +24,11 @@ const STREAMS_OF_QK_NORM: f64 = 3.0;
 /// Rows of the logits that exist at once where their gradient is not rounded by a cast, and copies of those rows. Else all exist, once.
 const ROWS_OF_LOGITS: f64 = 1024.0;
 const COPIES_OF_LOGITS: f64 = 2.0;
-/// The same of the plain operations of passes that are observed, which also keep attention scores: as they are, masked, normalised.
+/// Copies of the logits in the plain operations of observed passes, which also keep attention scores: unmasked, masked and normalised.
 const PLAIN_COPIES_OF_LOGITS: f64 = 4.0;
 const PLAIN_SCORES: f64 = 3.0;
 
-/// Bytes that training on the CPU needs, to within a third or so, and that are available; `None` where that cannot be known, or the
-/// memory is a GPU's.
+/// Bytes that training on the CPU needs, to within a third or so, and available bytes; `None` if these are unknown, or for the memory of a GPU.
 #[must_use]
 pub fn needed_and_available(
     config: &RunConfig,
@@ -40,10 +39,10 @@ pub fn needed_and_available(
     Some([estimate(config, shape), available])
 }
 
-/// Refuses a run on the CPU that needs more memory than the machine has. Says nothing where that cannot be known, or the memory is a GPU's.
+/// Refuses a run on the CPU that needs more memory than the machine has. Accepts any run if the available memory is unknown or a GPU's.
 ///
 /// # Errors
-/// The run does not fit: the error has the required and the available memory, and the keys to reduce.
+/// The run needs too much memory: the error has the required and the available memory, and the keys to reduce.
 pub fn check(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Result<(), Diagnostic> {
     let Some([needed, available]) =
         needed_and_available(config, shape, device).filter(|[needed, available]| needed > available)
@@ -57,7 +56,7 @@ pub fn check(config: &RunConfig, shape: &GptShape, device: &ComputeDevice) -> Re
         .hint("make n_layer, n_embd, block_size or batch_size smaller; grad_accum gives large batches in less memory"))
 }
 
-/// Bytes that training on the CPU needs, within about a third of the measured ones. A float, which cannot overflow.
+/// Bytes that training on the CPU needs, within about a third of measurements. A float cannot overflow.
 fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     let [vocab, block, layers, heads, width, batch] =
         [shape.vocab, shape.block_size, shape.n_layer, shape.n_head, shape.n_embd, config.data.batch_size]
@@ -67,7 +66,7 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     let (up, hidden) = mlp_widths(shape);
     let parameters = tables + layers * (4.0 * width + up + hidden) * width;
     let tokens = batch * block;
-    // Observation looks at tensors that the passes of training never have as a whole.
+    // Observation reads tensors that the passes of training never store as a whole.
     let is_plain = !config.observe.formats.is_empty();
     let rounds_gradients =
         config.quant.grad.is_some() || config.quant.layer.iter().any(|rule| rule.grad.is_some());
@@ -100,8 +99,8 @@ fn mlp_widths(shape: &GptShape) -> (f64, f64) {
     }
 }
 
-/// Bytes per parameter that states save compared with f32, and bytes per element that an update has in addition. Codes count as a
-/// byte each, and states as two at most: the format and the optimizer are not known yet.
+/// Bytes per parameter that stored states save compared with f32, and bytes per element that an update has in addition. Codes count as a byte each,
+/// and states as two at most: the format and the optimizer are not known yet.
 fn stored_states(config: &RunConfig) -> (f64, f64) {
     let saved = |storage: &StateStorage| match storage {
         StateStorage::Float(StateFloat::F32) => None,
@@ -115,7 +114,7 @@ fn stored_states(config: &RunConfig) -> (f64, f64) {
 /// Bytes per parameter besides the optimizer's: the metrics' state, a shadow step's gradients, those of curvature, and the values and states that a
 /// checkpoint being written still holds after they have changed.
 fn remembered(config: &RunConfig) -> f64 {
-    // Initial weights that no seed draws again.
+    // Initial weights that cannot be drawn again from a seed.
     let keeps_initial =
         config.model.init.is_some() || config.quant.master_weights == MasterWeightsChoice::None;
     let rows = [

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use rayon::prelude::*;
 
-/// Elements a thread takes at once.
+/// Elements per task.
 const PART: usize = 1 << 16;
 
 /// The numbers.
@@ -45,7 +45,7 @@ impl SmallNumbers {
         Self::Bytes(Arc::new(bytes))
     }
 
-    /// The same numbers, in a type that can count up to at least `largest`; a byte that cannot hold a number saturates at 255.
+    /// The same numbers, in a type that holds at least `largest`; a byte that cannot hold a number saturates at 255.
     #[must_use]
     pub fn up_to(self, largest: u16) -> Self {
         match (self, u8::try_from(largest)) {

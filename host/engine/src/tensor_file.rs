@@ -23,7 +23,7 @@ use crate::{cpu_ops, small_numbers::SmallNumbers, tensor};
 
 /// The hint for tensors that do not fit.
 pub const OTHER_RUN: &str = "is it of a run with the same model, optimizer and formats?";
-/// Elements that are turned into bytes at once.
+/// Elements that are converted to bytes at once.
 const PART: usize = 1 << 16;
 
 /// The place of a tensor's elements.
@@ -33,16 +33,16 @@ pub enum Values {
     Shared(Box<Tensor<1>>),
     /// In main memory.
     F32(Arc<Vec<f32>>),
-    /// The same, small whole numbers.
+    /// Small whole numbers in main memory.
     U16(Arc<Vec<u16>>),
-    /// The same, bits of bf16.
+    /// Bits of bf16 in main memory.
     Bf16(Arc<Vec<u16>>),
-    /// The same, codes.
+    /// Codes in main memory.
     U8(Arc<Vec<u8>>),
 }
 
 impl Values {
-    /// Those of a tensor `[n]`, to be written on any thread.
+    /// The elements of a tensor `[n]`, to be written on any thread.
     ///
     /// # Errors
     /// The device failed.
@@ -152,7 +152,7 @@ impl<'a> TensorFile<'a> {
     /// Reads the header of the file `bytes` came from.
     ///
     /// # Errors
-    /// The file is no safetensors file, or is cut short.
+    /// The file is not a safetensors file, or is truncated.
     pub fn parse(path: &'a Path, bytes: &'a [u8]) -> Result<Self, SafeTensorError> {
         Ok(Self { path, tensors: SafeTensors::deserialize(bytes)? })
     }
@@ -166,7 +166,7 @@ impl<'a> TensorFile<'a> {
         Ok(data.map(|data| data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()))
     }
 
-    /// The same of small whole numbers, of one byte each or of two.
+    /// The elements of a tensor of small whole numbers, of one byte each or of two; `None` if the file lacks it.
     ///
     /// # Errors
     /// As [`Self::f32`].
@@ -201,7 +201,7 @@ impl<'a> TensorFile<'a> {
         self.f32(name, shape)?.ok_or_else(|| self.lacks(name))
     }
 
-    /// The same of bf16: bits.
+    /// The bits of a bf16 tensor that must be there.
     ///
     /// # Errors
     /// As [`Self::required`].
@@ -210,7 +210,7 @@ impl<'a> TensorFile<'a> {
         Ok(data.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect())
     }
 
-    /// The same of codes.
+    /// The codes of a tensor that must be there.
     ///
     /// # Errors
     /// As [`Self::required`].

@@ -1,4 +1,4 @@
-//! Tests of the generator's guarantees: purity, uniqueness, ASCII, live references, spread of length.
+//! Tests of the generator's guarantees: purity, uniqueness, ASCII, valid references, spread of length.
 #![allow(clippy::unwrap_used)]
 
 use super::{Act, MIN_BYTES, act, corpus};

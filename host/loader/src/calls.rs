@@ -21,15 +21,15 @@ pub use text::Text;
 
 use altgrad_base::print;
 
-/// Threads that can have a mark at the same time; calls on further ones are not marked.
+/// Threads that can have a mark at the same time; calls on other threads are not marked.
 const THREADS: usize = 1024;
-/// Plugins and libraries that can be named; calls of further ones are marked as of the last.
+/// Plugins and libraries that can be named; calls of others have the mark of the last.
 const PLUGINS: usize = 256;
 
 /// The calls of the contract.
 macro_rules! calls {
     ($($call:ident = $name:literal),* $(,)?) => {
-        /// A call into a plugin or its library.
+        /// A call to a plugin or its library.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u16)]
         #[allow(missing_docs)]
@@ -97,7 +97,7 @@ impl Call {
     }
 }
 
-/// A plugin, or a library, that calls are marked with.
+/// A plugin or library, for marks of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plugin(u16);
 
@@ -106,7 +106,7 @@ pub struct Plugin(u16);
 pub struct Mark(u64);
 
 impl Mark {
-    /// A mark as a number, which [`Mark::from_bits`] takes back.
+    /// The mark as a number, for [`Mark::from_bits`].
     #[must_use]
     pub fn to_bits(self) -> u64 {
         self.0
@@ -148,11 +148,11 @@ struct Label {
     library: Text<416>,
 }
 
-/// The marks of all threads and the names they refer to. All zeros is an empty table.
+/// The marks of all threads and the names to which they refer. All zeros is an empty table.
 #[repr(C)]
 pub struct Table {
     slots: [Slot; THREADS],
-    /// Slots that were ever taken: the first ones.
+    /// Number of slots ever used; they are the first ones.
     used: AtomicUsize,
     labels: [Label; PLUGINS],
     named: AtomicUsize,
@@ -182,7 +182,7 @@ impl Table {
         }
     }
 
-    /// The calls that are running: each thread's number and mark.
+    /// The running calls: number and mark of each thread.
     pub fn running(&self) -> impl Iterator<Item = (usize, Mark)> {
         let used = self.used.load(Ordering::Acquire).min(THREADS);
         let marks = self.slots[..used].iter().map(|slot| Mark(slot.mark.load(Ordering::Relaxed))).enumerate();
@@ -210,7 +210,7 @@ impl Table {
         piece(b"`");
     }
 
-    /// The same as text.
+    /// [`Self::describe`] as text.
     #[must_use]
     pub fn description(&self, mark: Mark) -> String {
         let mut bytes = Vec::new();
@@ -234,7 +234,7 @@ impl Table {
         Plugin(index as u16 + 1)
     }
 
-    /// A free slot, which is taken then.
+    /// Takes a free slot.
     fn take(&self) -> Option<&Slot> {
         let free = |slot: &&Slot| {
             slot.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -254,12 +254,12 @@ pub fn table() -> &'static Table {
     TABLE.get_or_init(|| &OWN)
 }
 
-/// Has this process keep its marks in that table. Only before the first call is marked; later it changes nothing.
+/// Stores the marks of this process in that table. Call it before the first call is marked; later it has no effect.
 pub fn share(table: &'static Table) {
     let _ = TABLE.set(table);
 }
 
-/// Makes a plugin known by its name and its library; without a name it is the library as a whole. Names are shortened to 96 bytes
+/// Registers a plugin by its name and its library; an empty name represents the library as a whole. Names are shortened to 96 bytes
 /// and libraries to the last 416.
 #[must_use]
 pub fn plugin(name: &str, library: &str) -> Plugin {
@@ -267,12 +267,12 @@ pub fn plugin(name: &str, library: &str) -> Plugin {
     table().name(&print::escaped(name), &print::escaped(library))
 }
 
-/// Gives a thread's slot back when the thread ends.
+/// Releases a thread's slot when the thread ends.
 struct Release(Cell<Option<&'static Slot>>);
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // A thread that ends in a call is one in which the plugin called `exit`, which drops this first: the mark is still needed.
+        // If a plugin calls `exit`, the thread ends within the call and drops this value first: the mark is still needed.
         if let Some(slot) = self.0.get()
             && current().call() == Call::None
         {
@@ -283,7 +283,7 @@ impl Drop for Release {
 }
 
 thread_local! {
-    /// Without a destructor, so that a signal handler may look at it.
+    /// Without a destructor, so that a signal handler may read it.
     static SLOT: Cell<Option<&'static Slot>> = const { Cell::new(None) };
     static RELEASE: Release = const { Release(Cell::new(None)) };
 }
@@ -302,13 +302,13 @@ fn slot() -> Option<&'static Slot> {
     })
 }
 
-/// The activity of this thread. For signal handlers too.
+/// The activity of this thread. Signal handlers may call it.
 #[must_use]
 pub fn current() -> Mark {
     SLOT.get().map_or(Mark(0), |slot| Mark(slot.mark.load(Ordering::Relaxed)))
 }
 
-/// A call that is running; over when this is dropped.
+/// A running call, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     /// The thread's activity before the call.
@@ -320,7 +320,7 @@ pub fn enter(plugin: Plugin, call: Call) -> Running {
     Running { outer: set(u32::from(plugin.0) << 16 | call as u32) }
 }
 
-/// Marks that this thread is back in the host's code, though a plugin called it.
+/// Marks that this thread executes host code, called by a plugin.
 pub fn host() -> Running {
     Running { outer: set(0) }
 }
@@ -331,7 +331,7 @@ impl Drop for Running {
     }
 }
 
-/// Sets this thread's mark and returns the one before, each without its count.
+/// Sets this thread's mark and returns the previous one, both without their counts.
 fn set(what: u32) -> u32 {
     let Some(slot) = slot() else { return 0 };
     let mark = Mark(slot.mark.load(Ordering::Relaxed));

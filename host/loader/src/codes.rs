@@ -50,7 +50,7 @@ impl FormatPlugin {
         Ok(codes)
     }
 
-    /// The same into `codes`, as long as `src`.
+    /// [`Self::encode`] into `codes`, as long as `src`.
     ///
     /// # Errors
     /// As [`Self::encode`].

@@ -1,8 +1,8 @@
-//! Static checks of a library file before the dynamic loader sees it.
+//! Static checks of a library file before the dynamic loader opens it.
 //!
-//! The loader maps a file first and asks later: a truncated library kills the process with SIGBUS, and one for
-//! another machine is reported as "no such file". Here the same faults become sentences, and headers that contradict each
-//! other too. Damage within the segments is not found: pin a library's sha256 against that.
+//! The dynamic loader maps a file without checks: a truncated library ends the process with SIGBUS, and a library for another
+//! machine is reported as "no such file". These checks report the same faults, and headers that contradict each other, in one
+//! sentence each. They do not find damage within the segments: pin a library's sha256 for that.
 
 mod agreement;
 
@@ -51,7 +51,7 @@ fn check(bytes: &[u8]) -> Result<(), (String, String)> {
     }
     let loaded = |kind| segments.iter().filter(move |segment| segment.p_type(endian) == kind);
     let holds = |outer: &_, inner: &_| contains(address(outer, endian), address(inner, endian));
-    // One: the linker makes one, and looking for each of many in each of many takes for ever.
+    // Only one: the linker makes one, and comparing many with many takes too long.
     let mut dynamic = loaded(elf::PT_DYNAMIC);
     let (only, more) = (dynamic.next(), dynamic.next().is_some());
     let is_loaded = only.is_some_and(|dynamic| loaded(elf::PT_LOAD).any(|segment| holds(segment, dynamic)));
@@ -72,8 +72,8 @@ fn check(bytes: &[u8]) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// True if the library looks for others in its own folder: `$ORIGIN` in its search path or in its needed libraries. A damaged one
-/// does not.
+/// True if the library searches its own folder for others: `$ORIGIN` is in its search path or in its needed libraries. False for
+/// a damaged library.
 pub(crate) fn looks_beside_itself(bytes: &[u8]) -> bool {
     let read = || -> object::Result<bool> {
         let header = FileHeader64::<Endianness>::parse(bytes)?;
@@ -96,7 +96,7 @@ fn address(segment: &elf::ProgramHeader64<Endianness>, endian: Endianness) -> (u
     (segment.p_vaddr(endian), segment.p_memsz(endian))
 }
 
-/// True if the first range holds the second.
+/// True if the first range contains the second.
 fn contains((start, size): (u64, u64), (inner, inner_size): (u64, u64)) -> bool {
     inner >= start && inner.saturating_add(inner_size) <= start.saturating_add(size)
 }

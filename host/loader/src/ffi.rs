@@ -25,8 +25,7 @@ pub enum Entry {
 
 /// Opens the library at an absolute path, permanently, and returns its export; of a library with both kinds, the Rust one.
 ///
-/// All symbols are bound now (a missing one fails here, not in the middle of a run) and none is shared with
-/// other libraries.
+/// All symbols are bound now, so a missing one fails here and not during a run. No symbol is shared with other libraries.
 ///
 /// # Errors
 /// The loader's own message: the file cannot be opened, or has neither entry symbol.
@@ -39,7 +38,7 @@ pub fn open_library(path: &Path) -> Result<Entry, libloading::Error> {
     let header =
         unsafe { library.get::<AbiHeaderRef>(ENTRY_SYMBOL.as_bytes()) }.map(|symbol| Entry::Rust(*symbol));
     let entry = header.or_else(|missing| {
-        // SAFETY: only the symbol's address is taken; `CLibrary::read` looks what is there.
+        // SAFETY: only the symbol's address is taken; `CLibrary::read` checks the contents.
         let table = unsafe { library.get::<*const c_table::Library>(C_ENTRY_SYMBOL.as_bytes()) };
         table.map(|table| Entry::C(CLibrary::read(*table))).map_err(|_| missing)
     });

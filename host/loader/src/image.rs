@@ -1,8 +1,9 @@
-//! The file that the dynamic loader maps: a copy of the bytes that were hashed and checked, which nothing can change any more.
+//! The file that the dynamic loader maps: an immutable copy of the hashed and checked bytes.
 //!
-//! A mapped file is not read once: shortening it ends the process with SIGBUS, and writing to it changes running code, as `cp` over
-//! a library in use does both. So the loader gets a sealed memory file or, where the system forbids those, a private copy that is
-//! deleted once it is mapped. A library that looks for others beside itself (`$ORIGIN`), or cannot be copied at all, is opened in
+//! A mapped file is not read once: shortening it ends the process with SIGBUS, and writing to it changes running code; `cp` over a
+//! library in use does both. The loader therefore gets a sealed memory file or, where the system forbids those, a private copy that
+//! is deleted once it is mapped. A library that searches its own folder for others (`$ORIGIN`), or cannot be copied, is opened in
+//! place.
 //! place.
 
 use std::{
@@ -27,17 +28,17 @@ use crate::{
     info::CheckedFile,
 };
 
-/// The paths under which libraries were opened, by sha256. The dynamic loader knows a library by that path, so the same bytes are
-/// one library however often they are opened.
+/// The paths under which libraries were opened, by sha256. The dynamic loader identifies a library by that path, so the same bytes
+/// are one library however often they are opened.
 static OPENED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
 /// Longest name of a memory file, in bytes.
 const LONGEST_NAME: usize = 249;
 
-/// Why a library was not opened.
+/// The reason why a library was not opened.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It has no entry symbol.
+    /// The library has no entry symbol.
     NoEntry,
     /// The dynamic loader's message, with the library's own path.
     Loader(String),
@@ -71,7 +72,8 @@ fn load_sealed(library: &CheckedFile) -> Result<(PathBuf, Entry), Fault> {
     let path = proc_path(&file);
     let entry = load(&path, library);
     if !matches!(entry, Err(Fault::Loader(_))) {
-        // Open as long as the library is loaded: the dynamic loader would take the next file of that number for this one.
+        // Stays open as long as the library is loaded: otherwise the dynamic loader would take the next file with that number for
+        // this one.
         let _ = file.into_raw_fd();
     }
     Ok((path, entry?))
@@ -117,7 +119,7 @@ fn seal(library: &Path, bytes: &[u8]) -> io::Result<File> {
     let name = own.or(library.file_name()).map_or(&b"plugin"[..], OsStr::as_bytes);
     let name = &name[..name.len().min(LONGEST_NAME)];
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Linux before 6.3 knows no executable memory files: all of them are.
+    // Linux before 6.3 has no flag for executable memory files: all of them are executable.
     let made = memfd_create(name, flags | MemfdFlags::EXEC).or_else(|error| match error {
         rustix::io::Errno::INVAL => memfd_create(name, flags),
         other => Err(other),

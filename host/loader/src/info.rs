@@ -1,6 +1,7 @@
-//! The description of a library file, as far as it needs no code of the library to run.
+//! The description of a library file, as far as it can be read without running the library's code.
 //!
-//! Read once -> sha256 -> pin -> static ELF check -> notes: version, CPU features, descriptors. What fails is refused in one sentence.
+//! Read once -> sha256 -> pin -> static ELF check -> notes: version, CPU features, descriptors. A library that fails a check is refused in
+//! one sentence.
 
 use std::{
     fs,
@@ -22,7 +23,7 @@ use crate::{
 pub struct LibraryInfo {
     /// Absolute path.
     pub path: PathBuf,
-    /// Of the file's bytes, 64 hex digits.
+    /// SHA-256 of the file's bytes, 64 hex digits.
     pub sha256: String,
     /// Size of the file in bytes.
     pub bytes: u64,
@@ -33,25 +34,25 @@ pub struct LibraryInfo {
 }
 
 impl LibraryInfo {
-    /// The plugin of that kind and id.
+    /// The plugin of this kind and id.
     #[must_use]
     pub fn find(&self, kind: PluginKind, id: &str) -> Option<&Descriptor> {
         self.descriptors.iter().find(|descriptor| descriptor.kind == kind && descriptor.id == id)
     }
 
-    /// True if this is the same file as another.
+    /// True if both are the same file.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (&self.path, &self.sha256) == (&other.path, &other.sha256)
     }
 }
 
-/// A library file that passed every check that reads it only.
+/// A library file that passed every check without running code.
 pub(crate) struct CheckedFile {
-    /// Absolute.
+    /// Absolute path.
     pub(crate) path: PathBuf,
-    /// Of the bytes.
+    /// SHA-256 of the bytes.
     pub(crate) sha256: String,
-    /// All of the file.
+    /// The whole file.
     pub(crate) bytes: Vec<u8>,
     pub(crate) notes: Option<Notes>,
 }
@@ -99,7 +100,7 @@ pub(crate) fn check_cpu(build: &BuildInfo) -> Result<(), Diagnostic> {
 /// Refuses a library with invalid descriptions of its plugins.
 ///
 /// # Errors
-/// It lists no plugin, a plugin twice, a plugin of an unknown kind, one with an option twice, or one whose name is impossible in a run file.
+/// No plugins, a duplicate plugin, a plugin of an unknown kind, a duplicate option, or a name that is impossible in a run file.
 pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
     if descriptors.is_empty() {
         return Err(refused("it lists no plugin", "name at least one in `export_plugin!`"));

@@ -72,7 +72,7 @@ impl Identity {
         made.map(|object| Marked::new(mark, object))
     }
 
-    /// A failed call, as the run sees it.
+    /// The diagnostic of a failed call.
     pub fn failure(&self, fault: Fault, error: &PluginError) -> Diagnostic {
         let diagnostic =
             Diagnostic::new(fault, format!("{} plugin `{}`: {}", self.kind, self.name, error.message))
@@ -80,7 +80,7 @@ impl Identity {
         if error.hint.is_empty() { diagnostic } else { diagnostic.hint(error.hint.as_str()) }
     }
 
-    /// A failed call before the first step: a panic there refuses the plugin.
+    /// The diagnostic of a failed call before the first step: a panic refuses the plugin.
     pub(super) fn start_failure<T>(&self, result: RResult<T, PluginError>) -> Result<T, Diagnostic> {
         result.into_result().map_err(|error| {
             let fault = if error.kind == ErrorKind::PANIC { Fault::Plugin } else { Fault::Run };
@@ -92,7 +92,7 @@ impl Identity {
         result.into_result().map_err(|error| self.failure(Fault::Run, &error))
     }
 
-    /// A refused constructor: a bad option value is the user's error, anything else the plugin's.
+    /// A refused constructor: an invalid option is the user's error, any other error the plugin's.
     fn make_failure<T>(&self, result: Result<T, PluginError>, key: &str) -> Result<T, Diagnostic> {
         result.map_err(|error| {
             if error.kind == ErrorKind::CONFIG {
@@ -137,7 +137,7 @@ fn option_diagnostic(descriptor: &Descriptor, table: &str, fault: OptionFault) -
     (key.clone(), Diagnostic::config(format!("unknown key `{key}`")).hint(hint))
 }
 
-/// A TOML value as an option's, if an option can have it.
+/// A TOML value as an option's value; `None` if no option has its type.
 pub fn config_value(value: &toml::Value) -> Option<ConfigValue> {
     Some(match value {
         toml::Value::Boolean(value) => ConfigValue::Bool(*value),
@@ -170,7 +170,7 @@ fn toml_value(value: &ConfigValue) -> toml::Value {
     }
 }
 
-/// A fault of one key: the key, and the error.
+/// The error of one key: the key, and the diagnostic.
 pub type KeyedDiagnostic = (String, Diagnostic);
 
 /// A number format that can be called.
@@ -184,7 +184,7 @@ pub struct FormatPlugin {
     pub(super) object: Marked<FormatObject>,
 }
 
-/// By hand: the object that crosses has none.
+/// Implemented by hand: the object that crosses has no `Debug`.
 impl fmt::Debug for FormatPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FormatPlugin").field("identity", &self.identity).field("spec", &self.spec).finish()
@@ -192,7 +192,7 @@ impl fmt::Debug for FormatPlugin {
 }
 
 impl FormatPlugin {
-    /// Makes the format a run file names: `NAME` or `NAME:VARIANT`, standing at `key`.
+    /// Makes the format that a run file names at `key`: `NAME` or `NAME:VARIANT`.
     ///
     /// # Errors
     /// The name or its variant is unknown, or the plugin refuses.
@@ -265,7 +265,7 @@ pub struct OptimizerPlugin {
 }
 
 impl OptimizerPlugin {
-    /// Makes the optimizer of that name from its table.
+    /// Makes the optimizer `name` from its table.
     ///
     /// # Errors
     /// The name or an option is unknown or wrong, or the plugin refuses.
@@ -299,7 +299,7 @@ pub struct SinkPlugin {
 }
 
 impl SinkPlugin {
-    /// Makes the sink of that name from its table.
+    /// Makes the sink `name` from its table.
     ///
     /// # Errors
     /// The name or an option is unknown or wrong, or the plugin refuses.
@@ -313,7 +313,7 @@ impl SinkPlugin {
         Ok(Self { identity, config, object })
     }
 
-    /// Begins a run. Returns the sink's message about missing rows of those that `run.state` counts.
+    /// Begins a run. Returns the sink's message if rows that `run.state` counts are missing.
     ///
     /// # Errors
     /// The plugin failed.
@@ -329,7 +329,7 @@ impl SinkPlugin {
         self.identity.start_failure(result).map(|()| gap)
     }
 
-    /// Hands over one row.
+    /// Passes one row.
     ///
     /// # Errors
     /// The plugin failed.
@@ -338,7 +338,7 @@ impl SinkPlugin {
         self.identity.run_failure(result)
     }
 
-    /// Hands over an event.
+    /// Passes an event.
     ///
     /// # Errors
     /// The plugin failed.
@@ -347,7 +347,7 @@ impl SinkPlugin {
         self.identity.run_failure(result)
     }
 
-    /// Hands over a distribution.
+    /// Passes a distribution.
     ///
     /// # Errors
     /// The plugin failed.
@@ -365,7 +365,7 @@ impl SinkPlugin {
         self.identity.run_failure(result)
     }
 
-    /// Hands over the closing values.
+    /// Passes the closing values.
     ///
     /// # Errors
     /// The plugin failed.

@@ -1,7 +1,7 @@
-//! The two-way layout check, and its verdict in one sentence.
+//! The two-way layout check, and its result in one sentence.
 //!
-//! abi_stable's check is asymmetric: a host refuses a plugin that lacks a field appended later, although the
-//! missing field would simply read as absent. So either direction passing is enough.
+//! abi_stable's check is asymmetric: a host refuses a plugin that lacks a field appended later, although the missing
+//! field would simply read as absent. It is therefore enough that one direction passes.
 
 use altgrad_plugin_api::abi::{
     PluginModuleRef,
@@ -12,7 +12,7 @@ use altgrad_plugin_api::abi::{
     },
 };
 
-/// Why the library's types cannot be used: one sentence, and the checker's whole report.
+/// The reason why the library's types cannot be used: one sentence, and the checker's full report.
 pub(super) struct LayoutFault {
     pub(super) sentence: String,
     pub(super) report: String,
@@ -63,7 +63,7 @@ fn describe(fault: &AbiInstability) -> String {
     }
 }
 
-/// The type that the checker's text of a field names; of anything else, its first line.
+/// The type that the checker's text of a field names; of any other text, its first line.
 fn type_in(text: &str) -> String {
     one_line(text.lines().find_map(|line| line.trim().strip_prefix("type:")).unwrap_or(text))
 }

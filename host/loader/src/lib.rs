@@ -1,4 +1,4 @@
-//! Plugins: from paths in a run file to instances that can be called.
+//! Plugins: from paths in a run file to callable instances.
 //!
 //! [`info`] reads a library's description from its file ([`notes`]), [`registry`] finds files, [`vet`] decides whether their code
 //! may run, [`library`] turns a file into a checked library, [`instance`] makes the formats, optimizers and sinks that a run

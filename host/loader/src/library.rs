@@ -1,4 +1,4 @@
-//! One library, checked in the order that keeps the host alive.
+//! One library, checked in an order that protects the host.
 //!
 //! The file and its notes ([`info`](crate::info)) -> dlopen of those bytes (`image`: now, local) -> abi_stable header -> layout present -> version ->
 //! two-way layout check -> CPU features -> descriptors -> agreement with the notes. Of a library in C: magic number, version
@@ -39,7 +39,7 @@ pub fn inspect(path: &Path) -> Result<LibraryInfo, Diagnostic> {
     examine(path, None).map(|(info, _)| info)
 }
 
-/// The same of a library whose sha256 must be `pin` if one is given, and the bytes of the file of which that is true.
+/// The description of a library whose sha256 must be `pin` if one is given, and the bytes of the described file.
 ///
 /// # Errors
 /// As [`inspect`].
@@ -85,7 +85,7 @@ impl LoadedLibrary {
         file.and_then(Self::of).map_err(|refusal| refusal.at(path.display()))
     }
 
-    /// Loads the bytes that were read.
+    /// Loads the bytes of a checked file.
     fn of(file: CheckedFile) -> Result<Self, Diagnostic> {
         let library = calls::plugin("", &file.path.display().to_string());
         let _running = calls::enter(library, Call::Load);
@@ -124,7 +124,7 @@ impl LoadedLibrary {
         }
     }
 
-    /// The same of one of its sinks: [`super::SinkPlugin`].
+    /// A new instance of one of its sinks, bare: runs call [`super::SinkPlugin`].
     ///
     /// # Errors
     /// The plugin's own error.
@@ -132,7 +132,7 @@ impl LoadedLibrary {
         (self.module(PluginKind::SINK, id)?.make_sink())(id.into(), config).into_result()
     }
 
-    /// The same of one of its optimizers: [`super::OptimizerPlugin`].
+    /// A new instance of one of its optimizers, bare: runs call [`super::OptimizerPlugin`].
     ///
     /// # Errors
     /// The plugin's own error.
@@ -140,7 +140,7 @@ impl LoadedLibrary {
         (self.module(PluginKind::OPTIMIZER, id)?.make_optimizer())(id.into(), config).into_result()
     }
 
-    /// The constructors of plugins that exist in Rust only.
+    /// The constructors of plugins written in Rust.
     fn module(&self, kind: PluginKind, id: &str) -> Result<&PluginModuleRef, PluginError> {
         match &self.exports {
             Exports::Rust(module) => Ok(module),

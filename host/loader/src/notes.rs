@@ -1,6 +1,6 @@
-//! The notes of a library, read from its file without loading it. Their format: [`altgrad_plugin_api::note`].
+//! The notes of a library, read from its file without loading it. [`altgrad_plugin_api::note`] defines their format.
 //!
-//! Refuses notes that are damaged, too large, without build information, or of a version that does not fit; a library may have none.
+//! Refuses notes that are damaged, too large, without build information, or of an incompatible version; a library may have none.
 
 use std::fmt::Display;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{refusal::refused, version};
 
-/// More bytes or notes than any library has: a count beyond is damage.
+/// More bytes or notes than any library has: a larger count is damage.
 const MOST_BYTES: usize = 1 << 20;
 const MOST_NOTES: usize = 1 << 12;
 /// Characters of a reader's message that are shown.
@@ -33,12 +33,12 @@ pub struct Notes {
     pub descriptors: Vec<Descriptor>,
 }
 
-/// The notes of a library, given the bytes of its file; nothing if they describe no plugin.
+/// The notes in the bytes of a library's file; `None` if they describe no plugin.
 ///
-/// The texts are leaked, as those of a loaded library stay for ever: they are at most 1 MiB.
+/// The texts, at most 1 MiB, are leaked, because those of a loaded library also live for the whole process.
 ///
 /// # Errors
-/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): see the first lines of this file.
+/// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): the module's documentation lists the reasons.
 pub fn read(library: &[u8]) -> Result<Option<Notes>, Diagnostic> {
     let (mut builds, mut plugins) = (Vec::new(), Vec::new());
     for (kind, text) in texts(library).map_err(damaged)? {
@@ -55,7 +55,7 @@ pub fn read(library: &[u8]) -> Result<Option<Notes>, Diagnostic> {
         return Err(damaged(format!("{} say how it was built, not one", builds.len())));
     };
     let build: BuildText = parsed(build)?;
-    // Before the others are read: another version may write them otherwise.
+    // Checked before the others are read: another version may write them differently.
     version::check(&build.api_version)?;
     let plugins: Vec<PluginText> = plugins.into_iter().map(parsed).collect::<Result<_, _>>()?;
     let mut descriptors: Vec<Descriptor> = plugins.into_iter().map(PluginText::leak).collect();
@@ -64,7 +64,7 @@ pub fn read(library: &[u8]) -> Result<Option<Notes>, Diagnostic> {
 }
 
 impl Notes {
-    /// The same as one JSON text, to be kept or handed to another process.
+    /// The notes as one JSON text, for storage or another process.
     ///
     /// # Errors
     /// Never in practice: all values have a JSON form.
@@ -76,7 +76,7 @@ impl Notes {
     /// Notes from such a text; its texts are leaked, as by [`read`].
     ///
     /// # Errors
-    /// The text is no description.
+    /// The text is not a description.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
         let NotesText { build, plugins } = serde_json::from_str(text)?;
         let descriptors = plugins.into_iter().map(PluginText::leak).collect();
@@ -121,7 +121,7 @@ fn texts(library: &[u8]) -> Result<Vec<(u32, &[u8])>, String> {
     Ok(texts)
 }
 
-/// A text without the zeros that close it.
+/// The value of a text without its closing zeros.
 fn parsed<T: DeserializeOwned>(text: &[u8]) -> Result<T, Diagnostic> {
     let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     serde_json::from_slice(&text[..end]).map_err(|error| {

@@ -11,7 +11,8 @@ use altgrad_plugin_api::{
 use rayon::prelude::*;
 
 use super::{calls::Call, instance::OptimizerPlugin};
-/// Elements of a part. Fixed, so that parts do not depend on the number of threads; four buffers of them fit into a second-level cache.
+/// Elements per part. The number is fixed, so that parts do not depend on the number of threads; four buffers of a part fit into a
+/// second-level cache.
 const PART: usize = 1 << 16;
 
 /// One parameter's update, in plain slices. Shapes: all `[n]`.
@@ -32,7 +33,7 @@ pub struct ParamUpdate<'a> {
 }
 
 impl<'a> ParamUpdate<'a> {
-    /// The same update of consecutive elements each, `PART` of them or the rest.
+    /// The same update in parts of `PART` consecutive elements; the last may be shorter.
     fn parts(self) -> Vec<Self> {
         let Self { info, param, grad, states, scalars, grid } = self;
         let mut states: Vec<_> = states.into_iter().map(|state| state.chunks_mut(PART)).collect();
@@ -68,7 +69,7 @@ impl OptimizerPlugin {
     /// The scope of a parameter's updates.
     ///
     /// # Errors
-    /// The plugin failed, or asks for something that this host lacks.
+    /// The plugin failed, or requests a scope that this host lacks.
     pub fn scope(&self, param: &ParamInfo<'_>) -> Result<Scope, Diagnostic> {
         let scope = self.object.call(Call::Scope, |object| object.scope(param));
         let scope = self.identity.start_failure(scope)?;
@@ -80,7 +81,7 @@ impl OptimizerPlugin {
         Err(Diagnostic::plugin(message).at(&self.identity.library).hint("it was built for a newer host"))
     }
 
-    /// The rule that updates a parameter, in words, on a grid whose scales are not known yet; empty if there is only one rule.
+    /// The rule that updates a parameter, in words, on a grid without scales; empty if there is only one rule.
     ///
     /// # Errors
     /// The plugin cannot update such a parameter, or failed.
@@ -109,7 +110,7 @@ impl OptimizerPlugin {
     fn call_in_parts(&self, parts: Vec<ParamUpdate<'_>>) -> Result<(), PluginError> {
         let results: Vec<_> = parts.into_par_iter().map(|part| self.call(part)).collect();
         let errors = || results.iter().filter_map(|result| result.as_ref().err());
-        // After a panic in one part others are refused: the reason is the panic.
+        // After a panic in one part, the others are refused: the panic is the reason.
         let first = errors().find(|error| error.kind != ErrorKind::POISONED).or_else(|| errors().next());
         first.map_or(Ok(()), |error| Err(error.clone()))
     }

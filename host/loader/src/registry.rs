@@ -1,8 +1,8 @@
 //! The plugins of a run: libraries are found and described, and loaded when one of their plugins is used.
 //!
-//! Libraries come from the run file's `[plugins]` table only: those it lists, or all of its folder. The
-//! working directory is never searched by accident. A library that a run does not use never runs any code in it, so a bad one
-//! costs a line of output at most.
+//! Libraries come from the run file's `[plugins]` table only: the listed ones, or all of its folder. The working directory is
+//! never searched by accident. The code of a library that a run does not use never runs, so an invalid one only causes a line of
+//! output.
 
 use std::{
     fs,
@@ -23,12 +23,12 @@ pub struct Registry {
     entries: Vec<Entry>,
     /// Libraries of the folder that were refused; a run that does not need them continues.
     refused: Vec<Diagnostic>,
-    /// The folder names are looked up in, absolute.
+    /// The folder in which names are searched, absolute.
     folder: PathBuf,
     check: PluginCheckChoice,
 }
 
-/// A library, loaded when it is used.
+/// A library, loaded at its first use.
 struct Entry {
     info: LibraryInfo,
     /// The path where it was found; may be a link.
@@ -36,9 +36,9 @@ struct Entry {
     loaded: OnceLock<Result<LoadedLibrary, Diagnostic>>,
 }
 
-/// A plugin to make instances of.
+/// A plugin that can make instances.
 pub struct Found<'a> {
-    /// The library that has it, loaded.
+    /// The plugin's library, loaded.
     pub library: &'a LoadedLibrary,
     /// The plugin's descriptor.
     pub descriptor: &'a Descriptor,
@@ -49,8 +49,8 @@ pub struct Found<'a> {
 impl Registry {
     /// Finds the libraries of `[plugins]`; none is loaded yet.
     ///
-    /// With `load`, each entry must be found and valid. Without, every library of the folder is described, and a refused one only
-    /// counts when something of it is needed.
+    /// With `load`, each entry must be found and valid. Without, every library of the folder is described, and a refused one is
+    /// an error only if one of its plugins is needed.
     ///
     /// # Errors
     /// [`Fault::Plugin`]: a listed library is missing or refused. [`Fault::Config`]: the folder is none.
@@ -81,19 +81,19 @@ impl Registry {
         self.entries.iter().filter_map(|entry| Some(&entry.loaded.get()?.as_ref().ok()?.info))
     }
 
-    /// Why libraries of the folder are not among them.
+    /// The reasons why libraries of the folder were refused.
     #[must_use]
     pub fn refused(&self) -> &[Diagnostic] {
         &self.refused
     }
 
-    /// The folder that names are looked up in.
+    /// The folder in which names are searched.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A plugin's descriptor; nothing is loaded.
+    /// A plugin's descriptor, without loading its library.
     ///
     /// # Errors
     /// A missing plugin, with the searched places and the plugins found there; or two libraries that have it.
@@ -101,7 +101,7 @@ impl Registry {
         self.entry(kind, id).map(|(_, descriptor)| descriptor)
     }
 
-    /// A plugin, its library loaded. `name` is that of a run file: `id`, for a format perhaps with a variant.
+    /// A plugin with its loaded library. `name` is that of the run file: `id`, for a format possibly with a variant.
     ///
     /// # Errors
     /// As [`Self::describe`]; the user does not trust the library; the plugin fails the quick checks; the library is refused.
@@ -190,7 +190,7 @@ impl Entry {
         Self { info, named, loaded: OnceLock::new() }
     }
 
-    /// Asks whether its code may run, and whether one of its plugins passes the checks.
+    /// Checks that its code may run, and that one of its plugins passes the quick checks.
     fn vet(&self, kind: PluginKind, name: &str, check: PluginCheckChoice) -> Result<Checked, Diagnostic> {
         let Some(vet) = vet::installed() else { return Ok(Checked::Unchecked) };
         let LibraryInfo { path, sha256, .. } = &self.info;
@@ -216,12 +216,12 @@ pub struct Catalog {
     pub folder: PathBuf,
     /// The libraries, sorted by file name.
     pub libraries: Vec<LibraryInfo>,
-    /// The reasons why other libraries of the folder are not among them, and the libraries with the same plugin.
+    /// The reasons why other libraries of the folder were refused, and the libraries with the same plugin.
     pub refused: Vec<Diagnostic>,
 }
 
 impl Catalog {
-    /// Describes every library of the folder that `[plugins]` names; its `load` is not followed.
+    /// Describes every library of the folder that `[plugins]` names; its `load` is ignored.
     ///
     /// # Errors
     /// [`Fault::Config`]: the folder is none.
@@ -249,7 +249,7 @@ impl Catalog {
     }
 }
 
-/// A name that two libraries share.
+/// The error of a name that two libraries share.
 fn both(kind: PluginKind, id: &str, [one, other]: [&LibraryInfo; 2]) -> Diagnostic {
     Diagnostic::plugin(format!("two libraries export the {kind} `{id}`"))
         .at(format!("{} and {}", one.path.display(), other.path.display()))

@@ -1,6 +1,6 @@
 //! Compatibility of versions, of plugin-api and of the header for C.
 //!
-//! A breaking change moves the minor number before 1.0, and the major number from then on. A library of another 0.x, or of another
+//! Before 1.0 a breaking change increments the minor number, from 1.0 on the major number. A library of another 0.x, or of another
 //! major version, is refused by name.
 
 use std::fmt;
@@ -28,7 +28,7 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// plugin-api's, of this host.
+    /// The version of this host's plugin-api.
     pub(crate) fn of_api() -> Self {
         Self::parse(&BuildInfo::CURRENT.api_version).unwrap_or(Self([0, 0]))
     }
@@ -39,7 +39,7 @@ impl Version {
         Some(Self([numbers.next()??, numbers.next()??]))
     }
 
-    /// True if a library made for this version and a host that has the other are compatible.
+    /// True if a library made for this version is compatible with a host of the other.
     fn fits(self, host: Self) -> bool {
         let (Self([major, minor]), Self([host_major, host_minor])) = (self, host);
         major == host_major && (major > 0 || minor == host_minor)
@@ -60,7 +60,7 @@ pub(crate) fn check(built_against: &str) -> Result<(), Diagnostic> {
     refusal.map_or(Ok(()), |why| Err(refused(why, hint)))
 }
 
-/// Why a library made for a version is refused by a host that has another; nothing if they fit.
+/// The reason why a host refuses a library made for another version; `None` if they are compatible.
 pub(crate) fn refusal(interface: &str, library: Version, host: Version) -> Option<String> {
     let why = format!("it was built against {interface} {library}, this host has {host}");
     (!library.fits(host)).then_some(why)

@@ -1,8 +1,8 @@
-//! Checks that a process makes before code of a library runs in it.
+//! Checks of a library before its code runs.
 //!
 //! A library runs with the user's rights, and can end the process or corrupt its memory. The host therefore installs a [`Vet`],
-//! which knows the libraries that the user trusts and tests libraries in other processes. Without one every library is trusted, and
-//! tested in this process: the default of programs that use this crate with libraries of their own.
+//! which records the libraries that the user trusts and tests libraries in other processes. Without one, every library is trusted
+//! and tested in this process: the default of programs that use this crate with libraries of their own.
 
 use std::{path::Path, sync::OnceLock};
 
@@ -11,18 +11,18 @@ use altgrad_plugin_api::PluginKind;
 
 use crate::notes::Notes;
 
-/// A library file that a question is about.
+/// A library file to be allowed or checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// The path where the user or a run file found it; may be a link.
     pub named: &'a Path,
     /// The file itself, absolute.
     pub path: &'a Path,
-    /// Of the bytes that will be loaded, 64 hex digits.
+    /// SHA-256 of the bytes that will be loaded, 64 hex digits.
     pub sha256: &'a str,
 }
 
-/// Decides about libraries.
+/// Decides whether libraries may be used.
 pub trait Vet: Send + Sync {
     /// Allows code of the library to run, here or in another process.
     ///
@@ -36,7 +36,7 @@ pub trait Vet: Send + Sync {
     /// The library is refused, ends its process, or takes too long.
     fn describe(&self, library: Candidate<'_>) -> Result<Notes, Diagnostic>;
 
-    /// Puts a plugin through the quick checks in another process, unless this library is known to pass them. `name` is that of a
+    /// Runs the quick checks of a plugin in another process, unless this library has a record of passing them. `name` is that of a
     /// run file: a format's may have a variant.
     ///
     /// # Errors
@@ -55,12 +55,12 @@ pub enum Checked {
 
 static VET: OnceLock<Box<dyn Vet>> = OnceLock::new();
 
-/// Installs the process's own, permanently; a second one is ignored.
+/// Installs the [`Vet`] of the process, permanently; a second one is ignored.
 pub fn install(vet: impl Vet + 'static) {
     let _ = VET.set(Box::new(vet));
 }
 
-/// The process's own.
+/// The [`Vet`] of the process.
 pub(crate) fn installed() -> Option<&'static dyn Vet> {
     VET.get().map(|vet| &**vet)
 }

@@ -1,8 +1,8 @@
-//! The metrics of one step, as the engine hands them to alerts and sinks.
+//! The metrics of one step, as the engine passes them to alerts and sinks.
 
 use crate::id::MetricId;
 
-/// The metrics of one step. What could not be computed is not in it.
+/// The metrics of one step. Metrics that cannot be computed are absent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MetricRecord {
     /// The step, from 0.

@@ -221,7 +221,7 @@ impl Role {
         }
     }
 
-    /// The use that a second use reuses unless told otherwise; `None` for all others.
+    /// The use that a second use reuses by default; `None` for all others.
     #[must_use]
     pub fn first_use(self) -> Option<Self> {
         match self {

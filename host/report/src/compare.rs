@@ -266,7 +266,7 @@ impl Compared<'_> {
     }
 }
 
-/// A metric's mean over a run. `run.json` knows the rate better than its rows.
+/// A metric's mean over a run. `run.json` has a more accurate rate than its rows.
 fn of_run(run: &Run, metric: &'static MetricDefinition) -> Option<f64> {
     if *metric == TOKENS_PER_S { run.tokens_per_s() } else { run.mean(metric) }
 }

@@ -27,7 +27,7 @@ pub(super) fn kinds(status: &Value) -> Vec<LayerKind> {
     entries(status).map(|entries| entries.iter().map(kind).collect()).unwrap_or_default()
 }
 
-/// The bits per value of the first uses, `weight/activation/gradient`, of each kind of linear layer. `None` in files that do not say.
+/// The bits per value of the first uses, `weight/activation/gradient`, of each kind of linear layer. `None` for files without them.
 pub(super) fn bits(status: &Value) -> Option<String> {
     let others = status.get("computed")?.get("matrix_products")?.get("operands_without_format")?.as_str()?;
     let unrounded = if others.starts_with("rounded to bf16") { "16" } else { "32" };

@@ -33,7 +33,7 @@ pub struct RecordedEvent {
 }
 
 impl RecordedEvent {
-    /// True if a person should look at it.
+    /// True if a user should inspect it.
     #[must_use]
     pub fn is_alert(&self) -> bool {
         self.level != "info"

@@ -208,7 +208,7 @@ pub struct Status {
     pub status: Option<String>,
     /// The run's name.
     pub name: Option<String>,
-    /// Why it failed.
+    /// The error of a failed run.
     pub error: Option<String>,
     /// Entropy of the corpus's single tokens, nats per token.
     pub unigram_entropy: Option<f64>,

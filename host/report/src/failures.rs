@@ -103,7 +103,7 @@ fn failure(class: &'static str, evidence: String) -> Option<Failure> {
     Some(Failure { class, evidence })
 }
 
-/// The first event of a kind, as it was told.
+/// The text of the first event of a kind.
 fn told(run: &Run, kinds: &[&str]) -> Option<String> {
     let event = run.events.iter().find(|event| kinds.contains(&event.kind.as_str()))?;
     Some(format!("step {}: {}", event.step, event.text))
@@ -126,7 +126,7 @@ fn diverged(run: &Run) -> Option<Failure> {
     failure("divergence", format!("step {step}: `run.json` says it diverged"))
 }
 
-/// The training loss at the end is that of a model which knows how often each token occurs, or higher.
+/// The training loss at the end is not below that of a model that uses only token frequencies.
 fn never_learned(run: &Run) -> Option<Failure> {
     let (Tail { from, mean }, entropy) = (run.curve(LOSS)?.tail(END)?, run.status.unigram_entropy?);
     let evidence = format!(

@@ -84,7 +84,7 @@ impl Reader {
         }
     }
 
-    /// The runs as they are now.
+    /// The runs at present.
     pub fn look(&mut self) -> &FoundRuns {
         let (places, left_out) = search_all(&self.named);
         let stamps: BTreeMap<PathBuf, Stamp> =

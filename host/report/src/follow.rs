@@ -28,7 +28,7 @@ use super::{
 
 /// Values of a curve.
 const CURVE: usize = 32;
-/// Looks between two searches for new runs.
+/// Readings between two searches for new runs.
 const SEARCH_EVERY: u32 = 4;
 
 /// Runs that are followed.

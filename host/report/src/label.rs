@@ -62,7 +62,7 @@ pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
     unique(labels.into_iter().map(|label| label.join(" · ")))
 }
 
-/// The fewest keys, one after the other, that tell the most of these apart.
+/// The fewest keys, one after the other, that distinguish the most of these.
 fn telling(says: &[&Says]) -> Vec<String> {
     let keys: BTreeSet<&String> = says.iter().flat_map(|says| says.keys()).collect();
     let differs = |key: &&&String| says.iter().map(|says| says.get(**key)).collect::<BTreeSet<_>>().len() > 1;
@@ -107,7 +107,7 @@ fn says(config: &Config) -> Says {
     says
 }
 
-/// A key and its value, shortly.
+/// A key and its value, in short form.
 fn say(key: &str, value: &str) -> String {
     match (key, value) {
         ("optimizer.name", name) => shortened(name, LONGEST_VALUE),

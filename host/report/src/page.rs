@@ -194,7 +194,7 @@ impl Source<'_> {
             notes: if *id == "failures" { failure_notes(found) } else { Vec::new() },
         };
         let mut sections: Vec<Section> = SECTIONS.iter().map(section).collect();
-        // Nothing was observed: there is nothing to say.
+        // Without observations the section is left out.
         sections.retain(|section| section.id != "observation" || !section.tables.is_empty());
         let look = &context.look;
         let looks: serde_json::Map<_, _> = look

@@ -8,7 +8,7 @@ use super::{
     stats::{CONFIDENCE, Sample, holm},
 };
 
-/// Two configurations that the seeds tell apart.
+/// Two configurations with a significant difference.
 #[derive(Debug, Clone, Serialize)]
 pub struct Separated {
     /// The one with the lower loss.

@@ -1,4 +1,4 @@
-//! One run as its folder tells it: finished, still going, or with nothing but its CSV.
+//! One run as its folder describes it: finished, in progress, or with its CSV only.
 
 use std::{
     collections::BTreeMap,
@@ -154,7 +154,7 @@ impl Run {
         let evaluation = |(step, loss)| Evaluation { step, loss, is_full };
         let mut evaluations: Vec<Evaluation> = curves.evaluations.into_iter().map(evaluation).collect();
         if let Some((step, loss)) = status.steps.zip(status.final_val_loss) {
-            // The row of the final evaluation does not tell its kind.
+            // The row of the final evaluation does not contain its kind.
             evaluations.retain(|evaluation| evaluation.step < step);
             evaluations.push(Evaluation { step, loss, is_full: status.final_is_full });
         }

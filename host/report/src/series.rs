@@ -192,7 +192,7 @@ impl Timeline {
         Self { columns: Vec::new(), capacity: capacity.max(2), stride: 1, seen: 0 }
     }
 
-    /// Takes in the picture of a step.
+    /// Adds the picture of a step.
     pub fn add(&mut self, step: u64, column: Vec<f64>) {
         if self.seen.is_multiple_of(self.stride) {
             if self.columns.len() == self.capacity {

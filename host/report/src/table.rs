@@ -1,6 +1,6 @@
 //! A table, and the five ways it is written: terminal (in `fit`), Markdown, LaTeX, CSV, JSON.
 //!
-//! People see rounded numbers; CSV and JSON carry every digit. A missing value is an empty cell, in the terminal a dash.
+//! Text has rounded numbers; CSV and JSON have every digit. A missing value is an empty cell, in the terminal a dash.
 
 use serde_json::{Map, Value, json};
 
@@ -24,7 +24,7 @@ pub enum Cell {
     Number(f64, Digits),
     /// A number and half the width of its interval.
     Spread(f64, f64, Digits),
-    /// Nothing was measured.
+    /// Not measured.
     Missing,
 }
 

@@ -42,7 +42,7 @@ impl Tail {
         &self.path
     }
 
-    /// The rows since the last look, at most some megabytes; nothing where the file cannot be read.
+    /// The rows since the last reading, at most some megabytes; none where the file cannot be read.
     pub(super) fn look(&mut self) -> NewRows {
         self.try_look().unwrap_or_default()
     }

@@ -27,14 +27,14 @@ pub struct Claim {
     pub reopened: bool,
 }
 
-/// The end of a process that left its folder as it was.
+/// The end of a process that did not complete its folder.
 #[derive(Debug, Clone)]
 pub struct End<'a> {
     /// [`RunStatus::Failed`] or [`RunStatus::Interrupted`].
     pub status: RunStatus,
-    /// Why, one sentence.
+    /// The reason, one sentence.
     pub error: &'a str,
-    /// Steps it had done.
+    /// Completed steps.
     pub step: u64,
 }
 
@@ -46,8 +46,8 @@ impl Claim {
         }
     }
 
-    /// Writes into `run.json` and `events.jsonl` how the run ended. A run that had come to an end already keeps its status: the rest is one
-    /// more of its faults. The other values stay those of the last writing.
+    /// Writes the end of the run into `run.json` and `events.jsonl`. If the run had already ended, its status stays and the error is added
+    /// to its faults. All other values stay as last written.
     ///
     /// # Errors
     /// Another process has taken the folder, or it cannot be written.
@@ -82,7 +82,8 @@ impl Claim {
         read(&self.path.join(STATUS)).get("status").is_some_and(|status| status == "running")
     }
 
-    /// Removes everything in the folder, and the folders that were made for it; of an earlier part of a run only temporary files.
+    /// Removes the folder's files, and the folders that were made for it. If it held an earlier part of the run, removes temporary files
+    /// only.
     pub(crate) fn remove(&self) {
         if self.reopened {
             return left_behind::remove(&self.path);

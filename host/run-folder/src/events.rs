@@ -1,7 +1,7 @@
-//! Events of a run that a person may want to know, one JSON line each in the run folder's `events.jsonl`.
+//! Events of a run, one JSON line each in the run folder's `events.jsonl`.
 //!
-//! Alerts, the best evaluations, the end of the run. A line is in the file before the next step begins, so it survives
-//! a crash. A file that cannot be written does not end the run: the first fault is kept for the report.
+//! Events are alerts, the best evaluations and the end of the run. A line is written before the next step begins, so it
+//! survives a crash. A file that cannot be written does not end the run: the first fault is kept for the report.
 
 use std::{
     fs::{File, OpenOptions},
@@ -29,16 +29,16 @@ pub struct Event {
     pub kind: &'static str,
     /// One sentence.
     pub text: String,
-    /// Where: a metric's name with its layer, or the first place that is not finite.
+    /// The place: a metric's name with its layer, or the first place that is not finite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// The value measured there; `null` in the file if it is not finite.
+    /// The value at the place; `null` in the file if it is not finite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
 }
 
 impl Event {
-    /// An event about nothing in particular.
+    /// An event without place and value.
     pub fn new(step: u64, level: AlertLevel, kind: &'static str, text: impl Into<String>) -> Self {
         Self { step, level, kind, text: text.into(), place: None, value: None }
     }
@@ -66,7 +66,7 @@ struct Line<'a> {
 #[derive(Debug)]
 pub struct EventLog {
     path: PathBuf,
-    /// Gone after the first fault: half a line must not be followed by a whole one.
+    /// `None` after the first fault, because no line may follow a partial one.
     file: Option<File>,
     fault: Option<Diagnostic>,
 }
@@ -102,14 +102,14 @@ impl EventLog {
         }
     }
 
-    /// Why events are missing from the file, if some are.
+    /// The reason why events are missing from the file; `None` if none are.
     #[must_use]
     pub fn finish(self) -> Option<Diagnostic> {
         self.fault
     }
 }
 
-/// Leaves the whole lines of earlier steps.
+/// Keeps only the complete lines of earlier steps.
 fn cut(path: &Path, step: u64) -> std::io::Result<()> {
     #[derive(Deserialize)]
     struct Dated {

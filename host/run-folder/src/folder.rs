@@ -1,4 +1,4 @@
-//! The folder of a run: claimed before training, and the same set of files every time.
+//! The folder of a run: claimed before training, with a fixed set of files.
 //!
 //! `config.toml` (resolved), `run.json` (status, device, versions, plugins, timings), `weights.safetensors` at the end,
 //! `checkpoints`, and the files of sinks. A folder that is not empty is refused, unless the run is resumed.
@@ -18,7 +18,7 @@ use crate::{
     place::{self, Place},
 };
 
-/// The status file: the first in the folder, and the sign that it is taken.
+/// The status file, written first: it marks the folder as taken.
 pub const STATUS: &str = "run.json";
 /// The resolved run file, in a run folder and in each checkpoint.
 pub const CONFIG: &str = "config.toml";
@@ -30,9 +30,9 @@ const OTHER_PLACE: &str = "choose another folder with `--out DIR`";
 /// The fault of a folder into which a run writes.
 const RUNNING: &str = "another process is running this run";
 
-/// The time to wait for a folder's lock: a killed process may be about to release it.
+/// The time limit for a folder's lock: a killed process may be about to release it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two attempts to take it.
+/// The time between two attempts.
 const RETRY: Duration = Duration::from_millis(10);
 
 /// A claimed run folder.
@@ -40,19 +40,19 @@ const RETRY: Duration = Duration::from_millis(10);
 pub struct RunFolder {
     /// The path, and the files that were made for it.
     claim: Claim,
-    /// The folder itself, at any path: keeps other processes out while it is open, and the system releases it however this process
-    /// ends. None where folders cannot be opened.
+    /// The open folder, at any path. Its lock keeps other processes out, and the system releases it however this process ends. None
+    /// where folders cannot be opened.
     held: Option<File>,
 }
 
 impl RunFolder {
-    /// Checks that a run may be written there.
+    /// Checks that a run may write to the folder.
     ///
     /// # Errors
     /// The folder is not empty, or the path is no folder.
     pub fn check(path: &Path) -> Result<(), Diagnostic> {
         if path.to_str().is_none() {
-            // Sinks are told the folder as text.
+            // Sinks receive the folder as text.
             return Err(Diagnostic::config("the run folder's path is not UTF-8")
                 .at(path.display())
                 .hint(OTHER_PLACE));
@@ -174,7 +174,7 @@ impl RunFolder {
         }
     }
 
-    /// Looks whether the folder is still where it was. One that was renamed is known by its new path from then on.
+    /// Checks whether the folder is still in its place. After a rename, its new path is used.
     ///
     /// # Errors
     /// The folder was renamed or deleted: each call then returns this error.
@@ -194,8 +194,8 @@ impl RunFolder {
         }
     }
 
-    /// Takes back a claim of a run that never started: removes its files. All files are ours: the folder was empty, and the status
-    /// file keeps other runs out.
+    /// Discards the claim of a run that never started: removes its files. The folder was empty, and the status file keeps other
+    /// runs out, so all files belong to this run.
     pub fn discard(self) {
         self.claim.remove();
     }
@@ -251,7 +251,7 @@ mod tests {
         }
         folder.write_last(STATUS, b"last").unwrap();
         assert_eq!((fs::read(path.join(STATUS)).unwrap(), names()), (b"last".to_vec(), vec![STATUS.into()]));
-        // Without room that was set aside it is an ordinary write.
+        // Without reserved space it is an ordinary write.
         folder.write_last(STATUS, b"once more").unwrap();
         assert_eq!(fs::read(path.join(STATUS)).unwrap(), b"once more");
         // Files of a killed process are removed when the next process takes the folder.

@@ -1,4 +1,4 @@
-//! Files of a run folder that are there only while a process runs: room set aside on the disk, and temporary files.
+//! Files of a run folder that exist only while a process runs: reserved disk space, and temporary files.
 
 use std::{
     fs::{self, File},
@@ -8,16 +8,16 @@ use std::{
 
 use altgrad_base::files;
 
-/// Room on the disk for the last `run.json`.
+/// Disk space for the last `run.json`.
 const RESERVE: &str = ".altgrad-reserve";
 /// The prefix of its name and of those of temporary files.
 const PREFIX: &str = ".altgrad-";
-/// Bytes that are set aside at least.
+/// The smallest reserve, bytes.
 const LEAST: u64 = 1 << 18;
-/// The reserve in multiples of the present status's length.
+/// The reserve as a multiple of the status file's present length.
 const TIMES: u64 = 4;
 
-/// Sets room aside for a status that is `known` bytes long by now.
+/// Reserves disk space for a status file of `known` bytes at present.
 pub(crate) fn reserve(folder: &Path, known: u64) -> io::Result<()> {
     let bytes = LEAST.max(TIMES * known);
     let path = folder.join(RESERVE);
@@ -32,7 +32,7 @@ pub(crate) fn reserve(folder: &Path, known: u64) -> io::Result<()> {
     }
 }
 
-/// Gives a file that many bytes on the disk.
+/// Allocates that many bytes of disk space for a file.
 fn allocate(mut file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -45,7 +45,7 @@ fn allocate(mut file: &File, bytes: u64) -> io::Result<()> {
     io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut file).map(drop)
 }
 
-/// Writes a file into the room that was set aside. False if there is none.
+/// Writes a file into the reserved space. False if there is none.
 pub(crate) fn write_into_reserve(folder: &Path, name: &str, contents: &[u8]) -> io::Result<bool> {
     let path = folder.join(RESERVE);
     let mut file = match File::options().write(true).open(&path) {

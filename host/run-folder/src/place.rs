@@ -16,7 +16,7 @@ pub(crate) enum Place {
     Deleted,
 }
 
-/// The place of the folder that was at `path`. What cannot be found out counts as no change.
+/// The place of the folder that was at `path`. An unknown place counts as unchanged.
 #[cfg(target_os = "linux")]
 pub(crate) fn of(held: &File, path: &Path) -> Place {
     use std::os::{fd::AsRawFd, unix::fs::MetadataExt};
@@ -29,8 +29,7 @@ pub(crate) fn of(held: &File, path: &Path) -> Place {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Place::Same,
         Ok(false) | Err(_) => {}
     }
-    // The system knows the present path of an open file; of a deleted one, a path that does not
-    // exist.
+    // The system gives the present path of an open file; for a deleted one, a path that does not exist.
     match fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())) {
         Ok(now) if is_it(&now).is_ok_and(|it| it) => Place::Renamed(now),
         Ok(_) => Place::Deleted,
@@ -38,7 +37,7 @@ pub(crate) fn of(held: &File, path: &Path) -> Place {
     }
 }
 
-/// Other systems do not say.
+/// Other systems do not give the path.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn of(_: &File, _: &Path) -> Place {
     Place::Same

@@ -1,8 +1,8 @@
 //! The rows of a run's CSV files, one at a time: as the csv sink writes them, and as a crash or another program leaves them.
 //!
-//! A last line without its line break is still being written and is left out. Rows of another length, or whose step is
-//! no number or does not rise, are left out and counted. What is no file of rows by step is refused. Memory is bounded by
-//! the longest record, and a record that never ends is refused.
+//! A last line without its line break is still being written and is left out. Rows of another length, or whose step is no
+//! number or does not rise, are left out and counted. A file without rows by step is refused. Memory is bounded by the
+//! longest record, and a record that never ends is refused.
 
 use std::{
     cell::Cell,
@@ -125,7 +125,7 @@ impl Rows {
             let Some(ahead) = &mut self.ahead else { return Ok(None) };
             std::mem::swap(&mut self.current, ahead);
             self.look_ahead()?;
-            // The last line, cut off: a run that is still going, or a crash.
+            // A partial last line: the run continues, or it crashed.
             if self.ahead.is_none() && self.guard.last_byte.get() != b'\n' {
                 return Ok(None);
             }
@@ -156,7 +156,7 @@ fn say(error: &csv::Error) -> String {
     }
 }
 
-/// A cell as a number of any kind; `None` if it is empty or none.
+/// A cell as a number of any type; `None` if it is empty or not a number.
 pub fn number<T: std::str::FromStr>(cell: &[u8]) -> Option<T> {
     std::str::from_utf8(cell).ok()?.trim().parse().ok()
 }

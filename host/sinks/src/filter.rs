@@ -34,13 +34,13 @@ impl FilterChoice {
     }
 }
 
-/// A filter at work.
+/// A filter with its decisions so far.
 #[derive(Debug)]
 pub(crate) struct Filter {
     include: Vec<WildMatch>,
     exclude: Vec<WildMatch>,
     layers_every: u64,
-    /// The decisions about names.
+    /// The decision for each name.
     known: HashMap<String, bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Sinks: pass every record and event to every sink, each with a thread and a bounded queue of its own.
+//! Sinks: every record and event goes to every sink, each with a thread and a bounded queue of its own.
 //!
 //! The training thread does not wait for a slow, hanging or dead sink. A full queue drops new rows until it has space, so that
 //! queued rows stay in order. Opening, the state for a checkpoint and finishing have a deadline. A sink that fails or misses a
@@ -31,7 +31,7 @@ pub struct Sinks {
 }
 
 impl Sinks {
-    /// Starts a thread a sink and opens them all.
+    /// Starts a thread per sink and opens all sinks.
     ///
     /// # Errors
     /// The first sink that cannot be opened, or not within its deadline; the others are finished as failed.
@@ -50,7 +50,7 @@ impl Sinks {
         Ok(sinks)
     }
 
-    /// Hands a row to every sink; never waits.
+    /// Queues a row for every sink; never waits.
     pub fn write(&mut self, record: MetricRecord) {
         let row = Arc::new(Row::new(record));
         for worker in &mut self.workers {
@@ -58,7 +58,7 @@ impl Sinks {
         }
     }
 
-    /// Hands an event to every sink; never waits.
+    /// Queues an event for every sink; never waits.
     pub fn alert(&mut self, event: Event) {
         let event = Arc::new(event);
         for worker in &mut self.workers {
@@ -73,7 +73,7 @@ impl Sinks {
         StateRequest { begun: Instant::now(), asked }
     }
 
-    /// The faults in sinks since the last call: of each sink the first fault of each kind.
+    /// The faults in sinks since the last call: the first fault of each kind per sink.
     pub fn new_faults(&mut self) -> Vec<SinkFault> {
         self.workers.iter_mut().flat_map(Worker::new_faults).collect()
     }

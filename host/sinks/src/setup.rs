@@ -1,4 +1,4 @@
-//! A sink before it is opened, the facts it receives then, and its possible faults.
+//! A sink before it is opened, the facts that it then receives, and its possible faults.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct RunFacts {
     pub folder: String,
     /// The resolved run file.
     pub config_toml: String,
-    /// Metrics a row may carry.
+    /// Metrics that a row may contain.
     pub metrics: Vec<MetricId>,
     /// The step at which a resumed run continues; `None` for a new run.
     pub resume: Option<SinkResume>,
@@ -31,7 +31,7 @@ pub struct SinkSetup {
     pub queue: usize,
     /// The rows and metrics that it receives.
     pub filter: FilterChoice,
-    /// The deadline for opening, for giving its state for a checkpoint, and for finishing.
+    /// The deadline for each of opening, the state for a checkpoint, and finishing.
     pub deadline: Duration,
 }
 

@@ -1,7 +1,7 @@
-//! The states that sinks want kept in a checkpoint: requested on the training thread, awaited on another.
+//! The states of sinks for a checkpoint: requested on the training thread, awaited on another.
 //!
-//! The request is in a sink's queue after all earlier rows, so an answer also means that the sink took those. A sink that does
-//! not answer within its deadline is closed: it is awaited once, not at every checkpoint.
+//! The request is in a sink's queue after all earlier rows, so an answer also means that the sink has processed those. A sink
+//! that does not answer within its deadline is closed: it is awaited once, not at every checkpoint.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use altgrad_run_folder::record::SinkCounts;
 
 use crate::worker::{Ledger, WorkerState};
 
-/// The state that a sink wants kept, or the reason why it is unknown.
+/// The state of a sink for a checkpoint, or the reason why it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkState {
     /// The counts of the sink's rows and events before the request.
@@ -33,25 +33,25 @@ pub struct SinkResume {
     pub sinks: Vec<ResumedSink>,
 }
 
-/// A checkpoint's state of a sink; empty for a sink that joins the run.
+/// A checkpoint's state of a sink; empty for a new sink of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResumedSink {
     /// Its own bytes.
     pub state: Vec<u8>,
-    /// The counts of rows and events before.
+    /// The counts of its rows and events at the checkpoint.
     pub counts: SinkCounts,
 }
 
-/// A sink that was asked for its state.
+/// A sink with a requested state.
 #[derive(Debug)]
 pub(super) struct AskedSink {
     pub name: String,
-    /// The deadline, from the request on.
+    /// The deadline, counted from the request.
     pub deadline: Duration,
-    /// None if the question found no place.
+    /// None if the queue was full or the sink closed.
     pub answer: Option<Receiver<Vec<u8>>>,
     pub progress: Arc<WorkerState>,
-    /// As it was when the question was asked.
+    /// The counts at the time of the request.
     pub ledger: Ledger,
 }
 
@@ -75,7 +75,7 @@ impl AskedSink {
     }
 }
 
-/// Questions to sinks that are not answered yet.
+/// Requests to sinks without an answer so far.
 #[derive(Debug)]
 pub struct StateRequest {
     pub(super) begun: Instant,
@@ -83,7 +83,7 @@ pub struct StateRequest {
 }
 
 impl StateRequest {
-    /// Waits for all answers, for each no longer than its sink's deadline from the question on.
+    /// Waits for all answers, for each at most until its sink's deadline after the request.
     #[must_use]
     pub fn wait(self) -> Vec<SinkState> {
         let begun = self.begun;
@@ -92,7 +92,7 @@ impl StateRequest {
 }
 
 impl Default for StateRequest {
-    /// Asks no sink.
+    /// A request to no sink.
     fn default() -> Self {
         Self { begun: Instant::now(), asked: Vec::new() }
     }

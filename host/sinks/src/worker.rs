@@ -1,4 +1,4 @@
-//! One sink's thread: takes messages off the queue and calls the plugin.
+//! The thread of one sink, which takes messages from the queue and calls the plugin.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ use crate::{
     states::AskedSink,
 };
 
-/// A record and the names of its metrics, which the first sink that needs them makes for all.
+/// A record and the names of its metrics, which are computed once, for the first sink that needs them.
 pub(super) struct Row {
     pub(super) record: MetricRecord,
     names: OnceLock<RowNames>,
@@ -58,20 +58,20 @@ enum Message {
     Finish(Vec<(MetricId, f64)>, RunOutcome),
 }
 
-/// The known state of a sink: set by its thread, and by threads that waited for it in vain.
+/// The state of a sink: set by its thread, and by threads whose wait for it timed out.
 #[derive(Debug, Default)]
 pub(super) struct WorkerState {
     /// The first reason why the sink is closed. A closed sink receives nothing, and no thread waits for it.
     closed: OnceLock<Diagnostic>,
     /// True if it missed a deadline: its thread may never end.
     hangs: AtomicBool,
-    /// Rows and events it has passed on.
+    /// Number of rows and events that it has passed on.
     rows: AtomicU64,
     events: AtomicU64,
 }
 
 impl WorkerState {
-    /// Closes the sink; a reason that is already there stays.
+    /// Closes the sink; an earlier reason stays.
     fn close(&self, fault: Diagnostic) {
         let _ = self.closed.set(fault);
     }
@@ -83,7 +83,7 @@ impl WorkerState {
         self.close(Diagnostic::run(message).hint("`deadline_s` in its [[sink]] gives it more time"));
     }
 
-    /// Why the sink is closed, if it is.
+    /// The reason why the sink is closed; `None` if it is open.
     pub(super) fn fault(&self) -> Option<&Diagnostic> {
         self.closed.get()
     }
@@ -110,7 +110,7 @@ impl Ledger {
     /// The counts of messages, by the sink's own report.
     pub(super) fn counts(&self, progress: &WorkerState) -> SinkCounts {
         let (rows, events) = (&progress.rows, &progress.events);
-        // Of a moment that is over: the sink may have taken more since.
+        // A snapshot: the sink may have taken more since.
         let taken = [(rows, self.rows), (events, self.events)]
             .map(|(taken, sent)| taken.load(Ordering::Acquire).min(sent.all));
         // Messages that still wait for a closed sink are lost as well.
@@ -119,7 +119,7 @@ impl Ledger {
         self.add(taken[0], missing(self.rows, taken[0]), missing(self.events, taken[1]))
     }
 
-    /// The same of a sink that has taken all that its queue took.
+    /// The counts for a sink that has taken everything from its queue.
     pub(super) fn all_taken(&self) -> SinkCounts {
         self.add(self.rows.all - self.rows.dropped, self.rows.dropped, self.events.dropped)
     }
@@ -140,7 +140,7 @@ impl Ledger {
 pub(super) struct Worker {
     name: String,
     queue: SyncSender<Message>,
-    /// Messages the queue holds.
+    /// Capacity of the queue, messages.
     capacity: usize,
     filter: FilterChoice,
     deadline: Duration,
@@ -150,7 +150,7 @@ pub(super) struct Worker {
     ledger: Ledger,
     /// Missing rows of an earlier part of the run, until they are reported.
     gap: Option<String>,
-    /// `full`: a message was dropped while the sink was open. The others: the drop, and its fault, were reported.
+    /// `full`: a message was dropped while the sink was open. The others: the drop and the fault were reported.
     full: bool,
     full_told: bool,
     fault_told: bool,
@@ -335,7 +335,7 @@ fn serve(
         let (result, last) = match message {
             Message::Row(row) => (counted(&progress.rows, write(&mut plugin, &mut filter, &row)), false),
             Message::Alert(event) => (counted(&progress.events, plugin.alert(&alert(&event))), false),
-            // Who asked may have gone.
+            // The requester may have ended.
             Message::State(asked) => (plugin.state().map(|state| drop(asked.send(state))), false),
             Message::Finish(summary, outcome) => {
                 let names: Vec<String> = summary.iter().map(|(id, _)| id.to_string()).collect();
@@ -358,7 +358,7 @@ fn counted(count: &AtomicU64, result: Result<(), Diagnostic>) -> Result<(), Diag
     result
 }
 
-/// A row, then its distributions, as far as the sink gets them.
+/// Writes a row, then its distributions, as far as the filter selects them.
 fn write(plugin: &mut SinkPlugin, filter: &mut Filter, row: &Row) -> Result<(), Diagnostic> {
     let (record, names) = (&row.record, row.names());
     let values = record.values.iter().zip(&names.values);

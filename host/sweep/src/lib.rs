@@ -100,7 +100,7 @@ pub struct Sweep {
     trial_results: TrialResults,
 }
 
-/// Why a sweep goes no further.
+/// The reason why a sweep stops.
 #[derive(Debug)]
 enum Halt {
     /// The user stopped it.

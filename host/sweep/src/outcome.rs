@@ -16,7 +16,7 @@ pub enum OutcomeState {
     /// Not begun.
     #[default]
     Missing,
-    /// Done, as far as it was asked to go.
+    /// Completed to the requested step.
     Completed,
     /// Ended by losses or gradients that were not finite, or with such a loss: a resume would end the same way.
     Diverged,
@@ -39,7 +39,7 @@ pub struct Outcome {
     pub best_val_loss: Option<f64>,
     /// True if the run was found to diverge.
     pub diverged: bool,
-    /// Why it failed.
+    /// The error of a failed run.
     pub error: Option<String>,
     /// The faults that did not stop it.
     pub faults: Vec<String>,

@@ -3,7 +3,7 @@
 use altgrad_base::diagnostic::Diagnostic;
 use serde::Deserialize;
 
-/// Digits that tried values have: more would say nothing, and values are parts of names.
+/// Significant digits of tried values. More would add no information, and values are parts of names.
 const DIGITS: usize = 3;
 /// Most values in a grid.
 const MOST_POINTS: usize = 100;

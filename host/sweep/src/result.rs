@@ -35,7 +35,7 @@ pub struct RunResult {
     /// The step from which on it was found to be worse than its twin, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worse_than_twin: Option<WorseThanTwin>,
-    /// Why it is not done, if this start of the sweep tried.
+    /// The reason why it is not done, if this start of the sweep tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -71,7 +71,7 @@ pub struct Results {
     /// The requested comparison of the runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compare: Option<ComparisonChoice>,
-    /// Why trials are not done, by their names.
+    /// The reasons why trials are not done, by their names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trial_failures: BTreeMap<String, String>,
     /// True if the user stopped it.

@@ -58,7 +58,7 @@ impl SuccessiveHalving {
         Self { tuned, left: grid.clone(), grid }
     }
 
-    /// Takes the outcomes of those still in it, and gives up the worse half, or at the end all but the best.
+    /// Compares the outcomes of the remaining configurations, and drops the worse half, or at the end all but the best.
     pub fn judge(&mut self, outcomes: &[Outcome], last: bool) {
         let trials = self.left.iter().zip(outcomes).map(|(value, outcome)| Trial::of(*value, outcome));
         let trials: Vec<Trial> = trials.collect();

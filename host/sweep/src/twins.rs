@@ -15,7 +15,7 @@ use altgrad_run_folder::rows::{Rows, number};
 
 use super::combine::Combination;
 
-/// The csv sink's file, unless its options say otherwise.
+/// The csv sink's default file.
 const METRICS: &str = "metrics.csv";
 /// Time between two checks of running runs.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
@@ -58,7 +58,7 @@ impl Twins {
         runs.filter_map(|run| self.look(run)).collect()
     }
 
-    /// Looks at a run that ended, and at those whose twin it is.
+    /// Handles the end of a run, for itself and for the runs whose twin it is.
     pub fn ended(&mut self, run: &str) -> Vec<String> {
         let others = self.twin_of.iter().filter(|(_, twin)| *twin == run).map(|(own, _)| own.clone());
         let runs: Vec<String> = std::iter::once(run.to_string()).chain(others).collect();

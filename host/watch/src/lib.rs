@@ -85,7 +85,7 @@ pub fn serve(options: Options, announce: impl FnOnce(&str)) -> Result<(), Diagno
             server.timer(TokioTimer::new()).header_read_timeout(std::time::Duration::from_secs(10));
             let connection = server.serve_connection(TokioIo::new(stream), service);
             tokio::spawn(async move {
-                // A browser that goes away in the middle is no fault.
+                // A browser that disconnects is not a fault.
                 let _ = connection.await;
             });
         }

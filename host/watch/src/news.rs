@@ -15,7 +15,7 @@ use altgrad_report::follow::Follower;
 use hyper::body::Bytes;
 use tokio::sync::{mpsc, watch};
 
-/// Between two looks at the runs.
+/// The time between two readings of the runs.
 const LOOK: Duration = Duration::from_secs(1);
 /// The pause between two looks, as a multiple of a look's time; and the longest. The first look reads whole files, and a busy
 /// machine makes any look long: neither may silence the page.
@@ -50,7 +50,7 @@ impl News {
         self.cost_ms.store(time.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Follows the runs for as long as the process lives.
+    /// Follows the runs as long as the process runs.
     pub(crate) async fn tell(self) {
         let mut charts_told = Instant::now();
         let mut changed = false;
@@ -108,7 +108,7 @@ fn line(follower: &Mutex<Follower>) -> Bytes {
     format!("event: runs\ndata: {runs}\n\n").into()
 }
 
-/// The pause after a look of this time.
+/// The pause after a reading of this duration.
 fn pause(look: Duration) -> Duration {
     (look * LOOK_SHARE).min(LONGEST_PAUSE).max(LOOK.saturating_sub(look))
 }

@@ -1,7 +1,7 @@
-//! From the objects that cross to the traits authors implement.
+//! Adapters from the objects that cross the boundary to the traits that authors implement.
 //!
-//! One adapter a kind: it turns views into slices, checks that lengths fit before the plugin sees them,
-//! and guards the call.
+//! Each kind has one adapter. It converts views to slices, checks lengths before the plugin receives them, and guards
+//! the call.
 
 use crate::abi::stable::{
     erased_types::TD_Opaque,

@@ -1,4 +1,4 @@
-//! Panic guards: no panic leaves a library, and none is forgotten.
+//! Panic guards: no panic leaves a library, and a panic poisons its instance.
 //!
 //! A panic that crossed the boundary would end the process. Every call into a plugin runs under
 //! [`Guarded::call`], which turns a panic into a [`PluginError`] and poisons the instance, because a panic
@@ -20,10 +20,10 @@ thread_local! {
     static GUARDED_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps the panics of guarded calls off stderr and remembers their place instead.
+/// Records the place of panics in guarded calls instead of printing them to stderr.
 ///
-/// The hook belongs to the library's own copy of the standard library: the host's is untouched, and panics
-/// outside guarded calls (a plugin's own threads) print as ever.
+/// The hook belongs to the library's own copy of the standard library: the host's is untouched, and panics outside
+/// guarded calls (a plugin's own threads) print as usual.
 pub(crate) fn install_panic_recorder() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -54,7 +54,7 @@ pub(crate) fn catch<R>(what: &str, body: impl FnOnce() -> Result<R, PluginError>
             .map(ToString::to_string)
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no message".into());
-        // A payload whose own destructor panics must not get out either.
+        // A payload whose own destructor panics must not escape either.
         let _ = catch_unwind(AssertUnwindSafe(move || drop(payload)));
         let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
         let text = text.lines().collect::<Vec<_>>().join(" ");

@@ -1,11 +1,11 @@
 //! The types that cross the boundary: the root module and the three object interfaces.
 //!
-//! One root module a library, frozen: every field is in the first prefix, and growth goes to
-//! string-named extensions ([`PluginModule::get_extension`]). Instances are trait objects whose methods
-//! take the views and plain structs of this crate. The adapters behind them ([`mod@adapters`]) are generated for
-//! every plugin, catch its panics and refuse to call a poisoned instance.
+//! Each library has one frozen root module: every field is in the first prefix, and later additions are string-named
+//! extensions ([`PluginModule::get_extension`]). Instances are trait objects whose methods take the views and plain
+//! structs of this crate. The adapters behind them ([`mod@adapters`]) are generated for every plugin, catch its panics
+//! and refuse to call a poisoned instance.
 //!
-//! Authors need nothing from here; the host and test suites do.
+//! Only the host and test suites use this module directly.
 
 pub mod adapters;
 mod guard;
@@ -55,7 +55,7 @@ pub struct PluginModule {
     pub get_extension: for<'a> extern "C" fn(RStr<'a>) -> ROption<&'static Extension>,
 }
 
-/// The head of an extension table. Which fields follow, its name and revision say.
+/// The head of an extension table. Its name and revision determine the fields that follow.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Extension {

@@ -13,7 +13,7 @@ pub mod std_types {
     pub use abi_stable::std_types::{RBox, ROption, RResult, RSlice, RSliceMut, RStr, RString, RVec};
 }
 
-/// Of objects: that they cannot be turned back into their type.
+/// The marker of objects that cannot be converted back to their type.
 pub mod erased_types {
     pub use abi_stable::erased_types::TD_Opaque;
 }

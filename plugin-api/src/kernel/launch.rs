@@ -6,7 +6,7 @@ impl KernelText {
     /// The info block of a launch. `scalars` are bit patterns; `buffer_lens` are in elements, in the order of the buffers.
     ///
     /// # Errors
-    /// `UNSUPPORTED` if the recipe has an entry that this version does not know, or asks for a missing value.
+    /// `UNSUPPORTED` for an entry of the recipe that is unknown to this version, or for a missing value.
     pub fn pack_info(&self, scalars: &[u32], buffer_lens: &[u64]) -> Result<Vec<u64>, PluginError> {
         let mut words = vec![0u64; self.info_words as usize];
         for field in &self.info {
@@ -32,7 +32,7 @@ impl KernelText {
     /// Adds the statistics of a launch to `stats`: the statistics words, and the partial sums of all its cubes.
     ///
     /// # Errors
-    /// `UNSUPPORTED` for a statistic or rule this version does not know, `SHAPE` if lengths do not fit.
+    /// `UNSUPPORTED` for a statistic or rule unknown to this version, `SHAPE` if lengths do not match.
     pub fn read_stats(&self, words: &[u32], sums: &[f32], stats: &mut QuantStats) -> Result<(), PluginError> {
         let unknown = |name: &str| {
             PluginError::new(ErrorKind::UNSUPPORTED, format!("kernel `{}`: statistic `{name}`", self.entry))

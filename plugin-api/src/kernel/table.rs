@@ -19,11 +19,11 @@ pub struct Text {
     pub op: KernelOp,
     /// Its language.
     pub language: KernelLanguage,
-    /// Elements a unit takes at once.
+    /// Elements per unit at once.
     pub vector: u32,
-    /// Units a cube.
+    /// Units per cube.
     pub units: u32,
-    /// Shared memory a cube, bytes.
+    /// Shared memory per cube, bytes.
     pub shared_bytes: u32,
     /// Name of the entry function.
     pub entry: &'static str,
@@ -33,7 +33,7 @@ pub struct Text {
     pub buffers: &'static [KernelBuffer],
     /// The recipe of the info block, except for `constants`.
     pub info: &'static [InfoField],
-    /// Byte offsets in the info block of constants that the instance knows.
+    /// Byte offsets of the instance's constants in the info block.
     pub constants: &'static [(u32, GridConstant)],
     /// Size of the info block in u64 words.
     pub info_words: u32,
@@ -70,7 +70,7 @@ pub struct GridConstants {
 }
 
 impl GridConstants {
-    /// Those of a minifloat; `None` if `2^emin` is no normal f32, as it is with every canonical bias.
+    /// The constants of a minifloat; `None` if `2^emin` is not a normal f32. With a canonical bias it is always normal.
     #[must_use]
     pub fn of(grid: &MinifloatGrid) -> Option<Self> {
         let emin = u32::try_from(grid.emin() + 127).ok().filter(|emin| (1..255).contains(emin))?;
@@ -92,7 +92,7 @@ impl GridConstants {
     }
 }
 
-/// The text for an operation and target with the widest vector allowed, or `None`: there is none that the target can run.
+/// The text for an operation and target with the widest allowed vector; `None` if the target can run no text.
 ///
 /// # Errors
 /// The table is damaged: a text does not inflate.

@@ -1,8 +1,8 @@
-//! Host services: for optimizers whose update is more than one pass over elements, such as norms and products of matrices.
+//! Host services: for optimizers whose update is more than one pass over elements, with norms or matrix products for example.
 //!
-//! Tensors stay where the host keeps them, in main memory or on a GPU; a plugin holds [`Matrix`]es, handles without elements, and
-//! asks the host to compute. Everything has two axes: a parameter of rank 2 as it is, any other as one row. Nothing waits for
-//! the device but [`Matrix::read`]. All is f32.
+//! Tensors remain with the host, in main memory or on a GPU. A plugin holds [`Matrix`]es, handles without elements, and requests
+//! operations on them. Every tensor has two axes: a parameter of rank 2 keeps its shape, any other is one row. Only [`Matrix::read`]
+//! waits for the device. All elements are f32.
 //!
 //! An optimizer declares [`Scope::SERVICES`](crate::Scope::SERVICES) for a parameter and gets a [`ServiceStep`]. [`plain`] computes
 //! the same in main memory by plain loops, for tests.
@@ -78,21 +78,21 @@ numbered! {
     }
 }
 
-/// A matrix somewhere, `[rows, columns]` f32. Dropping it gives its memory back, unless it is the parameter, its gradient or a state.
+/// A matrix of the host, `[rows, columns]` f32. Dropping it frees its memory, unless it is the parameter, its gradient or a state.
 #[derive(Debug)]
 pub struct Matrix<'a> {
     services: Services<'a>,
     handle: u64,
     shape: [u64; 2],
-    /// Made by the plugin, so that it is the plugin's to free.
+    /// True if the plugin made the matrix and therefore frees it.
     made: bool,
 }
 
-/// The compute services. Operations are [`Matrix`]'s.
+/// The compute services. [`Matrix`] has the operations.
 #[derive(Clone, Copy)]
 pub struct Services<'a>(&'a ServicesObject);
 
-/// By hand: the object that crosses has none.
+/// Implemented by hand: the object that crosses has no `Debug`.
 impl std::fmt::Debug for Services<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Services")
@@ -109,7 +109,7 @@ impl<'a> Services<'a> {
     /// A matrix whose elements are all `value`.
     ///
     /// # Errors
-    /// More elements than the host has memory for.
+    /// The host's memory is too small.
     pub fn full(self, shape: [u64; 2], value: f32) -> Result<Matrix<'a>, PluginError> {
         self.made(self.0.full(shape[0], shape[1], value))
     }
@@ -117,7 +117,7 @@ impl<'a> Services<'a> {
     /// The matrix that the host gave this handle.
     ///
     /// # Errors
-    /// The host does not know the handle.
+    /// The handle is unknown to the host.
     pub fn given(self, handle: u64) -> Result<Matrix<'a>, PluginError> {
         let shape = self.0.shape(handle).into_result()?;
         Ok(Matrix { services: self, handle, shape, made: false })
@@ -144,7 +144,7 @@ impl<'a> Matrix<'a> {
     /// The matrix product `self other`.
     ///
     /// # Errors
-    /// Extents that do not fit.
+    /// The extents do not match.
     pub fn matmul(&self, other: &Matrix<'a>) -> Result<Self, PluginError> {
         self.services.made(self.services.0.matmul(self.handle, false, other.handle, false))
     }
@@ -168,7 +168,7 @@ impl<'a> Matrix<'a> {
     /// A function of each element.
     ///
     /// # Errors
-    /// The host does not know the function.
+    /// The function is unknown to the host.
     pub fn map(&self, op: MapOp) -> Result<Self, PluginError> {
         self.services.made(self.services.0.map(op, self.handle))
     }
@@ -222,7 +222,7 @@ impl<'a> Matrix<'a> {
         self.reduce(ReduceOp::SUM_SQUARES, Axes::ALL)?.map(MapOp::SQRT)
     }
 
-    /// Rows as columns.
+    /// The transpose.
     ///
     /// # Errors
     /// The device failed.
@@ -238,7 +238,7 @@ impl<'a> Matrix<'a> {
         self.services.made(self.services.0.reshape(self.handle, shape[0], shape[1]))
     }
 
-    /// Gives the parameter or a state these elements.
+    /// Assigns the elements of `from` to this matrix, the parameter or a state.
     ///
     /// # Errors
     /// Other extents, or this matrix is neither parameter nor state.
@@ -271,11 +271,11 @@ pub struct ServiceStep<'a> {
     pub info: ParamInfo<'a>,
     /// The compute services.
     pub services: Services<'a>,
-    /// The parameter: give it its new value with [`Matrix::assign`].
+    /// The parameter; [`Matrix::assign`] sets its new value.
     pub param: Matrix<'a>,
-    /// Accumulated and clipped; not to be assigned.
+    /// The gradient, accumulated and clipped; read-only.
     pub grad: Matrix<'a>,
-    /// In the order of [`Optimizer::states`](crate::Optimizer::states), of the parameter's shape, to be assigned.
+    /// The states in the order of [`Optimizer::states`](crate::Optimizer::states), of the parameter's shape, assignable.
     pub states: Vec<Matrix<'a>>,
     /// Learning rate and update count.
     pub scalars: StepScalars,

@@ -24,9 +24,9 @@ use crate::{
 /// The largest number of elements of a tensor, which is the limit of kernels.
 const MOST: u64 = (1 << 31) - 1;
 
-/// The implementation of the compute services. Arguments fit together: shapes were checked.
+/// The implementation of the compute services. The shapes of arguments are already checked.
 pub trait Compute: Send + 'static {
-    /// A matrix of f32. Cloning one copies no elements, or they are few.
+    /// A matrix of f32. Cloning it copies few elements or none.
     type Tensor: Clone + Send;
     /// All elements `value`.
     fn full(&self, shape: [usize; 2], value: f32) -> Self::Tensor;
@@ -38,9 +38,9 @@ pub trait Compute: Send + 'static {
     fn affine(&self, x: Self::Tensor, factor: f32, term: f32) -> Self::Tensor;
     /// A function of two elements, extents of 1 spread; `None` if it is unknown.
     fn zip(&self, op: ZipOp, x: Self::Tensor, y: Self::Tensor) -> Option<Self::Tensor>;
-    /// Reduces the axes that are asked for to one element; `None` if the operation is unknown.
+    /// Reduces the selected axes to one element; `None` if the operation is unknown.
     fn reduce(&self, op: ReduceOp, rows: bool, columns: bool, x: Self::Tensor) -> Option<Self::Tensor>;
-    /// Rows as columns.
+    /// The transpose.
     fn transpose(&self, x: Self::Tensor) -> Self::Tensor;
     /// The same elements in another shape.
     fn reshape(&self, x: Self::Tensor, shape: [usize; 2]) -> Self::Tensor;
@@ -51,7 +51,7 @@ pub trait Compute: Send + 'static {
     fn read(&self, x: Self::Tensor) -> Result<f32, PluginError>;
 }
 
-/// A tensor and whose it is.
+/// A tensor and its owner.
 struct Entry<T> {
     tensor: T,
     shape: [u64; 2],
@@ -61,11 +61,11 @@ struct Entry<T> {
 /// The access rights to a tensor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// The host's, to read.
+    /// Owned by the host; read-only.
     Host,
-    /// The host's, to be assigned.
+    /// Owned by the host; assignable.
     Assignable,
-    /// Made by the plugin, to be freed.
+    /// Owned by the plugin, which frees it.
     Plugin,
 }
 
@@ -77,7 +77,7 @@ struct Table<C: Compute> {
 /// The services of one update. Clones share their tensors.
 pub struct Served<C: Compute>(Arc<Mutex<Table<C>>>);
 
-/// By hand: tensors have none, and are large.
+/// Implemented by hand: tensors are large and have no `Debug`.
 impl<C: Compute> std::fmt::Debug for Served<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Served").finish_non_exhaustive()
@@ -96,13 +96,13 @@ impl<C: Compute> Served<C> {
         ServicesAbi_TO::from_value(Self(self.0.clone()), TD_Opaque)
     }
 
-    /// A handle of a tensor of the host's, `[rows, columns]`; `assignable` if the plugin may replace it.
+    /// A handle of a host tensor, `[rows, columns]`; `assignable` if the plugin may replace it.
     pub fn give(&self, tensor: C::Tensor, shape: [u64; 2], assignable: bool) -> u64 {
         let owner = if assignable { Owner::Assignable } else { Owner::Host };
         self.with(|table| table.insert(tensor, shape, owner))
     }
 
-    /// Takes a tensor back; `None` if there is none of that handle.
+    /// Removes a tensor; `None` if the handle is unknown.
     #[must_use]
     pub fn take(&self, handle: u64) -> Option<C::Tensor> {
         self.with(|table| Some(table.entries.remove(&handle)?.tensor))
@@ -150,7 +150,7 @@ impl<C: Compute> Table<C> {
         Ok((entry.tensor.clone(), entry.shape))
     }
 
-    /// A matrix, transposed if asked for.
+    /// A matrix, transposed if requested.
     fn turned(&self, handle: u64, transposed: bool) -> Result<(C::Tensor, [u64; 2]), PluginError> {
         let (tensor, [rows, columns]) = self.get(handle)?;
         if !transposed {
@@ -160,7 +160,7 @@ impl<C: Compute> Table<C> {
     }
 }
 
-/// Extents as the tensor library counts them.
+/// Extents in the type of the tensor library.
 fn extents(shape: [u64; 2]) -> Result<[usize; 2], PluginError> {
     match shape[0].checked_mul(shape[1]) {
         Some(elements) if elements <= MOST => Ok(shape.map(|extent| extent as usize)),

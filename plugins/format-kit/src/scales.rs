@@ -9,7 +9,7 @@ use altgrad_plugin_api::{Blocks, Scales};
 
 use crate::piece::{Group, LANES, LaneScales};
 
-/// Elements a piece: 8 KiB of f32.
+/// Elements per piece: 8 KiB of f32.
 pub(crate) const PIECE: usize = 2048;
 const GROUPS: usize = PIECE / LANES;
 

@@ -44,7 +44,7 @@ pub struct Expanded {
 /// Compiles the definition of a kernel.
 ///
 /// # Panics
-/// If cubecl refuses it: no plugin runs this, and the message is what its author needs.
+/// If cubecl refuses it: this runs in no plugin, and the author needs the message.
 #[must_use]
 pub fn expand(recipe: &Recipe, definition: KernelDefinition, language: KernelLanguage) -> Expanded {
     let name = &recipe.name;

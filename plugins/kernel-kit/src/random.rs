@@ -1,4 +1,4 @@
-//! Counter-based random bits on the device: Philox4x32-10 (Salmon et al., SC'11), one word an element.
+//! Counter-based random bits on the device: Philox4x32-10 (Salmon et al., SC'11), one word per element.
 //!
 //! The same function of seed, step, tensor and element index as the CPU's, so both round alike: element `i` of a
 //! tensor takes word `i % 4` of block `i / 4`, counter `[block low, block high, step, tensor]`, key

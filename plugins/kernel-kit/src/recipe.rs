@@ -1,4 +1,4 @@
-//! The arguments of each kernel: no other place knows their order.
+//! The arguments of each kernel; only this file defines their order.
 
 use altgrad_plugin_api::{BufferRole, DType, KernelOp, MergeRule, kernel::table::GridConstant};
 
@@ -35,11 +35,11 @@ pub enum Access {
 pub enum Scalar {
     /// The host's scalar of that index: of a format, six words of the random key, then the elements that share a scale.
     Host(u32),
-    /// A constant of the format's grid, which the plugin fills in when asked for the text.
+    /// A constant of the format's grid, which the plugin sets when the text is requested.
     Constant(GridConstant),
 }
 
-/// All that there is to know of a kernel besides its text.
+/// The description of a kernel besides its text.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// For messages.

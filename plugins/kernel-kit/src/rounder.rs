@@ -45,8 +45,8 @@ impl Mode {
     }
 }
 
-/// The numbers of a format's grid, which its plugin fills in when asked for the text:
-/// [`GridConstants`](altgrad_plugin_api::kernel::table::GridConstants). All but the largest are for [`Rounder`]s that want them.
+/// The numbers of a format's grid, which its plugin sets when the text is requested:
+/// [`GridConstants`](altgrad_plugin_api::kernel::table::GridConstants). All but the largest are for [`Rounder`]s that use them.
 #[derive(CubeType, Clone, Copy)]
 pub struct Grid {
     /// f32 bits of the largest finite value, at which the kernel saturates.
@@ -59,7 +59,7 @@ pub struct Grid {
     pub significand_bits: u32,
 }
 
-/// A number format's rounding, as a kernel sees it. Magnitudes are the bits of an f32 without its sign.
+/// A number format's rounding, for use in a kernel. Magnitudes are the bits of an f32 without its sign.
 ///
 /// `value` gets every magnitude there is. What it gives for NaN is ignored; from the largest finite value on (infinity
 /// included) anything at least as large is right, for the kernel saturates. A variant that gives up its largest codes to

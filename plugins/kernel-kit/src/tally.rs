@@ -14,11 +14,11 @@ use cubecl_core::prelude::*;
 
 use crate::rounder::{INFINITY, MAGNITUDE};
 
-/// Units a cube, of every kernel in this crate.
+/// Units per cube, for every kernel in this crate.
 pub const UNITS: u32 = 256;
 /// Words of the statistics buffer: amax, overflow, underflow, nan, nonzero.
 pub const COUNTS: u32 = 5;
-/// Partial sums a cube: x^2, error^2 and x*x_hat, each in bins small, middle and large.
+/// Partial sums per cube: x^2, error^2 and x*x_hat, each in bins small, middle and large.
 pub const SUMS: u32 = 9;
 /// log2 of the factor of a bin's terms, before squaring.
 pub const BIN_EXPONENTS: [i32; 3] = [90, 0, -90];
@@ -66,7 +66,7 @@ impl Sum {
     }
 }
 
-/// Place of this unit in a column of one word a unit.
+/// Place of this unit in a column of one word per unit.
 #[cube]
 fn column(#[comptime] word: u32) -> usize {
     (UNIT_POS + comptime!(word * UNITS)) as usize
@@ -87,7 +87,7 @@ pub struct Tally {
 
 #[cube]
 impl Tally {
-    /// Nothing seen.
+    /// Zero counts.
     pub fn new() -> Tally {
         Tally {
             amax: RuntimeCell::<u32>::new(0u32),

@@ -47,7 +47,7 @@ impl Texts {
     /// Those of a format.
     ///
     /// # Panics
-    /// If cubecl refuses a kernel: that message is what the author needs.
+    /// If cubecl refuses a kernel: the author needs the message.
     #[must_use]
     pub fn of_format<R: Rounder>() -> Self {
         Self::of(&Mode::ALL, |mode, vector| (recipe::fake_quant(mode), expand::fake_quant::<R>(mode, vector)))

@@ -32,7 +32,7 @@ pub struct Codes {
     max: f32,
     /// Its fine coordinate.
     max_fine: i32,
-    /// Fine steps a code: `2^(23-M)`, and its logarithm.
+    /// Fine steps per code: `2^(23-M)`, and its logarithm.
     fine_per_code: f32,
     fine_bits: u32,
     /// Codes a step at most.

@@ -43,7 +43,7 @@ fn at_once<R: Rule>(rule: &R, buffers: Buffers<'_>) {
 /// Elements that stay in the first-level cache between the two halves of their update.
 const PIECE: usize = 512;
 
-/// A CPU looks ahead a fixed number of operations: it has more elements under way at once where chains are short.
+/// A CPU has a fixed number of operations in flight: with short chains these belong to more elements.
 #[inline(always)]
 fn in_halves<R: Rule>(rule: &R, buffers: Buffers<'_>) {
     let (params, param) = buffers.param.as_chunks_mut::<PIECE>();

@@ -159,7 +159,7 @@ pub fn scales(blocks: Blocks, elements: usize) -> Vec<f32> {
     (0..blocks.count(elements as u64)).map(scale).collect()
 }
 
-/// Numbers that look random, between -1 and 1, from a linear congruential generator (Knuth's MMIX).
+/// Pseudo-random numbers between -1 and 1, from a linear congruential generator (Knuth's MMIX).
 #[must_use]
 pub fn numbers(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed;

@@ -12,7 +12,7 @@ use crate::{
 pub enum Found {
     /// Fast.
     Codes(Codes),
-    /// Whatever the fast one does not know.
+    /// Any other grid.
     Values(Values),
 }
 

@@ -1,7 +1,7 @@
-//! The operations on files that write a checkpoint, one by one.
+//! The file operations that write a checkpoint.
 //!
-//! Each passes one place, where a test can make it fail: a loop over numbers then tests the failure of every write,
-//! flush and rename, without filling a disk.
+//! All operations pass through one function, where a test can make them fail. A loop over their numbers then tests the
+//! failure of every write, flush and rename, without filling a disk.
 
 use std::{
     fmt,
@@ -41,7 +41,7 @@ pub struct Disk {
     gate: Option<Arc<Gate>>,
 }
 
-/// By hand: a function has none.
+/// Implemented by hand: functions have no `Debug`.
 impl fmt::Debug for Disk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Disk").field("gated", &self.gate.is_some()).finish()
@@ -59,7 +59,7 @@ impl Disk {
         self.gate.as_ref().map_or(Ok(()), |gate| gate(op, path))
     }
 
-    /// Makes a folder and those above it; one that is there stays.
+    /// Makes a folder and those above it; an existing one stays.
     ///
     /// # Errors
     /// The operating system's error, here and below.
@@ -68,7 +68,7 @@ impl Disk {
         fs::create_dir_all(path)
     }
 
-    /// Makes a file that is not there.
+    /// Makes a new file.
     ///
     /// # Errors
     /// The operating system's error.

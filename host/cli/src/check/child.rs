@@ -33,7 +33,7 @@ use super::{
     surroundings::Surroundings,
 };
 
-/// Between two looks at a child.
+/// The time between two polls of a child.
 const POLL: Duration = Duration::from_millis(5);
 /// Stands for all quick checks.
 const QUICK: &str = "quick";
@@ -248,7 +248,7 @@ pub(crate) fn quick(
     })
 }
 
-/// The parent's side: runs a child to its end, or to the end of its time. Without `check` it only loads.
+/// The parent's side: runs a child to its end, or to its time limit. Without `check` it only loads the library.
 pub(super) fn spawn(path: &Path, asked: Option<Asked<'_>>, timeout: Duration) -> Result<Ended, Diagnostic> {
     spawn_with(path, &[], asked, timeout)
 }
@@ -404,7 +404,7 @@ impl Ended {
         }
     }
 
-    /// Why the library was refused, in one line.
+    /// The reason why the library was refused, in one line.
     pub(super) fn refusal(&self) -> Verdict {
         let lines = self.diagnostic().unwrap_or("it gave no answer").lines().map(str::trim_start);
         Verdict::Failed(lines.filter(|line| !line.starts_with("-->")).collect::<Vec<&str>>().join("; "))

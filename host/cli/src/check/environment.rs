@@ -1,4 +1,5 @@
-//! The check `environment`: lives in other environments against one in the usual one, from the parent's side.
+//! The check `environment`: life cycles in other environments compared with one in the usual environment, from the
+//! parent's side.
 
 use std::{path::Path, time::Duration};
 
@@ -47,7 +48,7 @@ pub(super) fn environment(
     let mut seconds = 0.0;
     let folders = Folders::new()
         .map_err(|error| Diagnostic::run(format!("no folder for a check can be made ({error})")))?;
-    // All lives in the same folders, whose paths a life may show.
+    // All life cycles use the same folders, because a life cycle may report their paths.
     let mut life = |variables: &'static [Variable]| -> Result<Result<String, String>, Diagnostic> {
         let asked = Asked { check: LIFE, variables, ..*asked };
         let (life, took) = child::spawn_in(path, Some(asked), timeout, &folders)?.life();

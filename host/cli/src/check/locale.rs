@@ -1,4 +1,4 @@
-//! The parent's side of the check `locale`: lives under other locales against one under none.
+//! The parent's side of the check `locale`: life cycles under other locales compared with one without a locale.
 
 use std::{path::Path, time::Duration};
 

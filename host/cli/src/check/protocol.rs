@@ -14,7 +14,7 @@ pub(super) struct Asked<'a> {
     pub(super) check: &'a str,
     pub(super) set: &'a [String],
     pub(super) seed: u64,
-    /// The variables that ask for another locale.
+    /// The variables that set another locale.
     pub(super) locale: &'static [&'static str],
     /// Variables that are set otherwise than usual.
     pub(super) variables: &'static [Variable],

@@ -39,7 +39,7 @@ struct Json<'a> {
     passed: usize,
     failed: usize,
     skipped: usize,
-    /// Checks that were given up because others hung.
+    /// Checks that were skipped because others hung.
     not_run: usize,
 }
 
@@ -69,7 +69,7 @@ impl Report {
         self.lines.push(line);
     }
 
-    /// Some checks are given up, or none.
+    /// Skips that number of checks.
     pub(super) fn stopped(&mut self, not_run: usize) {
         self.not_run = not_run;
         if not_run > 0 && !self.json {

@@ -68,7 +68,7 @@ fn descriptors() -> io::Result<BTreeMap<OsString, PathBuf>> {
     Ok(found)
 }
 
-/// The signals that this thread blocks, as the system writes them; `None` where it does not say.
+/// The signals that this thread blocks, as the system writes them; `None` where it does not report them.
 fn blocked() -> Option<String> {
     let status = fs::read_to_string("/proc/thread-self/status").ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?.trim().to_string())

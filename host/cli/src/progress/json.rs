@@ -45,7 +45,7 @@ impl JsonProgress {
     }
 }
 
-/// A reader that goes away does not end the run.
+/// A reader that closes the pipe does not end the run.
 fn write(progress: &Progress) {
     let mut out = io::stdout();
     let _ = writeln!(out, "{}", progress.to_line()).and_then(|()| out.flush());

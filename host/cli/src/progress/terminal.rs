@@ -98,7 +98,7 @@ impl RunObserver for TerminalProgress {
         }
     }
 
-    /// Without tearing the bar; also when quiet.
+    /// Shows a message without breaking the bar; also when quiet.
     fn say(&mut self, text: &str) {
         match &self.display {
             Display::Bar(bar) => bar.suspend(|| eprintln!("{text}")),

@@ -38,7 +38,7 @@ const FROM_OUTSIDE: [Signal; 7] = [
 /// The signals by which a user ends a run that has not begun.
 const BY_THE_USER: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// Why the supervising process killed the other.
+/// The reason why the supervising process killed the other.
 #[derive(Debug)]
 pub(super) enum Killed {
     /// A plugin call did not return for so long.
@@ -51,7 +51,7 @@ pub(super) enum Killed {
 #[derive(Debug, PartialEq, Eq)]
 struct Verdict {
     code: u8,
-    /// Why, if it did not end by itself.
+    /// The reason, if it did not end by itself.
     error: Option<String>,
     /// True if a handler has reported it already.
     is_said: bool,

@@ -34,7 +34,7 @@ const REACH: (usize, usize) = (1 << 20, 1 << 12);
 /// The system's error.
 pub fn map() -> io::Result<&'static Shared> {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: asks for new memory at any address; nothing that exists is changed.
+    // SAFETY: requests new memory at any address; no existing mapping changes.
     let address = unsafe { libc::mmap(ptr::null_mut(), size_of::<Shared>(), protection, flags, -1, 0) };
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -60,7 +60,7 @@ pub fn fork() -> io::Result<Option<i32>> {
     }
 }
 
-/// From now on a write beyond the largest size of files is an error like others (EFBIG), and SIGUSR1 does not end the process.
+/// From now on a write beyond the largest size of files is an ordinary error (EFBIG), and SIGUSR1 does not end the process.
 pub fn ignore_harmless_signals() {
     for signal in [libc::SIGXFSZ, libc::SIGUSR1] {
         // SAFETY: sets a disposition; no handler is involved.

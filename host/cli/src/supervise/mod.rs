@@ -69,7 +69,7 @@ pub(crate) fn split(asked: Asked) -> Option<ExitCode> {
 
 /// The first that the process that trains does.
 fn begin_child(parent: Pid, mask: &SigSet) {
-    // Without it only the supervising process's death goes unnoticed.
+    // Without it only the death of the supervising process is not noticed.
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     if getppid() != parent {
         // It died before the line above.
@@ -98,13 +98,13 @@ pub(crate) fn listens() {
 pub(crate) fn limit(limits: &LimitsSection) {
     let seconds = [limits.plugin_call_warning_s, limits.plugin_call_timeout_s];
     for (limit, seconds) in shared().limits_ms.iter().zip(seconds) {
-        // Whoever asks for less than a millisecond does not mean "never".
+        // A limit below one millisecond does not mean "never".
         let ms = Duration::try_from_secs_f64(seconds).map_or(0, |limit| limit.as_millis().max(1));
         limit.store(if seconds > 0.0 { ms as u64 } else { 0 }, Ordering::Relaxed);
     }
 }
 
-/// An observer that tells the supervising process too.
+/// An observer that also reports to the supervising process.
 pub(crate) struct Told<'a>(pub &'a mut dyn RunObserver);
 
 impl RunObserver for Told<'_> {

@@ -45,7 +45,7 @@ pub(super) struct Parent {
     /// The process that started the run, and the time when it was found gone.
     starter: (Pid, Option<Instant>),
     watchdog: Watchdog,
-    /// Why this process killed the other, if it did.
+    /// The reason why this process killed the other, if it did.
     killed: Option<Killed>,
 }
 

@@ -24,11 +24,11 @@ pub struct Shared {
     pub listens: AtomicBool,
     /// True if it ended by itself, and its exit code is its own.
     pub ended: AtomicBool,
-    /// True if it ended because it was asked a second time.
+    /// True if a repeated request ended it.
     pub at_once: AtomicBool,
     /// Steps done.
     pub step: AtomicU64,
-    /// Milliseconds after which a call that has not returned is told, and the run ended; 0 = never.
+    /// Milliseconds after which a call that has not returned is reported, and the run ended; 0 = never.
     pub limits_ms: [AtomicU64; 2],
     fatal_mark: AtomicU64,
     fatal_how: AtomicU32,

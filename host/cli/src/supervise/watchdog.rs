@@ -12,9 +12,9 @@ use altgrad_loader::calls::Mark;
 
 use super::shared::Shared;
 
-/// Times between two looks.
+/// Times between two samples.
 const TICKS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
-/// Looks within a limit, at least.
+/// Least number of samples within a limit.
 const LOOKS: u32 = 4;
 
 /// The message about a call that does not return: the call and the exceeded limit.
@@ -26,7 +26,7 @@ pub(super) enum Bark {
     End(Mark, Duration),
 }
 
-/// A call that was running at the last look.
+/// A call that was running at the last sample.
 #[derive(Debug)]
 struct Seen {
     mark: Mark,
@@ -35,7 +35,7 @@ struct Seen {
     warned: bool,
 }
 
-/// Looks after the calls of all threads.
+/// Watches the calls of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Watchdog {
     seen: HashMap<usize, Seen>,
@@ -43,25 +43,25 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Time until the next look.
+    /// Time until the next sample.
     pub fn tick(&self, shared: &Shared) -> Duration {
         let limits = limits(shared);
         let least = limits.into_iter().flatten().min().unwrap_or(Duration::MAX);
         (least / LOOKS).clamp(TICKS[0], TICKS[1])
     }
 
-    /// Looks at the calls of that process.
+    /// Samples the calls of that process.
     pub fn look(&mut self, shared: &Shared, process: i32) -> Option<Bark> {
         let now = Instant::now();
         let since = self.looked.replace(now).map_or(Duration::ZERO, |looked| now - looked);
-        // A look that comes much too late was kept from coming: so, perhaps, was the other process.
+        // If a sample comes much too late, the system delayed this process, and possibly the other one.
         let awake = since.min(2 * self.tick(shared));
         let passed = if is_stopped(process) { Duration::ZERO } else { awake };
         let running: Vec<_> = shared.calls.running().filter(|(_, mark)| mark.call().is_awaited()).collect();
         self.count(&running, passed, limits(shared))
     }
 
-    /// Takes in the calls that are running after `passed` more of time.
+    /// Records the calls that are still running after another `passed`.
     fn count(
         &mut self,
         running: &[(usize, Mark)],

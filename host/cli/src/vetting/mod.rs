@@ -162,7 +162,7 @@ impl Vetting {
     }
 }
 
-/// Asks at the terminal, if there is one.
+/// Asks the user at the terminal, if there is one.
 fn is_trusted_by_the_user(library: Candidate<'_>) -> bool {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return false;

@@ -26,7 +26,7 @@ pub(super) struct Record {
     /// The description from its code, if it has no notes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) described: Option<String>,
-    /// Why it could not describe its plugins to a build of the host.
+    /// The reason why it could not describe its plugins to a build of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refused: Option<Refused>,
     /// Plugins that passed the quick checks, by build of the host, the latest last.

@@ -39,7 +39,7 @@ pub struct CastFields {
 }
 
 impl CastFields {
-    /// These, and what they leave out from `parent`.
+    /// These fields, completed from `parent`.
     fn or(self, parent: Self) -> Self {
         Self {
             format: self.format.or(parent.format),

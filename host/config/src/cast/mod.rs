@@ -55,7 +55,7 @@ fn nearest_even() -> CastRoundingChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub enum BlockChoice {
-    /// Nothing: elements are rounded as they are.
+    /// No blocks: elements are rounded as they are.
     None,
     /// All elements.
     #[default]

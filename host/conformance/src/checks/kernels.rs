@@ -32,7 +32,7 @@ const MODES: [Rounding; 4] =
 const LANGUAGES: [(&str, KernelLanguage); 2] =
     [("CUDA", KernelLanguage::CUDA), ("WGSL", KernelLanguage::WGSL)];
 
-/// A device like most.
+/// A typical device.
 fn device(language: KernelLanguage, vector: u32) -> KernelTarget {
     KernelTarget {
         language,
@@ -61,7 +61,7 @@ pub(crate) fn kernels(subject: &Subject) -> Outcome {
     }
 }
 
-/// Every text for a device like most, one after the other.
+/// Every text for a typical device, one after the other.
 pub(crate) fn sources(instance: &Instance, language: KernelLanguage) -> Result<String, String> {
     let mut sources = String::new();
     for mode in MODES {
@@ -71,7 +71,7 @@ pub(crate) fn sources(instance: &Instance, language: KernelLanguage) -> Result<S
     Ok(sources)
 }
 
-/// Looks at an operation's texts for several targets, and counts them.
+/// Checks an operation's texts for several targets, and counts them.
 fn offered(instance: &Instance, op: KernelOp, language: KernelLanguage) -> Result<usize, String> {
     let small = KernelTarget { max_units_per_cube: 32, max_shared_bytes: 1 << 10, ..device(language, 4) };
     let mut found = Vec::new();
@@ -101,7 +101,7 @@ fn asked(instance: &Instance, op: KernelOp, target: &KernelTarget) -> Result<Opt
     }
 }
 
-/// A later host may ask for an operation that this plugin does not know: the plugin must refuse it.
+/// A later host may request an operation that is unknown to this plugin: the plugin must refuse it.
 fn unknown_requests(instance: &Instance) -> Result<(), String> {
     let known = device(KernelLanguage::CUDA, 1);
     let strange = KernelTarget { language: KernelLanguage(99), ..known.clone() };

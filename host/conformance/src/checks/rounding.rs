@@ -82,7 +82,7 @@ fn on_random(subject: &Subject, rounding: Rounding) -> Outcome {
     Ok(Verdict::Passed)
 }
 
-/// A later host may ask for a mode that this plugin does not know: it must say no, and not guess.
+/// A later host may request a mode that is unknown to this plugin: the plugin must refuse it.
 pub(crate) fn unknown_rounding(subject: &Subject) -> Outcome {
     let instance = subject.instance()?;
     for number in [Rounding::ALL.len() as u32, 77, u32::MAX] {

@@ -110,7 +110,7 @@ pub(super) fn rule_of(
     }
 }
 
-/// Numbers that look random, between -1 and 1 (Knuth's MMIX).
+/// Pseudo-random numbers between -1 and 1 (Knuth's MMIX).
 pub(super) fn numbers(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed;
     let mut next = || {

@@ -45,7 +45,7 @@ pub fn checks() -> &'static [Check<OptimizerSubject>] {
     }
 }
 
-/// Checks that an optimizer goes through before a run uses it.
+/// Checks of an optimizer before a run uses it.
 pub const QUICK: &[&str] = &[
     "descriptor",
     "options",

@@ -15,7 +15,7 @@ pub struct OptimizerSubject {
     pub(super) seed: u64,
 }
 
-/// By hand: a constructor has none.
+/// Implemented by hand: a constructor has no `Debug`.
 impl std::fmt::Debug for OptimizerSubject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OptimizerSubject").field("descriptor", &self.descriptor).finish_non_exhaustive()

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Outcome, Verdict, inputs::Random};
 
-/// The value of a step as part `part` of the run writes it: a number that nothing else in a file looks like.
+/// The value of a step as part `part` of the run writes it: a number that occurs nowhere else in a file.
 fn value(step: u64, part: u64) -> f64 {
     (7_000_000_000 + step * 1_000 + part) as f64 + 0.5
 }
@@ -48,7 +48,7 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Goes on from `step` in a new instance; the last one is left as it is, as a killed process leaves it.
+    /// Continues from `step` in a new instance; the last one is left as a killed process leaves it.
     fn resume(&mut self, step: u64, state: &[u8]) -> Result<(), String> {
         self.sink = None;
         self.part += 1;
@@ -61,7 +61,7 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Finishes and looks at the files.
+    /// Finishes and checks the files.
     fn close(mut self) -> Outcome {
         self.sink()?.finish(RunOutcome::COMPLETED)?;
         self.sink = None;

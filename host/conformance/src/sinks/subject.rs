@@ -31,7 +31,7 @@ pub struct SinkSubject {
     pub(crate) seed: u64,
 }
 
-/// By hand: a constructor has none.
+/// Implemented by hand: a constructor has no `Debug`.
 impl fmt::Debug for SinkSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SinkSubject").field("id", &self.descriptor.id).finish_non_exhaustive()

@@ -105,7 +105,7 @@ fn pieces_are_those_of_the_pattern() {
     }
 }
 
-/// Quadratic merging or a backtracking pattern would take hours here, or give up.
+/// Quadratic merging would take hours here, and a backtracking pattern might fail.
 #[test]
 fn a_piece_may_be_as_long_as_it_likes() {
     for unit in ["a", " ", "\n", "-", "7", "é"] {

@@ -40,7 +40,7 @@ struct Member {
 }
 
 impl Density {
-    /// Nothing was unpacked of a file of that many bytes yet.
+    /// The state before unpacking a file of that many bytes.
     pub(super) fn new(bytes: u64) -> Self {
         Self { bytes, packed: Cell::new(0), unpacked: Cell::new(0), member: RefCell::default() }
     }
@@ -61,7 +61,7 @@ impl Density {
         Unpacked { inner, density: self }
     }
 
-    /// Takes in that bytes were unpacked.
+    /// Records that bytes were unpacked.
     fn add(&self, bytes: u64) -> Result<(), TooDense> {
         let unpacked = self.unpacked.get() + bytes;
         self.unpacked.set(unpacked);
@@ -89,7 +89,7 @@ impl Ratio {
     }
 }
 
-/// Why reading ends.
+/// The reason why reading ends.
 #[derive(Debug)]
 pub(super) struct TooDense {
     member: String,

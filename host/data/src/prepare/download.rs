@@ -27,7 +27,7 @@ pub struct Patience {
     pub attempts: u32,
     /// The wait after the first of them; doubled each time.
     pub wait: Duration,
-    /// The longest wait, even if a server asks for more.
+    /// The longest wait, even if a server requests a longer one.
     pub longest_wait: Duration,
     /// The longest time without a byte on a connection.
     pub silence: Duration,
@@ -243,7 +243,7 @@ impl Download<'_> {
         self.receive(response, from)
     }
 
-    /// Throws the part away; the next attempt asks for the whole file.
+    /// Deletes the part; the next attempt requests the whole file.
     fn start_over(&self, why: &str) -> io::Result<Option<Attempt>> {
         fs::remove_file(self.part).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
@@ -304,7 +304,7 @@ fn content_range(response: &Response) -> Option<(u64, Option<u64>)> {
     Some((from.parse().ok()?, total.parse().ok()))
 }
 
-/// Seconds that the server asks to wait; dates are not read.
+/// Seconds that the server requests to wait; dates are not read.
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)

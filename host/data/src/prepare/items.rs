@@ -47,14 +47,14 @@ pub(super) enum Content {
     Record(Vec<u8>),
     /// A text or, in order, a part of one, cut where tokens cannot cross.
     Text(Vec<u8>),
-    /// Nothing that can be used.
+    /// No usable content.
     Refused(Reason),
 }
 
 /// Items that travel together.
 pub(super) type Group = Vec<Item>;
 
-/// Why reading ended early.
+/// The reason why reading ended early.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// No receiver is left.
@@ -71,12 +71,12 @@ pub(super) struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// Nothing yet; groups go to `sender`.
+    /// An empty group; groups go to `sender`.
     pub(super) fn new(sender: &'a SyncSender<Group>) -> Self {
         Self { sender, items: Vec::new(), bytes: 0 }
     }
 
-    /// Hands an item on, with others.
+    /// Passes an item on, together with others.
     ///
     /// # Errors
     /// No receiver is left.

@@ -9,7 +9,7 @@ pub(super) enum Line {
     Whole,
     /// A line beyond the limit; it was read past and not kept.
     TooLong,
-    /// Nothing is left.
+    /// The end of the file.
     End,
 }
 

@@ -4,6 +4,6 @@
 pub trait Progress: Sync {
     /// Reports `done` bytes of `total`, if that is known, of the activity `doing`.
     fn at(&self, doing: &str, done: u64, total: Option<u64>);
-    /// Something that people should know, past the bar.
+    /// Shows a message besides the bar.
     fn say(&self, text: &str);
 }

@@ -20,7 +20,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a record is left out.
+/// The reason why a record is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reason {
     /// No JSON, or a field of another type than the layout's.
@@ -31,7 +31,7 @@ pub(super) enum Reason {
     Language(String),
     /// Bytes that are no UTF-8; the first of them.
     NotUtf8(usize),
-    /// Nothing but white space.
+    /// Only white space.
     Empty,
     /// More than so many bytes in one record, or in one line of text.
     TooLong(usize),

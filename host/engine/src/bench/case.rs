@@ -16,7 +16,7 @@ use crate::setup::ReadyRun;
 pub struct BenchModel {
     /// Blocks.
     pub n_layer: usize,
-    /// Attention heads a block.
+    /// Attention heads per block.
     pub n_head: usize,
     /// Width of the residual stream.
     pub n_embd: usize,
@@ -43,11 +43,11 @@ pub struct BenchSpec {
     pub model: BenchModel,
     /// Cases: fp32, bf16, hybrid, a format or recipe:NAME, with +metrics, +shadow, +block32 or +optimizer:NAME.
     pub cases: Vec<String>,
-    /// Steps of each case that count.
+    /// Counted steps per case.
     pub steps: u64,
-    /// Steps of each case, and of each turn, before that.
+    /// Uncounted steps before each case and each turn.
     pub warmup: u64,
-    /// Turns of our steps and of another trainer's.
+    /// Turns between this trainer and the other one.
     pub turns: u64,
     /// The device.
     pub device: DeviceChoice,

@@ -1,4 +1,4 @@
-//! Time of checkpoints: blocks of steps with them and without, in turn, in one process.
+//! Time of checkpoints: blocks of steps with and without them, alternating in one process.
 //!
 //! A block ends when its last checkpoint is on the disk, so that no part of it falls into the next one.
 
@@ -31,7 +31,7 @@ pub struct CheckpointCost {
     pub case: String,
     /// Steps between two checkpoints.
     pub every: u64,
-    /// Blocks of each kind that count.
+    /// Counted blocks of each kind.
     pub blocks: usize,
     /// Bytes of one checkpoint.
     pub bytes: u64,
@@ -39,21 +39,21 @@ pub struct CheckpointCost {
     pub without_ms: f64,
     /// Median milliseconds a step with them.
     pub with_ms: f64,
-    /// With to without: medians.
+    /// Ratio of the two medians, with to without.
     pub ratio: f64,
 }
 
-/// Times each case with a checkpoint every `every` steps beside the same case without.
+/// Times each case with a checkpoint every `every` steps and without checkpoints.
 ///
 /// # Errors
-/// A case cannot be run, or a checkpoint not be written.
+/// A case cannot run, or a checkpoint cannot be written.
 pub fn measure(spec: &BenchSpec, every: u64) -> Result<Vec<CheckpointCost>, Diagnostic> {
     let folder = case::tokens_folder(spec)?;
     let cost = |case: &String| cost(case::build(folder.path(), spec, case)?, case, every, spec.steps);
     spec.cases.iter().map(cost).collect()
 }
 
-/// Times a run for `steps` steps each way, a checkpoint every `every` steps.
+/// Times `steps` steps with a checkpoint every `every` steps, and as many without.
 fn cost(run: ReadyRun, case: &str, every: u64, steps: u64) -> Result<CheckpointCost, Diagnostic> {
     let ReadyRun { setup, mut state, .. } = run;
     let folder = Scratch::new(Some(Path::new(".")))

@@ -24,7 +24,7 @@ use crate::{
 const VALUES: usize = 1 << 24;
 /// Rows and columns of the matrices that are multiplied.
 const SIDE: usize = 2048;
-/// Times everything is done; the first ones do not count.
+/// Number of repetitions; the first ones do not count.
 const ROUNDS: usize = 12;
 const WARMUP: usize = 3;
 
@@ -35,7 +35,7 @@ pub struct Machine {
     pub copy_gb_s: f64,
     /// The product of two square f32 matrices: GFLOP/s.
     pub matmul_gflop_s: f64,
-    /// The same of bf16 matrices, where the device multiplies them faster.
+    /// The rate for bf16 matrices, where the device multiplies them faster.
     pub matmul_bf16_gflop_s: Option<f64>,
     /// Rounding 64 MiB to a format, to nearest, with all statistics, by format.
     pub fake_quant: BTreeMap<String, Kernel>,
@@ -119,7 +119,7 @@ fn copy(values: &Tensor<1>, device: &Device) -> Result<f64, Diagnostic> {
     })
 }
 
-/// The median time of `work`, its end waited for.
+/// The median time of `work`, including the wait for its end.
 fn seconds(device: &Device, mut work: impl FnMut()) -> Result<f64, Diagnostic> {
     let mut times = Vec::with_capacity(ROUNDS);
     for round in 0..WARMUP + ROUNDS {
@@ -145,7 +145,7 @@ pub(super) fn gflop(run: &ReadyRun) -> f64 {
     let linear = blocks.sum::<f64>() + size(layout.head);
     let tokens = setup.tokens_per_step() as f64;
     let shape = &setup.model.gpt.shape;
-    // Two products of each position with those up to it, on average half.
+    // Two products of each position with itself and the earlier ones, on average half of all positions.
     let attention = 2.0 * (shape.n_layer * shape.n_embd) as f64 * setup.config.data.block_size as f64 / 2.0;
     3.0 * 2.0 * tokens * (linear + attention) / 1e9
 }

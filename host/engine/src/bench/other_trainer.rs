@@ -1,7 +1,7 @@
-//! The step of another trainer, measured in turn: a program that gets a size and a mode and prints one line of JSON.
+//! The step time of another trainer, a program that takes a size and a mode and prints one line of JSON.
 //!
-//! It is started as `PROGRAM ARGS --size SIZE --mode MODE --steps N --warmup N --threads N`, and of its answer
-//! `step_s_median`, `step_s_min` and `peak_rss_mb` are read.
+//! The command is `PROGRAM ARGS --size SIZE --mode MODE --steps N --warmup N --threads N`; `step_s_median`,
+//! `step_s_min` and `peak_rss_mb` are read from its output.
 
 use std::process::Command;
 
@@ -22,13 +22,13 @@ struct Answer {
 pub struct Beside {
     /// The requested mode.
     pub mode: &'static str,
-    /// Milliseconds a step: median of its runs' medians.
+    /// Milliseconds per step: median of the medians of its runs.
     pub median_ms: f64,
-    /// The least of them.
+    /// The least milliseconds of a step.
     pub least_ms: f64,
-    /// Ours to its.
+    /// Ratio of our median to its median.
     pub median_ratio: f64,
-    /// The same of the least.
+    /// Ratio of our least time to its least time.
     pub least_ratio: f64,
     /// Its peak, MB, if it reports one.
     pub peak_rss_mb: Option<f64>,
@@ -42,7 +42,7 @@ pub struct OtherTrainer<'a> {
     answers: Vec<(&'static str, Answer)>,
 }
 
-/// Its mode for a case of ours: it computes no metrics.
+/// Its mode for one of our cases: it computes no metrics.
 pub(super) fn mode(case: &str) -> Option<&'static str> {
     match case.split('+').next()? {
         "fp32" => Some("fp32"),
@@ -54,13 +54,13 @@ pub(super) fn mode(case: &str) -> Option<&'static str> {
 }
 
 impl<'a> OtherTrainer<'a> {
-    /// One that was not asked yet; `command` is a program and its first arguments.
+    /// A trainer without answers; `command` is a program and its first arguments.
     #[must_use]
     pub fn new(command: &'a str, size: &'a str) -> Self {
         Self { command, size, answers: Vec::new() }
     }
 
-    /// Has it take some steps in a mode.
+    /// Runs some of its steps in a mode.
     ///
     /// # Errors
     /// The trainer cannot be started, fails, or gives an invalid answer.
@@ -93,7 +93,8 @@ impl<'a> OtherTrainer<'a> {
         Ok(())
     }
 
-    /// A case of ours, by its median and least milliseconds, beside the trainer's answers; `None` without answers.
+    /// Compares one of our cases, by its median and least milliseconds, with the trainer's answers; `None` without
+    /// answers.
     pub(super) fn beside(&self, case: &str, [median_ms, least_ms]: [f64; 2]) -> Option<Beside> {
         let mode = mode(case)?;
         let answers: Vec<Answer> =

@@ -17,7 +17,7 @@ use tracing_subscriber::{Layer, Registry, layer::Context, layer::SubscriberExt, 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Phases(Arc<Mutex<BTreeMap<&'static str, Duration>>>);
 
-/// When a span was entered.
+/// The time at which a span was entered.
 struct Entered(Instant);
 
 impl Phases {

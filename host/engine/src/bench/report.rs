@@ -11,13 +11,13 @@ use super::{machine::Machine, other_trainer::Beside};
 pub struct Timing {
     /// The case.
     pub case: String,
-    /// Milliseconds a step: median.
+    /// Median milliseconds per step.
     pub median_ms: f64,
     /// Milliseconds of the fastest step.
     pub least_ms: f64,
-    /// The median to the first case's.
+    /// Ratio of the median to the first case's.
     pub median_ratio: f64,
-    /// The least to the first case's.
+    /// Ratio of the least time to the first case's.
     pub least_ratio: f64,
     /// Training tokens per second, by the median.
     pub tokens_per_s: f64,
@@ -27,11 +27,11 @@ pub struct Timing {
     pub floor_ms: f64,
     /// Milliseconds of a step's parts: medians. On a GPU, until the part is enqueued.
     pub phases_ms: BTreeMap<&'static str, f64>,
-    /// Beside another trainer, if there is one that has the mode.
+    /// The comparison with another trainer, if it has the mode.
     pub other: Option<Beside>,
 }
 
-/// All of it.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub struct BenchReport {
     /// The size's name.
@@ -42,16 +42,16 @@ pub struct BenchReport {
     pub device: String,
     /// Threads it computed with.
     pub threads: usize,
-    /// Steps of each case that count.
+    /// Counted steps per case.
     pub steps: u64,
     /// The host's version.
     pub host_version: &'static str,
-    /// Of this process and all its cases, MB; `None` where the system does not say.
+    /// Peak memory of this process over all cases, MB; `None` where the system does not report it.
     pub peak_rss_mb: Option<f64>,
     /// Resident memory after each tenth of the steps, MB; growth indicates a leak.
     pub rss_mb: Vec<f64>,
     /// The best performance of the device.
     pub machine: Machine,
-    /// The cases, in the order asked for.
+    /// The cases, in the requested order.
     pub cases: Vec<Timing>,
 }

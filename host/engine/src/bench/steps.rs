@@ -46,7 +46,8 @@ fn mb(bytes: Option<u64>) -> Option<f64> {
     bytes.map(|bytes| bytes as f64 / 1e6)
 }
 
-/// Times the steps of all cases, in turn with another trainer if there is one. `size` is the name of the model's size.
+/// Times the steps of all cases, alternating with another trainer if there is one. `size` is the name of the model's
+/// size.
 ///
 /// # Errors
 /// A case cannot be run, or the other trainer failed.
@@ -97,8 +98,8 @@ pub fn measure(
     })
 }
 
-/// Takes steps of all cases in turn; the first `warmup` do not count. `after` receives the number of the others that
-/// are over.
+/// Takes steps of all cases in turn; the first `warmup` do not count. `after` receives the number of completed counted
+/// steps.
 fn take_steps(
     runs: &mut [ReadyRun],
     times: &mut [Times],

@@ -1,5 +1,4 @@
-//! An estimate of a run's time before it begins: from a few of its steps or, where they would take long, from a product of
-//! matrices.
+//! An estimate of a run's time before it begins, from a few of its steps or, if they are long, from a product of matrices.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use altgrad_base::diagnostic::Diagnostic;
 use super::{machine, steps::take_step};
 use crate::setup::{ReadyRun, RunSetup};
 
-/// Steps that are timed, beside the first, which is slower.
+/// Timed steps, in addition to the first, which is slower.
 const STEPS: u64 = 4;
 /// 10^9 multiplications and additions of the largest step that is taken: less than a second on two cores.
 const TAKEN_GFLOP: f64 = 40.0;
@@ -19,11 +18,11 @@ const OVER_PRODUCTS: f64 = 1.3;
 /// A rough estimate of a run's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// Each step.
+    /// Time per step.
     pub step: Duration,
-    /// Evaluations, the last included.
+    /// Number of evaluations, including the last.
     pub evaluations: u64,
-    /// Each evaluation.
+    /// Time per evaluation.
     pub evaluation: Duration,
 }
 
@@ -37,7 +36,7 @@ impl Estimate {
     }
 }
 
-/// Estimates how long a run takes. Small steps are taken and change its state.
+/// Estimates the time of a run. Small steps are executed and change its state.
 ///
 /// # Errors
 /// A plugin or the device failed.
@@ -70,7 +69,7 @@ fn least_step(run: &mut ReadyRun) -> Result<Duration, Diagnostic> {
     Ok(least)
 }
 
-/// Evaluations of a run, the last included.
+/// Number of evaluations of a run, including the last.
 fn evaluations(setup: &RunSetup) -> u64 {
     let train = &setup.config.train;
     // Step 0 is evaluated too; an interval of 0 leaves the last one only.

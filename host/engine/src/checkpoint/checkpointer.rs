@@ -1,8 +1,8 @@
-//! Makes a run's checkpoints: decides when one is due, writes it on another thread, and reports the result.
+//! The checkpoints of a run: the schedule, writing on another thread, and the result.
 //!
-//! At most one is written at a time, and training waits for it before the next one is taken: none is skipped. Training also waits
-//! before an update that would be more than `every` updates ahead of the newest complete checkpoint. If a checkpoint cannot be
-//! written, training continues: the failure is reported, and the next one is tried when it is due.
+//! At most one checkpoint is written at a time, and training waits for it before the next one is taken: none is skipped. Training
+//! also waits before an update that would be more than `every` updates ahead of the newest complete checkpoint. If a checkpoint
+//! cannot be written, training continues: the failure is reported, and the next checkpoint is written when it is due.
 
 use std::{
     path::{Path, PathBuf},
@@ -33,9 +33,9 @@ pub struct Checkpointer {
     archive: Archive,
     section: CheckpointSection,
     writing: Option<Writing>,
-    /// Whole periods of `section.every` for which there is one.
+    /// Whole periods of `section.every` that have a checkpoint.
     periods: u64,
-    /// The newest complete one of the run's course: its step and folder.
+    /// The newest complete regular checkpoint: its step and folder.
     last: Option<(u64, PathBuf)>,
     anomalies: usize,
     /// The newest complete anomaly.
@@ -68,12 +68,12 @@ struct Writing {
 struct Written {
     path: PathBuf,
     best: Option<f64>,
-    /// Further faults.
+    /// Faults besides that of the checkpoint itself.
     remarks: Vec<String>,
 }
 
 impl Checkpointer {
-    /// The checkpoints of a run in that folder. `from` is the checkpoint from which it resumes: its step and folder.
+    /// The checkpoints of a run in that folder. `from` is the checkpoint from which the run resumes: its step and folder.
     #[must_use]
     pub fn new(
         run_folder: &Path,
@@ -121,7 +121,7 @@ impl Checkpointer {
         events
     }
 
-    /// True if a regular checkpoint is due after `step` updates: a period is over.
+    /// True if a regular checkpoint is due after `step` updates, at the end of a period.
     #[must_use]
     pub fn is_due(&self, step: u64) -> bool {
         step.checked_div(self.section.every).is_some_and(|periods| periods > self.periods)
@@ -132,13 +132,13 @@ impl Checkpointer {
         self.periods = step.checked_div(self.section.every).unwrap_or(0);
     }
 
-    /// True if the best parameters so far are kept.
+    /// True if the checkpoint with the best parameters is kept.
     #[must_use]
     pub fn keeps_best(&self) -> bool {
         self.section.keep_best
     }
 
-    /// True if one more anomaly is to be kept.
+    /// True if another anomaly can be kept.
     #[must_use]
     pub fn keeps_anomaly(&self) -> bool {
         self.section.on_anomaly && self.anomalies < MOST_ANOMALIES
@@ -166,7 +166,7 @@ impl Checkpointer {
         events
     }
 
-    /// The result of the one that was being written, if it is complete.
+    /// The result of the pending checkpoint, if it is complete.
     pub fn poll(&mut self) -> Vec<Event> {
         if self.writing.as_ref().is_some_and(|writing| writing.thread.is_finished()) {
             return self.wait();
@@ -174,8 +174,8 @@ impl Checkpointer {
         Vec::new()
     }
 
-    /// Waits for the one that is being written if a crash after update number `updates` would otherwise lose more than `every`
-    /// updates. Returns its result.
+    /// Waits for the pending checkpoint if a crash after update number `updates` would otherwise lose more than `every` updates.
+    /// Returns its result.
     pub fn bound_loss(&mut self, updates: u64) -> Vec<Event> {
         let complete = self.last().map_or(0, |(step, _)| step);
         if self.section.every > 0 && updates.saturating_sub(complete) > self.section.every {
@@ -184,7 +184,7 @@ impl Checkpointer {
         Vec::new()
     }
 
-    /// Waits for the one that is being written, and returns its result.
+    /// Waits for the pending checkpoint, and returns its result.
     pub fn wait(&mut self) -> Vec<Event> {
         let Some(Writing { kind, step, thread }) = self.writing.take() else { return Vec::new() };
         let result = thread.join().unwrap_or_else(|_| {
@@ -217,7 +217,7 @@ impl Checkpointer {
         event
     }
 
-    /// The newest complete checkpoint of the run's course: updates done, and its folder.
+    /// The newest complete regular checkpoint: updates done, and its folder.
     #[must_use]
     pub fn last(&self) -> Option<(u64, &Path)> {
         self.last.as_ref().map(|(step, path)| (*step, path.as_path()))
@@ -229,7 +229,7 @@ impl Checkpointer {
         self.anomaly.as_deref()
     }
 
-    /// The reason why the newest requested checkpoint is missing, if it is.
+    /// The reason why the newest requested checkpoint is missing; `None` if it is complete.
     #[must_use]
     pub fn fault(&self) -> Option<&Diagnostic> {
         self.fault.as_ref()

@@ -33,7 +33,7 @@ const FREE: [&str; 12] = [
     "sink",
     "train.max_steps",
 ];
-/// Keys that only matter by the learning rates they make.
+/// Keys that matter only through the learning rates that they determine.
 const SCHEDULE: [&str; 2] = ["train.decay_steps", "train.cooldown_steps"];
 
 /// The identity of a run.
@@ -76,7 +76,7 @@ impl RunIdentity {
         })
     }
 
-    /// Some run's.
+    /// An arbitrary identity, for tests.
     #[cfg(test)]
     pub(super) fn of_nobody() -> Self {
         Self {
@@ -93,7 +93,7 @@ impl RunIdentity {
         }
     }
 
-    /// Differences that make it another run than the one that wrote the checkpoint.
+    /// Differences that make it a different run from the one that wrote the checkpoint.
     ///
     /// # Errors
     /// The run file cannot be read back.
@@ -127,7 +127,7 @@ impl RunIdentity {
         Ok(found)
     }
 
-    /// Differences that do not make it another run, but may change its last bits.
+    /// Differences that do not make it a different run, but may change the last bits of results.
     #[must_use]
     pub fn remarks(&self, checkpoint: &Checkpoint) -> Vec<Difference> {
         let state = &checkpoint.state;
@@ -139,7 +139,7 @@ impl RunIdentity {
         changed.map(|(key, was, is)| Difference { key: key.into(), was, is }).collect()
     }
 
-    /// The key that makes the learning rate of a completed step differ from the checkpoint's, if there is one.
+    /// The key that changes the learning rate of a completed step, if there is one.
     fn schedule_difference(&self, checkpoint: &Checkpoint) -> Option<Difference> {
         let train: TrainSection = checkpoint.config.get("train")?.clone().try_into().ok()?;
         let (was, is) = (Schedule::new(&train), Schedule::new(&self.train));
@@ -165,7 +165,7 @@ fn plugin(setup: &RunSetup, identity: &PluginIdentity) -> PluginRecord {
     }
 }
 
-/// The keys in which two resolved run files differ, free ones left out.
+/// The keys in which two resolved run files differ, except those in [`FREE`].
 pub(super) fn config_differences(was: &Table, is: &Table) -> Vec<Difference> {
     let free = |key: &str| {
         let of = |free: &&str| {

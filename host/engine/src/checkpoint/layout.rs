@@ -9,9 +9,9 @@ use altgrad_run_folder::folder::CONFIG;
 
 /// Folder of checkpoints in the run folder.
 pub const CHECKPOINTS: &str = "checkpoints";
-/// Link to the newest one.
+/// Link to the newest checkpoint.
 pub const LAST: &str = "last";
-/// Link to the one with the lowest validation loss.
+/// Link to the checkpoint with the lowest validation loss.
 pub const BEST: &str = "best";
 /// Parameters.
 pub const MODEL: &str = "model.safetensors";
@@ -19,7 +19,7 @@ pub const MODEL: &str = "model.safetensors";
 pub const OPTIMIZER: &str = "optimizer.safetensors";
 /// The state of metrics, by parameter.
 pub const METER: &str = "meter.safetensors";
-/// Everything else.
+/// All other state.
 pub const STATE: &str = "state.toml";
 /// One line per file, as sha256sum writes it.
 pub const CHECKSUMS: &str = "checksums";
@@ -35,13 +35,13 @@ pub(super) const REMOVED: &str = ".removed-";
 /// Prefix of checkpoints of an abandoned continuation.
 pub(super) const SET_ASIDE: &str = "set-aside-";
 
-/// Why a checkpoint was made.
+/// The reason for a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckpointKind {
-    /// In the course of the run.
+    /// A regular checkpoint.
     Step,
-    /// Something went wrong; kept apart.
+    /// An anomaly of the training; stored separately.
     Anomaly,
 }
 

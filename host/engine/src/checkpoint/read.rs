@@ -31,7 +31,7 @@ const PART: usize = 1 << 18;
 pub struct Damage {
     /// The file or folder.
     pub path: PathBuf,
-    /// The damage: the end of a sentence that begins with the name.
+    /// The damage, worded to follow the name in a sentence.
     pub what: String,
 }
 
@@ -123,7 +123,7 @@ impl Checkpoint {
         Ok(Self { path: path.to_path_buf(), state, config })
     }
 
-    /// A file of it, of `most` bytes or less.
+    /// The contents of one of its files, of at most `most` bytes.
     ///
     /// # Errors
     /// The file is larger, or cannot be read.
@@ -137,7 +137,7 @@ impl Checkpoint {
 /// The tensors of the file `bytes` came from, its header checked.
 ///
 /// # Errors
-/// The file is no safetensors file, or is cut short.
+/// The file is not a safetensors file, or is truncated.
 pub(super) fn tensors<'a>(path: &'a Path, bytes: &'a [u8]) -> Result<TensorFile<'a>, Damage> {
     TensorFile::parse(path, bytes)
         .map_err(|error| Damage::new(path, format!("is not a safetensors file ({error})")))
@@ -204,7 +204,7 @@ fn regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Reads a file of `most` bytes or less: longer files are not read into memory.
+/// Reads a file of at most `most` bytes; longer files are not read into memory.
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, Damage> {
     let io = |error: io::Error| Damage::io(path, &error);
     let file = regular(path).map_err(io)?;
@@ -221,7 +221,7 @@ fn text(path: &Path) -> Result<String, Damage> {
     String::from_utf8(read(path, MOST_TEXT)?).map_err(|_| Damage::new(path, "is not UTF-8 text"))
 }
 
-/// The state of the checkpoint in a folder, its checksums unchecked: for uses that read few of its files. `None` where the
+/// The state of the checkpoint in a folder, its checksums unchecked: for callers that read few of its files. `None` where the
 /// folder has none.
 ///
 /// # Errors

@@ -29,7 +29,7 @@ use crate::{model::weights, setup::RunSetup, state::TrainState, tensor, tensor_f
 
 /// The value of `--resume` for the newest valid checkpoint of the run folder.
 pub const AUTO: &str = "auto";
-/// Bytes a tensor file may have beside its elements: for its header, and for each tensor in it.
+/// Bytes of a tensor file besides its elements: for its header, and for each tensor in it.
 const HEADER: (u64, u64) = (1 << 16, 1 << 10);
 
 /// The point at which a run resumes.
@@ -39,7 +39,7 @@ pub struct Chosen {
     folder: Option<RunFolder>,
     /// The checkpoint; none if the run starts from the beginning.
     checkpoint: Option<Checkpoint>,
-    /// Newer ones that cannot be used.
+    /// Newer checkpoints that cannot be used.
     passed_over: Vec<Damage>,
 }
 
@@ -50,15 +50,15 @@ pub struct Start {
     pub step: u64,
     /// The run folder, if it holds an earlier part of this run.
     pub folder: Option<RunFolder>,
-    /// The identity of the run, if it is known already.
+    /// The identity of the run, if it was already computed.
     pub identity: Option<RunIdentity>,
     /// The checkpoint from which it resumes.
     pub from: Option<PathBuf>,
-    /// Sums up to here.
+    /// Sums over the completed steps.
     pub totals: RunTotals,
     /// The state of alerts.
     pub alerts: AlertState,
-    /// The message for sinks.
+    /// The information for sinks.
     pub sinks: Option<SinkResume>,
     /// This and earlier continuations.
     pub resumes: Vec<Resume>,
@@ -67,7 +67,7 @@ pub struct Start {
 }
 
 impl Chosen {
-    /// Finds the checkpoint that `--resume` asks for: a path, of a run folder its last one, or [`AUTO`].
+    /// Finds the checkpoint that `--resume` selects: that at a path, the last of a run folder, or [`AUTO`].
     ///
     /// # Errors
     /// The path is not a valid checkpoint, all checkpoints of the folder are damaged, or the folder is not this run's.
@@ -81,7 +81,7 @@ impl Chosen {
         if asked != AUTO {
             let last = Path::new(asked).join(CHECKPOINTS).join(LAST);
             let asked = if last.exists() { last } else { PathBuf::from(asked) };
-            // A link such as `last` will move on.
+            // A link such as `last` will change.
             let path = fs::canonicalize(&asked).unwrap_or(asked);
             let checkpoint = Checkpoint::open(&path)?;
             if folder.is_some() && !lies_in(&checkpoint.path, &run_folder.join(CHECKPOINTS)) {
@@ -109,7 +109,7 @@ impl Chosen {
             .hint("start from the beginning in another folder with `--out DIR`, or name an `anomaly-step-...` with `--resume`"))
     }
 
-    /// Takes the schedule from the checkpoint where the run file does not give it: a run that is extended keeps its earlier
+    /// Copies keys of the schedule that the run file lacks from the checkpoint: a run that is extended keeps its earlier
     /// learning rates.
     pub fn inherit(&self, config: &mut RunConfig, source: &Source) {
         let saved = self.checkpoint.as_ref().and_then(|saved| saved.config.get("train")?.get("decay_steps"));
@@ -122,7 +122,7 @@ impl Chosen {
     /// Restores the state of a run; refuses another run's checkpoint unless `anyway` is set.
     ///
     /// # Errors
-    /// A difference, by key, or a tensor that does not fit.
+    /// A difference, by key, or a tensor that does not match.
     pub fn restore(
         self,
         setup: &RunSetup,
@@ -146,7 +146,7 @@ impl Chosen {
         let differences = [differences, remarked].concat();
         let mut resumes = saved.resume;
         resumes.push(Resume { step: saved.step, from, unix_s: unix_s(), differences });
-        // In a folder of its own it is another run for its sinks.
+        // For sinks, a run in a folder of its own is a new run.
         let kept = if folder.is_some() { saved.sink } else { Vec::new() };
         remarks.extend(kept.iter().filter_map(|sink| {
             let (name, why) = (&sink.counts.name, sink.missing.as_ref()?);
@@ -206,7 +206,7 @@ impl Start {
     }
 }
 
-/// A run that was stopped before its first checkpoint begins again.
+/// The start of a run that was stopped before its first checkpoint.
 fn anew(folder: Option<RunFolder>) -> Start {
     let again = folder.is_some();
     let remarks = again.then(|| "it has no checkpoint yet, so it starts from the beginning".to_string());
@@ -226,7 +226,7 @@ fn other_run(checkpoint: &Checkpoint, differences: &[Difference]) -> Diagnostic 
         .hint("restore it, or use `--resume-anyway`, which records the difference and resumes")
 }
 
-/// The checkpoint's state for each sink of the run file: that of the first unused sink of its name.
+/// The checkpoint's state for each sink of the run file: that of the first unused sink with the same name.
 fn resumed_sinks(mut kept: Vec<SinkRecord>, config: &RunConfig) -> Result<Vec<ResumedSink>, String> {
     let mut resumed = |name: &str| {
         let Some(index) = kept.iter().position(|kept| kept.counts.name == name) else {

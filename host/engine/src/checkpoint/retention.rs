@@ -1,4 +1,4 @@
-//! Retention of checkpoints: the newest, the best and those of anomalies stay, and the links to them.
+//! Retention of checkpoints: the newest, the best and anomalies are kept, and links point to them.
 
 use std::{
     fs, io,
@@ -8,7 +8,7 @@ use std::{
 use altgrad_base::files::Disk;
 
 use super::layout::{self, BEST, CheckpointKind, LAST, REMOVED, SET_ASIDE, UNFINISHED};
-/// Points a link of the folder at a checkpoint beside it, atomically: readers find the old one or the new one.
+/// Points a link of the folder at a checkpoint beside it, atomically: readers find the old or the new target.
 ///
 /// # Errors
 /// The operating system's error.
@@ -20,7 +20,7 @@ pub(super) fn point(disk: &Disk, folder: &Path, link: &str, to: &Path) -> io::Re
     disk.rename(&fresh, &folder.join(link))
 }
 
-/// The checkpoint a link leads to, if it does.
+/// The checkpoint to which a link points, if there is one.
 pub(super) fn target(folder: &Path, link: &str) -> Option<PathBuf> {
     Some(folder.join(fs::read_link(folder.join(link)).ok()?))
 }
@@ -38,7 +38,7 @@ pub(super) fn rotate(disk: &Disk, folder: &Path, keep_last: usize) -> io::Result
     removed.fold(Ok(()), io::Result::and)
 }
 
-/// Renamed first: a checkpoint that is half removed must not look like one.
+/// Renamed first, because a partly removed checkpoint must not look valid.
 fn remove(disk: &Disk, path: &Path) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let removed = path.with_file_name(format!("{REMOVED}{name}"));

@@ -1,19 +1,19 @@
 //! Checks of values that the types of `state.toml` allow but no run can have. A checkpoint with such a value is damaged, even if
-//! its checksums match, and none is written with one. Only losses may be NaN: that of a step, or of an evaluation.
+//! its checksums match, and none is written with one. Only losses of steps and evaluations may be NaN.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::state::{CheckpointState, SinkRecord};
 use crate::quant::{AmaxHistory, SavedWeightStats};
 
-/// Largest counter, 2^53: no run comes near it, so that counting on from it never overflows, and all numbers up to it are exact
-/// where other programs read them as f64.
+/// Largest counter, 2^53. No run comes near it, so further counting never overflows, and f64, which other programs use,
+/// represents all numbers up to it exactly.
 const MOST: u64 = 1 << 53;
 
-/// Refuses a state that no run can have.
+/// Refuses a state with values that no run can have.
 ///
 /// # Errors
-/// The field, and its fault: the end of a sentence that begins with the file's name.
+/// The field, and its fault, worded to follow the file's name in a sentence.
 pub(super) fn check(state: &CheckpointState) -> Result<(), String> {
     let CheckpointState { step, cursors, totals, .. } = state;
     counters(state)?;

@@ -1,4 +1,4 @@
-//! The content of a checkpoint, taken between two steps: handles and a few numbers, nothing copied and nothing read.
+//! The content of a checkpoint, taken between two steps: handles and a few numbers. Nothing is copied or read.
 
 use altgrad_alerts::AlertState;
 use altgrad_base::diagnostic::Diagnostic;
@@ -20,16 +20,16 @@ pub struct StateTensors {
     pub(super) meter: Vec<Entry>,
     pub(super) updates: u64,
     pub(super) dead_steps: Vec<u64>,
-    /// The seed of initial weights that are not among the tensors.
+    /// The seed of the initial weights that are not among the tensors.
     pub(super) initial_seed: Option<u64>,
     pub(super) loss_scale: Option<DynamicLossScale>,
     pub(super) schedule: Vec<CastSwitch>,
 }
 
-/// All that a checkpoint holds of the moment it was asked for.
+/// The complete content of a checkpoint at the time of the request.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Why.
+    /// The reason for the checkpoint.
     pub kind: CheckpointKind,
     /// Updates done.
     pub step: u64,
@@ -41,14 +41,14 @@ pub struct Snapshot {
     pub carried: QuantState,
     /// The state of alerts.
     pub alerts: AlertState,
-    /// Sums up to here.
+    /// Sums over the completed steps.
     pub totals: RunTotals,
     /// Earlier continuations.
     pub resumes: Vec<Resume>,
 }
 
 impl StateTensors {
-    /// Those of a run.
+    /// The tensors and counters of a run.
     ///
     /// # Errors
     /// States that a GPU's kernels keep cannot be read.

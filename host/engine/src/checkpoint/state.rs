@@ -1,4 +1,4 @@
-//! `state.toml`: all of a checkpoint that is no tensor. README.md of this folder documents it key by key.
+//! `state.toml`: the state of a checkpoint except tensors. README.md of this folder documents it key by key.
 //!
 //! TOML stores f64 exactly, infinities and NaN included. Missing values have no key.
 
@@ -17,7 +17,7 @@ pub const FORMAT: &str = "altgrad checkpoint";
 /// Version of the layout; another one is refused.
 pub const VERSION: u32 = 1;
 
-/// The file.
+/// The contents of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointState {
     /// [`FORMAT`].
@@ -26,7 +26,7 @@ pub struct CheckpointState {
     pub version: u32,
     /// Updates done, which is the number of the next step.
     pub step: u64,
-    /// Why it was made.
+    /// The reason for the checkpoint.
     pub kind: CheckpointKind,
     /// Held-out loss of these parameters, nats per token, if they were evaluated.
     pub val_loss: Option<f64>,
@@ -44,11 +44,11 @@ pub struct CheckpointState {
     pub data: CorpusRecord,
     /// The sums over the run.
     pub totals: RunTotals,
-    /// The optimizer, buffers aside.
+    /// The optimizer, except its buffers.
     pub optimizer: OptimizerRecord,
     /// The dynamic loss scale, if there is one.
     pub loss_scale: Option<DynamicLossScale>,
-    /// The state of metrics, tensors aside.
+    /// The state of metrics, except tensors.
     pub meter: UpdateMetricsRecord,
     /// The state of rounding.
     pub quant: SavedQuantState,
@@ -68,7 +68,8 @@ pub struct CheckpointState {
     pub resume: Vec<Resume>,
 }
 
-/// Addresses in the random streams: each draw is addressed, none is consumed, so these say all.
+/// Positions in the random streams: each draw has an address and none is consumed, so the addresses are the complete
+/// state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursors {
     /// Root of all streams.
@@ -82,13 +83,13 @@ pub struct Cursors {
 /// The corpus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorpusRecord {
-    /// For people.
+    /// Description for readers.
     pub description: String,
-    /// Of all token ids, training and validation: sha256 over the sha256 of their parts.
+    /// Fingerprint of all token ids, training and validation: sha256 over the sha256 of their parts.
     pub fingerprint: String,
 }
 
-/// Sums.
+/// Sums over the run.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunTotals {
     /// Training tokens.
@@ -110,10 +111,10 @@ pub struct OptimizerRecord {
     pub updates: u64,
 }
 
-/// The state of metrics between steps, tensors aside.
+/// The state of metrics between steps, except tensors.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UpdateMetricsRecord {
-    /// Steps for which dead elements were counted, one number per parameter; empty if they are not.
+    /// Steps for which dead elements were counted, one number per parameter; empty if they are not counted.
     #[serde(default)]
     pub dead_steps: Vec<u64>,
     /// The seed that draws the initial weights of parameters without `initial/PARAMETER`; none if they are unknown.
@@ -130,19 +131,19 @@ pub struct PluginRecord {
     pub name: String,
     /// The plugin's own version.
     pub version: String,
-    /// Of the library.
+    /// SHA-256 of the library.
     pub sha256: String,
 }
 
 /// The stored state of a sink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SinkRecord {
-    /// Its name, and the counts of rows and events before.
+    /// Its name, and its counts of rows and events before the checkpoint.
     #[serde(flatten)]
     pub counts: SinkCounts,
     /// Base64 of its state.
     pub state: Option<String>,
-    /// Why there is none: it had failed, or did not answer in time.
+    /// The reason why there is none: the sink had failed, or did not answer in time.
     pub missing: Option<String>,
 }
 

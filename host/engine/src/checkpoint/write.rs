@@ -29,7 +29,7 @@ use crate::tensor_file;
 #[derive(Debug, Clone)]
 pub(super) struct Complete {
     pub path: PathBuf,
-    /// Sinks whose state is missing, and why.
+    /// Sinks without a state, and the reasons.
     pub missing: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ fn fill(
     sinks: StateRequest,
 ) -> io::Result<Vec<String>> {
     if folder.ancestors().nth(2).is_some_and(|run_folder| !run_folder.is_dir()) {
-        // It was renamed or deleted, and must not come back.
+        // The folder was renamed or deleted, and must not be made again.
         return Err(io::Error::new(io::ErrorKind::NotFound, "the run folder is gone"));
     }
     disk.remove(folder)?;
@@ -130,7 +130,8 @@ fn saved(sink: SinkState) -> state::SinkRecord {
     state::SinkRecord { counts: sink.counts, state, missing }
 }
 
-/// Gives a whole folder its name. One of that name is replaced: it is damaged, or of a time that was cut off.
+/// Gives a complete folder its name. Replaces a folder with this name, which is damaged or from an abandoned
+/// continuation.
 fn appear(disk: &Disk, folder: &Path, unfinished: &Path, name: &str) -> io::Result<()> {
     let path = folder.join(name);
     let removed = folder.join(format!("{REMOVED}{name}"));
@@ -152,7 +153,7 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Writes and flushes a file, and notes its checksum.
+    /// Writes and flushes a file, and records its checksum.
     fn write(&mut self, name: &str, contents: impl FnOnce(&mut Hashed) -> io::Result<()>) -> io::Result<()> {
         let mut file =
             Hashed { file: self.disk.create(&self.folder.join(name))?, sum: Sha256::new(), bytes: 0 };
@@ -164,7 +165,7 @@ impl Files<'_> {
     }
 }
 
-/// A file whose checksum is made on the way.
+/// A file whose checksum is computed while it is written.
 struct Hashed {
     file: DiskFile,
     sum: Sha256,

@@ -1,7 +1,7 @@
 //! Causal self-attention of all heads, from the stacked queries, keys and values.
 //!
-//! A thread computes a sequence. It goes through its heads in blocks of queries, whose scores fit into the cache and reach no
-//! further than the block's last position; the backward pass computes them again. The future of a whole block is never computed.
+//! A thread computes a sequence. It processes its heads in blocks of queries, whose scores fit into the cache and extend to the block's last position
+//! only; the backward pass computes them again. Blocks that lie wholly in the future are never computed.
 
 mod head;
 mod intermediate;
@@ -42,9 +42,10 @@ use crate::{
 const CAST_ROLES: [Role; 6] =
     [Role::Query, Role::Key, Role::Value, Role::Probabilities, Role::ScoresGrad, Role::AttentionGrad];
 
-/// `softmax(q k^T / sqrt(head width)) v` of each head. Each position sees itself and earlier ones. The softmax is multiplied by
-/// `mask`, if there is one. A `monitor` is shown the layer that it is called with. `precision` is that of the matrix products, `casts` are those of their operands. Shapes: `qkv` `[batch, block, 3 width]`, mask
-/// `[batch, heads, block, block]`, result `[batch, block, width]`. Records scores and softmax.
+/// `softmax(q k^T / sqrt(head width)) v` of each head. Each position attends to itself and earlier ones. The softmax is
+/// multiplied by `mask`, if there is one. A `monitor` receives the measurements of its layer. `precision` is that of the matrix
+/// products, `casts` are those of their operands. Shapes: `qkv` `[batch, block, 3 width]`, mask `[batch, heads, block, block]`,
+/// result `[batch, block, width]`. Records scores and softmax.
 #[must_use]
 pub fn causal(
     qkv: Tensor<3>,
@@ -55,7 +56,7 @@ pub fn causal(
     monitor: Option<(&AttentionMonitor, usize)>,
 ) -> Tensor<3> {
     let device = qkv.device();
-    // A query that sees itself only has no entropy.
+    // A query that attends to itself only has no entropy.
     let monitor = monitor.filter(|_| shape.block > 1);
     if !is_available(&device) || casts.any(&CAST_ROLES) {
         return reference(qkv, mask, shape, (precision, casts), scope, monitor);
@@ -73,7 +74,7 @@ pub fn causal(
     let softmax = scope.gradient_probe("gradient of softmax", &device);
     let measured = monitor.map(|_| Arc::new(OnceLock::new()));
     let y = apply(qkv, [scores, softmax], Attention { shape, mask, to_bf16, measured: measured.clone() });
-    // Operations of the CPU are computed when they are called.
+    // The CPU executes operations when they are called.
     if let (Some((monitor, layer)), Some(measured)) = (monitor, measured.as_ref().and_then(|cell| cell.get()))
     {
         monitor.see(layer, untracked(tensor::flat(measured.clone(), &device)));
@@ -139,8 +140,8 @@ struct Attention {
 }
 
 impl Attention {
-    /// The result of one sequence, and the largest score and the inverse sum of exponentials of every row. `entropies`, `[heads, block]`
-    /// or empty, takes the entropy of every row.
+    /// The result of one sequence, and the largest score and the inverse sum of exponentials of every row. `entropies`, `[heads, block]` or empty,
+    /// receives the entropy of every row.
     fn sequence_forward(
         &self,
         (qkv, mask): (&[f32], Option<&[f32]>),
@@ -176,8 +177,7 @@ impl Attention {
         }
     }
 
-    /// The gradients of one sequence's q, k and v. Those of scores and softmax, `[heads, block, block]`, go to `traced` where
-    /// it has a vector.
+    /// The gradients of one sequence's q, k and v. Those of scores and softmax, `[heads, block, block]`, are written to the vectors in `traced`.
     fn sequence_backward(
         &self,
         (qkv, mask): (&[f32], Option<&[f32]>),
@@ -249,7 +249,7 @@ impl Attention {
         }
     }
 
-    /// The mean entropy of each head and the largest score, from those of all rows, `[batch, heads, block]`.
+    /// The mean entropy of each head and the largest score, from the values of all rows, `[batch, heads, block]`.
     fn measured(&self, stats: &[[f32; 2]], entropies: &[f32]) -> Vec<f32> {
         let AttentionShape { batch, block, heads, .. } = self.shape;
         let mut measured = vec![0f64; heads];
@@ -262,7 +262,7 @@ impl Attention {
         measured.into_iter().map(|entropy| entropy as f32).chain([largest]).collect()
     }
 
-    /// Rounds the operand of a product, if it is multiplied in bf16.
+    /// Rounds the operand of a product to bf16 if the product is in bf16.
     fn round(&self, x: &mut [f32]) {
         if self.to_bf16 {
             bf16::round_slice(x);

@@ -34,7 +34,7 @@ pub trait CpuFunction: Debug + Send + Sync + 'static {
     fn backward(&self, saved: SavedTensors, grad: FlexTensor, wanted: [bool; 3]) -> [Option<FlexTensor>; 3];
 }
 
-/// Applying a [`CpuFunction`], as burn's backends see it.
+/// The application of a [`CpuFunction`], for burn's backends.
 #[backend_extension(Flex, Autodiff)]
 pub trait CpuOps: Backend {
     /// `function` of three tensors.

@@ -239,7 +239,7 @@ pub(super) fn cross_entropy(row: &[f32], target: usize) -> f32 {
     sum(row.len(), |i| math::exp(row[i] - top)).ln() - (row[target] - top)
 }
 
-/// As [`cross_entropy`]; leaves its gradient times `share` in place of the logits.
+/// As [`cross_entropy`]; replaces the logits by its gradient times `share`.
 #[multiversion(targets(
     "x86_64+avx2+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+bmi1+bmi2+fma",
     "x86_64+avx2+bmi1+bmi2+fma"

@@ -69,7 +69,7 @@ pub(super) fn losses(logits: &[f32], targets: &[usize]) -> Vec<f32> {
     rows.map(|(row, &target)| loops::cross_entropy(row, target)).collect()
 }
 
-/// The same; leaves the gradients of each, times `share`, in place of the logits.
+/// As [`losses`]; replaces the logits by the gradient of each loss times `share`.
 pub(super) fn losses_and_gradients(logits: &mut [f32], targets: &[usize], share: f32) -> Vec<f32> {
     let vocab = logits.len() / targets.len();
     let rows = logits.par_chunks_mut(vocab).zip(targets).with_min_len(CHUNK / vocab);

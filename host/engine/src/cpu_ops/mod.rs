@@ -1,9 +1,9 @@
 //! Differentiable operations with hand-written forward and backward passes on the CPU.
 //!
-//! Each replaces a chain of tensor operations: fewer passes over memory, no temporaries, loops for the widest registers of the
-//! machine (`loops`). All threads work on parts of fixed size, so that results do not depend on the number of threads. An
-//! operation saves for its backward pass what is expensive to compute again. On another device the chain itself is used. The
-//! chain is beside the operation as `reference`, and tests compare the two.
+//! Each replaces a chain of tensor operations with fewer passes over memory, no temporaries, and loops for the widest
+//! registers of the machine (`loops`). All threads work on parts of fixed size, so that results do not depend on the number of
+//! threads. An operation saves values for its backward pass if they are expensive to compute again. Other devices use the
+//! chain, which is beside the operation as `reference`; tests compare the two.
 
 pub mod attention;
 mod function;

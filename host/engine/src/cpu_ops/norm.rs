@@ -31,7 +31,7 @@ struct LayerNorm {
     bias: bool,
 }
 
-/// Rows of a parallel task.
+/// Rows per parallel task.
 fn rows_per_task(width: usize) -> usize {
     (CHUNK / width).max(1)
 }

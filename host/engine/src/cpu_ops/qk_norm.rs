@@ -42,7 +42,7 @@ struct QkNorm {
 }
 
 impl QkNorm {
-    /// Tokens of a parallel task.
+    /// Tokens per parallel task.
     fn tokens_per_task(&self) -> usize {
         (CHUNK / (3 * self.shape.width)).max(1)
     }

@@ -30,7 +30,7 @@ struct RmsNorm {
     epsilon: f32,
 }
 
-/// Rows of a parallel task.
+/// Rows per parallel task.
 fn rows_per_task(width: usize) -> usize {
     (CHUNK / width).max(1)
 }

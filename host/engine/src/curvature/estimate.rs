@@ -10,7 +10,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of independent draws.
+    /// The estimate from independent draws.
     #[must_use]
     pub fn of(draws: &[f64]) -> Self {
         let n = draws.len() as f64;

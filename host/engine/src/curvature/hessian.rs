@@ -16,8 +16,8 @@ use super::estimate::Estimate;
 pub const RELATIVE_STEP: f64 = 1.0 / 32768.0;
 /// Relative change of the eigenvalue at which power iteration ends.
 const TOLERANCE: f64 = 1e-3;
-/// Residual, over the eigenvalue, above which it goes on: the change is small at a smaller eigenvalue too, whose direction the start
-/// happened to be near.
+/// Residual, over the eigenvalue, above which the iteration continues. The change is also small near a smaller eigenvalue if the
+/// start was near its direction.
 const LARGEST_RESIDUAL: f64 = 1e-2;
 
 /// The eigenvalue of largest magnitude.
@@ -27,11 +27,11 @@ pub struct Eigenvalue {
     pub value: f64,
     /// |Hv - value v| for that direction, of length 1.
     pub residual: f64,
-    /// Products that were computed.
+    /// Number of computed products.
     pub iterations: u32,
     /// True if the last iteration changed the value by at most a thousandth, and the residual is at most a hundredth of it.
     pub converged: bool,
-    /// The value over the one at half the displacement, minus 1: how far differences are from derivatives.
+    /// The value over the one at half the displacement, minus 1: it measures the error of the differences.
     pub sensitivity: f64,
 }
 
@@ -46,7 +46,7 @@ pub struct Hessian<'a, G> {
 }
 
 impl<'a, G: FnMut(&[f32]) -> Result<Vec<f32>, Diagnostic>> Hessian<'a, G> {
-    /// At `weights`, with displacements of `relative_step` times 1 + their norm.
+    /// The Hessian at `weights`, with displacements of `relative_step` times 1 + their norm.
     pub fn new(gradient: G, weights: &'a [f32], relative_step: f64) -> Self {
         let norm = norm(weights.iter().copied().map(f64::from));
         Self { gradient, weights, step: relative_step * (1.0 + norm) }
@@ -55,7 +55,7 @@ impl<'a, G: FnMut(&[f32]) -> Result<Vec<f32>, Diagnostic>> Hessian<'a, G> {
     /// `H v`, `[n]`.
     ///
     /// # Errors
-    /// The gradient's.
+    /// The error of the gradient.
     pub fn times(&mut self, v: &[f64]) -> Result<Vec<f64>, Diagnostic> {
         let length = norm(v.iter().copied());
         if length == 0.0 {
@@ -71,11 +71,11 @@ impl<'a, G: FnMut(&[f32]) -> Result<Vec<f32>, Diagnostic>> Hessian<'a, G> {
         Ok(up.iter().zip(&down).map(difference).collect())
     }
 
-    /// The eigenvalue of largest magnitude, from a random direction of `seed`, after `most` products at the most; `None` if gradients
-    /// are not finite or do not change.
+    /// The eigenvalue of largest magnitude, from a random direction of `seed`, after at most `most` products; `None` if gradients are
+    /// not finite or do not change.
     ///
     /// # Errors
-    /// The gradient's.
+    /// The error of the gradient.
     pub fn largest_eigenvalue(&mut self, seed: u64, most: u32) -> Result<Option<Eigenvalue>, Diagnostic> {
         let mut v = scaled(signs(seed, 0, self.weights.len()), 1.0 / (self.weights.len() as f64).sqrt());
         let mut found: Option<Eigenvalue> = None;
@@ -105,7 +105,7 @@ impl<'a, G: FnMut(&[f32]) -> Result<Vec<f32>, Diagnostic>> Hessian<'a, G> {
     /// The trace of each of the diagonal blocks `ranges`, and of all: means of `v' H v` over `draws` vectors of random signs.
     ///
     /// # Errors
-    /// The gradient's.
+    /// The error of the gradient.
     pub fn traces(
         &mut self,
         seed: u64,

@@ -25,12 +25,12 @@ use crate::{
     tensor::{flat, read_f32},
 };
 
-/// The measurement.
+/// The settings of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct CurvatureSpec {
     /// Random vectors of the trace.
     pub draws: u32,
-    /// Most products of the power iteration.
+    /// Largest number of products of the power iteration.
     pub iterations: u32,
     /// Displacement of the weights over 1 + their L2 norm.
     pub relative_step: f64,
@@ -85,7 +85,7 @@ pub fn measure(
     measure_at(&evaluator.gpt, (&evaluator.params, &evaluator.quant), &batches, spec)
 }
 
-/// Measures at `params`, on `batches`. Changes nothing that training remembers; `quant` must have no unread statistics.
+/// Measures at `params`, on `batches`. Does not change the training state; `quant` must have no unread statistics.
 ///
 /// # Errors
 /// A plugin or the device failed.
@@ -161,7 +161,7 @@ fn with_values(params: &Params, weights: &[f32], ranges: &[Range<usize>]) -> Par
     Params { layout: params.layout.clone(), values }
 }
 
-/// The sequences of a batch, a batch each.
+/// Splits a batch into one batch per sequence.
 fn sequences_of(batch: &Batch) -> Vec<Batch> {
     let [_, length] = batch.shape;
     let pairs = batch.inputs.chunks(length).zip(batch.targets.chunks(length));

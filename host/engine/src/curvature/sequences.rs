@@ -14,8 +14,8 @@ pub struct NoiseScale {
 }
 
 impl NoiseScale {
-    /// Their quotient, sequences: the batch size at which noise and gradient are equal in norm. Unknown if the gradient is hidden in
-    /// the noise.
+    /// The quotient of trace and squared norm, sequences: the batch size at which noise and gradient are equal in norm. Unknown if
+    /// the estimate of the squared norm is not positive.
     #[must_use]
     pub fn sequences(&self) -> Option<f64> {
         (self.gradient_square > 0.0).then(|| self.covariance_trace / self.gradient_square)
@@ -26,14 +26,14 @@ impl NoiseScale {
 #[derive(Debug)]
 pub struct SequenceGradients {
     sum: Vec<f64>,
-    /// Of each range, the sum of squared norms.
+    /// The sum of squared norms of each range.
     squares: Vec<f64>,
     ranges: Vec<Range<usize>>,
     count: u64,
 }
 
 impl SequenceGradients {
-    /// None so far. `ranges` are parameters of which traces are wanted; together they are all `n` elements.
+    /// Empty sums. `ranges` are the parameters whose traces are computed; together they contain all `n` elements.
     #[must_use]
     pub fn new(n: usize, ranges: Vec<Range<usize>>) -> Self {
         Self { sum: vec![0.0; n], squares: vec![0.0; ranges.len()], ranges, count: 0 }

@@ -45,7 +45,7 @@ pub struct Parting {
     pub place: TensorPlace,
     /// The largest distance of two elements, ULP.
     pub ulp: u64,
-    /// The first element that far apart, row-major.
+    /// The first element with this distance, row-major.
     pub index: usize,
     /// The values of that element in both runs.
     pub values: [f32; 2],
@@ -58,14 +58,13 @@ pub struct Parting {
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Steps compared; the last one is where the runs part, if they do.
+    /// Steps compared; the last one is the first with a difference, if there is one.
     pub steps: u64,
-    /// Of that step, the first tensor of each phase and operation that differs, in time order. Empty if the runs never
-    /// part.
+    /// The first tensor of each phase and operation that differs in that step, in time order. Empty if the runs do not differ.
     pub partings: Vec<Parting>,
 }
 
-/// The first key, by name, that two runs must have in common to be compared, and have not: one of `[data]` and `[model]`, the seed,
+/// The first key, by name, whose values differ although a comparison requires equal ones: one of `[data]` and `[model]`, the seed,
 /// or the number of micro-batches.
 ///
 /// # Errors
@@ -80,7 +79,7 @@ pub fn differing_key(a: &RunConfig, b: &RunConfig) -> Result<Option<String>, Dia
     Ok(a.keys().chain(b.keys()).filter(differ).min().cloned())
 }
 
-/// The values that fix which batches the model sees, and the model.
+/// The values that determine the batches and the model.
 fn shared_keys(config: &RunConfig) -> Result<BTreeMap<String, toml::Value>, Diagnostic> {
     let table = toml::Table::try_from(config)
         .map_err(|error| Diagnostic::config(format!("cannot compare the run files: {error}")))?;
@@ -89,7 +88,7 @@ fn shared_keys(config: &RunConfig) -> Result<BTreeMap<String, toml::Value>, Diag
         for (key, value) in keys.as_table().into_iter().flatten() {
             let key = format!("{section}.{key}");
             let counts = match section.as_str() {
-                // A preset is a name of a shape; the shape itself is compared.
+                // A preset is a name of a shape; the comparison uses the shape itself.
                 "data" | "model" => key != "model.preset",
                 _ => ["run.seed", "train.grad_accum"].contains(&key.as_str()),
             };
@@ -101,7 +100,7 @@ fn shared_keys(config: &RunConfig) -> Result<BTreeMap<String, toml::Value>, Diag
     Ok(shared)
 }
 
-/// A run file without measurements: they change nothing in the training, and a comparison shows none of them.
+/// A run file without measurements, which do not change the training and are not part of a comparison.
 #[must_use]
 pub fn unmeasured(mut config: RunConfig) -> RunConfig {
     config.metrics = config.metrics.off();

@@ -1,7 +1,7 @@
 //! The origin of a step's first NaN or infinity: the step is computed again under a trace.
 //!
-//! The same parameters, batches and randomness give the same values; the run's state is not changed. To be called before the
-//! update, which spreads non-finite values over all parameters.
+//! The same parameters, batches and randomness give the same values; the run's state is not changed. Call it before the update,
+//! which spreads non-finite values over all parameters.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub struct Origin {
 pub struct Provenance {
     /// The step.
     pub step: u64,
-    /// The first non-finite tensor of the forward pass: the origin of the loss's.
+    /// The first non-finite tensor of the forward pass: the origin of the loss's value.
     pub loss: Option<Origin>,
     /// The first non-finite tensor of the backward pass: the origin of the gradients'. If the forward pass has one, it is the
     /// cause of this one.
@@ -43,15 +43,15 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// The first of all.
+    /// The first tensor of both passes.
     #[must_use]
     pub fn first(&self) -> Option<&Origin> {
         self.loss.as_ref().or(self.gradient.as_ref())
     }
 }
 
-/// Computes step `step` again, from the state as it is, and looks for the first NaN or infinity. Takes the time of a step and of
-/// reading all its tensors.
+/// Computes step `step` again from the present state, and searches for the first NaN or infinity. Takes the time of a step and
+/// of reading all its tensors.
 ///
 /// # Errors
 /// A plugin or the device failed.
@@ -64,7 +64,7 @@ pub fn find(setup: &RunSetup, state: &TrainState, step: u64) -> Result<Provenanc
         first,
         Shown { trace: Some(&trace), attention: false },
     )?;
-    // Statistics that rounding collected are known already, and must not be counted twice.
+    // The statistics of rounding are already read, and must not be counted twice.
     state.quant.read_pass_stats()?;
     let mut found = Provenance { step, loss: None, gradient: None };
     for event in trace.into_tensors() {

@@ -1,4 +1,4 @@
-//! Values rounded with a format, or by a cast, by the operations that training uses.
+//! Rounding of values with a format or by a cast, with the operations of training.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ use crate::{
 pub struct QuantizeOptions {
     /// The rounding mode.
     pub rounding: Rounding,
-    /// Multiplied in before rounding; its inverse after.
+    /// The factor before rounding; its inverse is the factor afterwards.
     pub scale: f32,
     /// Seed of stochastic rounding: step 0, tensor 0.
     pub seed: u64,
 }
 
-/// The rounded values, as many, and the statistics of their rounding.
+/// The rounded values and the statistics of their rounding.
 ///
 /// # Errors
 /// The format does not run on the device, or a call failed.
@@ -53,7 +53,7 @@ pub fn quantize(
     Ok((tensor::read_f32(rounded.values)?, seen))
 }
 
-/// A matrix, row-major, and the axis that blocks and transforms run along.
+/// A matrix, row-major, and the axis of blocks and transforms.
 #[derive(Debug, Clone)]
 pub struct CastInput {
     /// Rows times columns elements.

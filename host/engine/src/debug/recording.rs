@@ -26,9 +26,9 @@ pub struct RecordedConfig {
     pub n_embd: usize,
     /// Context length, tokens.
     pub block_size: usize,
-    /// Sequences a micro-batch.
+    /// Sequences per micro-batch.
     pub batch_size: usize,
-    /// Micro-batches a step; 1 where it is not written.
+    /// Micro-batches per step; 1 if missing.
     #[serde(default = "one")]
     pub grad_accum: usize,
     /// Number of token ids.
@@ -39,17 +39,17 @@ pub struct RecordedConfig {
     pub lr: f64,
     /// Learning rate at the schedule's end.
     pub min_lr: f64,
-    /// Steps of linear rise.
+    /// Steps of linear warmup.
     pub warmup: u64,
     /// Step at which the cosine ends.
     pub decay: u64,
     /// AdamW's decay of matrices.
     pub weight_decay: f64,
-    /// Memory of the first moment, a step.
+    /// Decay rate of the first moment per step.
     pub beta1: f64,
-    /// Memory of the second moment, a step.
+    /// Decay rate of the second moment per step.
     pub beta2: f64,
-    /// Added to the second moment's root.
+    /// Added to the square root of the second moment.
     pub eps: f64,
     /// Largest global gradient norm; 0 = off.
     pub grad_clip: f64,
@@ -64,7 +64,7 @@ fn one() -> usize {
 pub struct RecordedStep {
     /// Learning rate.
     pub lr: f64,
-    /// Loss, nats a token, before the update.
+    /// Loss before the update, nats per token.
     pub loss: f64,
     /// Global L2 norm before clipping.
     pub grad_norm: f64,
@@ -88,7 +88,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Refuses settings no run could have had.
+    /// Refuses settings that no run can have.
     fn check(&self) -> Result<(), Diagnostic> {
         let config = &self.config;
         let sizes = [
@@ -116,7 +116,7 @@ impl Recording {
             .hint("a log has config and steps, as in tests/end-to-end/fixtures/trajectory"))
     }
 
-    /// The training section the recording amounts to.
+    /// The training section that corresponds to the recording.
     #[must_use]
     pub fn train_section(&self) -> TrainSection {
         TrainSection {

@@ -1,8 +1,7 @@
-//! Replaying a recorded trajectory: same start, same batches, and the deviation of losses, gradients and weights.
+//! Replay of a recorded trajectory, with the same start and batches: deviations of losses, gradients and weights.
 //!
-//! The recording is the log of nanoGPT's (or any PyTorch) loop, with an entry per step: learning rate, loss,
-//! gradient norm before clipping, and the batch's start positions. The passes and the update are those that runs
-//! train with.
+//! The recording is the log of nanoGPT's (or any PyTorch) loop, with an entry per step: learning rate, loss, gradient
+//! norm before clipping, and the batch's start positions. Passes and updates are those of training runs.
 
 use std::path::Path;
 
@@ -30,11 +29,11 @@ use crate::{
 /// One replayed step compared with its recording.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplayedStep {
-    /// Loss here.
+    /// Loss of the replay.
     pub loss: f64,
     /// |loss - recorded|.
     pub loss_error: f64,
-    /// Gradient norm here.
+    /// Gradient norm of the replay.
     pub grad_norm: f64,
     /// |norm - recorded|.
     pub grad_norm_error: f64,
@@ -44,7 +43,7 @@ pub struct ReplayedStep {
 
 /// The result of a replay.
 pub struct Replayed {
-    /// Its steps, one a recorded step.
+    /// Its steps, one per recorded step.
     pub steps: Vec<ReplayedStep>,
     /// The state after the last update.
     pub state: TrainState,
@@ -64,9 +63,9 @@ pub struct TensorError {
 /// The inputs of a replay.
 #[derive(Debug)]
 pub struct ReplayInputs<'a> {
-    /// Weights the recording started from: safetensors, nanoGPT's layout.
+    /// Initial weights of the recording: safetensors, nanoGPT's layout.
     pub init: &'a Path,
-    /// The text it was made on; characters are its tokens.
+    /// The text of the recorded training; characters are its tokens.
     pub text: &'a Path,
     /// Folder of plugin libraries; by default `plugins` beside the executable.
     pub plugins: Option<&'a Path>,
@@ -86,7 +85,7 @@ impl<'a> Replay<'a> {
     /// Opens the inputs and makes the state before the first step.
     ///
     /// # Errors
-    /// An input does not fit the recording, or the plugin `adamw` cannot be used.
+    /// An input does not match the recording, or the plugin `adamw` cannot be used.
     pub fn prepare(recording: &'a Recording, inputs: &ReplayInputs<'_>) -> Result<Self, Diagnostic> {
         let device = ComputeDevice::open(inputs.device)?;
         let config = &recording.config;
@@ -136,10 +135,10 @@ impl<'a> Replay<'a> {
         Ok(Self { recording, model, state, batches })
     }
 
-    /// Trains along the recording. `on_gradients` sees the layout and the first step's gradients, before clipping.
+    /// Trains along the recording. `on_gradients` receives the layout and the first step's gradients, before clipping.
     ///
     /// # Errors
-    /// A batch does not fit the data, or a plugin or the device failed.
+    /// A batch does not match the data, or a plugin or the device failed.
     pub fn run(
         mut self,
         mut on_gradients: impl FnMut(&Layout, &[Vec<f32>]) -> Result<(), Diagnostic>,
@@ -201,7 +200,7 @@ fn adamw(registry: &Registry, config: &RecordedConfig) -> Result<OptimizerPlugin
     OptimizerPlugin::make(registry, "adamw", table).map_err(|(_, error)| error)
 }
 
-/// The largest of some errors, none of them negative; NaN if one is, so that no NaN passes for a match.
+/// The largest of some errors, none of them negative; NaN if any is NaN, so that NaN never counts as a match.
 pub fn worst(errors: impl Iterator<Item = f64>) -> f64 {
     errors.fold(0.0, |worst: f64, error| if worst.is_nan() || error <= worst { worst } else { error })
 }
@@ -210,7 +209,7 @@ pub fn worst(errors: impl Iterator<Item = f64>) -> f64 {
 /// order.
 ///
 /// # Errors
-/// The file does not hold the model's tensors.
+/// The file does not contain the model's tensors.
 pub fn tensor_errors(
     layout: &Layout,
     values: &[Vec<f32>],
@@ -225,7 +224,7 @@ fn tensor_error(name: &str, a: &[f32], b: &[f32]) -> TensorError {
     let apart = || a.iter().zip(b).map(|(a, b)| (f64::from(*a) - f64::from(*b)).abs());
     let norm = |terms: &mut dyn Iterator<Item = f64>| terms.map(|term| term * term).sum::<f64>().sqrt();
     let distance = norm(&mut apart());
-    // A tensor of zeros is allowed to be one.
+    // A tensor of zeros may equal zeros.
     let relative = if distance == 0.0 { 0.0 } else { distance / norm(&mut b.iter().map(|b| f64::from(*b))) };
     TensorError { name: name.to_string(), relative, absolute: worst(apart()) }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::cpu_ops::attention::AttentionStats;
 
-/// Of the softmax of a layer.
+/// Statistics of the softmax of a layer.
 static STATISTICS: [Formula<AttentionStats, f64>; 3] = [
     (&ATTENTION_ENTROPY, |stats| stats.entropy),
     (&LEAST_HEAD_ENTROPY, |stats| stats.least_entropy),
@@ -26,7 +26,7 @@ pub struct AttentionFamily;
 pub struct Measured<'a> {
     /// Softmax, on steps that measure it.
     pub softmax: &'a [(usize, AttentionStats)],
-    /// Entropy of the query-key form, one entry a parameter, on steps that measure it.
+    /// Entropy of the query-key form, one entry per parameter, on steps that measure it.
     pub qk_entropy: &'a [Option<f64>],
 }
 
@@ -80,7 +80,7 @@ fn form_entropy(queries: &[f32], keys: &[f32], width: usize) -> Option<f64> {
         }
     }
     let largest = product.iter().fold(0f64, |most, x| most.max(x.abs()));
-    // Brought to magnitudes that f32 holds; entropies do not depend on a factor.
+    // Scaled into the range of f32; entropies do not depend on a factor.
     let product: Vec<f32> = product.iter().map(|x| (x / largest) as f32).collect();
     let squares: Vec<f64> =
         singular_values(&product, n, width)?.into_iter().map(|value| value * value).collect();

@@ -20,7 +20,7 @@ const MOST_CODES: usize = 256;
 pub struct CodesFamily;
 
 impl MetricFamily for CodesFamily {
-    /// The distributions of a step that measures them, one a site; else none.
+    /// The distributions of a step that measures them, one per site; otherwise none.
     type Inputs<'a> = &'a [SiteHistogram];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
@@ -68,7 +68,7 @@ fn of_site(statistic: Statistic, (role, layer): &(Role, Layer)) -> MetricId {
     statistic.of_role(*role).of_layer(layer)
 }
 
-/// Sites whose codes are counted together: all of a role, or one.
+/// Sites whose codes are counted together: all sites of a role, or one site.
 struct Group {
     role: Role,
     over: Over,
@@ -85,7 +85,7 @@ impl Group {
     }
 }
 
-/// Roles of one format, and sites.
+/// Roles with a common format, and sites.
 fn groups(setup: &MetricSetup<'_>) -> Vec<Group> {
     let sites: &[Site] = setup.quant.sites();
     let mut groups = Vec::new();
@@ -116,7 +116,7 @@ fn bits(grid: &ValueGrid) -> i8 {
     grid.codes().trailing_zeros() as i8
 }
 
-/// The codes of a format that occur.
+/// The occurring codes of a format.
 struct UsedCodes<'a> {
     grid: &'a ValueGrid,
     /// Elements by code, codes without a number left out.
@@ -135,7 +135,7 @@ impl<'a> UsedCodes<'a> {
         Self { grid, counts, total }
     }
 
-    /// Share of elements by code; of the codes that occur.
+    /// Share of elements by code, for codes that occur.
     fn shares(&self) -> impl Iterator<Item = (u16, f64)> {
         let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         used.map(|(code, &count)| (code as u16, count as f64 / self.total as f64))

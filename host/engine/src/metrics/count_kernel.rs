@@ -1,4 +1,4 @@
-//! The kernel that counts the effects of an update: by each unit, combined within a cube, and left for the host.
+//! The kernel that counts the effects of an update: each unit counts, a cube combines the counts, and the host reads them.
 //!
 //! It counts the same as [`Update::stored`](super::updates::Update::stored), from the values before and after the update. Counts
 //! are integers. Distances are added up in f32, one slot per cube, in one fixed order, so that equal launches give equal bits.
@@ -18,14 +18,14 @@ use crate::{
 
 /// The words that a cube counts in shared memory.
 type Words = Shared<[Atomic<u32>]>;
-/// Rounds in which a cube's units go over all words.
+/// Rounds in which a cube's units iterate over all words.
 const ROUNDS: u32 = (WORDS as u32).div_ceil(UNITS);
 const ONES_FIELD: u32 = 127;
 /// The code of a NaN in a format that has none.
 const NO_CODE: u32 = u32::MAX;
 
-/// Launches it over `[n]` tensors, all contiguous. `memory` is a word an element, or any four if nothing is remembered; `words` and
-/// `sums` are [`WORDS`] zeros and a slot a cube.
+/// Launches it over `[n]` tensors, all contiguous. `memory` has one word per element, or any four words if nothing is remembered;
+/// `words` are [`WORDS`] zeros, and `sums` has one slot per cube.
 pub(super) fn launch(
     [before, after, grad]: [CubeTensor; 3],
     counting: Counting,
@@ -202,7 +202,7 @@ struct Tally {
     ulps: RuntimeCell<f32>,
 }
 
-/// Counts one more if something holds.
+/// Increments the count if the condition holds.
 #[cube]
 fn add(cell: &RuntimeCell<u32>, holds: bool) {
     cell.store(cell.read() + u32::cast_from(holds));
@@ -210,7 +210,7 @@ fn add(cell: &RuntimeCell<u32>, holds: bool) {
 
 #[cube]
 impl Tally {
-    /// Nothing seen.
+    /// Zero counts.
     fn new() -> Tally {
         Tally {
             unchanged: RuntimeCell::<u32>::new(0u32),
@@ -252,7 +252,7 @@ impl Tally {
         }
     }
 
-    /// The element's memory after this update: codes of the last two, and updates that it has been dead for.
+    /// The element's new memory: the codes before the last two updates, and the number of updates for which it has been dead.
     fn remember(&self, before: f32, grad: f32, memory: u32, rule: &Rule) -> u32 {
         let mut codes = memory & 0xffffu32;
         if rule.has(PAST) {

@@ -1,4 +1,4 @@
-//! Counting an update as an operation on a device: the engine's own kernel, after the update and its rounding.
+//! Counting of an update as an operation on a device: the engine's own kernel, after the update and its rounding.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::kernel_text::{cubes, upload};
 
-/// The memory of a parameter on a device from update to update: the codes of its elements before the last two updates, and the
-/// number of updates without a gradient. A u32 word an element, zero at first.
+/// The memory of a parameter on a device from update to update: the codes of its elements before the last two updates, and the number
+/// of updates without a gradient. One u32 word per element, initially zero.
 #[derive(Debug, Clone, Default)]
 pub struct CountMemory(Arc<Mutex<Option<CubeTensor>>>);
 
@@ -29,7 +29,7 @@ pub struct CountCall {
     memory: CountMemory,
 }
 
-/// The operation, as burn's backends see it.
+/// The operation, for burn's backends.
 #[backend_extension(Cube, Fusion)]
 pub trait CountOps: Backend {
     /// The words of an update, as bit patterns of f32, and its sums. All inputs are `[n]`.

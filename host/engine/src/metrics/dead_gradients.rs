@@ -1,5 +1,5 @@
-//! Elements and rows whose gradient stays away: those whose |gradient| before clipping was below `dead_gradient_threshold` for
-//! `dead_neuron_window` steps in a row. Missing until that many steps were seen; rows are missing where a device counts.
+//! Elements and rows with dead gradients: |gradient| before clipping was below `dead_gradient_threshold` for `dead_neuron_window`
+//! steps in a row. Missing until that many steps have been counted; rows are missing where a device counts.
 
 use altgrad_metrics::{
     MetricId, MetricRecord, Statistic,
@@ -16,16 +16,16 @@ use crate::small_numbers::SmallNumbers;
 #[derive(Debug)]
 pub struct DeadGradients {
     window: u16,
-    /// Magnitudes below it count.
+    /// Smaller magnitudes are counted.
     threshold: f32,
-    /// Of each parameter: steps seen, and steps dead in a row by element.
+    /// For each parameter, the number of steps counted, and the consecutive dead steps of each element.
     params: Vec<(u64, SmallNumbers)>,
-    /// The share of each parameter whose elements a device keeps instead.
+    /// The share of each parameter whose elements are counted on a device.
     counted: Vec<Option<f64>>,
 }
 
 impl DeadGradients {
-    /// Nothing seen; a `window` of 0 never counts.
+    /// Counts of zero; with a `window` of 0 nothing is counted.
     #[must_use]
     pub fn new(window: u16, threshold: f32, params: usize) -> Self {
         let params = if window == 0 { 0 } else { params };
@@ -38,7 +38,7 @@ impl DeadGradients {
         if self.window == 0 { counting } else { counting.dead(self.threshold * clipped, self.window) }
     }
 
-    /// Takes in that a device saw a parameter's gradient; every step.
+    /// Records that a device counted a parameter's gradient; call it every step.
     pub fn see_on_device(&mut self, param: usize) {
         if let Some((steps, _)) = self.params.get_mut(param) {
             *steps += 1;
@@ -52,7 +52,7 @@ impl DeadGradients {
         }
     }
 
-    /// True if it ever counts.
+    /// True if gradients are counted.
     #[must_use]
     pub fn counts(&self) -> bool {
         !self.params.is_empty()
@@ -70,14 +70,14 @@ impl DeadGradients {
         runs.update(grad, |run, grad| if grad.abs() < below { run.saturating_add(1) } else { 0 });
     }
 
-    /// Steps seen of a parameter, and its elements' steps dead in a row; `None` if they are not counted or nothing was
-    /// seen.
+    /// The number of counted steps of a parameter, and the consecutive dead steps of its elements; `None` if they are not counted,
+    /// or before the first step.
     #[must_use]
     pub fn remembered(&self, param: usize) -> Option<(u64, SmallNumbers)> {
         self.params.get(param).filter(|(steps, _)| *steps > 0).cloned()
     }
 
-    /// Goes on counting from there.
+    /// Continues from stored counts.
     pub fn restore(&mut self, param: usize, steps: u64, runs: SmallNumbers) {
         if let Some(counts) = self.params.get_mut(param) {
             *counts = (steps, runs.up_to(self.window));

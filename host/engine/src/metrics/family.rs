@@ -13,11 +13,11 @@ pub trait MetricFamily {
     /// The inputs of a step's values.
     type Inputs<'a>;
 
-    /// Every metric that it may record in a run, in the order to show them. What the run file switches off by the
-    /// definitions' schedules is left out by the caller.
+    /// Every metric that it may record in a run, in display order. The caller removes metrics that the run file
+    /// switches off through the definitions' schedules.
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId>;
 
-    /// Records a step. What could not be computed is left out.
+    /// Records a step. A value that cannot be computed is absent.
     fn record(setup: &MetricSetup<'_>, inputs: Self::Inputs<'_>, record: &mut MetricRecord);
 }
 
@@ -54,19 +54,19 @@ impl<'a> MetricSetup<'a> {
         Self { layout, quant, config, shadow, curvature, grid_rules, loss_scaling, parameters, sites }
     }
 
-    /// The same of a run with a dynamic loss scale or without.
+    /// The setup with or without a dynamic loss scale.
     #[must_use]
     pub fn with_loss_scaling(self, loss_scaling: bool) -> Self {
         Self { loss_scaling, ..self }
     }
 
-    /// The same of a run that measures curvature or does not.
+    /// The setup with or without measurements of curvature.
     #[must_use]
     pub fn with_curvature(self, curvature: bool) -> Self {
         Self { curvature, ..self }
     }
 
-    /// The same of a run whose optimizer has rules that depend on grids or has none.
+    /// The setup with or without rules that depend on grids.
     #[must_use]
     pub fn with_grid_rules(self, grid_rules: bool) -> Self {
         Self { grid_rules, ..self }
@@ -106,8 +106,8 @@ impl<'a> MetricSetup<'a> {
     }
 }
 
-/// The identifiers of a definition in the order of its scopes, with those of layers for each of `layers`. Roles are the
-/// family's own matter.
+/// The identifiers of a definition in the order of its scopes, with those of layers for each of `layers`. The family
+/// itself adds roles.
 pub(super) fn ids_of<'a>(
     definition: &'static MetricDefinition,
     layers: impl Iterator<Item = &'a Layer>,

@@ -17,7 +17,7 @@ use crate::read_back::{ReadBack, Values};
 /// A statistic of the sums over a gradient and its shadow, and of their L2 norms, own and shadow; `None` where it has no value.
 type Formula = fn(&Agreement, f64, f64) -> Option<f64>;
 
-/// Least squared norm of a difference that is resolved, over that of the gradient.
+/// Smallest resolved squared norm of a difference, over that of the gradient.
 const RESOLVED: f64 = 1e-5;
 
 /// Statistics of all parameters together, as mean and minimum over parameters, and of each
@@ -95,14 +95,14 @@ impl Agreement {
     }
 }
 
-/// Asks how every gradient agrees with its shadow, `[n]` each.
+/// Requests the agreement of every gradient with its shadow, `[n]` each.
 #[must_use]
 pub fn ask_agreement(grads: &[Tensor<1>], shadow: &[Tensor<1>], read_back: &mut ReadBack) -> Asked {
     let pairs = grads.iter().zip(shadow);
     pairs.map(|(grad, shadow)| (elements(grad), read_back.ask(ops::agreement(grad, shadow)))).collect()
 }
 
-/// The agreement that was asked for.
+/// The requested agreement.
 ///
 /// # Errors
 /// The device returned another number of values.

@@ -1,4 +1,4 @@
-//! Gradients by parameter. They are summed on the device that has them; a step reads a few numbers a parameter.
+//! Gradients by parameter. They are summed on their device; a step reads a few numbers per parameter.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_metrics::{MetricId, MetricRecord, Statistic, families};
@@ -73,13 +73,13 @@ impl Moments {
 /// The requested sums: the number of elements of each tensor, and the place of its sums.
 pub type Asked = Vec<(f64, Slot)>;
 
-/// Asks for the moments of every parameter's gradient, `[n]` each.
+/// Requests the moments of every parameter's gradient, `[n]` each.
 #[must_use]
 pub fn ask_moments(grads: &[Tensor<1>], read_back: &mut ReadBack) -> Asked {
     grads.iter().map(|grad| (elements(grad), read_back.ask(ops::moments(grad)))).collect()
 }
 
-/// The moments that were asked for.
+/// The requested moments.
 ///
 /// # Errors
 /// The device returned another number of values.

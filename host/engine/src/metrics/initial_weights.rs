@@ -1,7 +1,7 @@
 //! The weights of a run before its first update, for distances from them.
 //!
-//! Weights that the run file's seed drew are drawn again when they are needed, so that neither memory nor checkpoints hold them.
-//! Others, from a file or rounded to a grid, are kept.
+//! Weights drawn from the run file's seed are drawn again when they are needed, so neither memory nor checkpoints hold them.
+//! Other weights, from a file or rounded to a grid, are kept.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -13,9 +13,9 @@ pub(super) enum InitialWeights {
     /// Not measured.
     #[default]
     Unknown,
-    /// Those that this seed draws.
+    /// Values drawn from this seed.
     Drawn(u64),
-    /// These.
+    /// These values.
     Kept(Arc<Vec<f32>>),
 }
 

@@ -72,7 +72,7 @@ pub struct StepInputs<'a> {
     pub updates: &'a update_metrics::UpdateMetrics,
     /// Training tokens of the step.
     pub tokens: u64,
-    /// From drawing the batch to the end of the update.
+    /// Time from drawing the batch to the end of the update.
     pub elapsed: Duration,
 }
 
@@ -90,7 +90,7 @@ macro_rules! families {
             [$(<$family>::ids(setup)),+].concat()
         }
 
-        /// Records a step. What could not be computed is left out.
+        /// Records a step. A value that cannot be computed is absent.
         pub fn record_step($step: &StepInputs<'_>, record: &mut MetricRecord) {
             $(<$family>::record(&$step.setup, $inputs, record);)+
         }
@@ -119,7 +119,7 @@ families! {
     speed::SpeedFamily: (step.tokens, step.elapsed),
 }
 
-/// Every metric a run's rows may carry, whichever of its phases is in force, in the order to show them: that of the families' definitions.
+/// Every metric that a run's rows may contain in any of its phases, in display order, which is that of the families' definitions.
 #[must_use]
 pub fn names<'a>(setups: impl Iterator<Item = MetricSetup<'a>>) -> Vec<MetricId> {
     let mut ids: Vec<MetricId> = Vec::new();
@@ -132,7 +132,7 @@ pub fn names<'a>(setups: impl Iterator<Item = MetricSetup<'a>>) -> Vec<MetricId>
     ids
 }
 
-/// Every number and distribution that the run file asks for.
+/// Every number and distribution that the run file selects.
 fn recorded_ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
     let mut ids = all_ids(setup);
     ids.retain(|id| setup.records(id.definition().due));

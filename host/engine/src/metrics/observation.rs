@@ -34,7 +34,7 @@ static OF_FORMATS: [Formula<SeenFormat, Option<f64>>; 3] = [
     (&OBSERVED_SQNR, |seen| as_rounded(&seen.scaled, &SQNR_DB)),
 ];
 
-/// The metric of rounding that statistics have.
+/// The metric of rounding for these statistics.
 fn as_rounded(seen: &QuantStats, metric: &'static MetricDefinition) -> Option<f64> {
     rounding::values(seen).find(|(definition, _)| *definition == metric).map(|(_, value)| value)
 }
@@ -108,7 +108,7 @@ impl Group {
     }
 }
 
-/// Each role that is observed, then each site. Without `seen` the groups are empty.
+/// Each observed role, then each site. Without `seen` the groups are empty.
 fn groups(sites: &[ObservedSite], seen: &[Option<SeenSite>]) -> Vec<Group> {
     let at = |index: usize| seen.get(index).and_then(Option::as_ref);
     let mut groups = Vec::new();

@@ -13,10 +13,10 @@ use crate::tensor::cpu::{elements, from_elements};
 
 /// Gradients smaller than this are dead (docs/numerics.md, section 7.2).
 pub(super) const DEAD_BELOW: f32 = 1e-8;
-/// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
+/// Elements per task. The number is fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 
-/// The operations, as burn's backends see them.
+/// The operations, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Fusion: cfg(feature = "gpu"))]
 pub trait MetricOps: Backend {
     /// Means over a tensor `[n]`: value, square, and share of dead ones; and the largest magnitude: `[4]`.
@@ -118,7 +118,7 @@ fn sums_of_part(part: &[f32]) -> [f64; 4] {
     [sums.iter().sum(), squares.iter().sum(), count(dead), top]
 }
 
-/// The larger, NaN if one is.
+/// The larger number; NaN if either is NaN.
 fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a >= b { a } else { b }
 }

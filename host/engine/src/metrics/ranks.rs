@@ -21,7 +21,7 @@ static STATISTICS: [&MetricDefinition; 2] = [&STABLE_RANK, &EFFECTIVE_RANK];
 pub struct RanksFamily;
 
 impl MetricFamily for RanksFamily {
-    /// The ranks, one entry a parameter.
+    /// The ranks, one entry per parameter.
     type Inputs<'a> = &'a [Option<[f64; 2]>];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {

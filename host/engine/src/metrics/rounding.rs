@@ -97,12 +97,12 @@ fn recorded(setup: &MetricSetup<'_>, seen: &[Option<QuantStats>]) -> Vec<Group> 
     groups
 }
 
-/// The whole, each role that occurs, each site; none without sites.
+/// The whole, each occurring role, each site; empty without sites.
 fn groups(sites: &[(Role, Layer)], seen: &[Option<QuantStats>]) -> Vec<Group> {
     let total = |of: &dyn Fn(Role) -> bool| {
         let seen =
             sites.iter().zip(seen).filter(|((role, _), _)| of(*role)).filter_map(|(_, seen)| seen.as_ref());
-        // Scales of several tensors have no sum.
+        // There is no common scale of several tensors.
         seen.map(|seen| QuantStats { scale: None, ..*seen }).reduce(|mut total, seen| {
             total.merge(&seen);
             total

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::family::{self, Formula, MetricFamily, MetricSetup};
 use crate::quant::WeightGrid;
 
-/// Elements a thread takes at once.
+/// Elements per task.
 const PART: usize = 1 << 16;
 
 static STATISTICS: &[Formula<ScaleChanges, Option<f64>>] = &[
@@ -31,7 +31,7 @@ pub struct ScaleChanges {
     elements: u64,
     /// Elements whose scale changed.
     recoded: u64,
-    /// Elements whose value is not on the new grid, if that could be seen.
+    /// Elements whose value is not on the new grid, if known.
     rounded: Option<u64>,
     /// Sum over elements of `|log2(k' / k)|`.
     drift: f64,

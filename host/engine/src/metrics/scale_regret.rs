@@ -12,11 +12,11 @@ use rayon::prelude::*;
 
 use super::family::{MetricFamily, MetricSetup};
 
-/// Binades that the scale is moved by.
+/// Offsets of the scale, binades.
 const OFFSETS: [i8; 7] = [-3, -2, -1, 0, 1, 2, 3];
 /// The index of the candidate that leaves the scale unchanged.
 const HERE: usize = 3;
-/// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
+/// Elements per task. The number is fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 
 /// SQNR in dB by offset.

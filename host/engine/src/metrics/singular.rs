@@ -30,7 +30,7 @@ pub fn singular_values(matrix: &[f32], rows: usize, columns: usize) -> Option<Ve
 /// `A A^T` or `A^T A`, whichever is smaller, `[n, n]`.
 fn gram(matrix: &[f32], rows: usize, columns: usize) -> Vec<f64> {
     let (n, len) = (rows.min(columns), rows.max(columns));
-    // Its vectors one after the other, wide.
+    // Its vectors one after the other, in f64.
     let vectors: Vec<f64> = if rows <= columns {
         matrix.iter().map(|&x| x.into()).collect()
     } else {
@@ -65,7 +65,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 fn tridiagonal(a: &mut [f64], n: usize) -> (Vec<f64>, Vec<f64>) {
     let (mut diagonal, mut beside) = (vec![0.0; n], vec![0.0; n]);
     for i in (1..n).rev() {
-        // A reflection that leaves row i nothing but its last element before the diagonal.
+        // A reflection that makes all elements of row i before the diagonal zero but the last.
         let mut vector = a[i * n..i * n + i].to_vec();
         diagonal[i] = a[i * n + i];
         let scale = vector.iter().fold(0.0, |sum: f64, x| sum + x.abs());

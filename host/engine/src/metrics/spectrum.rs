@@ -33,7 +33,7 @@ impl Default for Spectrum {
 impl Spectrum {
     /// Counts distances, not negative; NaN counts as the largest.
     pub fn add(&mut self, distances: &[f32]) {
-        // Two tables, so that equal bins in a row do not wait for each other.
+        // Two tables, so that successive equal bins do not wait for each other.
         let mut tables = [[0u32; BINS]; 2];
         for (i, distance) in distances.iter().enumerate() {
             let bin = (distance.to_bits() >> IGNORED).saturating_sub(OFFSET) as usize;

@@ -3,7 +3,7 @@
 //! `|phi(k a) - phi(k b)|` with the code coordinate phi of docs/numerics.md, section 3.2 and the scale k; `k a` is the f32 product
 //! that the format itself rounds. For a minifloat phi needs no logarithm: above `2^emin` it is the f32's own bit
 //! pattern, shifted, because both count significand steps within binades; below, it is linear. That form costs a few
-//! integer operations and vectorises. Other formats ask their grid element by element.
+//! integer operations and vectorises. Other formats use their grid element by element.
 
 use altgrad_plugin_api::ValueGrid;
 
@@ -32,7 +32,7 @@ struct Closed {
     fine_below: f32,
     /// From the bit pattern of a magnitude above the edge to fine steps.
     offset: u32,
-    /// Codes a fine step.
+    /// Codes per fine step.
     fine: f32,
 }
 

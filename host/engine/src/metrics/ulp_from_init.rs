@@ -16,7 +16,7 @@ use super::{
 };
 use crate::quant::WeightGrid;
 
-/// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
+/// Elements per task. The number is fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 
 /// The change of one parameter since the run's start.
@@ -32,7 +32,7 @@ pub struct FromInit {
 pub struct UlpFromInitFamily;
 
 impl MetricFamily for UlpFromInitFamily {
-    /// The changes, one entry a parameter, or none.
+    /// The changes, one entry per parameter, or none.
     type Inputs<'a> = &'a [FromInit];
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {

@@ -1,20 +1,20 @@
 //! Input and output of the engine's counting kernel: the metrics of an update, counted on the device that computes it.
 //!
 //! Definitions: docs/numerics.md, sections 7.2, 7.7 and 7.8. "Stored" is the f32 product of a value and the grid's scale. A new metric is a
-//! word more here, in [`UpdateCounts`] and in the kernel; no plugin knows of it.
+//! word more here, in [`UpdateCounts`] and in the kernel; no plugin needs a change.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::grid::MinifloatGrid;
 
 use super::spectrum;
 
-/// Flag: words are wanted.
+/// Flag: words are requested.
 pub(super) const COUNT: u32 = 1;
-/// Flag: of codes too; on a grid that [`Counting::codes`] takes.
+/// Flag: codes are counted, on a grid that [`Counting::codes`] supports.
 pub(super) const CODES: u32 = 2;
-/// Flag: codes that come back; they are remembered. With [`CODES`] only.
+/// Flag: returning codes are counted, which are remembered. With [`CODES`] only.
 pub(super) const PAST: u32 = 4;
-/// Flag: elements that stay without a gradient; the number of updates is remembered.
+/// Flag: permanently dead elements are counted; the number of updates is remembered.
 pub(super) const DEAD: u32 = 8;
 
 /// The words before the spectrum's, by their place; all are sums.
@@ -53,7 +53,8 @@ impl Counting {
         Self { flags: COUNT, ..Self::default() }
     }
 
-    /// And codes, on a grid of up to 8 bits whose `2^emin` lies between 2^-100 and 2^100; `None` for others. stored = scale * value.
+    /// Also counts codes, on a grid of up to 8 bits whose `2^emin` lies between 2^-100 and 2^100; `None` for others. stored = scale *
+    /// value.
     #[must_use]
     pub fn codes(self, grid: &MinifloatGrid, scale: f32) -> Option<Self> {
         let fits = grid.bits() <= 8 && (-100..=100).contains(&grid.emin());
@@ -65,13 +66,13 @@ impl Counting {
         })
     }
 
-    /// And codes that come back, if codes are counted: remembers them.
+    /// Also counts returning codes, if codes are counted.
     #[must_use]
     pub fn past(self) -> Self {
         Self { flags: self.flags | if self.flags & CODES == 0 { 0 } else { PAST }, ..self }
     }
 
-    /// And elements whose gradients have been below `limit` for `window` updates: remembers how long.
+    /// Also counts elements whose gradients have been below `limit` for `window` updates.
     #[must_use]
     pub fn dead(self, limit: f32, window: u16) -> Self {
         Self { flags: self.flags | DEAD, dead: [limit.to_bits(), window.into()], ..self }
@@ -120,7 +121,7 @@ pub struct UpdateCounts {
     pub no_code: u64,
     /// Elements whose exponent changed, those below `2^emin` taken for emin.
     pub crossings: u64,
-    /// Elements whose code before the update is that of two updates ago, and not the last one's.
+    /// Elements whose code before the update equals that of two updates ago but not that of the last one.
     pub returned: u64,
     /// Elements whose gradient has been below the limit for as many consecutive updates as the window has.
     pub dead: u64,
@@ -131,7 +132,7 @@ pub struct UpdateCounts {
 }
 
 impl UpdateCounts {
-    /// From the words and the sums of all cubes.
+    /// The counts from the words and sums of all cubes.
     ///
     /// # Errors
     /// [`Fault::Run`](altgrad_base::diagnostic::Fault::Run): the device returned another number of words.

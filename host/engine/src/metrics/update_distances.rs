@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_step_by_hand() {
-        // E5M2: four codes a binade. Two values stay, one moves half a code, one four codes into the next binade.
+        // E5M2: four codes per binade. Two values stay, one moves half a code, one four codes into the next binade.
         let (before, after) = ([1.0, -3.0, 1.0, 2.0], [1.0, -3.0, 1.125, 4.0]);
         let distances = UpdateDistances::of_part(&before, &after, &distance(1.0));
         let [mean, median, p99, crossings] = values(&distances).map(Option::unwrap);

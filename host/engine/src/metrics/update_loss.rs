@@ -4,10 +4,10 @@ use std::ops::Add;
 
 use rayon::prelude::*;
 
-/// Elements of a parallel task.
+/// Elements per parallel task.
 const PART: usize = 1 << 16;
 
-/// Sums over the elements of an update: `d` is the change that the optimizer intended, `r` the one that is left of it.
+/// Sums over the elements of an update: `d` is the intended change, `r` the remaining one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct UpdateLoss {
     /// Sum of `d r`.
@@ -48,7 +48,7 @@ impl UpdateLoss {
     }
 }
 
-/// The parts of two tensors, one pair a task.
+/// The parts of two tensors, one pair per task.
 fn parts([a, b]: [&[f32]; 2]) -> impl IndexedParallelIterator<Item = [&[f32]; 2]> {
     a.par_chunks(PART).zip(b.par_chunks(PART)).map(|(a, b)| [a, b])
 }

@@ -1,7 +1,7 @@
 //! Measures parameters at the optimizer's step: their gradients, the effect of the step, and at intervals the distribution of their
 //! weights.
 //!
-//! The optimizer's loop shows every parameter to the [`UpdateMetrics`] before and after its step, in main memory. State between
+//! The optimizer's loop passes every parameter to the [`UpdateMetrics`] before and after its step, in main memory. State between
 //! steps is here: the time that elements have been dead, the last codes, the initial weights; `update_state` passes it to
 //! checkpoints.
 
@@ -77,7 +77,7 @@ pub struct UpdateMetrics {
     pub(super) past: Vec<PastCodes>,
     /// The seed that draws the initial weights of a run without `model.init`.
     seed: u64,
-    /// Weights before the first step; known for distributions only.
+    /// Weights before the first step; stored for distributions only.
     pub(super) initial: Vec<InitialWeights>,
     measured: StepMeasurements,
 }
@@ -114,7 +114,7 @@ struct StepMeasurements {
 }
 
 impl UpdateMetrics {
-    /// Nothing measured yet, in a run with this seed.
+    /// The state before the first measurement, in a run with this seed.
     #[must_use]
     pub fn new(config: MetricsSection, params: usize, seed: u64) -> Self {
         // The run file's range is a u16's.
@@ -146,7 +146,7 @@ impl UpdateMetrics {
         self.measured = StepMeasurements::default();
     }
 
-    /// Forgets the codes of weights, because the next ones are of other formats.
+    /// Discards the codes of weights, because the next ones are of other formats.
     pub fn forget_codes(&mut self) {
         self.past.iter_mut().for_each(|past| *past = PastCodes::default());
     }
@@ -186,13 +186,13 @@ impl UpdateMetrics {
         self.dead.counts()
     }
 
-    /// Takes in a parameter's gradient, as the optimizer gets it; every step.
+    /// Records a parameter's gradient, as the optimizer receives it; call it every step.
     pub fn gradient(&mut self, param: usize, grad: &[f32]) {
         self.dead.see(param, grad, self.clipped);
     }
 
-    /// Takes in a parameter's step, of parameters in the layout's order. `old` is the grid that it was rounded to, `new` the
-    /// one that it is stored on afterwards, without master weights; `intended` are the values before that rounding.
+    /// Records a parameter's step, of parameters in the layout's order. `old` is the grid to which it was rounded, `new` the grid
+    /// on which it is stored afterwards, without master weights; `intended` are the values before that rounding.
     pub fn update(
         &mut self,
         param: usize,
@@ -202,7 +202,7 @@ impl UpdateMetrics {
         [old, new]: [Option<&WeightGrid<'_>>; 2],
     ) {
         if self.due.parameters {
-            // A return over three steps is known only for consecutive steps.
+            // A return over three steps is detected only for consecutive steps.
             let past = self.past.get_mut(param).filter(|_| self.config.every == 1);
             let mut update = match new.or(old).and_then(MeasuredGrid::new) {
                 Some(grid) => Update::stored(step, grid.stored(), past),
@@ -230,7 +230,7 @@ impl UpdateMetrics {
         }
     }
 
-    /// Looks at a parameter before its step, and at its gradient, if that is due; `grid` is the one that it was rounded to.
+    /// Measures a parameter before its step, and its gradient, if that is due; `grid` is the one that it was rounded to.
     pub fn look_at(
         &mut self,
         param: usize,
@@ -295,12 +295,12 @@ impl UpdateMetrics {
         self.due.distributions || self.due.ranks
     }
 
-    /// Takes in that a device sees a parameter's gradient; every step.
+    /// Records that a device counts a parameter's gradient; call it every step.
     pub fn gradient_on_device(&mut self, param: usize) {
         self.dead.see_on_device(param);
     }
 
-    /// Adds a device's counts of a parameter's step; `stored`: of codes too.
+    /// Adds a device's counts of a parameter's step; with `stored` those of codes too.
     pub fn counted(&mut self, param: usize, spec: &ParamSpec, counts: &UpdateCounts, stored: bool) {
         let elements = spec.len() as u64;
         let past = self.past.get_mut(param).filter(|_| self.config.every == 1);

@@ -1,7 +1,7 @@
 //! The effect of an optimizer step on the parameters: on their values, and on the codes they are stored as.
 //!
 //! Measured on the step itself, before and after. Codes are those of one scale, to nearest-even: the step's, or without
-//! master weights that of the grid after the update. What a scale that moves does is in [`super::scale_changes`].
+//! master weights that of the grid after the update. [`super::scale_changes`] measures the effect of a changed scale.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::small_numbers::SmallNumbers;
 
-/// Elements a thread takes at once.
+/// Elements per task.
 const PART: usize = 1 << 16;
 
 /// Statistics of codes, in all and by parameter.
@@ -49,7 +49,7 @@ impl MetricFamily for UpdatesFamily {
 
     fn ids(setup: &MetricSetup<'_>) -> Vec<MetricId> {
         let mut ids = vec![MetricId::from(&ZERO_UPDATE_FRAC)];
-        // A code that comes back is seen only where every step is measured.
+        // A returning code is detected only if every step is measured.
         let shown =
             CODES.iter().filter(|(definition, _)| **definition != OSCILLATION || setup.config.every == 1);
         if setup.rounded().next().is_some() {
@@ -96,7 +96,7 @@ pub struct Step<'a> {
     pub before: &'a [f32],
     /// Values after.
     pub after: &'a [f32],
-    /// The gradient that the optimizer got.
+    /// The gradient that the optimizer received.
     pub grad: &'a [f32],
 }
 
@@ -131,7 +131,7 @@ struct Codes {
     stalled: u64,
     flipped: u64,
     sign_flipped: u64,
-    /// Elements whose code came back, if the codes of the last two steps are known.
+    /// Elements whose code returned, if the codes of the last two steps are stored.
     returned: Option<u64>,
 }
 
@@ -155,7 +155,7 @@ pub struct Stored<'a> {
     pub format: &'a FormatPlugin,
     /// Gives distances, at the same scale.
     pub distance: &'a UlpDistance,
-    /// Of the step.
+    /// The scale of the step.
     pub scale: f32,
 }
 
@@ -163,9 +163,9 @@ pub struct Stored<'a> {
 /// format has at most 256 codes, else two.
 #[derive(Debug, Default)]
 pub struct PastCodes {
-    /// Of the last step, or nothing.
+    /// The codes of the last step, or none.
     pub last: SmallNumbers,
-    /// Of the one before.
+    /// The codes of the step before.
     pub earlier: SmallNumbers,
     /// Steps in a row whose codes a device remembers instead, up to two.
     on_device: u8,
@@ -275,7 +275,7 @@ fn unchanged(Step { before, after, grad }: Step<'_>) -> u64 {
     before.par_chunks(PART).zip(after.par_chunks(PART)).zip(grad.par_chunks(PART)).map(part).sum()
 }
 
-/// The number of elements whose code equals that of two steps ago, with another one in between.
+/// The number of elements whose code equals that of two steps ago and differs from that of the last step.
 fn returned([earlier, last]: &[Vec<u16>; 2], now: &[u16]) -> u64 {
     let codes = earlier.iter().zip(last).zip(now);
     codes.map(|((earlier, last), now)| u32::from((earlier == now) & (last != now))).sum::<u32>().into()

@@ -1,6 +1,6 @@
 //! Weights compared with the grid they are rounded to, before a step's update; and the distribution of their values.
 //!
-//! Grid alignment is the mean of |w - nearest grid value| / S(w): 0 on the grid, 1/4 for weights that know nothing of it.
+//! Grid alignment is the mean of |w - nearest grid value| / S(w): 0 on the grid, 1/4 for weights independent of it.
 //! Stiffness is log2 S, S the spacing in weight units; its correlation is Pearson's with log2 |gradient|, over elements
 //! whose gradient is not zero. Missing for a parameter that is not rounded with one scale, and where a value is not
 //! finite. Definitions: docs/numerics.md, sections 3.1 and 7.9.
@@ -22,7 +22,7 @@ use super::{
 static STATISTICS: [&MetricDefinition; 3] = [&GRID_ALIGNMENT, &STIFFNESS_MEAN, &STIFFNESS_GRAD_CORR];
 /// Bins of the histogram.
 const BINS: usize = 64;
-/// Elements a thread takes at once. Fixed, so that sums do not depend on the number of threads.
+/// Elements per task. The number is fixed, so that sums do not depend on the number of threads.
 const PART: usize = 1 << 16;
 
 /// The family: of parameters that are rounded with one scale, histograms of all.
@@ -106,7 +106,7 @@ fn bounds(grid: &ValueGrid) -> [f64; 2] {
 }
 
 impl WeightStatistics {
-    /// Looks at a parameter before its step; `grad` is the step's, clipped or not. Both `[n]`.
+    /// Measures a parameter before its step; `grad` is the step's, clipped or not. Both `[n]`.
     #[must_use]
     pub fn of(weights: &[f32], grad: &[f32], distance: Option<&UlpDistance>) -> Self {
         let histogram = histogram(weights);
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(statistics(&[1.0, f32::NAN], &[0.1, 0.2], 1.0), [None; 3]);
     }
 
-    /// The definition with nothing but the format's values: search the nearest, count the gaps.
+    /// The definition from the format's values alone: search the nearest, count the gaps.
     #[test]
     fn alignment_against_a_search_through_all_values() {
         let grid = e4m3();
@@ -232,7 +232,7 @@ mod tests {
         assert!((found - 0.25).abs() < 0.02, "weights that know nothing of the grid: {found}");
     }
 
-    /// Counted from nothing but the format's values: the gap above each weight's magnitude.
+    /// Counted from the format's values alone: the gap above each weight's magnitude.
     #[test]
     fn spacings_against_gaps_between_values() {
         let grid = e4m3();

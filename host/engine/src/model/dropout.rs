@@ -48,7 +48,7 @@ impl Dropout {
         }
         let counter = self.counter.replace(self.counter.get() + 1);
         let mut generator = random::at(self.seed, Stream::Dropout, counter);
-        // 32 random bits an element; the threshold is exact to 2^-32.
+        // 32 random bits per element; the threshold is exact to 2^-32.
         let threshold = (f64::from(self.probability) * 2f64.powi(32)) as u32;
         let keep = 1.0 / (1.0 - self.probability);
         let mask: Vec<f32> = (0..shape.num_elements())

@@ -1,8 +1,8 @@
 //! GPT's forward pass and loss: norms before each half of a block, causal attention, an MLP. The run file chooses norm, positions and MLP; the
 //! defaults are nanoGPT's: LayerNorm, learned positions, exact GELU.
 //!
-//! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test holds it to recorded
-//! losses and gradients. The same code trains (parameters tracked) and evaluates (not tracked).
+//! Follows nanoGPT's `model.py` (and GPT-2) operation by operation; the parity test compares it with recorded losses and gradients. The same
+//! code trains (parameters tracked) and evaluates (not tracked).
 
 use altgrad_config::{GeluChoice, MlpChoice, PrecisionChoice};
 use altgrad_data::Batch;
@@ -167,7 +167,7 @@ impl Gpt {
 }
 
 impl Forward<'_> {
-    /// `y = x W^T + b`, rounded as the layer's formats say.
+    /// `y = x W^T + b`, rounded by the layer's formats.
     /// Shapes: `x` `[batch, block, in]`, weight `[out, in]`, result `[batch, block, out]`.
     pub(super) fn linear(&self, layer: Affine, x: Tensor<3>) -> Tensor<3> {
         let [batch, block, inputs] = x.dims();
@@ -187,7 +187,7 @@ impl Forward<'_> {
         scope.observe("output", y)
     }
 
-    /// A tensor as the site of a layer rounds it, if it does.
+    /// A tensor rounded at the layer's site, if there is one.
     fn cast(&self, layer: Affine, role: Role, x: Tensor<3>) -> Tensor<3> {
         self.quant.values(layer.weight, self.micro_batch).cast(role, x)
     }

@@ -28,7 +28,7 @@ impl Parts {
         qk_norm: false,
     };
 
-    /// The parts a run file asks for.
+    /// The parts that a run file selects.
     #[must_use]
     pub fn new(model: &ModelSection) -> Self {
         Self { norm: model.norm, mlp: model.mlp, positions: model.positions, qk_norm: model.qk_norm }
@@ -44,7 +44,7 @@ pub struct GptShape {
     pub block_size: usize,
     /// Blocks.
     pub n_layer: usize,
-    /// Attention heads a block; divides `n_embd`.
+    /// Attention heads per block; divides `n_embd`.
     pub n_head: usize,
     /// Width of the residual stream.
     pub n_embd: usize,
@@ -57,7 +57,7 @@ pub struct GptShape {
 }
 
 impl GptShape {
-    /// The shape a run file asks for.
+    /// The shape that a run file selects.
     #[must_use]
     pub fn new(model: &ModelSection, block_size: usize, vocab: usize) -> Self {
         Self {
@@ -93,7 +93,7 @@ pub struct ParamSpec {
     pub shape: Vec<usize>,
     /// Initial distribution.
     pub init: Init,
-    /// Of queries, keys and values stacked, the number of heads.
+    /// The number of heads, for stacked queries, keys and values.
     pub attention_heads: Option<usize>,
 }
 
@@ -211,7 +211,7 @@ impl Layout {
         Self { parts: shape.parts, specs: table.specs, wte, wpe, blocks, ln_f, head }
     }
 
-    /// Weights of the linear layers, the ones a format may quantize: the six boundaries' weights.
+    /// Weights of the linear layers, which a format may quantize: the six boundaries' weights.
     #[must_use]
     pub fn linear_weights(&self) -> Vec<ParamId> {
         self.blocks.iter().flat_map(BlockLayout::linear_weights).chain([self.head]).collect()
@@ -301,7 +301,7 @@ mod tests {
         let rms =
             GptShape { parts: Parts { norm: NormChoice::RmsNorm, ..Parts::NANOGPT }, ..shape(true, true) };
         let layer = shape(true, true);
-        // Two norms a block and the final one, each with a bias of the width in LayerNorm.
+        // Two norms per block and the final one, each with a bias of the width in LayerNorm.
         assert_eq!(Layout::new(&layer).elements() - Layout::new(&rms).elements(), 9 * 128);
         let names: Vec<String> = Layout::new(&rms).specs.into_iter().map(|spec| spec.name).collect();
         assert!(

@@ -1,7 +1,7 @@
-//! Parameter values: one flat tensor a parameter.
+//! Parameter values: one flat tensor per parameter.
 //!
 //! Values are flat `[n]` for parameters of any rank, so that code for all parameters (gradients, clipping, the
-//! optimizer, files) needs no rank in its types. The forward pass reshapes them, which copies nothing.
+//! optimizer, files) needs no rank in its types. The forward pass reshapes them without copying.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_base::random::{self, Stream};

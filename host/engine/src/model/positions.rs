@@ -8,7 +8,7 @@ use crate::{
     trace::TraceScope,
 };
 
-/// The stacked queries, keys and values, `[batch, block, 3 width]`, as attention takes them. Records the rotated
+/// The stacked queries, keys and values, `[batch, block, 3 width]`, as attention requires them. Records the rotated
 /// tensors.
 pub(super) fn rotated(
     choice: PositionsChoice,

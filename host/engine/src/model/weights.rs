@@ -34,7 +34,7 @@ const PADDING: usize = 64;
 /// Reads the values of every parameter, in the layout's order, row-major `[n]` each.
 ///
 /// # Errors
-/// The file is missing or broken, or does not fit the layout; the error names the key.
+/// The file is missing or damaged, or does not match the layout; the error names the key.
 pub fn read(path: &Path, layout: &Layout) -> Result<Vec<Vec<f32>>, Diagnostic> {
     WeightsFile::open(path)?.values(layout)
 }
@@ -50,7 +50,7 @@ impl WeightsFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// The file is missing, or is no regular file.
+    /// The file is missing, or is not a regular file.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
         let bytes = files::read(path).map_err(|error| {
             Diagnostic::config(format!("cannot read the weights ({error})"))
@@ -63,7 +63,7 @@ impl WeightsFile {
     /// Rows of the token embedding, and number of blocks: the size of a model's vocabulary and its depth.
     ///
     /// # Errors
-    /// The file is broken or has no token embedding.
+    /// The file is damaged or has no token embedding.
     pub fn size(&self) -> Result<(usize, usize), Diagnostic> {
         self.with(|entries| match entries.get("wte.weight").map(|(_, view)| view.shape()) {
             Some(&[rows, _]) => Ok((rows, entries.blocks())),
@@ -130,7 +130,7 @@ fn is_zero_bias(name: &str, (_, view): &Entry<'_>) -> bool {
     name.ends_with(".bias") && to_f32(view).is_some_and(|values| values.iter().all(|value| *value == 0.0))
 }
 
-/// The values of a tensor as the layout wants them.
+/// The values of a tensor in the orientation of the layout.
 fn in_layout(
     (key, view): &Entry<'_>,
     spec: &ParamSpec,
@@ -166,7 +166,7 @@ fn in_layout(
     Err(Diagnostic::config(message).hint("set [model] and [data] to the shape the weights were made for"))
 }
 
-/// The values in f32, exactly; `None` for a type that is none of f32, bf16 and f16.
+/// The values in f32, exactly; `None` for types other than f32, bf16 and f16.
 fn to_f32(view: &TensorView<'_>) -> Option<Vec<f32>> {
     let wide = |widen: fn([u8; 2]) -> f32| {
         view.data().as_chunks::<2>().0.iter().map(|bytes| widen(*bytes)).collect::<Vec<f32>>()

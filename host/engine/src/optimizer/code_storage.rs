@@ -44,7 +44,7 @@ pub struct CodeStorage {
 #[derive(Debug, Clone)]
 pub struct Coded {
     elements: usize,
-    /// As many a byte as fit; the first in the low bits.
+    /// Packed into bytes, as many per byte as fit; the first in the low bits.
     pub codes: Arc<Vec<u8>>,
     /// The factors of values: `[blocks]`.
     scales: Arc<Vec<f32>>,
@@ -53,7 +53,7 @@ pub struct Coded {
 }
 
 impl Coded {
-    /// Codes of so many elements, before the first values.
+    /// Codes of that many elements, before the first values.
     #[must_use]
     pub fn new(storage: &CodeStorage, elements: usize) -> Self {
         let blocks = elements.div_ceil(storage.block);
@@ -79,7 +79,7 @@ impl Coded {
         all.into_iter().filter(|(_, values)| !values.is_empty())
     }
 
-    /// The same, to be replaced by values of a checkpoint.
+    /// The same values, to be replaced by those of a checkpoint.
     pub fn block_values_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut Arc<Vec<f32>>)> {
         let [exponents, centers] = &mut self.expansion;
         let all = [(SCALES, &mut self.scales), (EXPONENTS, exponents), (CENTERS, centers)];

@@ -1,9 +1,9 @@
-//! Updates on a GPU, by the kernels that an optimizer brings: no parameter, gradient or state leaves the device.
+//! Updates on a GPU by the optimizer's kernels: no parameter, gradient or state leaves the device.
 //!
-//! Counts of an update, and of the rounding that may end it, come from a kernel of the engine after the update; it needs a copy of
-//! the parameter before the update, kept on the device. All parameters' counts are read at once, after the updates. A parameter
-//! without kernels (a decode table's, an optimizer that has none) goes through main memory; so does one whose states are not all
-//! f32 of the optimizer's own, and one whose grid cannot be counted, while metrics are wanted.
+//! Counts of an update, and of the rounding that may end it, come from a kernel of the engine after the update; it needs a copy of the
+//! parameter before the update, kept on the device. All parameters' counts are read at once, after the updates. A parameter without
+//! kernels (a decode table's, an optimizer that has none) goes through main memory; so does one whose states are not all f32 of the
+//! optimizer's own, and one whose grid cannot be counted, while metrics are measured.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -41,7 +41,7 @@ struct Updated {
     grad: Tensor<1>,
 }
 
-/// Counts that were asked for.
+/// Requested counts.
 struct Asked {
     id: ParamId,
     words: Slot,
@@ -49,11 +49,11 @@ struct Asked {
 }
 
 impl OptimizerState {
-    /// Moves the updates to a GPU, as far as there are kernels; nothing happens on the CPU. Tries each kernel on a few values, against
-    /// the CPU function.
+    /// Moves the updates to a GPU if there are kernels; on the CPU it does nothing. Compares each kernel with the CPU function on a
+    /// few values.
     ///
     /// # Errors
-    /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): a kernel does not compile there, or computes something else.
+    /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): a kernel does not compile there, or its results differ.
     pub fn on_device(
         mut self,
         device: &ComputeDevice,
@@ -64,7 +64,7 @@ impl OptimizerState {
         let mut tried = BTreeMap::new();
         for id in (0..layout.specs.len()).filter(|&id| self.scopes[id] != Scope::SERVICES) {
             let (index, plugin, _) = self.groups.of(id);
-            // With a format last: that decides. Such a weight is unrounded where nothing is stored yet.
+            // With a format last, because that result decides. Such a weight is unrounded where nothing is stored yet.
             for format in [None].into_iter().chain(quant.weight_format(id).map(Some)) {
                 let name = format.map_or("", |format| format.identity.name.as_str());
                 let scales = if format.is_none() || quant.has_one_scale(id) { Scales::ONE } else { SEVERAL };
@@ -97,7 +97,7 @@ impl OptimizerState {
         Ok(self)
     }
 
-    /// The same for a phase of casts in addition to those before: kernels work if they work in all of them.
+    /// Adds a phase of casts to those before: kernels work if they work in all phases.
     ///
     /// # Errors
     /// As [`Self::on_device`].
@@ -115,7 +115,7 @@ impl OptimizerState {
         Ok(state)
     }
 
-    /// [`OptimizerState::step`] on a GPU. Reads counts once, at the end, if any are wanted.
+    /// [`OptimizerState::step`] on a GPU. Reads requested counts once, at the end.
     pub(super) fn step_on_device(
         &mut self,
         run: &mut DeviceRun,
@@ -209,13 +209,13 @@ impl OptimizerState {
         Ok(())
     }
 
-    /// True if kernels can keep a parameter's states: all are f32, and the host writes none.
+    /// True if kernels support a parameter's states: all are f32, and the host writes none.
     fn kernels_know_states(&self, id: ParamId) -> bool {
         self.residual(id).is_none()
             && self.states[id].iter().all(|state| matches!(state, StoredState::F32(_)))
     }
 
-    /// Brings a parameter's states to main memory, if they are not there.
+    /// Moves a parameter's states to main memory, if they are on the device.
     fn bring_back(&mut self, run: &DeviceRun, id: ParamId) -> Result<(), Diagnostic> {
         if self.states[id].is_empty() {
             self.states[id] = run.read_states(id)?.into_iter().map(StoredState::F32).collect();

@@ -26,16 +26,16 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// These states, to be transferred.
+    /// These states, not transferred yet.
     #[must_use]
     pub fn new(states: Vec<Vec<f32>>) -> Self {
         Self { to_come: states, ..Self::default() }
     }
 
-    /// Reads the states back; none if they are not there.
+    /// Reads the states back; none if they were not transferred.
     ///
     /// # Errors
-    /// The device's reason for returning none.
+    /// The device's error.
     pub fn read(&self) -> Result<Vec<Vec<f32>>, String> {
         if self.states.is_empty() {
             return Ok(self.to_come.clone());
@@ -68,16 +68,16 @@ pub struct UpdateCall {
     pub launches: Vec<Prepared>,
     /// Scale and inverse of each block of the parameter's grid.
     pub scales: Vec<[f32; 2]>,
-    /// Of the parameter.
+    /// The kept tensors of the parameter.
     pub kept: Arc<Mutex<Kept>>,
     /// The destination of a failure.
     pub faults: Faults,
 }
 
-/// The operation, as burn's backends see it.
+/// The operation, for burn's backends.
 #[backend_extension(Cube, Fusion)]
 pub trait UpdateOps: Backend {
-    /// The parameter after its update; in place, unless someone else holds it.
+    /// The parameter after its update; in place, unless it is shared.
     #[fusion(meta = updated)]
     fn update(param: FloatTensor<Self>, grad: FloatTensor<Self>, call: Arc<UpdateCall>) -> FloatTensor<Self>;
 }
@@ -103,7 +103,7 @@ impl UpdateOps for CubeBackend {
 }
 
 impl UpdateCall {
-    /// Launches everything.
+    /// Launches all kernels.
     fn launch(&self, param: &CubeTensor, grad: &CubeTensor) -> Result<(), PluginError> {
         let (elements, device) = (param.shape().num_elements(), param.device());
         let flat = |values: Vec<f32>| upload::<CubeBackend>(&device, Shape::from([values.len()]), values);

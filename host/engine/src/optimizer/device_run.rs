@@ -34,7 +34,7 @@ pub struct DeviceRun {
 }
 
 impl DeviceRun {
-    /// Nothing kept yet; `None` on the CPU.
+    /// Without tensors at first; `None` on the CPU.
     pub(super) fn new(device: &ComputeDevice, params: usize) -> Option<Self> {
         let DispatchDevice::Cube(cube) = device.tensors.as_dispatch() else { return None };
         Some(Self {
@@ -102,7 +102,7 @@ impl DeviceRun {
         Ok(states.into_iter().map(Arc::new).collect())
     }
 
-    /// The first call that failed since this was last asked.
+    /// The first failed call since the last check.
     pub(super) fn check(&self) -> Result<(), Diagnostic> {
         self.faults.lock().take().map_or(Ok(()), Err)
     }

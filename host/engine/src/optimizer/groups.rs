@@ -1,4 +1,4 @@
-//! The instances of a run's optimizer: one for all parameters, and one more a group with options of its own.
+//! The instances of a run's optimizer: one for all parameters, and one more per group with options of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub struct OptimizerGroups {
     plugins: Vec<OptimizerPlugin>,
     /// By parameter: the instance, and the factor of the learning rate.
     of: Vec<(usize, f64)>,
-    /// The storage of states by their names; the others as the optimizer declares them.
+    /// The storage of states by their names; other states are stored as the optimizer declares.
     storage: BTreeMap<String, Storage>,
 }
 
@@ -39,7 +39,7 @@ impl OptimizerGroups {
         }
     }
 
-    /// The same with states stored like this, by their names.
+    /// The same optimizer with this storage of states, by their names.
     #[must_use]
     pub fn with_storage(self, storage: BTreeMap<String, Storage>) -> Self {
         Self { storage, ..self }

@@ -1,6 +1,6 @@
-//! The services that optimizers ask for, computed by the tensor library wherever the parameter is.
+//! The services for optimizers, computed by the tensor library on the device of the parameter.
 //!
-//! Handles, checks and guards are `plugin-api`'s. Nothing is moved between devices; states are tensors beside the parameter.
+//! `plugin-api` has handles, checks and guards. No data move between devices; states are tensors beside the parameter.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     tensor_file::Values,
 };
 
-/// The tensor library on a device. An optimizer calls it, but what runs in it is the host's.
+/// The tensor library on a device. An optimizer calls it, but it executes the host's code only.
 struct OnDevice(Device);
 
 impl Compute for OnDevice {
@@ -126,7 +126,7 @@ pub(super) struct DeviceStates {
 }
 
 impl DeviceStates {
-    /// States that no update has seen.
+    /// States before the first update.
     pub(super) fn new(specs: &[StateSpec], shape: &[u64]) -> Self {
         let initial = specs.iter().map(|spec| spec.initial as f32).collect();
         let shape = match *shape {
@@ -148,7 +148,7 @@ impl DeviceStates {
         Ok(self.initial.iter().map(|&value| Values::F32(Arc::new(vec![value; elements]))).collect())
     }
 
-    /// Goes on with these elements, `[n]` each.
+    /// Continues with these elements, `[n]` each.
     pub(super) fn restore(&mut self, values: Vec<Vec<f32>>, device: &Device) {
         let tensor = |values| tensor::flat(values, device).reshape(self.shape);
         self.tensors = values.into_iter().map(tensor).collect();
@@ -159,7 +159,7 @@ impl DeviceStates {
         self.shape.iter().product()
     }
 
-    /// Their elements, `[n]` each, which are no longer kept here.
+    /// Removes and returns their elements, `[n]` each.
     ///
     /// # Errors
     /// The device failed.
@@ -169,14 +169,15 @@ impl DeviceStates {
         tensors.map(|state| tensor::read_f32(state.reshape([elements]))).collect()
     }
 
-    /// Gives a state these elements, `[n]`, after the first update.
+    /// Assigns these elements, `[n]`, to a state after the first update.
     pub(super) fn set(&mut self, index: usize, values: Tensor<1>) {
         if let Some(state) = self.tensors.get_mut(index) {
             *state = values.reshape(self.shape);
         }
     }
 
-    /// Updates the parameter; returns its new value, `[n]`. If the plugin fails, values that it assigned before stay.
+    /// Updates the parameter; returns its new value, `[n]`. If the plugin fails, the values that it assigned before are
+    /// kept.
     ///
     /// # Errors
     /// The plugin failed; the value is kept as well.
@@ -206,7 +207,7 @@ impl DeviceStates {
             scalars: update.scalars,
             grid: update.grid,
         });
-        // The table loses nothing that was given and not freed, and those cannot be freed.
+        // The table returns every given tensor that was not freed, and given tensors cannot be freed.
         self.tensors = states.into_iter().filter_map(|state| served.take(state)).collect();
         let value = served.take(param).map_or(kept, |value| value.reshape([elements]));
         (value, result)

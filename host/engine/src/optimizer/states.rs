@@ -90,8 +90,8 @@ impl OptimizerState {
         Ok(names().zip(&self.states[id]).flat_map(tensors).collect())
     }
 
-    /// Goes on after `updates` updates of these parameters, with the states in a file; `key` gives the name there of a state of
-    /// a parameter.
+    /// Continues after `updates` updates of these parameters, with the states in a file; `key` gives the name there of a state
+    /// of a parameter.
     ///
     /// # Errors
     /// A state is missing, or has another type or shape.
@@ -112,7 +112,7 @@ impl OptimizerState {
                 }
                 _ => {
                     if self.states[id].is_empty() {
-                        // Kernels had them; they begin again from main memory.
+                        // Kernels had them; they start again from main memory.
                         self.states[id] = vec![StoredState::F32(Default::default()); specs.len()];
                     }
                     for (state, key) in self.states[id].iter_mut().zip(keys) {
@@ -186,7 +186,7 @@ impl OptimizerState {
         index.and_then(|index| self.states[id].get(index)).map(StoredState::load).transpose()
     }
 
-    /// Gives a state these values, `[n]`.
+    /// Assigns these values, `[n]`, to a state.
     pub(super) fn set_state(
         &mut self,
         id: ParamId,

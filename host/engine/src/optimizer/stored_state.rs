@@ -156,7 +156,7 @@ impl StoredState {
         }
     }
 
-    /// Takes the tensors of a checkpoint back; `name` is the state's key there, `shape` the parameter's.
+    /// Restores the tensors of a checkpoint; `name` is the state's key there, `shape` the parameter's.
     ///
     /// # Errors
     /// A tensor is missing, has another type or shape, or has a scale that is not finite and positive.

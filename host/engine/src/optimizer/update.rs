@@ -1,8 +1,7 @@
-//! A run's optimizer with its states: hands every parameter, its gradient and its states to the plugin.
+//! A run's optimizer with its states: passes every parameter, its gradient and its states to the plugin.
 //!
-//! States are host-owned buffers that the plugin declared; the host stores them without knowing their meaning. If a step updates
-//! elements independently, the plugin receives parts of a parameter on all threads; if it uses services, its tensors stay on the
-//! device.
+//! States are host-owned buffers that the plugin declared; the host stores them as opaque numbers. If a step updates elements
+//! independently, the plugin receives parts of a parameter on all threads; if it uses services, its tensors stay on the device.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_loader::instance::Identity;
@@ -38,7 +37,7 @@ pub struct OptimizerState {
     /// `[parameter][state]`, copied by the update if it is shared; none of parameters whose states services or
     /// kernels keep on a device.
     pub(super) states: Vec<Vec<StoredState>>,
-    /// Of parameters that are updated with services.
+    /// The states of parameters that are updated with services.
     pub(super) on_device: Vec<Option<DeviceStates>>,
     /// The run's seed, for states that are rounded stochastically.
     pub(super) seed: u64,
@@ -53,8 +52,8 @@ impl OptimizerState {
     /// Allocates the states of every parameter.
     ///
     /// # Errors
-    /// The plugin failed, cannot update a parameter, or wants a state of a type the host does not have; a storage is of no
-    /// state.
+    /// The plugin failed, cannot update a parameter, or declares a state of a type that the host does not have; or a storage
+    /// names no state.
     pub fn new(groups: OptimizerGroups, layout: &Layout, quant: &QuantContext) -> Result<Self, Diagnostic> {
         let mut state = Self {
             groups,
@@ -134,7 +133,7 @@ impl OptimizerState {
         layout.specs.iter().enumerate().map(rule).collect()
     }
 
-    /// Takes over rules, by parameter.
+    /// Stores the rules, by parameter.
     pub fn set_rules(&mut self, rules: Vec<String>) {
         self.rules = rules;
     }
@@ -167,9 +166,9 @@ impl OptimizerState {
         "the optimizer's CPU function"
     }
 
-    /// Updates all parameters in place, after a pass with `quant` that saw `seen`: the scales it used are the grids
-    /// that optimizers are told. Without master weights the update ends with a rounding. `meter` sees every step. Reads
-    /// the device once a parameter where that is not the CPU.
+    /// Updates all parameters in place, after a pass with `quant` that collected `seen`. Optimizers receive the scales of that
+    /// pass as grids. Without master weights the update ends with a rounding. `meter` records every step. Reads the device once
+    /// per parameter unless it is the CPU.
     ///
     /// # Errors
     /// The plugin failed; parameters before the one at fault are updated, the others are not.
@@ -188,7 +187,7 @@ impl OptimizerState {
             return result;
         }
         self.updates += 1;
-        // Before the scales move on.
+        // Before the scales change.
         let grids = weight_grids(quant, params)?;
         quant.record_amax(seen);
         for (id, grad) in grads.into_iter().enumerate() {
@@ -220,7 +219,7 @@ impl OptimizerState {
         let grid_rule = self.rules[id] != self.rules_without_grid[id];
         let momentum = if meter.wants_weights() && grid_rule { self.momentum(id)? } else { None };
         let (value, grad, before, result) = if self.on_device[id].is_some() {
-            // Nothing moves unless it is measured.
+            // No data move unless they are measured.
             let seen = if measured { tensor::read_f32(grad.clone())? } else { Vec::new() };
             let before = meter.wants_weights().then(|| tensor::read_f32(value.clone())).transpose()?;
             let update = services::Update { info, value, grad, scalars, grid };
@@ -270,7 +269,7 @@ pub(crate) fn round_to_grid(
     quant.round_to_grid(id, value.reshape([rows, columns]), step).reshape([rows * columns])
 }
 
-/// The grids of all parameters' weights, before the scales move on.
+/// The grids of all parameters' weights, before the scales change.
 pub(super) fn weight_grids<'a>(
     quant: &'a QuantContext,
     params: &Params,
@@ -279,7 +278,7 @@ pub(super) fn weight_grids<'a>(
     specs.map(|(id, spec)| quant.weight_grid(id, &spec.shape)).collect()
 }
 
-/// The grid that a weight without master weights is stored on after its update.
+/// The grid on which a weight without master weights is stored after its update.
 pub(super) fn stored_grid<'a>(
     quant: &'a QuantContext,
     id: ParamId,

@@ -12,10 +12,10 @@ use crate::tensor::{
     cpu::{elements, flat, from_elements, zeros},
 };
 
-/// Elements of a parallel task, at least.
+/// Least number of elements per parallel task.
 const CHUNK: usize = 1 << 14;
 
-/// The order of the elements of a matrix that consists of whole tiles, as burn's backends change it. No gradient passes.
+/// The order of the elements of a matrix that consists of whole tiles, for burn's backends. No gradient passes.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait TileOps: Backend {
     /// The elements of a matrix tile by tile, row by row in each: `[elements]`.
@@ -81,8 +81,8 @@ impl TileOps for Flex {
     }
 }
 
-/// The tiles of a matrix. Rounding needs the elements of each one after the other; where an extent does not divide the matrix, zeros
-/// fill up the last tiles.
+/// The tiles of a matrix. Rounding needs the elements of each tile to be consecutive; where an extent does not divide the matrix,
+/// zeros fill up the last tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrangement {
     /// Rows and columns of a tile, at least 1 each. With one row, blocks lie within rows, one after the other already.
@@ -90,7 +90,7 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// No tiles: nothing moves.
+    /// No tiles: the order does not change.
     pub const NONE: Self = Self { tile: [1, 1] };
 
     /// Blocks of consecutive elements of a row.

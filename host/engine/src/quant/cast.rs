@@ -55,7 +55,7 @@ impl From<FakeQuantParams> for CastParams {
     }
 }
 
-/// Casts, as burn's backends see them.
+/// Casts, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait CastOps: FakeQuantOps {
     /// Values, scales `[groups, 2]`, and the words and sums of the statistics, of a matrix.
@@ -86,7 +86,7 @@ fn same_shape(
     x.clone()
 }
 
-/// All of a cast but the rotation.
+/// A cast without its rotation.
 fn cast_rotated<B: FakeQuantOps>(
     x: FloatTensor<B>,
     params: &CastParams,

@@ -22,7 +22,7 @@ pub(super) struct CodeTable {
     boundaries: Vec<u32>,
     /// By place of the value.
     codes: Vec<u32>,
-    /// Of NaN without and with sign.
+    /// Codes of NaN, without and with sign.
     nan: [u32; 2],
 }
 

@@ -19,8 +19,8 @@ impl QuantContext {
         self.histograms = codes.map(|codes| Arc::new(HistogramCollector::new(codes))).collect();
     }
 
-    /// Stops collecting histograms and returns them: one per site, none if they were not collected. They are complete once the
-    /// statistics were read.
+    /// Stops collecting histograms and returns them: one per site, none if they were not collected. They are complete after the
+    /// statistics have been read.
     ///
     /// # Errors
     /// The device failed.
@@ -32,7 +32,7 @@ impl QuantContext {
         self.pending.lock().push((site, source));
     }
 
-    /// Takes the statistics of rounded gradients out of `tape`.
+    /// Collects the statistics of rounded gradients from `tape`.
     pub fn collect_gradient_stats(&self, tape: &Tape) {
         self.collect_observed_gradients(tape);
         for (_, source) in self.pending.lock().iter_mut() {

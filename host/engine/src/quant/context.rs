@@ -1,8 +1,8 @@
 //! Quantized linear layers: the tensors that are rounded before and after their matrix products.
 //!
 //! Forward `y = Q_a(x) Q_w(W)^T`; backward, with `g = dL/dy`, `dL/dx = Q_g(g) Q_w'(W)` and `dL/dW = Q_g'(g)^T Q_a'(x)`. The primed
-//! casts are those of second uses. Unless a run says otherwise they reuse what the first ones made, because rounding and product are
-//! separate operations (docs/numerics.md, section 5.2).
+//! casts are those of second uses. By default they reuse the results of the first ones, because rounding and product are separate
+//! operations (docs/numerics.md, section 5.2).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,7 +54,7 @@ pub struct QuantContext {
     pub(super) pending: Mutex<Vec<(SiteId, StatsSource)>>,
     /// Statistics of [`Self::round_to_grid`] since the last reading of a training step.
     pub(super) grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
-    /// Those that the last reading took.
+    /// The statistics taken by the last reading.
     pub(super) read_grid_stats: Mutex<Vec<(SiteId, PendingStats)>>,
     /// The observation, if there is one.
     pub(super) observation: Option<Box<Observation>>,
@@ -106,13 +106,13 @@ impl QuantContext {
         }
     }
 
-    /// The same with these second uses of operands in high precision. All others that have no site reuse the first ones.
+    /// The same context with these second uses of operands in high precision. All others without a site reuse the first uses.
     #[must_use]
     pub fn with_unrounded(self, unrounded: BTreeSet<(LayerId, Role)>) -> Self {
         Self { unrounded, ..self }
     }
 
-    /// The same on a device that multiplies bf16 fast or not.
+    /// The same context on a device that multiplies bf16 fast or not.
     #[must_use]
     pub fn with_fast_bf16(self, fast_bf16: bool) -> Self {
         Self { fast_bf16, ..self }
@@ -227,8 +227,7 @@ impl QuantContext {
         y
     }
 
-    /// True if the backward pass of a layer's product casts the gradient, or other operands than those of the forward pass, or is
-    /// observed.
+    /// True if the backward pass of a layer's product casts the gradient, has operands of its own, or is observed.
     #[must_use]
     pub fn casts_backward(&self, layer: LayerId) -> bool {
         let others = [Role::Grad, Role::GradWgrad, Role::ActivationWgrad, Role::WeightDgrad];
@@ -266,7 +265,7 @@ impl QuantContext {
         Some(self.rounded_operand(id, layer, transposed(), micro_batch))
     }
 
-    /// The same where it is made from the values of the first use.
+    /// As [`Self::second_use`], where it is made from the values of the first use.
     fn second_use_of_values(
         &self,
         layer: LayerId,
@@ -332,8 +331,8 @@ impl QuantContext {
         Operand { values: rounded.values, scales: rounded.scales, encoding }
     }
 
-    /// A weight as it is used at `step`: without master weights rounded to the grid of its format, at its last scales or at new
-    /// ones by its scaling, else unchanged. Shape: `[out, in]`.
+    /// A weight for use at `step`: without master weights rounded to the grid of its format, at its last scales or at new ones by
+    /// its scaling, else unchanged. Shape: `[out, in]`.
     #[must_use]
     pub fn round_to_grid(&self, layer: LayerId, value: Tensor<2>, step: u64) -> Tensor<2> {
         let Some((id, site)) = self.site(layer, Role::Weight).filter(|_| self.is_stored_on_grid(layer))
@@ -348,7 +347,7 @@ impl QuantContext {
         rounded.values
     }
 
-    /// The gradient of a layer's weight as it is rounded, if it is. Shape: `[out, in]`.
+    /// The rounded gradient of a layer's weight, if it is rounded. Shape: `[out, in]`.
     #[must_use]
     pub fn round_weight_gradient(&self, layer: LayerId, grad: Tensor<2>, micro_batch: u64) -> Tensor<2> {
         self.observe_value(layer, Role::WeightGrad, &grad);

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::tensor::cpu::zeros;
 
-/// Elements of a call of the CPU function. Fixed, so that sums do not depend on the number of threads.
+/// Elements per call of the CPU function. The number is fixed, so that sums do not depend on the number of threads.
 const CHUNK: usize = 1 << 16;
 
 /// The source and destination of rounding.
@@ -70,8 +70,8 @@ pub(super) fn fake_quant(buffers: Buffers<'_>, scales: &[[f32; 2]], params: &Fak
     buffers.round(params, |first, src, dst| fake_quant_part(src, dst, &whole.skip(first as u64), params))
 }
 
-/// As [`fake_quant`] at the scales that `rule` gives, which are returned first. A part whose groups depend on nothing else gets its
-/// scales and is rounded while it is in the cache.
+/// As [`fake_quant`] at the scales that `rule` gives, which are returned first. A part whose groups are independent of other parts
+/// is rounded while it is in the cache.
 pub(super) fn fake_quant_dynamic(
     buffers: Buffers<'_>,
     rule: &ScaleRule,
@@ -136,7 +136,7 @@ fn fake_quant_part(
     Ok(stats)
 }
 
-/// Replaces the format's results for `src` by those of other arithmetic. The format rounds scaled elements at scale 1.
+/// Replaces the format's results for `src` by those of another arithmetic. The format rounds scaled elements at scale 1.
 fn recompute(
     src: &[f32],
     dst: &mut [f32],

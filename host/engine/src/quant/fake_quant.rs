@@ -23,7 +23,7 @@ use crate::tensor::{
     untracked,
 };
 
-/// Fake quantization, as burn's backends see it.
+/// Fake quantization, for burn's backends.
 ///
 /// The statistics of a call are two float tensors: u32 words as bit patterns, and sums. `DeviceFormat::statistics_shape`
 /// gives their lengths.
@@ -42,7 +42,7 @@ pub trait FakeQuantOps: TileOps {
     #[fusion(meta = scales_shape)]
     fn scales(x: FloatTensor<Self>, rule: ScaleRule) -> FloatTensor<Self>;
 
-    /// Values, scales, and the words and sums of the statistics, at the scales that the parameters say.
+    /// Values, scales, and the words and sums of the statistics, at the scales of the parameters.
     #[fusion(default)]
     fn scale_and_round(
         x: FloatTensor<Self>,
@@ -91,7 +91,7 @@ pub struct FakeQuantOutput<const D: usize> {
     pub stats: PendingStats,
 }
 
-/// Rounds `x` at the scales that the parameters say.
+/// Rounds `x` at the scales of the parameters.
 #[must_use]
 pub fn fake_quant<const D: usize>(x: Tensor<D>, params: FakeQuantParams) -> FakeQuantOutput<D> {
     let scales = scales_of(&x, params.scale);
@@ -163,7 +163,7 @@ impl FakeQuantOps for Flex {
     }
 }
 
-/// The tensor that `round` writes, in the memory of `x` if nothing else uses that, and the value it returns.
+/// The tensor that `round` writes, in the memory of `x` if no other tensor shares it, and the value that it returns.
 fn rounded<R>(x: FlexTensor, round: impl FnOnce(Buffers<'_>) -> R) -> (FlexTensor, R) {
     let mut x = contiguous(x);
     if owns_buffer(&x) {
@@ -175,7 +175,7 @@ fn rounded<R>(x: FlexTensor, round: impl FnOnce(Buffers<'_>) -> R) -> (FlexTenso
     (from_elements(values, x.shape()), result)
 }
 
-/// Rounding as such passes no gradient: [`cast`](super::cast()) does.
+/// Rounding itself passes no gradient: [`cast`](super::cast()) does.
 impl<B: FakeQuantOps, C: CheckpointStrategy> FakeQuantOps for Autodiff<B, C> {
     fn fake_quant(
         x: FloatTensor<Self>,

@@ -24,7 +24,7 @@ pub struct DeviceFormat {
     fits_bf16: bool,
     #[cfg(feature = "gpu")]
     kernels: Option<FormatKernels>,
-    /// The first call that failed since this was last read: tensor operations cannot return an error.
+    /// The first failed call since the last reading: tensor operations cannot return an error.
     fault: Mutex<Option<Diagnostic>>,
 }
 
@@ -68,7 +68,7 @@ impl DeviceFormat {
         &self.plugin
     }
 
-    /// Its values and the geometry between them.
+    /// Its values and their geometry.
     #[must_use]
     pub fn values(&self) -> &ValueGrid {
         &self.values
@@ -80,7 +80,7 @@ impl DeviceFormat {
         self.values.max_finite()
     }
 
-    /// The magnitude that amax is scaled to: the declared one, or the largest finite value.
+    /// The target of amax: the declared one, or the largest finite value.
     #[must_use]
     pub fn amax_target(&self) -> f32 {
         self.plugin.conventions.target(&self.values)
@@ -115,7 +115,7 @@ impl DeviceFormat {
         has_kernels || device.label == "cpu"
     }
 
-    /// The kernels for the device, if it is a GPU and the format brings some.
+    /// The kernels for the device, if it is a GPU and the format has kernels for it.
     #[cfg(feature = "gpu")]
     pub(super) fn kernels(&self) -> Option<&FormatKernels> {
         self.kernels.as_ref()
@@ -146,7 +146,7 @@ impl DeviceFormat {
         self.fault.lock().get_or_insert(fault);
     }
 
-    /// The first call that failed since the last time this was called.
+    /// The first failed call since the last call of this function.
     pub fn take_fault(&self) -> Option<Diagnostic> {
         self.fault.lock().take()
     }
@@ -157,7 +157,7 @@ impl DeviceFormat {
     }
 }
 
-/// The value of every code, if encoding a rounded value and decoding it returns the value: tried on values between all
+/// The value of every code, if encoding a rounded value and decoding it returns the value: tested on values between all
 /// codes.
 fn exact_codes(plugin: &FormatPlugin, values: &ValueGrid) -> Option<Vec<f32>> {
     let decoded = plugin.decode_all(values).ok()?;

@@ -51,8 +51,8 @@ fn check_statistics(text: &KernelText) -> Result<(), PluginError> {
 }
 
 impl FormatKernels {
-    /// The kernels a format brings for a device; `None` on the CPU, and for a format that brings none.
-    /// `decoded` are the values of its codes.
+    /// The kernels of a format for a device; `None` on the CPU, and for a format without kernels. `decoded` are the values of its
+    /// codes.
     pub(super) fn of(
         plugin: &FormatPlugin,
         decoded: &[f32],

@@ -16,7 +16,7 @@ use burn::tensor::Tensor;
 
 use super::{CastParams, GradientStats, cast::CastOps};
 
-/// Casts of gradients, as burn's backends see them.
+/// Casts of gradients, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait GradientCastOps: CastOps {
     /// The matrix `x`, whose gradient is cast. The gradients of `words` and `sums` are the statistics.

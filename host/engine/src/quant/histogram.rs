@@ -1,8 +1,8 @@
 //! Histograms of the values that a site rounds: the count of each code, and moments of the values.
 //!
-//! They are collected on some steps only, because that is slow: the CPU function counts codes, and on a GPU two more kernels run a
-//! call (`histogram_kernel`). The codes are those of the step itself: its rounding mode, its scales and, with stochastic rounding,
-//! its random bits.
+//! They are collected on some steps only, because this is slow: the CPU function counts codes, and on a GPU each call runs two
+//! more kernels (`histogram_kernel`). The codes are those of the step itself: its rounding mode, its scales and, with stochastic
+//! rounding, its random bits.
 
 use altgrad_base::diagnostic::Diagnostic;
 use parking_lot::{Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 #[cfg(feature = "gpu")]
 use super::histogram_kernel::{self, DeviceCounts};
 
-/// Elements of a parallel task. Fixed, so that sums do not depend on the number of threads.
+/// Elements per parallel task. The number is fixed, so that sums do not depend on the number of threads.
 const CHUNK: usize = 1 << 16;
 
 /// The histogram of the values that a site rounded in a step.
@@ -44,7 +44,7 @@ impl PowerSums {
         all
     }
 
-    /// Of `count` values, from the sums of the powers of their differences from a center, all in a unit.
+    /// The sums of `count` values, from the sums of the powers of their differences from a center, all in a unit.
     #[cfg(any(feature = "gpu", test))]
     pub(super) fn around(center: f64, count: f64, sums: [f64; 4], unit: f64) -> Self {
         let (c, [d, d2, d3, d4]) = (center, sums);
@@ -77,13 +77,13 @@ impl PowerSums {
 #[derive(Debug, Default)]
 pub struct HistogramCollector {
     counted: Mutex<SiteHistogram>,
-    /// Of calls on a GPU, not read yet.
+    /// Counts of calls on a GPU, not read yet.
     #[cfg(feature = "gpu")]
     on_device: Mutex<Vec<DeviceCounts>>,
 }
 
 impl HistogramCollector {
-    /// For a format of this many codes; more than 256 are not counted.
+    /// A collector for a format of this many codes; more than 256 are not counted.
     #[must_use]
     pub fn new(codes: usize) -> Self {
         let codes = vec![0; if codes <= 256 { codes } else { 0 }];

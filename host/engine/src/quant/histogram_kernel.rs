@@ -20,7 +20,7 @@ use crate::{
     kernel_text::{cubes, upload},
 };
 
-/// Cubes of [`powers`] at most: each leaves a slot.
+/// Largest number of cubes of [`powers`]: each has a slot.
 const MOST_SLOTS: usize = 256;
 /// Numbers of a slot: inverse of the unit, finite values, their mean, and sums of four powers of differences from it.
 const SLOT: usize = 7;
@@ -119,7 +119,7 @@ fn codes(rounded: &[f32], scales: &[f32], table: &[u32], counts: &mut [Atomic<u3
     while position < rounded.len() {
         let value = rounded[position];
         let scale = scales[(2u32 * (position as u32 / group)) as usize];
-        // The sign by itself: a product may lose that of zero.
+        // The sign is copied separately: a product may lose the sign of zero.
         let sign = u32::reinterpret(value) & SIGN;
         let bits = (u32::reinterpret(value * scale) & MAGNITUDE) | sign;
         let wanted = select(sign == 0u32, bits | SIGN, !bits);

@@ -1,9 +1,9 @@
 //! Observation: the effect that formats would have on tensors before any rounding, by site.
 //!
-//! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs. While they
-//! run, [`QuantContext`] hands the tensor of each observed site to an [`Observation`], which keeps statistics of it and drops it.
-//! Products that fuse an observed tensor are computed as chains of operations there; the training's own passes stay fused, so this
-//! module cannot change them. The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
+//! On a step that measures, the step's passes are computed once more before the training's own, with the same inputs. While they run,
+//! [`QuantContext`] passes the tensor of each observed site to an [`Observation`], which keeps only its statistics. Products that fuse an
+//! observed tensor are computed as chains of operations there; the training's own passes stay fused, so this module cannot change them.
+//! The rounding is that of every cast ([`super::cast()`]), on the tensor's device.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,13 +29,13 @@ const CHUNK: usize = 1 << 16;
 /// A format that is observed at a site: the site as it would be if the format rounded there.
 #[derive(Debug)]
 pub struct ObservedFormat {
-    /// As the run file names it.
+    /// The name in the run file.
     pub name: FormatName,
-    /// The cast that is assumed.
+    /// The assumed cast.
     pub cast: Site,
 }
 
-/// A site that is observed.
+/// An observed site.
 #[derive(Debug)]
 pub struct ObservedSite {
     /// The parameter that names the site.
@@ -66,7 +66,7 @@ pub struct SeenSite {
 pub struct SeenFormat {
     /// At scale 1.
     pub unscaled: QuantStats,
-    /// With the scales that are assumed.
+    /// With the assumed scales.
     pub scaled: QuantStats,
 }
 
@@ -83,7 +83,7 @@ impl SeenSite {
         }
     }
 
-    /// Of a matrix whose blocks run along its rows, outside of any autodiff graph.
+    /// The observation of a matrix whose blocks run along its rows, outside of any autodiff graph.
     fn of(x: &Tensor<2>, formats: &[ObservedFormat]) -> Result<Self, Diagnostic> {
         let values = read_f32(x.clone().reshape([x.shape().num_elements()]))?;
         let extremes =
@@ -134,7 +134,7 @@ fn extremes(values: &[f32]) -> [f32; 2] {
     })
 }
 
-/// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with whether they see it transposed.
+/// Leaves whose gradient is the tensor of some sites: the probe, its shape, the layer, and roles with a flag for the transposed tensor.
 type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
 
 /// The sites that a run observes, and their observations.
@@ -142,7 +142,7 @@ type Probe = (Tensor<1>, [usize; 2], LayerId, Vec<(Role, bool)>);
 pub struct Observation {
     sites: Vec<ObservedSite>,
     index: BTreeMap<(LayerId, Role), usize>,
-    /// By site; `None` outside of passes that are observed.
+    /// Observations by site; `None` outside of observed passes.
     seen: Mutex<Option<Vec<Option<SeenSite>>>>,
     probes: Mutex<Vec<Probe>>,
     /// The error that stopped a measurement: operations cannot return one.
@@ -153,7 +153,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Of these sites.
+    /// An observation of these sites.
     #[must_use]
     pub fn new(sites: Vec<ObservedSite>) -> Self {
         let index = sites.iter().enumerate().map(|(id, site)| ((site.layer, site.role), id)).collect();
@@ -210,14 +210,14 @@ impl Observation {
 }
 
 impl QuantContext {
-    /// The same, with sites to observe.
+    /// The same context, with sites to observe.
     #[must_use]
     pub fn observing(mut self, observation: Option<Observation>) -> Self {
         self.observation = observation.map(Box::new);
         self
     }
 
-    /// Takes over the observation of another context, which stops observing.
+    /// Receives the observation of another context, which stops observing.
     pub fn take_observation_of(&mut self, other: &mut Self) {
         self.observation = other.observation.take();
     }
@@ -265,8 +265,8 @@ impl QuantContext {
         self.observer().is_some_and(|observer| roles.iter().any(|role| observer.id(layer, *role).is_some()))
     }
 
-    /// Shows the operands of a layer's product, before they are rounded. Shapes: `x` `[tokens, in]`, `weight` `[out, in]`. A weight is the
-    /// same in all micro-batches.
+    /// Passes the operands of a layer's product to the observer, before they are rounded. Shapes: `x` `[tokens, in]`, `weight`
+    /// `[out, in]`. A weight is the same in all micro-batches.
     pub(super) fn observe_operands(
         &self,
         layer: LayerId,
@@ -300,14 +300,14 @@ impl QuantContext {
         x
     }
 
-    /// Shows a tensor elsewhere in the model, before it is rounded. Blocks run along the last axis.
+    /// Passes a tensor elsewhere in the model to the observer, before it is rounded. Blocks run along the last axis.
     pub(super) fn observe_value(&self, layer: LayerId, role: Role, x: &Tensor<2>) {
         if let Some(observer) = self.observer() {
             observer.see(layer, &[(role, false)], &untracked(x.clone()));
         }
     }
 
-    /// Shows the gradients that a backward pass left in `tape`.
+    /// Passes the gradients that a backward pass left in `tape` to the observer.
     pub(super) fn collect_observed_gradients(&self, tape: &Tape) {
         let Some(observer) = self.observer() else { return };
         let probes = std::mem::take(&mut *observer.probes.lock());

@@ -10,8 +10,8 @@ use super::DeviceFormat;
 use crate::device::ComputeDevice;
 
 impl DeviceFormat {
-    /// The format on a device, for some rounding modes. On a GPU its kernels for them are compiled and tried here, so that
-    /// a text that the device refuses is an error now and not in the middle of a step.
+    /// The format on a device, for some rounding modes. On a GPU its kernels for them are compiled and tested here, so
+    /// that a text that the device refuses is an error before the first step.
     ///
     /// # Errors
     /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin): the plugin refuses its kernels, or the device does.

@@ -32,7 +32,7 @@ impl Operand {
 /// The rounding of a product's gradient before it is multiplied.
 #[derive(Debug, Clone, Default)]
 pub enum GradientRounding {
-    /// Not at all.
+    /// No rounding.
     #[default]
     None,
     /// To bf16.
@@ -50,7 +50,7 @@ impl GradientRounding {
         }
     }
 
-    /// True if the gradient can be multiplied as bf16.
+    /// True if the gradient can be multiplied in bf16.
     pub(super) fn fits_bf16(&self) -> bool {
         match self {
             Self::None => false,
@@ -73,8 +73,8 @@ pub struct BackwardUses {
     pub weight: Option<Operand>,
     /// The gradient in the product of the input's gradient.
     pub gradient: GradientRounding,
-    /// The same in the product of the weight's gradient: how it is rounded, transposed, `[out, tokens]`, and whether from the values of its first
-    /// use. `None`: the first use.
+    /// The gradient in the product of the weight's gradient: its rounding, transposed, `[out, tokens]`, and whether it is rounded from the values
+    /// of its first use. `None`: the first use.
     pub gradient_for_weight: Option<(GradientRounding, bool)>,
 }
 

@@ -7,8 +7,7 @@ use altgrad_config::SteChoice;
 use altgrad_plugin_api::{RandomKey, Rounding};
 
 use super::{DeviceFormat, HistogramCollector, ScaleSource};
-/// The difference of a rounding from a format's own, which multiplies by scale and inverse. The default is the
-/// format's own.
+/// The arithmetic of a rounding. A format's own multiplies by scale and inverse. The default is the format's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arithmetic {
     /// The operation that scales elements: a multiplication by the scale, or a division by the inverse.
@@ -42,7 +41,7 @@ pub struct FakeQuantParams {
     pub arithmetic: Arithmetic,
     /// The straight-through estimator of the gradient.
     pub ste: SteChoice,
-    /// Number of elements that are no values of the tensor but zeros, which pad its rows.
+    /// Number of elements that are zeros to pad rows, not values of the tensor.
     pub padding_elements: usize,
     /// The collector of the histogram of rounded values, on steps that collect one.
     pub histogram: Option<Arc<HistogramCollector>>,

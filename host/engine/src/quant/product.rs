@@ -28,7 +28,7 @@ pub struct GradientStats {
 }
 
 impl GradientStats {
-    /// Of rounding a gradient of `elements` elements to a format.
+    /// The rounding of a gradient of `elements` elements to a format.
     pub(super) fn new(format: Arc<DeviceFormat>, elements: u64, device: &Device) -> Self {
         let leaf = || zero(device).require_grad();
         Self { format, elements, words: leaf(), sums: leaf() }

@@ -4,7 +4,7 @@
 //! and added in f32. The result is divided by both scales. That differs only in the order of rounding (docs/numerics.md, section
 //! 4.4).
 
-// A backend extension takes each tensor as an argument of its own.
+// A backend extension requires each tensor as a separate argument.
 #![allow(clippy::too_many_arguments)]
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::tensor::{bf16::Bf16Ops, fp32::Fp32Ops, matmul};
 
-/// Products of linear layers, as burn's backends see them.
+/// Products of linear layers, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait ProductOps: CastOps + Bf16Ops + Fp32Ops {
     /// `x w^T`. The gradients of `words` and `sums` are the statistics of rounding the product's gradient for the input's; those of

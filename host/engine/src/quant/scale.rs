@@ -49,7 +49,7 @@ impl ScaleRule {
     /// The scale and inverse of each group of `group` consecutive elements, one pair of `scales` each; the last may
     /// be shorter.
     pub(crate) fn group_scales(&self, values: &[f32], group: usize, scales: &mut [[f32; 2]]) {
-        /// Groups whose magnitudes are known at once.
+        /// Groups whose magnitudes are computed at once.
         const GROUPS: usize = 64;
         if self.scaling.needs_amax_only() && !self.scaling.tensor {
             let mut amax = [0.0; GROUPS];
@@ -88,7 +88,7 @@ impl ScaleRule {
         ((f64::from(self.range.target) * 2f64.powi(-self.scaling.margin)) as f32).min(f32::MAX)
     }
 
-    /// Elements a group, for a tensor of `elements`.
+    /// Elements per group, for a tensor of `elements`.
     #[must_use]
     pub fn group_len(&self, elements: usize) -> usize {
         self.group.unwrap_or(elements).max(1)

@@ -25,7 +25,7 @@ const OFFSETS: std::ops::RangeInclusive<i32> = -24..=16;
 const STRIDE: i32 = 4;
 /// The loss in decibels from which the search continues.
 const WORTH_A_LOOK: f64 = 1.0;
-/// Of offsets within this many decibels of the best, the smallest is named.
+/// Among offsets within this many decibels of the best, the smallest is reported.
 const AS_GOOD: f64 = 0.1;
 
 /// The loss of a weight by its scale.
@@ -58,7 +58,7 @@ struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// Requests rows of a weight `[n]` of `width` columns; nothing if it has no scale.
+    /// Requests rows of a weight `[n]` of `width` columns, if it has a scale.
     fn ask(site: &'a Site, weight: &Tensor<1>, width: usize, read_back: &mut ReadBack) -> Option<Self> {
         let (Scaling::Dynamic(rule)
         | Scaling::Delayed { rule, .. }
@@ -80,7 +80,7 @@ impl<'a> Sample<'a> {
         Some(Self { site, rule, width, rows, pair })
     }
 
-    /// `None` if nothing is lost, or the loss cannot be computed.
+    /// The loss; `None` if there is none, or it cannot be computed.
     fn loss(&self, values: &Values) -> Result<Option<ScaleLoss>, Diagnostic> {
         let rows = values.get(self.rows)?;
         let (pairs, blocks) = match (self.pair, self.rule.group) {

@@ -18,7 +18,7 @@ pub type LayerId = usize;
 pub enum Scaling {
     /// Scale 1.
     None,
-    /// From the values to be rounded.
+    /// Computed from the values to be rounded.
     Dynamic(ScaleRule),
     /// From the largest amax of the last `window` steps; the step's own is recorded after use.
     Delayed {
@@ -29,14 +29,14 @@ pub enum Scaling {
         /// The scale of the first step and of steps after zeros.
         start: DelayedStart,
     },
-    /// From this amax permanently; without one, the first step's.
+    /// Computed from this amax permanently; without one, from the first step's.
     Static {
         /// The derivation of the scale from amax.
         rule: ScaleRule,
         /// The amax, if given.
         amax: Option<f32>,
     },
-    /// Of a weight without master weights: state, set from the initial values by `rule`.
+    /// The scale of a weight without master weights: state, set from the initial values by `rule`.
     Stored {
         /// The derivation of the scale from amax where it is set.
         rule: ScaleRule,

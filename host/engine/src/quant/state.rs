@@ -49,7 +49,7 @@ pub struct SavedWeightStats {
     pub scales: Vec<u32>,
 }
 
-/// The state, partly on the device. Making it reads nothing back.
+/// The state, partly on the device. Taking it reads nothing back.
 #[derive(Debug, Clone)]
 pub struct QuantState {
     history: Vec<AmaxHistory>,

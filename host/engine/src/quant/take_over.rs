@@ -1,4 +1,4 @@
-//! The change from one phase of casts to the next: state that a context takes over, and settings that may not change.
+//! The change from one phase of casts to the next: state that passes to the new context, and settings that may not change.
 
 use std::mem::discriminant;
 

@@ -97,7 +97,7 @@ impl QuantContext {
         self.weight_scales.lock().insert(id, WeightScales::new(scales.clone()));
     }
 
-    /// The scales at which a stored weight is rounded where its update ends; `wanted` are those that its new values ask for.
+    /// The scales at which a stored weight is rounded at the end of its update; `wanted` are those of its new values.
     pub(super) fn next_scales(&self, id: SiteId, wanted: Tensor<2>) -> Tensor<2> {
         let kept = self.weight_scales.lock().get(&id).map(|kept| kept.pairs.clone());
         match (self.sites[id].scaling, kept) {
@@ -117,7 +117,7 @@ impl QuantContext {
         unread.map(|(id, scales)| (*id, read_back.ask(scales.flat()))).collect()
     }
 
-    /// Takes in scales that were requested.
+    /// Stores scales that were requested.
     pub(super) fn read_scales(
         &self,
         requested: &[(SiteId, Slot)],

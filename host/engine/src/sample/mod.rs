@@ -25,14 +25,14 @@ use crate::{
 };
 use pick::Picking;
 
-/// A model that writes.
+/// A model that generates text.
 #[derive(Debug)]
 pub struct Sampler {
     gpt: Gpt,
     layout: Layout,
     weights: Vec<Tensor<1>>,
     quant: QuantContext,
-    /// Ids that may be drawn: those of the tokenizer, which the model's table may be padded beyond.
+    /// Ids that may be drawn: those of the tokenizer; the model's table may be padded beyond them.
     known: usize,
 }
 
@@ -46,7 +46,7 @@ impl Sampler {
         Self { gpt, layout: model.layout, weights, quant, known }
     }
 
-    /// Logits of the token that follows `ids`, of which the last block counts; one an id that may be drawn.
+    /// Logits of the token that follows `ids`, of which only the last block is used; one per id that may be drawn.
     ///
     /// # Errors
     /// There are no ids, or the device or a format failed.
@@ -69,12 +69,12 @@ impl Sampler {
         let batch = Batch { inputs, targets: Vec::new(), shape: [1, window.len()] };
         let logits = self.gpt.logits(&pass, &batch).narrow(1, window.len() - 1, 1);
         let logits = tensor::read_f32(logits.narrow(2, 0, self.known).reshape([self.known]))?;
-        // A fault of a format shows here.
+        // The reading returns the fault of a format.
         self.quant.read_pass_stats()?;
         Ok(logits)
     }
 
-    /// Continues `prompt` by `count` tokens and hands each to `on_token`, which may stop it with `false`.
+    /// Continues `prompt` by `count` tokens and passes each to `on_token`, which may stop it with `false`.
     ///
     /// # Errors
     /// As [`Self::next_logits`], or the logits are NaN or infinite.
@@ -99,7 +99,7 @@ impl Sampler {
     }
 }
 
-/// The tokenizer of a resolved run file. Opens the corpus only if the file does not say the vocabulary.
+/// The tokenizer of a resolved run file. Opens the corpus only if the file has no vocabulary.
 ///
 /// # Errors
 /// The corpus is needed and cannot be read.

@@ -8,13 +8,13 @@ use rand::{Rng, RngExt};
 /// The sampling of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Picking {
-    /// Logits are divided by this, 0 or more; 0 takes the most likely token.
+    /// Logits are divided by this, 0 or more; 0 selects the most likely token.
     pub temperature: f64,
     /// Only this many of the most likely tokens are drawn, at least 1; of equal ones the lower ids. `None`: all.
     pub top_k: Option<usize>,
 }
 
-/// Draws an id. One draw takes one number of the generator for any logits.
+/// Draws an id. Each draw uses one number of the generator.
 ///
 /// # Errors
 /// A logit is NaN or infinite (minus infinity is allowed for an impossible id, unless all ids are impossible).
@@ -26,7 +26,7 @@ pub fn pick(logits: &[f32], how: &Picking, generator: &mut impl Rng) -> Result<u
             .hint("the run diverged before this checkpoint; take an earlier one, such as checkpoints/best"));
     }
     let candidates = candidates(logits, if how.temperature == 0.0 { Some(1) } else { how.top_k });
-    // The softmax, without its denominator; in f64, where a vocabulary's sum loses nothing that counts.
+    // The softmax, without its denominator, in f64, so that the sum over a vocabulary is accurate.
     let weight = |id: usize| ((f64::from(logits[id]) - f64::from(most)) / how.temperature).exp();
     let [rest @ .., last] = candidates.as_slice() else {
         return Err(Diagnostic::run("the model has no token to draw").hint("its vocabulary is empty"));
@@ -41,7 +41,7 @@ pub fn pick(logits: &[f32], how: &Picking, generator: &mut impl Rng) -> Result<u
         .map_err(|_| Diagnostic::run("the model has more tokens than 16 bits count"))
 }
 
-/// The ids to draw from, the most likely first if they are some of all.
+/// The ids to draw from; the most likely first, unless all are candidates.
 fn candidates(logits: &[f32], top_k: Option<usize>) -> Vec<usize> {
     let mut ids: Vec<usize> = (0..logits.len()).collect();
     let Some(k) = top_k.filter(|k| (1..logits.len()).contains(k)) else { return ids };

@@ -1,4 +1,4 @@
-//! Text as it comes: bytes in, whole characters out.
+//! Incremental text: bytes in, whole characters out.
 
 /// Holds back bytes that may become a character; other invalid bytes are shown as U+FFFD.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Building a run: everything is checked against everything, data are opened, parameters made.
+//! Building a run: all checks, opening of data, and initial parameters.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -29,7 +29,7 @@ use crate::{
 };
 
 impl ReadyRun {
-    /// Checks a run against everything it needs, but for the folder it will be written to.
+    /// Checks a run against all its requirements except the folder to which it will be written.
     ///
     /// # Errors
     /// The first fault, with its position in the run file.
@@ -127,7 +127,7 @@ impl ReadyRun {
     }
 }
 
-/// Says where in the run file: beside the place the error brings itself (a library, a file).
+/// Adds the position in the run file to the place that the error has (a library, a file).
 pub(super) fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagnostic {
     let position = source.locate(key);
     error.place = Some(match error.place.take() {
@@ -137,7 +137,7 @@ pub(super) fn place(mut error: Diagnostic, source: &Source, key: &str) -> Diagno
     error
 }
 
-/// Refuses a dynamic loss scale where gradients have static scales: they would leave the range that those were set for.
+/// Refuses a dynamic loss scale where gradients have static scales, because it would move them out of the range of these.
 fn loss_scale_fits(quant: &QuantContext) -> Result<(), KeyedDiagnostic> {
     let is_static = |site: &&Site| site.role.is_gradient() && matches!(site.scaling, Scaling::Static { .. });
     let Some(site) = quant.sites().iter().find(is_static) else { return Ok(()) };
@@ -156,7 +156,7 @@ fn make_sinks(registry: &Registry, config: &RunConfig) -> Result<Vec<SinkSetup>,
         let table = OptionTable { key: &key, values: &sink.settings };
         let mut plugin = SinkPlugin::make(registry, &sink.name, table)?;
         if config.sink.iter().filter(|other| other.name == sink.name).count() > 1 {
-            // Of several of a kind, messages say which.
+            // If there are several of a kind, messages name the key.
             plugin.identity.name = format!("{} ({key})", sink.name);
         }
         let filter = FilterChoice {
@@ -187,7 +187,7 @@ fn warn_of_patterns(config: &RunConfig, metrics: &[MetricId]) {
     }
 }
 
-/// The rounding that a run file asks for, for a use of its weights other than training.
+/// The rounding that a run file selects, for a use of its weights other than training.
 ///
 /// # Errors
 /// A format is unknown or refused, or a pattern matches nothing, with its position in the run file.

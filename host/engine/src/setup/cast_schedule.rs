@@ -1,4 +1,4 @@
-//! The setup's part about casts that change: the sites of every phase are made before the first step, and refused if they do not fit.
+//! The setup of casts that change: the sites of every phase are made before the first step, and refused if they do not match.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{CastPhase, RunConfig, Source};
@@ -10,7 +10,7 @@ use crate::{
     device::ComputeDevice, model::Layout, optimizer::OptimizerState, quant::QuantContext, state::WaitingCasts,
 };
 
-/// The rounding of each phase, in the order of the entries. `first` is that of the beginning.
+/// The rounding of each phase, in the order of the entries. `first` is the rounding of the first phase.
 ///
 /// # Errors
 /// A phase is invalid, or changes the storage of weights, with the entry's position in the run file.
@@ -76,7 +76,7 @@ pub(super) fn described(
     entries.map(said).collect()
 }
 
-/// The run file as it is in a phase.
+/// The run file in a phase.
 #[must_use]
 pub fn config_of(config: &RunConfig, phase: &CastPhase) -> RunConfig {
     let mut config = config.clone();
@@ -85,7 +85,7 @@ pub fn config_of(config: &RunConfig, phase: &CastPhase) -> RunConfig {
     config
 }
 
-/// Says where the entry is to blame: at the key, if the entry has it.
+/// Adds the position of the entry: of the key, if the entry has it.
 fn placed(error: Diagnostic, source: &Source, entry: &str, key: &str) -> Diagnostic {
     let own = key.strip_prefix("quant.").map(|below| format!("{entry}.{below}"));
     let own = own.filter(|own| source.is_written(own));

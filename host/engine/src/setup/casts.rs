@@ -11,7 +11,7 @@ use altgrad_plugin_api::Rounding;
 
 use crate::quant::{Arithmetic, DelayedStart, DeviceFormat, Role, ScaleRule, Scaling};
 
-/// Extents of a linear layer and of the batches that go through it.
+/// Extents of a linear layer and of its batches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LayerShape {
     pub(super) inputs: usize,
@@ -47,7 +47,7 @@ pub(crate) fn mode(rounding: CastRounding) -> (Rounding, bool) {
     }
 }
 
-/// The difference of a cast from a format's own rounding.
+/// The arithmetic of a cast, by its differences from a format's own rounding.
 pub(crate) fn arithmetic(cast: &altgrad_casts::Cast) -> Arithmetic {
     Arithmetic {
         quantize: cast.scaling.quantize,

@@ -1,4 +1,4 @@
-//! The casts of a model's linear layers in words and numbers, for `run.json` and for people.
+//! The casts of a model's linear layers in words and numbers, for `run.json` and for readers.
 
 use altgrad_casts::{Limit, NonFinite, Operation, Order, Rule, Signs, Storage, ZeroBlock};
 use altgrad_loader::rounding_name;
@@ -106,7 +106,7 @@ fn bits_per_value(site: &Site) -> f64 {
     (bits * 1e4).round() / 1e4
 }
 
-/// `row`: elements of a row of the tensor as it is rounded, if that is known.
+/// `row`: elements of a row of the tensor as it is rounded, if known.
 fn scaling(site: &Site, row: Option<usize>) -> Value {
     let with = |rule: &ScaleRule, amax: Value| {
         let granularity = match (site.tile, rule.group) {
@@ -146,7 +146,7 @@ fn scaling(site: &Site, row: Option<usize>) -> Value {
     }
 }
 
-/// The keys of a scaling that differ from their defaults, as a run file has them.
+/// The keys of a scaling that differ from their defaults, in the form of a run file.
 fn unusual(scaling: &altgrad_casts::Scaling) -> Vec<(&'static str, Value)> {
     let rule = match scaling.rule {
         Rule::Max => None,

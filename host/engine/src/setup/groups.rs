@@ -1,4 +1,4 @@
-//! The setup's part about parameter groups: the optimizer instance and the learning rate of each parameter.
+//! The setup of parameter groups: the optimizer instance and the learning rate of each parameter.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     quant::ScaleRule,
 };
 
-/// The run's optimizer and one more instance a group, with the group's options over the general ones.
+/// The run's optimizer and one more instance per group; the group's options override the general ones.
 pub(super) fn groups(
     section: &OptimizerSection,
     registry: &Registry,
@@ -42,7 +42,7 @@ pub(super) fn groups(
         values.extend(group.settings.clone());
         let plugin =
             OptimizerPlugin::make(registry, &section.name, OptionTable { key: &key, values: &values })
-                // A group has no name of its own to point at.
+                // A group has no name whose position could be shown.
                 .map_err(|(fault, error)| match fault.strip_suffix(".name") {
                     Some(group) => (format!("{group}.match"), error),
                     None => (fault, error),

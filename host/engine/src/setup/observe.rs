@@ -1,4 +1,4 @@
-//! The setup's part about observation: `[observe]` made into the sites of a model, each with the casts that are assumed.
+//! The setup of observation: it makes the sites of `[observe]` in a model, each with its assumed casts.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use crate::{
     },
 };
 
-/// A format with the cast that is assumed of it.
+/// A format with its assumed cast.
 struct Assumed {
     name: FormatName,
     format: Arc<DeviceFormat>,
     cast: Cast,
 }
 
-/// The observation that a run requests; `None` if none.
+/// The observation that a run requests; `None` if it requests none.
 pub(super) fn observation(
     config: &RunConfig,
     registry: &Registry,

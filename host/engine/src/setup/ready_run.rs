@@ -16,7 +16,7 @@ pub struct ReadyRun {
 }
 
 impl ReadyRun {
-    /// The run in a few lines, for people.
+    /// The run in a few lines of text.
     #[must_use]
     pub fn summary(&self) -> String {
         let Self { setup, state, .. } = self;

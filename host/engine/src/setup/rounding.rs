@@ -1,4 +1,4 @@
-//! The setup's part about rounding: a run file's formats, rules and patterns made into the sites of a model.
+//! The setup of rounding: it makes the sites of a model from a run file's formats, rules and patterns.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -107,13 +107,13 @@ impl Builder<'_> {
         &self.layout.specs[layer].name
     }
 
-    /// True if a pattern matches a layer's name. A head that is tied to the embedding has a name of its own beside that one.
+    /// True if a pattern matches a layer's name. A head that is tied to the embedding also has its own name.
     fn is_match(&self, pattern: &str, layer: ParamId) -> bool {
         let matcher = WildMatch::new(pattern);
         matcher.matches(self.name(layer)) || layer == self.layout.head && matcher.matches(HEAD)
     }
 
-    /// The layers that nothing excludes.
+    /// The layers that are not excluded.
     fn layers(&self) -> Result<Vec<ParamId>, KeyedDiagnostic> {
         let mut layers = self.layout.linear_weights();
         for (index, pattern) in self.config.exclude.iter().enumerate() {
@@ -270,7 +270,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns where a GPU leaves a part of a cast to the CPU.
+    /// Warns if a GPU computes a part of a cast in main memory.
     fn warn_of_main_memory(&self, site: &Site) {
         let plain = match site.scale() {
             ScaleSource::Dynamic(rule) => rule.is_plain(),

@@ -11,10 +11,10 @@ use crate::{device::ComputeDevice, memory, metrics::MetricId, state::TrainModel}
 
 use super::schedule::Schedule;
 
-/// A whole validation split is evaluated unasked where training had more than this times its tokens.
+/// The final evaluation uses a whole validation split by default if training had more than this times its tokens.
 const LITTLE: u64 = 20;
 
-/// A run's setup: nothing of it changes once it is built.
+/// A run's setup, which does not change after it is built.
 pub struct RunSetup {
     /// The resolved run file.
     pub config: RunConfig,
@@ -26,11 +26,11 @@ pub struct RunSetup {
     pub device: ComputeDevice,
     /// Batches of the corpus.
     pub batches: Batches,
-    /// The model as it is trained.
+    /// The trained model.
     pub model: TrainModel,
     /// Learning rates.
     pub schedule: Schedule,
-    /// Metrics a row may carry.
+    /// Metrics that a row may contain.
     pub metrics: Vec<MetricId>,
     /// The number formats of all computations: the table of `run.json`.
     pub computed: Value,
@@ -46,7 +46,7 @@ impl RunSetup {
         (self.config.train.grad_accum * self.config.data.batch_size * self.config.data.block_size) as u64
     }
 
-    /// Bytes that the run needs and that are available, where both are known.
+    /// Bytes that the run needs, and available bytes, where both are known.
     #[must_use]
     pub fn memory(&self) -> Option<[f64; 2]> {
         memory::needed_and_available(&self.config, &self.model.gpt.shape, &self.device)
@@ -58,7 +58,7 @@ impl RunSetup {
         step * self.config.train.grad_accum as u64
     }
 
-    /// The facts of the run that alerts need besides its records.
+    /// The facts of the run for alerts, in addition to its records.
     #[must_use]
     pub fn facts(&self) -> RunFacts {
         let unigram_entropy = self.batches.corpus().unigram_entropy();
@@ -80,7 +80,7 @@ impl RunSetup {
         }
     }
 
-    /// Tokens that an evaluation on the way predicts.
+    /// Tokens that an evaluation during the run predicts.
     #[must_use]
     pub fn evaluation_tokens(&self) -> u64 {
         match self.evaluation() {

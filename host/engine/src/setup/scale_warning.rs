@@ -1,4 +1,4 @@
-//! The warning before the first step where scales cost weights much of their signal to noise.
+//! The warning before the first step about scales that reduce the weights' signal-to-noise ratio much.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,11 @@ use crate::{
     quant::{QuantContext, ScaleLoss, Scaling, Site},
 };
 
-/// The loss in decibels from which a warning is given.
+/// The smallest loss in decibels that causes a warning.
 const WORTH_A_WARNING: f64 = 3.0;
 
-/// The warning about the scales of initial weights, before they are brought onto any grid: about the weight that loses most.
+/// The warning about the scales of initial weights, before they are rounded to any grid: it names the weight with the
+/// largest loss.
 ///
 /// # Errors
 /// The device failed.

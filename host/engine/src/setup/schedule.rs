@@ -22,7 +22,7 @@ enum After {
 }
 
 impl Schedule {
-    /// The schedule of a run file, whose checks it has passed.
+    /// The schedule of a validated run file.
     #[must_use]
     pub fn new(section: &TrainSection) -> Self {
         let after = match section.schedule {

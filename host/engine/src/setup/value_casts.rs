@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct ValuePlace {
     pub(super) layer: ParamId,
     pub(super) cast: (Role, ResolvedCast),
-    /// Elements of a row as it is rounded, in training.
+    /// Elements of a row in training, as it is rounded.
     pub(super) width: usize,
 }
 

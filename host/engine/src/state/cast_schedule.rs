@@ -22,7 +22,7 @@ pub struct CastSchedule {
 }
 
 impl CastSchedule {
-    /// Nothing switched yet.
+    /// The state before the first switch.
     #[must_use]
     pub fn new(waiting: Vec<WaitingCasts>) -> Self {
         Self { waiting: waiting.into_iter().map(Some).collect(), switches: Vec::new() }
@@ -42,7 +42,7 @@ impl CastSchedule {
 }
 
 impl TrainState {
-    /// Puts the casts of an entry in force, if it waits. Parameters and states of the optimizer stay as they are.
+    /// Applies the casts of a waiting entry. Parameters and states of the optimizer stay as they are.
     pub fn switch_casts(&mut self, switch: CastSwitch) {
         let Some(waiting) = self.schedule.waiting.get_mut(switch.entry).and_then(Option::take) else {
             return;

@@ -14,9 +14,9 @@ const RANGE: [f32; 2] = [f32::MIN_POSITIVE, 1.0 / f32::MIN_POSITIVE];
 /// The loss scale of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LossScaler {
-    /// A number that never changes.
+    /// A constant scale.
     Fixed(f32),
-    /// One that follows the gradients.
+    /// A scale that depends on the gradients.
     Dynamic(DynamicLossScale),
 }
 
@@ -56,7 +56,7 @@ impl DynamicLossScale {
         Ok(())
     }
 
-    /// The scale after a step. Whether the step is to be skipped.
+    /// Updates the scale after a step. Returns whether the step is to be skipped.
     fn take_in(&mut self, overflowed: bool) -> bool {
         let [least, most] = RANGE;
         if overflowed {
@@ -87,7 +87,7 @@ impl LossScaler {
         }
     }
 
-    /// The factor of the next step's loss; `None` for 1, which changes nothing.
+    /// The factor of the next step's loss; `None` if it is 1.
     #[must_use]
     pub fn factor(&self) -> Option<f32> {
         let scale = match self {
@@ -106,15 +106,15 @@ impl LossScaler {
         }
     }
 
-    /// Goes on from a checkpoint. A run that had no dynamic scale before begins with the first one.
+    /// Continues from a checkpoint. A run that had no dynamic scale begins with the initial one.
     pub fn restore(&mut self, saved: Option<DynamicLossScale>) {
         if let (Self::Dynamic(state), Some(saved)) = (self, saved) {
             *state = saved;
         }
     }
 
-    /// Updates the scale with whether a step's gradients overflowed. Returns whether its update is to be skipped; never with a
-    /// fixed scale.
+    /// Updates the scale after a step, depending on whether its gradients overflowed. Returns whether the update is to be
+    /// skipped; never with a fixed scale.
     pub fn take_in(&mut self, overflowed: bool) -> bool {
         match self {
             Self::Fixed(_) => false,

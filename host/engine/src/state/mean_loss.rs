@@ -55,7 +55,7 @@ fn mean_loss_of(
         sum += f64::from(tensor::read_f32(gpt.loss(&pass, &batch, 1.0))?[0]) * predicted as f64;
         tokens += predicted;
     }
-    // Evaluation leaves no trace in scales; a fault of a format is reported nevertheless.
+    // Evaluation does not change scales, but the fault of a format is reported.
     quant.read_pass_stats()?;
     Ok(MeanLoss { loss: sum / tokens as f64, tokens })
 }

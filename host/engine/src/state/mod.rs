@@ -1,6 +1,6 @@
 //! The training state, and the passes that compute losses and gradients from it.
 //!
-//! [`TrainState`] is all that a step changes and a checkpoint holds; [`TrainModel`] is the model it belongs to and never changes.
+//! [`TrainState`] is the mutable state, which a checkpoint holds; [`TrainModel`] is the immutable model.
 
 mod cast_schedule;
 mod loss_scale;

@@ -1,4 +1,4 @@
-//! The passes of training: losses and gradients of micro-batches. They compute; the training loop decides.
+//! The passes of training: losses and gradients of micro-batches. The training loop makes all decisions.
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_data::Batch;
@@ -32,14 +32,14 @@ pub struct Gradients {
     pub losses: Vec<Tensor<1>>,
     /// In the layout's order, `[n]` each.
     pub grads: Vec<Tensor<1>>,
-    /// The attention of the passes, if it was asked for.
+    /// Measurements of attention in the passes, if requested.
     pub attention: Option<AttentionMonitor>,
 }
 
-/// The observers of a step's passes. Nothing of it changes them.
+/// The observers of a step's passes. They do not change the passes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shown<'a> {
-    /// Is shown all tensors.
+    /// Receives all tensors.
     pub trace: Option<&'a Trace>,
     /// True if attention is measured.
     pub attention: bool,
@@ -62,7 +62,7 @@ impl TrainModel {
         in_pool(&device, || self.backward(&state.params, quant, batches, first_micro_batch, shown))
     }
 
-    /// The gradients the same step would have without rounding: same parameters, batches and dropout. Touches nothing.
+    /// The gradients the same step would have without rounding: same parameters, batches and dropout. Changes no state.
     ///
     /// # Errors
     /// As [`Self::gradients`].

@@ -1,4 +1,4 @@
-//! The state that training changes: a step mutates nothing else, and a checkpoint holds all of it.
+//! The mutable state of training: a step changes no other state, and a checkpoint holds all of it.
 
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
@@ -15,13 +15,13 @@ use crate::{
 pub struct TrainState {
     /// The parameters.
     pub params: Params,
-    /// The quantizer of linear layers, with the scales it remembers.
+    /// The quantizer of linear layers, with its stored scales.
     pub quant: QuantContext,
     /// The optimizer and its states.
     pub optimizer: OptimizerState,
     /// Measures parameters, and keeps state between steps.
     pub meter: UpdateMetrics,
-    /// The casts that are to come.
+    /// The casts of later phases.
     pub schedule: CastSchedule,
     /// The factor of the loss before the backward pass.
     pub loss_scale: LossScaler,
@@ -30,7 +30,7 @@ pub struct TrainState {
 }
 
 impl TrainState {
-    /// The state before the first step. Without master weights, weights are brought onto their formats' grids.
+    /// The state before the first step. Without master weights, weights are rounded to their formats' grids.
     #[must_use]
     pub fn new(params: Params, quant: QuantContext, optimizer: OptimizerState, meter: UpdateMetrics) -> Self {
         let Params { layout, values } = params;

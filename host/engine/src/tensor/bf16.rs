@@ -63,7 +63,7 @@ pub(crate) fn widen(bits: &[u16]) -> Vec<f32> {
     x
 }
 
-/// Rounding to bf16, as burn's backends see it.
+/// Rounding to bf16, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait Bf16Ops: Backend {
     /// Values rounded to bf16, stored as f32. The gradient passes unchanged.
@@ -111,7 +111,7 @@ impl<B: Bf16Ops> Backward<B, 1> for PassGradient {
     }
 }
 
-/// Puts `y(x)` on the graph with [`PassGradient`] as its backward pass.
+/// Registers `y(x)` on the graph with [`PassGradient`] as its backward pass.
 fn pass_gradient<B: Bf16Ops, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
     rounded: bool,

@@ -20,13 +20,13 @@ pub(crate) fn elements(x: &FlexTensor) -> &[f32] {
     elements
 }
 
-/// True if a tensor is all of its buffer, in order, and nothing else uses the buffer.
+/// True if a tensor is all of its buffer, in order, and no other tensor shares the buffer.
 pub(crate) fn owns_buffer(x: &FlexTensor) -> bool {
     let whole = x.bytes().len() == size_of::<f32>() * x.layout().num_elements();
     whole && x.is_contiguous() && x.is_unique()
 }
 
-/// The tensor in a buffer that nothing else uses: its own buffer if that is unshared, else a copy.
+/// The tensor in an unshared buffer: its own buffer if that is unshared, else a copy.
 pub(crate) fn into_unique(x: FlexTensor) -> FlexTensor {
     if owns_buffer(&x) {
         return x;

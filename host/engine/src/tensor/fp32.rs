@@ -16,7 +16,7 @@ use burn::backend::{
 };
 use burn::tensor::Tensor;
 
-/// Matrix products in f32, as burn's backends see them.
+/// Matrix products in f32, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait Fp32Ops: Backend {
     /// `a b` of the last two axes; the other axes are equal.

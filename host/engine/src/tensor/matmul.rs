@@ -1,7 +1,7 @@
 //! Matrix products on all threads.
 //!
-//! Each thread takes a strip of the result's rows and computes it alone: threads synchronise once per product, and packed
-//! operands stay in the thread's own cache. Operands are read in place, transposed or not.
+//! Each thread computes a strip of the result's rows: threads synchronise once per product, and packed operands stay in
+//! the thread's own cache. Operands are read in place, transposed or not.
 
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
@@ -25,7 +25,7 @@ pub fn matmul(a: &FlexTensor, b: &FlexTensor) -> FlexTensor {
 /// Terms of an element that are added at once. Products computed in parts of this many terms have the same bits.
 pub const INNER: usize = 1024;
 
-/// `to = a b`, or `to += a b` if it is to `add`; `to` has the result's rows one after the other.
+/// `to = a b`, or `to += a b` if `add` is true; `to` has the result's rows one after the other.
 ///
 /// # Panics
 /// The shapes do not match.
@@ -49,7 +49,7 @@ fn dims(x: &FlexTensor) -> [usize; 2] {
     x.layout().shape().dims()
 }
 
-/// A tensor's elements where they lie.
+/// A view of a tensor's elements.
 fn matrix(x: &FlexTensor) -> Matrix<'_> {
     let layout = x.layout();
     // Views of the host's tensors are cuts and transpositions, never reversals.

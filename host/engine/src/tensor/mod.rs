@@ -1,6 +1,6 @@
 //! Tensor utilities: conversions to and from `f32` vectors, matrix products, and rounding to bf16.
 //!
-//! This is the lowest layer above the tensor library. It knows no model, no number format and no trace.
+//! This is the lowest layer above the tensor library. It does not depend on the model, number formats or traces.
 
 pub mod bf16;
 pub(crate) mod cpu;

@@ -17,10 +17,10 @@ use burn::tensor::{Shape, Tensor};
 
 use crate::tensor::flat;
 
-/// The operation, as burn's backends see it.
+/// The operation, for burn's backends.
 #[backend_extension(Cube: cfg(feature = "gpu"), Flex, Autodiff, Fusion: cfg(feature = "gpu"))]
 pub trait TraceOps: Backend {
-    /// `x` itself, whose gradient, flat, becomes that of `probe`. Without gradients there is nothing to do.
+    /// `x` itself, whose gradient, flat, becomes that of `probe`. Without gradients it does nothing.
     #[fusion(default)]
     fn capture_gradient(x: FloatTensor<Self>, probe: FloatTensor<Self>) -> FloatTensor<Self> {
         let _ = probe;

@@ -28,7 +28,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Its name in output.
+    /// The name in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -11,19 +11,20 @@ use crate::{setup::RunSetup, state::TrainState};
 /// The kind of the event of a switch.
 const SWITCHED: &str = "casts_switched";
 
-/// Puts the entries in force whose step has come. Returns the events.
+/// Applies the entries whose step has come. Returns the events.
 pub fn switch_at(setup: &RunSetup, state: &mut TrainState, step: u64) -> Vec<Event> {
     let is_due = |trigger: CastTrigger| matches!(trigger, CastTrigger::At(at) if at <= step);
     switch(setup, state, [step, step], is_due)
 }
 
-/// Puts the entries in force whose alert the record of step `step` has given rise to, from the next step on. Returns the events.
+/// Applies the entries whose alert was raised by the record of step `step`, from the next step on. Returns the events.
 fn switch_on(setup: &RunSetup, state: &mut TrainState, alerts: &Alerts, step: u64) -> Vec<Event> {
     let is_due = |trigger: CastTrigger| matches!(trigger, CastTrigger::On(kind) if alerts.holds(kind));
     switch(setup, state, [step + 1, step], is_due)
 }
 
-/// `step` is the first with the casts, `told` the step of the event: changes that a checkpoint holds are reported before it.
+/// `step` is the first step with the casts, `told` the step of the event: changes that a checkpoint holds are reported before
+/// it.
 fn switch(
     setup: &RunSetup,
     state: &mut TrainState,
@@ -54,7 +55,7 @@ impl Run<'_> {
         self.tell_switches(events);
     }
 
-    /// Applies the entries of the schedule for the record that alerts saw last, that of step `step`.
+    /// Applies the entries of the schedule for the record of step `step`, which the alerts processed last.
     pub(super) fn switch_casts_on_alerts(&mut self, step: u64) {
         let events = switch_on(&self.setup, &mut self.state, &self.report.alerts, step);
         self.tell_switches(events);
@@ -64,7 +65,7 @@ impl Run<'_> {
         for event in events {
             self.logger.observer.mention(&format!("casts change {}", event.text));
             self.logger.log_event(event);
-            // The first fault of the disk shows at the end too.
+            // A fault of the disk is reported at the end too.
             let _ = self.write_status(altgrad_run_folder::record::RunStatus::Running);
         }
     }

@@ -14,7 +14,7 @@ use crate::{
 /// Keeps the coefficient finite for a zero norm, and equal to PyTorch's.
 const EPS: f64 = 1e-6;
 
-/// The limits of a run; 0 limits nothing.
+/// The limits of a run; 0 disables a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClipLimits {
     /// Largest magnitude of an element.
@@ -69,7 +69,7 @@ pub fn clip(
     Ok(GradNorm { before: GradNorm::unclipped(moments).before, ..norm })
 }
 
-/// Sets elements beyond `limit` to it, with their sign; NaN stays.
+/// Limits the magnitude of each element to `limit`; NaN stays NaN.
 fn by_value(grads: &mut [Tensor<1>], limit: f32) {
     for grad in grads {
         // Comparisons, because the minimum of NaN and a number is the number on some devices.
@@ -78,12 +78,12 @@ fn by_value(grads: &mut [Tensor<1>], limit: f32) {
     }
 }
 
-/// Scales all gradients by `min(1, limit / (norm + 1e-6))`; a `limit` of 0 scales nothing.
+/// Scales all gradients by `min(1, limit / (norm + 1e-6))`; a `limit` of 0 disables it.
 fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) -> GradNorm {
     let unclipped = GradNorm::unclipped(moments);
     let before = unclipped.before;
     let coefficient = limit / (before + EPS);
-    // With a NaN norm the gradients stay as they are, and the step reports the NaN.
+    // With a NaN norm the gradients do not change, and the step reports the NaN.
     if limit == 0.0 || coefficient.is_nan() || coefficient >= 1.0 {
         return unclipped;
     }
@@ -92,7 +92,7 @@ fn by_global_norm(grads: &mut [Tensor<1>], moments: &[Moments], limit: f64) -> G
         let whole = std::mem::replace(grad, Tensor::empty([0], &grad.device()));
         *grad = cpu_ops::scale::scaled(whole, coefficient as f32);
     }
-    // Of an infinite norm nothing is left, as in PyTorch.
+    // An infinite norm reduces all gradients to zero, as in PyTorch.
     let after = if before.is_finite() { before * coefficient } else { 0.0 };
     GradNorm { before, after, factor: after / before }
 }

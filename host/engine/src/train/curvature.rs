@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The curvature at the weights before step number `step`, on a step that measures it. The random directions are the same in all
-/// steps. Touches nothing that training remembers.
+/// steps. Does not change the training state.
 ///
 /// # Errors
 /// A plugin or the device failed.

@@ -1,7 +1,7 @@
 //! Training: the step loop and the phases it is made of.
 //!
 //! [`mod@run`] is the loop and [`step`] the two halves of a step, each in time order; [`reading`] and [`clip`] are its phases.
-//! [`status`] is the outcome of a run, [`run_logger`] writes its rows and events, and [`observer`] is told its progress.
+//! [`status`] is the outcome of a run, [`run_logger`] writes its rows and events, and [`observer`] receives its progress.
 
 pub mod cast_switches;
 pub mod clip;

@@ -8,12 +8,12 @@ use crate::{
     debug::provenance::{Origin, Provenance},
 };
 
-/// Follows steps that are not finite.
+/// Records consecutive steps that are not finite.
 #[derive(Debug, Default)]
 pub(super) struct NonFiniteTracker {
     /// The origin of non-finite values; `None` if the last step was finite.
     began: Option<Provenance>,
-    /// The state before the first of them, until it is taken.
+    /// The state before the first of them, until it is saved.
     before: Option<(StepState, StateTensors)>,
 }
 
@@ -23,17 +23,17 @@ impl NonFiniteTracker {
         self.began.is_some()
     }
 
-    /// The first step that is not finite, and the state before it, if anomalies are kept.
+    /// Records the first step that is not finite, and the state before it, if anomalies are kept.
     pub fn begin(&mut self, began: Provenance, before: Option<(StepState, StateTensors)>) {
         *self = Self { began: Some(began), before };
     }
 
-    /// A step was finite.
+    /// Records a finite step.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The state before the first step that is not finite; once.
+    /// Removes and returns the state before the first step that is not finite.
     pub fn take_state(&mut self) -> Option<(StepState, StateTensors)> {
         self.before.take()
     }

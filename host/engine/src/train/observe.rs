@@ -1,4 +1,4 @@
-//! The passes for `[observe]`: those of the step once more, before the passes of the training.
+//! The additional passes for `[observe]`, before the passes of the training.
 
 use altgrad_base::diagnostic::Diagnostic;
 

@@ -2,7 +2,7 @@
 
 use altgrad_run_folder::{folder::RunFolder, record::Progress};
 
-/// Hears of a run's progress.
+/// Receives a run's progress.
 pub trait RunObserver {
     /// The run has its folder.
     fn claimed(&mut self, _folder: &RunFolder) {}
@@ -16,7 +16,7 @@ pub trait RunObserver {
     /// A message that is always shown.
     fn say(&mut self, text: &str);
 
-    /// Something of lesser weight.
+    /// A message of lower priority.
     fn mention(&mut self, text: &str);
 
     /// The steps are over.

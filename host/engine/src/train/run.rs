@@ -32,7 +32,7 @@ use crate::{
     state::{TrainState, mean_loss},
 };
 
-/// A run that is under way.
+/// A run in progress.
 pub(super) struct Run<'a> {
     pub(super) setup: RunSetup,
     pub(super) state: TrainState,
@@ -42,7 +42,7 @@ pub(super) struct Run<'a> {
     pub(super) report: RunReport,
     /// The start of this process, and the time that earlier ones ran.
     clock: (Instant, Duration),
-    /// The state between the last two steps, tensors aside.
+    /// The state between the last two steps, except tensors.
     pub(super) before: StepState,
     /// Steps in a row, up to the last one, that are not finite.
     pub(super) non_finite: NonFiniteTracker,
@@ -51,8 +51,8 @@ pub(super) struct Run<'a> {
 /// Trains a run from `start` on, up to step `stop_after`, into a folder that is empty, not there, or holds the run's beginning.
 ///
 /// # Errors
-/// The run folder cannot be made or a sink opened (a new run then leaves no files), or a plugin or the device
-/// failed in a step (the folder says so in `run.json`; the message, where its checkpoint is).
+/// The run folder cannot be made or a sink opened (a new run then leaves no files), or a plugin or the device failed in a step
+/// (`run.json` records it, and the message names the checkpoint).
 pub fn run(
     ready: ReadyRun,
     folder: &Path,
@@ -100,7 +100,7 @@ impl Run<'_> {
             self.switch_casts_at(step);
             self.state.quant.begin_step(step);
             self.before = self.step_state();
-            // Evaluation comes before the update: step 0 shows the initial weights.
+            // Evaluation comes before the update: step 0 evaluates the initial weights.
             let evaluated = self.evaluate_if_due(step, &mut record)?;
             self.checkpoint_if_due(step, evaluated);
 
@@ -137,7 +137,7 @@ impl Run<'_> {
             self.logger.log_sink_faults(step);
             if evaluated.is_some() {
                 self.report.sinks = self.logger.counts();
-                // A fault here shows at the end too, where the file is written for the last time.
+                // A fault here is reported at the end too, where the file is written for the last time.
                 let _ = self.write_status(RunStatus::Running);
             }
             if self.report.alerts.run_is_lost() {
@@ -153,8 +153,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A run whose folder is renamed or deleted ends: others may be about to use either path. In a renamed one everything is
-    /// closed as it should be.
+    /// A run whose folder is renamed or deleted ends: others may be about to use either path. A renamed folder is closed
+    /// normally.
     fn look_after_folder(&mut self) -> Result<(), Diagnostic> {
         let looked = self.folder.look();
         if looked.is_err() {
@@ -165,7 +165,7 @@ impl Run<'_> {
         looked
     }
 
-    /// The run as it is now, tensors aside.
+    /// The present state of the run, except tensors.
     fn step_state(&self) -> StepState {
         StepState::new(&self.state, &self.report, self.elapsed())
     }
@@ -175,14 +175,14 @@ impl Run<'_> {
         self.clock.1 + self.clock.0.elapsed()
     }
 
-    /// Held-out loss with the weights as training sees them.
+    /// Held-out loss with the weights that training uses.
     fn held_out_loss(&self, kind: EvaluationKind) -> Result<HeldOutLoss, Diagnostic> {
         let TrainState { params, quant, .. } = &self.state;
         let mean = mean_loss(&self.setup.model.gpt, params, quant, self.setup.held_out(kind))?;
         Ok(HeldOutLoss { kind, mean })
     }
 
-    /// An evaluation as all those on the way are, so that alerts and the best one compare like with like.
+    /// An evaluation like all others during the run, so that alerts and the best evaluation compare equal kinds.
     fn evaluate(&mut self, record: &mut MetricRecord) -> Result<HeldOutLoss, Diagnostic> {
         let held_out = self.held_out_loss(self.setup.evaluation())?;
         metrics::training::record_evaluation(record, held_out.mean.loss);
@@ -211,7 +211,7 @@ impl Run<'_> {
         self.logger.observer.step(&progress);
     }
 
-    /// Raises the alerts that a record gives rise to. Whether the run has just been found to diverge.
+    /// Raises the alerts of a record. Returns whether the run has just been found to diverge.
     fn raise_alerts(&mut self, record: &MetricRecord) -> bool {
         let known = self.report.alerts.best();
         let mut diverged = false;
@@ -230,8 +230,8 @@ impl Run<'_> {
         diverged && !self.non_finite.is_active()
     }
 
-    /// Handles a failure whose state deserves a later look: the alert names the first non-finite tensor, if there is one, and
-    /// the state before it is kept.
+    /// Handles a failure whose state should be kept for inspection: the alert names the first non-finite tensor, if there is
+    /// one, and the state before it is kept.
     fn raise_anomaly(&mut self, alert: Alert) -> bool {
         let not_finite = matches!(alert.kind, AlertKind::NanLoss | AlertKind::NanGrad);
         let mut event = Event::from(alert);
@@ -246,11 +246,11 @@ impl Run<'_> {
         !not_finite
     }
 
-    /// Evaluates, writes the final weights, and hands sinks the final held-out loss as a row.
+    /// Evaluates, writes the final weights, and passes the final held-out loss to sinks as a row.
     fn close(&mut self) -> Result<(), Diagnostic> {
         // The alerts of the last evaluation are not part of it: a resumed run repeats the evaluation, if it is due.
         self.before = self.step_state();
-        // As before the update of the next step, if there were one.
+        // As before the update of the next step.
         self.state.quant.begin_step(self.report.steps);
         let mut record = MetricRecord::new(self.report.steps);
         let last = self.evaluate(&mut record)?;
@@ -260,7 +260,7 @@ impl Run<'_> {
         weights::write(&self.folder.path().join(WEIGHTS), layout, &self.state.weights()?)?;
         let last = self.final_held_out_loss(last)?;
         self.report.final_val = Some(last);
-        // An interrupted run has its next step in this row's place.
+        // An interrupted run logs its next step in place of this row.
         if !self.report.interrupted {
             let mut row = MetricRecord::new(self.report.steps);
             metrics::training::record_evaluation(&mut row, last.mean.loss);
@@ -269,7 +269,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The held-out loss of the final weights: `last`, or that of the whole split if it is wanted and the user does not wait.
+    /// The held-out loss of the final weights: `last`, or that of the whole split if it is requested and the user did not
+    /// interrupt the run.
     fn final_held_out_loss(&self, last: HeldOutLoss) -> Result<HeldOutLoss, Diagnostic> {
         let kind = self.setup.final_evaluation(self.report.tokens);
         if kind == last.kind || self.report.interrupted { Ok(last) } else { self.held_out_loss(kind) }
@@ -302,7 +303,7 @@ impl Run<'_> {
         (report.sinks, report.faults) = logger.finish(report.steps, &report.summary(), outcome);
         report.faults.extend(checkpointer.fault().cloned());
         let written = status::write((&setup, &state), &folder, status, &report, result.as_ref().err());
-        // The first fault is the one to report: a full disk shows in several places.
+        // The first fault is reported: a full disk causes several.
         result?;
         report.faults.extend(written.err());
         Ok(report)

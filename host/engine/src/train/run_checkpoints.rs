@@ -1,4 +1,4 @@
-//! The checkpoints of a running training: the moments that are kept.
+//! The checkpoints during training: the conditions for each.
 
 use altgrad_base::interrupt;
 use altgrad_plugin_api::AlertLevel;
@@ -8,7 +8,7 @@ use super::{run::Run, step_state::StepState};
 use crate::checkpoint::{CheckpointKind, Snapshot, StateTensors};
 
 impl Run<'_> {
-    /// A checkpoint before step `step`, if one is due, or SIGUSR1 asked for it. None while numbers are not finite: the last finite
+    /// A checkpoint before step `step`, if one is due or SIGUSR1 requested one. None while numbers are not finite: the last finite
     /// state is kept, and a request waits.
     pub(super) fn checkpoint_if_due(&mut self, step: u64, evaluated: Option<f64>) {
         self.logger.log_events(self.checkpointer.poll());
@@ -53,7 +53,7 @@ impl Run<'_> {
         self.logger.log_events(events);
     }
 
-    /// The run's last checkpoint, if there is none of this step yet and its state should be kept.
+    /// The run's last checkpoint, if this step has none and its state should be kept.
     pub(super) fn checkpoint_last(&mut self, val_loss: Option<f64>) {
         self.logger.log_events(self.checkpointer.wait());
         let sound = !self.non_finite.is_active() && !self.state.half_updated;

@@ -40,7 +40,7 @@ impl<'a> RunLogger<'a> {
         Self { sinks, events, observer }
     }
 
-    /// Asks the sinks for their checkpoint state, after all rows so far.
+    /// Requests the checkpoint state of the sinks, after all rows so far.
     #[must_use]
     pub fn request_states(&self) -> StateRequest {
         self.sinks.request_states()
@@ -57,18 +57,18 @@ impl<'a> RunLogger<'a> {
         }
     }
 
-    /// Hands a row to the sinks.
+    /// Passes a row to the sinks.
     pub fn log_metrics(&mut self, record: MetricRecord) {
         self.sinks.write(record);
     }
 
-    /// Records an event in the file and hands it to the sinks.
+    /// Records an event in the file and passes it to the sinks.
     pub fn log_event(&mut self, event: Event) {
         self.events.write(&event);
         self.sinks.alert(event);
     }
 
-    /// The same, and shows it on the terminal; one that is no error is not shown when quiet.
+    /// Also shows the event on the terminal, unless it is no error and the run is quiet.
     pub fn log_alert(&mut self, event: Event) {
         let text = format!("alert at step {} ({}): {}", event.step, event.kind, event.text);
         if event.level == AlertLevel::ERROR {
@@ -79,7 +79,7 @@ impl<'a> RunLogger<'a> {
         self.log_event(event);
     }
 
-    /// Shows and records faults in sinks since the last call; the other sinks receive them.
+    /// Reports and records faults in sinks since the last call; the other sinks receive them.
     pub fn log_sink_faults(&mut self, step: u64) {
         for fault in self.sinks.new_faults() {
             let (level, fault, so) = match fault {

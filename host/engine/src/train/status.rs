@@ -62,7 +62,7 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// The status of a run that starts there.
+    /// The status of a run that starts at `start`.
     #[must_use]
     pub fn starting(start: &Start, alerts: AlertsSection, facts: RunFacts) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl RunReport {
         }
     }
 
-    /// Takes in that a step of `tokens` tokens is done.
+    /// Records a completed step of `tokens` tokens.
     pub fn add_step(&mut self, loss: f64, tokens: u64, elapsed: Duration) {
         self.steps += 1;
         self.final_loss = Some(loss);
@@ -85,7 +85,7 @@ impl RunReport {
         self.training_time += elapsed;
     }
 
-    /// Sums up to now, `run` after the run's start.
+    /// Sums until now, `run` after the run's start.
     #[must_use]
     pub fn totals(&self, run: Duration) -> RunTotals {
         RunTotals {

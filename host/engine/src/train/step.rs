@@ -32,7 +32,7 @@ pub fn compute_gradients(
     trace: Option<&Trace>,
 ) -> Result<(Vec<Tensor<1>>, Reading), Diagnostic> {
     let curvature = if trace.is_none() { curvature::measure(setup, state, step)? } else { None };
-    // The passes of a trace are looked at already.
+    // The passes of a trace are not observed again.
     let observed = if trace.is_none() { observe::observe(setup, state, step)? } else { Vec::new() };
     let first = setup.first_micro_batch(step);
     let due = DueMetrics::at(&setup.config.metrics, step);
@@ -105,7 +105,7 @@ pub fn apply_update(
     if is_skipped {
         let TrainState { params, meter, .. } = state;
         meter.skip(step, &params.layout, || params.read())?;
-        // As formats with delayed scales see every pass.
+        // Formats with delayed scales record every pass.
         state.quant.record_amax(&reading.seen);
         state.quant.keep_grid_stats();
         let norm = (!is_explained).then(|| GradNorm::unclipped(&reading.moments));

@@ -1,4 +1,4 @@
-//! A run between two steps, tensors aside: the content of a checkpoint of a past moment.
+//! A run between two steps, except tensors: the content of a checkpoint of a past step.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use altgrad_alerts::AlertState;
 use super::status::RunReport;
 use crate::{checkpoint::state::RunTotals, quant::QuantState, state::TrainState};
 
-/// A run between two steps, tensors aside. Costs microseconds.
+/// A run between two steps, except tensors. Making it takes microseconds.
 #[derive(Debug, Clone)]
 pub(super) struct StepState {
     /// Updates done.

@@ -1,6 +1,6 @@
 //! A C format with the interface of all formats.
 //!
-//! The library's functions only round scaled values; operations without a function search among the format's values
+//! The library's functions only round scaled values; operations without a function search the format's values
 //! ([`Tabulated`]). Scaling, saturation counts, sums and histograms are computed here, in pieces that stay in the first-level
 //! cache. Sums are added in the order of the elements.
 
@@ -17,10 +17,10 @@ use altgrad_plugin_api::{
     overflows,
 };
 
-/// Elements a piece: 8 KiB of f32.
+/// Elements per piece: 8 KiB of f32.
 const PIECE: usize = 2048;
 
-/// An instance; without state, so every one is like the others.
+/// An instance. It has no state.
 pub(super) struct Instance {
     format: Arc<CFormat>,
     spec: FormatSpec,
@@ -151,7 +151,7 @@ impl Instance {
     }
 }
 
-/// `src` times its scales, in a piece.
+/// `src` times its scales, for one piece.
 fn scale<'a>(src: &[f32], scales: &Scales<'_>, piece: &'a mut [f32; PIECE]) -> &'a [f32] {
     for (range, [scale, _]) in scales.runs(src.len()) {
         for (x, scaled) in src[range.clone()].iter().zip(&mut piece[range]) {

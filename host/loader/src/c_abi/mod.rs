@@ -1,8 +1,8 @@
 //! Libraries in C (`plugin-api/include/altgrad_plugin.h`) as the types of the host: build info, descriptors, and format objects
-//! with the interface of those written in Rust.
+//! with the interface of Rust formats.
 //!
-//! A C format has the values of its codes, and functions for its own operations; scaling, statistics and histograms are always
-//! the host's ([`format`](mod@format)). [`crate::ffi::c_table`] reads the tables.
+//! A C format has the values of its codes, and functions for its own operations; the host computes scaling, statistics and
+//! histograms ([`format`](mod@format)). [`crate::ffi::c_table`] reads the tables.
 
 mod format;
 
@@ -22,14 +22,14 @@ use format::Instance;
 #[derive(Clone)]
 pub(super) struct CFormats(Vec<Arc<CFormat>>);
 
-/// By hand: short.
+/// Implemented by hand, for a short text.
 impl fmt::Debug for CFormats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|format| &format.id)).finish()
     }
 }
 
-/// The library's build information, as far as it is given.
+/// The library's build information, as far as it gives any.
 pub(super) fn build_info(library: &CLibrary) -> BuildInfo {
     let version = format!("{}{}", version::C, Version(library.version));
     BuildInfo {
@@ -41,7 +41,7 @@ pub(super) fn build_info(library: &CLibrary) -> BuildInfo {
     }
 }
 
-/// The header's version this host knows, for messages.
+/// The version of the header that this host supports, for messages.
 pub(super) fn version() -> String {
     format!("altgrad_plugin.h {}", Version(C_VERSION))
 }
@@ -62,7 +62,7 @@ impl CFormats {
     /// An instance of a format.
     ///
     /// # Errors
-    /// There is no such format, its `decode` failed, or its description is impossible.
+    /// The format does not exist, its `decode` failed, or its description is impossible.
     pub(super) fn make(&self, id: &str) -> Result<FormatObject, PluginError> {
         let format = self.0.iter().find(|format| format.id == id);
         let format =
@@ -72,7 +72,7 @@ impl CFormats {
     }
 }
 
-/// The values of the codes; without a list of values every code is decoded.
+/// The values of the codes; without a list of values, every code is decoded.
 fn spec(format: &CFormat) -> Result<FormatSpec, PluginError> {
     Ok(match &format.spec {
         CSpec::Minifloat(minifloat) => FormatSpec::Minifloat(*minifloat),

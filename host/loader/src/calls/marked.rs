@@ -1,25 +1,25 @@
-//! An object of a plugin whose every call is marked, the one that drops it included.
+//! A plugin's object of which every call is marked, including its destructor.
 
 use super::{Call, Plugin, Running, enter, set};
 
-/// An object that a plugin made. Its fields are dropped in this order.
+/// An object made by a plugin. Its fields are dropped in this order.
 pub(crate) struct Marked<T> {
     before: Before,
     object: T,
     _after: After,
 }
 
-/// Marks, when it is dropped, that the object's drop begins.
+/// When dropped, marks the beginning of the object's destructor.
 struct Before(Plugin);
 
 impl Drop for Before {
     fn drop(&mut self) {
-        // Over when `After` is dropped.
+        // Ends when `After` is dropped.
         std::mem::forget(enter(self.0, Call::Drop));
     }
 }
 
-/// Marks, when it is dropped, that the object's drop is over.
+/// When dropped, marks the end of the object's destructor.
 struct After;
 
 impl Drop for After {
@@ -34,13 +34,13 @@ impl<T> Marked<T> {
         Self { before: Before(plugin), object, _after: After }
     }
 
-    /// Calls it.
+    /// Calls a method with shared access.
     pub fn call<R>(&self, call: Call, body: impl FnOnce(&T) -> R) -> R {
         let _running: Running = enter(self.before.0, call);
         body(&self.object)
     }
 
-    /// Calls it where it may change.
+    /// Calls a method with exclusive access.
     pub fn call_mut<R>(&mut self, call: Call, body: impl FnOnce(&mut T) -> R) -> R {
         let _running: Running = enter(self.before.0, call);
         body(&mut self.object)

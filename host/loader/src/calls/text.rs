@@ -1,4 +1,4 @@
-//! Text in memory that processes share: written once, read at any time, by signal handlers too.
+//! Text in memory that processes share: written once, readable at any time, also by signal handlers.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
@@ -32,7 +32,7 @@ impl<const N: usize> Text<N> {
         self.length.load(Ordering::Acquire) == 0
     }
 
-    /// Writes the text; of a path that is too long the end, of anything else the beginning.
+    /// Writes the text. Too long a text is cut: a path keeps its end, any other text its beginning.
     pub fn write(&self, text: &str) {
         let text = fitting(text, N);
         for (place, byte) in self.bytes.iter().zip(text.bytes()) {
@@ -41,7 +41,7 @@ impl<const N: usize> Text<N> {
         self.length.store(text.len(), Ordering::Release);
     }
 
-    /// True if this text was written.
+    /// True if this text was written, as far as it fits.
     #[must_use]
     pub fn holds(&self, text: &str) -> bool {
         let mut held = Vec::with_capacity(N);
@@ -49,7 +49,7 @@ impl<const N: usize> Text<N> {
         held == fitting(text, N).as_bytes()
     }
 
-    /// Hands the text over in pieces. Allocates nothing.
+    /// Passes the text to `piece` in pieces. Allocates nothing.
     pub fn read(&self, mut piece: impl FnMut(&[u8])) {
         let length = self.length.load(Ordering::Acquire).min(N);
         for chunk in self.bytes[..length].chunks(64) {
@@ -61,7 +61,7 @@ impl<const N: usize> Text<N> {
         }
     }
 
-    /// The text; none if nothing was written.
+    /// The text; `None` if nothing was written.
     #[must_use]
     pub fn get(&self) -> Option<String> {
         let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
-//! The agreement of a library's headers: segments describe loading, sections describe content, and both must say the
-//! same. A flipped bit in either is detected, where the loader would crash or hang.
+//! The agreement of a library's headers: segments describe loading, sections describe content, and both must match. The
+//! check detects a flipped bit in either, which could crash or hang the loader.
 //!
-//! Output of linkers passes; a library without section headers is judged by its segments alone.
+//! Output of linkers passes; a library without section headers is checked by its segments alone.
 
 use object::{
     Endianness,
@@ -34,20 +34,20 @@ impl Range {
         }
     }
 
-    /// True if it can be loaded at all.
+    /// True if the range can be loaded.
     fn is_possible(&self) -> bool {
         self.in_file <= self.in_memory
             && self.address.checked_add(self.in_memory).is_some_and(|end| end < ADDRESSES)
             && self.address % PAGE == self.offset % PAGE
     }
 
-    /// True if `size` bytes at an address lie in it.
+    /// True if it contains `size` bytes at an address.
     fn holds(&self, address: u64, size: u64) -> bool {
         let end = address.checked_add(size);
         address >= self.address && end.is_some_and(|end| end <= self.address + self.in_memory)
     }
 
-    /// True if `size` bytes of the file at `offset` are what is loaded at `address`.
+    /// True if it loads `size` bytes of the file at `offset` to `address`.
     fn shows(&self, address: u64, offset: u64, size: u64) -> bool {
         let into = address.wrapping_sub(self.address);
         offset.checked_sub(self.offset) == Some(into)

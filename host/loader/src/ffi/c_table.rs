@@ -1,8 +1,8 @@
 //! A C library's tables and functions (`plugin-api/include/altgrad_plugin.h`): read once into owned values, called with slices.
 //!
-//! The structures mirror the header field by field; a test holds both against each other through a C compiler. Nothing in a table is
-//! believed before the magic number, the version and the sizes are right; after that a table that lies about its pointers can
-//! crash the host, as any plugin can. What the values mean is checked in `plugins/c_abi`.
+//! The structures mirror the header field by field; a test compares both through a C compiler. No field of a table is used before the
+//! magic number, the version and the sizes are checked. Afterwards a table with wrong pointers can crash the host, as any plugin can.
+//! `plugins/c_abi` checks the meaning of the values.
 
 use std::{
     ffi::{CStr, c_char},
@@ -21,7 +21,7 @@ pub const C_ENTRY_SYMBOL: &str = "altgrad_plugin_entry_v1";
 const MAGIC: u64 = 0x4364_6172_6774_616c;
 /// Bytes for the message of a failed call.
 const MESSAGE: usize = 512;
-/// More formats or kernels than any library has: a count beyond is a damaged table.
+/// More formats or kernels than any library has: a larger count is a damaged table.
 const MOST: u32 = 1 << 12;
 
 /// `altgrad_library_v1`.
@@ -151,20 +151,20 @@ pub enum CSpec {
     Table(u32, Option<Vec<f32>>),
 }
 
-/// A kernel text and its requirements of a device.
+/// A kernel text and its device requirements.
 #[derive(Debug, Clone)]
 pub struct CKernel {
     /// The operation, with its rounding mode.
     pub op: KernelOp,
     /// CUDA: the least compute capability times ten.
     pub architecture: u32,
-    /// Shared memory a cube, bytes.
+    /// Shared memory per cube, bytes.
     pub shared_bytes: u32,
     /// The text and its launch.
     pub text: KernelText,
 }
 
-/// Why a table cannot be used: the end of a sentence that begins with the library or its format.
+/// The reason why a table cannot be used, worded to follow the library or its format in a sentence.
 pub type Fault = String;
 
 impl CLibrary {
@@ -175,7 +175,7 @@ impl CLibrary {
         if magic != MAGIC {
             return Err(format!("`{C_ENTRY_SYMBOL}` does not point to a table of `altgrad_plugin.h`"));
         }
-        // The version stands where every version has it.
+        // The version has the same position in every version.
         // SAFETY: the magic number says that this is a table, whose first fields are the same in all versions.
         let head = unsafe { table.cast::<[u32; 5]>().read_unaligned() };
         let version = [head[3], head[4]];
@@ -223,7 +223,7 @@ impl CFormat {
             count if table.thresholds.is_null() && count > 0 => {
                 return Err(format!("{count} thresholds, but `thresholds` is null"));
             }
-            // Fewer than there are codes, of which there are 2^16 at most.
+            // Fewer than the number of codes, which is at most 2^16.
             count if count > u32::from(u16::MAX) => {
                 return Err(format!("{count} thresholds: the table is damaged"));
             }
@@ -317,8 +317,8 @@ fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, Fault> {
     if (size as usize) < least || !table.is_aligned() {
         return Err(format!("{what} is {size} bytes long, version {} has {least}", Version(C_VERSION)));
     }
-    // SAFETY: not null and aligned, and as long as it says by its own size; its fields are numbers, pointers and optional functions,
-    // for which every pattern of bits is a value.
+    // SAFETY: not null and aligned, and as long as its own size field states; its fields are numbers, pointers and optional
+    // functions, for which every pattern of bits is a value.
     Ok(unsafe { table.read() })
 }
 
@@ -343,7 +343,7 @@ fn text(text: *const c_char, what: &str) -> Result<&'static str, Fault> {
     text.to_str().map_err(|_| format!("`{what}` is not UTF-8"))
 }
 
-/// Calls with a place for the message.
+/// Calls a function with a buffer for its message.
 fn called(name: &str, call: impl FnOnce(*mut CError) -> i32) -> Result<(), PluginError> {
     let mut message = [0u8; MESSAGE];
     let mut error = CError { message: message.as_mut_ptr().cast(), size: MESSAGE as u64 };
@@ -358,7 +358,7 @@ fn called(name: &str, call: impl FnOnce(*mut CError) -> i32) -> Result<(), Plugi
 }
 
 impl CFunctions {
-    /// Rounds scaled values by the library's own function; `None`: it has none. Shapes: `[n]` both.
+    /// Rounds scaled values by the library's own function; `None` if it has none. Shapes: both `[n]`.
     ///
     /// # Panics
     /// Lengths differ.
@@ -377,7 +377,7 @@ impl CFunctions {
         Some(called("round", |error| unsafe { function(src, dst, count, rounding.0, key, error) }))
     }
 
-    /// The same to codes.
+    /// Rounds to codes like [`Self::round`].
     ///
     /// # Panics
     /// Lengths differ.
@@ -395,7 +395,7 @@ impl CFunctions {
         Some(called("encode", |error| unsafe { function(src, codes, count, rounding.0, key, error) }))
     }
 
-    /// Values of codes.
+    /// The values of codes.
     ///
     /// # Panics
     /// Lengths differ.

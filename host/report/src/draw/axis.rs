@@ -35,7 +35,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// An axis that just holds these values, with a little room.
+    /// An axis that contains these values, with a small margin.
     pub fn over(title: &str, kind: Kind, values: impl Iterator<Item = f64>) -> Self {
         let range = match &kind {
             Kind::Names(names) => [-0.5, names.len() as f64 - 0.5],
@@ -96,7 +96,7 @@ impl Axis {
     }
 }
 
-/// The least and the largest of some values with a little room around them.
+/// The least and the largest of some values, with a small margin.
 fn room(values: impl Iterator<Item = f64>) -> [f64; 2] {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Plot, axis::Kind, escape, marks};
 
-/// The drawing. What it shows in words is for those who cannot see it.
+/// The drawing. `words` is its text alternative.
 pub(crate) fn html(plot: &Plot, words: &str) -> String {
     let names = matches!(plot.y.kind, Kind::Names(_));
     let mut text = format!(

@@ -11,7 +11,7 @@ use crate::page::colours;
 
 /// The key that represents the quantization.
 pub(crate) const FORMAT: &str = "format";
-/// Values that lines can tell apart.
+/// The number of values that line styles can distinguish.
 const MOST_LINES: usize = 6;
 /// Numbers that are shown in the order of their size, as a ramp.
 const RAMP: usize = 4;
@@ -67,7 +67,7 @@ impl Look {
         let candidates =
             settings.iter().map(|key| key.as_str()).chain(["optimizer.name", "quant.master_weights"]);
         let candidates = candidates.filter(|key| choices.iter().any(|own| own == key)).filter(can_be_lines);
-        // The one that tells the most configurations of a colour apart, of equals the first.
+        // The key that distinguishes the most configurations of a colour; among equals the first.
         let number_of = |key: &str| -> Vec<usize> {
             let values = values(key);
             let of = |group| values.iter().position(|(_, groups)| groups.contains(&group)).unwrap_or(0);
@@ -86,7 +86,7 @@ impl Look {
         Self { choices, colour, line, colours, lines }
     }
 
-    /// The colours and lines of every key that can be chosen, for a page that has no server to ask.
+    /// The colours and lines for every selectable key, for a page without a server.
     pub(crate) fn by_key(&self, runs: &[Run], groups: &[Group]) -> Vec<(String, [Vec<Key>; 2])> {
         let of_key = |key: &String| {
             let values = values(runs, groups, key);

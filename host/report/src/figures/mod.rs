@@ -64,7 +64,7 @@ pub(super) struct Chart {
 /// The data of a chart.
 #[derive(Debug)]
 pub(super) enum Drawings {
-    /// Nothing was recorded.
+    /// Not recorded.
     None,
     /// One over all.
     All(Box<Plot>),

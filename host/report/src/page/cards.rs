@@ -1,4 +1,4 @@
-//! Charts as the template sees them.
+//! Charts in the form that the template needs.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;

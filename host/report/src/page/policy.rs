@@ -1,5 +1,5 @@
 //! Permissions of the page in a browser: run its own script, apply its own style, show pictures that are part of it; a live page
-//! also asks its own server for news. Nothing else.
+//! may also request updates from its own server. It has no other permission.
 //!
 //! Scripts and styles are named by their sha256: text of a run that became markup by mistake would run nothing, fetch nothing
 //! and send nothing.

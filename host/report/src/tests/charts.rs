@@ -1,4 +1,4 @@
-//! What a reader of the page can do with its charts.
+//! Use of the page's charts by a reader.
 
 use std::{fmt::Write as _, fs, path::Path};
 

@@ -46,7 +46,7 @@ fn a_rate_sweep_holds_the_best_rate_against_the_best_rate() {
     assert_eq!(row("E5M2 w · lr 0.003").basis, Some(Basis::BestOf(10)));
     assert_eq!(row("E5M2 w · lr 0.1").p_holm, None, "shown, not tested");
     assert_eq!(row("fp32 · lr 0.003").verdict, Verdict::Baseline);
-    // The same rate, if the user asks for it.
+    // The same rate, if the user requests it.
     let found = find(&[folder.path().to_path_buf()]);
     let groups = groups(&found.runs);
     let baseline = named(&found.runs, &groups, "none_1e-5_2");

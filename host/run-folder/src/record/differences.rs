@@ -8,10 +8,10 @@ use toml::{Table, Value};
 /// The text for a missing value.
 const NOTHING: &str = "not set";
 
-/// Something that is not as it was.
+/// A difference from the earlier run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Key of the run file, or another difference.
+    /// The key of the run file, or the name of another property.
     pub key: String,
     /// The old value.
     pub was: String,

@@ -1,6 +1,6 @@
 //! A run's status for other programs: the types of `run.json` and of its progress lines.
 //!
-//! The engine writes them; sweeps and reports read them. Nothing here knows tensors.
+//! The engine writes them; sweeps and reports read them. This module does not depend on tensors.
 
 mod comparison;
 mod differences;

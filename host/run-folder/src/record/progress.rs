@@ -1,8 +1,7 @@
 //! Progress of a run for other programs: one JSON object per line (`run --progress json`).
 //!
 //! Lines come after the first step, after the last one, and between them at most once a second. One more line comes when the
-//! process ends the run: its `status` is no longer `running`. Fields that are not known are `null`; so are numbers that are
-//! not finite.
+//! process ends the run: its `status` is no longer `running`. Unknown fields and numbers that are not finite are `null`.
 
 use altgrad_base::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -27,16 +26,16 @@ pub struct Progress {
     pub elapsed_s: f64,
     /// Seconds in steps, evaluation not counted.
     pub training_s: f64,
-    /// Why the run failed; of a run that ended otherwise, the last thing that went wrong without stopping it.
+    /// The error of a failed run; for other runs, the last fault that did not stop them.
     pub error: Option<Failure>,
 }
 
-/// Why a run failed.
+/// The error of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// One sentence.
     pub message: String,
-    /// Where: a file, a key with its position, a step.
+    /// The place: a file, a key with its position, a step.
     pub place: Option<String>,
     /// The advice to the user.
     pub hint: Option<String>,
@@ -48,7 +47,7 @@ impl From<&Diagnostic> for Failure {
     }
 }
 
-/// In one line: the error, its place, the hint.
+/// One line: the error, its place, the hint.
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.message)?;
@@ -60,11 +59,11 @@ impl Progress {
     /// The line, without its end.
     #[must_use]
     pub fn to_line(&self) -> String {
-        // Strings and numbers: there is nothing that could not be written.
+        // Strings and numbers can always be written.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads a line; `None` if it is something else.
+    /// Reads a line; `None` if it is not a progress line.
     #[must_use]
     pub fn from_line(line: &str) -> Option<Self> {
         serde_json::from_str(line).ok()

@@ -33,7 +33,7 @@ pub enum EvaluationKind {
 }
 
 impl EvaluationKind {
-    /// As the file has it.
+    /// The name in the file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl EvaluationKind {
     }
 }
 
-/// The file. What is missing or `null` is not known.
+/// The contents of the file. Missing or `null` values are unknown.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunRecord {
@@ -51,15 +51,15 @@ pub struct RunRecord {
     pub name: String,
     /// The run's state, or its end.
     pub status: RunStatus,
-    /// Why it failed.
+    /// The error of a failed run.
     pub error: Option<String>,
     /// Faults that did not stop it.
     pub faults: Vec<String>,
     /// Rows and events of each sink.
     pub sinks: Vec<SinkCounts>,
-    /// When the run began, its first process if it was resumed: seconds since 1970, if the machine's clock was set.
+    /// Start of the run, of its first process if it was resumed: seconds since 1970, if the machine's clock was set.
     pub started_unix_s: Option<u64>,
-    /// When the file was written: seconds since 1970, if the machine's clock was set.
+    /// Time of the last writing: seconds since 1970, if the machine's clock was set.
     pub updated_unix_s: Option<u64>,
     /// Steps done, those before it was resumed included.
     pub steps: u64,
@@ -69,15 +69,16 @@ pub struct RunRecord {
     pub final_val_loss: Option<f64>,
     /// The evaluation that measured it.
     pub final_evaluation: Option<EvaluationKind>,
-    /// Tokens that it predicted.
+    /// Tokens that this evaluation predicted.
     pub final_val_tokens: Option<u64>,
-    /// The lowest held-out loss of the evaluations on the way, and of one like them at the end, nats per token.
+    /// The lowest held-out loss of the evaluations during the run and of a final evaluation of the same kind, nats per
+    /// token.
     pub best_val_loss: Option<f64>,
     /// The step before whose update it was measured.
     pub best_val_step: Option<u64>,
     /// True if the run was found to diverge.
     pub diverged: bool,
-    /// The step at which it was.
+    /// The step at which divergence was found.
     pub diverged_step: Option<u64>,
     /// The number of alerts of each kind, by the name of the kind; kinds without an alert are left out.
     pub alerts: BTreeMap<String, u64>,
@@ -87,7 +88,7 @@ pub struct RunRecord {
     pub training_s: f64,
     /// Training tokens per second; `null` if no step was done.
     pub tokens_per_s: Option<f64>,
-    /// Entropy of the corpus's single tokens, nats per token: the loss of a model that knows only how often each occurs.
+    /// Entropy of the corpus's single tokens, nats per token: the loss of a model that knows only token frequencies.
     pub unigram_entropy: Option<f64>,
     /// Number of parameters, elements.
     pub parameters: usize,
@@ -122,7 +123,7 @@ pub struct Resume {
 /// A change of the casts during a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CastSwitch {
-    /// The entry of `[[quant.schedule]]` that came in force, from 0.
+    /// The entry of `[[quant.schedule]]` that took effect, from 0.
     pub entry: usize,
     /// The first step with its casts.
     pub step: u64,
@@ -150,9 +151,9 @@ pub struct Environment {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Library {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// Of the file, hexadecimal.
+    /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
     /// Kind, name and version of each plugin in it.
     pub provides: Vec<String>,

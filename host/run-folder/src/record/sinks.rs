@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SinkCounts {
-    /// As messages call it.
+    /// The name in messages.
     pub name: String,
-    /// Rows it took.
+    /// Rows that the sink accepted.
     pub rows: u64,
-    /// Rows it did not take: dropped while its queue was full, or after it failed. During the run, rows that wait in the
-    /// queue count as neither.
+    /// Rows that it did not accept: dropped while its queue was full, or after it failed. During the run, rows that wait
+    /// in the queue count as neither.
     pub missing_rows: u64,
-    /// The same of events.
+    /// Events that it did not accept.
     pub missing_events: u64,
     /// The step of the first row or event that was dropped.
     pub missing_from_step: Option<u64>,
-    /// Rows that it had taken and that a resumed run found missing or changed, one sentence per resume.
+    /// Accepted rows that a resumed run found missing or changed, one sentence per resume.
     pub gaps: Vec<String>,
 }

@@ -22,7 +22,7 @@ use crate::{
     progress::{SweepProgress, log},
 };
 
-/// Between two looks at the processes.
+/// The time between two polls of the processes.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Processes on this machine.
@@ -32,7 +32,7 @@ pub struct Local {
     pub jobs: usize,
     /// Threads of each.
     pub threads: usize,
-    /// The sweep's name: sinks that know groups of runs may take it.
+    /// The sweep's name, for sinks that support groups of runs.
     pub sweep: String,
 }
 

@@ -22,7 +22,7 @@ use crate::{
 
 /// Between two questions to the controller.
 const POLL: Duration = Duration::from_secs(2);
-/// Between two looks at Ctrl-C.
+/// The time between two checks for Ctrl-C.
 const BLINK: Duration = Duration::from_millis(100);
 /// The array job's script.
 const SCRIPT: &str = "array.sh";
@@ -36,7 +36,7 @@ const FORGOTTEN: &str = "Invalid job id";
 pub struct Slurm {
     /// Name of the job.
     pub name: String,
-    /// Tasks at a time; all that the cluster has room for if missing.
+    /// Tasks at a time; if missing, as many as the cluster can run.
     pub jobs: Option<usize>,
     /// Threads of each.
     pub threads: usize,

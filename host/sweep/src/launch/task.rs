@@ -17,7 +17,7 @@ pub struct Task {
     pub log: PathBuf,
     /// The step to stop at.
     pub until: u64,
-    /// The steps its run file asks for.
+    /// The steps in its run file.
     pub steps: u64,
 }
 
@@ -50,7 +50,7 @@ impl Task {
 /// The end of a batch.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// Why a run is not done, by its name.
+    /// The reasons why runs are not done, by their names.
     pub failures: BTreeMap<String, String>,
     /// True if the user stopped it.
     pub stopped: bool,

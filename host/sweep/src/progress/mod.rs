@@ -17,7 +17,7 @@ use super::{launch::Task, outcome::Outcome, twins::Twins};
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Runs that a line shows.
 const MOST_SHOWN: usize = 4;
-/// Time between two looks at the logs.
+/// Time between two readings of the logs.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The display of progress.
@@ -159,7 +159,7 @@ impl SweepProgress {
         }
     }
 
-    /// Shows a line without tearing the bar; not when quiet.
+    /// Shows a line without breaking the bar; not when quiet.
     pub fn say(&self, text: &str) {
         match &self.display {
             Display::Nothing => {}

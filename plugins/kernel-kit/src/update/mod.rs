@@ -76,7 +76,7 @@ pub fn plain_step<N: Size>(
     }
 }
 
-/// The same by a rule that knows the spacing at each weight.
+/// [`plain_step()`] by a rule that uses the spacing at each weight.
 #[cube(launch)]
 pub fn step<N: Size>(
     param: &mut [Vector<f32, N>],

@@ -69,7 +69,7 @@ impl Optimizer for AdamW {
         scalars: StepScalars,
         _: Option<Grid<'_>>,
     ) -> Result<Option<Vec<Launch>>, PluginError> {
-        // The kernels know of two states.
+        // The kernels support two states.
         Ok((!self.feedback.is_due(param)).then(|| vec![self.adam.plain(param, scalars).launch()]))
     }
 }

@@ -2,5 +2,5 @@
 
 use altgrad_kernel_kit::Rule;
 
-/// All that the options can ask for.
+/// All rules that the options can select.
 pub const RULES: [Rule; 5] = [Rule::Plain, Rule::Exp, Rule::Linear, Rule::SmoothExp, Rule::SmoothLinear];

@@ -34,7 +34,7 @@ pub struct Fp8Manifold {
     adam: Adam,
     /// Of parameters without a grid, whose gradients are in weight units.
     plain: Adam,
-    /// Codes a step, a unit of learning rate.
+    /// Codes per step and unit of learning rate.
     ulp_per_lr: f64,
     /// First order instead of along the grid.
     linear: bool,

@@ -149,7 +149,7 @@ impl Optimizer for Muon {
         scalars: StepScalars,
         _: Option<Grid<'_>>,
     ) -> Result<Option<Vec<Launch>>, PluginError> {
-        // The kernels know of AdamW's two states.
+        // The kernels support AdamW's two states only.
         let known = !self.is_matrix(param) && !self.feedback.is_due(param);
         Ok(known.then(|| vec![self.adam.plain(param, self.of_adam(scalars)).launch()]))
     }

@@ -99,7 +99,7 @@ fn step_of(grad: &PlainMatrix) -> Wide {
     wide(&PlainMatrix { shape: grad.shape, values })
 }
 
-/// Each singular value goes its own way through the polynomial; the known band is 0.7 to 1.2 for those not too small.
+/// The polynomial acts on each singular value; the known band is 0.7 to 1.2 for those not too small.
 #[test]
 fn steps_are_nearly_orthogonal() {
     for (seed, shape) in [[8, 8], [10, 25], [25, 10], [3, 40]].into_iter().enumerate() {

@@ -131,7 +131,7 @@ impl Optimizer for Soap {
         scalars: StepScalars,
         _: Option<Grid<'_>>,
     ) -> Result<Option<Vec<Launch>>, PluginError> {
-        // The kernels know of AdamW's two states.
+        // The kernels support AdamW's two states only.
         let known = self.axes(param).is_empty() && !self.feedback.is_due(param);
         Ok(known.then(|| vec![self.adam.plain(param, scalars).launch()]))
     }

@@ -2,5 +2,5 @@
 
 use altgrad_kernel_kit::Rule;
 
-/// All that the options can ask for.
+/// All rules that the options can select.
 pub const RULES: [Rule; 4] = [Rule::Plain, Rule::Steps, Rule::Gradients, Rule::Power];

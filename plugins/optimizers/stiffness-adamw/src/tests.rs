@@ -56,7 +56,7 @@ fn power_zero_is_adamw_to_the_bit() {
     }
 }
 
-/// Adam does not see the length of gradients, and a power of two loses no bit.
+/// Adam's step does not depend on the length of gradients, and a power of two loses no bit.
 #[test]
 fn pre_on_an_even_grid_is_adamw_to_the_bit() {
     let optimizer = stiff(&[("placement", text("pre")), ("eps", float(0.0))]);

@@ -217,7 +217,7 @@ impl CsvFile {
         cut.map(drop).map_err(|error| io_error(&self.path, &error))
     }
 
-    /// Has everything written to the disk itself.
+    /// Flushes everything to the disk itself.
     ///
     /// # Errors
     /// `IO`.

@@ -15,7 +15,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Takes in one row of a step.
+    /// Adds one row of a step.
     pub(crate) fn add<T: AsRef<[u8]>>(&mut self, step: u64, cells: &[T]) {
         let filled = cells.iter().rposition(|cell| !cell.as_ref().is_empty()).map_or(0, |last| last + 1);
         add_cells(&mut self.sum, &cells[..filled]);

@@ -17,7 +17,7 @@ use prost::Message;
 
 use crate::proto::{Event, SessionLog, SessionStatus, What};
 
-/// Names begin with this; TensorBoard looks for `tfevents` in a name and reads files in the order of names.
+/// Prefix of names; TensorBoard searches names for `tfevents` and reads files in the order of names.
 const PREFIX: &str = "events.out.tfevents.";
 
 /// An open file.
@@ -93,7 +93,7 @@ impl EventFile {
         Ok(())
     }
 
-    /// Has everything written to the disk itself.
+    /// Flushes everything to the disk itself.
     ///
     /// # Errors
     /// `IO`.

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Keys that say which run it is, not how it trains.
+/// Keys that identify a run and do not affect its training.
 const LEFT_OUT: [&str; 2] = ["run.name", "run.out"];
 
 /// The value that begins a session: the hyperparameters of a run file.

@@ -26,7 +26,7 @@ const QUOTED: usize = 300;
 pub(crate) enum Failure {
     /// The same may work later.
     Retry {
-        /// The pause that the server asks for.
+        /// The pause that the server requests.
         after: Option<Duration>,
         /// True if it is unknown what the server has received.
         unsure: bool,
@@ -51,7 +51,7 @@ type Received = (StatusCode, HeaderMap, Vec<u8>);
 /// An answer of the server.
 pub(crate) struct Answer {
     pub value: Value,
-    /// The pause that the server asks for.
+    /// The pause that the server requests.
     pub pause: Option<Duration>,
 }
 
@@ -111,7 +111,7 @@ impl Client {
         Ok(Answer { value, pause })
     }
 
-    /// Asks the GraphQL endpoint; returns `data`.
+    /// Queries the GraphQL endpoint; returns `data`.
     ///
     /// # Errors
     /// As [`Client::post`]; an error inside an answer is final.
@@ -208,13 +208,13 @@ fn seconds(headers: &HeaderMap, name: &str) -> Option<f64> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok().filter(|seconds: &f64| *seconds >= 0.0)
 }
 
-/// The pause that a refusing server asks for; an hour at most.
+/// The pause that a refusing server requests; an hour at most.
 fn wanted_pause(headers: &HeaderMap) -> Option<Duration> {
     let seconds = seconds(headers, "retry-after").or_else(|| seconds(headers, "ratelimit-reset"))?;
     Some(Duration::from_secs_f64(seconds.min(3600.0)))
 }
 
-/// The pause that a server asks for when it has taken the last request of a window.
+/// The pause that a server requests with the last request of a window.
 fn rate_limit(headers: &HeaderMap) -> Option<Duration> {
     (seconds(headers, "ratelimit-remaining")? < 1.0).then(|| wanted_pause(headers)).flatten()
 }

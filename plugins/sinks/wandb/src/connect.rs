@@ -1,4 +1,4 @@
-//! Connecting: asks before it writes, and makes sure that the server's rows are ours, or to be continued.
+//! Connecting: queries the server before it writes, and checks that the server's rows are ours, or to be continued.
 
 use crate::{
     client::Failure,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Uploader {
-    /// Brings the knowledge of the server up to date, and tells it of the run.
+    /// Queries the state of the server, and registers the run there.
     pub(crate) fn connect(&mut self) -> Result<(), Failure> {
         let Some(begin) = self.index.begin.clone() else {
             return Err(Failure::Final("the spool does not say which run it is of".into()));

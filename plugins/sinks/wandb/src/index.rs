@@ -30,7 +30,7 @@ pub(crate) struct RowAt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub identity: Identity,
-    /// True if the spool was lost and a checkpoint says that the server's run is ours.
+    /// True if the spool was lost and, by a checkpoint, the server's run is ours.
     pub continues: bool,
     /// The step rows continue from.
     pub resume_step: Option<u64>,

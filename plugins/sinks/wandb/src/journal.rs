@@ -32,7 +32,7 @@ pub(crate) struct Loss {
     pub rows: u64,
     pub histograms: u64,
     pub others: u64,
-    /// Why, the first time.
+    /// The first reason.
     pub why: Option<String>,
 }
 

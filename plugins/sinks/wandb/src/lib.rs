@@ -41,7 +41,7 @@ use options::{Environment, Mode, Options};
 use pace::Pace;
 use run::OpenRun;
 
-/// Tells the user something, on standard error.
+/// Prints a message for the user to standard error.
 pub(crate) fn say(text: &str) {
     eprintln!("wandb: {text}");
 }

@@ -80,7 +80,7 @@ pub(crate) struct Identity {
 pub(crate) struct Options {
     pub mode: Mode,
     pub base_url: String,
-    /// `run_id` is empty if none was asked for.
+    /// `run_id` is empty if the options set none.
     pub identity: Identity,
     /// Folder inside the run folder.
     pub folder: String,

@@ -125,7 +125,7 @@ impl Wire {
         format!("{}/{entity}/{project}/runs/{run}", self.client.base_url().replacen("://api.", "://", 1))
     }
 
-    /// Has the server forget the rows after a step.
+    /// Deletes the server's rows after a step.
     pub(crate) fn rewind(&self, last_step: i64) -> Result<(), Failure> {
         let variables = json!({
             "runName": self.run_id, "entity": self.entity, "project": self.project,

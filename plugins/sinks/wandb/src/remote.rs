@@ -34,7 +34,7 @@ pub(crate) struct Remote {
     pub lines: u64,
     /// Alerts that were sent.
     pub alerts: u64,
-    /// Place in the spool of the end that the server knows of.
+    /// Place in the spool of the end that the server has.
     pub end: Option<u64>,
     /// True if all of the run was on the server, and the spool is deleted.
     pub finished: bool,

@@ -36,7 +36,7 @@ pub(crate) struct OpenRun {
     /// Removed from all written text, whether it is sent or not.
     known_key: Option<Key>,
     shared: Arc<Shared>,
-    /// The run folder, as the user is told.
+    /// The run folder, as messages show it.
     run_folder: String,
     folder: PathBuf,
     mode: Mode,
@@ -208,7 +208,7 @@ impl OpenRun {
     /// Ends the run: waits for the upload, up to the limit, or writes the offline file.
     ///
     /// # Errors
-    /// Rows that are lost, or not sent; the hint tells how to send them.
+    /// Rows that are lost or not sent; the hint explains how to send them.
     pub(crate) fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
         if !self.ended {
             self.journal.end(match outcome {

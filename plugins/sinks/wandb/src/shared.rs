@@ -25,7 +25,7 @@ pub(crate) struct State {
     pub urgent: bool,
     /// Set when the run has ended: until when to upload.
     pub finish_by: Option<Instant>,
-    /// Set when the uploader is to give up at once.
+    /// True if the uploader must stop at once.
     pub stop: bool,
     /// Set by the uploader when it will not do anything more.
     pub done: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Report {
     pub claimed: bool,
     /// True if nothing was left to send when the run had ended.
     pub complete: bool,
-    /// Why nothing more is sent, if so.
+    /// The reason why nothing more is sent, if there is one.
     pub refused: Option<String>,
     /// The last failure that was not followed by a success.
     pub trouble: Option<String>,
@@ -92,7 +92,7 @@ impl Shared {
     /// Waits until `enough` accepts the state, at most so long.
     pub(crate) fn wait(&self, patience: Duration, enough: impl Fn(&State) -> bool) {
         let state = self.lock();
-        // A poisoned lock is as good as an early return: callers look again.
+        // A poisoned lock counts as an early return: callers check again.
         drop(self.wake.wait_timeout_while(state, patience, |state| !enough(state)));
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn start(
     let (base_url, identity) = (base_url.to_string(), identity.clone());
     let key = match key {
         Ok(key) => key,
-        // The user was told when the sink was made.
+        // The sink reported it to the user when it was made.
         Err(why) => {
             Ending(shared).say(Some(why));
             return Ok(());

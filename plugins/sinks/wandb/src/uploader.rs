@@ -31,7 +31,7 @@ enum Next {
     Again,
     /// Another step: the server answers, but has taken nothing yet.
     Connected,
-    /// Nothing before then; `idle`: but a new row counts as news.
+    /// Wait until then; with `idle`, a new row ends the wait.
     Wait { until: Instant, idle: bool },
     /// All is sent.
     Done,
@@ -47,7 +47,7 @@ pub(crate) struct Uploader {
     pub(crate) summary: Summary,
     /// True if the server's state is known.
     pub(crate) connected: bool,
-    /// True if this process has told the server of the run.
+    /// True if this process has registered the run at the server.
     pub(crate) upserted: bool,
     /// Not before then to the file stream.
     next: Option<Instant>,
@@ -77,7 +77,7 @@ impl Uploader {
         }
     }
 
-    /// The thread's life: until all is sent, the server refuses, or it is told to stop.
+    /// The thread: it runs until all is sent, the server refuses, or it must stop.
     ///
     /// # Errors
     /// The reason why the server takes no more rows.
@@ -220,7 +220,8 @@ impl Uploader {
         Ok(())
     }
 
-    /// Records the rows that the server has. Without this record the server is asked again; only alerts could be sent twice.
+    /// Records the rows that the server has. Without this record the server is queried again; only alerts could be sent
+    /// twice.
     pub(crate) fn record(&mut self) {
         if let Err(error) = self.remote.save()
             && !self.unrecorded
@@ -256,7 +257,7 @@ impl Uploader {
         });
     }
 
-    /// Waits after a failure: as long as the server asks for, or longer each time. Once the run has ended, waits are short.
+    /// Waits after a failure: as long as the server requests, or longer each time. Once the run has ended, waits are short.
     fn back_off(&mut self, after: Option<Duration>, unsure: bool, why: String, finish_by: Option<Instant>) {
         self.connected &= !unsure;
         let patience = match finish_by {

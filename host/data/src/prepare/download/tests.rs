@@ -46,7 +46,7 @@ impl Server {
             let mut answers = answers.into_iter();
             for stream in listener.incoming() {
                 let answer = answers.next().unwrap_or(Answer::Serve);
-                // A client that goes away is none of the server's business.
+                // The server ignores a client that disconnects.
                 serve(stream.unwrap(), &file, &answer, &seen).ok();
             }
         });

@@ -2,7 +2,7 @@
 
 use crate::matrix::{self, Matrix, MatrixMut};
 
-/// Queries that are computed at once.
+/// Queries computed at once.
 pub(super) const QUERY_BLOCK: usize = 64;
 
 /// The extents of an attention layer.
@@ -29,7 +29,7 @@ impl AttentionShape {
         (1.0 / (self.head_width() as f64).sqrt()) as f32
     }
 
-    /// The blocks of queries: the first query and the end, which is also the end of the keys that they see.
+    /// The blocks of queries: the first query and the end, which is also the end of their keys.
     pub(super) fn query_blocks(&self) -> impl Iterator<Item = (usize, usize)> {
         let block = self.block;
         (0..block).step_by(QUERY_BLOCK).map(move |first| (first, (first + QUERY_BLOCK).min(block)))

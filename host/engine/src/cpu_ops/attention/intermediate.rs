@@ -1,4 +1,4 @@
-//! Scores and softmax for a trace: the loops of attention again, over all positions.
+//! Scores and softmax for a trace: a second computation of attention over all positions.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     tensor::cpu::{elements, from_elements, zeros},
 };
 
-/// A tensor that attention computes on its way and does not return.
+/// An intermediate tensor of attention that is not part of the result.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Intermediate {
     /// The scaled scores before the softmax, those of future positions included.

@@ -15,7 +15,8 @@ use crate::{
 /// Collects the attention of each layer in the passes of a step.
 #[derive(Debug, Default)]
 pub struct AttentionMonitor {
-    /// Of each layer, by the number of its weight, and micro-batch, `[heads + 1]`: the entropy of each head and the largest score.
+    /// Measurements `[heads + 1]` by layer (the number of its weight) and micro-batch: the entropy of each head and the largest
+    /// score.
     seen: Mutex<Vec<(usize, Tensor<1>)>>,
 }
 
@@ -24,7 +25,7 @@ pub struct AttentionMonitor {
 pub struct AttentionStats {
     /// Entropy of a query's softmax over that of a uniform one, mean over queries and heads.
     pub entropy: f64,
-    /// The same of the head where it is least.
+    /// The entropy of the head with the least entropy.
     pub least_entropy: f64,
     /// Largest score.
     pub largest_score: f64,
@@ -35,12 +36,12 @@ pub struct AttentionStats {
 pub struct AskedAttention(Vec<(usize, Slot)>);
 
 impl AttentionMonitor {
-    /// Takes in a layer of a micro-batch: `[heads + 1]`, outside of any autodiff graph.
+    /// Records a layer of a micro-batch: `[heads + 1]`, outside of any autodiff graph.
     pub fn see(&self, layer: usize, stats: Tensor<1>) {
         self.seen.lock().push((layer, stats));
     }
 
-    /// Requests all that was seen.
+    /// Requests all recorded measurements.
     #[must_use]
     pub fn ask(self, read_back: &mut ReadBack) -> AskedAttention {
         AskedAttention(
@@ -50,7 +51,7 @@ impl AttentionMonitor {
 }
 
 impl AskedAttention {
-    /// The attention of each layer that was seen, in the order of their parameters.
+    /// The attention of each recorded layer, in the order of their parameters.
     ///
     /// # Errors
     /// The device failed.
@@ -78,7 +79,7 @@ fn summary(micro_batches: &[&[f32]]) -> Option<AttentionStats> {
         sum / micro_batches.len() as f64
     };
     let entropies: Vec<f64> = (0..heads).map(mean).collect();
-    // NaN stays: a step whose scores are not finite has no other values.
+    // NaN is kept: a step with scores that are not finite has no other values.
     let either_nan =
         |a: f64, b: f64, of: fn(f64, f64) -> f64| if (a + b).is_nan() { f64::NAN } else { of(a, b) };
     let largest = micro_batches.iter().map(|stats| f64::from(stats[heads]));
@@ -95,7 +96,7 @@ fn summary(micro_batches: &[&[f32]]) -> Option<AttentionStats> {
 pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     let [batch, heads, block, _] = softmax.dims();
     let device = softmax.device();
-    // A query that sees one position has an entropy of zero.
+    // A query with one key has an entropy of zero.
     let weights: Vec<f32> = (0..block).map(|row| query_weight(row, batch * (block - 1))).collect();
     let weights = tensor::flat(weights, &device).reshape([1, 1, block, 1]);
     let logarithms = softmax.clone().clamp_min(f32::MIN_POSITIVE).log();
@@ -104,8 +105,8 @@ pub fn measure(scores: Tensor<4>, softmax: Tensor<4>) -> Tensor<1> {
     Tensor::cat(vec![entropy, scores.max()], 0)
 }
 
-/// The weight of the entropy of query `row` in the mean over `queries`: the inverse of the entropy of a uniform softmax over the
-/// keys it sees.
+/// The weight of the entropy of query `row` in the mean over `queries`: the inverse of the entropy of a uniform softmax over its
+/// keys.
 #[must_use]
 pub fn query_weight(row: usize, queries: usize) -> f32 {
     if row == 0 { 0.0 } else { (1.0 / (((row + 1) as f64).ln() * queries as f64)) as f32 }

@@ -1,14 +1,15 @@
-//! Layouts of a GPT's weights in other programs: names, orientation, and additional entries that are no weights.
+//! Layouts of a GPT's weights in other programs: names, orientation, and additional entries besides weights.
 //!
 //! nanoGPT (PyTorch) keeps a linear weight `[out, in]`, GPT-2 (Conv1D, as Hugging Face publishes it) `[in, out]`. A
-//! projection can be square, so the whole file is judged by the one weight that never is, `attn.c_attn.weight`.
+//! projection can be square, so the layout of the file is detected from the one weight that never is,
+//! `attn.c_attn.weight`.
 
 use std::collections::BTreeMap;
 
 use altgrad_base::diagnostic::Diagnostic;
 use safetensors::{SafeTensors, tensor::TensorView};
 
-/// Whose layout a weights file has.
+/// The layout of a weights file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Convention {
     /// nanoGPT's, and this program's own: linear weights `[out, in]`.
@@ -27,10 +28,10 @@ pub(super) type Entry<'a> = (&'a str, TensorView<'a>);
 pub(super) struct Entries<'a>(BTreeMap<&'a str, Entry<'a>>);
 
 impl<'a> Entries<'a> {
-    /// Looks through a file.
+    /// Scans a file.
     ///
     /// # Errors
-    /// Two keys mean the same parameter.
+    /// Two keys denote the same parameter.
     pub(super) fn new(file: &'a SafeTensors<'_>) -> Result<Self, Diagnostic> {
         let mut entries = BTreeMap::new();
         for (key, view) in file.iter() {
@@ -48,7 +49,7 @@ impl<'a> Entries<'a> {
         self.0.get(name)
     }
 
-    /// The same, taken out.
+    /// Removes and returns the same tensor.
     pub(super) fn take(&mut self, name: &str) -> Option<Entry<'a>> {
         self.0.remove(name)
     }
@@ -69,7 +70,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Number of blocks that the names speak of: one more than the largest in `h.N.`, if that many tensors are there.
+    /// Number of blocks in the names: one more than the largest in `h.N.`, if the file has that many tensors.
     pub(super) fn blocks(&self) -> usize {
         let number = |name: &str| name.strip_prefix("h.")?.split('.').next()?.parse::<usize>().ok();
         let last = self.iter().filter_map(|(name, _)| number(name)).max();

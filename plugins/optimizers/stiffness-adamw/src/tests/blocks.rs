@@ -137,7 +137,7 @@ fn parts_begin_in_the_middle_of_blocks() {
     }
 }
 
-/// Kernels read the scales of blocks from a buffer: their numbers say which block an element is in, and nothing else.
+/// Kernels read the scales of blocks from a buffer: their numbers only identify the block of an element.
 #[test]
 fn launches_differ_in_the_extents_of_blocks() {
     let (info, scalars) = (ParamInfo::new("w", &SHAPE), StepScalars { lr: 1e-3, update: 1 });

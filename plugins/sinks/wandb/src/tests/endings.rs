@@ -1,4 +1,4 @@
-//! The end of an upload: servers that are back within the time that it has, and what the user is told of each ending.
+//! The end of an upload: servers that return within its time limit, and the message to the user in each case.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -61,7 +61,7 @@ fn a_server_that_is_back_at_any_second_of_the_end_gets_all() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// What a run says at its end, and a later `wandb-upload` too if there is one.
+/// The message of a run at its end, and that of a later `wandb-upload` if there is one.
 #[test]
 fn each_ending_says_what_is_left_and_what_to_do() {
     type Prepare = fn(&Server, Rig) -> Rig;

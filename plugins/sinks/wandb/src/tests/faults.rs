@@ -76,7 +76,7 @@ fn every_fault_is_outlived() {
     for target in ["fs", "graphql", "UpsertBucket", "RunResumeStatus"] {
         for fault in &faults {
             let server = Server::start();
-            // A late answer is no failure, and the other questions are asked once.
+            // A late answer is no failure, and the other queries are sent once.
             server.fault(target, fault.clone(), if *fault == Fault::Slow { 1 } else { 2 });
             run(&server, &Rig::new(&server.url))
                 .unwrap_or_else(|error| panic!("{target} {fault:?}: {error}"));
@@ -140,7 +140,7 @@ fn rows_that_the_spool_has_lost_are_counted() {
         std::fs::write(&path, spool).unwrap();
         let server = Server::start();
         let rig = Rig { url: server.url.clone(), ..rig };
-        // Another upload finds nothing to send, and still does not say that all is there.
+        // Another upload finds nothing to send, and still does not report a complete upload.
         for upload in 1..=2 {
             let error = rig.upload().unwrap_err();
             assert!(error.message.contains(said), "{what}, upload {upload}: {error}");

@@ -126,7 +126,7 @@ fn log(sink: &mut WandbSink, step: u64, noise: f64) {
     sink.log(step, &metrics).unwrap();
 }
 
-/// Hands over a histogram on every tenth step.
+/// Logs a histogram on every tenth step.
 fn log_histogram(sink: &mut WandbSink, step: u64) {
     if step.is_multiple_of(10) {
         let (edges, counts) = ([0.0, 0.5, 1.0], [step, 3]);

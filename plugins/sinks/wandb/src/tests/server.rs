@@ -55,7 +55,7 @@ pub(super) struct State {
     /// Coming faults: `graphql`, `fs` or an operation, and their number.
     pub faults: VecDeque<(&'static str, Fault, u32)>,
     pub requests: u64,
-    /// Asks for a stop.
+    /// Requests a stop.
     pub stopped: bool,
     /// True if rows cannot be taken back.
     pub no_rewind: bool,
