@@ -155,7 +155,7 @@ fn check_lengths(source: usize, target: usize) -> PyResult<()> {
 
 #[pymethods]
 impl Format {
-    /// What there is to know: a dictionary.
+    /// The format's properties: a dictionary.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (values, plugin) = (&self.values, &self.plugin);
         let info = PyDict::new(py);

@@ -34,7 +34,7 @@ pub(super) struct EvaluateArgs {
     /// A key of `[alerts]`: `--set kurtosis_growth=30`; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Names of the unquantized twins; `*` stands for any characters.
+    /// Names of the unquantized twins; `*` matches any characters.
     #[arg(long, value_name = "NAME")]
     twin: Option<String>,
     /// Writes one JSON object: each run with its outcome and alerts, and the score.

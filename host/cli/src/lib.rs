@@ -131,7 +131,7 @@ enum Command {
     Man(about::ManArgs),
 }
 
-/// A run file and what overrides it.
+/// A run file and its overrides.
 #[derive(Debug, Args)]
 struct ConfigArgs {
     /// The run file (TOML).

@@ -36,7 +36,7 @@ pub(super) struct ReportArgs {
     view: ViewArgs,
 }
 
-/// How charts look.
+/// Appearance of charts.
 #[derive(Debug, Args)]
 struct ViewArgs {
     /// Key that sets the colour of curves: `format`, or a key of the run file in which configurations differ. Default: `format`;

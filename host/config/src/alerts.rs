@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-/// `[alerts]`: conditions that a person should look at. No alert changes the training; only `nan_patience` ends a run. A
+/// `[alerts]`: conditions that deserve attention. No alert changes the training; only `nan_patience` ends a run. A
 /// threshold is a number or `"off"`. The worst value of all layers counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

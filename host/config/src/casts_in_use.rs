@@ -25,7 +25,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("scaling.order", "it needs rule max"),
     ("scaling.tensor", "it needs a format with scales"),
     ("scaling.margin", "rule rms and scales of type e4m3 have no margin"),
-    ("scaling.floor", "rule rms knows no largest magnitude"),
+    ("scaling.floor", "rule rms does not use the largest magnitude"),
     ("scaling.limit", "it needs rule max with type f32"),
     (
         "scaling.zero",

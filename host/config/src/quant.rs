@@ -46,7 +46,7 @@ pub struct QuantSection {
     #[serde(deserialize_with = "table")]
     pub stored_scale: StoredScaleSection,
     /// Elements that share a scale: `none`, `tensor`, `row`, a number of elements along the contraction of the product, or a tile
-    /// `[lines, elements along the contraction]`. Default: what `scaling.granularity` says.
+    /// `[lines, elements along the contraction]`. Default: that of `scaling.granularity`.
     pub block: Option<BlockChoice>,
     /// The source of second uses of operands in the backward pass: the weight in dgrad, the input and the gradient in wgrad.
     /// Default: `reuse`.

@@ -48,7 +48,7 @@ macro_rules! scaling_tables {
             }
         }
 
-        /// How the scales of a cast follow from its blocks: what is given. What is left out comes from the cast it inherits from, then from
+        /// The keys of a cast's scales. A missing key has the value of the cast it inherits from, then of
         /// `[quant.scaling]`.
         #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]

@@ -2,7 +2,7 @@
 //!
 //! Unknown keys are refused, except in `[optimizer]` and `[[sink]]`, where all
 //! but `name`, `group` and `states` belongs to the plugin and is checked by it. The types alone do
-//! not make a run file sound: only [`super::load`] checks ranges and fills in
+//! not make a run file valid: only [`super::load`] checks ranges and fills in
 //! the defaults that depend on other keys, marked "after load" here.
 
 use altgrad_base::diagnostic::Diagnostic;
@@ -350,7 +350,7 @@ impl Default for MetricsSection {
 }
 
 impl MetricsSection {
-    /// The same with nothing measured but what every step gives.
+    /// The same without measurements that take time of their own.
     #[must_use]
     pub fn off(self) -> Self {
         Self {

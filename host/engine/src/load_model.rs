@@ -134,7 +134,7 @@ impl SavedModel {
             self.shape.vocab
         );
         Err(Diagnostic::config(message).at(self.weights.display()).hint(
-            "the corpus has changed since the run; say its characters at `data.alphabet` in the config.toml",
+            "the corpus has changed since the run; set `data.alphabet` in config.toml to its characters",
         ))
     }
 }

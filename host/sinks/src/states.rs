@@ -61,7 +61,7 @@ impl AskedSink {
         let left = (begun + self.deadline).saturating_duration_since(Instant::now());
         let answer = self.answer.as_ref().map(|answer| answer.recv_timeout(left));
         if matches!(answer, Some(Err(RecvTimeoutError::Timeout))) {
-            self.progress.miss_deadline(&self.name, "say its state for a checkpoint", self.deadline);
+            self.progress.miss_deadline(&self.name, "return its state for a checkpoint", self.deadline);
         }
         let state = answer.and_then(Result::ok).ok_or_else(|| match self.progress.fault() {
             Some(_) => "it is closed".to_string(),

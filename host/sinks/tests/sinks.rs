@@ -139,7 +139,7 @@ fn a_hanging_sink_costs_one_deadline() {
             assert!(states[1].state.is_ok(), "{place}");
         }
         let [SinkFault::Closed(said)] = &sinks.new_faults()[..] else { panic!("{place}: it is said once") };
-        assert_eq!(said.message, "sink `bad` did not say its state for a checkpoint within 2s", "{place}");
+        assert_eq!(said.message, "sink `bad` did not return its state for a checkpoint within 2s", "{place}");
         let counts = sinks.counts();
         assert_eq!((counts[0].rows, counts[0].missing_rows), (taken, 20 - taken), "{place}");
         let (counts, faults) = sinks.finish(&[], RunOutcome::COMPLETED);

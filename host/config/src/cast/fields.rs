@@ -17,7 +17,7 @@ use crate::{
     scaling::ScalingFields,
 };
 
-/// A cast: what is given. What is left out comes from the first use of the same tensor, then from `[quant]`.
+/// The keys of a cast. A missing key has the value of the first use of the same tensor, then of `[quant]`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CastFields {
@@ -266,7 +266,7 @@ impl Level<'_> {
 }
 
 impl QuantSection {
-    /// The cast of a use, of a layer that `applies` says which rules match. The more specific table wins: that of the use, then that of
+    /// The cast of a use in the layers for which `applies` selects rules. The more specific table wins: that of the use, then that of
     /// the first use it inherits from, then general keys; of two alike, the later rule.
     #[must_use]
     pub fn cast(&self, role: Role, applies: impl Fn(&LayerRule) -> bool) -> ResolvedCast {

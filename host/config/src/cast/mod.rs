@@ -241,9 +241,9 @@ pub(super) fn refuse_without_effect(
         ("limit", max && f32, "it holds for rule max with type f32; leave it out"),
         ("zero", scaling.zero != Some(ZeroBlockChoice::Keep), "a single cast has no history of amax"),
         ("zero", !e4m3 && !rms && scaling.floor == 0.0, "such a block has a scale without it; leave it out"),
-        ("floor", !rms, "rule rms knows no largest magnitude; leave it out"),
-        ("margin", !rms, "rule rms knows no largest magnitude; leave it out"),
-        ("amax", !rms, "rule rms knows no largest magnitude; leave it out"),
+        ("floor", !rms, "rule rms does not use the largest magnitude; leave it out"),
+        ("margin", !rms, "rule rms does not use the largest magnitude; leave it out"),
+        ("amax", !rms, "rule rms does not use the largest magnitude; leave it out"),
         ("static_amax", fixed, "set amax = \"static\""),
         ("deviations", rms, "set rule = \"rms\""),
     ] {

@@ -97,7 +97,7 @@ fn a_sink_that_hangs_costs_one_deadline_however_many_checkpoints_there_are() {
         let status = status(&bench);
         let hung = &status["sinks"][1];
         assert_eq!((&hung["rows"], &hung["missing_rows"]), (&rows.into(), &(31 - rows).into()), "{place}");
-        let missed = "sink `bad` did not say its state for a checkpoint within 2s";
+        let missed = "sink `bad` did not return its state for a checkpoint within 2s";
         assert_eq!(status["faults"][0], missed, "{place}");
         let lost = format!("sink `bad` is missing {} rows", 31 - rows);
         assert!(status["faults"][1].as_str().unwrap().starts_with(&lost), "{place}: {}", status["faults"]);

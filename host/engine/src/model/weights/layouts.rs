@@ -37,7 +37,7 @@ impl<'a> Entries<'a> {
         for (key, view) in file.iter() {
             if let Some((other, _)) = entries.insert(bare(key), (key, view)) {
                 let (first, second) = (key.min(other), key.max(other));
-                let message = format!("`{first}` and `{second}` both stand for `{}`", bare(key));
+                let message = format!("`{first}` and `{second}` both denote `{}`", bare(key));
                 return Err(Diagnostic::config(message).hint("keep one of them"));
             }
         }
