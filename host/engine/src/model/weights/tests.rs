@@ -145,7 +145,7 @@ fn ambiguous_weights_and_those_of_another_model_are_refused() {
     });
     assert_eq!(
         bench.refusal(&layout),
-        "`transformer.wte.weight` and `wte.weight` both stand for `wte.weight`"
+        "`transformer.wte.weight` and `wte.weight` both denote `wte.weight`"
     );
     start();
     rewrite(&bench.path(), |all| all.push(("lm_head.weight".into(), vec![5, 4], Dtype::F32, vec![0; 80])));
