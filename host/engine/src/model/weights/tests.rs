@@ -143,10 +143,7 @@ fn ambiguous_weights_and_those_of_another_model_are_refused() {
         let table = all.iter().find(|tensor| tensor.0.ends_with("wte.weight")).unwrap().clone();
         all.push(("wte.weight".into(), table.1, table.2, table.3));
     });
-    assert_eq!(
-        bench.refusal(&layout),
-        "`transformer.wte.weight` and `wte.weight` both denote `wte.weight`"
-    );
+    assert_eq!(bench.refusal(&layout), "`transformer.wte.weight` and `wte.weight` both denote `wte.weight`");
     start();
     rewrite(&bench.path(), |all| all.push(("lm_head.weight".into(), vec![5, 4], Dtype::F32, vec![0; 80])));
     assert_eq!(
