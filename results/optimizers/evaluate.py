@@ -111,19 +111,21 @@ def tables(loss_rows, rate_rows):
     same = family(cells, lambda key: (*key[:2], "adamw"))
     low = {key: of for key, of in cells.items() if key[0] != "fp32"} | {("fp32", "fp32", "adamw"): cells.get(("fp32", "fp32", "adamw"))}
     exact = family({key: of for key, of in low.items() if of}, lambda _: ("fp32", "fp32", "adamw"))
-    print(f"`k` is {len(same)} for differences to AdamW and {len(exact)} for those to AdamW in fp32.\n")
+    unquantized = family(cells, lambda key: ("fp32", "fp32", key[2]))
+    sizes = f"{len(same)} for differences to AdamW, {len(exact)} for those to AdamW in fp32"
+    print(f"`k` is {sizes}, and {len(unquantized)} for those to the same optimizer in fp32.\n")
     form = None
     for key, of in cells.items():
         if key[0] != form:
             form = key[0]
-            print(f"\n{form}:\n\n| storage | optimizer | rate | held-out loss | minus AdamW | detectable | minus AdamW in fp32 |")
-            print("|---|---|---:|---:|---:|---:|---:|")
+            print(f"\n{form}:\n\n| storage | optimizer | rate | held-out loss | minus AdamW | detectable | minus AdamW in fp32 | minus itself in fp32 |")
+            print("|---|---|---:|---:|---:|---:|---:|---:|")
         rate = chosen.get(key)
         edge = " (edge)" if rate in (min(tried[key]), max(tried[key])) else ""
         text, detectable = same.get(key, ("", None))
         detectable = "" if detectable is None else f"{detectable:.4f}"
         mean = sum(of.values()) / SEEDS
-        print(f"| {key[1]} | {key[2]} | {rate:g}{edge} | {mean:.4f} | {text} | {detectable} | {exact.get(key, ('',))[0]} |")
+        print(f"| {key[1]} | {key[2]} | {rate:g}{edge} | {mean:.4f} | {text} | {detectable} | {exact.get(key, ('',))[0]} | {unquantized.get(key, ('',))[0]} |")
 
 
 def main(runs):

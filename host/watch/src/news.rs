@@ -1,6 +1,7 @@
 //! The events for browsers: every second the progress of the runs, and from time to time a notice that charts have changed.
 //!
-//! Nothing is read while no browser is connected. Looks and charts are so rare that each take at most a two-hundredth of a core.
+//! Nothing is read while no browser is connected. Readings and charts each take at most a two-hundredth of a core, unless a reading takes
+//! longer than a two-hundredth of the longest pause.
 
 use std::{
     path::PathBuf,

@@ -72,7 +72,8 @@ fn tables_of_optimizers_are_those_of_their_records() {
     };
     let same = to(&adamw, &|_| true);
     let exact = to(&|_| baseline_cell(), &|cell| cell[0] != "fp32");
-    let (of_same, of_exact, rates) = (family(&same), family(&exact), rates());
+    let own = to(&|cell| vec!["fp32".into(), "fp32".into(), cell[2].clone()], &|_| true);
+    let (of_same, of_exact, of_own, rates) = (family(&same), family(&exact), family(&own), rates());
     let mut missing = BTreeSet::new();
     for (cell, seeds) in &cells {
         let (rate, at_edge) = chosen(&rates[cell]);
@@ -80,9 +81,9 @@ fn tables_of_optimizers_are_those_of_their_records() {
         let loss = mean(&seeds.values().copied().collect::<Vec<_>>());
         let (text, detectable) = of_same.get(cell).cloned().unwrap_or_default();
         let detectable = if text.is_empty() { String::new() } else { format!("{detectable:.4}") };
-        let exact = of_exact.get(cell).cloned().unwrap_or_default().0;
+        let [exact, own] = [&of_exact, &of_own].map(|of| of.get(cell).cloned().unwrap_or_default().0);
         let row = format!(
-            "| {} | {} | {}{edge} | {loss:.4} | {text} | {detectable} | {exact} |",
+            "| {} | {} | {}{edge} | {loss:.4} | {text} | {detectable} | {exact} | {own} |",
             cell[1],
             cell[2],
             short(rate)
@@ -94,7 +95,12 @@ fn tables_of_optimizers_are_those_of_their_records() {
     assert!(missing.is_empty(), "results/optimizers/README.md lacks {missing:#?}");
     let families = match cells.len() {
         0 => "**No run has completed.**".to_string(),
-        _ => format!("`k` is {} for differences to AdamW", same.len()),
+        _ => format!(
+            "`k` is {} for differences to AdamW, {} for those to AdamW in fp32, and {} for",
+            same.len(),
+            exact.len(),
+            own.len()
+        ),
     };
     assert!(page.contains(&families), "results/optimizers/README.md lacks {families}");
 }
