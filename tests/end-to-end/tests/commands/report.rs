@@ -310,8 +310,8 @@ fn stretched(text: &str, steps: u64, stride: u64) -> String {
     out
 }
 
-/// Metrics at every step, layers at every tenth, histograms at every hundredth. Needs some 3 GB of disk. `ALTGRAD_REPORT_RUNS` sets the number of runs; 200 of 2000 steps must take under 30 s and 20
-/// MB. Needs a release build: `ALTGRAD_STAGE=target/altgrad`.
+/// Metrics at every step, layers at every tenth, histograms at every hundredth. Needs some 3 GB of disk and a release build:
+/// `ALTGRAD_STAGE=target/altgrad`. `ALTGRAD_REPORT_RUNS` sets the number of runs; 200 of 2000 steps must take under 30 s and 20 MB.
 #[test]
 #[ignore = "minutes and gigabytes"]
 fn two_hundred_runs_of_two_thousand_steps() {
