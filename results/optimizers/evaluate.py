@@ -11,9 +11,10 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
+sys.path.append(str(HERE.parent))
+from paired import SEEDS, T_800, T_975, difference, holm, quantile  # noqa: E402
+
 FORMATS = ["fp32", "e4m3", "e5m2", "e3m4", "e2m1", "e7m0"]
-SEEDS = 5
-T_975, T_800 = 2.776445, 0.940965
 
 
 def sweeps(runs):
@@ -52,38 +53,6 @@ def write(name, head, rows):
     with open(HERE / name, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
     return rows
-
-
-def probability(t):
-    """Two-sided, of Student's t with 4 degrees of freedom, in closed form."""
-    share = t * t / (4 + t * t)
-    return 1 - math.sqrt(share) * (3 - share) / 2
-
-
-def quantile(p):
-    """The t that is exceeded in either direction with this probability."""
-    low, high = 0.0, 1e4
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if probability(middle) > p else (low, middle)
-    return low
-
-
-def difference(own, other):
-    """Mean, standard error and p of paired differences."""
-    values = [own[seed] - other[seed] for seed in sorted(own)]
-    mean = sum(values) / SEEDS
-    error = math.sqrt(sum((x - mean) ** 2 for x in values) / (SEEDS - 1) / SEEDS)
-    return mean, error, probability(mean / error) if error > 0 else 1.0
-
-
-def holm(found):
-    """p after Holm's correction, by cell."""
-    corrected, least = {}, 0.0
-    for rank, (key, (_, _, p)) in enumerate(sorted(found.items(), key=lambda item: item[1][2])):
-        least = max(least, min(1.0, (len(found) - rank) * p))
-        corrected[key] = least
-    return corrected
 
 
 def family(cells, baseline_of):
@@ -130,6 +99,8 @@ def tables(loss_rows, rate_rows):
 
 def main(runs):
     results = sweeps(runs)
+    if not results:
+        sys.exit(f"{runs} has no sweep of results/optimizers")
     loss_rows = write("losses.csv", ["format", "storage", "optimizer", "seed", "held_out_loss"], losses(results))
     head = ["format", "storage", "optimizer", "key", "value", "steps", "held_out_loss", "chosen"]
     tables(loss_rows, write("rates.csv", head, rates(results)))
