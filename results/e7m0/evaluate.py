@@ -14,7 +14,12 @@ sys.path.append(str(HERE.parent))
 from paired import SEEDS, T_800, T_975, difference, holm, quantile  # noqa: E402
 
 STEPS = [1, 5, 10, 20, 50, 100, 150, 199]
-METRICS = {"loss": "train/loss", "update_sparsity": "update/zero_update_frac", "gradient_underflow": "quant/grad/underflow_rate"}
+METRICS = {
+    "loss": "train/loss",
+    "update_sparsity": "update/zero_update_frac",
+    "stall": "update/bit_stall_rate",
+    "gradient_underflow": "quant/grad/underflow_rate",
+}
 
 
 def timeline(runs, cases):
