@@ -107,6 +107,14 @@ fn says(config: &Config) -> Says {
     says
 }
 
+/// A configuration's value of a key, in short form; none if formats and optimizer already say it, or if the key has no effect.
+pub(super) fn distinction(config: &Config, key: &str) -> Option<String> {
+    let is_said = SAID.contains(&key) || key == "optimizer.name";
+    let has_effect = config.is_quantized() || !key.starts_with("quant.");
+    let value = config.get(key).filter(|_| has_effect && !is_said)?;
+    Some(say(key, value))
+}
+
 /// A key and its value, in short form.
 fn say(key: &str, value: &str) -> String {
     match (key, value) {

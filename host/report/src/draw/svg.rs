@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use super::{DASHES, Picture, Plot, escape, marks};
 
-/// Pixels of the whole, and around the area.
+/// Pixels of the whole, and around the area; long names of rows widen both.
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 190.0;
+/// Pixels of a character in the names of rows, which widen the space at the left.
+const CHARACTER: f64 = 6.5;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 52.0;
@@ -25,11 +27,14 @@ pub(crate) fn svg(plot: &Plot, title: &str) -> String {
     let named: Vec<_> = plot.series.iter().filter(|series| !series.is_single).collect();
     let key = named.len() as f64 * KEY_LINE + if plot.picture.is_some() { SCALE } else { 0.0 };
     let (width, height) = (WIDTH - LEFT - RIGHT, plot.height as f64);
+    let longest = plot.y.ticks().iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+    let left = LEFT.max(longest as f64 * CHARACTER + 16.0);
+    let whole = left + width + RIGHT;
     let all = TOP + height + BOTTOM + key;
     let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{all}\" viewBox=\"0 0 {WIDTH} {all}\"><style>{STYLE}</style>\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{whole}\" height=\"{all}\" viewBox=\"0 0 {whole} {all}\"><style>{STYLE}</style>\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/><text class=\"t\" x=\"16\" y=\"26\">{}</text>\
-         <svg x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">{}</svg>",
+         <svg x=\"{left}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">{}</svg>",
         escape(title),
         marks::all(plot)
     );
@@ -38,35 +43,35 @@ pub(crate) fn svg(plot: &Plot, title: &str) -> String {
             write!(text, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(label));
     };
     for (place, name) in plot.y.ticks() {
-        label(LEFT - 8.0, TOP + height * (1.0 - place / 1000.0) + 4.0, "end", &name);
+        label(left - 8.0, TOP + height * (1.0 - place / 1000.0) + 4.0, "end", &name);
     }
     for (place, name) in plot.x.ticks() {
-        label(LEFT + width * place / 1000.0, TOP + height + 18.0, "middle", &name);
+        label(left + width * place / 1000.0, TOP + height + 18.0, "middle", &name);
     }
     for (x, y, name) in &plot.texts {
         if let Some((x, y)) = plot.x.place(*x).zip(plot.y.place(*y)) {
-            label(LEFT + width * x / 1000.0, TOP + height * (1.0 - y / 1000.0) + 4.0, "middle", name);
+            label(left + width * x / 1000.0, TOP + height * (1.0 - y / 1000.0) + 4.0, "middle", name);
         }
     }
-    label(LEFT + width / 2.0, TOP + height + 38.0, "middle", &plot.x.title);
-    label(LEFT, TOP - 6.0, "start", &plot.y.title);
+    label(left + width / 2.0, TOP + height + 38.0, "middle", &plot.x.title);
+    label(left, TOP - 6.0, "start", &plot.y.title);
     if let Some(picture) = &plot.picture {
         let top = TOP + height + BOTTOM;
-        label(LEFT - 8.0, top + 10.0, "end", &picture.title);
+        label(left - 8.0, top + 10.0, "end", &picture.title);
         for (share, text) in &picture.scale {
-            label(LEFT + width * share, top + 26.0, "middle", text);
+            label(left + width * share, top + 26.0, "middle", text);
         }
-        text.push_str(&scale(picture, top, width));
+        text.push_str(&scale(picture, [left, top], width));
     }
     for (index, series) in named.into_iter().enumerate() {
         let y = TOP + height + BOTTOM + index as f64 * KEY_LINE;
         let _ = write!(
             text,
-            "<path d=\"M{LEFT} {:.0}h28\" stroke=\"{}\" stroke-width=\"3\" stroke-dasharray=\"{}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+            "<path d=\"M{left} {:.0}h28\" stroke=\"{}\" stroke-width=\"3\" stroke-dasharray=\"{}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
             y - 4.0,
             series.ink[0],
             DASHES[series.dash % DASHES.len()],
-            LEFT + 36.0,
+            left + 36.0,
             y,
             escape(&series.name)
         );
@@ -76,7 +81,7 @@ pub(crate) fn svg(plot: &Plot, title: &str) -> String {
 }
 
 /// The colours of a heat map from low to high.
-fn scale(picture: &Picture, top: f64, width: f64) -> String {
+fn scale(picture: &Picture, [left, top]: [f64; 2], width: f64) -> String {
     let stops = picture.palette.stops();
     let last = stops.len().saturating_sub(1).max(1) as f64;
     let stop = |(index, colour): (usize, &String)| {
@@ -85,6 +90,6 @@ fn scale(picture: &Picture, top: f64, width: f64) -> String {
     let stops: String = stops.iter().enumerate().map(stop).collect();
     format!(
         "<linearGradient id=\"scale\">{stops}</linearGradient>\
-         <rect x=\"{LEFT}\" y=\"{top}\" width=\"{width}\" height=\"10\" fill=\"url(#scale)\"/>"
+         <rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"10\" fill=\"url(#scale)\"/>"
     )
 }

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use super::{Chart, Context};
 use crate::{
     draw::{Axis, Kind, Part, Plot},
-    group::Group,
+    facts::Config,
+    group::{Group, differing},
+    label::distinction,
     stats::Sample,
 };
 
-/// The treatment of a curve: the quantization and the optimizer.
-type Treatment<'a> = (&'a str, Option<&'a str>);
+/// The treatment of a curve: the formats, the optimizer, and the values of other keys in which treatments differ.
+type Treatment<'a> = (&'a str, Option<&'a str>, Vec<Option<&'a str>>);
 
+/// Keys of treatments. Those of the schedule change with the learning rate and are none.
+const PREFIXES: [&str; 3] = ["quant.", "optimizer.", "train.precision"];
 /// Values from which on a sweep is a curve.
 const LEAST: usize = 3;
 
@@ -19,7 +23,7 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     let settings = context.comparison.sets.iter().flat_map(|set| &set.settings);
     Chart {
         id: "rates",
-        title: "Final loss over what was swept",
+        title: "Final loss by setting",
         caption: "Held-out loss at the end, mean and range over seeds, by the first setting with at least three values. A treatment whose minimum lies at an end was not swept far enough.",
         needs: "three values of a numeric key, such as `train.lr`, in the same data, model and length",
         wide: false,
@@ -27,13 +31,29 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     }
 }
 
+/// Formats, optimizer, and the other keys as labels have them.
+fn name(group: &Group, config: &Config, keys: &[&String]) -> String {
+    let others = keys.iter().filter_map(|key| distinction(config, key));
+    [Some(group.format.clone()), group.optimizer.clone()]
+        .into_iter()
+        .flatten()
+        .chain(others)
+        .collect::<Vec<_>>()
+        .join(" · ")
+}
+
 fn plot(context: &Context<'_>, key: &str) -> Option<Plot> {
     let config = |group: &Group| &context.runs[group.runs[0]].config;
     let value = |group: &Group| config(group).get(key).and_then(|value| value.parse::<f64>().ok());
+    let keys = differing(context.groups.iter().map(config));
+    let is_of_treatment = |other: &&String| *other != key && PREFIXES.iter().any(|of| other.starts_with(of));
+    let keys: Vec<&String> = keys.iter().filter(is_of_treatment).collect();
     let mut curves: BTreeMap<Treatment<'_>, Vec<(f64, usize)>> = BTreeMap::new();
     for (index, group) in context.groups.iter().enumerate() {
         if let Some(value) = value(group) {
-            curves.entry((&group.format, group.optimizer.as_deref())).or_default().push((value, index));
+            let others = keys.iter().map(|key| config(group).get(key)).collect();
+            let treatment = (group.format.as_str(), group.optimizer.as_deref(), others);
+            curves.entry(treatment).or_default().push((value, index));
         }
     }
     let distinct = |points: &[(f64, usize)]| {
@@ -65,12 +85,7 @@ fn plot(context: &Context<'_>, key: &str) -> Option<Plot> {
         let Some((_, first)) = points.first() else { continue };
         let mut one =
             context.series(*first, vec![Part::Band(band.collect()), Part::Line(line), Part::Dots(dots)]);
-        let group = &context.groups[*first];
-        one.name = [Some(group.format.as_str()), group.optimizer.as_deref()]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" · ");
+        one.name = name(&context.groups[*first], config(&context.groups[*first]), &keys);
         (one.group, one.dash) = (None, 0);
         series.push(one);
     }

@@ -7,6 +7,7 @@ use crate::{
     compare::{Basis, Choice, Comparison, Separated, Verdict, named},
     find::find,
     group::groups,
+    page,
 };
 
 const RATES: [&str; 10] = ["1e-5", "3e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "1e-1", "3e-1"];
@@ -53,6 +54,29 @@ fn a_rate_sweep_holds_the_best_rate_against_the_best_rate() {
     let comparison = Comparison::new(&found.runs, &groups, Choice { baseline, ..Choice::default() });
     assert_eq!(comparison.baseline(), Some("fp32 · lr 0.00001"));
     assert!(comparison.ranking[2].starts_with("E5M2 w · lr 0.00001 ends above fp32 · lr 0.00001: 0.0127"));
+}
+
+#[test]
+fn curves_over_rates_are_separate_for_each_storage_and_rounding() {
+    let folder = TempDir::new().unwrap();
+    for (index, rate) in RATES[..3].iter().enumerate() {
+        for (storage, extra) in [("fp32", 0.0), ("none", 1.0)] {
+            let quant = format!(
+                "weight = \"E4M3\"\nmaster_weights = \"{storage}\"\n[train]\nmax_steps = 10\nlr = {rate}\nmin_lr = {rate}\n"
+            );
+            run_with(folder.path(), &format!("{storage}_{rate}"), &quant, 1, loss(index, 1, extra));
+        }
+    }
+    let (found, groups, comparison) = compared(folder.path());
+    let view = page::View::default();
+    let source =
+        page::Source { title: "t", found: &found, groups: &groups, comparison: &comparison, view: &view };
+    let charts = source.charts();
+    let (_, svg, _) = charts.iter().find(|(name, ..)| name == "rates").unwrap();
+    for name in ["E4M3 w · adamw · master weights", "E4M3 w · adamw · no master weights"] {
+        assert!(svg.contains(&format!(">{name}<")), "{svg:.4000}");
+    }
+    assert_eq!(svg.matches("class=\"line\"").count(), 2, "{svg:.4000}");
 }
 
 #[test]
