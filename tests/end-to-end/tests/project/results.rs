@@ -4,15 +4,20 @@ use std::{collections::BTreeMap, fs};
 
 use super::root;
 
+mod claims;
 mod optimizers;
+mod records;
 
 /// t(0.975, 4): every mean is over five seeds.
 const T_975: f64 = 2.776_445;
 /// t(0.8, 4).
 const T_800: f64 = 0.940_965;
 
-/// Loss by seed, of each cell of a table: its columns but seed and loss.
-type Losses = BTreeMap<Vec<String>, BTreeMap<u64, f64>>;
+/// A cell of a table: the columns of its record but seed and loss.
+type Cell = Vec<String>;
+
+/// Loss by seed, of each cell.
+type Losses = BTreeMap<Cell, BTreeMap<u64, f64>>;
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -81,6 +86,25 @@ fn holm(p: &[f64]) -> Vec<f64> {
 fn shown(of: Difference, corrected: f64) -> String {
     let text = format!("{:+.4} ± {:.4}", of.mean, of.half).replace('-', "−");
     if corrected < 0.05 { format!("**{text}**") } else { text }
+}
+
+/// The t that is exceeded in either direction with this probability.
+fn quantile(p: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1e4);
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        (low, high) = if probability(middle) > p { (middle, high) } else { (low, middle) };
+    }
+    low
+}
+
+/// The differences of cells to their baselines, with the text of each, and the smallest difference that power 80 % detects.
+fn family(found: &BTreeMap<Cell, Difference>) -> BTreeMap<&Cell, (String, f64)> {
+    let corrected = holm(&found.values().map(|of| of.p).collect::<Vec<_>>());
+    let strictest = quantile(0.05 / found.len().max(1) as f64) + T_800;
+    let texts =
+        found.iter().zip(corrected).map(|((cell, of), p)| (cell, (shown(*of, p), strictest * of.error)));
+    texts.collect()
 }
 
 /// The cells of results/where/losses.csv as they are shown, by format, role and site.

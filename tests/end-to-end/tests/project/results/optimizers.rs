@@ -2,32 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Difference, T_800, difference, holm, losses, mean, probability, read, shown};
-
-/// Format, storage and optimizer.
-type Cell = Vec<String>;
+use super::{Cell, difference, family, losses, mean, read};
 
 /// A tried rate, and whether it was chosen.
 type Rate = (f64, bool);
-
-/// The t that is exceeded in either direction with this probability.
-fn quantile(p: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1e4);
-    for _ in 0..200 {
-        let middle = f64::midpoint(low, high);
-        (low, high) = if probability(middle) > p { (middle, high) } else { (low, middle) };
-    }
-    low
-}
-
-/// The differences of cells to their baselines, with the text of each, and the smallest difference that power 80 % detects.
-fn family(found: &BTreeMap<Cell, Difference>) -> BTreeMap<&Cell, (String, f64)> {
-    let corrected = holm(&found.values().map(|of| of.p).collect::<Vec<_>>());
-    let strictest = quantile(0.05 / found.len().max(1) as f64) + T_800;
-    let texts =
-        found.iter().zip(corrected).map(|((cell, of), p)| (cell, (shown(*of, p), strictest * of.error)));
-    texts.collect()
-}
 
 fn baseline_cell() -> Cell {
     ["fp32", "fp32", "adamw"].map(String::from).to_vec()

@@ -1,0 +1,94 @@
+//! The tables of results/alerts, results/range, results/e7m0 and results/stability.
+
+use std::collections::BTreeMap;
+
+use super::{difference, family, losses, mean, read};
+
+#[test]
+fn the_counts_of_alerts_are_those_of_their_records() {
+    let record = read("results/alerts/runs.csv");
+    let runs: Vec<Vec<&str>> = record.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let is_failing = |run: &&Vec<&str>| !run[3].is_empty();
+    let healthy = runs.iter().filter(|run| run[0] == "healthy" && !is_failing(run));
+    let (healthy, alarmed): (usize, usize) =
+        healthy.fold((0, 0), |(all, alarmed), run| (all + 1, alarmed + usize::from(!run[6].is_empty())));
+    let mut leads: Vec<i64> = runs
+        .iter()
+        .filter(|run| is_failing(run) && !run[5].is_empty())
+        .map(|run| run[3].parse::<i64>().unwrap() - run[5].parse::<i64>().unwrap())
+        .filter(|lead| *lead > 0)
+        .collect();
+    leads.sort_unstable();
+    let rows = [
+        format!("| runs of `healthy.toml` that train well | {healthy} |"),
+        format!("| of them raised an alert | {alarmed} |"),
+        format!("| failing runs of both files | {} |", runs.iter().filter(is_failing).count()),
+        format!("| of them raised an alert before the failure begins | {} |", leads.len()),
+        format!("| median of the steps between alert and failure | {} |", leads[leads.len() / 2]),
+    ];
+    let page = read("results/alerts/README.md");
+    for row in rows {
+        assert!(page.contains(&row), "results/alerts/README.md lacks {row}");
+    }
+}
+
+#[test]
+fn the_tables_of_range_are_those_of_their_records() {
+    let page = read("results/range/README.md");
+    let name = |site: &str| site.replace('_', " ").replace("mlp", "MLP");
+    for line in read("results/range/profile.csv").lines().skip(1) {
+        let columns: Vec<&str> = line.split(',').collect();
+        let row = format!("| {} | {} | {} |", columns[0], name(columns[1]), columns[2..].join(" | "));
+        assert!(page.contains(&row), "results/range/README.md lacks {row}");
+    }
+    let mut sites = BTreeMap::<String, Vec<String>>::new();
+    for line in read("results/range/underflow.csv").lines().skip(1) {
+        let columns: Vec<&str> = line.split(',').collect();
+        let percent = 100.0 * columns[3].parse::<f64>().unwrap();
+        sites.entry(name(columns[2])).or_default().push(format!("{percent:.1}"));
+    }
+    for (site, percents) in sites {
+        let row = format!("| {site} | {} |", percents.join(" | "));
+        assert!(page.contains(&row), "results/range/README.md lacks {row}");
+    }
+}
+
+#[test]
+fn the_table_of_e7m0_is_that_of_its_records() {
+    let (page, cells) = (read("results/e7m0/README.md"), losses("results/e7m0/losses.csv"));
+    let baseline = &cells[&vec!["fp32".to_string()]];
+    let found = cells.iter().filter(|(cell, _)| cell[0] != "fp32");
+    let found = found.map(|(cell, of)| (cell.clone(), difference(of, baseline))).collect();
+    for (cell, (text, detectable)) in family(&found) {
+        let loss = mean(&cells[cell].values().copied().collect::<Vec<_>>());
+        let row = format!("| {} | {loss:.4} | {text} | {detectable:.4} |", cell[0]);
+        assert!(page.contains(&row), "results/e7m0/README.md lacks {row}");
+    }
+    for line in read("results/e7m0/timeline.csv").lines().skip(1) {
+        let row = format!("| {} |", line.split(',').collect::<Vec<_>>().join(" | "));
+        let is_shown =
+            ["all,", "stored-nearest,", "stored-stochastic,"].iter().any(|case| line.starts_with(case));
+        assert!(!is_shown || page.contains(&row), "results/e7m0/README.md lacks {row}");
+    }
+}
+
+#[test]
+fn the_table_of_stability_is_that_of_its_records() {
+    let mut rates = BTreeMap::<[String; 2], Vec<String>>::new();
+    let record = read("results/stability/rates.csv");
+    let mut lines: Vec<Vec<&str>> = record.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    lines.sort_by_key(|columns| columns[2]);
+    for columns in lines {
+        let rate = if columns[3].is_empty() { "none" } else { columns[3] };
+        rates.entry([columns[0], columns[1]].map(String::from)).or_default().push(rate.into());
+    }
+    let page = read("results/stability/README.md");
+    for format in ["fp32", "E3M4", "E4M3", "E5M2", "E7M0", "E2M1"] {
+        let cell = |optimizer: &str| {
+            let rates = rates.get(&[format, optimizer].map(String::from));
+            rates.map_or("not run".to_string(), |rates| rates.join(", "))
+        };
+        let row = format!("| {format} | {} |", ["adamw", "sgd", "muon"].map(cell).join(" | "));
+        assert!(page.contains(&row), "results/stability/README.md lacks {row}");
+    }
+}
