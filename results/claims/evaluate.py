@@ -16,7 +16,7 @@ from paired import SEEDS, T_800, T_975, difference, holm, quantile  # noqa: E402
 
 MATRICES = ["baseline", "hybrid", "split", "rates", "stored", "fp4", "swiglu", "gains", "attention", "states"]
 # Cells that the cases of a matrix are compared with, if these are not (baseline, fp32) or those of the rate.
-BASELINES = {"hybrid": ("baseline", "bf16", ""), "gains": ("gains", "fp32", ""), "swiglu": ("swiglu", "fp32", ""), "split": ("split", "fp32", ""), "fp4": ("fp4", "nvfp4", "")}
+BASELINES = {"hybrid": ("baseline", "bf16", ""), "gains": ("gains", "gain-fp32", ""), "attention": ("attention", "nearest", ""), "swiglu": ("swiglu", "fp32", ""), "split": ("split", "fp32", ""), "fp4": ("fp4", "nvfp4", "")}
 OF_RATE = {"rates": "fp32", "stored": "master"}
 
 

@@ -1,7 +1,7 @@
-"""Record and table of the range profile: python3 results/range/evaluate.py RUN
+"""Records and tables of the range profile: python3 results/range/evaluate.py RUNS
 
-RUN is the run folder of profile.toml. Writes profile.csv beside this file and prints the table of README.md: by role and site, means
-over the steps from 20 on and over both blocks.
+RUNS is the folder of `range`, the run folder of profile.toml, and of `range-underflow`, the sweep's. Writes profile.csv and underflow.csv
+beside this file and prints the tables of README.md: by role and site, means over the steps from 20 on and over both blocks.
 """
 
 import csv
@@ -22,23 +22,30 @@ SITES = {
 
 
 def profile(run):
-    """Mean of each metric by role and site."""
+    """Mean of each metric by its name without the site, and by site."""
     values = {}
     with open(pathlib.Path(run) / "layers.csv") as file:
         for row in csv.DictReader(file):
             site = SITES.get(row["layer"].split(".", 2)[-1] if row["layer"].startswith("h.") else row["layer"])
-            kind, _, rest = row["metric"].partition("/")
-            role, _, metric = rest.partition("/")
-            if site and kind == "observe" and role in ROLES and metric in METRICS and int(row["step"]) >= 20:
-                values.setdefault((role, site, metric), []).append(float(row["value"]))
+            if site and int(row["step"]) >= 20:
+                values.setdefault((row["metric"], site), []).append(float(row["value"]))
     return {key: sum(of) / len(of) for key, of in values.items()}
 
 
-def main(run):
-    means = profile(run)
-    rows = [[role, site, *(f"{means[role, site, metric]:.2f}" for metric in METRICS)] for role in ROLES for site in SITES.values()]
-    with open(HERE / "profile.csv", "w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([["role", "site", *(metric.replace("sqnr_db/", "") for metric in METRICS)], *rows])
+def write(name, rows):
+    with open(HERE / name, "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def main(runs):
+    means = profile(pathlib.Path(runs) / "range")
+    rows = [[role, site, *(f"{means[f'observe/{role}/{metric}', site]:.2f}" for metric in METRICS)] for role in ROLES for site in SITES.values()]
+    write("profile.csv", [["role", "site", *(metric.replace("sqnr_db/", "") for metric in METRICS)], *rows])
+    shares = {form: profile(pathlib.Path(runs) / "range-underflow" / f"s1_{form}") for form in FORMATS}
+    zeroed = [[form, "grad", site, f"{means['quant/grad/underflow_rate', site]:.4f}"] for form, means in shares.items() for site in SITES.values()]
+    write("underflow.csv", [["format", "role", "site", "underflow"], *zeroed])
+    for site in SITES.values():
+        print(f"| {site} | " + " | ".join(f"{100 * float(row[3]):.1f}" for row in zeroed if row[2] == site) + " |")
     for row in rows:
         print("| " + " | ".join(row).replace("_", " ").replace("mlp", "MLP") + " |")
 

@@ -35,6 +35,8 @@ def is_stable(host, form, optimizer, seed, rate):
         if not record.exists():
             sys.exit(f"this run did not start: {command}")
         run = json.loads(record.read_text())
+        if run["status"] != "completed" and not run["diverged"]:
+            sys.exit(f"this run failed for another reason than its rate: {run['error']}: {command}")
         return run["status"] == "completed" and run["final_val_loss"] < run["unigram_entropy"]
 
 

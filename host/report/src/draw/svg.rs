@@ -93,3 +93,31 @@ fn scale(picture: &Picture, [left, top]: [f64; 2], width: f64) -> String {
          <rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"10\" fill=\"url(#scale)\"/>"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Axis, Kind},
+        *,
+    };
+
+    #[test]
+    fn the_space_at_the_left_holds_the_longest_name_of_a_row() {
+        let width = |name: &str| {
+            let plot = Plot {
+                x: Axis::over("", Kind::Linear, [0.0, 1.0].into_iter()),
+                y: Axis::over("", Kind::Names(vec![name.into()]), std::iter::empty()),
+                series: Vec::new(),
+                picture: None,
+                rules: Vec::new(),
+                texts: Vec::new(),
+                height: 40,
+            };
+            let text = svg(&plot, "title");
+            text.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse::<f64>().unwrap()
+        };
+        assert_eq!(width("fp32"), WIDTH);
+        // 72 characters are the longest label.
+        assert_eq!(width(&"x".repeat(72)), WIDTH - LEFT + 72.0 * CHARACTER + 16.0);
+    }
+}

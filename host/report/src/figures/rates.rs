@@ -14,7 +14,7 @@ use crate::{
 /// The treatment of a curve: the formats, the optimizer, and the values of other keys in which treatments differ.
 type Treatment<'a> = (&'a str, Option<&'a str>, Vec<Option<&'a str>>);
 
-/// Keys of treatments. Those of the schedule change with the learning rate and are none.
+/// Prefixes of the keys that distinguish treatments. Keys of the schedule are not among them, because they change with the learning rate.
 const PREFIXES: [&str; 3] = ["quant.", "optimizer.", "train.precision"];
 /// Values from which on a sweep is a curve.
 const LEAST: usize = 3;

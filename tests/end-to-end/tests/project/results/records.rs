@@ -34,9 +34,10 @@ fn the_counts_of_alerts_are_those_of_their_records() {
 
 #[test]
 fn the_tables_of_range_are_those_of_their_records() {
-    let page = read("results/range/README.md");
+    let (page, profile) = (read("results/range/README.md"), read("results/range/profile.csv"));
+    assert_eq!(profile.lines().count(), 1 + 15, "three roles at five sites");
     let name = |site: &str| site.replace('_', " ").replace("mlp", "MLP");
-    for line in read("results/range/profile.csv").lines().skip(1) {
+    for line in profile.lines().skip(1) {
         let columns: Vec<&str> = line.split(',').collect();
         let row = format!("| {} | {} | {} |", columns[0], name(columns[1]), columns[2..].join(" | "));
         assert!(page.contains(&row), "results/range/README.md lacks {row}");
@@ -47,6 +48,7 @@ fn the_tables_of_range_are_those_of_their_records() {
         let percent = 100.0 * columns[3].parse::<f64>().unwrap();
         sites.entry(name(columns[2])).or_default().push(format!("{percent:.1}"));
     }
+    assert_eq!(sites.len(), 5);
     for (site, percents) in sites {
         let row = format!("| {site} | {} |", percents.join(" | "));
         assert!(page.contains(&row), "results/range/README.md lacks {row}");
