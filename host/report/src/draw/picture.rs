@@ -89,7 +89,9 @@ impl Picture {
         encoder.set_depth(png::BitDepth::Eight);
         encoder.set_palette((0..=255u8).flat_map(|step| self.palette.colour(step)).collect::<Vec<u8>>());
         encoder.set_trns((0..=255u8).map(|step| if step == NO_VALUE { 0 } else { 255 }).collect::<Vec<u8>>());
-        encoder.set_compression(png::Compression::High);
+        // This level has one implementation. Higher ones use the backend of flate2 that other crates select, so that
+        // the same picture would differ between builds.
+        encoder.set_compression(png::Compression::Fast);
         // Memory takes every byte, and the sizes agree.
         let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&cells));
         if written.is_ok() { bytes } else { Vec::new() }
