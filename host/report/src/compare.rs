@@ -192,7 +192,10 @@ pub fn named(runs: &[Run], groups: &[Group], named: &str) -> Option<usize> {
     let wanted = place(named.as_ref());
     let is_it = |run: &Run| run.name == named || wanted.is_some() && place(&run.path) == wanted;
     let of_group = |group: &Group| group.runs.iter().chain(&group.repeated).any(|run| is_it(&runs[*run]));
-    groups.iter().position(|group| group.label == named).or_else(|| groups.iter().position(of_group))
+    let by = |is: &dyn Fn(&Group) -> bool| groups.iter().position(is);
+    by(&|group| group.label == named)
+        .or_else(|| by(&of_group))
+        .or_else(|| by(&|group| group.is_unquantized && group.format == named))
 }
 
 /// The input of rows.

@@ -10,7 +10,7 @@ use std::{
     time::SystemTime,
 };
 
-use altgrad_run_folder::record::ComparisonChoice;
+use altgrad_run_folder::record::{ComparisonChoice, labels_of_sweep};
 use rayon::prelude::*;
 
 use super::run::Run;
@@ -52,8 +52,19 @@ pub fn find(named: &[PathBuf]) -> FoundRuns {
             Err(reason) => left_out.push(LeftOut { path: path.clone(), reason }),
         }
     }
-    runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+    finish(&mut runs);
     FoundRuns { runs, left_out, choice: choice(named) }
+}
+
+/// Sorts runs by name, and gives those of sweeps their labels.
+fn finish(runs: &mut [Run]) {
+    runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+    let mut sweeps: BTreeMap<PathBuf, BTreeMap<String, String>> = BTreeMap::new();
+    for run in runs {
+        let (Some(folder), Some(name)) = (run.path.parent(), run.path.file_name()) else { continue };
+        let labels = sweeps.entry(folder.to_path_buf()).or_insert_with(|| labels_of_sweep(folder));
+        run.label = name.to_str().and_then(|name| labels.get(name)).cloned();
+    }
 }
 
 fn choice(named: &[PathBuf]) -> ComparisonChoice {
@@ -105,7 +116,7 @@ impl Reader {
                 Err(reason) => drop(self.unread.insert(path, reason)),
             }
         }
-        runs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+        finish(&mut runs);
         let unread =
             self.unread.iter().map(|(path, reason)| LeftOut { path: path.clone(), reason: reason.clone() });
         let left_out = left_out.into_iter().chain(unread).collect();

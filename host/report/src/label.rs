@@ -1,4 +1,4 @@
-//! The label of a configuration: its format, and the keys that distinguish it from others.
+//! The label of a configuration: its label in a sweep's matrix file, else its format, and the keys that distinguish it from others.
 //!
 //! A label has the optimizer, the learning rate and the master weights wherever configurations differ in them. Beyond that it has
 //! the fewest keys that make it unique: a key that follows from another, as the final rate of a schedule does from the first, adds
@@ -40,14 +40,17 @@ pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
     let values = |key: &str| with_config().filter_map(|says| says.get(key)).collect::<BTreeSet<_>>().len();
     let differs = |key: &&&str| values(key) > 1;
     let always: Vec<&str> = ALWAYS.iter().filter(differs).copied().collect();
+    let of_sweep: Vec<Option<String>> = members.iter().map(|members| of_sweep(runs, members)).collect();
     let mut labels: Vec<Vec<String>> = Vec::new();
-    for ((config, says), members) in configs.iter().zip(&says).zip(members) {
-        labels.push(match config.is_empty() {
-            true => vec![shortened(&runs[members[0]].name, LONGEST)],
-            false => {
-                let keys = always.iter().filter_map(|key| says.get(*key).cloned());
-                std::iter::once(format_label(config)).chain(keys).collect()
+    for (index, (config, says)) in configs.iter().zip(&says).enumerate() {
+        let always = || always.iter().filter_map(|key| says.get(*key).cloned());
+        labels.push(match &of_sweep[index] {
+            Some(label) if of_sweep.iter().filter(|other| *other == &of_sweep[index]).count() == 1 => {
+                vec![label.clone()]
             }
+            Some(label) => std::iter::once(label.clone()).chain(always()).collect(),
+            None if config.is_empty() => vec![shortened(&runs[members[index][0]].name, LONGEST)],
+            None => std::iter::once(format_label(config)).chain(always()).collect(),
         });
     }
     let mut same: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
@@ -60,6 +63,13 @@ pub(super) fn labels(runs: &[Run], members: &[Vec<usize>]) -> Vec<String> {
         }
     }
     unique(labels.into_iter().map(|label| label.join(" · ")))
+}
+
+/// The label of these runs in the matrix files of their sweeps, if it is the same for all.
+pub(super) fn of_sweep(runs: &[Run], members: &[usize]) -> Option<String> {
+    let label = runs[members[0]].label.as_ref()?;
+    let is_same = |run: &usize| runs[*run].label.as_ref() == Some(label);
+    members.iter().all(is_same).then(|| shortened(label, LONGEST))
 }
 
 /// The fewest keys, one after the other, that distinguish the most of these.

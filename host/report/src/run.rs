@@ -76,6 +76,8 @@ pub struct Run {
     pub name: String,
     /// Its folder, or its file.
     pub path: PathBuf,
+    /// Its label in the sweep's matrix file, if the sweep has labels.
+    pub label: Option<String>,
     /// Its status.
     pub state: RunState,
     /// The run file; empty if there is none.
@@ -166,6 +168,7 @@ impl Run {
         Ok(Self {
             name,
             path,
+            label: None,
             state,
             config,
             status,

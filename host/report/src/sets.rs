@@ -18,7 +18,8 @@ use super::{
 /// Keys that must be equal for losses to be compared.
 const SAME: [&str; 5] = ["data.", "model.", "train.max_steps", "train.grad_accum", "train.eval_batches"];
 /// Keys that make a treatment.
-const TREATMENT: [&str; 5] = ["quant.", STATES, "optimizer.name", "train.precision", "train.loss_scale"];
+const TREATMENT: [&str; 6] =
+    ["quant.", STATES, "optimizer.name", "optimizer.error_feedback", "train.precision", "train.loss_scale"];
 
 /// Configurations of the same data, model and length.
 #[derive(Debug, Clone, Serialize)]

@@ -5,12 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::{
     compare::Comparison,
     group::{Group, differing},
+    label::of_sweep,
     run::Run,
 };
 use crate::page::colours;
 
 /// The key that represents the quantization.
 pub(crate) const FORMAT: &str = "format";
+/// The key that represents the labels of a sweep's matrix file.
+const LABEL: &str = "label";
+/// The number of labels whose colours differ clearly.
+const MOST_LABELS: usize = 12;
 /// The number of values that line styles can distinguish.
 const MOST_LINES: usize = 6;
 /// Numbers that are shown in the order of their size, as a ramp.
@@ -19,7 +24,7 @@ const RAMP: usize = 4;
 /// The user's options of the charts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct View {
-    /// Key whose values have a colour each; `format` for the rounded tensors.
+    /// Key whose values have a colour each; `format` for the rounded tensors, `label` for the labels of a sweep.
     pub colour: Option<String>,
     /// Key whose values have a kind of line each.
     pub line: Option<String>,
@@ -53,16 +58,21 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    pub(super) fn new(runs: &[Run], groups: &[Group], comparison: &Comparison, view: &View) -> Self {
+    pub(crate) fn new(runs: &[Run], groups: &[Group], comparison: &Comparison, view: &View) -> Self {
         let configs =
             groups.iter().map(|group| &runs[group.runs[0]].config).filter(|config| !config.is_empty());
-        let choices: Vec<String> = std::iter::once(FORMAT.to_string()).chain(differing(configs)).collect();
+        let label = groups.iter().all(|group| of_sweep(runs, &group.runs).is_some()).then_some(LABEL);
+        let own = std::iter::once(FORMAT).chain(label).map(str::to_string);
+        let choices: Vec<String> = own.chain(differing(configs)).collect();
         let settings: Vec<&String> = comparison.sets.iter().flat_map(|set| &set.settings).collect();
         let values = |key: &str| values(runs, groups, key);
         let known = |key: &Option<String>| key.clone().filter(|key| choices.contains(key));
-        let one_format = values(FORMAT).len() < 2;
-        let first = settings.first().filter(|_| one_format).map(|key| (*key).clone());
-        let colour = known(&view.colour).or(first).unwrap_or_else(|| FORMAT.to_string());
+        let formats = values(FORMAT).len();
+        let first = settings.first().filter(|_| formats < 2).map(|key| (*key).clone());
+        // Labels, where they distinguish configurations that formats do not.
+        let label = label.filter(|_| (formats + 1..=MOST_LABELS).contains(&values(LABEL).len()));
+        let colour = known(&view.colour).or(label.map(str::to_string)).or(first);
+        let colour = colour.unwrap_or_else(|| FORMAT.to_string());
         let can_be_lines = |key: &&str| **key != colour && (2..=MOST_LINES).contains(&values(key).len());
         let candidates =
             settings.iter().map(|key| key.as_str()).chain(["optimizer.name", "quant.master_weights"]);
@@ -111,6 +121,7 @@ fn values(runs: &[Run], groups: &[Group], key: &str) -> Vec<(String, Vec<usize>)
     for (index, group) in groups.iter().enumerate() {
         let value = match key {
             FORMAT => group.format.clone(),
+            LABEL => of_sweep(runs, &group.runs).unwrap_or_else(|| "not set".into()),
             _ => runs[group.runs[0]].config.get(key).unwrap_or("not set").to_string(),
         };
         let value = crate::label::shortened(&value, 40);

@@ -1,10 +1,14 @@
 //! Folders over which a comparison is easily wrong, and the report's remarks about them.
 
+use std::fs;
+
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::{compared, run_with};
 use crate::{
     compare::{Basis, Choice, Comparison, Separated, Verdict, named},
+    figures::{Look, View},
     find::find,
     group::groups,
     page,
@@ -171,4 +175,42 @@ fn labels_have_the_keys_that_differ_and_stay_short() {
     assert!(labels.contains(&"E7M0 w · master weights") && labels.contains(&"E7M0 w · no master weights"));
     assert!(labels.iter().all(|label| label.chars().count() <= 80), "{labels:?}");
     assert_eq!(found.runs.iter().find(|run| run.path.ends_with("d\u{1b}[2J")).unwrap().name, "d\\u001b[2J");
+}
+
+/// Runs of a sweep are called and coloured by the labels of its matrix file; a baseline may still be named by its format.
+#[test]
+fn configurations_of_a_sweep_have_its_labels() {
+    let folder = TempDir::new().unwrap();
+    let stored = "weight = \"E7M0\"\nmaster_weights = \"none\"\n";
+    let mut runs = Vec::new();
+    for (label, text) in [
+        ("full precision", ""),
+        ("nearest", stored),
+        ("stochastic", &format!("{stored}weight_rounding = \"stochastic\"\n")),
+        ("feedback", stored),
+    ] {
+        for seed in [1, 2] {
+            let name = format!("s{seed}_{label}");
+            let path = run_with(folder.path(), &name, text, seed, 2.0 + seed as f64 / 10.0);
+            if label == "feedback" {
+                let config = fs::read_to_string(path.join("config.toml")).unwrap();
+                let config = config.replace("[optimizer]", "[optimizer]\nerror_feedback = true");
+                fs::write(path.join("config.toml"), config).unwrap();
+            }
+            runs.push(json!({ "name": name, "axes": { "case": label, "run.seed": seed } }));
+        }
+    }
+    fs::write(folder.path().join("sweep.json"), json!({ "runs": runs }).to_string()).unwrap();
+    let (found, groups, comparison) = compared(folder.path());
+    let labels: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
+    assert_eq!(labels, ["full precision", "feedback", "nearest", "stochastic"]);
+    assert_eq!(named(&found.runs, &groups, "fp32"), Some(0));
+    assert_eq!(named(&found.runs, &groups, "nearest"), Some(2));
+    // Error feedback is a treatment: all three are compared with fp32.
+    let compared = comparison.rows.iter().filter(|row| row.baseline.as_deref() == Some("full precision"));
+    assert_eq!(compared.count(), 3, "{:?}", comparison.rows);
+    let look = |view: &View| Look::new(&found.runs, &groups, &comparison, view);
+    assert_eq!((look(&View::default()).colour.as_str(), look(&View::default()).colours.len()), ("label", 4));
+    let by_format = View { colour: Some("format".into()), ..View::default() };
+    assert_eq!(look(&by_format).colours.len(), 2);
 }

@@ -1,8 +1,9 @@
-//! The comparison that a sweep requests for its runs: `compare` in `sweep.json`.
+//! What comparisons take from `sweep.json`: the comparison that the matrix file requests, and the labels of its runs.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The file with the results of a sweep.
 pub const SWEEP_RESULT: &str = "sweep.json";
@@ -24,9 +25,7 @@ impl ComparisonChoice {
     /// The choice in a sweep's folder; `None` without such a file, or if it has none.
     #[must_use]
     pub fn of_sweep(folder: &Path) -> Option<Self> {
-        let bytes = altgrad_base::files::read(&folder.join(SWEEP_RESULT)).ok()?;
-        let mut result: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
-        serde_json::from_value(result.get_mut("compare")?.take()).ok()
+        serde_json::from_value(result(folder)?.get_mut("compare")?.take()).ok()
     }
 
     /// True if the margin is between 0 and 1.
@@ -34,4 +33,24 @@ impl ComparisonChoice {
     pub fn is_margin(margin: f64) -> bool {
         margin > 0.0 && margin < 1.0
     }
+}
+
+/// The labels of a sweep's runs by the name of their folders: the labels of the `[[axes.NAME]]` entries that made each run, in
+/// the order of the names of the axes. Empty without `sweep.json`, or if the matrix file has no such entries.
+#[must_use]
+pub fn labels_of_sweep(folder: &Path) -> BTreeMap<String, String> {
+    let Some(result) = result(folder) else { return BTreeMap::new() };
+    let runs = result.get("runs").and_then(Value::as_array).into_iter().flatten();
+    let label = |run: &Value| {
+        // Axes with a point in their names are keys of the run file.
+        let axes = run.get("axes")?.as_object()?.iter().filter(|(axis, _)| !axis.contains('.'));
+        let labels: Vec<&str> = axes.filter_map(|(_, label)| label.as_str()).collect();
+        let name = run.get("name")?.as_str()?.to_string();
+        (!labels.is_empty()).then(|| (name, labels.join(" · ")))
+    };
+    runs.filter_map(label).collect()
+}
+
+fn result(folder: &Path) -> Option<Value> {
+    serde_json::from_slice(&altgrad_base::files::read(&folder.join(SWEEP_RESULT)).ok()?).ok()
 }

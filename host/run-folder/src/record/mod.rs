@@ -8,7 +8,7 @@ mod progress;
 mod run;
 mod sinks;
 
-pub use comparison::{ComparisonChoice, SWEEP_RESULT};
+pub use comparison::{ComparisonChoice, SWEEP_RESULT, labels_of_sweep};
 pub use differences::{Difference, differences, dotted_values};
 pub use progress::{Failure, Progress};
 pub use run::{CastSwitch, Environment, EvaluationKind, Library, Resume, RunRecord, RunStatus};
