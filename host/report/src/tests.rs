@@ -13,6 +13,7 @@ use tempfile::TempDir;
 mod charts;
 mod failures;
 mod misleading;
+mod results;
 
 use super::{
     compare::{Choice, Comparison, Verdict},

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{DASHES, Picture, Plot, escape, marks};
+use super::{DASHES, Kind, Picture, Plot, Series, escape, marks};
 
 /// Pixels of the whole, and around the area; long names of rows widen both.
 const WIDTH: f64 = 760.0;
@@ -12,7 +12,7 @@ const CHARACTER: f64 = 6.5;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 52.0;
-/// Lines of the key, at the right of the title.
+/// Lines of the key, below the area.
 const KEY_LINE: f64 = 16.0;
 /// The scale of a heat map, below it.
 const SCALE: f64 = 40.0;
@@ -24,7 +24,10 @@ const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#16191d}.t{font-we
 
 /// The file's text.
 pub(crate) fn svg(plot: &Plot, title: &str) -> String {
-    let named: Vec<_> = plot.series.iter().filter(|series| !series.is_single).collect();
+    // A row's name says which series it is.
+    let is_row = |name: &String| matches!(&plot.y.kind, Kind::Names(rows) if rows.contains(name));
+    let is_in_key = |series: &&Series| !series.is_single && !is_row(&series.name);
+    let named: Vec<_> = plot.series.iter().filter(is_in_key).collect();
     let key = named.len() as f64 * KEY_LINE + if plot.picture.is_some() { SCALE } else { 0.0 };
     let (width, height) = (WIDTH - LEFT - RIGHT, plot.height as f64);
     let longest = plot.y.ticks().iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
@@ -96,10 +99,7 @@ fn scale(picture: &Picture, [left, top]: [f64; 2], width: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{Axis, Kind},
-        *,
-    };
+    use super::{super::Axis, *};
 
     #[test]
     fn the_space_at_the_left_holds_the_longest_name_of_a_row() {

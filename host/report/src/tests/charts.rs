@@ -1,7 +1,5 @@
 //! Use of the page's charts by a reader.
 
-use std::{fmt::Write as _, fs, path::Path};
-
 use altgrad_metrics::{
     Role, Statistic,
     families::{fidelity::GRAD_COS_SIM, rounding::SQNR_DB},
@@ -11,13 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{compared, elements, rendered, run};
-use crate::{
-    compare::{Choice, Comparison},
-    find::find,
-    group::groups,
-    page,
-    series::Series,
-};
+use crate::series::Series;
 
 /// The page of two formats with two seeds each.
 fn page() -> String {
@@ -112,77 +104,4 @@ fn heat_maps_of_a_metric_share_their_rows_and_scale() {
     let shown = elements(&page, "<div class=\"chart map\"", "</b>");
     assert_eq!(shown.len(), 2, "the first metric is drawn without a script");
     assert_eq!(maps["labels"], json!(["fp32", "E4M3 w"]));
-}
-
-/// The layers of each site of a model of one block.
-const SITES: [(&str, &str); 5] = [
-    ("qkv", "h.0.attn.c_attn.weight"),
-    ("attention_output", "h.0.attn.c_proj.weight"),
-    ("mlp_up", "h.0.mlp.c_fc.weight"),
-    ("mlp_down", "h.0.mlp.c_proj.weight"),
-    ("head", "wte.weight"),
-];
-
-/// A finished run that rounds `role` at `site`: `together` for all roles, `all` for all sites.
-fn site_run(folder: &Path, [format, role, site, seed, loss]: [&str; 5]) {
-    let name = format!("{format}_{role}_{site}_{seed}");
-    let path = folder.join(&name);
-    fs::create_dir_all(&path).unwrap();
-    let mut quant = String::new();
-    let mut layers = Vec::new();
-    for role_key in ["weight", "activation", "grad"].iter().filter(|key| role == "together" || role == **key)
-    {
-        writeln!(quant, "{role_key} = {format:?}").unwrap();
-    }
-    let precision = if role == "none" { format } else { "fp32" };
-    for (own, layer) in SITES {
-        let cast = |key: &str| match (role == "together" || role == key) && (site == "all" || site == own) {
-            true => json!({ "format": format, "bits_per_value": 8 }),
-            false => json!("f32"),
-        };
-        layers.push(json!({ "layers": [layer], "weight": cast("weight"), "activation": cast("activation"), "grad": cast("grad") }));
-    }
-    let config = format!(
-        "[run]\nname = {name:?}\nseed = {seed}\n[quant]\nexclude = [\"not {site}\"]\n{quant}[train]\nmax_steps = 200\nprecision = {precision:?}\n"
-    );
-    fs::write(path.join("config.toml"), config).unwrap();
-    fs::write(path.join("metrics.csv"), "step,train/loss,val/loss\n0,5.5,5.6\n").unwrap();
-    let status = json!({
-        "name": name, "status": "completed", "steps": 200, "final_val_loss": loss.parse::<f64>().unwrap(),
-        "computed": { "linear_layers": layers },
-    });
-    fs::write(path.join("run.json"), status.to_string()).unwrap();
-}
-
-/// The committed losses of `results/where` give its committed figure. `ALTGRAD_BLESS=1` writes the figure.
-#[test]
-fn the_figure_of_results_where_is_that_of_its_losses() {
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/where");
-    let folder = TempDir::new().unwrap();
-    let losses = fs::read_to_string(results.join("losses.csv")).unwrap();
-    for line in losses.lines().skip(1) {
-        let cells: Vec<&str> = line.split(',').collect();
-        site_run(folder.path(), cells.try_into().unwrap());
-    }
-    let found = find(&[folder.path().to_path_buf()]);
-    let groups = groups(&found.runs);
-    let comparison = Comparison::new(&found.runs, &groups, Choice::default());
-    let view = page::View::default();
-    let source =
-        page::Source { title: "t", found: &found, groups: &groups, comparison: &comparison, view: &view };
-    let charts = source.charts();
-    let (_, svg, csv) = charts.iter().find(|(name, ..)| name == "sites").unwrap();
-    // The cell that the tables of the page call significant, and one that they do not.
-    assert!(svg.contains(">+0.8371*<") && svg.contains(">± 0.0586<"), "{svg:.2000}");
-    assert!(svg.contains(">+0.0149<") && !svg.contains("+0.0149*"));
-    assert!(csv.contains("head,gradients,0.837"), "{csv:.2000}");
-    let path = results.join("sites.svg");
-    if std::env::var_os("ALTGRAD_BLESS").is_some() {
-        fs::write(&path, svg).unwrap();
-    }
-    assert!(
-        fs::read_to_string(&path).unwrap_or_default() == *svg,
-        "ALTGRAD_BLESS=1 writes {}",
-        path.display()
-    );
 }

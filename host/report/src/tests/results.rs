@@ -1,0 +1,140 @@
+//! Figures of `results/`: the committed losses give the committed pictures. `ALTGRAD_BLESS=1` writes the pictures.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    compare::{Choice, Comparison, named},
+    find::find,
+    group::groups,
+    page,
+};
+
+/// The rows of a file of `results/`, without its heading.
+fn records<const N: usize>(file: &str) -> Vec<[String; N]> {
+    let text = fs::read_to_string(results(file)).unwrap();
+    let cells = |line: &str| line.split(',').map(str::to_string).collect::<Vec<_>>().try_into().unwrap();
+    text.lines().skip(1).map(cells).collect()
+}
+
+fn results(file: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results").join(file)
+}
+
+/// A completed run of 200 steps in a folder of its own.
+fn finished_run(folder: &Path, name: &str, config: &str, loss: &str, computed: Value) {
+    let path = folder.join(name);
+    fs::create_dir_all(&path).unwrap();
+    fs::write(path.join("config.toml"), config).unwrap();
+    fs::write(path.join("metrics.csv"), "step,train/loss,val/loss\n0,5.5,5.6\n").unwrap();
+    let status = json!({
+        "name": name, "status": "completed", "steps": 200, "final_val_loss": loss.parse::<f64>().unwrap(),
+        "computed": computed,
+    });
+    fs::write(path.join("run.json"), status.to_string()).unwrap();
+}
+
+/// The picture and the values of a chart over the runs of a folder. The picture must be the committed one.
+fn figure(folder: &Path, chart: &str, baseline: &str, view: &page::View, file: &str) -> [String; 2] {
+    let found = find(&[folder.to_path_buf()]);
+    let groups = groups(&found.runs);
+    let baseline = named(&found.runs, &groups, baseline);
+    assert!(baseline.is_some());
+    let comparison = Comparison::new(&found.runs, &groups, Choice { baseline, ..Choice::default() });
+    let source = page::Source { title: "t", found: &found, groups: &groups, comparison: &comparison, view };
+    let charts = source.charts();
+    let (_, svg, csv) = charts.iter().find(|(name, ..)| name == chart).unwrap();
+    let path = results(file);
+    if std::env::var_os("ALTGRAD_BLESS").is_some() {
+        fs::write(&path, svg).unwrap();
+    }
+    let is_same = fs::read_to_string(&path).unwrap_or_default() == *svg;
+    assert!(is_same, "ALTGRAD_BLESS=1 writes {}", path.display());
+    [svg.clone(), csv.clone()]
+}
+
+/// The layers of each site of a model of one block.
+const SITES: [(&str, &str); 5] = [
+    ("qkv", "h.0.attn.c_attn.weight"),
+    ("attention_output", "h.0.attn.c_proj.weight"),
+    ("mlp_up", "h.0.mlp.c_fc.weight"),
+    ("mlp_down", "h.0.mlp.c_proj.weight"),
+    ("head", "wte.weight"),
+];
+
+/// A finished run that rounds `role` at `site`: `together` for all roles, `all` for all sites.
+fn site_run(folder: &Path, [format, role, site, seed, loss]: &[String; 5]) {
+    let name = format!("{format}_{role}_{site}_{seed}");
+    let mut quant = String::new();
+    let mut layers = Vec::new();
+    for role_key in ["weight", "activation", "grad"].iter().filter(|key| role == "together" || role == *key) {
+        writeln!(quant, "{role_key} = {format:?}").unwrap();
+    }
+    let precision = if role == "none" { format } else { "fp32" };
+    for (own, layer) in SITES {
+        let cast = |key: &str| match (role == "together" || role == key) && (site == "all" || site == own) {
+            true => json!({ "format": format, "bits_per_value": 8 }),
+            false => json!("f32"),
+        };
+        layers.push(json!({ "layers": [layer], "weight": cast("weight"), "activation": cast("activation"), "grad": cast("grad") }));
+    }
+    let config = format!(
+        "[run]\nname = {name:?}\nseed = {seed}\n[quant]\nexclude = [\"not {site}\"]\n{quant}[train]\nmax_steps = 200\nprecision = {precision:?}\n"
+    );
+    finished_run(folder, &name, &config, loss, json!({ "linear_layers": layers }));
+}
+
+#[test]
+fn the_map_of_sites_is_that_of_its_losses() {
+    let folder = TempDir::new().unwrap();
+    records("where/losses.csv").iter().for_each(|record| site_run(folder.path(), record));
+    let [svg, csv] = figure(folder.path(), "sites", "fp32", &page::View::default(), "where/sites.svg");
+    // The cell that the tables of the page call significant, and one that they do not.
+    assert!(svg.contains(">+0.8371*<") && svg.contains(">± 0.0586<"), "{svg:.2000}");
+    assert!(svg.contains(">+0.0149<") && !svg.contains("+0.0149*"));
+    assert!(csv.contains("head,gradients,0.837"), "{csv:.2000}");
+}
+
+#[test]
+fn the_figure_of_recipes_is_that_of_their_losses() {
+    let folder = TempDir::new().unwrap();
+    for [recipe, seed, loss] in records("recipes/losses.csv") {
+        let name = format!("{recipe}_{seed}");
+        let quantity = match recipe.as_str() {
+            "fp32" | "bf16" => format!("[train]\nprecision = {recipe:?}\n"),
+            _ => format!("[quant]\nrecipe = {recipe:?}\n"),
+        };
+        let config = format!("[run]\nname = {name:?}\nseed = {seed}\n{quantity}");
+        finished_run(folder.path(), &name, &config, &loss, Value::Null);
+    }
+    let [svg, csv] = figure(folder.path(), "forest", "fp32", &page::View::default(), "recipes/recipes.svg");
+    assert!(svg.contains(">nvfp4<") && csv.lines().count() > 18, "{csv}");
+}
+
+/// Weights in each format with master weights, by optimizer. The baseline is AdamW in fp32.
+#[test]
+fn the_figure_of_optimizers_is_that_of_their_losses() {
+    let folder = TempDir::new().unwrap();
+    let mut runs = Vec::new();
+    let records = records("optimizers/losses.csv");
+    for [format, storage, optimizer, seed, loss] in &records {
+        if !["fp32", "master"].contains(&storage.as_str()) {
+            continue;
+        }
+        let name = format!("{optimizer}_{format}_{seed}");
+        let weight = if format == "fp32" { "none" } else { format };
+        let config = format!(
+            "[run]\nname = {name:?}\nseed = {seed}\n[optimizer]\nname = {optimizer:?}\n[quant]\nweight = {weight:?}\n"
+        );
+        finished_run(folder.path(), &name, &config, loss, Value::Null);
+        runs.push(
+            json!({ "name": name, "axes": { "case": format!("{optimizer} · {format}"), "run.seed": seed } }),
+        );
+    }
+    fs::write(folder.path().join("sweep.json"), json!({ "runs": runs }).to_string()).unwrap();
+    let view = page::View { colour: Some("optimizer.name".into()), ..page::View::default() };
+    let [svg, csv] = figure(folder.path(), "forest", "adamw · fp32", &view, "optimizers/optimizers.svg");
+    assert!(svg.contains(">muon · E4M3<") && csv.contains("muon"), "{csv:.500}");
+}
