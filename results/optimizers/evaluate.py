@@ -1,7 +1,7 @@
-"""Records and tables of the sweeps: python3 results/optimizers/evaluate.py RUNS
+"""Records and tables of the sweeps: python3 results/optimizers/evaluate.py [RUNS]
 
 RUNS is the folder of the sweeps' folders (`runs`). Writes losses.csv and rates.csv beside this file, and prints the tables of README.md
-in Markdown. The formulas are those of results/where/README.md; a test computes the tables again.
+in Markdown. Without RUNS it prints the tables of the recorded files. The formulas are those of results/where/README.md; a test computes the tables again.
 """
 
 import csv
@@ -97,7 +97,28 @@ def tables(loss_rows, rate_rows):
         print(f"| {key[1]} | {key[2]} | {rate:g}{edge} | {mean:.4f} | {text} | {detectable} | {exact.get(key, ('',))[0]} | {unquantized.get(key, ('',))[0]} |")
 
 
-def main(runs):
+    relative(cells)
+
+
+def relative(cells):
+    """StiffnessAdamW against Madam, whose steps are relative to the weight and not to its codes."""
+    found = {key: difference(of, cells[*key[:2], "madam"]) for key, of in cells.items() if key[2] == "stiffness"}
+    corrected, strictest = holm(found), quantile(0.05 / max(len(found), 1))
+    print("\n| format | storage | StiffnessAdamW minus Madam | detectable |\n|---|---|---:|---:|")
+    for (form, storage, _), (mean, error, _) in found.items():
+        text = f"{mean:+.4f} ± {T_975 * error:.4f}".replace("-", "−")
+        text = f"**{text}**" if corrected[form, storage, "stiffness"] < 0.05 else text
+        print(f"| {form} | {storage} | {text} | {(strictest + T_800) * error:.4f} |")
+
+
+def read(name):
+    with open(HERE / name, newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def main(runs=None):
+    if runs is None:
+        return tables(read("losses.csv"), read("rates.csv"))
     results = sweeps(runs)
     if not results:
         sys.exit(f"{runs} has no sweep of results/optimizers")

@@ -151,6 +151,22 @@ fn tables_of_where_are_those_of_its_records() {
 }
 
 #[test]
+fn the_table_of_attention_is_that_of_its_records() {
+    let (page, cells) = (read("results/where/README.md"), losses("results/where/attention.csv"));
+    let baseline = &cells[&vec!["fp32".to_string()]];
+    let found = cells.iter().filter(|(cell, _)| cell[0] != "fp32");
+    let found: BTreeMap<_, _> = found.map(|(cell, of)| (cell.clone(), difference(of, baseline))).collect();
+    let family = family(&found);
+    let operands = ["queries", "keys", "values", "probabilities", "scores_grad", "attention_grad", "all"];
+    for format in ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "E2M1"] {
+        let cell = |operand: &str| family[&vec![format!("{format}_{operand}")]].0.clone();
+        let row = format!("| {format} | {} |", operands.map(cell).join(" | "));
+        assert!(page.contains(&row), "results/where/README.md lacks {row}");
+    }
+    assert_eq!(family.len(), 42);
+}
+
+#[test]
 fn the_confirmation_of_where_is_that_of_its_records() {
     let (page, losses) = (read("results/where/README.md"), losses("results/where/confirm.csv"));
     let of = |case: &str| &losses[&vec![case.to_string()]];

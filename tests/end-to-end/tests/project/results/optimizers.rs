@@ -82,3 +82,17 @@ fn tables_of_optimizers_are_those_of_their_records() {
     };
     assert!(page.contains(&families), "results/optimizers/README.md lacks {families}");
 }
+
+#[test]
+fn the_comparison_of_relative_steps_is_that_of_its_records() {
+    let (page, cells) = (read("results/optimizers/README.md"), losses("results/optimizers/losses.csv"));
+    let madam = |cell: &Cell| &cells[&vec![cell[0].clone(), cell[1].clone(), "madam".into()]];
+    let found = cells.iter().filter(|(cell, _)| cell[2] == "stiffness");
+    let found: BTreeMap<_, _> =
+        found.map(|(cell, own)| (cell.clone(), difference(own, madam(cell)))).collect();
+    for (cell, (text, detectable)) in family(&found) {
+        let row = format!("| {} | {} | {text} | {detectable:.4} |", cell[0], cell[1]);
+        assert!(page.contains(&row), "results/optimizers/README.md lacks {row}");
+    }
+    assert_eq!(found.len(), 10);
+}

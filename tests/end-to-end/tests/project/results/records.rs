@@ -74,23 +74,64 @@ fn the_table_of_e7m0_is_that_of_its_records() {
     }
 }
 
-#[test]
-fn the_table_of_stability_is_that_of_its_records() {
-    let mut rates = BTreeMap::<[String; 2], Vec<String>>::new();
-    let record = read("results/stability/rates.csv");
-    let mut lines: Vec<Vec<&str>> = record.lines().skip(1).map(|line| line.split(',').collect()).collect();
-    lines.sort_by_key(|columns| columns[2]);
-    for columns in lines {
-        let rate = if columns[3].is_empty() { "none" } else { columns[3] };
-        rates.entry([columns[0], columns[1]].map(String::from)).or_default().push(rate.into());
+const STABLE_FORMATS: [&str; 6] = ["fp32", "E3M4", "E4M3", "E5M2", "E7M0", "E2M1"];
+
+/// Largest stable rate and smallest unstable one as written, by format, optimizer and seed.
+fn stable_rates() -> BTreeMap<[String; 2], BTreeMap<u64, [String; 2]>> {
+    let mut rates = BTreeMap::<_, BTreeMap<_, _>>::new();
+    for line in read("results/stability/rates.csv").lines().skip(1) {
+        let [format, optimizer, seed, stable, unstable] =
+            line.split(',').map(String::from).collect::<Vec<_>>().try_into().unwrap();
+        rates.entry([format, optimizer]).or_default().insert(seed.parse().unwrap(), [stable, unstable]);
     }
-    let page = read("results/stability/README.md");
-    for format in ["fp32", "E3M4", "E4M3", "E5M2", "E7M0", "E2M1"] {
+    rates
+}
+
+#[test]
+fn the_ranges_of_stable_rates_are_those_of_their_records() {
+    let (page, rates) = (read("results/stability/README.md"), stable_rates());
+    for format in STABLE_FORMATS {
         let cell = |optimizer: &str| {
-            let rates = rates.get(&[format, optimizer].map(String::from));
-            rates.map_or("not run".to_string(), |rates| rates.join(", "))
+            let shown = |[stable, unstable]: &[String; 2]| match (stable.is_empty(), unstable.is_empty()) {
+                (true, _) => (0.0, "none".to_string()),
+                (false, true) => (stable.parse().unwrap(), format!("≥ {stable}")),
+                (false, false) => (stable.parse::<f64>().unwrap(), stable.clone()),
+            };
+            let mut of: Vec<_> = rates[&[format, optimizer].map(String::from)].values().map(shown).collect();
+            of.sort_by(|a, b| a.partial_cmp(b).unwrap());
+            assert_eq!(of.len(), 5);
+            format!("{} ({} to {})", of[2].1, of[0].1, of[4].1)
         };
         let row = format!("| {format} | {} |", ["adamw", "sgd", "muon"].map(cell).join(" | "));
         assert!(page.contains(&row), "results/stability/README.md lacks {row}");
     }
+}
+
+#[test]
+fn the_factors_of_stable_rates_are_those_of_their_records() {
+    let (page, rates) = (read("results/stability/README.md"), stable_rates());
+    // Cells that bisection bounded for every seed.
+    let logarithms = |of: &BTreeMap<u64, [String; 2]>| -> Option<BTreeMap<u64, f64>> {
+        let log = |[stable, unstable]: &[String; 2]| {
+            (!unstable.is_empty()).then(|| stable.parse::<f64>().ok().map(f64::log2)).flatten()
+        };
+        of.iter().map(|(seed, ends)| Some((*seed, log(ends)?))).collect()
+    };
+    let mut found = BTreeMap::new();
+    for ([format, optimizer], of) in rates.iter().filter(|([format, _], _)| format != "fp32") {
+        let baseline = logarithms(&rates[&["fp32".to_string(), optimizer.clone()]]);
+        if let (Some(own), Some(baseline)) = (logarithms(of), baseline) {
+            found.insert(vec![optimizer.clone(), format.clone()], difference(&own, &baseline));
+        }
+    }
+    for (cell, (text, detectable)) in family(&found) {
+        let of = found[cell];
+        let factor = format!("{:.2}", of.mean.exp2());
+        let factor = if text.starts_with("**") { format!("**{factor}**") } else { factor };
+        let [low, high] = [of.mean - of.half, of.mean + of.half].map(f64::exp2);
+        let row =
+            format!("| {} | {factor} | {low:.2} to {high:.2} | {:.2} |", cell.join(" | "), detectable.exp2());
+        assert!(page.contains(&row), "results/stability/README.md lacks {row}");
+    }
+    assert!(found.len() >= 5, "{found:?}");
 }
