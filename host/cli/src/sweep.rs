@@ -27,6 +27,9 @@ pub(super) struct SweepArgs {
     /// Threads of each run. Default: the cores divided by the jobs. A resumed sweep keeps its number of threads.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
+    /// Makes only the runs whose name contains this; may be repeated. The other runs keep their state.
+    #[arg(long, value_name = "PART")]
+    only: Vec<String>,
     /// Parent of the sweep's folder, instead of the matrix's `out`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -74,6 +77,7 @@ pub(super) fn run(args: &SweepArgs) -> Result<ExitCode, Diagnostic> {
         threads: args.threads.map(usize::from),
         quiet: args.quiet,
         check: args.check,
+        only: args.only.clone(),
     };
     let check_run = |config, source: &Source| ReadyRun::build(config, source).map(drop);
     let folder = match args.watch {

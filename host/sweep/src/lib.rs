@@ -68,6 +68,8 @@ pub struct Options {
     pub quiet: bool,
     /// Checks everything and writes nothing.
     pub check: bool,
+    /// Parts of the names of the runs that are made; all if empty.
+    pub only: Vec<String>,
 }
 
 /// Who runs the processes.
@@ -90,6 +92,7 @@ pub struct Sweep {
     matrix: Matrix,
     path: PathBuf,
     combinations: Vec<Combination>,
+    only: Vec<String>,
     folder: SweepFolder,
     launcher: Launcher,
     threads: usize,
@@ -125,6 +128,7 @@ impl From<Diagnostic> for Halt {
 pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<Results, Diagnostic> {
     let matrix = Matrix::read(path)?;
     let combinations = matrix.combinations()?;
+    check_only(&matrix, &combinations, &options.only)?;
     let folder = SweepFolder::at(&folder_of(&matrix, options.out.as_deref())?)?;
     let threads = threads(&folder, options);
     let launcher = launcher(&folder, &matrix.name, threads, options);
@@ -134,6 +138,7 @@ pub fn sweep(path: &Path, options: &Options, check_run: CheckRun<'_>) -> Result<
         matrix,
         path: path.to_path_buf(),
         combinations,
+        only: options.only.clone(),
         folder,
         launcher,
         threads,
@@ -175,6 +180,23 @@ pub fn folder_of(matrix: &Matrix, out: Option<&Path>) -> Result<PathBuf, Diagnos
         (None, None) => PathBuf::from(altgrad_config::load(&matrix.base, &[])?.0.run.out),
     };
     Ok(out.join(&matrix.name))
+}
+
+/// Every part of a name occurs in a run's name, and no trials depend on the choice.
+fn check_only(matrix: &Matrix, combinations: &[Combination], only: &[String]) -> Result<(), Diagnostic> {
+    let is_unknown = |part: &&String| !combinations.iter().any(|run| run.name.contains(part.as_str()));
+    if let Some(part) = only.iter().find(is_unknown) {
+        let names = combinations.iter().take(3).map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Diagnostic::config(format!("`--only {part}`: no run of the matrix has this in its name"))
+            .at(matrix.source.path().display())
+            .hint(format!("`--check` lists all names; the first are {names}")));
+    }
+    if !only.is_empty() && (matrix.tune.is_some() || matrix.stable.is_some()) {
+        return Err(Diagnostic::config("`--only` chooses runs, and this matrix also makes trials")
+            .at(matrix.source.path().display())
+            .hint("run the whole matrix, or put the combination into a matrix file of its own"));
+    }
+    Ok(())
 }
 
 fn launcher(folder: &SweepFolder, name: &str, threads: usize, options: &Options) -> Launcher {
@@ -243,9 +265,17 @@ impl Sweep {
         Ok(())
     }
 
-    /// The run file of each combination; none where no rate was found for it.
+    /// True if this start of the sweep makes the run.
+    fn is_wanted(&self, combination: &Combination) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| combination.name.contains(part.as_str()))
+    }
+
+    /// The run file of each combination; none where no rate was found for it, or it is not wanted.
     fn configs(&self) -> Result<Vec<Option<RunConfig>>, Diagnostic> {
         let one = |combination: &Combination| {
+            if !self.is_wanted(combination) {
+                return Ok(None);
+            }
             if combination.tune.is_none() {
                 return self.resolve(combination, None).map(|(config, _)| Some(config));
             }
@@ -307,6 +337,7 @@ impl Sweep {
                 }),
                 outcome,
                 folder,
+                is_wanted: self.is_wanted(combination),
             }
         });
         let is_run = |name: &String| self.combinations.iter().any(|combination| combination.name == *name);

@@ -38,6 +38,9 @@ pub struct RunResult {
     /// The reason why it is not done, if this start of the sweep tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// False if this start of the sweep left it out.
+    #[serde(skip)]
+    pub is_wanted: bool,
 }
 
 /// A run compared with the baseline's run of the same seed.
@@ -83,12 +86,12 @@ pub struct Results {
 }
 
 impl Results {
-    /// True if every run is done, and no run lacks anything.
+    /// True if every wanted run is done, and none lacks anything.
     #[must_use]
     pub fn all_well(&self) -> bool {
         let well =
             |run: &RunResult| run.outcome.state == OutcomeState::Completed && run.outcome.faults.is_empty();
-        self.runs.iter().all(|run| well(run) && run.failure.is_none())
+        self.runs.iter().filter(|run| run.is_wanted).all(|run| well(run) && run.failure.is_none())
             && self.stable.iter().all(|stable| !stable.broken)
     }
 
@@ -98,7 +101,7 @@ impl Results {
         let undone = |run: &RunResult| {
             run.failure.is_some() || matches!(run.outcome.state, OutcomeState::Missing | OutcomeState::Broken)
         };
-        if self.runs.iter().any(undone) || self.stable.iter().any(|stable| stable.broken) {
+        if self.runs.iter().filter(|run| run.is_wanted).any(undone) || self.stable.iter().any(|stable| stable.broken) {
             "some runs or trials are not done; the same command tries those again."
         } else {
             "all runs are done; some diverged or had faults, which the same command would not change."

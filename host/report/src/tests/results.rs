@@ -138,3 +138,32 @@ fn the_figure_of_optimizers_is_that_of_their_losses() {
     let [svg, csv] = figure(folder.path(), "forest", "adamw · fp32", &view, "optimizers/optimizers.svg");
     assert!(svg.contains(">muon · E4M3<") && csv.contains("muon"), "{csv:.500}");
 }
+
+/// The held-out losses of the reference experiment by step, those of runs that have not ended included.
+#[test]
+fn the_curves_of_the_reference_experiment_are_those_of_its_record() {
+    let folder = TempDir::new().unwrap();
+    let mut rows = std::collections::BTreeMap::<String, String>::new();
+    for [run, step, train, held_out, ..] in records::<7>("reference/steps.csv") {
+        writeln!(rows.entry(run).or_default(), "{step},{train},{held_out}").unwrap();
+    }
+    for (run, rows) in &rows {
+        let cast = match run.as_str() {
+            "fp32" | "bf16" => format!("[train]\nprecision = {run:?}\n"),
+            "per-layer" => "[quant]\nrecipe = \"hybrid\"\n".to_string(),
+            _ => {
+                let (forward, gradient) = run.split_once('-').unwrap_or((run, run));
+                format!("[quant]\nweight = {forward:?}\nactivation = {forward:?}\ngrad = {gradient:?}\n")
+            }
+        };
+        let path = folder.path().join(run);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("config.toml"), format!("[run]\nname = {run:?}\nseed = 42\n{cast}")).unwrap();
+        fs::write(path.join("metrics.csv"), format!("step,train/loss,val/loss\n{rows}")).unwrap();
+        let status = json!({ "name": run, "status": "interrupted" });
+        fs::write(path.join("run.json"), status.to_string()).unwrap();
+    }
+    let view = page::View::default();
+    let [svg, csv] = figure(folder.path(), "val_loss", "bf16", &view, "reference/reference.svg");
+    assert!(svg.contains(">bf16<") && svg.contains(">E5M2<"), "{csv:.500}");
+}

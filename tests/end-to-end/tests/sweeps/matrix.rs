@@ -81,6 +81,22 @@ fn every_combination_is_run_once_and_is_the_run_it_would_be_alone() {
 }
 
 #[test]
+fn chosen_runs_are_made_and_the_others_later() {
+    let bench = bench(MATRIX);
+    let sweep = |more: &[&str]| bench.host(&[&["sweep", "m.toml", "--threads", "1"], more].concat());
+    let unknown = sweep(&["--only", "E5M3"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("no run of the matrix has this in its name"), "{}", unknown.stderr);
+    assert!(!bench.path("runs/m").exists());
+    let chosen = sweep(&["--only", "E5M2", "--only", "E4M3_s2"]);
+    assert_eq!(chosen.code, 0, "{}{}", chosen.stdout, chosen.stderr);
+    let states = || RUNS.map(|run| run_of(&results(&bench), run)["state"].clone());
+    assert_eq!(states(), ["completed", "completed", "missing", "completed"]);
+    assert_eq!(sweep(&[]).code, 0);
+    assert_eq!(states(), ["completed"; 4]);
+}
+
+#[test]
 fn each_fault_of_a_matrix_is_placed_and_nothing_is_written() {
     // A text of the matrix, and its replacement.
     let rows = [

@@ -1,4 +1,4 @@
-//! The tables of results/alerts, results/range, results/e7m0 and results/stability.
+//! The tables of results/alerts, results/range, results/e7m0, results/stability and results/reference.
 
 use std::collections::BTreeMap;
 
@@ -134,4 +134,44 @@ fn the_factors_of_stable_rates_are_those_of_their_records() {
         assert!(page.contains(&row), "results/stability/README.md lacks {row}");
     }
     assert!(found.len() >= 5, "{found:?}");
+}
+
+#[test]
+fn the_table_of_the_reference_experiment_is_that_of_its_record() {
+    let page = read("results/reference/README.md");
+    // Held-out loss, gradient cosine, bit stall and overflow by step.
+    let mut runs = BTreeMap::<String, BTreeMap<u64, [Option<f64>; 4]>>::new();
+    for line in read("results/reference/steps.csv").lines().skip(1) {
+        let [run, step, _, values @ ..] = &line.split(',').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let values = values.iter().map(|value| value.parse().ok()).collect::<Vec<_>>().try_into().unwrap();
+        runs.entry(run.to_string()).or_default().insert(step.parse().unwrap(), values);
+    }
+    let loss = |run: &str, step: u64| runs[run].get(&step).and_then(|values| values[0]);
+    for (run, rows) in &runs {
+        let is_shared = |step: &&u64| loss(run, **step).is_some() && loss("bf16", **step).is_some();
+        let last = *rows.keys().filter(is_shared).max().unwrap();
+        let until = |metric: usize| -> Vec<f64> {
+            rows.range(..=last).filter_map(|(_, values)| values[metric]).collect()
+        };
+        let average = |values: Vec<f64>| match values.len() {
+            0 => String::new(),
+            _ => format!("{:.4}", mean(&values)),
+        };
+        let own = loss(run, last).unwrap();
+        let ratio = own / loss("bf16", last).unwrap();
+        let overflow = until(3).into_iter().reduce(f64::max);
+        let verdict = match run.as_str() {
+            "bf16" => "baseline",
+            _ if (ratio - 1.0).abs() <= 0.1 => "within 10 %",
+            _ => "outside 10 %",
+        };
+        let start = format!("| {run} | {last} | {own:.4} | {:.2} | {ratio:.4} |", own.exp());
+        let end = format!("{verdict} |");
+        let row = page.lines().find(|line| line.starts_with(&start) && line.ends_with(&end));
+        let row = row.unwrap_or_else(|| panic!("results/reference/README.md lacks {start} ... {end}"));
+        assert!(row.contains(&format!("| {} | {} |", average(until(1)), average(until(2)))), "{row}");
+        let shown = row.split('|').nth(8).unwrap().trim().parse::<f64>().ok();
+        let is_same = |(shown, of): (f64, f64)| (shown - of).abs() <= of * 0.005;
+        assert!(shown.is_some() == overflow.is_some() && shown.zip(overflow).is_none_or(is_same), "{row}");
+    }
 }
