@@ -233,6 +233,7 @@ mod tests {
             outcome,
             failure: None,
             worse_than_twin: None,
+            is_wanted: true,
         }
     }
 
