@@ -187,9 +187,11 @@ fn check_only(matrix: &Matrix, combinations: &[Combination], only: &[String]) ->
     let is_unknown = |part: &&String| !combinations.iter().any(|run| run.name.contains(part.as_str()));
     if let Some(part) = only.iter().find(is_unknown) {
         let names = combinations.iter().take(3).map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
-        return Err(Diagnostic::config(format!("`--only {part}`: no run of the matrix has this in its name"))
-            .at(matrix.source.path().display())
-            .hint(format!("`--check` lists all names; the first are {names}")));
+        return Err(Diagnostic::config(format!(
+            "`--only {part}`: no run of the matrix has this in its name"
+        ))
+        .at(matrix.source.path().display())
+        .hint(format!("`--check` lists all names; the first are {names}")));
     }
     if !only.is_empty() && (matrix.tune.is_some() || matrix.stable.is_some()) {
         return Err(Diagnostic::config("`--only` chooses runs, and this matrix also makes trials")

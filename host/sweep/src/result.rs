@@ -101,7 +101,9 @@ impl Results {
         let undone = |run: &RunResult| {
             run.failure.is_some() || matches!(run.outcome.state, OutcomeState::Missing | OutcomeState::Broken)
         };
-        if self.runs.iter().filter(|run| run.is_wanted).any(undone) || self.stable.iter().any(|stable| stable.broken) {
+        if self.runs.iter().filter(|run| run.is_wanted).any(undone)
+            || self.stable.iter().any(|stable| stable.broken)
+        {
             "some runs or trials are not done; the same command tries those again."
         } else {
             "all runs are done; some diverged or had faults, which the same command would not change."

@@ -194,8 +194,44 @@ fn the_table_of_recipes_is_that_of_its_records() {
         let of = difference(losses, baseline);
         let text = format!("{:+.4} ± {:.4}", of.mean, of.half);
         let text = if of.mean.abs() > of.half { format!("**{text}**") } else { text };
-        let row = format!("| {} | {:.4} ± {:.4} | {text} |", recipe[0], mean(&all), deviation(&all));
+        let detectable = (T_975 + T_800) * of.error;
+        let (mean, deviation) = (mean(&all), deviation(&all));
+        let row = format!("| {} | {mean:.4} ± {deviation:.4} | {text} | {detectable:.4} |", recipe[0]);
         assert!(page.contains(&row), "results/recipes/README.md lacks {row}");
     }
     assert!(recipes.len() >= 19);
+}
+
+#[test]
+fn the_table_of_stored_scales_is_that_of_its_records() {
+    let (page, cells) = (read("results/stored-scales/README.md"), losses("results/stored-scales/losses.csv"));
+    let groups: std::collections::BTreeSet<&[String]> = cells.keys().map(|cell| &cell[..3]).collect();
+    for group in &groups {
+        let of = |rule: &str| &cells[&[*group, &[rule.to_string()]].concat()];
+        let values = |rule: &str| of(rule).values().copied().collect::<Vec<_>>();
+        // Above the loss of a uniform guess over bytes.
+        let diverges = |rule: &str| mean(&values(rule)) > 256f64.ln();
+        let loss = |rule: &str| match diverges(rule) {
+            true => "diverges".to_string(),
+            false => format!("{:.3} ± {:.3}", mean(&values(rule)), deviation(&values(rule))),
+        };
+        let compared = |own: &str, other: &str| {
+            if diverges(own) || diverges(other) {
+                return ["diverges".to_string(), "–".to_string()];
+            }
+            let of = difference(of(own), of(other));
+            let text = format!("{:+.3} ± {:.3}", of.mean, of.half).replace('-', "−");
+            let text = if of.mean.abs() > of.half { format!("**{text}**") } else { text };
+            [text, format!("{:.3}", (T_975 + T_800) * of.error)]
+        };
+        let [first, first_detectable] = compared("power_of_two", "fixed");
+        let [second, second_detectable] = compared("dynamic", "power_of_two");
+        let losses = ["fixed", "power_of_two", "dynamic"].map(loss).join(" | ");
+        let row = format!(
+            "| {} | {losses} | {first} | {second} | {first_detectable}, {second_detectable} |",
+            group.join(" | ")
+        );
+        assert!(page.contains(&row), "results/stored-scales/README.md lacks {row}");
+    }
+    assert_eq!(groups.len(), 30);
 }
