@@ -72,8 +72,8 @@ def ranges(rows):
         found.setdefault((form, optimizer), []).append((float(stable or 0), shown))
     print("| format | " + " | ".join(OPTIMIZERS) + " |\n|---|" + "---|" * len(OPTIMIZERS))
     for form in FORMATS:
-        cells = [sorted(found[form, optimizer]) for optimizer in OPTIMIZERS]
-        texts = [f"{of[len(of) // 2][1]} ({of[0][1]} to {of[-1][1]})" for of in cells]
+        cells = [sorted(found.get((form, optimizer), [])) for optimizer in OPTIMIZERS]
+        texts = [f"{of[len(of) // 2][1]} ({of[0][1]} to {of[-1][1]})" if of else "not run" for of in cells]
         print(f"| {form} | " + " | ".join(texts) + " |")
 
 
@@ -86,7 +86,7 @@ def factors(rows):
     whole = {cell: of for cell, of in rates.items() if len(of) == len(SEEDS)}
     cells = [(form, optimizer) for optimizer in OPTIMIZERS for form in FORMATS[1:]]
     found = {cell: difference(whole[cell], whole["fp32", cell[1]]) for cell in cells if cell in whole and ("fp32", cell[1]) in whole}
-    corrected, strictest = holm(found), quantile(0.05 / len(found))
+    corrected, strictest = holm(found), quantile(0.05 / max(len(found), 1))
     print("\n| optimizer | format | factor | 95 % interval | detectable |\n|---|---|---:|---:|---:|")
     for (form, optimizer), (mean, error, _) in found.items():
         text = f"{2**mean:.2f}"

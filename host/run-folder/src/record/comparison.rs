@@ -1,4 +1,4 @@
-//! What comparisons take from `sweep.json`: the comparison that the matrix file requests, and the labels of its runs.
+//! The parts of `sweep.json` that comparisons read: the comparison that the matrix file requests, and the labels of its runs.
 
 use std::{collections::BTreeMap, path::Path};
 
