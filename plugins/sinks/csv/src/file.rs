@@ -2,13 +2,14 @@
 //!
 //! Appended rows reach the file within the call; nothing waits in this process. A wider header is made by writing a copy
 //! beside the file and renaming it, so at every moment the name leads to a whole file. A process killed while writing leaves
-//! at most one torn line, which resuming cuts off together with the steps that come again. A lock, which ends with the
-//! process, keeps a second sink or run out of the file. What the cells mean is `table.rs`'s business.
+//! at most one torn line. A resumed run removes it, and the rows of steps that come again, with its first row, checkpoint or
+//! end: a run that is refused after its files were opened leaves them as they are. A lock, which ends with the process, keeps a
+//! second sink or run out of the file. `table.rs` defines the cells.
 
 use std::{
     fmt::Display,
     fs::{self, File, OpenOptions, TryLockError},
-    io::{BufReader, Seek, SeekFrom, Write},
+    io::{BufReader, Read, Seek, Take},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
@@ -31,7 +32,7 @@ pub(crate) fn io_error(path: &Path, error: &dyn Display) -> PluginError {
 pub(crate) struct CsvFile {
     path: PathBuf,
     file: File,
-    /// Bytes of whole lines.
+    /// Bytes of the lines to keep; a resumed run's file may be longer.
     length: u64,
     /// All columns, `step` first.
     header: Vec<String>,
@@ -111,9 +112,7 @@ impl CsvFile {
         };
         let gap = resume.and_then(|resume| resume.kept?.gap(&rows, &header, resume.step));
         let gap = gap.map(|gap| format!("`{}`: {gap}", path.display()));
-        let mut open = Self { path, file, length, header, rows, gap };
-        open.cut()?;
-        Ok(open)
+        Ok(Self { path, file, length, header, rows, gap })
     }
 
     fn begin(&mut self, columns: Vec<String>) -> Result<(), PluginError> {
@@ -126,16 +125,15 @@ impl CsvFile {
     ///
     /// # Errors
     /// `IO`.
-    pub(crate) fn each_row(&mut self, mut take: impl FnMut(&ByteRecord)) -> Result<(), PluginError> {
+    pub(crate) fn each_row(&self, mut take: impl FnMut(&ByteRecord)) -> Result<(), PluginError> {
         let fault = |error: &dyn Display| io_error(&self.path, error);
-        let mut rows = reader(&self.path, &self.file)?;
+        let mut rows = reader(&self.path, &self.file, self.length)?;
         let mut row = ByteRecord::new();
         rows.read_byte_record(&mut row).map_err(|error| fault(&error))?;
         while rows.read_byte_record(&mut row).map_err(|error| fault(&error))? {
             take(&row);
         }
-        drop(rows);
-        self.cut()
+        Ok(())
     }
 
     /// All columns.
@@ -164,7 +162,8 @@ impl CsvFile {
     }
 
     fn write(&mut self, lines: &[u8]) -> Result<(), PluginError> {
-        if let Err(error) = self.file.write_all(lines) {
+        self.cut()?;
+        if let Err(error) = self.file.write_all_at(lines, self.length) {
             let _ = self.cut();
             return Err(io_error(&self.path, &error));
         }
@@ -192,7 +191,7 @@ impl CsvFile {
         let file = file.map_err(|error| fault(&error))?;
         lock(beside, &file)?;
         let more = header.len() - self.header.len();
-        let mut rows = reader(&self.path, &self.file)?;
+        let mut rows = reader(&self.path, &self.file, self.length)?;
         let write = || -> Result<File, csv::Error> {
             let mut writer = Writer::from_writer(file);
             writer.write_record(header)?;
@@ -211,10 +210,12 @@ impl CsvFile {
         Ok((file, length))
     }
 
-    /// Brings the file's end and its cursor back to the last whole line.
-    fn cut(&mut self) -> Result<(), PluginError> {
-        let cut = self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::Start(self.length)));
-        cut.map(drop).map_err(|error| io_error(&self.path, &error))
+    /// Removes everything after the lines to keep.
+    ///
+    /// # Errors
+    /// `IO`.
+    pub(crate) fn cut(&self) -> Result<(), PluginError> {
+        self.file.set_len(self.length).map_err(|error| io_error(&self.path, &error))
     }
 
     /// Flushes everything to the disk itself.
@@ -254,12 +255,15 @@ fn lock(path: &Path, file: &File) -> Result<(), PluginError> {
     }
 }
 
-/// Reads a file from its beginning, record by record, lines of unequal length included.
-fn reader<'a>(path: &Path, mut file: &'a File) -> Result<Reader<BufReader<&'a File>>, PluginError> {
+/// The first bytes of an open file.
+type Beginning<'a> = BufReader<Take<&'a File>>;
+
+/// Reads the first `length` bytes of a file, record by record, lines of unequal length included.
+fn reader<'a>(path: &Path, mut file: &'a File, length: u64) -> Result<Reader<Beginning<'a>>, PluginError> {
     file.rewind().map_err(|error| io_error(path, &error))?;
     let mut builder = ReaderBuilder::new();
     builder.has_headers(false).flexible(true).terminator(Terminator::Any(b'\n'));
-    Ok(builder.from_reader(BufReader::new(file)))
+    Ok(builder.from_reader(BufReader::new(file.take(length))))
 }
 
 /// The part of a file that a resumed run keeps.
@@ -276,7 +280,7 @@ struct Scanned {
 fn scan(path: &Path, file: &File, resume_step: u64) -> Result<Scanned, PluginError> {
     let fault = |error: &dyn Display| io_error(path, error);
     let total = file.metadata().map_err(|error| fault(&error))?.len();
-    let mut reader = reader(path, file)?;
+    let mut reader = reader(path, file, total)?;
     let (mut header, mut keep, mut record) = (Vec::new(), 0, ByteRecord::new());
     let (mut rows, mut cells) = (Rows::default(), Vec::new());
     while reader.read_byte_record(&mut record).map_err(|error| fault(&error))? {

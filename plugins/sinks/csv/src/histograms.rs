@@ -31,7 +31,7 @@ impl Histograms {
     /// # Errors
     /// As [`CsvFile::open_fixed`].
     pub(crate) fn open(path: PathBuf, resume: Option<Resume<'_>>) -> Result<Self, PluginError> {
-        let mut file = CsvFile::open_fixed(path, &COLUMNS, resume)?;
+        let file = CsvFile::open_fixed(path, &COLUMNS, resume)?;
         let mut edges = HashMap::new();
         file.each_row(|row| {
             let text = |column: usize| String::from_utf8_lossy(&row[column]).into_owned();

@@ -93,6 +93,10 @@ impl CsvSink {
         Ok([metrics.file(), layers, timings.file()].into_iter().chain(histograms).collect())
     }
 
+    fn cut(&mut self) -> Result<(), PluginError> {
+        self.files()?.into_iter().try_for_each(CsvFile::cut)
+    }
+
     fn sync(&mut self) -> Result<(), PluginError> {
         self.files()?.into_iter().try_for_each(CsvFile::sync)
     }
@@ -199,15 +203,19 @@ impl Sink for CsvSink {
     }
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
-        // Rows that a checkpoint relies on must survive a crash of the machine as the checkpoint does.
+        // Rows that a checkpoint relies on must survive a crash of the machine as the checkpoint does, and later ones must not.
+        self.cut()?;
         self.sync()?;
         let kept: Vec<String> = self.files()?.into_iter().map(|file| file.kept().to_line()).collect();
         let line = |(file, kept): (usize, &String)| format!("{kept}\t{}\n", self.shown_path(file));
         Ok(kept.iter().enumerate().map(line).collect::<String>().into_bytes())
     }
 
-    fn finish(&mut self, _: RunOutcome) -> Result<(), PluginError> {
-        // Every row was in its file when it came.
+    fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
+        // A run that another sink refused keeps its earlier rows.
+        if outcome != RunOutcome::FAILED {
+            self.cut()?;
+        }
         self.sync()?;
         self.open = None;
         Ok(())

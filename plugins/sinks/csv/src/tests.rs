@@ -215,8 +215,23 @@ fn a_distribution_is_a_row_unless_they_are_switched_off() {
     let row = "4,,\"w/a,b\",-inf -0.5 1e-7,3 18446744073709551615\n";
     assert_eq!(text(&folder, "histograms.csv"), format!("{header}{row}"));
     drop(sink);
-    open(&folder, &[], Some(4)).unwrap();
+    open(&folder, &[], Some(4)).unwrap().state().unwrap();
     assert_eq!(text(&folder, "histograms.csv"), header);
+}
+
+/// The host finishes the sinks that are open if the next one cannot be opened.
+#[test]
+fn a_refused_run_leaves_all_rows() {
+    let (folder, state) = ten_steps();
+    let files = ["metrics.csv", "layers.csv", "timings.csv", "histograms.csv"];
+    let before = files.map(|file| text(&folder, file));
+    let columns = ["a", "late", "n/h.0.weight"];
+    let mut sink = open_from(&folder, &columns, Some(8), &state).unwrap();
+    sink.finish(RunOutcome::FAILED).unwrap();
+    assert_eq!(files.map(|file| text(&folder, file)), before);
+    let mut sink = open_from(&folder, &columns, Some(8), &state).unwrap();
+    log(&mut sink, 8, &[("a", 0.5)]).unwrap();
+    assert!(text(&folder, "metrics.csv").ends_with("\n7,7.0,\n8,0.5,\n"), "{}", text(&folder, "metrics.csv"));
 }
 
 /// A resumed run writes the bytes of one without a break, wherever the break is.
