@@ -33,7 +33,7 @@ usage: cargo xtask COMMAND
   test [ARGS...]              build (dev), stage into target/altgrad-dev, and cargo test --workspace ARGS...
   test-gpu [ARGS...]          build with CUDA and wgpu (dev), stage into target/altgrad-gpu, and run the GPU tests
   gpu-bundle [--features F]   the GPU tests as an archive, target/altgrad-gpu-bundle.tgz, for a machine without Rust: build
-                              (release, CUDA unless F says otherwise) and pack; unpack there and run: sh run.sh";
+                              (release, CUDA unless F says otherwise) and pack; unpack there and run: python3 altgrad-gpu-bundle/run.py";
 
 /// Folder of a kind's plugins, and the kind in package names.
 const KINDS: [(&str, &str); 3] = [("formats", "format"), ("optimizers", "optimizer"), ("sinks", "sink")];
@@ -100,33 +100,15 @@ fn test_gpu(args: &[String]) -> Result<u8, io::Error> {
 /// The test binaries of GPUs: three of the engine, one of `tests/end-to-end`. The bundle's script names them too.
 const GPU_TESTS: [&str; 4] = ["linear", "counts", "histograms", "gpu"];
 
-/// The script of the archive for the GPU's machine.
-const BUNDLE_SCRIPT: &str = r#"#!/bin/sh
-# The GPU tests of altgrad, as built elsewhere. CUDA_PATH: the toolkit's folder; libnvrtc must be found by the loader.
-# COMPARE_WITH: another trainer to be timed in turn, as `altgrad-host bench --help` says. Logs, and what steps cost as JSON, go to
-# $OUT, or here.
-cd "$(dirname "$0")" || exit 1
-out=${OUT:-.}; export ALTGRAD_STAGE=$PWD/altgrad-gpu-bundle; status=0
-echo "CUDA_PATH=$CUDA_PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
-for test in gpu linear counts histograms; do
-    ./altgrad-gpu-bundle/$test --nocapture --test-threads 1 >"$out/$test.log" 2>&1 || status=1
-    grep -E '^(test |SKIPPED)' "$out/$test.log"
-done
-if nvidia-smi -L; then
-    for size in tiny seed gpt2; do
-        ./altgrad-gpu-bundle/altgrad-host bench --device cuda:0 --size $size --json ${COMPARE_WITH:+--compare-with "$COMPARE_WITH"} \
-            >"$out/bench-$size.json" 2>"$out/bench-$size.log" || status=1
-        cat "$out/bench-$size.json"
-    done
-fi
-exit $status
-"#;
+/// The script of the archive for the GPU's machine, and the run file that it trains.
+const BUNDLE_FILES: [&str; 2] = ["xtask/gpu-bundle/run.py", "configs/exp.toml"];
 
 fn gpu_bundle(args: &[String]) -> Result<u8, io::Error> {
     let features: Vec<String> =
         if args.is_empty() { ["--features", "cuda"].map(String::from).to_vec() } else { args.to_vec() };
     let fixture = ["-p", "altgrad-fixture-misbehaver"].map(String::from);
     let folder = stage(&PACKED, &[features.as_slice(), &fixture].concat())?;
+    fs::create_dir_all(folder.join("tests"))?;
     let library = "libaltgrad_fixture_misbehaver.so";
     copy(&target_dir().join(PACKED.built).join(library), &folder.join(library))?;
     let mut build = cargo();
@@ -146,12 +128,14 @@ fn gpu_bundle(args: &[String]) -> Result<u8, io::Error> {
         let line = said.lines().find(|line| sources.iter().any(|source| line.contains(source)));
         let path = line.and_then(|line| line.split(['(', ')']).nth(1));
         let path = path.ok_or_else(|| io::Error::other(format!("cargo built no test `{test}`: {said}")))?;
-        copy(&root().join(path), &folder.join(test))?;
+        copy(&root().join(path), &folder.join("tests").join(test))?;
     }
-    fs::write(target_dir().join("run.sh"), BUNDLE_SCRIPT)?;
+    for file in BUNDLE_FILES.map(|file| root().join(file)) {
+        copy(&file, &folder.join(file.file_name().unwrap_or_default()))?;
+    }
     let archive = target_dir().join("altgrad-gpu-bundle.tgz");
     let mut tar = Command::new("tar");
-    tar.arg("-C").arg(target_dir()).arg("-czf").arg(&archive).args(["altgrad-gpu-bundle", "run.sh"]);
+    tar.arg("-C").arg(target_dir()).arg("-czf").arg(&archive).arg(PACKED.staged);
     let status = tar.status()?;
     println!("{}", archive.display());
     Ok(code(status))

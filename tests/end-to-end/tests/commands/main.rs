@@ -12,6 +12,7 @@ mod diff;
 mod evaluate;
 mod foreign_text;
 mod formats;
+mod gpu_bundle;
 mod live;
 mod live_page;
 mod page_controls;

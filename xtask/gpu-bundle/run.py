@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Runs altgrad's GPU tests and benchmark on a machine without Rust.
+
+The script lies in the unpacked bundle. CUDA_PATH names the CUDA toolkit's folder, and the loader must find libnvrtc.
+`results.json` has the outcome of each part and is replaced whenever a part ends; `log.txt` has the output of all parts. A call
+ends after `--limit` seconds. The next call with the same `--out` skips the parts that have ended and repeats the one that was
+interrupted. Exit code: 0 all parts passed, 1 a part failed, 3 the limit was reached.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+BUNDLE = Path(__file__).resolve().parent
+HOST = BUNDLE / "altgrad-host"
+RUN_FILE = BUNDLE / "exp.toml"
+TESTS = ["gpu", "linear", "counts", "histograms"]
+SIZES = ["tiny", "seed", "gpt2"]
+
+
+class LimitReached(Exception):
+    """The call's time is over."""
+
+
+class PartFailed(Exception):
+    """A part failed, for the reason in the text."""
+
+
+class Bundle:
+    """The parts' outcomes so far, and the time that is left."""
+
+    def __init__(self, options):
+        self.options = options
+        self.end = time.monotonic() + options.limit
+        self.out = options.out.resolve()
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.file = self.out / "results.json"
+        self.results = json.loads(self.file.read_text()) if self.file.exists() else {"parts": {}}
+        self.results.setdefault("calls", []).append(environment(options.device))
+
+    def save(self):
+        """Replaces the file of results, so that a killed call leaves the results before."""
+        beside = self.file.with_suffix(".tmp")
+        beside.write_text(json.dumps(self.results, indent=1) + "\n")
+        beside.replace(self.file)
+
+    def part(self, name, work):
+        """Does a part, unless an earlier call did. `work` returns the part's result."""
+        if self.results["parts"].get(name, {}).get("status") in ("passed", "failed"):
+            return
+        begun, outcome = time.monotonic(), {"status": "interrupted"}
+        self.log(f"== {name}\n")
+        try:
+            outcome = {"status": "passed", "result": work()}
+        except PartFailed as failure:
+            outcome = {"status": "failed", "reason": str(failure)}
+        finally:
+            outcome["seconds"] = round(time.monotonic() - begun, 3)
+            self.results["parts"][name] = outcome
+            self.save()
+            print(f"{name}: {outcome['status']} ({outcome['seconds']:.1f} s)", flush=True)
+
+    def log(self, text):
+        with open(self.out / "log.txt", "a", encoding="utf-8") as log:
+            log.write(text)
+
+    def start(self, command):
+        """Starts a process in a group of its own, without waiting."""
+        self.log(f"$ {' '.join(map(str, command))}\n")
+        environment = {**os.environ, "ALTGRAD_STAGE": str(BUNDLE)}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+        return subprocess.Popen(list(map(str, command)), env=environment, start_new_session=True, **pipes)
+
+    def finish(self, process):
+        """Waits for a process: its exit code and both outputs. At the limit its whole group is killed."""
+        try:
+            out, err = process.communicate(timeout=max(0, self.end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            kill(process)
+            self.log("killed at the limit\n")
+            raise LimitReached from None
+        self.log(out + err)
+        return process.returncode, out, err
+
+    def call(self, command):
+        """Runs a command that must succeed: both outputs."""
+        code, out, err = self.finish(self.start(command))
+        if code != 0:
+            raise PartFailed(f"exit code {code}: {(err or out).strip()[-500:]}")
+        return out, err
+
+
+def kill(process):
+    """Kills a process with its group, as a crash of both of the host's processes."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def said(command):
+    """The output of a command, or None without one."""
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return run.stdout.strip() if run.returncode == 0 else None
+
+
+def environment(device):
+    """Device, driver, versions and date of a call."""
+    query = "--query-gpu=name,driver_version,memory.total"
+    torch = "import torch; print(torch.__version__)"
+    return {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "device": device,
+        "host": said([HOST, "--version"]),
+        "gpu": said(["nvidia-smi", query, "--format=csv,noheader"]),
+        "torch": said([sys.executable, "-c", torch]),
+        "CUDA_PATH": os.environ.get("CUDA_PATH"),
+        "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH"),
+    }
+
+
+def tests(bundle, binary):
+    """One part per test of a binary."""
+    listed, _ = bundle.call([binary, "--list", "--format", "terse"])
+    for line in listed.splitlines():
+        if line.endswith(": test"):
+            name = line.removesuffix(": test")
+            bundle.part(f"test {binary.name} {name}", lambda name=name: test(bundle, binary, name))
+
+
+def test(bundle, binary, name):
+    """A test's skips. A test that ran nowhere is not told from one that ran on some device: the log has the reasons."""
+    out, err = bundle.call([binary, "--exact", name, "--nocapture", "--test-threads", "1"])
+    lines = (out + err).splitlines()
+    return {"skipped": [line for line in lines if line.startswith("SKIPPED")]}
+
+
+def run(bundle, folder, *more):
+    """The arguments of a training run into a folder."""
+    steps = ["--max-steps", bundle.options.train_steps]
+    device = ["--device", bundle.options.device]
+    return [HOST, "run", RUN_FILE, *device, *steps, "--out", folder, *more]
+
+
+def fresh(bundle, name):
+    """The path of a run that does not exist yet: an interrupted part may have left one."""
+    used = [path.name for path in bundle.out.glob(f"{name}-*")]
+    return bundle.out / f"{name}-{len(used)}"
+
+
+def train(bundle):
+    """Trains: the record of the run."""
+    folder = fresh(bundle, "run")
+    bundle.call(run(bundle, folder))
+    return json.loads((folder / "run.json").read_text())
+
+
+def kill_and_resume(bundle):
+    """Kills a run after a checkpoint and resumes it: whether weights and metrics are those of a whole run."""
+    whole, killed = fresh(bundle, "whole"), fresh(bundle, "killed")
+    often = ["--set", f"checkpoint.every={max(1, bundle.options.train_steps // 10)}"]
+    bundle.call(run(bundle, whole, *often))
+    process = bundle.start(run(bundle, killed, *often))
+    while not list(killed.glob("checkpoints/step-*")) and process.poll() is None:
+        if time.monotonic() > bundle.end:
+            kill(process)
+            raise LimitReached
+        time.sleep(0.02)
+    if process.poll() is not None:
+        bundle.finish(process)
+        raise PartFailed("the run ended before it could be killed")
+    kill(process)
+    checkpoints = sorted(path.name for path in killed.glob("checkpoints/step-*"))
+    bundle.call(run(bundle, killed, *often, "--resume"))
+    same = {name: (whole / name).read_bytes() == (killed / name).read_bytes() for name in ("weights.safetensors", "metrics.csv")}
+    if not all(same.values()):
+        raise PartFailed(f"bit-identical: {same}, killed after {checkpoints}")
+    return {"bit_identical": same, "killed_after": checkpoints}
+
+
+def bench(bundle, size):
+    """Times all cases of a size, in turn with another trainer if one is given."""
+    options = bundle.options
+    steps = ["--steps", options.steps, "--warmup", options.warmup]
+    other = ["--compare-with", options.compare_with] if options.compare_with else []
+    out, _ = bundle.call([HOST, "bench", "--device", options.device, "--size", size, "--json", *steps, *other])
+    return json.loads(out)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")), help="default: $OUT, or here")
+    parser.add_argument("--limit", type=float, default=570, help="seconds that this call may take (default: %(default)s)")
+    parser.add_argument("--device", default="cuda:0", help="device of training and benchmark (default: %(default)s)")
+    parser.add_argument("--compare-with", help="another trainer to time in turn, as `altgrad-host bench --help` says")
+    parser.add_argument("--sizes", nargs="+", default=SIZES, choices=SIZES, help="sizes of the benchmark")
+    parser.add_argument("--steps", type=int, default=20, help="measured steps per case (default: %(default)s)")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before them (default: %(default)s)")
+    parser.add_argument("--train-steps", type=int, default=500, help="steps of training runs (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    bundle = Bundle(parse(arguments))
+    bundle.save()
+    print(json.dumps(bundle.results["calls"][-1]), flush=True)
+    try:
+        for name in TESTS:
+            tests(bundle, BUNDLE / "tests" / name)
+        bundle.part("train", lambda: train(bundle))
+        bundle.part("kill and resume", lambda: kill_and_resume(bundle))
+        for size in bundle.options.sizes:
+            bundle.part(f"bench {size}", lambda size=size: bench(bundle, size))
+    except LimitReached:
+        print("The limit was reached: another call continues.", flush=True)
+        return 3
+    return 0 if all(part["status"] == "passed" for part in bundle.results["parts"].values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
