@@ -204,9 +204,10 @@ fn train(config: &RunConfig) -> Vec<Rule> {
         not_negative("train.min_lr", min_lr),
         rule(
             &["train.min_lr", "train.lr"],
-            min_lr <= lr,
+            min_lr <= lr || train.schedule == ScheduleChoice::Constant,
             format!("`train.min_lr` ({min_lr:?}) must not be above `train.lr` ({lr:?})"),
-        ),
+        )
+        .hint("set both; `min_lr` is often a tenth of `lr`"),
         rule(
             &["train.warmup_steps", "train.max_steps"],
             warmup_steps <= max_steps,

@@ -5,12 +5,15 @@
 use std::fs;
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{MasterWeightsChoice, MlpChoice, PositionsChoice, RunConfig, StateFloat, StateStorage};
+use altgrad_config::{
+    LayerRule, MasterWeightsChoice, MlpChoice, PositionsChoice, RunConfig, StateFloat, StateStorage,
+};
 
 use crate::{
     cpu_ops,
     device::ComputeDevice,
     model::{GptShape, mlp},
+    quant::Role,
 };
 
 /// Memory of a process before its first parameter, and memory of a step at any size.
@@ -24,9 +27,13 @@ const STREAMS_OF_QK_NORM: f64 = 3.0;
 /// Rows of the logits that exist at once where their gradient is not rounded by a cast, and copies of those rows. Else all exist, once.
 const ROWS_OF_LOGITS: f64 = 1024.0;
 const COPIES_OF_LOGITS: f64 = 2.0;
-/// Copies of the logits in the plain operations of observed passes, which also keep attention scores: unmasked, masked and normalised.
+/// Copies of the logits in the plain operations of observed passes.
 const PLAIN_COPIES_OF_LOGITS: f64 = 4.0;
+/// Copies of attention scores in plain operations, of observed passes and of casts in attention: unmasked, masked and normalised.
 const PLAIN_SCORES: f64 = 3.0;
+/// Roles whose casts in the head need all logits at once.
+const HEAD_ROLES: [Role; 5] =
+    [Role::Grad, Role::GradWgrad, Role::ActivationWgrad, Role::WeightDgrad, Role::Logits];
 
 /// Bytes that training on the CPU needs, to within a third or so, and available bytes; `None` if these are unknown, or for the memory of a GPU.
 #[must_use]
@@ -68,16 +75,16 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     let tokens = batch * block;
     // Observation reads tensors that the passes of training never store as a whole.
     let is_plain = !config.observe.formats.is_empty();
-    let rounds_gradients =
-        config.quant.grad.is_some() || config.quant.layer.iter().any(|rule| rule.grad.is_some());
+    let keeps_logits = casts_any(config, &HEAD_ROLES) || config.train.z_loss > 0.0;
     let logits = if is_plain {
         PLAIN_COPIES_OF_LOGITS * tokens * vocab
-    } else if rounds_gradients || config.train.z_loss > 0.0 {
+    } else if keeps_logits {
         tokens * vocab
     } else {
         COPIES_OF_LOGITS * tokens.min(ROWS_OF_LOGITS) * vocab
     };
-    let scores = if is_plain { PLAIN_SCORES * tokens * heads * block } else { 0.0 };
+    let keeps_scores = is_plain || casts_any(config, &cpu_ops::attention::CAST_ROLES);
+    let scores = if keeps_scores { PLAIN_SCORES * tokens * heads * block } else { 0.0 };
     let activations = logits + layers * (STREAMS_A_BLOCK * tokens * width + tokens * (up + hidden) + scores);
     let qk_norm = if shape.parts.qk_norm { layers * STREAMS_OF_QK_NORM * tokens * width } else { 0.0 };
     let activations = activations + qk_norm;
@@ -86,6 +93,16 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     let largest = (vocab * width).max(up * width);
     let states = converted * largest - saved * parameters;
     BASE + parameters * (BYTES_A_PARAMETER + remembered(config)) + states + activations * 4.0
+}
+
+/// Whether some layer casts the values of one of the roles.
+fn casts_any(config: &RunConfig, roles: &[Role]) -> bool {
+    let quant = &config.quant;
+    let cast = |role: Role, chosen: Option<&LayerRule>| {
+        quant.cast(role, |rule| chosen.is_some_and(|chosen| std::ptr::eq(rule, chosen)))
+    };
+    let rules = || quant.layer.iter().map(Some).chain([None]);
+    roles.iter().any(|role| rules().any(|rule| cast(*role, rule).format().is_some()))
 }
 
 /// Outputs of the MLP's first linear layer and inputs of its second: both are kept for the backward pass.
@@ -209,6 +226,16 @@ mod tests {
             let estimate = estimate(&config, shape) / 1024e3;
             assert!((0.75..1.33).contains(&(estimate / measured)), "{shape:?}: {estimate} of {measured} MB");
         }
+    }
+
+    /// Attention whose products are rounded keeps its scores. Peak of the recipe `te_fp8_attention` as above, MB, 2026-11-25.
+    #[test]
+    fn casts_in_attention_keep_scores() {
+        let gpt2 = shape(12, 12, 768, 1024);
+        let mut config = config(1, PrecisionChoice::Fp32, Some("E5M2"), false);
+        config.quant.cast = toml::from_str("probabilities = { format = \"E4M3\" }").unwrap();
+        let estimate = estimate(&config, &gpt2) / 1024e3;
+        assert!((0.75..1.33).contains(&(estimate / 4945.0)), "{estimate} MB");
     }
 
     /// The measured difference in memory between AdamW's states in bf16 and in f32, in runs of two steps, MB, 2026-11-23.

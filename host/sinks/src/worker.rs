@@ -335,8 +335,11 @@ fn serve(
         let (result, last) = match message {
             Message::Row(row) => (counted(&progress.rows, write(&mut plugin, &mut filter, &row)), false),
             Message::Alert(event) => (counted(&progress.events, plugin.alert(&alert(&event))), false),
-            // The requester may have ended.
-            Message::State(asked) => (plugin.state().map(|state| drop(asked.send(state))), false),
+            Message::State(asked) => {
+                // The requester may have ended. It sees a fault before its channel closes.
+                let state = plugin.state().inspect_err(|fault| progress.close(fault.clone()));
+                (state.map(|state| drop(asked.send(state))), false)
+            }
             Message::Finish(summary, outcome) => {
                 let names: Vec<String> = summary.iter().map(|(id, _)| id.to_string()).collect();
                 let told = plugin.summary(&metrics(&summary, &names));

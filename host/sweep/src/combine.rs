@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{RunConfig, Source};
+use altgrad_config::{RunConfig, ScheduleChoice, Source};
 use toml::Value;
 
 use super::{
@@ -182,8 +182,8 @@ impl Matrix {
         error
     }
 
-    /// The keys that give a combination the rate `value` under `key`. `train.min_lr` stays the part of `train.lr` that it is
-    /// in the combination, unless the matrix sets it there.
+    /// The keys that give a combination the rate `value` under `key`. `train.min_lr` stays the fraction of `train.lr` that it is
+    /// in the combination, unless the matrix sets it there or the schedule is constant, which has none.
     ///
     /// # Errors
     /// The combination itself does not load.
@@ -197,8 +197,10 @@ impl Matrix {
         let written = self.set.iter().chain(&combination.sets).any(|set| set.key == MIN_LR);
         if key == LR && !written {
             let (config, _) = self.resolve(combination, &[], Path::new("."), &combination.name)?;
-            let part = config.train.min_lr / config.train.lr;
-            sets.push((MIN_LR.to_string(), Value::Float(to_digits(value * part, MIN_LR_DIGITS))));
+            if config.train.schedule != ScheduleChoice::Constant {
+                let fraction = config.train.min_lr / config.train.lr;
+                sets.push((MIN_LR.to_string(), Value::Float(to_digits(value * fraction, MIN_LR_DIGITS))));
+            }
         }
         Ok(sets)
     }

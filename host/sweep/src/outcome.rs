@@ -4,7 +4,6 @@
 use std::{collections::BTreeMap, path::Path};
 
 use altgrad_base::files;
-use altgrad_metrics::AlertKind;
 use altgrad_run_folder::{events::EVENTS, folder::STATUS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -56,17 +55,14 @@ impl Outcome {
         let begun = Self { state: OutcomeState::Broken, ..Self::default() };
         let Ok(run) = serde_json::from_slice::<Value>(&bytes) else { return begun };
         let number = |key: &str| run.get(key)?.as_f64();
-        let diverged = run.get("diverged").and_then(Value::as_bool).unwrap_or(false);
-        let alerts =
-            |kind: AlertKind| run.get("alerts").is_some_and(|alerts| alerts.get(kind.name()).is_some());
-        let finite = !alerts(AlertKind::NanLoss) && !alerts(AlertKind::NanGrad);
+        let flag = |key: &str| run.get(key).and_then(Value::as_bool).unwrap_or(false);
         let state = match run.get("status").and_then(Value::as_str) {
             // NaN as JSON writes it.
             Some("completed") if run.get("final_val_loss").is_some_and(Value::is_null) => {
                 OutcomeState::Diverged
             }
             Some("completed") => OutcomeState::Completed,
-            Some("failed") if diverged && !finite => OutcomeState::Diverged,
+            Some("failed") if flag("not_finite") => OutcomeState::Diverged,
             _ => OutcomeState::Broken,
         };
         let faults = run.get("faults").and_then(Value::as_array).into_iter().flatten();
@@ -76,7 +72,7 @@ impl Outcome {
             initial_val_loss: initial_loss(folder),
             final_val_loss: number("final_val_loss"),
             best_val_loss: number("best_val_loss"),
-            diverged,
+            diverged: flag("diverged"),
             error: run.get("error").and_then(Value::as_str).map(str::to_string),
             faults: faults.filter_map(Value::as_str).map(str::to_string).collect(),
             made_with: made_with(&run),
@@ -158,11 +154,13 @@ mod tests {
                 false,
             ),
             (r#"{"status": "failed", "steps": 2, "diverged": true}"#, OutcomeState::Broken, false),
+            // Its loss was finite again when it was killed.
             (
-                r#"{"status": "failed", "diverged": true, "alerts": {"nan_loss": 1}}"#,
-                OutcomeState::Diverged,
-                true,
+                r#"{"status": "failed", "diverged": true, "not_finite": false, "alerts": {"nan_loss": 1}}"#,
+                OutcomeState::Broken,
+                false,
             ),
+            (r#"{"status": "failed", "diverged": true, "not_finite": true}"#, OutcomeState::Diverged, true),
             (r#"{"status": "completed", "steps": 9, "final_val_loss": 2.5}"#, OutcomeState::Completed, true),
             (r#"{"status": "completed", "steps": 8}"#, OutcomeState::Completed, false),
             (r#"{"status": "completed", "steps": 9, "final_val_loss": null}"#, OutcomeState::Diverged, true),

@@ -182,7 +182,7 @@ impl Results {
         let mut table = table(["group", "tuned key", "chosen", "held-out loss by value"]);
         for tuned in &self.tuned {
             let edge = if tuned.at_edge { ", at an end of what was tried" } else { "" };
-            let chosen = tuned.chosen.map_or("none trains".to_string(), super::names::number);
+            let chosen = tuned.chosen.map_or("none completed".to_string(), super::names::number);
             let trials: Vec<String> = tuned
                 .trials
                 .iter()

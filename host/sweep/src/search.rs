@@ -1,10 +1,11 @@
 //! Rates found by trials: the best of a grid, by whole runs or successive halving, and the largest stable one by bisection.
 //!
-//! A trial is a run of its own with the stated seed, without sinks and measurements, which change nothing in the training.
+//! A trial is a run of its own with the stated seed, without sinks and measurements, which change nothing in the training. It keeps the
+//! measurements and thresholds of alerts if one of them switches casts.
 //! Groups, the combinations without their seeds, are searched side by side.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{AlertsSection, CurvatureSection, RunConfig, ShadowSection};
+use altgrad_config::{AlertsSection, CastPhase, CastTrigger, CurvatureSection, RunConfig, ShadowSection};
 use toml::Value;
 
 use super::{
@@ -46,12 +47,15 @@ impl Sweep {
         sets.push(("run.seed".to_string(), Value::Integer(seed_value)));
         let (mut config, _) = self.matrix.resolve(group, &sets, &self.folder.trials(), &name)?;
         config.sink.clear();
-        config.shadow = ShadowSection::default();
         config.curvature = CurvatureSection::default();
-        config.metrics = config.metrics.off();
         config.checkpoint.keep_best = false;
         config.checkpoint.on_anomaly = false;
-        config.alerts = AlertsSection::default();
+        let on_alert = |phase: &CastPhase| matches!(phase.trigger, CastTrigger::On(_));
+        if !config.quant.schedule.iter().any(on_alert) {
+            config.shadow = ShadowSection::default();
+            config.metrics = config.metrics.off();
+            config.alerts = AlertsSection::default();
+        }
         let train = &mut config.train;
         let most = train.max_steps.div_ceil(EVALUATIONS);
         train.eval_interval = if train.eval_interval == 0 { most } else { train.eval_interval.min(most) };

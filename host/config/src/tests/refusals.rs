@@ -155,8 +155,8 @@ fn ranges() {
         ("train = { lr = 0 }", "`train.lr` must be positive, is 0.0", ":1:16", ""),
         ("[train]\nlr = inf", "`train.lr` must be finite, is inf", ":2:6", ""),
         ("[train]\nmin_lr = nan", "`train.min_lr` must be finite, is NaN", ":2:10", ""),
-        ("[train]\nmin_lr = 0.1", "`train.min_lr` (0.1) must not be above `train.lr` (0.001)", ":2:10", ""),
-        ("[train]\nlr = 1e-5", "`train.min_lr` (0.0001) must not be above `train.lr` (1e-5)", ":2:6", ""),
+        ("[train]\nmin_lr = 0.1", "`train.min_lr` (0.1) must not be above `train.lr` (0.001)", ":2:10", "set both; `min_lr` is often a tenth of `lr`"),
+        ("[train]\nlr = 1e-5", "`train.min_lr` (0.0001) must not be above `train.lr` (1e-5)", ":2:6", "set both; `min_lr` is often a tenth of `lr`"),
         ("[train]\nmax_steps = 20", "`train.warmup_steps` (50) must not be above `train.max_steps` (20)", ":2:13", "a short run needs a shorter warm-up, such as a tenth of its steps; 0 is none"),
         ("[train]\nz_loss = -1e-4", "`train.z_loss` must be 0 or more, is -0.0001", ":2:10", ""),
         ("[train]\ngrad_clip = -1", "`train.grad_clip` must be 0 or more, is -1.0", ":2:13", ""),
@@ -282,6 +282,7 @@ fn keys_without_effect() {
     // Defaults, which resolved files have, and keys that another key needs.
     for text in [
         "[train]\nschedule = 'constant'\nmin_lr = 1e-4",
+        "[train]\nschedule = 'constant'\nlr = 1e-5",
         "[quant]\nweight = 'E4M3'\ngrad_rounding = 'nearest-even'",
         "[quant]\ncast = { grad_wgrad = { format = 'E5M2', source = 'hp' } }\ngrad_rounding = 'stochastic'",
         "[quant]\nweight = 'E4M3'\nskip_last = '100%'",

@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// The roles that the two products of attention may round. The product of probabilities and values contracts over positions.
-const CAST_ROLES: [Role; 6] =
+pub const CAST_ROLES: [Role; 6] =
     [Role::Query, Role::Key, Role::Value, Role::Probabilities, Role::ScoresGrad, Role::AttentionGrad];
 
 /// `softmax(q k^T / sqrt(head width)) v` of each head. Each position attends to itself and earlier ones. The softmax is

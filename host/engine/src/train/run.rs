@@ -314,8 +314,7 @@ impl Run<'_> {
     }
 }
 
-/// Opens the sinks, and then sets the status to running: a run whose sinks do not open keeps its status. Rewinding comes first,
-/// because sinks rewind too: rows and checkpoints must end at the same step.
+/// Opens the sinks, and then sets later checkpoints aside and the status to running: a run that a sink refuses stays as it was.
 fn open(
     (setup, state): (&RunSetup, &TrainState),
     sinks: Vec<SinkSetup>,
@@ -323,7 +322,6 @@ fn open(
     start: &Start,
     report: &RunReport,
 ) -> Result<Sinks, Diagnostic> {
-    start.rewind(&Disk::default(), folder.path())?;
     let config_toml = setup.config.to_toml()?;
     let facts = RunFacts {
         name: setup.config.run.name.clone(),
@@ -334,6 +332,7 @@ fn open(
     };
     folder.reserve()?;
     let sinks = Sinks::open(sinks, facts)?;
+    start.rewind(&Disk::default(), folder.path())?;
     folder.write(CONFIG, config_toml.as_bytes())?;
     status::write((setup, state), folder, RunStatus::Running, report, None)?;
     Ok(sinks)

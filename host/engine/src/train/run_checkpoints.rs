@@ -18,9 +18,9 @@ impl Run<'_> {
             return;
         }
         let due = self.checkpointer.is_due(step) || better && self.checkpointer.keeps_best();
-        let wanted = interrupt::checkpoint_requested() || due;
         let fresh = step > 0 && self.checkpointer.last().is_none_or(|(last, _)| last != step);
-        if wanted && fresh {
+        // Asking for the request answers it, so it is asked for last.
+        if fresh && (due || interrupt::checkpoint_requested()) {
             self.checkpoint_now(CheckpointKind::Step, evaluated);
         }
     }

@@ -160,6 +160,7 @@ fn record(
         best_val_step: best.map(|best| best.step),
         diverged: report.alerts.diverged_at().is_some(),
         diverged_step: report.alerts.diverged_at(),
+        not_finite: status == RunStatus::Failed && report.alerts.run_is_lost(),
         alerts: report.alerts.counts().map(|(kind, count)| (kind.name().to_string(), count)).collect(),
         tokens: report.tokens,
         training_s: report.training_time.as_secs_f64(),

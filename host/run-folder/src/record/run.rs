@@ -80,6 +80,8 @@ pub struct RunRecord {
     pub diverged: bool,
     /// The step at which divergence was found.
     pub diverged_step: Option<u64>,
+    /// True if the run ended because loss or gradients stayed NaN or infinite.
+    pub not_finite: bool,
     /// The number of alerts of each kind, by the name of the kind; kinds without an alert are left out.
     pub alerts: BTreeMap<String, u64>,
     /// Training tokens.

@@ -81,7 +81,7 @@ impl Slurm {
                 let reason = outcome.error.clone().or_else(|| log::error(&task.log, from));
                 let reason = reason.unwrap_or_else(|| {
                     format!(
-                        "its task of job {job} ended without a word; {} may say more",
+                        "its task of job {job} ended without an error message; see {}",
                         self.folder.display()
                     )
                 });
@@ -149,7 +149,7 @@ impl Slurm {
             format!("#SBATCH --job-name={}", self.name),
             format!("#SBATCH --array=0-{}{most}", tasks.len() - 1),
             format!("#SBATCH --cpus-per-task={}", self.threads),
-            format!("#SBATCH --output={}", outputs.display()),
+            format!("#SBATCH --output={}", quoted(&outputs.to_string_lossy())),
             "#SBATCH --open-mode=append".to_string(),
             "#SBATCH --requeue".to_string(),
             format!("cd {} || exit 1", quoted(&here.to_string_lossy())),

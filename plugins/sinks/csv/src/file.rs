@@ -50,10 +50,10 @@ pub(crate) struct Resume<'a> {
 }
 
 impl CsvFile {
-    /// Begins the file at `path` with these columns, and adds those that an earlier segment of the run lacks; folders are made.
+    /// Begins the file at `path` with these columns; folders are made.
     ///
-    /// A fresh run replaces an existing file. With `resume`, whole rows of earlier steps and all columns stay, and are
-    /// compared with the checkpoint's record.
+    /// A fresh run replaces an existing file. With `resume`, whole rows of earlier steps and the columns of an earlier segment
+    /// stay, and are compared with the checkpoint's record.
     ///
     /// # Errors
     /// `IO` if the file cannot be written, is in use, or cannot be continued by a resumed run.
@@ -65,13 +65,6 @@ impl CsvFile {
         let mut open = Self::reopen(path, resume)?;
         if open.header.is_empty() {
             open.begin(columns)?;
-        } else {
-            let own = open.header.iter().cloned();
-            let missing: Vec<String> =
-                columns.into_iter().filter(|column| !open.header.contains(column)).collect();
-            if !missing.is_empty() {
-                open.widen(own.chain(missing).collect())?;
-            }
         }
         Ok(open)
     }

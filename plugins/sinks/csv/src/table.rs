@@ -10,6 +10,8 @@ use crate::file::{CsvFile, Resume, STEP};
 #[derive(Debug)]
 pub(crate) struct Table {
     file: CsvFile,
+    /// The columns of the next row, those of the file first.
+    header: Vec<String>,
     /// The column of each metric.
     columns: HashMap<String, usize>,
 }
@@ -24,12 +26,14 @@ impl Table {
         metrics: impl Iterator<Item = &'a str>,
         resume: Option<Resume<'_>>,
     ) -> Result<Self, PluginError> {
-        let mut header = vec![STEP.to_string()];
-        add_columns(metrics, &mut header, &mut HashMap::new())?;
-        let file = CsvFile::open(path, header, resume)?;
+        let mut wanted = vec![STEP.to_string()];
+        add_columns(metrics, &mut wanted, &mut HashMap::new())?;
+        let file = CsvFile::open(path, wanted.clone(), resume)?;
         // An earlier segment may have had other columns, and they stay where they were.
-        let columns = file.header().iter().cloned().zip(0..).collect();
-        Ok(Self { file, columns })
+        let mut header = file.header().to_vec();
+        let mut columns = header.iter().cloned().zip(0..).collect();
+        add_columns(wanted[1..].iter().map(String::as_str), &mut header, &mut columns)?;
+        Ok(Self { file, header, columns })
     }
 
     /// Adds the row of a step: values by column. Of a column given twice, the later value counts.
@@ -39,11 +43,11 @@ impl Table {
     /// # Errors
     /// `IO` if it cannot be written, `CONFIG` for a metric called as a column of another meaning.
     pub(crate) fn append(&mut self, step: u64, values: &[(&str, f64)]) -> Result<(), PluginError> {
-        let mut header = self.file.header().to_vec();
-        if add_columns(values.iter().map(|(name, _)| *name), &mut header, &mut self.columns)? {
-            self.file.widen(header)?;
+        add_columns(values.iter().map(|(name, _)| *name), &mut self.header, &mut self.columns)?;
+        if self.header.len() > self.file.header().len() {
+            self.file.widen(self.header.clone())?;
         }
-        let mut cells = vec![String::new(); self.file.header().len()];
+        let mut cells = vec![String::new(); self.header.len()];
         cells[0] = step.to_string();
         for (name, value) in values {
             cells[self.columns[*name]] = cell(*value);
@@ -62,13 +66,12 @@ pub(crate) fn cell(value: f64) -> String {
     format!("{value:?}")
 }
 
-/// Adds columns for new names; returns whether there were any.
+/// Adds columns for new names.
 fn add_columns<'a>(
     names: impl Iterator<Item = &'a str>,
     header: &mut Vec<String>,
     columns: &mut HashMap<String, usize>,
-) -> Result<bool, PluginError> {
-    let before = header.len();
+) -> Result<(), PluginError> {
     for name in names {
         if name == STEP {
             return Err(PluginError::config(format!("a metric must not be called `{name}`: a column is")));
@@ -78,5 +81,5 @@ fn add_columns<'a>(
             header.push(name.to_string());
         }
     }
-    Ok(header.len() > before)
+    Ok(())
 }

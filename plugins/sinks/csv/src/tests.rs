@@ -225,13 +225,17 @@ fn a_refused_run_leaves_all_rows() {
     let (folder, state) = ten_steps();
     let files = ["metrics.csv", "layers.csv", "timings.csv", "histograms.csv"];
     let before = files.map(|file| text(&folder, file));
-    let columns = ["a", "late", "n/h.0.weight"];
+    let columns = ["a", "late", "n/h.0.weight", "new"];
     let mut sink = open_from(&folder, &columns, Some(8), &state).unwrap();
     sink.finish(RunOutcome::FAILED).unwrap();
     assert_eq!(files.map(|file| text(&folder, file)), before);
     let mut sink = open_from(&folder, &columns, Some(8), &state).unwrap();
     log(&mut sink, 8, &[("a", 0.5)]).unwrap();
-    assert!(text(&folder, "metrics.csv").ends_with("\n7,7.0,\n8,0.5,\n"), "{}", text(&folder, "metrics.csv"));
+    let metrics = text(&folder, "metrics.csv");
+    assert!(
+        metrics.starts_with("step,a,late,new\n") && metrics.ends_with("\n7,7.0,,\n8,0.5,,\n"),
+        "{metrics}"
+    );
 }
 
 /// A resumed run writes the bytes of one without a break, wherever the break is.

@@ -265,6 +265,27 @@ fn the_best_rate_is_found_by_trials_and_used_for_all_seeds() {
 }
 
 #[test]
+fn rates_below_the_default_of_the_schedules_end_are_tried_with_a_constant_schedule() {
+    let matrix = MATRIX.replace("[set]\n", "[set]\ntrain.schedule = \"constant\"\n");
+    let bench = bench(&matrix.replace("[axes]\n", "[tune]\nvalues = [1e-6, 1e-5]\n[axes]\n"));
+    bench.write("tiny.toml", &TINY.replace("min_lr = 0.001\n", ""));
+    let outcome = bench.host(&["sweep", "m.toml", "--quiet"]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    assert_eq!(results(&bench)["tuned"][0]["chosen"], 1e-5);
+}
+
+/// Alerts measure nothing in trials, except where one switches casts.
+#[test]
+fn a_trial_switches_casts_on_alerts_as_its_run_does() {
+    let matrix = MATRIX.replace("[axes]\n", "[tune]\nvalues = [0.01, 0.02]\n[axes]\n");
+    let bench = bench(&matrix);
+    let schedule = "[metrics]\nkurtosis_every = 1\n[[quant.schedule]]\non = \"kurtosis\"\nnone = true\n";
+    bench.write("tiny.toml", &format!("{TINY}{schedule}"));
+    let outcome = bench.host(&["sweep", "m.toml", "--quiet"]);
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+}
+
+#[test]
 fn the_largest_stable_rate_is_bracketed() {
     let stable = "[stable]\nfrom = 0.01\nto = 1e15\nratio = 50\n[axes]\n";
     let bench = bench(
