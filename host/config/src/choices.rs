@@ -167,7 +167,7 @@ named_choice! {
         Cosine = "cosine",
         /// `lr`, then a linear decrease to `min_lr` over the last `cooldown_steps`.
         Trapezoidal = "trapezoidal",
-        /// Always `lr`; `min_lr` is ignored.
+        /// Always `lr`; `min_lr` must not be set.
         Constant = "constant",
     }
 }

@@ -17,7 +17,7 @@ use super::tables::table;
 pub struct QuantSection {
     /// A shipped recipe, such as `mxfp8` (`altgrad-host casts recipes` lists them), or a TOML file with `[quant]` and
     /// `train.precision`, relative to the run file. Keys of the run file override those of the recipe; its rules by layer come
-    /// after the recipe's. After load: absent, because the recipe's keys are written out.
+    /// after the recipe's. Resolved value: absent, because the recipe's keys are written out.
     pub recipe: Option<String>,
     /// Format of the weights, or `none`. Default: unquantized, the baseline.
     pub weight: Option<String>,
@@ -204,7 +204,7 @@ impl LayerRule {
 pub struct StoredScaleSection {
     /// Rule by which a scale changes.
     pub rule: StoredScaleChoice,
-    /// Binades left free above the largest weight when a scale is set. After load: 2 for `fixed`, 0 for `power_of_two`, 1 for
+    /// Binades left free above the largest weight when a scale is set. Resolved value: 2 for `fixed`, 0 for `power_of_two`, 1 for
     /// `dynamic` if not given.
     pub margin: Option<i32>,
 }

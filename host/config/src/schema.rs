@@ -86,7 +86,7 @@ impl RunConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSection {
-    /// Name of the run in every sink, and of its folder below `out`. It must be a plain folder name. After load: the run file's
+    /// Name of the run in every sink, and of its folder below `out`. It must be a plain folder name. Resolved value: the run file's
     /// name without `.toml` if not given.
     pub name: String,
     /// Root of the training's random streams (initial weights, data order, dropout, stochastic rounding); evaluation windows are
@@ -108,7 +108,7 @@ impl Default for RunSection {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PluginsSection {
-    /// Folder of plugin libraries, relative to the run file's folder. After load: absolute, so that the resolved file can be
+    /// Folder of plugin libraries, relative to the run file's folder. Resolved value: absolute, so that the resolved file can be
     /// moved. Default: `plugins` beside the executable.
     pub dir: Option<String>,
     /// The libraries to load, in this order. Default: every library in `dir`. With a list, a file that is added to the folder
@@ -155,11 +155,11 @@ pub struct ModelSection {
     /// `gpt-tiny`, `seed-10m` or `gpt2-124m`: sets the shape keys that the file does not set. Default: the shape of `gpt-tiny`,
     /// which trains on a CPU.
     pub preset: Option<Preset>,
-    /// Transformer blocks. After load: the preset's if not given.
+    /// Transformer blocks. Resolved value: the preset's if not given.
     pub n_layer: usize,
-    /// Attention heads per block; divides `n_embd`. After load: the preset's if not given.
+    /// Attention heads per block; divides `n_embd`. Resolved value: the preset's if not given.
     pub n_head: usize,
-    /// Width of the residual stream. After load: the preset's if not given.
+    /// Width of the residual stream. Resolved value: the preset's if not given.
     pub n_embd: usize,
     /// Probability of zeroing an activation in training, from 0 to below 1. The default is 0, as in pre-training: the noise of
     /// dropout hides small differences between formats.
@@ -217,11 +217,11 @@ pub struct TrainSection {
     /// Highest learning rate, reached after the warm-up. 1e-3 suits models of a few million parameters; larger ones need a
     /// smaller rate.
     pub lr: f64,
-    /// Learning rate at the schedule's end, at most `lr`, usually a tenth of it. The schedule `constant` ignores it.
+    /// Learning rate at the schedule's end, at most `lr`, usually a tenth of it. With the schedule `constant` it must not be set.
     pub min_lr: f64,
     /// Steps of the linear rise from 0 to `lr`; 0 = none. The default is a tenth of the default `max_steps`.
     pub warmup_steps: u64,
-    /// Step at which the schedule `cosine` reaches `min_lr`; other schedules refuse it. After load: `max_steps` if not given.
+    /// Step at which the schedule `cosine` reaches `min_lr`; other schedules refuse it. Resolved value: `max_steps` if not given.
     pub decay_steps: Option<u64>,
     /// Operands of matrix products (linear layers and attention, forward and backward): `fp32`, or rounded to `bf16`, ties to
     /// even. Sums and all other values are f32 in both cases. Operands that a format rounds are not rounded again: up to their
@@ -229,7 +229,7 @@ pub struct TrainSection {
     pub precision: PrecisionChoice,
     /// `cosine`, `trapezoidal` or `constant`.
     pub schedule: ScheduleChoice,
-    /// Number of last steps in which `trapezoidal` decreases to `min_lr`; other schedules refuse the key. After load: 20 % of
+    /// Number of last steps in which `trapezoidal` decreases to `min_lr`; other schedules refuse the key. Resolved value: 20 % of
     /// `max_steps` if not given.
     pub cooldown_steps: Option<u64>,
     /// Largest global gradient norm: gradients with a larger norm are scaled down to it; 0 = off. GPT-3 uses 1.
@@ -329,7 +329,7 @@ pub struct MetricsSection {
     /// operations: seconds for a small model, many minutes for a large one.
     pub rank_every: u64,
     /// Steps in a row with a gradient below `dead_gradient_threshold` after which an element counts as dead, up to 65535; 0 = not
-    /// counted. If not 0, the host keeps 2 bytes per parameter.
+    /// counted. If not 0, the host keeps a byte per parameter, and two for windows above 255.
     pub dead_neuron_window: u64,
     /// Magnitude of a gradient before clipping below which an element counts as dead, above 0.
     pub dead_gradient_threshold: f64,
@@ -424,7 +424,7 @@ pub struct SinkSection {
     /// Name of a sink plugin.
     pub name: String,
     /// Largest number of rows and events that may wait for the sink, 1 to 1,000,000. Further rows are dropped, counted and
-    /// reported. Training never waits for a sink.
+    /// reported. Training waits for a sink only until its deadline, at its start, at checkpoints and at the end.
     #[serde(default = "default_sink_queue")]
     pub queue: usize,
     /// Patterns of the metrics that the sink gets, such as `train/*`. Default: all metrics. `*` is any text, `?` a character.
