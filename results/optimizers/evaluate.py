@@ -87,28 +87,38 @@ def tables(loss_rows, rate_rows):
     for key, of in cells.items():
         if key[0] != form:
             form = key[0]
-            print(f"\n{form}:\n\n| storage | optimizer | rate | held-out loss | minus AdamW | detectable | minus AdamW in fp32 | minus itself in fp32 |")
-            print("|---|---|---:|---:|---:|---:|---:|---:|")
+            print(f"\n{form}:\n\n| storage | optimizer | rate | held-out loss | minus AdamW | detectable | minus AdamW in fp32 | minus itself in fp32 | detectable |")
+            print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
         rate = chosen.get(key)
         edge = " (edge)" if rate in (min(tried[key]), max(tried[key])) else ""
-        text, detectable = same.get(key, ("", None))
-        detectable = "" if detectable is None else f"{detectable:.4f}"
         mean = sum(of.values()) / SEEDS
-        print(f"| {key[1]} | {key[2]} | {rate:g}{edge} | {mean:.4f} | {text} | {detectable} | {exact.get(key, ('',))[0]} | {unquantized.get(key, ('',))[0]} |")
+        columns = [*shown(same.get(key)), shown(exact.get(key))[0], *shown(unquantized.get(key))]
+        print(f"| {key[1]} | {key[2]} | {rate:g}{edge} | {mean:.4f} | {' | '.join(columns)} |")
+    optimizers(cells, "stiffness", "madam", "StiffnessAdamW minus Madam")
+    optimizers(cells, "muon", "soap", "Muon minus SOAP")
+    storages(cells)
 
 
-    relative(cells)
+def shown(cell):
+    """The columns of a difference and of its smallest detectable size."""
+    return ("", "") if cell is None else (cell[0], f"{cell[1]:.4f}")
 
 
-def relative(cells):
-    """StiffnessAdamW against Madam, whose steps are relative to the weight and not to its codes."""
-    found = {key: difference(of, cells[*key[:2], "madam"]) for key, of in cells.items() if key[2] == "stiffness"}
-    corrected, strictest = holm(found), quantile(0.05 / max(len(found), 1))
-    print("\n| format | storage | StiffnessAdamW minus Madam | detectable |\n|---|---|---:|---:|")
-    for (form, storage, _), (mean, error, _) in found.items():
-        text = f"{mean:+.4f} ± {T_975 * error:.4f}".replace("-", "−")
-        text = f"**{text}**" if corrected[form, storage, "stiffness"] < 0.05 else text
-        print(f"| {form} | {storage} | {text} | {(strictest + T_800) * error:.4f} |")
+def optimizers(cells, own, other, title):
+    """Two optimizers with the same format and storage."""
+    texts = family({key: of for key, of in cells.items() if key[2] in (own, other)}, lambda key: (*key[:2], other))
+    print(f"\n| format | storage | {title} | detectable |\n|---|---|---:|---:|")
+    for key, cell in texts.items():
+        print(f"| {key[0]} | {key[1]} | {' | '.join(shown(cell))} |")
+
+
+def storages(cells):
+    """Error feedback against stochastic rounding with the same format and optimizer."""
+    kept = {key: of for key, of in cells.items() if key[1] in ("feedback", "stochastic") and key[2] in ("adamw", "muon")}
+    texts = family(kept, lambda key: (key[0], "stochastic" if key[1] == "feedback" else "none", key[2]))
+    print("\n| format | optimizer | feedback minus stochastic | detectable |\n|---|---|---:|---:|")
+    for key, cell in texts.items():
+        print(f"| {key[0]} | {key[2]} | {' | '.join(shown(cell))} |")
 
 
 def read(name):

@@ -1,14 +1,18 @@
 """Records and tables of the range profile: python3 results/range/evaluate.py RUNS
 
-RUNS is the folder of `range`, the run folder of profile.toml, and of `range-underflow`, the sweep's. Writes profile.csv and underflow.csv
-beside this file and prints the tables of README.md: by role and site, means over the steps from 20 on and over both blocks.
+RUNS is the folder of `range`, the run folder of profile.toml, and of the sweeps `range-underflow` and `range-head`. Writes the CSV files
+beside this file and prints the tables of README.md. Metrics are means over the steps from 20 on, over both blocks and over seeds.
 """
 
 import csv
+import json
 import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
+sys.path.append(str(HERE.parent))
+from paired import SEEDS, T_800, T_975, difference, holm, quantile  # noqa: E402
+
 FORMATS = ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "E2M1"]
 METRICS = ["range", "kurtosis", *(f"sqnr_db/{format}" for format in FORMATS)]
 ROLES = ["weight", "activation", "grad"]
@@ -37,6 +41,25 @@ def write(name, rows):
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
+def head(sweep):
+    """Losses of head.toml and the share of the gradient's elements that become zero, and their table."""
+    cells, zeroed = {}, {}
+    for run in json.loads((sweep / "sweep.json").read_text())["runs"]:
+        case, seed = run["axes"]["case"], run["axes"]["run.seed"]
+        cells.setdefault(case, {})[seed] = run["final_val_loss"]
+        if case != "fp32":
+            zeroed.setdefault(case, []).append(profile(sweep / run["name"])["quant/grad/underflow_rate", "head"])
+    write("head.csv", [["case", "seed", "held_out_loss"], *([case, seed, f"{loss:.6f}"] for case, of in cells.items() for seed, loss in of.items())])
+    zeroed = {case: f"{sum(of) / SEEDS:.4f}" for case, of in zeroed.items()}
+    write("head_underflow.csv", [["case", "underflow"], *zeroed.items()])
+    found = {case: difference(of, cells["fp32"]) for case, of in cells.items() if case != "fp32"}
+    corrected, strictest = holm(found), quantile(0.05 / len(found))
+    for case, (mean, error, _) in found.items():
+        text = f"{mean:+.4f} ± {T_975 * error:.4f}".replace("-", "−")
+        text = f"**{text}**" if corrected[case] < 0.05 else text
+        print(f"| {case} | {100 * float(zeroed[case]):.1f} | {text} | {(strictest + T_800) * error:.4f} |")
+
+
 def main(runs):
     means = profile(pathlib.Path(runs) / "range")
     rows = [[role, site, *(f"{means[f'observe/{role}/{metric}', site]:.2f}" for metric in METRICS)] for role in ROLES for site in SITES.values()]
@@ -48,6 +71,7 @@ def main(runs):
         print(f"| {site} | " + " | ".join(f"{100 * float(row[3]):.1f}" for row in zeroed if row[2] == site) + " |")
     for row in rows:
         print("| " + " | ".join(row).replace("_", " ").replace("mlp", "MLP") + " |")
+    head(pathlib.Path(runs) / "range-head")
 
 
 main(*sys.argv[1:])

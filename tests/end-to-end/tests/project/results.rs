@@ -186,52 +186,59 @@ fn the_confirmation_of_where_is_that_of_its_records() {
 
 #[test]
 fn the_table_of_recipes_is_that_of_its_records() {
-    let page = read("results/recipes/README.md");
-    let recipes = losses("results/recipes/losses.csv");
-    let baseline = &recipes[&vec!["fp32".to_string()]];
-    for (recipe, losses) in recipes.iter().filter(|(recipe, _)| recipe[0] != "fp32") {
-        let all: Vec<f64> = losses.values().copied().collect();
-        let of = difference(losses, baseline);
-        let text = format!("{:+.4} ± {:.4}", of.mean, of.half);
-        let text = if of.mean.abs() > of.half { format!("**{text}**") } else { text };
-        let detectable = (T_975 + T_800) * of.error;
+    let (page, recipes) = (read("results/recipes/README.md"), losses("results/recipes/losses.csv"));
+    let [baseline, mxfp8, same] = ["fp32", "mxfp8", "torchao_mxfp8"].map(|name| vec![name.to_string()]);
+    assert_eq!(recipes[&mxfp8], recipes[&same], "one test for both");
+    let tested = recipes.iter().filter(|(recipe, _)| **recipe != baseline && **recipe != same);
+    let found = tested.map(|(recipe, of)| (recipe.clone(), difference(of, &recipes[&baseline]))).collect();
+    let mut family = family(&found);
+    family.insert(&same, family[&mxfp8].clone());
+    for (recipe, (text, detectable)) in &family {
+        let all: Vec<f64> = recipes[*recipe].values().copied().collect();
         let (mean, deviation) = (mean(&all), deviation(&all));
+        let text = text.replace('−', "-");
         let row = format!("| {} | {mean:.4} ± {deviation:.4} | {text} | {detectable:.4} |", recipe[0]);
         assert!(page.contains(&row), "results/recipes/README.md lacks {row}");
     }
-    assert!(recipes.len() >= 19);
+    assert_eq!(family.len(), 18);
 }
 
 #[test]
 fn the_table_of_stored_scales_is_that_of_its_records() {
     let (page, cells) = (read("results/stored-scales/README.md"), losses("results/stored-scales/losses.csv"));
-    let groups: std::collections::BTreeSet<&[String]> = cells.keys().map(|cell| &cell[..3]).collect();
-    for group in &groups {
-        let of = |rule: &str| &cells[&[*group, &[rule.to_string()]].concat()];
-        let values = |rule: &str| of(rule).values().copied().collect::<Vec<_>>();
-        // Above the loss of a uniform guess over bytes.
-        let diverges = |rule: &str| mean(&values(rule)) > 256f64.ln();
-        let loss = |rule: &str| match diverges(rule) {
-            true => "diverges".to_string(),
-            false => format!("{:.3} ± {:.3}", mean(&values(rule)), deviation(&values(rule))),
-        };
-        let compared = |own: &str, other: &str| {
-            if diverges(own) || diverges(other) {
-                return ["diverges".to_string(), "–".to_string()];
-            }
-            let of = difference(of(own), of(other));
-            let text = format!("{:+.3} ± {:.3}", of.mean, of.half).replace('-', "−");
-            let text = if of.mean.abs() > of.half { format!("**{text}**") } else { text };
-            [text, format!("{:.3}", (T_975 + T_800) * of.error)]
-        };
-        let [first, first_detectable] = compared("power_of_two", "fixed");
-        let [second, second_detectable] = compared("dynamic", "power_of_two");
-        let losses = ["fixed", "power_of_two", "dynamic"].map(loss).join(" | ");
-        let row = format!(
-            "| {} | {losses} | {first} | {second} | {first_detectable}, {second_detectable} |",
-            group.join(" | ")
-        );
+    let values = |cell: &Cell| cells[cell].values().copied().collect::<Vec<_>>();
+    // Above the loss of a uniform guess over bytes.
+    let diverges = |cell: &Cell| mean(&values(cell)) > 256f64.ln();
+    let with_rule = |cell: &[String], rule: &str| [&cell[..3], &[rule.to_string()]].concat();
+    let other = |cell: &Cell| match cell[3].as_str() {
+        "power_of_two" => Some(with_rule(cell, "fixed")),
+        "dynamic" => Some(with_rule(cell, "power_of_two")),
+        _ => None,
+    };
+    let compared = |(cell, of): (&Cell, &BTreeMap<u64, f64>)| {
+        let other = other(cell).filter(|other| !diverges(other) && !diverges(cell))?;
+        Some((cell.clone(), difference(of, &cells[&other])))
+    };
+    let found: BTreeMap<Cell, Difference> = cells.iter().filter_map(compared).collect();
+    let corrected = holm(&found.values().map(|of| of.p).collect::<Vec<_>>());
+    let corrected: BTreeMap<&Cell, f64> = found.keys().zip(corrected).collect();
+    let strictest = quantile(0.05 / found.len() as f64) + T_800;
+    let column = |cell: &Cell| {
+        let Some(of) = found.get(cell) else { return ["diverges".to_string(), "–".to_string()] };
+        let text = format!("{:+.3} ± {:.3}", of.mean, of.half).replace('-', "−");
+        let text = if corrected[cell] < 0.05 { format!("**{text}**") } else { text };
+        [text, format!("{:.3}", strictest * of.error)]
+    };
+    let loss = |cell: Cell| match diverges(&cell) {
+        true => "diverges".to_string(),
+        false => format!("{:.3} ± {:.3}", mean(&values(&cell)), deviation(&values(&cell))),
+    };
+    for cell in cells.keys().filter(|cell| cell[3] == "fixed") {
+        let losses = ["fixed", "power_of_two", "dynamic"].map(|rule| loss(with_rule(cell, rule))).join(" | ");
+        let [first, second] = ["power_of_two", "dynamic"].map(|rule| column(&with_rule(cell, rule)));
+        let differences = format!("{} | {} | {}, {}", first[0], second[0], first[1], second[1]);
+        let row = format!("| {} | {losses} | {differences} |", cell[..3].join(" | "));
         assert!(page.contains(&row), "results/stored-scales/README.md lacks {row}");
     }
-    assert_eq!(groups.len(), 30);
+    assert_eq!(found.len(), 58);
 }

@@ -35,6 +35,11 @@ fn short(rate: f64) -> String {
     if rate < 1e-4 { format!("{rate:e}").replace("e-", "e-0") } else { format!("{rate}") }
 }
 
+/// A difference and its smallest detectable size.
+fn columns(of: Option<&(String, f64)>) -> String {
+    of.map_or(" | ".to_string(), |(text, detectable)| format!("{text} | {detectable:.4}"))
+}
+
 #[test]
 fn tables_of_optimizers_are_those_of_their_records() {
     let page = read("results/optimizers/README.md");
@@ -57,11 +62,10 @@ fn tables_of_optimizers_are_those_of_their_records() {
         let (rate, at_edge) = chosen(&rates[cell]);
         let edge = if at_edge { " (edge)" } else { "" };
         let loss = mean(&seeds.values().copied().collect::<Vec<_>>());
-        let (text, detectable) = of_same.get(cell).cloned().unwrap_or_default();
-        let detectable = if text.is_empty() { String::new() } else { format!("{detectable:.4}") };
-        let [exact, own] = [&of_exact, &of_own].map(|of| of.get(cell).cloned().unwrap_or_default().0);
+        let exact = of_exact.get(cell).map_or("", |(text, _)| text);
+        let [same, own] = [&of_same, &of_own].map(|of| columns(of.get(cell)));
         let row = format!(
-            "| {} | {} | {}{edge} | {loss:.4} | {text} | {detectable} | {exact} | {own} |",
+            "| {} | {} | {}{edge} | {loss:.4} | {same} | {exact} | {own} |",
             cell[1],
             cell[2],
             short(rate)
@@ -83,16 +87,35 @@ fn tables_of_optimizers_are_those_of_their_records() {
     assert!(page.contains(&families), "results/optimizers/README.md lacks {families}");
 }
 
-#[test]
-fn the_comparison_of_relative_steps_is_that_of_its_records() {
+/// Checks the table of a family: cells that `is_meant` selects, with the cell that `other` makes of each.
+fn check_family(
+    is_meant: impl Fn(&Cell) -> bool,
+    other: impl Fn(&Cell) -> Cell,
+    shown: [usize; 2],
+    size: usize,
+) {
     let (page, cells) = (read("results/optimizers/README.md"), losses("results/optimizers/losses.csv"));
-    let madam = |cell: &Cell| &cells[&vec![cell[0].clone(), cell[1].clone(), "madam".into()]];
-    let found = cells.iter().filter(|(cell, _)| cell[2] == "stiffness");
+    let found = cells.iter().filter(|(cell, _)| is_meant(cell));
     let found: BTreeMap<_, _> =
-        found.map(|(cell, own)| (cell.clone(), difference(own, madam(cell)))).collect();
-    for (cell, (text, detectable)) in family(&found) {
-        let row = format!("| {} | {} | {text} | {detectable:.4} |", cell[0], cell[1]);
+        found.map(|(cell, own)| (cell.clone(), difference(own, &cells[&other(cell)]))).collect();
+    for (cell, of) in family(&found) {
+        let row = format!("| {} | {} | {} |", cell[shown[0]], cell[shown[1]], columns(Some(&of)));
         assert!(page.contains(&row), "results/optimizers/README.md lacks {row}");
     }
-    assert_eq!(found.len(), 10);
+    assert_eq!(found.len(), size);
+}
+
+#[test]
+fn the_comparisons_of_two_optimizers_are_those_of_their_records() {
+    for (own, other, size) in [("stiffness", "madam", 10), ("muon", "soap", 16)] {
+        let other = |cell: &Cell| vec![cell[0].clone(), cell[1].clone(), other.into()];
+        check_family(|cell| cell[2] == own, other, [0, 1], size);
+    }
+}
+
+#[test]
+fn the_comparison_of_storages_is_that_of_its_records() {
+    let is_meant = |cell: &Cell| cell[1] == "feedback" && ["adamw", "muon"].contains(&cell[2].as_str());
+    let other = |cell: &Cell| vec![cell[0].clone(), "stochastic".into(), cell[2].clone()];
+    check_family(is_meant, other, [0, 2], 10);
 }

@@ -56,6 +56,23 @@ fn the_tables_of_range_are_those_of_their_records() {
 }
 
 #[test]
+fn the_interventions_at_the_head_are_those_of_their_records() {
+    let (page, cells) = (read("results/range/README.md"), losses("results/range/head.csv"));
+    let baseline = &cells[&vec!["fp32".to_string()]];
+    let found = cells.iter().filter(|(cell, _)| cell[0] != "fp32");
+    let found = found.map(|(cell, of)| (cell.clone(), difference(of, baseline))).collect();
+    let zeroed = read("results/range/head_underflow.csv");
+    for (cell, (text, detectable)) in family(&found) {
+        let own = |line: &&str| line.split(',').next() == Some(cell[0].as_str());
+        let zeroed = zeroed.lines().find(own).and_then(|line| line.split(',').nth(1)).unwrap();
+        let percent = 100.0 * zeroed.parse::<f64>().unwrap();
+        let row = format!("| {} | {percent:.1} | {text} | {detectable:.4} |", cell[0]);
+        assert!(page.contains(&row), "results/range/README.md lacks {row}");
+    }
+    assert_eq!(found.len(), 8);
+}
+
+#[test]
 fn the_table_of_e7m0_is_that_of_its_records() {
     let (page, cells) = (read("results/e7m0/README.md"), losses("results/e7m0/losses.csv"));
     let baseline = &cells[&vec!["fp32".to_string()]];
