@@ -2,8 +2,8 @@
 //!
 //! Appended rows reach the file within the call; nothing waits in this process. A wider header is made by writing a copy
 //! beside the file and renaming it, so at every moment the name leads to a whole file. A process killed while writing leaves
-//! at most one torn line. A resumed run removes it, and the rows of steps that come again, with its first row, checkpoint or
-//! end: a run that is refused after its files were opened leaves them as they are. A lock, which ends with the process, keeps a
+//! at most one torn line. A resumed run replaces the file by one without it, and without the rows of steps that come again, with its
+//! first row, checkpoint or end: a run that is refused after its files were opened leaves them as they are. A lock, which ends with the process, keeps a
 //! second sink or run out of the file. `table.rs` defines the cells.
 
 use std::{
@@ -155,7 +155,7 @@ impl CsvFile {
     }
 
     fn write(&mut self, lines: &[u8]) -> Result<(), PluginError> {
-        self.cut()?;
+        self.remove_later_rows()?;
         if let Err(error) = self.file.write_all_at(lines, self.length) {
             let _ = self.cut();
             return Err(io_error(&self.path, &error));
@@ -164,7 +164,8 @@ impl CsvFile {
         Ok(())
     }
 
-    /// Puts a copy with more columns in place of the file; rows so far have empty cells there.
+    /// Puts a copy of the lines to keep in place of the file, with more columns if the header has them; rows so far have empty
+    /// cells there.
     ///
     /// # Errors
     /// `IO`.
@@ -203,11 +204,21 @@ impl CsvFile {
         Ok((file, length))
     }
 
-    /// Removes everything after the lines to keep.
+    /// Removes everything after the lines to keep. The file is replaced rather than shortened: a program that follows it might not
+    /// notice that it was shorter for a moment.
     ///
     /// # Errors
     /// `IO`.
-    pub(crate) fn cut(&self) -> Result<(), PluginError> {
+    pub(crate) fn remove_later_rows(&mut self) -> Result<(), PluginError> {
+        let total = self.file.metadata().map_err(|error| io_error(&self.path, &error))?.len();
+        match self.header.is_empty() {
+            _ if total == self.length => Ok(()),
+            true => self.cut(),
+            false => self.widen(self.header.clone()),
+        }
+    }
+
+    fn cut(&self) -> Result<(), PluginError> {
         self.file.set_len(self.length).map_err(|error| io_error(&self.path, &error))
     }
 

@@ -63,7 +63,7 @@ impl Histograms {
     }
 
     /// The file itself.
-    pub(crate) fn file(&self) -> &CsvFile {
-        &self.file
+    pub(crate) fn file(&mut self) -> &mut CsvFile {
+        &mut self.file
     }
 }

@@ -87,18 +87,18 @@ impl CsvSink {
     }
 
     /// The open files, in the order of `FILES`.
-    fn files(&mut self) -> Result<Vec<&CsvFile>, PluginError> {
+    fn files(&mut self) -> Result<Vec<&mut CsvFile>, PluginError> {
         let Tables { metrics, layers, timings, histograms } = self.tables()?;
-        let histograms = histograms.as_ref().map(Histograms::file);
+        let histograms = histograms.as_mut().map(Histograms::file);
         Ok([metrics.file(), layers, timings.file()].into_iter().chain(histograms).collect())
     }
 
-    fn cut(&mut self) -> Result<(), PluginError> {
-        self.files()?.into_iter().try_for_each(CsvFile::cut)
+    fn remove_later_rows(&mut self) -> Result<(), PluginError> {
+        self.files()?.into_iter().try_for_each(CsvFile::remove_later_rows)
     }
 
     fn sync(&mut self) -> Result<(), PluginError> {
-        self.files()?.into_iter().try_for_each(CsvFile::sync)
+        self.files()?.into_iter().try_for_each(|file| file.sync())
     }
 
     /// The checkpoint's record of each file, in the order of `FILES`; none for a file under another path.
@@ -204,7 +204,7 @@ impl Sink for CsvSink {
 
     fn state(&mut self) -> Result<Vec<u8>, PluginError> {
         // Rows that a checkpoint relies on must survive a crash of the machine as the checkpoint does, and later ones must not.
-        self.cut()?;
+        self.remove_later_rows()?;
         self.sync()?;
         let kept: Vec<String> = self.files()?.into_iter().map(|file| file.kept().to_line()).collect();
         let line = |(file, kept): (usize, &String)| format!("{kept}\t{}\n", self.shown_path(file));
@@ -214,7 +214,7 @@ impl Sink for CsvSink {
     fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
         // A run that another sink refused keeps its earlier rows.
         if outcome != RunOutcome::FAILED {
-            self.cut()?;
+            self.remove_later_rows()?;
         }
         self.sync()?;
         self.open = None;

@@ -56,8 +56,8 @@ impl Table {
     }
 
     /// The file itself.
-    pub(crate) fn file(&self) -> &CsvFile {
-        &self.file
+    pub(crate) fn file(&mut self) -> &mut CsvFile {
+        &mut self.file
     }
 }
 

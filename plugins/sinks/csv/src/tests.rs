@@ -230,7 +230,13 @@ fn a_refused_run_leaves_all_rows() {
     sink.finish(RunOutcome::FAILED).unwrap();
     assert_eq!(files.map(|file| text(&folder, file)), before);
     let mut sink = open_from(&folder, &columns, Some(8), &state).unwrap();
+    let is_same = |first: &fs::Metadata| {
+        let now = fs::metadata(folder.path().join("metrics.csv")).unwrap();
+        std::os::unix::fs::MetadataExt::ino(first) == std::os::unix::fs::MetadataExt::ino(&now)
+    };
+    let first = fs::metadata(folder.path().join("metrics.csv")).unwrap();
     log(&mut sink, 8, &[("a", 0.5)]).unwrap();
+    assert!(!is_same(&first), "readers that follow the file see another one");
     let metrics = text(&folder, "metrics.csv");
     assert!(
         metrics.starts_with("step,a,late,new\n") && metrics.ends_with("\n7,7.0,,\n8,0.5,,\n"),
