@@ -328,6 +328,7 @@ impl Sweep {
             let worse = self.progress.twins.worse(&combination.name);
             RunResult {
                 name: combination.name.clone(),
+                group: combination.group.clone(),
                 axes: combination.values.iter().cloned().collect(),
                 set: combination.set_keys(),
                 rate: tuned.and_then(|tuned| tuned.chosen),

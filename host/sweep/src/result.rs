@@ -20,6 +20,9 @@ use super::{
 pub struct RunResult {
     /// Its name.
     pub name: String,
+    /// Its name without the seed.
+    #[serde(skip)]
+    pub group: String,
     /// Its run folder.
     pub folder: PathBuf,
     /// The value of each axis, by the axis's name: a key's value, or an entry's label.
@@ -98,13 +101,21 @@ impl Results {
     /// The reason why the sweep is incomplete, and the effect of repeating the command.
     #[must_use]
     pub fn what_is_left(&self) -> &'static str {
-        let undone = |run: &RunResult| {
+        let undone = |run: &&RunResult| {
             run.failure.is_some() || matches!(run.outcome.state, OutcomeState::Missing | OutcomeState::Broken)
         };
-        if self.runs.iter().filter(|run| run.is_wanted).any(undone)
-            || self.stable.iter().any(|stable| stable.broken)
-        {
+        let diverged = |tuned: &Tuned| tuned.chosen.is_none() && !tuned.broken;
+        let waits = |run: &RunResult| {
+            run.failure.is_none()
+                && run.outcome.state == OutcomeState::Missing
+                && self.tuned.iter().any(|tuned| diverged(tuned) && tuned.group == run.group)
+        };
+        let (waiting, others): (Vec<&RunResult>, Vec<&RunResult>) =
+            self.runs.iter().filter(|run| run.is_wanted).filter(undone).partition(|run| waits(run));
+        if !others.is_empty() || self.stable.iter().any(|stable| stable.broken) {
             "some runs or trials are not done; the same command tries those again."
+        } else if !waiting.is_empty() {
+            "some runs did not begin, because all their trials diverged; give [tune] other values."
         } else {
             "all runs are done; some diverged or had faults, which the same command would not change."
         }
@@ -182,7 +193,8 @@ impl Results {
         let mut table = table(["group", "tuned key", "chosen", "held-out loss by value"]);
         for tuned in &self.tuned {
             let edge = if tuned.at_edge { ", at an end of what was tried" } else { "" };
-            let chosen = tuned.chosen.map_or("none completed".to_string(), super::names::number);
+            let none = if tuned.broken { "not found" } else { "none: all diverged" };
+            let chosen = tuned.chosen.map_or(none.to_string(), super::names::number);
             let trials: Vec<String> = tuned
                 .trials
                 .iter()
@@ -228,6 +240,7 @@ mod tests {
         let (folder, axes) = (PathBuf::from(name), BTreeMap::new());
         RunResult {
             name: name.into(),
+            group: name.into(),
             folder,
             axes,
             set: BTreeMap::new(),

@@ -30,6 +30,8 @@ pub struct Tuned {
     pub chosen: Option<f64>,
     /// True if it lies at an end of the tried values: a better one may lie beyond.
     pub at_edge: bool,
+    /// True if a trial failed or was interrupted: the next start of the sweep tries it again.
+    pub broken: bool,
     /// The trials.
     pub trials: Vec<Trial>,
 }
@@ -53,8 +55,15 @@ pub(super) struct SuccessiveHalving {
 
 impl SuccessiveHalving {
     pub fn new(group: &str, key: String, seed: u64, grid: Vec<f64>) -> Self {
-        let (chosen, trials) = (None, Vec::new());
-        let tuned = Tuned { group: group.to_string(), key, seed, chosen, at_edge: false, trials };
+        let tuned = Tuned {
+            group: group.to_string(),
+            key,
+            seed,
+            chosen: None,
+            at_edge: false,
+            broken: false,
+            trials: Vec::new(),
+        };
         Self { tuned, left: grid.clone(), grid }
     }
 
@@ -69,7 +78,8 @@ impl SuccessiveHalving {
             }
         }
         if !outcomes.iter().all(Outcome::has_ended) {
-            // Without one of them there is no result: the next start of the sweep tries again.
+            // Without one of them there is no result.
+            self.tuned.broken = true;
             self.left.clear();
             return;
         }
@@ -128,9 +138,12 @@ mod tests {
         assert_eq!((tuned.chosen, tuned.at_edge), (Some(0.1), true));
         let mut none = halving(&grid);
         none.judge(&[None, Some(f64::NAN)].map(ended), true);
-        assert_eq!(none.close().chosen, None);
+        let none = none.close();
+        assert_eq!((none.chosen, none.broken), (None, false));
         let mut broken = halving(&grid);
         broken.judge(&[ended(Some(2.0)), Outcome::default()], false);
-        assert_eq!((broken.left.len(), broken.close().chosen), (0, None));
+        assert!(broken.left.is_empty());
+        let broken = broken.close();
+        assert_eq!((broken.chosen, broken.broken), (None, true));
     }
 }

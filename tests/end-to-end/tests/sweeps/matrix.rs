@@ -274,6 +274,18 @@ fn rates_below_the_default_of_the_schedules_end_are_tried_with_a_constant_schedu
     assert_eq!(results(&bench)["tuned"][0]["chosen"], 1e-5);
 }
 
+#[test]
+fn runs_whose_trials_all_diverge_do_not_begin() {
+    let matrix = MATRIX.replace("[axes]\n", "[tune]\nvalues = [1e30, 1e35]\n[axes]\n");
+    let bench = bench(&matrix.replace("max_steps = 8", "max_steps = 30"));
+    for _ in 0..2 {
+        let outcome = bench.host(&["sweep", "m.toml", "--quiet"]);
+        assert_eq!(outcome.code, 1, "{}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stderr.contains("all their trials diverged"), "{}", outcome.stderr);
+        assert!(outcome.stdout.contains("none: all diverged"), "{}", outcome.stdout);
+    }
+}
+
 /// Alerts measure nothing in trials, except where one switches casts.
 #[test]
 fn a_trial_switches_casts_on_alerts_as_its_run_does() {
