@@ -1,7 +1,8 @@
 """Records and tables of the range profile: python3 results/range/evaluate.py RUNS
 
-RUNS is the folder of `range`, the run folder of profile.toml, and of the sweeps `range-underflow` and `range-head`. Writes the CSV files
-beside this file and prints the tables of README.md. Metrics are means over the steps from 20 on, over both blocks and over seeds.
+RUNS is the folder of `range`, the run folder of profile.toml, and of the sweeps `range-underflow`, `range-head` and `range-remedy`.
+Writes the CSV files beside this file and prints the tables of README.md. Metrics are means over the steps from 20 on, over both blocks
+and over seeds.
 """
 
 import csv
@@ -41,23 +42,32 @@ def write(name, rows):
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
-def head(sweep):
-    """Losses of head.toml and the share of the gradient's elements that become zero, and their table."""
-    cells, zeroed = {}, {}
-    for run in json.loads((sweep / "sweep.json").read_text())["runs"]:
-        case, seed = run["axes"]["case"], run["axes"]["run.seed"]
-        cells.setdefault(case, {})[seed] = run["final_val_loss"]
-        if case != "fp32":
-            zeroed.setdefault(case, []).append(profile(sweep / run["name"])["quant/grad/underflow_rate", "head"])
-    write("head.csv", [["case", "seed", "held_out_loss"], *([case, seed, f"{loss:.6f}"] for case, of in cells.items() for seed, loss in of.items())])
-    zeroed = {case: f"{sum(of) / SEEDS:.4f}" for case, of in zeroed.items()}
-    write("head_underflow.csv", [["case", "underflow"], *zeroed.items()])
+def runs_of(sweep):
+    return json.loads((sweep / "sweep.json").read_text())["runs"]
+
+
+def losses(sweep, name):
+    """Writes the losses of a sweep. Text of each case's difference to fp32, and the smallest detectable difference."""
+    cells = {}
+    for run in runs_of(sweep):
+        cells.setdefault(run["axes"]["case"], {})[run["axes"]["run.seed"]] = run["final_val_loss"]
+    write(name, [["case", "seed", "held_out_loss"], *([case, seed, f"{loss:.6f}"] for case, of in cells.items() for seed, loss in of.items())])
     found = {case: difference(of, cells["fp32"]) for case, of in cells.items() if case != "fp32"}
     corrected, strictest = holm(found), quantile(0.05 / len(found))
+    columns = {}
     for case, (mean, error, _) in found.items():
         text = f"{mean:+.4f} ± {T_975 * error:.4f}".replace("-", "−")
-        text = f"**{text}**" if corrected[case] < 0.05 else text
-        print(f"| {case} | {100 * float(zeroed[case]):.1f} | {text} | {(strictest + T_800) * error:.4f} |")
+        columns[case] = f"{f'**{text}**' if corrected[case] < 0.05 else text} | {(strictest + T_800) * error:.4f}"
+    return columns
+
+
+def underflow_at_head(sweep):
+    """The fraction of the elements of the gradient at the head that become zero, by case."""
+    shares = {}
+    for run in runs_of(sweep):
+        if run["axes"]["case"] != "fp32":
+            shares.setdefault(run["axes"]["case"], []).append(profile(sweep / run["name"])["quant/grad/underflow_rate", "head"])
+    return {case: f"{sum(of) / SEEDS:.4f}" for case, of in shares.items()}
 
 
 def main(runs):
@@ -71,7 +81,12 @@ def main(runs):
         print(f"| {site} | " + " | ".join(f"{100 * float(row[3]):.1f}" for row in zeroed if row[2] == site) + " |")
     for row in rows:
         print("| " + " | ".join(row).replace("_", " ").replace("mlp", "MLP") + " |")
-    head(pathlib.Path(runs) / "range-head")
+    shares = underflow_at_head(pathlib.Path(runs) / "range-head")
+    write("head_underflow.csv", [["case", "underflow"], *shares.items()])
+    for case, columns in losses(pathlib.Path(runs) / "range-head", "head.csv").items():
+        print(f"| {case} | {100 * float(shares[case]):.1f} | {columns} |")
+    for case, columns in losses(pathlib.Path(runs) / "range-remedy", "remedy.csv").items():
+        print(f"| {case} | {columns} |")
 
 
 main(*sys.argv[1:])

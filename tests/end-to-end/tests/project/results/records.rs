@@ -70,6 +70,15 @@ fn the_interventions_at_the_head_are_those_of_their_records() {
         assert!(page.contains(&row), "results/range/README.md lacks {row}");
     }
     assert_eq!(found.len(), 8);
+    let cells = losses("results/range/remedy.csv");
+    let baseline = &cells[&vec!["fp32".to_string()]];
+    let found = cells.iter().filter(|(cell, _)| cell[0] != "fp32");
+    let found = found.map(|(cell, of)| (cell.clone(), difference(of, baseline))).collect();
+    for (cell, (text, detectable)) in family(&found) {
+        let row = format!("| {} | {text} | {detectable:.4} |", cell[0]);
+        assert!(page.contains(&row), "results/range/README.md lacks {row}");
+    }
+    assert_eq!(found.len(), 6);
 }
 
 #[test]
