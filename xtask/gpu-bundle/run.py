@@ -4,7 +4,7 @@
 The script lies in the unpacked bundle. CUDA_PATH names the CUDA toolkit's folder, and the loader must find libnvrtc.
 `results.json` has the outcome of each part and is replaced whenever a part ends; `log.txt` has the output of all parts. A call
 ends after `--limit` seconds. The next call with the same `--out` skips the parts that have ended and repeats the one that was
-interrupted. Exit code: 0 all parts passed, 1 a part failed, 3 the limit was reached.
+interrupted; a part that was interrupted twice has failed. Use another `--out` for other options. Exit code: 0 all parts passed, 1 a part failed, 3 the limit was reached.
 """
 
 import argparse
@@ -52,14 +52,19 @@ class Bundle:
 
     def part(self, name, work):
         """Does a part, unless an earlier call did. `work` returns the part's result."""
-        if self.results["parts"].get(name, {}).get("status") in ("passed", "failed"):
+        before = self.results["parts"].get(name, {}).get("status")
+        if before in ("passed", "failed"):
             return
         begun, outcome = time.monotonic(), {"status": "interrupted"}
         self.log(f"== {name}\n")
         try:
             outcome = {"status": "passed", "result": work()}
-        except PartFailed as failure:
+        except (PartFailed, OSError, ValueError) as failure:
             outcome = {"status": "failed", "reason": str(failure)}
+        except LimitReached:
+            if before == "interrupted":
+                outcome = {"status": "failed", "reason": "interrupted in two calls"}
+            raise
         finally:
             outcome["seconds"] = round(time.monotonic() - begun, 3)
             self.results["parts"][name] = outcome
@@ -73,20 +78,24 @@ class Bundle:
     def start(self, command):
         """Starts a process in a group of its own, without waiting."""
         self.log(f"$ {' '.join(map(str, command))}\n")
-        environment = {**os.environ, "ALTGRAD_STAGE": str(BUNDLE)}
+        variables = {**os.environ, "ALTGRAD_STAGE": str(BUNDLE)}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
-        return subprocess.Popen(list(map(str, command)), env=environment, start_new_session=True, **pipes)
+        return subprocess.Popen(list(map(str, command)), env=variables, start_new_session=True, **pipes)
 
     def finish(self, process):
         """Waits for a process: its exit code and both outputs. At the limit its whole group is killed."""
         try:
             out, err = process.communicate(timeout=max(0, self.end - time.monotonic()))
         except subprocess.TimeoutExpired:
-            kill(process)
-            self.log("killed at the limit\n")
+            self.kill(process)
             raise LimitReached from None
         self.log(out + err)
         return process.returncode, out, err
+
+    def kill(self, process):
+        """Kills a process with its group, as a crash of both of the host's processes."""
+        os.killpg(process.pid, signal.SIGKILL)
+        self.log("".join(process.communicate()) + "killed\n")
 
     def call(self, command):
         """Runs a command that must succeed: both outputs."""
@@ -94,12 +103,6 @@ class Bundle:
         if code != 0:
             raise PartFailed(f"exit code {code}: {(err or out).strip()[-500:]}")
         return out, err
-
-
-def kill(process):
-    """Kills a process with its group, as a crash of both of the host's processes."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
 
 
 def said(command):
@@ -127,16 +130,20 @@ def environment(device):
 
 
 def tests(bundle, binary):
-    """One part per test of a binary."""
+    """A part that lists the tests of a binary, and a part per test."""
+    part = f"tests of {binary.name}"
+    bundle.part(part, lambda: names(bundle, binary))
+    for name in bundle.results["parts"][part].get("result", []):
+        bundle.part(f"test {binary.name} {name}", lambda name=name: test(bundle, binary, name))
+
+
+def names(bundle, binary):
     listed, _ = bundle.call([binary, "--list", "--format", "terse"])
-    for line in listed.splitlines():
-        if line.endswith(": test"):
-            name = line.removesuffix(": test")
-            bundle.part(f"test {binary.name} {name}", lambda name=name: test(bundle, binary, name))
+    return [line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")]
 
 
 def test(bundle, binary, name):
-    """A test's skips. A test that ran nowhere is not told from one that ran on some device: the log has the reasons."""
+    """The SKIPPED lines of a test. They do not show whether the test ran on some device; the log does."""
     out, err = bundle.call([binary, "--exact", name, "--nocapture", "--test-threads", "1"])
     lines = (out + err).splitlines()
     return {"skipped": [line for line in lines if line.startswith("SKIPPED")]}
@@ -170,13 +177,13 @@ def kill_and_resume(bundle):
     process = bundle.start(run(bundle, killed, *often))
     while not list(killed.glob("checkpoints/step-*")) and process.poll() is None:
         if time.monotonic() > bundle.end:
-            kill(process)
+            bundle.kill(process)
             raise LimitReached
         time.sleep(0.02)
     if process.poll() is not None:
         bundle.finish(process)
         raise PartFailed("the run ended before it could be killed")
-    kill(process)
+    bundle.kill(process)
     checkpoints = sorted(path.name for path in killed.glob("checkpoints/step-*"))
     bundle.call(run(bundle, killed, *often, "--resume"))
     same = {name: (whole / name).read_bytes() == (killed / name).read_bytes() for name in ("weights.safetensors", "metrics.csv")}

@@ -424,7 +424,7 @@ pub struct SinkSection {
     /// Name of a sink plugin.
     pub name: String,
     /// Largest number of rows and events that may wait for the sink, 1 to 1,000,000. Further rows are dropped, counted and
-    /// reported. Training waits for a sink only until its deadline, at its start, at checkpoints and at the end.
+    /// reported. Training waits for a sink only at its start, at checkpoints and at the end, and at most `deadline_s`.
     #[serde(default = "default_sink_queue")]
     pub queue: usize,
     /// Patterns of the metrics that the sink gets, such as `train/*`. Default: all metrics. `*` is any text, `?` a character.

@@ -7,6 +7,7 @@ use std::fs;
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::{
     LayerRule, MasterWeightsChoice, MlpChoice, PositionsChoice, RunConfig, StateFloat, StateStorage,
+    cast::UseSourceChoice,
 };
 
 use crate::{
@@ -95,14 +96,19 @@ fn estimate(config: &RunConfig, shape: &GptShape) -> f64 {
     BASE + parameters * (BYTES_A_PARAMETER + remembered(config)) + states + activations * 4.0
 }
 
-/// Whether some layer casts the values of one of the roles.
+/// Whether some layer has casts of its own for one of the roles. A second use that reuses the first one's values has none.
 fn casts_any(config: &RunConfig, roles: &[Role]) -> bool {
-    let quant = &config.quant;
-    let cast = |role: Role, chosen: Option<&LayerRule>| {
-        quant.cast(role, |rule| chosen.is_some_and(|chosen| std::ptr::eq(rule, chosen)))
+    let casts = |role: Role, chosen: Option<&LayerRule>| {
+        let applies = |rule: &LayerRule| chosen.is_some_and(|chosen| std::ptr::eq(rule, chosen));
+        let cast = config.quant.cast(role, applies);
+        match role.first_use() {
+            Some(_) if cast.source() == UseSourceChoice::Reuse => false,
+            Some(first) => cast.format().or(config.quant.cast(first, applies).format()).is_some(),
+            None => cast.format().is_some(),
+        }
     };
-    let rules = || quant.layer.iter().map(Some).chain([None]);
-    roles.iter().any(|role| rules().any(|rule| cast(*role, rule).format().is_some()))
+    let rules = || config.quant.layer.iter().map(Some).chain([None]);
+    roles.iter().any(|role| rules().any(|rule| casts(*role, rule)))
 }
 
 /// Outputs of the MLP's first linear layer and inputs of its second: both are kept for the backward pass.
@@ -226,6 +232,20 @@ mod tests {
             let estimate = estimate(&config, shape) / 1024e3;
             assert!((0.75..1.33).contains(&(estimate / measured)), "{shape:?}: {estimate} of {measured} MB");
         }
+    }
+
+    #[test]
+    fn logits_are_kept_for_casts_of_their_gradient_only() {
+        let rest = |quant: &str| RunConfig { quant: toml::from_str(quant).unwrap(), ..RunConfig::default() };
+        let seed = shape(6, 6, 384, 256);
+        let [plain, weights, hp, grad] = [
+            "",
+            "weight = \"E4M3\"\nactivation = \"E4M3\"",
+            "activation = \"E4M3\"\n[cast.activation_wgrad]\nformat = \"none\"\nsource = \"hp\"",
+            "grad = \"E5M2\"",
+        ]
+        .map(|quant| estimate(&rest(quant), &seed));
+        assert!(plain == weights && plain < hp && hp == grad, "{plain} {weights} {hp} {grad}");
     }
 
     /// Attention whose products are rounded keeps its scores. Peak of the recipe `te_fp8_attention` as above, MB, 2026-11-25.

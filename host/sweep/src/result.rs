@@ -115,7 +115,7 @@ impl Results {
         if !others.is_empty() || self.stable.iter().any(|stable| stable.broken) {
             "some runs or trials are not done; the same command tries those again."
         } else if !waiting.is_empty() {
-            "some runs did not begin, because all their trials diverged; give [tune] other values."
+            "some runs did not begin, because the last trials of [tune] diverged; give it other values."
         } else {
             "all runs are done; some diverged or had faults, which the same command would not change."
         }
@@ -193,7 +193,7 @@ impl Results {
         let mut table = table(["group", "tuned key", "chosen", "held-out loss by value"]);
         for tuned in &self.tuned {
             let edge = if tuned.at_edge { ", at an end of what was tried" } else { "" };
-            let none = if tuned.broken { "not found" } else { "none: all diverged" };
+            let none = if tuned.broken { "not found" } else { "none: the last trials diverged" };
             let chosen = tuned.chosen.map_or(none.to_string(), super::names::number);
             let trials: Vec<String> = tuned
                 .trials

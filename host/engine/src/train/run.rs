@@ -314,7 +314,8 @@ impl Run<'_> {
     }
 }
 
-/// Opens the sinks, and then sets later checkpoints aside and the status to running: a run that a sink refuses stays as it was.
+/// Opens the sinks, and then sets the status to running: a run whose sinks do not open keeps its status. Rewinding comes first,
+/// because sinks rewind too, some of them when they open: no checkpoint may be later than the rows of any sink.
 fn open(
     (setup, state): (&RunSetup, &TrainState),
     sinks: Vec<SinkSetup>,
@@ -322,6 +323,7 @@ fn open(
     start: &Start,
     report: &RunReport,
 ) -> Result<Sinks, Diagnostic> {
+    start.rewind(&Disk::default(), folder.path())?;
     let config_toml = setup.config.to_toml()?;
     let facts = RunFacts {
         name: setup.config.run.name.clone(),
@@ -332,7 +334,6 @@ fn open(
     };
     folder.reserve()?;
     let sinks = Sinks::open(sinks, facts)?;
-    start.rewind(&Disk::default(), folder.path())?;
     folder.write(CONFIG, config_toml.as_bytes())?;
     status::write((setup, state), folder, RunStatus::Running, report, None)?;
     Ok(sinks)

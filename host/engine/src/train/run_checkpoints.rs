@@ -19,8 +19,9 @@ impl Run<'_> {
         }
         let due = self.checkpointer.is_due(step) || better && self.checkpointer.keeps_best();
         let fresh = step > 0 && self.checkpointer.last().is_none_or(|(last, _)| last != step);
-        // Asking for the request answers it, so it is asked for last.
-        if fresh && (due || interrupt::checkpoint_requested()) {
+        // Reading a request clears it, so it is read only if a checkpoint can be written.
+        let wanted = fresh && (interrupt::checkpoint_requested() || due);
+        if wanted {
             self.checkpoint_now(CheckpointKind::Step, evaluated);
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! Appended rows reach the file within the call; nothing waits in this process. A wider header is made by writing a copy
 //! beside the file and renaming it, so at every moment the name leads to a whole file. A process killed while writing leaves
-//! at most one torn line. A resumed run replaces the file by one without it, and without the rows of steps that come again, with its
-//! first row, checkpoint or end: a run that is refused after its files were opened leaves them as they are. A lock, which ends with the process, keeps a
-//! second sink or run out of the file. `table.rs` defines the cells.
+//! at most one torn line. A resumed run removes this line and the rows of steps that come again at its first row, checkpoint or
+//! end, by replacing the file. A run that is refused after its files were opened changes nothing. A lock, which ends with the
+//! process, keeps a second sink or run out of the file. `table.rs` defines the cells.
 
 use std::{
     fmt::Display,

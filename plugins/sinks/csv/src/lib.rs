@@ -178,6 +178,7 @@ impl Sink for CsvSink {
     }
 
     fn log(&mut self, step: u64, metrics: &[Metric<'_>]) -> Result<(), PluginError> {
+        self.remove_later_rows()?;
         let (mut values, mut times, mut layers) = (Vec::new(), Vec::new(), Vec::new());
         for metric in metrics {
             match place(&metric.name) {
@@ -212,7 +213,7 @@ impl Sink for CsvSink {
     }
 
     fn finish(&mut self, outcome: RunOutcome) -> Result<(), PluginError> {
-        // A run that another sink refused keeps its earlier rows.
+        // A run that fails before its first row keeps the rows of earlier processes.
         if outcome != RunOutcome::FAILED {
             self.remove_later_rows()?;
         }

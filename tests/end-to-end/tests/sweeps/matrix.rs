@@ -281,8 +281,8 @@ fn runs_whose_trials_all_diverge_do_not_begin() {
     for _ in 0..2 {
         let outcome = bench.host(&["sweep", "m.toml", "--quiet"]);
         assert_eq!(outcome.code, 1, "{}{}", outcome.stdout, outcome.stderr);
-        assert!(outcome.stderr.contains("all their trials diverged"), "{}", outcome.stderr);
-        assert!(outcome.stdout.contains("none: all diverged"), "{}", outcome.stdout);
+        assert!(outcome.stderr.contains("the last trials of [tune] diverged"), "{}", outcome.stderr);
+        assert!(outcome.stdout.contains("none: the last trials diverged"), "{}", outcome.stdout);
     }
 }
 
