@@ -231,7 +231,7 @@ mod tests {
             jobs: Some(2),
             threads: 3,
             options: Vec::new(),
-            folder: "s".into(),
+            folder: "my sweep".into(),
             wait: true,
         };
         let (first, second) = (task("a", 9), task("b", 4));
@@ -241,5 +241,10 @@ mod tests {
             r"'run' 'runs/a.toml' '--resume=auto' '--progress=json' '--guard' 'it'\''s/a.log' >>'it'\''s/a.log' 2>&1 ;;"
         ));
         assert!(script.contains("'--max-steps' '4' >>"), "{script}");
+        let output = script.lines().find(|line| line.starts_with("#SBATCH --output=")).unwrap();
+        assert!(
+            output.starts_with("#SBATCH --output='/") && output.ends_with("/my sweep/%A_%a.out'"),
+            "{output}"
+        );
     }
 }

@@ -107,6 +107,13 @@ fn family(found: &BTreeMap<Cell, Difference>) -> BTreeMap<&Cell, (String, f64)> 
     texts.collect()
 }
 
+/// The differences of all cells to the cell `fp32` of a record with one column of names.
+fn differences_to_fp32(cells: &Losses) -> BTreeMap<Cell, Difference> {
+    let baseline = &cells[&vec!["fp32".to_string()]];
+    let others = cells.iter().filter(|(cell, _)| cell[0] != "fp32");
+    others.map(|(cell, of)| (cell.clone(), difference(of, baseline))).collect()
+}
+
 /// The cells of results/where/losses.csv as they are shown, by format, role and site.
 fn cells_of_where() -> BTreeMap<Vec<String>, String> {
     let losses = losses("results/where/losses.csv");
@@ -152,10 +159,8 @@ fn tables_of_where_are_those_of_its_records() {
 
 #[test]
 fn the_table_of_attention_is_that_of_its_records() {
-    let (page, cells) = (read("results/where/README.md"), losses("results/where/attention.csv"));
-    let baseline = &cells[&vec!["fp32".to_string()]];
-    let found = cells.iter().filter(|(cell, _)| cell[0] != "fp32");
-    let found: BTreeMap<_, _> = found.map(|(cell, of)| (cell.clone(), difference(of, baseline))).collect();
+    let page = read("results/where/README.md");
+    let found = differences_to_fp32(&losses("results/where/attention.csv"));
     let family = family(&found);
     let operands = ["queries", "keys", "values", "probabilities", "scores_grad", "attention_grad", "all"];
     for format in ["E4M3", "E5M2", "E3M4", "E7M0", "E1M6", "E2M1"] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{difference, family, losses, mean, read};
+use super::{difference, differences_to_fp32, family, losses, mean, read};
 
 #[test]
 fn the_counts_of_alerts_are_those_of_their_records() {
@@ -57,10 +57,8 @@ fn the_tables_of_range_are_those_of_their_records() {
 
 #[test]
 fn the_interventions_at_the_head_are_those_of_their_records() {
-    let (page, cells) = (read("results/range/README.md"), losses("results/range/head.csv"));
-    let baseline = &cells[&vec!["fp32".to_string()]];
-    let found = cells.iter().filter(|(cell, _)| cell[0] != "fp32");
-    let found = found.map(|(cell, of)| (cell.clone(), difference(of, baseline))).collect();
+    let page = read("results/range/README.md");
+    let found = differences_to_fp32(&losses("results/range/head.csv"));
     let zeroed = read("results/range/head_underflow.csv");
     for (cell, (text, detectable)) in family(&found) {
         let own = |line: &&str| line.split(',').next() == Some(cell[0].as_str());
@@ -70,10 +68,7 @@ fn the_interventions_at_the_head_are_those_of_their_records() {
         assert!(page.contains(&row), "results/range/README.md lacks {row}");
     }
     assert_eq!(found.len(), 8);
-    let cells = losses("results/range/remedy.csv");
-    let baseline = &cells[&vec!["fp32".to_string()]];
-    let found = cells.iter().filter(|(cell, _)| cell[0] != "fp32");
-    let found = found.map(|(cell, of)| (cell.clone(), difference(of, baseline))).collect();
+    let found = differences_to_fp32(&losses("results/range/remedy.csv"));
     for (cell, (text, detectable)) in family(&found) {
         let row = format!("| {} | {text} | {detectable:.4} |", cell[0]);
         assert!(page.contains(&row), "results/range/README.md lacks {row}");
@@ -84,9 +79,7 @@ fn the_interventions_at_the_head_are_those_of_their_records() {
 #[test]
 fn the_table_of_e7m0_is_that_of_its_records() {
     let (page, cells) = (read("results/e7m0/README.md"), losses("results/e7m0/losses.csv"));
-    let baseline = &cells[&vec!["fp32".to_string()]];
-    let found = cells.iter().filter(|(cell, _)| cell[0] != "fp32");
-    let found = found.map(|(cell, of)| (cell.clone(), difference(of, baseline))).collect();
+    let found = differences_to_fp32(&cells);
     for (cell, (text, detectable)) in family(&found) {
         let loss = mean(&cells[cell].values().copied().collect::<Vec<_>>());
         let row = format!("| {} | {loss:.4} | {text} | {detectable:.4} |", cell[0]);
