@@ -143,10 +143,10 @@ def names(bundle, binary):
 
 
 def test(bundle, binary, name):
-    """The SKIPPED lines of a test. They do not show whether the test ran on some device; the log does."""
+    """The lines of a test about skipped devices, or that it is ignored. They do not show whether it ran on some device; the log does."""
     out, err = bundle.call([binary, "--exact", name, "--nocapture", "--test-threads", "1"])
     lines = (out + err).splitlines()
-    return {"skipped": [line for line in lines if line.startswith("SKIPPED")]}
+    return {"skipped": [line for line in lines if line.startswith("SKIPPED") or " ... ignored" in line]}
 
 
 def run(bundle, folder, *more):

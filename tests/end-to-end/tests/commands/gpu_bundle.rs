@@ -4,11 +4,12 @@ use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use altgrad_end_to_end::{Bench, skipped, stage};
 
-/// Stands for a binary of GPU tests: one passes, one fails, one hangs as long as the file `hang` exists.
+/// Stands for a binary of GPU tests: one passes, one fails, one is ignored, one hangs as long as the file `hang` exists.
 const TESTS: &str = r#"#!/bin/sh
 case "$1 $2" in
-"--list --format") printf '%s: test\n' passes fails hangs ;;
+"--list --format") printf '%s: test\n' passes fails ignored hangs ;;
 "--exact passes") echo "SKIPPED passes: no such device" >&2 ;;
+"--exact ignored") echo "test ignored ... ignored, takes minutes" ;;
 "--exact fails") echo "1 of 3 kernels differ"; exit 101 ;;
 "--exact hangs") while [ -e "$HANG" ]; do sleep 0.05; done ;;
 esac
@@ -56,6 +57,7 @@ fn a_call_ends_at_its_limit_and_the_next_one_continues() {
         let part = |test: &str| &parts[format!("test {binary} {test}")];
         assert_eq!(part("passes")["status"], "passed");
         assert_eq!(part("passes")["result"]["skipped"][0], "SKIPPED passes: no such device");
+        assert_eq!(part("ignored")["result"]["skipped"][0], "test ignored ... ignored, takes minutes");
         assert_eq!(part("fails")["reason"], "exit code 101: 1 of 3 kernels differ");
         assert_eq!(part("hangs")["status"], "passed");
     }
