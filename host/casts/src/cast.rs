@@ -116,10 +116,7 @@ impl Cast {
         for (block, range) in layout.runs() {
             let BlockScale { encode, decode, .. } = scales[block];
             for x in &mut scaled[range] {
-                *x = match self.scaling.quantize {
-                    Operation::Multiply => *x * encode,
-                    Operation::Divide => *x / decode,
-                };
+                *x = self.scaling.quantize.quantize(*x, [encode, decode]);
                 // The sign of such a NaN is the processor's choice.
                 if encode.is_nan() {
                     *x = f32::NAN;
@@ -163,10 +160,7 @@ impl Prepared {
                 }
                 let point = grid.decode(codes[i]);
                 let point = if point == 0.0 { point.copysign(self.scaled[i]) } else { point };
-                values[i] = match self.dequantize {
-                    Operation::Multiply => point * decode,
-                    Operation::Divide => point / encode,
-                };
+                values[i] = self.dequantize.dequantize(point, [encode, decode]);
             }
         }
         self.nan.iter().for_each(|&i| values[i] = f32::NAN);

@@ -6,7 +6,7 @@
 use crate::{
     CastError, Grid, Range, Rule,
     scale_rule::{BlockStatistics, ceil_log2, exp2, floor_log2},
-    scale_storage::{E8M0_NAN, e8m0},
+    scale_storage::{E4M3_MAX, E8M0_NAN, e8m0},
     two_levels::TensorScale,
 };
 
@@ -74,6 +74,30 @@ pub enum Operation {
     Divide,
 }
 
+impl Operation {
+    /// An element scaled for rounding. Where the decode scale is 0, elements become 0.
+    #[inline(always)]
+    #[must_use]
+    pub fn quantize(self, x: f32, [encode, decode]: [f32; 2]) -> f32 {
+        match self {
+            Self::Multiply => x * encode,
+            Self::Divide if decode == 0.0 && !x.is_nan() => 0f32.copysign(x),
+            Self::Divide => x / decode,
+        }
+    }
+
+    /// A rounded element scaled back. Where the decode scale is 0, it is 0.
+    #[inline(always)]
+    #[must_use]
+    pub fn dequantize(self, y: f32, [encode, decode]: [f32; 2]) -> f32 {
+        match self {
+            Self::Multiply => y * decode,
+            Self::Divide if decode == 0.0 && !y.is_nan() => 0f32.copysign(y),
+            Self::Divide => y / encode,
+        }
+    }
+}
+
 /// The derivation of the scales of a cast from its blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaling {
@@ -106,7 +130,8 @@ pub struct Scaling {
     /// The operation that scales values back.
     pub dequantize: Operation,
     /// The amax of each block, or of the tensor under E4M3 scales, if it does not come from the tensor: past steps (delayed
-    /// scaling) or a constant. Finite, 0 or more. `None`: the elements of the current tensor.
+    /// scaling) or a constant. Finite and above 0; 0 stands for a past of zeros, with a scale of 1. `None`: the elements of the current
+    /// tensor.
     pub amax: Option<f32>,
 }
 
@@ -145,6 +170,13 @@ impl BlockScale {
     /// Scale 1.
     pub(crate) const ONE: Self = Self { encode: 1.0, decode: 1.0, stored: 1.0, code: None };
 
+    /// The largest f32 replaces infinite scales: 0 times infinity would be NaN.
+    #[inline(always)]
+    pub(crate) fn finite(encode: f32, decode: f32) -> Self {
+        let (encode, decode) = (encode.min(f32::MAX), decode.min(f32::MAX));
+        Self { encode, decode, stored: decode, code: None }
+    }
+
     pub(crate) fn nan(code: Option<u8>) -> Self {
         Self { encode: f32::NAN, decode: f32::NAN, stored: f32::NAN, code }
     }
@@ -169,6 +201,11 @@ impl Scaling {
             self.tensor && !e4m3,
             "`scaling.tensor` is f32, and the scales of blocks are not e4m3",
             "set type = \"e4m3\", or leave tensor out",
+        )?;
+        refuse(
+            self.tensor && (E4M3_MAX * grid.range().target).is_infinite(),
+            "`scaling.tensor` is f32, and 448 times the format's target exceeds f32",
+            "leave tensor out, or use another format",
         )?;
         refuse(
             self.rule == Rule::Even && grid.range().significand_bits.is_none(),
@@ -196,8 +233,8 @@ impl Scaling {
             "1 changes nothing; Quartet's backward pass has 0.75",
         )?;
         refuse(
-            self.amax.is_some_and(|amax| !(amax.is_finite() && amax >= 0.0)),
-            "`scaling.static_amax` must be a finite number, 0 or more",
+            self.amax.is_some_and(|amax| !(amax.is_finite() && amax > 0.0)),
+            "`scaling.static_amax` must be a finite number above 0",
             "leave it out to measure the elements at hand",
         )
     }
@@ -276,13 +313,11 @@ impl Scaling {
                 }
                 (Order::Encode, false) => {
                     let encode = self.encode(range, amax) * self.factor;
-                    let decode = 1.0 / encode;
-                    BlockScale { encode, decode, stored: decode, code: None }
+                    BlockScale::finite(encode, 1.0 / encode.min(f32::MAX))
                 }
                 (Order::Decode, false) => {
-                    let decode = self.decode(range, amax) / self.factor;
-                    let encode = (1.0 / decode).min(f32::MAX);
-                    BlockScale { encode, decode, stored: decode, code: None }
+                    let decode = (self.decode(range, amax) / self.factor).min(f32::MAX);
+                    BlockScale::finite(1.0 / decode, decode)
                 }
             },
             rule => match rule.exponent(range, amax, block, self.margin) {
@@ -297,11 +332,10 @@ impl Scaling {
     #[inline(always)]
     fn power(&self, e: i32) -> BlockScale {
         let (code, power) = e8m0(e);
-        let encode = exp2(127 - i32::from(code)) * self.factor;
-        let decode = power / self.factor;
+        let scale = BlockScale::finite(exp2(127 - i32::from(code)) * self.factor, power / self.factor);
         match self.storage {
-            Storage::E8m0 => BlockScale { encode, decode, stored: power, code: Some(code) },
-            _ => BlockScale { encode, decode, stored: decode, code: None },
+            Storage::E8m0 => BlockScale { stored: power, code: Some(code), ..scale },
+            _ => scale,
         }
     }
 

@@ -55,17 +55,15 @@ impl Scaling {
         let (code, stored) = e4m3(ratio.max(self.floor as f32).min(E4M3_MAX));
         let (encode, decode) = match (self.order, tensor) {
             (_, None) => (1.0 / stored, stored),
+            // A tensor of zeros, or a past of zeros, has scale 1.
+            (Order::Encode, Some(tensor)) if tensor.amax == 0.0 => (1.0 / stored, stored),
             (Order::Encode, Some(tensor)) => {
                 (1.0 / (stored * tensor.decode), stored * tensor.amax * (1.0 / (E4M3_MAX * target)))
             }
             (Order::Decode, Some(tensor)) => (1.0 / tensor.decode / stored, tensor.decode * stored),
         };
-        BlockScale {
-            encode: encode.min(f32::MAX) * self.factor,
-            decode: decode / self.factor,
-            stored,
-            code: Some(code),
-        }
+        let scale = BlockScale::finite(encode.min(f32::MAX) * self.factor, decode / self.factor);
+        BlockScale { stored, code: Some(code), ..scale }
     }
 }
 

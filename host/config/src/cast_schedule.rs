@@ -118,13 +118,9 @@ impl Entry<'_> {
 
     fn step(&self, at: &Value, before: &[CastPhase], max_steps: u64) -> Result<u64, Diagnostic> {
         let key = join(&self.key, "at");
-        let share = |text: &str| {
-            let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
-            (0.0..=100.0).contains(&percent).then(|| (percent * max_steps as f64 / 100.0).ceil() as u64)
-        };
         let step = match at {
             Value::Integer(step) => u64::try_from(*step).ok(),
-            Value::String(text) => share(text),
+            Value::String(text) => share(text, max_steps),
             _ => None,
         };
         let Some(step) = step else {
@@ -274,6 +270,22 @@ impl Entry<'_> {
         let message = format!("`{}` changes nothing: its casts are in force already", self.key);
         Err(self.refused("at", message, "say what it changes, none = true for no casts, or remove the entry"))
     }
+}
+
+/// The steps of a share such as `80%` or `32.2 %` of all, rounded up: in integers, because 32.2 % of 500 exceeds 161 in f64.
+fn share(text: &str, max_steps: u64) -> Option<u64> {
+    /// Digits after the point at most.
+    const DIGITS: usize = 9;
+    let percent = text.strip_suffix('%')?.trim();
+    let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
+    let digits = format!("{whole}{fraction}");
+    if fraction.len() > DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let parts: u128 = digits.parse().ok()?;
+    let all = 100 * 10u128.pow(fraction.len() as u32);
+    let steps = parts.checked_mul(max_steps.into())?.div_ceil(all);
+    (parts <= all).then(|| u64::try_from(steps).ok()).flatten()
 }
 
 /// The reason why an alert cannot fire in a run, if it cannot, as a hint.

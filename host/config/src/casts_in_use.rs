@@ -13,7 +13,7 @@ use super::{
 
 /// The fields of a cast, and their requirements to have an effect.
 const FIELDS: &[(&str, &str)] = &[
-    ("format", "with source = \"reuse\" the first use says it"),
+    ("format", "the first use says it, unless source is \"hp\", or \"dequantized\" with a format"),
     ("rounding", "it needs a format, and a source other than \"reuse\" in a second use"),
     ("block", "it needs a format, and a source other than \"reuse\" in a second use"),
     ("source", "it is for second uses: weight_dgrad, activation_wgrad and grad_wgrad"),

@@ -246,8 +246,8 @@ fn every_field_of_a_cast_gives_the_product_and_gradients_that_it_should() {
         "scaling = { amax = 'static', static_amax = 1.5 }",
         "scaling = { amax = 'delayed', window = 4, first = 'one', zero = 'keep' }",
         "scaling = { nonfinite = 'poison' }\nblock = 8",
-        "transform = { hadamard = 16, signs = 'te', to = 'bf16' }\nsource = 'dequantized'",
-        "transform = { hadamard = 32, signs = 'seed' }\nsource = 'dequantized'\nblock = 8",
+        "transform = { hadamard = 16, signs = 'te', to = 'bf16' }\nsource = 'dequantized'\ncast.grad_wgrad.source = 'hp'",
+        "transform = { hadamard = 32, signs = 'seed' }\nsource = 'dequantized'\nblock = 8\ncast.grad_wgrad.source = 'hp'",
         "cast.weight.transform = { hadamard = 8 }\ncast.activation.transform = { hadamard = 8 }\ncast.weight.rounding = 'nearest-zero'",
         "cast.activation_wgrad = { source = 'hp', format = 'none' }\ncast.weight_dgrad = { source = 'hp', format = 'E5M2' }",
         "cast.grad_wgrad = { source = 'hp', format = 'none' }",
@@ -389,6 +389,21 @@ fn casts_that_do_not_fit_are_refused_where_they_stand() {
             "[quant]\ngrad = 'E4M3'\n[quant.cast.grad]\ntransform = { hadamard = 16 }".into(),
             "a transformed gradient cannot be reused in the product of the weight's gradient",
             [4, 13],
+        ),
+        (
+            format!("{linear}[quant.cast.weight_dgrad]\nsource = 'dequantized'\nformat = 'none'"),
+            "`quant.cast.weight_dgrad.format` has no effect here",
+            [6, 10],
+        ),
+        (
+            "[quant]\nrecipe = 'quartet'\n[quant.cast.grad_wgrad]\nsource = 'dequantized'".into(),
+            "a transformed gradient cannot be reused in the product of the weight's gradient",
+            [4, 10],
+        ),
+        (
+            "[quant]\nweight = 'E4M3'\nblock = 7\n[quant.scaling]\ntype = 'e8m0'\nrule = 'rms'".into(),
+            "`quant.scaling.rule` is rms, and blocks of 7 elements do not divide the 32 elements of a row",
+            [6, 8],
         ),
         (
             "[quant]\n[quant.cast.norm_gain]\nformat = 'E4M3'\nblock = [4, 4]".into(),

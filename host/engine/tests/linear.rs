@@ -13,8 +13,8 @@ use altgrad_loader::{FormatPlugin, Registry};
 use altgrad_engine::{
     device::ComputeDevice,
     quant::{
-        DelayedStart, DeviceFormat, QuantContext, QuantStats, Role, ScaleRule, ScaleSource, Scaling, Site,
-        cast, fake_quant,
+        DelayedStart, DeviceFormat, QuantContext, QuantStats, Role, ScaleRule, Scaling, Site, cast,
+        fake_quant,
         operand::{BackwardUses, Operand},
         product::product,
         saved_tensors::Encoding,
@@ -353,38 +353,6 @@ fn layers_are_exact_for_every_scaling_and_estimator() {
                 assert_eq!(elements, SIZES);
             }
         }
-    }
-}
-
-/// Delayed scaling uses the amax of earlier steps and never the current one; static scaling keeps that of the first step.
-#[test]
-fn delayed_and_static_scales_follow_from_earlier_steps() {
-    let bench = benches().remove(0);
-    let site = |scaling| bench.site(Role::Weight, &rule(&bench, "E4M3", scaling, SteChoice::Identity));
-    let stats = |amax| {
-        let stats = altgrad_plugin_api::QuantStats { amax, ..Default::default() };
-        QuantStats { elements: 1, stats, scale: None }
-    };
-    let delayed = site(Scaling::Delayed {
-        rule: scale_rule(0, false, None),
-        window: 2,
-        start: DelayedStart::default(),
-    });
-    let frozen = site(Scaling::Static { rule: scale_rule(0, false, None), amax: None });
-    for (amax, delayed_scale, frozen_scale) in [
-        (2.0, 224.0, 224.0),
-        (1.0, 224.0, 224.0),
-        (1.0, 224.0, 224.0),
-        (7.0, 448.0, 224.0),
-        (1.0, 64.0, 224.0),
-    ] {
-        let used = |site: &Site| match site.scale() {
-            ScaleSource::Fixed([scale, _]) => scale,
-            ScaleSource::Dynamic(rule) => rule.scale(amax)[0],
-        };
-        assert_eq!([used(&delayed), used(&frozen)], [delayed_scale, frozen_scale], "{amax}");
-        delayed.record_amax(&stats(amax));
-        frozen.record_amax(&stats(amax));
     }
 }
 

@@ -2,8 +2,16 @@
 
 use altgrad_plugin_api::QuantStats;
 
-/// A statistic that no tensor of that many elements can have; rounding errors of sums are allowed.
-pub(crate) fn impossible(stats: &QuantStats, elements: u64) -> Option<String> {
+/// A statistic that no tensor of that many elements can have; rounding errors of sums are allowed. A scale that is NaN makes values and
+/// their errors NaN.
+pub(crate) fn impossible(stats: &QuantStats, elements: u64, scales: &[[f32; 2]]) -> Option<String> {
+    let found = impossible_values(stats, elements)?;
+    let is_poisoned = scales.iter().any(|[scale, _]| scale.is_nan());
+    let others = QuantStats { sum_err2: 0.0, sum_x_xhat: 0.0, ..*stats };
+    if is_poisoned { impossible_values(&others, elements) } else { Some(found) }
+}
+
+fn impossible_values(stats: &QuantStats, elements: u64) -> Option<String> {
     let QuantStats { overflow, underflow, nan, nonzero, amax, sum_x2, sum_err2, sum_x_xhat } = *stats;
     let counts = [
         ("overflows", overflow),
@@ -41,8 +49,12 @@ mod tests {
         {
             real.add(x, rounded, x == f32::INFINITY);
         }
-        assert_eq!(impossible(&real, 5), None);
-        assert_eq!(impossible(&QuantStats::default(), 0), None);
+        assert_eq!(impossible(&real, 5, &[[1.0, 1.0]]), None);
+        assert_eq!(impossible(&QuantStats::default(), 0, &[]), None);
+        let mut poisoned = real;
+        poisoned.add(1.0, f32::NAN, false);
+        assert!(impossible(&poisoned, 6, &[[1.0, 1.0]]).is_some());
+        assert_eq!(impossible(&poisoned, 6, &[[1.0, 1.0], [f32::NAN, f32::NAN]]), None);
         type Change = fn(&mut QuantStats);
         let wrong: [(Change, &str); 6] = [
             (|stats| stats.overflow = 6, "6 overflows among 5 elements"),
@@ -55,7 +67,7 @@ mod tests {
         for (change, what) in wrong {
             let mut stats = real;
             change(&mut stats);
-            let said = impossible(&stats, 5).unwrap_or_default();
+            let said = impossible(&stats, 5, &[[1.0, 1.0]]).unwrap_or_default();
             assert!(said.starts_with(what), "{said}");
         }
     }

@@ -1,7 +1,7 @@
 //! Numbers small enough to do by hand.
 
 use altgrad_casts::{
-    Block, Cast, Hadamard, Limit, NonFinite, Order, Rule, Scaling, Signs, Storage, ZeroBlock,
+    Block, Cast, Hadamard, Limit, NonFinite, Operation, Order, Rule, Scaling, Signs, Storage, ZeroBlock,
 };
 
 use crate::support::{apply, bits, grid};
@@ -61,6 +61,30 @@ fn margin_floor_and_factor_change_the_scale() {
     // A byte does not have the factor, the values do: scale 1/4, elements times 3 as before.
     let byte = Scaling { storage: Storage::E8m0, ..factor };
     assert_eq!(scale(byte), (0.25, vec![4.0 * (0.25f32 / 0.75), 1.5 * (0.25f32 / 0.75)]));
+}
+
+#[test]
+fn zeros_stay_zeros_at_the_ends_of_the_range_of_scales() {
+    let plain = Scaling { limit: Limit::F32, ..Scaling::default() };
+    let e4m3 = Scaling { storage: Storage::E4m3, ..plain };
+    let divide = |scaling| Scaling { quantize: Operation::Divide, dequantize: Operation::Divide, ..scaling };
+    for scaling in [
+        Scaling { factor: 1.0625, ..e4m3 },
+        Scaling { factor: 2.0, storage: Storage::E8m0, zero: ZeroBlock::Smallest, ..plain },
+        Scaling { factor: 2.0, ..plain },
+        Scaling { factor: 2f32.powi(-32), order: Order::Decode, ..plain },
+        divide(e4m3),
+        divide(Scaling { order: Order::Decode, ..plain }),
+    ] {
+        let matrix = [0.0, -0.0, 1e-45, 0.0, f32::MAX, -0.0];
+        let values = apply(&with(Block::Row, scaling), &grid("E2M1"), &matrix, [3, 2]).values;
+        let zeros: Vec<u32> = [0, 1, 3, 5].map(|i: usize| values[i].to_bits()).into();
+        assert_eq!(zeros, [0.0f32, -0.0, 0.0, -0.0].map(f32::to_bits), "{scaling:?}: {values:?}");
+        assert!(values.iter().all(|x| x.is_finite()), "{scaling:?}: {values:?}");
+    }
+    // Scale 0: elements become 0, with their signs.
+    let cast = with(Block::Tensor, divide(e4m3));
+    assert_eq!(apply(&cast, &grid("E2M1"), &[-1e-3, 1e-3], [1, 2]).values, [-0.0, 0.0]);
 }
 
 #[test]

@@ -21,11 +21,15 @@ fn fields_that_exclude_each_other_are_refused_by_name() {
         (Scaling { factor: 0.0, ..base }, "`scaling.factor`"),
         (Scaling { factor: f32::NAN, ..base }, "`scaling.factor`"),
         (Scaling { amax: Some(-1.0), ..base }, "`scaling.static_amax`"),
+        (Scaling { amax: Some(0.0), ..base }, "`scaling.static_amax`"),
     ] {
         let error = Cast { scaling, ..Cast::default() }.check(&grid("INT8")).unwrap_err();
         assert!(error.to_string().starts_with(key), "{error}");
         assert!(!error.hint().is_empty());
     }
+    let two_levels = Cast { scaling: Scaling { tensor: true, ..e4m3 }, ..Cast::default() };
+    assert!(two_levels.check(&grid("E4M3")).is_ok());
+    assert!(two_levels.check(&grid("E8M7")).unwrap_err().to_string().starts_with("`scaling.tensor`"));
     for cast in [
         Cast { block: Block::Along(0), ..Cast::default() },
         Cast { block: Block::Tile([4, 0]), ..Cast::default() },

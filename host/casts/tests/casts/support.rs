@@ -14,6 +14,7 @@ pub(crate) fn grid(name: &str) -> Grid {
         "E2M1" => mini(2, 1, Domain::FIN),
         "E2M3" => mini(2, 3, Domain::FIN),
         "E3M2" => mini(3, 2, Domain::FIN),
+        "E8M7" => mini(8, 7, Domain::IEEE),
         // MX's INT8 without -2: whole multiples of 1/64, two's complement; the code of -2 means -127/64 again.
         "INT8" => FormatSpec::Table((0..=255u8).map(|k| f32::from((k as i8).max(-127)) / 64.0).collect()),
         _ => panic!("{name}"),

@@ -41,9 +41,17 @@ fn an_entry_is_laid_over_the_casts_and_not_over_other_entries() {
 /// Shares whose product with the steps is a whole number, but not that of the rounded quotient.
 #[test]
 fn a_share_of_the_steps_is_rounded_up_once() {
-    for (percent, step) in [("7", 7), ("28", 28), ("55", 55), ("56", 56), ("55.5", 56)] {
+    for (percent, steps, step) in [
+        ("7", 100, 7),
+        ("28", 100, 28),
+        ("55", 100, 55),
+        ("56", 100, 56),
+        ("55.5", 100, 56),
+        ("32.2", 500, 161),
+        ("0.001", 100, 1),
+    ] {
         let schedule = format!("[[quant.schedule]]\nat = '{percent}%'\nnone = true\n");
-        let config = load(&format!("[train]\nmax_steps = 100\n[quant]\nweight = 'E4M3'\n{schedule}"));
+        let config = load(&format!("[train]\nmax_steps = {steps}\n[quant]\nweight = 'E4M3'\n{schedule}"));
         assert_eq!(config.quant.schedule[0].trigger, CastTrigger::At(step), "{percent} %");
     }
 }

@@ -30,8 +30,8 @@ pub struct OptimizerState {
     pub(super) scopes: Vec<Scope>,
     /// The rule that updates each parameter, in the plugin's words.
     rules: Vec<String>,
-    /// The rule that would update it without a grid.
-    rules_without_grid: Vec<String>,
+    /// The rule that would update it without a grid, unless the plugin refuses that.
+    rules_without_grid: Vec<Option<String>>,
     /// `[parameter][state]`: the plugin's states.
     pub(super) specs: Vec<Vec<StateSpec>>,
     /// `[parameter][state]`, copied by the update if it is shared; none of parameters whose states services or
@@ -86,7 +86,7 @@ impl OptimizerState {
         let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
         let grid = quant.future_weight_grid(id, &spec.shape);
         self.rules.push(plugin.rule(&info, grid.as_ref().map(WeightGrid::grid))?);
-        self.rules_without_grid.push(plugin.rule(&info, None)?);
+        self.rules_without_grid.push(plugin.rule(&info, None).ok());
         let (scope, wanted) = (plugin.scope(&info)?, plugin.states(&info)?);
         let storage = wanted.iter().map(|state| self.groups.storage(state)).collect::<Result<Vec<_>, _>>()?;
         let on_device = scope == Scope::SERVICES;
@@ -147,7 +147,8 @@ impl OptimizerState {
     /// True if a rule under these casts depends on the grid of its parameter; false if the plugin refuses them.
     #[must_use]
     pub fn has_grid_rules(&self, quant: &QuantContext, layout: &Layout) -> bool {
-        self.rules_under(quant, layout).is_ok_and(|rules| rules != self.rules_without_grid)
+        let rules = self.rules_under(quant, layout);
+        rules.is_ok_and(|rules| rules.into_iter().map(Some).ne(self.rules_without_grid.iter().cloned()))
     }
 
     /// The kind of update of a parameter, in words.
@@ -216,7 +217,7 @@ impl OptimizerState {
         let info = param_info(&spec.name, &shape, quant.is_stored_on_grid(id));
         let scalars = StepScalars { lr: lr * lr_scale, update: self.updates };
         let measured = meter.wants_weights() || meter.wants_gradients();
-        let grid_rule = self.rules[id] != self.rules_without_grid[id];
+        let grid_rule = self.rules_without_grid[id].as_ref() != Some(&self.rules[id]);
         let momentum = if meter.wants_weights() && grid_rule { self.momentum(id)? } else { None };
         let (value, grad, before, result) = if self.on_device[id].is_some() {
             // No data move unless they are measured.

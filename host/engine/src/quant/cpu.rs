@@ -1,7 +1,7 @@
 //! Fake quantization and dynamic scales on the CPU, by the function of a format's plugin.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_casts::{BlockStatistics, Operation};
+use altgrad_casts::BlockStatistics;
 use altgrad_plugin_api::{Blocks, QuantParams, QuantStats as FormatStats, Rounding, Scales};
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -126,36 +126,35 @@ fn fake_quant_part(
 ) -> Result<FormatStats, Diagnostic> {
     let plugin = params.format.plugin();
     let mut counters = params.histogram.as_ref().map_or(Vec::new(), |histogram| histogram.counters());
-    let stats = plugin.fake_quant(src, dst, quant_params, &mut counters)?;
+    let stats = if params.arithmetic.is_the_formats() {
+        plugin.fake_quant(src, dst, quant_params, &mut counters)?
+    } else {
+        by_other_arithmetic(src, dst, quant_params, params, &mut counters)?
+    };
     if let Some(histogram) = &params.histogram {
         histogram.add_codes(&counters);
-    }
-    if !params.arithmetic.is_the_formats() {
-        recompute(src, dst, quant_params, params)?;
     }
     Ok(stats)
 }
 
-/// Replaces the format's results for `src` by those of another arithmetic. The format rounds scaled elements at scale 1.
-fn recompute(
+/// As the plugin's call, by another arithmetic. The format rounds scaled elements at scale 1.
+fn by_other_arithmetic(
     src: &[f32],
     dst: &mut [f32],
     quant_params: &QuantParams<'_>,
     params: &FakeQuantParams,
-) -> Result<(), Diagnostic> {
+    counters: &mut [u64],
+) -> Result<FormatStats, Diagnostic> {
     let (plugin, arithmetic) = (params.format.plugin(), params.arithmetic);
     let mut scaled = src.to_vec();
-    for (run, [scale, inverse]) in quant_params.scales.runs(src.len()) {
-        match arithmetic.quantize {
-            Operation::Multiply => scaled[run].iter_mut().for_each(|x| *x *= scale),
-            Operation::Divide => scaled[run].iter_mut().for_each(|x| *x /= inverse),
-        }
+    for (run, pair) in quant_params.scales.runs(src.len()) {
+        scaled[run].iter_mut().for_each(|x| *x = arithmetic.quantize.quantize(*x, pair));
     }
     let unscaled = QuantParams { scales: Scales::ONE.skip(quant_params.scales.first), ..*quant_params };
-    plugin.fake_quant(&scaled, dst, &unscaled, &mut [])?;
+    let FormatStats { overflow, .. } = plugin.fake_quant(&scaled, dst, &unscaled, &mut [])?;
+    let toward_zero = QuantParams { rounding: Rounding::TOWARD_ZERO, ..unscaled };
     if arithmetic.ties_toward_zero {
         let mut inner = vec![0.0; dst.len()];
-        let toward_zero = QuantParams { rounding: Rounding::TOWARD_ZERO, ..unscaled };
         plugin.fake_quant(&scaled, &mut inner, &toward_zero, &mut [])?;
         for ((y, inner), x) in dst.iter_mut().zip(inner).zip(&scaled) {
             if *y != inner && 2.0 * f64::from(*x) == f64::from(*y) + f64::from(inner) {
@@ -163,13 +162,17 @@ fn recompute(
             }
         }
     }
-    for (run, [scale, inverse]) in quant_params.scales.runs(src.len()) {
-        match arithmetic.dequantize {
-            Operation::Multiply => dst[run].iter_mut().for_each(|y| *y *= inverse),
-            Operation::Divide => dst[run].iter_mut().for_each(|y| *y /= scale),
-        }
+    if !counters.is_empty() {
+        // Values on the grid are rounded to themselves.
+        scaled.copy_from_slice(dst);
+        plugin.fake_quant(&scaled, dst, &toward_zero, counters)?;
     }
-    Ok(())
+    for (run, pair) in quant_params.scales.runs(src.len()) {
+        dst[run].iter_mut().for_each(|y| *y = arithmetic.dequantize.dequantize(*y, pair));
+    }
+    let mut stats = FormatStats { overflow, ..FormatStats::default() };
+    src.iter().zip(dst).for_each(|(x, x_hat)| stats.add(*x, *x_hat, false));
+    Ok(stats)
 }
 
 /// The scales of a tensor of `elements` whose groups are consecutive elements.

@@ -158,13 +158,20 @@ impl DeviceFormat {
 }
 
 /// The value of every code, if encoding a rounded value and decoding it returns the value: tested on values between all
-/// codes.
+/// codes. Values that were scaled and scaled back are off by some last bits, so those must return it too: they do not where a threshold of
+/// rounding lies beside the value.
 fn exact_codes(plugin: &FormatPlugin, values: &ValueGrid) -> Option<Vec<f32>> {
+    /// Eight units in the last place at most.
+    const NUDGE: f32 = 4.0 * f32::EPSILON;
     let decoded = plugin.decode_all(values).ok()?;
     let between: Vec<f32> = decoded.iter().filter(|x| x.is_finite()).map(|x| x * 1.0625).collect();
     let mut rounded = vec![0.0; between.len()];
     plugin.fake_quant(&between, &mut rounded, &QuantParams::IDENTITY, &mut []).ok()?;
-    let codes = plugin.encode(&rounded, &QuantParams::IDENTITY).ok()?;
-    let same = |(code, value): (u16, f32)| decoded[usize::from(code)].to_bits() == value.to_bits();
-    codes.into_iter().zip(rounded).all(same).then_some(decoded)
+    let returns = |factor: f32| {
+        let nudged: Vec<f32> = rounded.iter().map(|x| x * factor).collect();
+        let codes = plugin.encode(&nudged, &QuantParams::IDENTITY).ok()?;
+        let value = |code: u16| decoded.get(usize::from(code)).map(|value| value.to_bits());
+        Some(codes.into_iter().map(value).eq(rounded.iter().map(|x| Some(x.to_bits()))))
+    };
+    [1.0, 1.0 - NUDGE, 1.0 + NUDGE].into_iter().all(|factor| returns(factor) == Some(true)).then_some(decoded)
 }

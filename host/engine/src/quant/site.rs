@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use altgrad_casts::Hadamard;
+use altgrad_casts::{Hadamard, Rule};
 use altgrad_config::SteChoice;
 pub use altgrad_metrics::Role;
 use altgrad_plugin_api::{Blocks, RandomKey, Rounding};
@@ -152,24 +152,23 @@ impl Site {
     /// The source of scales at this step.
     #[must_use]
     pub fn scale(&self) -> ScaleSource {
-        let past = || self.history().amax.iter().copied().reduce(f32::max);
+        let past = |window: usize| self.history().amax.iter().rev().take(window).copied().reduce(f32::max);
+        // An amax of 0 stands for scale 1.
         let (rule, amax) = match self.scaling {
             Scaling::None => return ScaleSource::ONE,
             Scaling::Dynamic(rule) | Scaling::Stored { rule, .. } => return ScaleSource::Dynamic(rule),
-            Scaling::Delayed { rule, start, .. } => match past() {
-                None if start.first_is_one => return ScaleSource::ONE,
-                Some(0.0) if start.keeps_over_zeros => match self.history().kept {
-                    0.0 => return ScaleSource::ONE,
-                    kept => (rule, Some(kept)),
-                },
+            Scaling::Delayed { rule, window, start } => match past(window) {
+                None if start.first_is_one => (rule, Some(0.0)),
+                Some(0.0) if start.keeps_over_zeros => (rule, Some(self.history().kept)),
                 past => (rule, past),
             },
-            Scaling::Static { rule, amax } => (rule, amax.or_else(past)),
+            Scaling::Static { rule, amax } => (rule, amax.or_else(|| past(1))),
         };
         let Some(amax) = amax else { return ScaleSource::Dynamic(rule) };
         match rule.group {
+            None if amax == 0.0 => ScaleSource::ONE,
             None => ScaleSource::Fixed(rule.scale(amax)),
-            // All blocks have this amax; those of NVFP4 lie under a scale of the tensor that has it.
+            // Blocks lie under a scale of the tensor, which has this amax.
             Some(_) => {
                 let scaling = altgrad_casts::Scaling { amax: Some(amax), ..rule.scaling };
                 ScaleSource::Dynamic(ScaleRule { scaling, ..rule })
@@ -177,14 +176,18 @@ impl Site {
         }
     }
 
-    /// The scale of a tensor with this largest magnitude, if it has one that is not state. The history is that before the tensor's step.
+    /// The scale of a tensor with this largest magnitude, if it has one that is not state and follows from it. The history is that before the tensor's step.
     #[must_use]
     pub fn scale_for(&self, amax: f32) -> Option<f32> {
-        let is_state = matches!(self.scaling, Scaling::Stored { .. });
-        (self.has_one_scale() && !is_state).then(|| match self.scale() {
-            ScaleSource::Fixed([scale, _]) => scale,
-            ScaleSource::Dynamic(rule) => rule.scale(amax)[0],
-        })
+        if !self.has_one_scale() || matches!(self.scaling, Scaling::Stored { .. }) {
+            return None;
+        }
+        match self.scale() {
+            ScaleSource::Fixed([scale, _]) => Some(scale),
+            // The largest magnitude does not give the deviation.
+            ScaleSource::Dynamic(rule) if matches!(rule.scaling.rule, Rule::Rms { .. }) => None,
+            ScaleSource::Dynamic(rule) => Some(rule.scale(amax)[0]),
+        }
     }
 
     /// Elements that share a scale, if not the whole tensor does.

@@ -1,7 +1,7 @@
 //! A run file's casts as the sites of a linear layer, and refusals that depend on the layer and on the other casts.
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_casts::{Block, Grid, Hadamard, Range, Rounding as CastRounding};
+use altgrad_casts::{Block, Grid, Hadamard, Range, Rounding as CastRounding, Rule};
 use altgrad_config::{
     AmaxChoice,
     cast::{FirstScaleChoice, ResolvedCast, UseSourceChoice, ZeroBlockChoice},
@@ -74,6 +74,28 @@ pub(crate) fn groups(
             (Some(across * along), (across > 1).then_some([across, along]))
         }
     }
+}
+
+/// Refuses a rule of deviations whose blocks do not divide an operand: the zeros that fill up the last block would count.
+pub(super) fn check_blocks(
+    resolved: &ResolvedCast,
+    cast: &altgrad_casts::Cast,
+    [rows, width]: [usize; 2],
+) -> Result<(), KeyedDiagnostic> {
+    if !matches!(cast.scaling.rule, Rule::Rms { .. }) {
+        return Ok(());
+    }
+    let cut = |block: usize, of: usize| !of.is_multiple_of(block.clamp(1, of.max(1)));
+    let (block, of, what) = match cast.block {
+        Block::Along(along) | Block::Tile([_, along]) if cut(along, width) => {
+            (along, width, "elements of a row")
+        }
+        Block::Tile([across, _]) if cut(across, rows) => (across, rows, "rows"),
+        _ => return Ok(()),
+    };
+    let key = resolved.key_of("scaling.rule");
+    let message = format!("`{key}` is rms, and blocks of {block} elements do not divide the {of} {what}");
+    Err((key, Diagnostic::config(message).hint("choose a block that divides the tensor, or another rule")))
 }
 
 /// The scaling of a cast.
@@ -150,10 +172,15 @@ pub(super) fn check_transforms(
                 Diagnostic::config(message).hint("choose a smaller power of two, or exclude the layer"),
             ));
         }
-        if *role == Role::Grad && source_of(casts, Role::GradWgrad) == UseSourceChoice::Reuse {
+        // It is rotated along the axis that the product of the weight's gradient keeps.
+        let second = casts.iter().find(|(of, _)| *of == Role::GradWgrad).map(|(_, second)| second);
+        if let Some(second) = second.filter(|_| *role == Role::Grad)
+            && second.source() != UseSourceChoice::HighPrecision
+        {
+            let key = second.fields.source.map_or_else(key, |_| second.key_of("source"));
             let message = "a transformed gradient cannot be reused in the product of the weight's gradient";
             let hint = "set source = \"hp\" in quant.cast.grad_wgrad";
-            return Err((key(), Diagnostic::config(message).hint(hint)));
+            return Err((key, Diagnostic::config(message).hint(hint)));
         }
     }
     let pairs = [
@@ -194,11 +221,6 @@ pub(super) fn check_sources(casts: &LayerCasts) -> Result<(), KeyedDiagnostic> {
         }
     }
     Ok(())
-}
-
-fn source_of(casts: &LayerCasts, role: Role) -> UseSourceChoice {
-    let cast = casts.iter().find(|(of, _)| *of == role);
-    cast.map_or(UseSourceChoice::Reuse, |(_, resolved)| resolved.source())
 }
 
 /// The transform along the contraction of its own product: a use that reuses another has none.

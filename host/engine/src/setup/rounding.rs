@@ -220,6 +220,7 @@ impl Builder<'_> {
         // Kernels multiply by scales, and round ties as their modes say.
         let format = self.format(name, &resolved.key, !arithmetic.is_the_formats())?;
         casts::check_fields(resolved, &cast, &format)?;
+        casts::check_blocks(resolved, &cast, shape.of(role))?;
         let (group, tile) = casts::groups(cast.block, shape.of(role), role);
         let is_stored = role == Role::Weight && self.config.master_weights == MasterWeightsChoice::None;
         let scaling = if is_stored {
