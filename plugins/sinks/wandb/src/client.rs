@@ -18,6 +18,8 @@ use crate::{key::Key, pace::Pace, shared::Shared};
 
 /// The time limit of connecting.
 const CONNECT: Duration = Duration::from_secs(5);
+/// The operation that is repeated after 409, as the official client does: the server is busy with the same run.
+const UPSERT_BUCKET: &str = "UpsertBucket";
 /// Characters of a server's answer that messages quote.
 const QUOTED: usize = 300;
 
@@ -89,6 +91,17 @@ impl Client {
     /// # Errors
     /// The connection failed, or status or body are not as expected.
     pub(crate) fn post(&self, path: &str, body: String, limit: Duration) -> Result<Answer, Failure> {
+        self.send(path, body, limit, None)
+    }
+
+    /// As [`Client::post`]; the status `passing` is a failure that passes.
+    fn send(
+        &self,
+        path: &str,
+        body: String,
+        limit: Duration,
+        passing: Option<StatusCode>,
+    ) -> Result<Answer, Failure> {
         let unsure = |why: &str| Failure::Retry {
             after: None,
             unsure: true,
@@ -100,7 +113,7 @@ impl Client {
         let request = request.body(body).timeout(limit);
         let (status, headers, bytes) = self.receive(request, limit).map_err(|why| unsure(&why))?;
         if !status.is_success() {
-            return Err(self.refusal(status, &headers, &bytes));
+            return Err(self.refusal(status, &headers, &bytes, passing));
         }
         let pause = rate_limit(&headers);
         let value = serde_json::from_slice(&bytes).map_err(|_| Failure::Retry {
@@ -123,7 +136,8 @@ impl Client {
         limit: Duration,
     ) -> Result<Value, Failure> {
         let body = serde_json::json!({ "operationName": name, "query": query, "variables": variables });
-        let mut value = self.post("/graphql", body.to_string(), limit)?.value;
+        let passing = (name == UPSERT_BUCKET).then_some(StatusCode::CONFLICT);
+        let mut value = self.send("/graphql", body.to_string(), limit, passing)?.value;
         if let Some(errors) = value.get("errors").filter(|errors| !errors.is_null()) {
             let said = errors
                 .pointer("/0/message")
@@ -163,11 +177,17 @@ impl Client {
     }
 
     /// The failure that a status other than success indicates.
-    fn refusal(&self, status: StatusCode, headers: &HeaderMap, said: &[u8]) -> Failure {
+    fn refusal(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        said: &[u8],
+        passing: Option<StatusCode>,
+    ) -> Failure {
         let after = wanted_pause(headers);
         let why = format!("{} answers {status}: {}", self.base_url, self.quote(said));
         let again = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
-        if again || status.is_server_error() {
+        if again || passing == Some(status) || status.is_server_error() {
             Failure::Retry { after, unsure: false, why }
         } else if status == StatusCode::UNAUTHORIZED {
             Failure::Final(format!("{why} (is the API key one of this server?)"))

@@ -19,6 +19,8 @@ use crate::{
     summary::Summary,
 };
 
+/// The beginning of the name of a folder with an offline file; a stamp and the run's id follow.
+const OFFLINE: &str = "offline-run-";
 const FILE_HEADER: [u8; 7] = [0x3a, 0x57, 0x26, 0x42, 0xe1, 0xbe, 0x00];
 const BLOCK: usize = 32 << 10;
 const CHUNK_HEADER: usize = 7;
@@ -70,23 +72,42 @@ impl<W: Write> Blocks<W> {
     }
 }
 
-/// Writes the offline file of a spool that was read to its end; returns its folder. One that is there is replaced.
+/// Writes the offline file of a spool that was read to its end; returns its folder. Replaces those of the run's earlier parts.
 ///
 /// # Errors
-/// Spool or file cannot be read or written.
+/// Spool or file cannot be read or written, or an earlier file not be removed.
 pub(crate) fn export(index: &Index, folder: &Path) -> io::Result<PathBuf> {
     let begin =
         index.begin.as_ref().ok_or_else(|| io::Error::other("the spool does not say which run it is of"))?;
     let id = &begin.identity.run_id;
-    let folder = folder.join(format!("offline-run-{}-{id}", stamp(begin.started)));
-    fs::create_dir_all(folder.join("files"))?;
-    let path = folder.join(format!("run-{id}.wandb"));
+    let export = folder.join(format!("{OFFLINE}{}-{id}", stamp(begin.started)));
+    fs::create_dir_all(export.join("files"))?;
+    let path = export.join(format!("run-{id}.wandb"));
     let beside = path.with_extension("tmp");
     let mut blocks = Blocks::begin(BufWriter::new(File::create(&beside)?))?;
     write(index, begin, &mut blocks)?;
     blocks.out.into_inner()?.sync_all()?;
     fs::rename(beside, path)?;
-    Ok(folder)
+    remove_others(folder, &export, id)?;
+    Ok(export)
+}
+
+/// Removes the other folders with an offline file of the run: `wandb sync` would send each of them.
+fn remove_others(folder: &Path, export: &Path, id: &str) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.path() != export && entry.file_name().to_str().is_some_and(|name| is_export(name, id)) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// True if a folder of this name has an offline file of run `id`. Another run's id may end with it.
+fn is_export(name: &str, id: &str) -> bool {
+    let rest = name.strip_prefix(OFFLINE).and_then(|rest| rest.strip_suffix(id));
+    let stamp = rest.and_then(|rest| rest.strip_suffix('-'));
+    stamp.is_some_and(|stamp| stamp.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_'))
 }
 
 fn write(index: &Index, begin: &Begin, blocks: &mut Blocks<impl Write>) -> io::Result<()> {

@@ -87,6 +87,16 @@ fn every_fault_is_outlived() {
     }
 }
 
+/// The official client repeats it too: the server is busy with the same run.
+#[test]
+fn a_conflict_while_the_run_is_registered_is_outlived() {
+    let server = Server::start();
+    server.fault("UpsertBucket", Fault::Status(409, ""), 2);
+    run(&server, &Rig::new(&server.url)).unwrap();
+    assert!(server.state().faults.is_empty());
+    assert_rows(&parsed(&server.run().history), 60);
+}
+
 #[test]
 fn a_retry_waits_as_long_as_the_server_wants() {
     let server = Server::start();

@@ -180,6 +180,35 @@ fn a_finished_spool_is_deleted_and_the_run_goes_on() {
     }
 }
 
+/// `wandb sync` of all folders sends an offline run once.
+#[test]
+fn an_offline_run_that_goes_on_leaves_one_folder() {
+    let rig = Rig::new("http://127.0.0.1:9").text("mode", "offline").text("run_id", "off");
+    let mut sink = rig.open(None);
+    log_all(&mut sink, 0..5);
+    sink.finish(RunOutcome::INTERRUPTED).unwrap();
+    drop(sink);
+    let folders = || {
+        let entries = std::fs::read_dir(rig.path("wandb")).unwrap().flatten();
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        let mut names: Vec<_> =
+            folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    };
+    let [first] = &folders()[..] else { panic!("{:?}", folders()) };
+    // Of an hour ago, and beside it another run's.
+    let [before, foreign] = ["offline-run-20200101_000000-off", "offline-run-20200101_000000-not-off"];
+    std::fs::rename(rig.path("wandb").join(first), rig.path("wandb").join(before)).unwrap();
+    std::fs::create_dir(rig.path("wandb").join(foreign)).unwrap();
+    let mut sink = rig.open(Some(5));
+    log_all(&mut sink, 5..10);
+    sink.finish(RunOutcome::COMPLETED).unwrap();
+    let [kept, export] = &folders()[..] else { panic!("{:?}", folders()) };
+    assert!(kept == foreign && export.ends_with("-off"), "{kept}, {export}");
+    assert!(rig.path("wandb").join(export).join("run-off.wandb").is_file());
+}
+
 /// An upload that is not whole, or of a run that did not complete, keeps its spool.
 #[test]
 fn other_spools_stay() {
