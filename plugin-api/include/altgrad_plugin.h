@@ -254,34 +254,30 @@ extern ALTGRAD_PUBLIC const altgrad_library_v1 altgrad_plugin_entry_v1;
 #define ALTGRAD_COMPILER "unknown C compiler"
 #endif
 
-/* What the compiler was allowed to assume (-march), as far as it matters. */
-#ifdef __SSE4_2__
-#define ALTGRAD_CPU_SSE42_ "sse4.2,"
-#else
-#define ALTGRAD_CPU_SSE42_ ""
-#endif
-#ifdef __AVX__
-#define ALTGRAD_CPU_AVX_ "avx,"
-#else
-#define ALTGRAD_CPU_AVX_ ""
-#endif
-#ifdef __AVX2__
-#define ALTGRAD_CPU_AVX2_ "avx2,"
-#else
-#define ALTGRAD_CPU_AVX2_ ""
-#endif
-#ifdef __FMA__
-#define ALTGRAD_CPU_FMA_ "fma,"
-#else
-#define ALTGRAD_CPU_FMA_ ""
-#endif
-#ifdef __AVX512F__
-#define ALTGRAD_CPU_AVX512F_ "avx512f,"
-#else
-#define ALTGRAD_CPU_AVX512F_ ""
-#endif
+/*
+ * The features of the CPU that the compiler was allowed to assume (-march), separated by commas. The compiler defines the macro of such a
+ * feature as 1; ALTGRAD_DEFINED_1_ then inserts an argument, so that the name becomes the second one.
+ */
+#define ALTGRAD_DEFINED_1_ 0,
+#define ALTGRAD_SECOND_(first, second, ...) second
+#define ALTGRAD_CPU_(macro, name) ALTGRAD_CPU_IF_(macro, name)
+#define ALTGRAD_CPU_IF_(value, name) ALTGRAD_CPU_OF_(ALTGRAD_DEFINED_##value##_, name)
+#define ALTGRAD_CPU_OF_(argument, name) ALTGRAD_SECOND_(argument name ",", "", 0)
 #define ALTGRAD_CPU_FEATURES \
-    ALTGRAD_CPU_SSE42_ ALTGRAD_CPU_AVX_ ALTGRAD_CPU_AVX2_ ALTGRAD_CPU_FMA_ ALTGRAD_CPU_AVX512F_
+    ALTGRAD_CPU_(__SSE3__, "sse3") ALTGRAD_CPU_(__SSSE3__, "ssse3") ALTGRAD_CPU_(__SSE4_1__, "sse4.1") \
+    ALTGRAD_CPU_(__SSE4_2__, "sse4.2") ALTGRAD_CPU_(__SSE4A__, "sse4a") ALTGRAD_CPU_(__POPCNT__, "popcnt") \
+    ALTGRAD_CPU_(__AVX__, "avx") ALTGRAD_CPU_(__AVX2__, "avx2") ALTGRAD_CPU_(__FMA__, "fma") \
+    ALTGRAD_CPU_(__F16C__, "f16c") ALTGRAD_CPU_(__BMI__, "bmi1") ALTGRAD_CPU_(__BMI2__, "bmi2") \
+    ALTGRAD_CPU_(__LZCNT__, "lzcnt") ALTGRAD_CPU_(__MOVBE__, "movbe") ALTGRAD_CPU_(__ADX__, "adx") \
+    ALTGRAD_CPU_(__AES__, "aes") ALTGRAD_CPU_(__PCLMUL__, "pclmulqdq") ALTGRAD_CPU_(__VAES__, "vaes") \
+    ALTGRAD_CPU_(__VPCLMULQDQ__, "vpclmulqdq") ALTGRAD_CPU_(__GFNI__, "gfni") ALTGRAD_CPU_(__SHA__, "sha") \
+    ALTGRAD_CPU_(__AVXVNNI__, "avxvnni") ALTGRAD_CPU_(__AVX512F__, "avx512f") ALTGRAD_CPU_(__AVX512BW__, "avx512bw") \
+    ALTGRAD_CPU_(__AVX512CD__, "avx512cd") ALTGRAD_CPU_(__AVX512DQ__, "avx512dq") \
+    ALTGRAD_CPU_(__AVX512VL__, "avx512vl") ALTGRAD_CPU_(__AVX512IFMA__, "avx512ifma") \
+    ALTGRAD_CPU_(__AVX512VBMI__, "avx512vbmi") ALTGRAD_CPU_(__AVX512VBMI2__, "avx512vbmi2") \
+    ALTGRAD_CPU_(__AVX512VNNI__, "avx512vnni") ALTGRAD_CPU_(__AVX512BITALG__, "avx512bitalg") \
+    ALTGRAD_CPU_(__AVX512VPOPCNTDQ__, "avx512vpopcntdq") ALTGRAD_CPU_(__AVX512BF16__, "avx512bf16") \
+    ALTGRAD_CPU_(__AVX512FP16__, "avx512fp16")
 
 /*
  * An ELF note in the section .note.altgrad: what the library says about itself, readable without loading it. plugin-api/src/note.rs

@@ -82,8 +82,12 @@ impl OptionSpec {
     }
 
     /// A number.
+    ///
+    /// # Panics
+    /// The default is NaN; in a constant, the code does not compile.
     #[must_use]
     pub const fn float(name: &'static str, default: f64) -> Self {
+        assert!(!default.is_nan(), "the default of an option is NaN, which no range allows");
         Self::new(name, OptionDefault::Float(default))
     }
 
@@ -154,5 +158,16 @@ impl OptionSpec {
     /// True if a text is one of the choices.
     fn allows(&self, text: &str) -> bool {
         self.choices.iter().any(|choice| choice == text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "the default of an option is NaN")]
+    fn a_default_is_a_number() {
+        let _ = OptionSpec::float("x", f64::NAN);
     }
 }

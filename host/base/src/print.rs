@@ -34,6 +34,16 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A word of a command as a shell takes it: in quotation marks if it needs them.
+#[must_use]
+pub fn word(text: &str) -> Cow<'_, str> {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./=:,+@%".contains(character);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
 /// Writes text, escaped; text that cannot be written is dropped. For the macros.
 pub fn write(mut out: impl Write, text: fmt::Arguments<'_>) {
     let text = text.to_string();
@@ -75,6 +85,18 @@ mod tests {
         assert_eq!(escaped("\x1b[2J\x1b]0;title\x07"), "\\u001b[2J\\u001b]0;title\\u0007");
         assert_eq!(escaped("a\rb\x08\x7f\u{9b}31m"), "a\\u000db\\u0008\\u007f\\u009b31m");
         assert_eq!(escaped("x\u{202e}txt.exe\u{2069}"), "x\\u202etxt.exe\\u2069");
+    }
+
+    #[test]
+    fn words_are_quoted_if_a_shell_would_split_or_change_them() {
+        for plain in ["a/b-1.so", "x=1.5", "../lib_a.so"] {
+            assert_eq!(word(plain), plain);
+        }
+        for (text, quoted) in
+            [("a b/bad.so", "'a b/bad.so'"), ("it's", r"'it'\''s'"), ("$x", "'$x'"), ("", "\'\'")]
+        {
+            assert_eq!(word(text), quoted);
+        }
     }
 
     #[test]

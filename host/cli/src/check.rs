@@ -24,6 +24,7 @@ use std::{
 use altgrad_base::{
     diagnostic::{Diagnostic, Fault},
     interrupt,
+    print::word,
 };
 use altgrad_conformance::{Check, checks, optimizers, sinks};
 use altgrad_plugin_api::PluginKind;
@@ -108,22 +109,32 @@ impl CheckArgs {
             .hint(format!("its checks: {}", names.join(", "))))
     }
 
+    /// Refuses options that no plugin of the library gets.
+    fn has_use_for_options(&self, contents: &Contents) -> Result<(), Diagnostic> {
+        if self.set.is_empty() || !contents.sinks.is_empty() {
+            return Ok(());
+        }
+        Err(Diagnostic::config("`--set` sets options of sinks, and the library has no sink")
+            .at(self.path.display())
+            .hint("leave it out: other plugins are checked with every declared value of their options"))
+    }
+
     /// One check of one plugin.
     fn line(
         &self,
-        kind: PluginKind,
-        plugin: &str,
+        sha256: &str,
+        (kind, plugin): (PluginKind, &str),
         (check, what): (&'static str, &'static str),
         timeout: Duration,
     ) -> Result<Line, Diagnostic> {
-        let asked =
-            Asked { kind, plugin, check, set: &self.set, seed: self.seed, locale: &[], variables: &[] };
+        let (set, seed) = (self.set.as_slice(), self.seed);
+        let asked = Asked { sha256, kind, plugin, check, set, seed, locale: &[], variables: &[] };
         let (verdict, seconds) = if check == leaks_and_locale::LOCALE.0 {
             locale::locale(&self.path, &asked, timeout)?
         } else if check == ENVIRONMENT.0 {
             environment::environment(&self.path, &asked, timeout)?
         } else {
-            child::spawn(&self.path, Some(asked), timeout)?.verdict()
+            child::spawn(&self.path, asked, timeout)?.verdict()
         };
         let replay = self.replay(check, &verdict);
         let plugin = match kind {
@@ -137,9 +148,10 @@ impl CheckArgs {
     fn replay(&self, check: &str, verdict: &Verdict) -> Option<String> {
         let Verdict::Failed(why) = verdict else { return None };
         let named = why.strip_prefix("seed ").and_then(|rest| rest.split(':').next()?.parse().ok());
-        let mut command = format!("altgrad-host plugins check {} --only {check}", self.path.display());
+        let path = self.path.to_string_lossy();
+        let mut command = format!("altgrad-host plugins check {} --only {check}", word(&path));
         for set in &self.set {
-            command += &format!(" --set '{set}'");
+            command += &format!(" --set {}", word(set));
         }
         let seed: u64 = named.unwrap_or(self.seed);
         Some(if seed == 0 { command } else { format!("{command} --seed {seed}") })
@@ -148,15 +160,17 @@ impl CheckArgs {
 
 pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, Diagnostic> {
     interrupt::end_at_once()?;
-    Ok(if passes(args)? { ExitCode::SUCCESS } else { ExitCode::from(Fault::Plugin.exit_code()) })
+    Ok(if passes(args, None)? { ExitCode::SUCCESS } else { ExitCode::from(Fault::Plugin.exit_code()) })
 }
 
-/// Runs the checks and prints their results; returns whether none failed.
-pub(super) fn passes(args: &CheckArgs) -> Result<bool, Diagnostic> {
+/// Runs the checks on a library, whose sha256 must be `sha256` if one is given, and prints their results; returns whether none
+/// failed.
+pub(super) fn passes(args: &CheckArgs, sha256: Option<&str>) -> Result<bool, Diagnostic> {
     let timeout = Duration::from_secs(args.timeout_s);
     let mut report = Report::new(args.json);
-    if let Some(contents) = load(&args.path, timeout, &mut report)? {
+    if let Some(contents) = load(&args.path, sha256, timeout, &mut report)? {
         args.is_known(&contents)?;
+        args.has_use_for_options(&contents)?;
         report.opens(&contents);
         let mut hung = 0;
         let every = contents.suites().into_iter().flat_map(|(kind, plugins, checks)| {
@@ -165,7 +179,7 @@ pub(super) fn passes(args: &CheckArgs) -> Result<bool, Diagnostic> {
         });
         let mut every = every.filter(|(.., (check, _))| args.runs(check));
         for (kind, plugin, (check, what)) in every.by_ref() {
-            let line = args.line(kind, plugin, (check, what), timeout)?;
+            let line = args.line(&contents.sha256, (kind, plugin), (check, what), timeout)?;
             hung +=
                 usize::from(matches!(&line.verdict, Verdict::Failed(why) if why.starts_with(child::HUNG)));
             report.add(line);
@@ -179,8 +193,13 @@ pub(super) fn passes(args: &CheckArgs) -> Result<bool, Diagnostic> {
 }
 
 /// Loads the library in a child; nothing if that already fails.
-fn load(path: &Path, timeout: Duration, report: &mut Report) -> Result<Option<Contents>, Diagnostic> {
-    let ended = child::spawn(path, None, timeout)?;
+fn load(
+    path: &Path,
+    sha256: Option<&str>,
+    timeout: Duration,
+    report: &mut Report,
+) -> Result<Option<Contents>, Diagnostic> {
+    let ended = child::load(path, sha256, timeout)?;
     let contents = ended.answer.as_ref().and_then(|answer| serde_json::from_str::<Contents>(answer).ok());
     let verdict = match ended.fault() {
         Some(fault) => Verdict::Failed(fault),

@@ -6,9 +6,9 @@ use std::{
     process::ExitCode,
 };
 
-use altgrad_base::{diagnostic::Diagnostic, files, interrupt, println};
+use altgrad_base::{diagnostic::Diagnostic, eprintln, files, interrupt, println};
 use altgrad_config::PluginsSection;
-use altgrad_loader::{Catalog, LibraryInfo, library};
+use altgrad_loader::{Catalog, LibraryInfo, elf, library};
 use clap::Args;
 
 use super::check;
@@ -63,8 +63,8 @@ pub(super) fn run(args: &InstallArgs) -> Result<ExitCode, Diagnostic> {
         let (to, before) = place(file, &library, &catalog).map_err(|refusal| refusal.at(file.display()))?;
         plans.push(Plan { library, bytes, to, before });
     }
-    for file in args.files.iter().filter(|_| args.check) {
-        if !check::passes(&check::CheckArgs::of(file))? {
+    for (file, plan) in args.files.iter().zip(&plans).filter(|_| args.check) {
+        if !check::passes(&check::CheckArgs::of(file), Some(&plan.library.sha256))? {
             let refusal = Diagnostic::plugin("the library failed checks and was not installed");
             return Err(refusal
                 .at(file.display())
@@ -139,6 +139,12 @@ impl Plan {
                 .hint("check that the folder can be written, or name another with `--dir`")
         })?;
         println!("{}: installed {}", to.display(), described(library));
+        if elf::looks_beside_itself(bytes) {
+            eprintln!(
+                "warning: {} looks for other libraries in its own folder ($ORIGIN): copy them there too",
+                to.display()
+            );
+        }
         match before {
             Before::Nothing => {}
             Before::Library(old) => println!("  replaced {}", described(old)),

@@ -162,10 +162,9 @@ impl Command {
             Self::Curvature(args) => args.model.trust(),
             Self::Sample(args) => args.model.trust(),
             Self::WandbUpload(args) => args.trust.into(),
+            Self::Casts(command) => command.trust(),
             // These name their libraries on the command line, or load those of the host's folder, or none.
-            Self::Plugins(_) | Self::Formats(_) | Self::Casts(_) | Self::Bench(_) | Self::Replay(_) => {
-                Trust::Named
-            }
+            Self::Plugins(_) | Self::Formats(_) | Self::Bench(_) | Self::Replay(_) => Trust::Named,
             Self::Data(_)
             | Self::Alerts(_)
             | Self::Compare(_)

@@ -10,7 +10,7 @@ use altgrad_base::{
     eprintln, println,
 };
 use altgrad_config::PluginsSection;
-use altgrad_loader::{Catalog, library};
+use altgrad_loader::{Catalog, library, registry};
 use altgrad_plugin_api::{Descriptor, OptionDefault, OptionSpec};
 use clap::Subcommand;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
@@ -56,6 +56,7 @@ fn list(dir: Option<PathBuf>) -> Result<ExitCode, Diagnostic> {
     let section =
         PluginsSection { dir: dir.map(|dir| dir.display().to_string()), ..PluginsSection::default() };
     let catalog = Catalog::open(&section)?;
+    registry::existing(&catalog.folder)?;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header(["kind", "name", "version", "what", "library"]);
     for library in &catalog.libraries {
@@ -80,9 +81,9 @@ fn inspect(path: &Path) -> Result<ExitCode, Diagnostic> {
     println!("size          {} bytes", library.bytes);
     println!("sha256        {}", library.sha256);
     println!("plugin-api    {}", library.build.api_version);
-    println!("compiler      {}", or_unknown(&library.build.rustc));
-    println!("target        {}", or_unknown(&library.build.target));
-    println!("CPU features  {}", or_unknown(&library.build.cpu_features));
+    println!("compiler      {}", or(&library.build.rustc, "unknown"));
+    println!("target        {}", or(&library.build.target, "unknown"));
+    println!("CPU features  {}", or(&library.build.cpu_features, "baseline"));
     for plugin in &library.descriptors {
         println!("\n{} {} {}: {}", plugin.kind, plugin.id, plugin.version, plugin.summary);
         print_options(plugin);
@@ -118,6 +119,7 @@ fn range(option: &OptionSpec) -> String {
     }
 }
 
-fn or_unknown(text: &str) -> &str {
-    if text.is_empty() { "unknown" } else { text }
+/// The text, or what an empty one means.
+fn or<'a>(text: &'a str, empty: &'a str) -> &'a str {
+    if text.is_empty() { empty } else { text }
 }

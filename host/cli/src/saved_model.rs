@@ -1,9 +1,9 @@
 //! The arguments of commands that use a trained model, and the rounding they ask for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use altgrad_base::diagnostic::Diagnostic;
-use altgrad_config::{DeviceChoice, PrecisionChoice, RunConfig};
+use altgrad_config::{DeviceChoice, PluginsSection, PrecisionChoice, RunConfig};
 use altgrad_engine::{device::ComputeDevice, load_model::SavedModel, quant::QuantContext, setup};
 use altgrad_loader::Registry;
 use clap::Args;
@@ -51,15 +51,37 @@ impl SavedModelArgs {
         if self.full_precision || (!formats && config.train.precision == PrecisionChoice::Fp32) {
             return Ok(QuantContext::off());
         }
-        let mut section = config.plugins.clone();
-        if let Some(folder) = &self.plugins {
-            section.dir = Some(folder.display().to_string());
-        }
+        let section = libraries(config.plugins.clone(), self.plugins.as_deref());
         let registry = if formats { Registry::open(&section) } else { Ok(Registry::default()) };
         registry
             .and_then(|registry| setup::rounding_of(config, &model.source, &registry, device, &model.layout))
             .map_err(|error| {
                 error.hint("--plugins DIR names another folder; --full-precision needs no format")
             })
+    }
+}
+
+/// The run's libraries, or else those of the folder that the user names. The user trusts that folder, but not the paths that the
+/// run's file lists.
+fn libraries(run: PluginsSection, folder: Option<&Path>) -> PluginsSection {
+    match folder {
+        Some(folder) => PluginsSection { dir: Some(folder.display().to_string()), load: None, ..run },
+        None => run,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use altgrad_config::PluginRef;
+
+    use super::*;
+
+    #[test]
+    fn a_named_folder_replaces_every_library_of_the_run() {
+        let load = Some(vec![PluginRef::Name("e5m2".into()), PluginRef::Name("/theirs/int2.so".into())]);
+        let run = PluginsSection { dir: Some("/theirs".into()), load, ..PluginsSection::default() };
+        assert_eq!(libraries(run.clone(), None), run);
+        let named = PluginsSection { dir: Some("mine".into()), ..PluginsSection::default() };
+        assert_eq!(libraries(run, Some(Path::new("mine"))), named);
     }
 }

@@ -19,6 +19,7 @@ mod depth;
 mod explain;
 mod faults;
 mod hints;
+mod host_keys;
 mod load;
 mod loss_scale;
 mod observe;
@@ -46,8 +47,8 @@ pub use choices::{
 };
 pub use depth::BlockCount;
 pub use faults::accept_or_list;
-pub use load::load;
-pub use load::read_as;
+pub use host_keys::{optimizer_keys, sink_keys};
+pub use load::{alert_settings, load, read_as};
 pub use loss_scale::LossScaleChoice;
 pub use observe::{ObserveSection, SitesChoice};
 pub use optimizer::{OptimizerGroup, OptimizerSection, StateCodes, StateFloat, StateStorage};

@@ -1,10 +1,12 @@
 //! The suite on formats that are known to be right: one of every kind of minifloat, and a table.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
+use altgrad_conformance::{Subject, check};
 use altgrad_format_kit::MinifloatFormat;
 use altgrad_plugin_api::Domain;
-use common::{Table, named};
+use common::{Lopsided, Table, named};
 
 named!(E5M2, Domain::IEEE, &[Domain::IEEE, Domain::FN, Domain::FIN]);
 named!(E4M3, Domain::FN, &[Domain::IEEE, Domain::FN, Domain::FIN]);
@@ -52,4 +54,14 @@ mod bf16 {
 /// A table with uneven steps, an unused code, and no stochastic rounding.
 mod table {
     altgrad_conformance::format_suite!(super::Table);
+}
+
+#[test]
+fn ties_that_fall_to_one_side_are_no_fault_of_a_symmetric_table() {
+    for subject in Subject::all_of::<Lopsided>().unwrap() {
+        for name in ["sign_symmetry", "nearest_even_edges"] {
+            let outcome = (check(name).unwrap().run)(&subject);
+            assert!(outcome.is_ok(), "{} {name}: {outcome:?}", subject.name());
+        }
+    }
 }

@@ -34,10 +34,15 @@ const SERVED: u8 = 13;
 const OTHER_RULE: u8 = 14;
 const REFUSES_TABLES: u8 = 15;
 const OTHER_SCALES: u8 = 16;
+const NEEDS_GRID: u8 = 17;
 
 impl<const FAULT: u8> Faulty<FAULT> {
     fn refuses(grid: Option<Grid<'_>>) -> bool {
-        FAULT == REFUSES_TABLES && grid.is_some_and(|grid| matches!(grid.spec, FormatSpec::Table(_)))
+        match FAULT {
+            REFUSES_TABLES => grid.is_some_and(|grid| matches!(grid.spec, FormatSpec::Table(_))),
+            NEEDS_GRID => grid.is_none(),
+            _ => false,
+        }
     }
 }
 
@@ -122,6 +127,7 @@ fn sound_optimizers_pass_everything() {
     assert_eq!(failed::<SOUND>(), [""; 0]);
     assert_eq!(failed::<SERVED>(), [""; 0]);
     assert_eq!(failed::<REFUSES_TABLES>(), [""; 0]);
+    assert_eq!(failed::<NEEDS_GRID>(), [""; 0]);
 }
 
 #[test]

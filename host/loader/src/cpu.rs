@@ -2,17 +2,16 @@
 
 /// The features of a list, comma separated, that this machine lacks.
 pub(crate) fn missing(features: &str) -> Vec<&str> {
-    features.split(',').filter(|feature| !feature.is_empty() && !cpu_has(feature)).collect()
+    features.split(',').filter(|feature| !feature.is_empty() && cpu_has(feature) == Some(false)).collect()
 }
 
-/// True if this CPU has a feature that a compiler may assume. Features outside this list are not
-/// checked.
-fn cpu_has(feature: &str) -> bool {
+/// Whether this CPU has a feature that a compiler may assume. Features outside this list are not checked.
+fn cpu_has(feature: &str) -> Option<bool> {
     macro_rules! detect {
         ($($name:tt),+) => {
             match feature {
-                $($name => std::is_x86_feature_detected!($name),)+
-                _ => true,
+                $($name => Some(std::is_x86_feature_detected!($name)),)+
+                _ => None,
             }
         };
     }
@@ -67,5 +66,18 @@ fn cpu_has(feature: &str) -> bool {
         "avx512bf16"
     );
     #[cfg(not(target_arch = "x86_64"))]
-    return true;
+    return None;
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_the_header_for_c_are_known() {
+        let header = include_str!("../../../plugin-api/include/altgrad_plugin.h");
+        let named = header.split("ALTGRAD_CPU_(__").skip(1).filter_map(|rest| rest.split('"').nth(1));
+        let unknown: Vec<&str> = named.clone().filter(|name| cpu_has(name).is_none()).collect();
+        assert!(named.count() > 30 && unknown.is_empty(), "{unknown:?}");
+    }
 }

@@ -74,7 +74,8 @@ fn check(bytes: &[u8]) -> Result<(), (String, String)> {
 
 /// True if the library searches its own folder for others: `$ORIGIN` is in its search path or in its needed libraries. False for
 /// a damaged library.
-pub(crate) fn looks_beside_itself(bytes: &[u8]) -> bool {
+#[must_use]
+pub fn looks_beside_itself(bytes: &[u8]) -> bool {
     let read = || -> object::Result<bool> {
         let header = FileHeader64::<Endianness>::parse(bytes)?;
         let endian = header.endian()?;

@@ -4,7 +4,6 @@
 //! library in use does both. The loader therefore gets a sealed memory file or, where the system forbids those, a private copy that
 //! is deleted once it is mapped. A library that searches its own folder for others (`$ORIGIN`), or cannot be copied, is opened in
 //! place.
-//! place.
 
 use std::{
     collections::BTreeMap,
@@ -28,8 +27,8 @@ use crate::{
     info::CheckedFile,
 };
 
-/// The paths under which libraries were opened, by sha256. The dynamic loader identifies a library by that path, so the same bytes
-/// are one library however often they are opened.
+/// The paths under which libraries were opened, by identity. The dynamic loader identifies a library by that path, so the same
+/// bytes are one library however often they are opened.
 static OPENED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
 /// Longest name of a memory file, in bytes.
@@ -47,7 +46,7 @@ pub(crate) enum Fault {
 /// Opens a library that passed the static checks, permanently.
 pub(crate) fn open(library: &CheckedFile) -> Result<Entry, Fault> {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(path) = opened.get(&library.sha256) {
+    if let Some(path) = opened.get(&library.identity) {
         return load(path, library);
     }
     let (path, entry) = if elf::looks_beside_itself(&library.bytes) {
@@ -61,7 +60,7 @@ pub(crate) fn open(library: &CheckedFile) -> Result<Entry, Fault> {
             }
         })?
     };
-    opened.insert(library.sha256.clone(), path);
+    opened.insert(library.identity.clone(), path);
     Ok(entry)
 }
 

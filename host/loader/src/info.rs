@@ -4,11 +4,14 @@
 //! one sentence.
 
 use std::{
+    collections::BTreeSet,
     fs,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use altgrad_base::{diagnostic::Diagnostic, files};
+use altgrad_config::{optimizer_keys, sink_keys};
 use altgrad_plugin_api::{BuildInfo, Descriptor, PluginKind};
 use sha2::{Digest, Sha256};
 
@@ -25,6 +28,9 @@ pub struct LibraryInfo {
     pub path: PathBuf,
     /// SHA-256 of the file's bytes, 64 hex digits.
     pub sha256: String,
+    /// The key of what is remembered of the library, 64 hex digits: [`Self::sha256`] or, if the library loads others from its own
+    /// folder, a hash of its path too. The sha256 does not cover those others.
+    pub identity: String,
     /// Size of the file in bytes.
     pub bytes: u64,
     /// The library's build information.
@@ -52,24 +58,48 @@ pub(crate) struct CheckedFile {
     pub(crate) path: PathBuf,
     /// SHA-256 of the bytes.
     pub(crate) sha256: String,
+    /// See [`LibraryInfo::identity`].
+    pub(crate) identity: String,
     /// The whole file.
     pub(crate) bytes: Vec<u8>,
     pub(crate) notes: Option<Notes>,
 }
 
+/// The sha256 that a file must have.
+#[derive(Clone, Copy)]
+pub(crate) enum Expected<'a> {
+    Any,
+    /// That of the user's pin.
+    Pinned(&'a str),
+    /// That of the file when this command read it first.
+    Unchanged(&'a str),
+}
+
+impl Expected<'_> {
+    fn check(self, sha256: &str) -> Result<(), Diagnostic> {
+        match self {
+            Self::Pinned(pin) if !pin.eq_ignore_ascii_case(sha256) => {
+                let hint = format!("if the new build is meant, pin sha256 = \"{sha256}\"");
+                Err(refused(format!("its sha256 is not the pinned {}...", short(pin)), hint))
+            }
+            Self::Unchanged(first) if !first.eq_ignore_ascii_case(sha256) => {
+                Err(refused("its file changed while the command ran", "start the command again"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl CheckedFile {
-    /// Reads the file at `path`, whose sha256 must be `pin` if one is given.
-    pub(crate) fn read(path: &Path, pin: Option<&str>) -> Result<Self, Diagnostic> {
+    /// Reads the file at `path`.
+    pub(crate) fn read(path: &Path, expected: Expected<'_>) -> Result<Self, Diagnostic> {
         // An absolute path never goes through the library search path.
         let path = fs::canonicalize(path)
             .map_err(|error| refused(format!("cannot be read ({error})"), "check the path"))?;
         let bytes = files::read(&path)
             .map_err(|error| refused(format!("cannot be read ({error})"), "check the file"))?;
         let sha256 = files::hex(&Sha256::digest(&bytes));
-        if let Some(pin) = pin.filter(|pin| !pin.eq_ignore_ascii_case(&sha256)) {
-            let hint = format!("if the new build is meant, pin sha256 = \"{sha256}\"");
-            return Err(refused(format!("its sha256 is not the pinned {}...", short(pin)), hint));
-        }
+        expected.check(&sha256)?;
         if let Some((what, hint)) = elf::fault(&bytes) {
             return Err(refused(what, hint));
         }
@@ -78,13 +108,22 @@ impl CheckedFile {
             check_cpu(&notes.build)?;
             check_descriptors(&notes.descriptors)?;
         }
-        Ok(Self { path, sha256, bytes, notes })
+        let identity = identity(&path, &sha256, &bytes);
+        Ok(Self { path, sha256, identity, bytes, notes })
     }
 
     pub(crate) fn into_info(self, build: BuildInfo, descriptors: Vec<Descriptor>) -> LibraryInfo {
-        let Self { path, sha256, bytes, .. } = self;
-        LibraryInfo { path, sha256, bytes: bytes.len() as u64, build, descriptors }
+        let Self { path, sha256, identity, bytes, .. } = self;
+        LibraryInfo { path, sha256, identity, bytes: bytes.len() as u64, build, descriptors }
     }
+}
+
+/// See [`LibraryInfo::identity`].
+fn identity(path: &Path, sha256: &str, bytes: &[u8]) -> String {
+    if !elf::looks_beside_itself(bytes) {
+        return sha256.to_owned();
+    }
+    files::hex(&Sha256::new().chain_update(sha256).chain_update(path.as_os_str().as_bytes()).finalize())
 }
 
 /// Refuses a library whose code this machine cannot run.
@@ -100,7 +139,8 @@ pub(crate) fn check_cpu(build: &BuildInfo) -> Result<(), Diagnostic> {
 /// Refuses a library with invalid descriptions of its plugins.
 ///
 /// # Errors
-/// No plugins, a duplicate plugin, a plugin of an unknown kind, a duplicate option, or a name that is impossible in a run file.
+/// No plugins, a duplicate plugin, a plugin of an unknown kind, a duplicate option, an option that a run file cannot set, or a name
+/// that is impossible in a run file.
 pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
     if descriptors.is_empty() {
         return Err(refused("it lists no plugin", "name at least one in `export_plugin!`"));
@@ -125,10 +165,71 @@ pub fn check_descriptors(descriptors: &[Descriptor]) -> Result<(), Diagnostic> {
             let why = format!("its {kind} `{id}` has the option `{}` twice", twice.escape_debug());
             return Err(refused(why, "give each its own name"));
         }
+        check_reach(kind, id, &options)?;
     }
     Ok(())
 }
 
+/// Refuses options that no run file can set: keys of the host, and options of formats, which are named with their variant only.
+fn check_reach(kind: PluginKind, id: &str, options: &[&str]) -> Result<(), Diagnostic> {
+    let of_the_host = match kind {
+        PluginKind::OPTIMIZER => optimizer_keys(),
+        PluginKind::SINK => sink_keys(),
+        _ => BTreeSet::new(),
+    };
+    if let Some(key) = options.iter().find(|option| of_the_host.contains(**option)) {
+        let keys = Vec::from_iter(of_the_host).join(", ");
+        let why = format!("its {kind} `{id}` has the option `{key}`, which is a key of the host");
+        return Err(refused(why, format!("give it another name; the host's keys of the table: {keys}")));
+    }
+    let other = options.iter().find(|option| kind == PluginKind::FORMAT && **option != "variant");
+    other.map_or(Ok(()), |other| {
+        let why = format!("its format `{id}` has the option `{}`", other.escape_debug());
+        Err(refused(why, "a run file names formats as NAME or NAME:VARIANT: their only option is `variant`"))
+    })
+}
+
 fn short(text: &str) -> &str {
     text.get(..12).unwrap_or(text)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use altgrad_plugin_api::OptionSpec;
+
+    use super::*;
+
+    #[test]
+    fn options_that_no_run_file_reaches_are_refused() {
+        const EVERY: [OptionSpec; 1] = [OptionSpec::integer("every", 1)];
+        const GROUP: [OptionSpec; 2] = [OptionSpec::float("momentum", 0.9), OptionSpec::text("match", "")];
+        const MODE: [OptionSpec; 2] = [OptionSpec::text("variant", ""), OptionSpec::text("mode", "")];
+        let (sink, optimizer) = (Descriptor::sink("a", "1", "x"), Descriptor::optimizer("a", "1", "x"));
+        let format = Descriptor::format("A", "1", "x");
+        let said = |descriptor: Descriptor| match check_descriptors(&[descriptor]) {
+            Ok(()) => String::new(),
+            Err(refusal) => refusal.message.replace("plugin library refused: its ", ""),
+        };
+        assert_eq!(said(sink.options(&EVERY)), "sink `a` has the option `every`, which is a key of the host");
+        let taken = "optimizer `a` has the option `match`, which is a key of the host";
+        assert_eq!(said(optimizer.options(&GROUP)), taken);
+        assert_eq!(said(format.options(&MODE)), "format `A` has the option `mode`");
+        assert_eq!(said(sink.options(&GROUP)) + &said(optimizer.options(&EVERY)), "");
+        assert_eq!(said(format.options(&MODE[..1])), "");
+    }
+
+    #[test]
+    fn a_changed_file_is_not_called_one_with_another_pin() {
+        let said = |expected: Expected<'_>| expected.check("ab").map_err(|refusal| refusal.message);
+        assert!(said(Expected::Any).is_ok() && said(Expected::Pinned("AB")).is_ok());
+        assert_eq!(
+            said(Expected::Pinned("cd")).unwrap_err(),
+            "plugin library refused: its sha256 is not the pinned cd..."
+        );
+        assert_eq!(
+            said(Expected::Unchanged("cd")).unwrap_err(),
+            "plugin library refused: its file changed while the command ran"
+        );
+    }
 }

@@ -92,14 +92,11 @@ impl Identity {
         result.into_result().map_err(|error| self.failure(Fault::Run, &error))
     }
 
-    /// A refused constructor: an invalid option is the user's error, any other error the plugin's.
-    fn make_failure<T>(&self, result: Result<T, PluginError>, key: &str) -> Result<T, Diagnostic> {
-        result.map_err(|error| {
-            if error.kind == ErrorKind::CONFIG {
-                self.failure(Fault::Config, &error).hint(format!("see the table `{key}` of the run file"))
-            } else {
-                self.failure(Fault::Plugin, &error)
-            }
+    /// A refused constructor: an invalid option, set at `key` of the run file, is the user's error, any other error the plugin's.
+    fn make_failure<T>(&self, result: Result<T, PluginError>, key: Option<&str>) -> Result<T, Diagnostic> {
+        result.map_err(|error| match key.filter(|_| error.kind == ErrorKind::CONFIG) {
+            Some(key) => self.failure(Fault::Config, &error).hint(format!("see `{key}` of the run file")),
+            None => self.failure(Fault::Plugin, &error),
         })
     }
 }
@@ -216,11 +213,12 @@ impl FormatPlugin {
         let found = registry.load(PluginKind::FORMAT, id, name).map_err(keyed)?;
         let identity = Identity::new(&found, name);
         let made = identity.make(|| found.library.format_object(id, &config));
-        let object = identity.make_failure(made, key).map_err(keyed)?;
+        // A format's only option is its variant.
+        let object = identity.make_failure(made, variant.map(|_| key)).map_err(keyed)?;
         let spec = object.call(Call::Spec, |object| object.spec().into_result());
-        let spec = identity.make_failure(spec, key).map_err(keyed)?;
+        let spec = identity.make_failure(spec, None).map_err(keyed)?;
         let conventions = object.call(Call::Conventions, |object| object.conventions().into_result());
-        let conventions = identity.make_failure(conventions, key).map_err(keyed)?;
+        let conventions = identity.make_failure(conventions, None).map_err(keyed)?;
         let checked = ValueGrid::new(&spec).and_then(|values| conventions.check(&values));
         checked.map_err(|error| keyed(identity.failure(Fault::Plugin, &error)))?;
         Ok(Self { identity, spec, conventions, object })
@@ -244,7 +242,7 @@ impl FormatPlugin {
         let histogram = RSliceMut::from_mut_slice(histogram);
         let call = |object: &FormatObject| object.fake_quant(src, dst, params, histogram);
         let stats = self.identity.run_failure(self.object.call(Call::FakeQuant, call))?;
-        match statistics::impossible(&stats, src_shape[0]) {
+        match statistics::impossible(&stats, src_shape[0], params.scales.pairs.as_slice()) {
             None => Ok(stats),
             Some(what) => {
                 let error =
@@ -275,7 +273,7 @@ impl OptimizerPlugin {
         let found = registry.load(PluginKind::OPTIMIZER, name, name).map_err(keyed)?;
         let identity = Identity::new(&found, name);
         let made = identity.make(|| found.library.optimizer_object(name, &config));
-        let object = identity.make_failure(made, table.key).map_err(keyed)?;
+        let object = identity.make_failure(made, Some(table.key)).map_err(keyed)?;
         Ok(Self { identity, config, object })
     }
 
@@ -309,7 +307,7 @@ impl SinkPlugin {
         let found = registry.load(PluginKind::SINK, name, name).map_err(keyed)?;
         let identity = Identity::new(&found, name);
         let made = identity.make(|| found.library.sink_object(name, &config));
-        let object = identity.make_failure(made, table.key).map_err(keyed)?;
+        let object = identity.make_failure(made, Some(table.key)).map_err(keyed)?;
         Ok(Self { identity, config, object })
     }
 
@@ -382,5 +380,27 @@ impl SinkPlugin {
     pub fn finish(&mut self, outcome: RunOutcome) -> Result<(), Diagnostic> {
         let result = self.object.call_mut(Call::Finish, |object| object.finish(outcome));
         self.identity.run_failure(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_option_is_the_users_error_and_any_other_error_the_plugins() {
+        let identity = Identity {
+            kind: PluginKind::FORMAT,
+            name: "INT2".into(),
+            version: "1".into(),
+            library: "int2.so".into(),
+            checked: Checked::Unchecked,
+        };
+        let fault =
+            |error: PluginError, key| identity.make_failure(Err::<(), _>(error), key).map_err(|it| it.fault);
+        let wrong = || PluginError::config("no such variant");
+        assert_eq!(fault(wrong(), Some("quant.weight")), Err(Fault::Config));
+        assert_eq!(fault(wrong(), None), Err(Fault::Plugin));
+        assert_eq!(fault(PluginError::unsupported("no"), Some("quant.weight")), Err(Fault::Plugin));
     }
 }

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     ffi::{self, Entry},
     image::{self, Fault},
-    info::{CheckedFile, LibraryInfo, check_cpu, check_descriptors},
+    info::{CheckedFile, Expected, LibraryInfo, check_cpu, check_descriptors},
     notes::Notes,
     refusal::refused,
     version::{self, Version},
@@ -44,12 +44,14 @@ pub fn inspect(path: &Path) -> Result<LibraryInfo, Diagnostic> {
 /// # Errors
 /// As [`inspect`].
 pub fn examine(path: &Path, pin: Option<&str>) -> Result<(LibraryInfo, Vec<u8>), Diagnostic> {
-    let examined = CheckedFile::read(path, pin).and_then(|file| {
+    let expected = pin.map_or(Expected::Any, Expected::Pinned);
+    let examined = CheckedFile::read(path, expected).and_then(|file| {
         let bytes = file.bytes.clone();
         let info = match (file.notes.clone(), vet::installed()) {
             (Some(Notes { build, descriptors }), _) => file.into_info(build, descriptors),
             (None, Some(vet)) => {
-                let candidate = Candidate { named: path, path: &file.path, sha256: &file.sha256 };
+                let CheckedFile { path: own, sha256, identity, .. } = &file;
+                let candidate = Candidate { named: path, path: own, sha256, identity };
                 vet.allow(candidate)?;
                 let Notes { build, descriptors } = vet.describe(candidate)?;
                 file.into_info(build, descriptors)
@@ -76,12 +78,12 @@ enum Exports {
 }
 
 impl LoadedLibrary {
-    /// Loads the library at `path`, whose sha256 must be `pin` if one is given.
+    /// Loads the library at `path`. If `sha256` is given, the file must still have it.
     ///
     /// # Errors
     /// [`Fault::Plugin`](altgrad_base::diagnostic::Fault::Plugin) with the path as place.
-    pub fn load(path: &Path, pin: Option<&str>) -> Result<Self, Diagnostic> {
-        let file = CheckedFile::read(path, pin);
+    pub fn load(path: &Path, sha256: Option<&str>) -> Result<Self, Diagnostic> {
+        let file = CheckedFile::read(path, sha256.map_or(Expected::Any, Expected::Unchanged));
         file.and_then(Self::of).map_err(|refusal| refusal.at(path.display()))
     }
 

@@ -126,7 +126,9 @@ fn parsed<T: DeserializeOwned>(text: &[u8]) -> Result<T, Diagnostic> {
     let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     serde_json::from_slice(&text[..end]).map_err(|error| {
         let shown: String = error.to_string().chars().filter(|c| !c.is_control()).take(SHOWN).collect();
-        damaged(shown)
+        let hint = "build it again; in C, the texts of `ALTGRAD_DESCRIBE_FORMAT` have no quotation marks, backslashes or \
+                    control characters";
+        refused(format!("its notes are damaged: {shown}"), hint)
     })
 }
 

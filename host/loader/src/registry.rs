@@ -5,6 +5,7 @@
 //! output.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -25,6 +26,8 @@ pub struct Registry {
     refused: Vec<Diagnostic>,
     /// The folder in which names are searched, absolute.
     folder: PathBuf,
+    /// The entries of `plugins.load`, if it is given: other libraries of the folder are not used.
+    listed: Option<Vec<String>>,
     check: PluginCheckChoice,
 }
 
@@ -55,7 +58,9 @@ impl Registry {
     /// # Errors
     /// [`Fault::Plugin`]: a listed library is missing or refused. [`Fault::Config`]: the folder is none.
     pub fn open(section: &PluginsSection) -> Result<Self, Diagnostic> {
-        let mut registry = Self { folder: folder(section)?, check: section.check, ..Self::default() };
+        let listed = section.load.as_ref();
+        let listed = listed.map(|load| load.iter().map(|entry| entry.target().to_owned()).collect());
+        let mut registry = Self { folder: folder(section)?, listed, check: section.check, ..Self::default() };
         match &section.load {
             Some(listed) => {
                 for entry in listed {
@@ -164,11 +169,19 @@ impl Registry {
         if let Some(name) = closest(id, names.iter().copied()) {
             hint = format!("{hint}; did you mean `{name}`?");
         }
-        hint = format!("{hint}; looked in {} ({})", self.folder.display(), self.what_is_there());
+        hint = match &self.listed {
+            Some(listed) if listed.is_empty() => format!("{hint}; `plugins.load` names no library"),
+            Some(listed) => format!("{hint}; `plugins.load` names only {}", listed.join(", ")),
+            None => format!("{hint}; looked in {} ({})", self.folder.display(), self.what_is_there()),
+        };
         for refusal in &self.refused {
             let place = refusal.place.as_deref().unwrap_or_default();
             hint = format!("{hint}; {place}: {}", refusal.message);
         }
+        // Many libraries may be refused for one reason.
+        let advice: BTreeSet<&str> =
+            self.refused.iter().filter_map(|refusal| refusal.hint.as_deref()).collect();
+        advice.into_iter().for_each(|advice| hint = format!("{hint}; {advice}"));
         Diagnostic::new(fault, format!("unknown {kind} `{id}`")).hint(hint)
     }
 
@@ -193,8 +206,8 @@ impl Entry {
     /// Checks that its code may run, and that one of its plugins passes the quick checks.
     fn vet(&self, kind: PluginKind, name: &str, check: PluginCheckChoice) -> Result<Checked, Diagnostic> {
         let Some(vet) = vet::installed() else { return Ok(Checked::Unchecked) };
-        let LibraryInfo { path, sha256, .. } = &self.info;
-        let candidate = Candidate { named: &self.named, path, sha256 };
+        let LibraryInfo { path, sha256, identity, .. } = &self.info;
+        let candidate = Candidate { named: &self.named, path, sha256, identity };
         let vetted = vet.allow(candidate).and_then(|()| match check {
             PluginCheckChoice::Quick => vet.check(candidate, kind, name),
             PluginCheckChoice::None => Ok(Checked::Unchecked),
@@ -267,12 +280,21 @@ fn folder(section: &PluginsSection) -> Result<PathBuf, Diagnostic> {
     let folder = std::path::absolute(dir).map_err(|error| {
         Diagnostic::config(format!("`plugins.dir` cannot be made absolute ({error})")).at(dir)
     })?;
-    if !folder.is_dir() {
-        return Err(Diagnostic::config("the plugin folder does not exist, or is no folder")
-            .at(folder.display())
-            .hint("name a folder of plugin libraries, or leave it out for `plugins` beside the executable"));
-    }
+    existing(&folder)?;
     Ok(folder)
+}
+
+/// Refuses a folder of plugins that does not exist. Runs need none where they load no library of it.
+///
+/// # Errors
+/// [`Fault::Config`]: the folder is none.
+pub fn existing(folder: &Path) -> Result<(), Diagnostic> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    Err(Diagnostic::config("the plugin folder does not exist, or is no folder")
+        .at(folder.display())
+        .hint("name a folder of plugin libraries; the default is `plugins` beside the executable"))
 }
 
 /// The libraries of a folder, sorted by name so that load order never depends on the file system.
@@ -286,4 +308,29 @@ fn libraries_in(folder: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_plugins_needs_its_folder() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert!(existing(here).is_ok());
+        let missing = existing(&here.join("plugins")).map_err(|error| error.message);
+        assert_eq!(missing, Err("the plugin folder does not exist, or is no folder".to_string()));
+    }
+
+    /// Other libraries of the folder would only mislead.
+    #[test]
+    fn a_plugin_that_no_listed_library_has_is_missing_in_the_list() {
+        let hint = |listed: &[&str]| {
+            let listed = Some(listed.iter().map(ToString::to_string).collect());
+            Registry { listed, ..Registry::default() }.unknown(PluginKind::SINK, "csv").hint
+        };
+        let said = "no sink is available; `plugins.load` names only adamw.so, e4m3.so";
+        assert_eq!(hint(&["adamw.so", "e4m3.so"]).as_deref(), Some(said));
+        assert_eq!(hint(&[]).as_deref(), Some("no sink is available; `plugins.load` names no library"));
+    }
 }

@@ -20,6 +20,8 @@ pub struct Candidate<'a> {
     pub path: &'a Path,
     /// SHA-256 of the bytes that will be loaded, 64 hex digits.
     pub sha256: &'a str,
+    /// The key of its records, see [`LibraryInfo::identity`](crate::LibraryInfo::identity).
+    pub identity: &'a str,
 }
 
 /// Decides whether libraries may be used.

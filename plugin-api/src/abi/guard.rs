@@ -54,8 +54,9 @@ pub(crate) fn catch<R>(what: &str, body: impl FnOnce() -> Result<R, PluginError>
             .map(ToString::to_string)
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "no message".into());
-        // A payload whose own destructor panics must not escape either.
-        let _ = catch_unwind(AssertUnwindSafe(move || drop(payload)));
+        // A payload whose own destructor panics must not escape either, nor may the payload of that panic be dropped.
+        let dropped = catch_unwind(AssertUnwindSafe(move || drop(payload)));
+        let _ = dropped.map_err(std::mem::forget);
         let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
         let text = text.lines().collect::<Vec<_>>().join(" ");
         Err(PluginError::new(ErrorKind::PANIC, format!("panicked in `{what}`{place}: {text}"))
@@ -149,6 +150,21 @@ mod tests {
         assert!(error.message.starts_with("panicked in `get` at "), "{error}");
         assert!(error.message.ends_with(": no way"), "{error}");
         assert_eq!(guarded.call("get", |value| Ok(*value)).unwrap_err().kind, ErrorKind::POISONED);
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_dropped_stays_inside() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                std::panic::panic_any(Self);
+            }
+        }
+        install_panic_recorder();
+        let guarded = Guarded::new(());
+        let error = guarded.call::<()>("get", |()| std::panic::panic_any(Bomb)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::PANIC);
+        assert!(error.message.ends_with(": no message"), "{error}");
     }
 
     #[test]

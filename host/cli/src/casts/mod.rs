@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use altgrad_base::{diagnostic::Diagnostic, println};
 use clap::Subcommand;
 
+use crate::vetting::Trust;
+
 /// `altgrad-host casts`.
 #[derive(Debug, Subcommand)]
 pub(super) enum CastsCommand {
@@ -24,6 +26,17 @@ pub(super) enum CastsCommand {
     Show(show::ShowArgs),
     /// Lists the values of `quant.recipe`, with the first line of each recipe.
     Recipes,
+}
+
+impl CastsCommand {
+    /// Whose libraries may be loaded: a run file may name any, an applied cast those of `--plugins`.
+    pub(super) fn trust(&self) -> Trust {
+        match self {
+            Self::Show(args) => args.trust.into(),
+            Self::Apply(_) => Trust::Named,
+            Self::Recipes => Trust::Known,
+        }
+    }
 }
 
 pub(super) fn run(command: CastsCommand) -> Result<ExitCode, Diagnostic> {

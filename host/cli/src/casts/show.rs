@@ -15,6 +15,8 @@ use clap::Args;
 use comfy_table::{Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::{Value, json};
 
+use crate::vetting::TrustArgs;
+
 /// `altgrad-host casts show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
@@ -26,6 +28,8 @@ pub(crate) struct ShowArgs {
     /// Prints the casts as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub(super) trust: TrustArgs,
 }
 
 /// Products of a linear layer, and the roles of their operands, `W` being `[out, in]`.
@@ -109,21 +113,15 @@ fn row(kind: &Value, role: Role) -> Option<[String; 5]> {
     let operand = role.name().to_owned();
     let Some(cast) = kind.get(role.name()) else {
         let first = role.first_use()?;
-        let source = match kind.get(first.name()) {
-            Some(Value::Object(_)) => format!("the codes of {}", first.name()),
-            _ => "the tensor".to_owned(),
+        let cast = kind.get(first.name())?;
+        let (format, source) = match cast["format"].as_str() {
+            Some(format) => (format, format!("the codes of {}", first.name())),
+            None => (cast.as_str()?, "the tensor".to_owned()),
         };
-        let format = kind[first.name()]["format"].as_str().unwrap_or("f32").to_owned();
-        return Some([operand, format, "-".into(), "-".into(), source]);
+        return Some([operand, format.to_owned(), "-".into(), "-".into(), source]);
     };
     let Some(format) = cast["format"].as_str() else {
-        return Some([
-            operand,
-            cast.as_str().unwrap_or("f32").to_owned(),
-            "-".into(),
-            "-".into(),
-            "the tensor".into(),
-        ]);
+        return Some([operand, cast.as_str()?.to_owned(), "-".into(), "-".into(), "the tensor".into()]);
     };
     let text = |key: &str| cast[key].as_str().unwrap_or("-").to_owned();
     let from = cast["of"].as_str().unwrap_or("the tensor in high precision").to_owned();
@@ -152,4 +150,21 @@ fn listed(value: &Value) -> String {
         (key, value) => format!("{key} {value}"),
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operand_without_a_format_has_the_precision_of_the_run() {
+        let kind = json!({ "weight": "bf16", "activation": { "format": "E4M3", "scaling": "none" } });
+        let shown = |role| row(&kind, role).map(|[operand, format, _, _, from]| [operand, format, from]);
+        assert_eq!(shown(Role::Weight).unwrap(), ["weight", "bf16", "the tensor"]);
+        assert_eq!(shown(Role::WeightDgrad).unwrap(), ["weight_dgrad", "bf16", "the tensor"]);
+        let reused = ["activation_wgrad", "E4M3", "the codes of activation"];
+        assert_eq!(shown(Role::ActivationWgrad).unwrap(), reused);
+        assert!(shown(Role::WeightGrad).is_none());
+    }
 }

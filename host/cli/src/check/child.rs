@@ -240,17 +240,24 @@ pub(crate) fn quick(
     name: &str,
     timeout: Duration,
 ) -> Result<Option<String>, Diagnostic> {
-    let asked = Asked { kind, plugin: name, check: QUICK, set: &[], seed: 0, locale: &[], variables: &[] };
-    let (verdict, _) = spawn_with(path, &["--sha256", sha256], Some(asked), timeout)?.verdict();
+    let asked =
+        Asked { sha256, kind, plugin: name, check: QUICK, set: &[], seed: 0, locale: &[], variables: &[] };
+    let (verdict, _) = spawn(path, asked, timeout)?.verdict();
     Ok(match verdict {
         Verdict::Failed(why) => Some(why),
         Verdict::Ok | Verdict::Skipped(_) => None,
     })
 }
 
-/// The parent's side: runs a child to its end, or to its time limit. Without `check` it only loads the library.
-pub(super) fn spawn(path: &Path, asked: Option<Asked<'_>>, timeout: Duration) -> Result<Ended, Diagnostic> {
-    spawn_with(path, &[], asked, timeout)
+/// Loads the library, whose sha256 must be `sha256` if one is given, in a child.
+pub(super) fn load(path: &Path, sha256: Option<&str>, timeout: Duration) -> Result<Ended, Diagnostic> {
+    let pin: Vec<&str> = sha256.into_iter().flat_map(|sha256| ["--sha256", sha256]).collect();
+    spawn_with(path, &pin, None, timeout)
+}
+
+/// The parent's side: runs a child to its end, or to its time limit.
+pub(super) fn spawn(path: &Path, asked: Asked<'_>, timeout: Duration) -> Result<Ended, Diagnostic> {
+    spawn_with(path, &[], Some(asked), timeout)
 }
 
 fn spawn_with(
@@ -270,11 +277,11 @@ fn cannot_run(error: &io::Error) -> Diagnostic {
 /// The same in these folders.
 pub(super) fn spawn_in(
     path: &Path,
-    asked: Option<Asked<'_>>,
+    asked: Asked<'_>,
     timeout: Duration,
     folders: &Folders,
 ) -> Result<Ended, Diagnostic> {
-    start(path, &[], asked, timeout, folders)
+    start(path, &[], Some(asked), timeout, folders)
 }
 
 fn start(
@@ -294,8 +301,9 @@ fn start(
         // A check must not find the user's keys, nor write into the user's working directory.
         let kept = env::vars_os().filter(|(name, _)| is_kept(&name.to_string_lossy()));
         command.env_clear().envs(kept).envs(folders.variables()).current_dir(folders.work());
-        if let Some(Asked { kind, plugin, check, set, seed, locale, variables }) = asked {
+        if let Some(Asked { sha256, kind, plugin, check, set, seed, locale, variables }) = asked {
             command.args([kind.to_string().as_str(), plugin, check, "--seed", seed.to_string().as_str()]);
+            command.args(["--sha256", sha256]);
             command.args(set.iter().map(|set| format!("--set={set}")));
             if check == leaks_and_locale::LEAKS.0 {
                 command.env(leaks_and_locale::EXACT_HEAP.0, leaks_and_locale::EXACT_HEAP.1);
@@ -313,7 +321,7 @@ fn start(
         command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
         let begun = Instant::now();
         let mut child = command.spawn()?;
-        let stopped = watch(&mut child, &[&stdout, &stderr], begun + timeout, timeout)?;
+        let stopped = watch(&mut child, &[&stdout, &stderr], begun, timeout)?;
         let status = child.wait()?;
         let seconds = begun.elapsed().as_secs_f64();
         let answer = Some(fs::read_to_string(&answer)?).filter(|answer| !answer.is_empty());
@@ -333,7 +341,7 @@ fn is_kept(name: &str) -> bool {
 fn watch(
     child: &mut Child,
     output: &[&fs::File],
-    deadline: Instant,
+    begun: Instant,
     timeout: Duration,
 ) -> io::Result<Option<String>> {
     loop {
@@ -344,7 +352,7 @@ fn watch(
         for file in output {
             flooded |= file.metadata()?.len() > MOST_OUTPUT;
         }
-        if flooded || Instant::now() >= deadline {
+        if flooded || begun.elapsed() >= timeout {
             child.kill()?;
             return Ok(Some(if flooded {
                 format!("wrote more than {} MiB of output", MOST_OUTPUT >> 20)

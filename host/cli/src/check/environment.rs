@@ -51,7 +51,7 @@ pub(super) fn environment(
     // All life cycles use the same folders, because a life cycle may report their paths.
     let mut life = |variables: &'static [Variable]| -> Result<Result<String, String>, Diagnostic> {
         let asked = Asked { check: LIFE, variables, ..*asked };
-        let (life, took) = child::spawn_in(path, Some(asked), timeout, &folders)?.life();
+        let (life, took) = child::spawn_in(path, asked, timeout, &folders)?.life();
         seconds += took;
         Ok(life)
     };

@@ -21,7 +21,7 @@ pub(super) fn locale(
 ) -> Result<(Verdict, f64), Diagnostic> {
     let mut seconds = 0.0;
     let mut life = |locale: &'static [&'static str]| -> Result<Result<String, String>, Diagnostic> {
-        let (life, took) = child::spawn(path, Some(Asked { check: LIFE, locale, ..*asked }), timeout)?.life();
+        let (life, took) = child::spawn(path, Asked { check: LIFE, locale, ..*asked }, timeout)?.life();
         seconds += took;
         Ok(life)
     };

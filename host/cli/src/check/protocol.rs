@@ -9,6 +9,8 @@ pub(super) type Variable = (&'static str, Option<&'static str>);
 /// The request to a child.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
+    /// The sha256 that the library must have: all checks are of the same bytes.
+    pub(super) sha256: &'a str,
     pub(super) kind: PluginKind,
     pub(super) plugin: &'a str,
     pub(super) check: &'a str,

@@ -5,9 +5,9 @@ mod show;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use altgrad_base::{diagnostic::Diagnostic, println};
+use altgrad_base::{diagnostic::Diagnostic, eprintln, println};
 use altgrad_config::PluginsSection;
-use altgrad_loader::{FormatPlugin, Registry};
+use altgrad_loader::{FormatPlugin, Registry, registry};
 use altgrad_plugin_api::{PluginKind, ValueGrid};
 use clap::{Args, Subcommand};
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
@@ -78,34 +78,44 @@ pub(super) fn run(command: FormatsCommand) -> Result<ExitCode, Diagnostic> {
 
 fn list(args: &FolderArgs) -> Result<ExitCode, Diagnostic> {
     let registry = args.registry()?;
+    registry::existing(registry.folder())?;
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    // Long texts are wrapped to the width of a terminal; redirected output has no width.
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    // Long texts are wrapped to the width of a terminal; redirected output has no width, and some terminals give 0.
+    if table.width() != Some(0) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
     table.set_header(["format", "bits", "smallest", "largest", "variants", "what"]);
+    let mut refused = Vec::new();
     for name in registry.names(PluginKind::FORMAT) {
-        let descriptor = registry.describe(PluginKind::FORMAT, name)?;
-        let format = FormatPlugin::make(&registry, "NAME", name).map_err(|(_, error)| error)?;
-        let values = format.values()?;
-        let variants = descriptor.options.iter().find(|option| option.name == "variant");
-        let variants: Vec<&str> = variants
-            .map(|option| {
-                option.choices.iter().map(|choice| choice.as_str()).filter(|choice| !choice.is_empty())
-            })
-            .into_iter()
-            .flatten()
-            .collect();
-        table.add_row([
-            name.to_string(),
-            values.codes().ilog2().to_string(),
-            number(values.min_positive()),
-            number(values.max_finite()),
-            variants.join(", "),
-            descriptor.summary.to_string(),
-        ]);
+        match row(&registry, name) {
+            Ok(row) => drop(table.add_row(row)),
+            Err(refusal) => refused.push(refusal),
+        }
     }
     println!("{table}");
-    Ok(ExitCode::SUCCESS)
+    for refusal in &refused {
+        eprintln!("{refusal}");
+    }
+    Ok(refused.first().map_or(ExitCode::SUCCESS, |refusal| ExitCode::from(refusal.fault.exit_code())))
+}
+
+/// The line of a format.
+fn row(registry: &Registry, name: &str) -> Result<[String; 6], Diagnostic> {
+    let descriptor = registry.describe(PluginKind::FORMAT, name)?;
+    let format = FormatPlugin::make(registry, "NAME", name).map_err(|(_, error)| error)?;
+    let values = format.values()?;
+    let variants = descriptor.options.iter().filter(|option| option.name == "variant");
+    let choices = variants.flat_map(|option| option.choices).map(|choice| choice.as_str());
+    let choices: Vec<&str> = choices.filter(|choice| !choice.is_empty()).collect();
+    Ok([
+        name.to_string(),
+        values.codes().ilog2().to_string(),
+        number(values.min_positive()),
+        number(values.max_finite()),
+        choices.join(", "),
+        descriptor.summary.to_string(),
+    ])
 }
 
 fn table(args: &TableArgs) -> Result<ExitCode, Diagnostic> {

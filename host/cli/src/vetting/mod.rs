@@ -2,7 +2,7 @@
 //!
 //! The host's own folder is trusted, and so are paths that the user names on the command line. Other libraries are named by files,
 //! which may come from strangers: they need `--trust`, or confirmation at the terminal, once for each build. Libraries are
-//! described and checked in children, as `plugins check` does. [`Records`] stores the results by a library's sha256.
+//! described and checked in children, as `plugins check` does. [`Records`] stores the results by a library's identity.
 
 mod records;
 
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use altgrad_base::{diagnostic::Diagnostic, eprintln};
+use altgrad_base::{diagnostic::Diagnostic, eprintln, print::word};
 use altgrad_loader::{
     notes::Notes,
     vet::{self, Candidate, Checked, Vet},
@@ -77,7 +77,7 @@ impl Vetting {
     }
 
     fn remember(&self, library: Candidate<'_>) {
-        if let Err(error) = self.records.change(library.sha256, |record| record.trusted = true) {
+        if let Err(error) = self.records.change(library.identity, |record| record.trusted = true) {
             let path = library.path.display();
             eprintln!(
                 "warning: {path} is trusted for this command only: that cannot be remembered ({error})"
@@ -88,7 +88,7 @@ impl Vetting {
 
 impl Vet for Vetting {
     fn allow(&self, library: Candidate<'_>) -> Result<(), Diagnostic> {
-        let known = || self.records.read(library.sha256).trusted;
+        let known = || self.records.read(library.identity).trusted;
         if self.trust == Trust::Named || self.is_own(library.named) || known() {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl Vet for Vetting {
 
     fn describe(&self, library: Candidate<'_>) -> Result<Notes, Diagnostic> {
         let notes = |text: &str| Notes::from_json(text).ok();
-        let (known, host) = (self.records.read(library.sha256), records::host());
+        let (known, host) = (self.records.read(library.identity), records::host());
         if let Some(known) = known.described.as_deref().and_then(notes) {
             return Ok(known);
         }
@@ -133,7 +133,7 @@ impl Vet for Vetting {
     fn check(&self, library: Candidate<'_>, kind: PluginKind, name: &str) -> Result<Checked, Diagnostic> {
         let plugin = format!("{kind} {name}");
         let host = records::host();
-        if self.records.read(library.sha256).has_passed(&host, &plugin) {
+        if self.records.read(library.identity).has_passed(&host, &plugin) {
             return Ok(Checked::Passed);
         }
         let path = library.path.display();
@@ -145,9 +145,12 @@ impl Vet for Vetting {
             }
         };
         if let Some(why) = failed {
-            let hint = format!(
-                "`altgrad-host plugins check {path}` says more; `plugins.check = \"none\"` uses it all the same"
-            );
+            let mut hint =
+                format!("`altgrad-host plugins check {}` says more", word(&library.path.to_string_lossy()));
+            if self.trust != Trust::Named {
+                // The command has a run file.
+                hint += "; `plugins.check = \"none\"` uses it all the same";
+            }
             return Err(Diagnostic::plugin(format!("{kind} plugin `{name}` fails a check: {why}")).hint(hint));
         }
         self.keep(library, |record| record.passes(&host, &plugin));
@@ -158,7 +161,7 @@ impl Vet for Vetting {
 impl Vetting {
     /// Stores a result. If that fails, the check is repeated next time, which takes a second and changes nothing.
     fn keep(&self, library: Candidate<'_>, change: impl FnOnce(&mut records::Record)) {
-        let _ = self.records.change(library.sha256, change);
+        let _ = self.records.change(library.identity, change);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Records of libraries, by sha256: one JSON file for each, in the user's state folder.
+//! Records of libraries, by identity: one JSON file for each, in the user's state folder.
 //!
 //! The folder is `altgrad/libraries` in `$XDG_STATE_HOME`, by default `~/.local/state` (XDG Base Directory Specification). Files
 //! can be deleted at any time: trust is then asked for again, and the rest is found out again.
@@ -81,25 +81,25 @@ impl Records {
     }
 
     /// The record; empty if it cannot be read.
-    pub(super) fn read(&self, sha256: &str) -> Record {
-        let text = self.folder.as_ref().and_then(|folder| files::read(&folder.join(name(sha256))).ok());
+    pub(super) fn read(&self, identity: &str) -> Record {
+        let text = self.folder.as_ref().and_then(|folder| files::read(&folder.join(name(identity))).ok());
         text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
 
     /// Changes a record while no other process does.
-    pub(super) fn change(&self, sha256: &str, change: impl FnOnce(&mut Record)) -> io::Result<()> {
+    pub(super) fn change(&self, identity: &str, change: impl FnOnce(&mut Record)) -> io::Result<()> {
         let folder =
             self.folder.as_ref().ok_or_else(|| io::Error::other("the environment names no home folder"))?;
         fs::create_dir_all(folder)?;
         let _held = files::hold(&folder.join("lock"))?;
-        let mut record = self.read(sha256);
+        let mut record = self.read(identity);
         change(&mut record);
-        files::write(&folder.join(name(sha256)), serde_json::to_string_pretty(&record)?.as_bytes())
+        files::write(&folder.join(name(identity)), serde_json::to_string_pretty(&record)?.as_bytes())
     }
 }
 
-fn name(sha256: &str) -> String {
-    format!("{sha256}.json")
+fn name(identity: &str) -> String {
+    format!("{identity}.json")
 }
 
 #[cfg(test)]

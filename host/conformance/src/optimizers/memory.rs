@@ -6,7 +6,7 @@ use altgrad_plugin_api::{
 };
 
 use super::{
-    call::{Param, TestGrid, grids, info, numbers, rule_of},
+    call::{Param, TestGrid, cases_on_grids, grids, info, numbers, rule_of},
     subject::OptimizerSubject,
 };
 use crate::{
@@ -20,6 +20,8 @@ use crate::{
 const SHAPES: [&[u64]; 12] =
     [&[1], &[2], &[3], &[5], &[8], &[9], &[3, 5], &[17], &[31], &[4, 16], &[513], &[5, 410]];
 const NAME: &str = "h.0.mlp.c_fc.weight";
+/// The parameter that is stepped often.
+const SMALL: &str = "h.0.ln_1.weight";
 
 pub(super) fn memory(subject: &OptimizerSubject) -> Outcome {
     let (object, grids) = (subject.instance()?, grids()?);
@@ -83,9 +85,13 @@ fn step(object: &OptimizerObject, param: &Param<'_>, place: Place) -> Result<(),
 }
 
 pub(super) fn endurance(subject: &OptimizerSubject) -> Outcome {
-    let object = subject.instance()?;
-    let mut param = Param::new(&object, "h.0.ln_1.weight", &[4], None)?;
-    let grad = numbers(12, 4);
+    let (object, grids) = (subject.instance()?, grids()?);
+    let taken = cases_on_grids(&object, &grids)?;
+    let Some(&((name, shape), grid)) = taken.iter().find(|((name, _), _)| *name == SMALL) else {
+        return Ok(Verdict::Skipped(format!("`{SMALL}` is refused on every grid")));
+    };
+    let mut param = Param::new(&object, name, shape, grid)?;
+    let grad = numbers(12, param.values.len());
     for update in 1..=MANY as u64 {
         param
             .step(&object, &grad, update)

@@ -2,8 +2,8 @@
 #![allow(dead_code)]
 
 use altgrad_plugin_api::{
-    Config, Descriptor, ErrorKind, Format, FormatSpec, PluginError, QuantParams, QuantStats, Rounding,
-    Scales, overflows,
+    Config, Conventions, Descriptor, ErrorKind, Format, FormatSpec, OptionSpec, PluginError, QuantParams,
+    QuantStats, Rounding, Scales, Tabulated, overflows, texts,
 };
 
 /// A name for `MinifloatFormat`.
@@ -126,5 +126,54 @@ impl Format for Table {
             }
         }
         Ok(())
+    }
+}
+
+/// Values symmetric about zero, whose rounding to nearest is not: ties between codes of one parity, or declared thresholds.
+#[derive(Debug)]
+pub struct Lopsided(Tabulated);
+
+impl Format for Lopsided {
+    const DESCRIPTOR: Descriptor =
+        Descriptor::format("LOPSIDED", "1.0.0", "ties fall to one side")
+            .options(&[
+                OptionSpec::text("variant", "signs").choices(texts!["signs", "halves", "ternary", "turned"])
+            ]);
+
+    fn new(config: &Config) -> Result<Self, PluginError> {
+        let (values, thresholds): (&[f32], &[f32]) = match config.text("variant")? {
+            "signs" => (&[1.0, -1.0], &[]),
+            "halves" => (&[0.5, 1.5, -0.5, -1.5], &[]),
+            "ternary" => (&[1.0, 0.0, f32::NAN, -1.0], &[]),
+            _ => (&[0.0, 1.0, f32::NAN, -1.0], &[-0.25, 0.5]),
+        };
+        let conventions = Conventions::default().turning_at(thresholds.to_vec());
+        Ok(Self(Tabulated::new(values.iter().copied())?.with_conventions(conventions)?))
+    }
+
+    fn spec(&self) -> FormatSpec {
+        self.0.spec()
+    }
+
+    fn conventions(&self) -> Conventions {
+        self.0.conventions()
+    }
+
+    fn fake_quant(
+        &self,
+        src: &[f32],
+        dst: &mut [f32],
+        params: &QuantParams<'_>,
+        histogram: &mut [u64],
+    ) -> Result<QuantStats, PluginError> {
+        self.0.fake_quant(src, dst, params, histogram)
+    }
+
+    fn encode(&self, src: &[f32], dst: &mut [u16], params: &QuantParams<'_>) -> Result<(), PluginError> {
+        self.0.encode(src, dst, params)
+    }
+
+    fn decode(&self, codes: &[u16], dst: &mut [f32], scales: &Scales<'_>) -> Result<(), PluginError> {
+        self.0.decode(codes, dst, scales)
     }
 }

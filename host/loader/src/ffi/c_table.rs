@@ -324,8 +324,11 @@ fn sized<T: Copy>(table: *const T, size: u32, what: &str) -> Result<T, Fault> {
 
 /// A static array of a library.
 fn array<T>(first: *const T, count: usize, what: &str) -> Result<&'static [T], Fault> {
-    if count == 0 {
+    if count == 0 && first.is_null() {
         return Ok(&[]);
+    }
+    if count == 0 {
+        return Err(format!("{what} are given, but their count is 0"));
     }
     if first.is_null() || !first.is_aligned() {
         return Err(format!("{what} are null or not aligned"));

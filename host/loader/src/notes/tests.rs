@@ -110,6 +110,8 @@ fn damaged_notes_are_refused_in_a_sentence() {
     ] {
         assert!(said.starts_with(expected), "{said}, not {expected}");
     }
+    let quoted = read(&library(&[build.clone(), plugin("a\"b")].concat())).unwrap_err();
+    assert!(quoted.hint.unwrap().contains("`ALTGRAD_DESCRIBE_FORMAT` have no quotation marks"));
     let option = |default: &str| {
         let option = format!(r#"{{"name":"a","default":{default}}}"#);
         with(&noted(

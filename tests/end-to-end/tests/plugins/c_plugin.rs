@@ -68,6 +68,7 @@ fn the_example_passes_the_suite_and_says_what_built_it() {
         inspected.contains("plugin-api    C 0.1\n") && inspected.contains("format INT8-C 1.0.0"),
         "{inspected}"
     );
+    assert!(!inspected.contains("CPU features  unknown"), "{inspected}");
     let compiler = inspected.lines().find(|line| line.starts_with("compiler")).unwrap();
     assert!(compiler.contains("gcc ") || compiler.contains("clang "), "{compiler}");
 }

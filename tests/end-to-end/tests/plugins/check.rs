@@ -261,3 +261,24 @@ fn json_holds_each_check_and_its_verdict() {
     assert!(check["why"].as_str().unwrap().contains("expected 0e0"), "{check}");
     assert_eq!(json["checks"][0]["verdict"], "ok");
 }
+
+#[test]
+fn the_command_that_repeats_a_check_is_one_for_a_shell() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("a b")).unwrap();
+    fs::copy(built("libaltgrad_fixture_misbehaver.so"), bench.path("a b/bad.so")).unwrap();
+    let args = ["plugins", "check", "a b/bad.so", "--only", "nearest_even_edges"];
+    let outcome = bench.host_with(&args, &[("ALTGRAD_MISBEHAVE", "ties")]);
+    let again = "again: altgrad-host plugins check 'a b/bad.so' --only nearest_even_edges\n";
+    assert!(outcome.code == 3 && outcome.stdout.contains(again), "{}", outcome.stdout);
+}
+
+#[test]
+fn options_without_a_sink_are_refused_and_no_time_is_too_long() {
+    let refused = check(&plugin("e5m2.so"), &["--only", "spec", "--set", "foo=1"], "");
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("the library has no sink"), "{}", refused.stderr);
+    let most = u64::MAX.to_string();
+    let patient = check(&plugin("e5m2.so"), &["--only", "spec", "--timeout-s", &most], "");
+    assert_eq!(patient.code, 0, "{}{}", patient.stdout, patient.stderr);
+}

@@ -3,7 +3,7 @@
 
 use std::{fs, path::PathBuf};
 
-use altgrad_end_to_end::{Bench, Outcome, built, plugin};
+use altgrad_end_to_end::{Bench, Outcome, built, compile_c_with, plugin, skipped};
 
 /// A bench with an empty folder of plugins, and a library as cargo leaves it: `libaltgrad_format_e5m2.so`, of that version.
 fn bench(version: &str) -> (Bench, PathBuf) {
@@ -125,4 +125,39 @@ fn a_library_that_fails_its_checks_is_not_installed_if_they_were_asked_for() {
     assert_eq!(passed.code, 0, "{}{}", passed.stdout, passed.stderr);
     assert!(passed.stdout.contains(" 0 failed") && passed.stdout.contains("installed format INT8-RUST "));
     assert_eq!(folder(&bench), ["libaltgrad_example_int8.so"]);
+}
+
+/// A format that puts another build in the place of its library when it is loaded.
+const CHAMELEON: &str = r#"
+#include "altgrad_plugin.h"
+#include <stdio.h>
+static const float values[4] = {0.0f, 1.0f, -2.0f, -1.0f};
+static const altgrad_format_v1 int2 = {sizeof(altgrad_format_v1), ALTGRAD_SPEC_TABLE, "INT2", "1.0.0", "-2 to 1",
+    {0, 0, 0, 0}, 2, 0, values, NULL, NULL, NULL, NULL, 0.0f, 0, NULL};
+ALTGRAD_DESCRIBE_FORMAT("INT2", "1.0.0", "-2 to 1");
+ALTGRAD_EXPORT_FORMATS(&int2);
+#ifdef OTHER
+__attribute__((constructor)) static void loaded(void) {
+    rename(OTHER, SELF);
+}
+#endif
+"#;
+
+#[test]
+fn the_installed_bytes_are_those_that_were_checked() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("plugins")).unwrap();
+    bench.write("int2.c", CHAMELEON);
+    let define = |name: &str, file: &str| format!("{name}=\"{}\"", bench.path(file).display());
+    let (other, own) = (define("OTHER", "other.so"), define("SELF", "int2.so"));
+    let builds: [(&str, &[&str]); 2] = [("other.so", &[]), ("int2.so", &[other.as_str(), own.as_str()])];
+    for (file, defines) in builds {
+        if let Err(why) = compile_c_with(&bench.path("int2.c"), &bench.path(file), defines) {
+            return skipped("the_installed_bytes_are_those_that_were_checked", &why);
+        }
+    }
+    let outcome = install(&bench, &["int2.so", "--check"]);
+    assert_eq!(outcome.code, 3, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("its file changed while the command ran"), "{}", outcome.stdout);
+    assert_eq!(folder(&bench), [""; 0]);
 }

@@ -138,6 +138,8 @@ fn a_library_that_needs_another_beside_it_finds_it() {
             Err(error) => return skipped(test, &format!("cc cannot be started: {error}")),
         }
     }
+    let installed = bench.host(&["plugins", "install", "c.so", "--dir", "lib"]);
+    assert!(installed.code == 0 && installed.stderr.contains("copy them there too"), "{}", installed.stderr);
     let outcome = bench.host(&["plugins", "check-one", "c.so", "answer"]);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("so it is loaded where it lies"), "{}", outcome.stderr);

@@ -54,9 +54,12 @@ fn a_run_file_runs_no_code_before_the_user_trusts_it() {
         let Some(bench) = telltale("a_run_file_runs_no_code_before_the_user_trusts_it", defines) else {
             return;
         };
-        for command in
-            [&["check", "tiny.toml"][..], &["run", "tiny.toml"], &["diff", "tiny.toml", "tiny.toml"]]
-        {
+        for command in [
+            &["check", "tiny.toml"][..],
+            &["run", "tiny.toml"],
+            &["diff", "tiny.toml", "tiny.toml"],
+            &["casts", "show", "tiny.toml"],
+        ] {
             let refused = outcome(&mut bench.distrustful(command));
             assert_eq!(refused.code, 3, "{command:?}: {}", refused.stderr);
             let said = "the library is outside the host's folder, and not trusted";
@@ -93,6 +96,7 @@ fn reading_a_run_folder_runs_no_code() {
         (&["compare", "theirs/run"][..], 0),
         (&["report", "theirs/run", "--out", "page.html"], 0),
         (&["check", config, "--out", "other"], 3),
+        (&["casts", "show", config], 3),
         (&["sample", "theirs/run", "--prompt", "the"], 3),
         (&["evaluate", "theirs/run"], 3),
     ] {
@@ -100,6 +104,53 @@ fn reading_a_run_folder_runs_no_code() {
         assert_eq!(said.code, code, "{command:?}: {}{}", said.stdout, said.stderr);
         assert!(!ran(&bench), "{command:?} ran it");
     }
+}
+
+/// A run may list libraries by path: the user who names a folder does not name those.
+#[test]
+fn a_folder_named_for_a_checkpoint_replaces_every_library_of_its_run() {
+    let test = "a_folder_named_for_a_checkpoint_replaces_every_library_of_its_run";
+    let Some(bench) = telltale(test, &["DESCRIBED"]) else { return };
+    let listing = "dir = \"theirs\"\nload = [\"./theirs/int2.so\", \"adamw\"]";
+    bench.write("tiny.toml", &bench.read("tiny.toml").replace("dir = \"theirs\"", listing));
+    let run = outcome(&mut bench.distrustful(&["run", "tiny.toml", "--out", "run", "--trust"]));
+    assert!(run.code == 0 && ran(&bench), "{}", run.stderr);
+    fs::remove_dir_all(bench.path("state")).unwrap();
+    fs::create_dir(bench.path("mine")).unwrap();
+    fs::copy(plugin("e5m2.so"), bench.path("mine/e5m2.so")).unwrap();
+    let evaluate = || outcome(&mut bench.distrustful(&["evaluate", "run", "--plugins", "mine"]));
+    let without = evaluate();
+    assert_eq!(without.code, 2, "{}", without.stderr);
+    assert!(without.stderr.contains("unknown format `INT2`") && !ran(&bench), "{}", without.stderr);
+    fs::copy(bench.path("theirs/int2.so"), bench.path("mine/int2.so")).unwrap();
+    let with = evaluate();
+    assert!(with.code == 0 && ran(&bench), "{}", with.stderr);
+}
+
+/// The hash of such a library does not cover the others.
+#[test]
+fn trust_in_a_library_that_looks_beside_itself_ends_with_its_folder() {
+    let test = "trust_in_a_library_that_looks_beside_itself_ends_with_its_folder";
+    let Some(bench) = telltale(test, &["DESCRIBED"]) else { return };
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/include");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-Wl,-rpath,$ORIGIN", "-DDESCRIBED", "-o", "theirs/int2.so"]);
+    compiler.arg(format!("-DTRACE=\"{}\"", bench.path("trace").display()));
+    compiler.arg("telltale.c").arg("-I").arg(include).current_dir(bench.path(""));
+    assert!(compiler.status().unwrap().success());
+    let check = |args: &[&str]| outcome(&mut bench.distrustful(&[&["check"], args].concat()));
+    let trusted = check(&["tiny.toml", "--trust"]);
+    assert!(trusted.code == 0 && ran(&bench), "{}", trusted.stderr);
+    let remembered = check(&["tiny.toml"]);
+    assert!(remembered.code == 0 && ran(&bench), "{}", remembered.stderr);
+    fs::create_dir(bench.path("copied")).unwrap();
+    for name in ["adamw.so", "int2.so"] {
+        fs::copy(bench.path("theirs").join(name), bench.path("copied").join(name)).unwrap();
+    }
+    bench.write("copied.toml", &bench.read("tiny.toml").replace("theirs", "copied"));
+    let copied = check(&["copied.toml"]);
+    assert!(copied.code == 3 && copied.stderr.contains("not trusted"), "{}", copied.stderr);
+    assert!(!ran(&bench));
 }
 
 #[test]
@@ -158,4 +209,19 @@ fn a_plugin_that_fails_a_check_is_refused_unless_the_run_file_wants_it_unchecked
     let sound = run("sound", &[], "");
     assert_eq!(sound.code, 0, "{}", sound.stderr);
     assert_eq!(checked(&bench.path("sound")), [true, true]);
+}
+
+#[test]
+fn formats_are_listed_beside_one_that_fails_a_check() {
+    let bench = Bench::new();
+    bench.add_plugin(&altgrad_end_to_end::built("libaltgrad_fixture_misbehaver.so"));
+    bench.add_plugin(&plugin("e5m2.so"));
+    let mut list = bench.distrustful(&["formats", "list", "--plugins", "plugins"]);
+    let listed = outcome(list.env("ALTGRAD_MISBEHAVE", "ties"));
+    assert_eq!(listed.code, 3, "{}{}", listed.stdout, listed.stderr);
+    assert!(listed.stdout.contains("E5M2") && !listed.stdout.contains("BAD2"), "{}", listed.stdout);
+    let said = "format plugin `BAD2` fails a check: ";
+    assert!(listed.stderr.contains(said), "{}", listed.stderr);
+    // There is no run file to change.
+    assert!(!listed.stderr.contains("plugins.check"), "{}", listed.stderr);
 }

@@ -41,8 +41,6 @@ fn rows() -> [Row; 6] {
 
 #[test]
 fn structures_are_laid_out_as_in_the_header() {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, program) = (folder.path().join("layout.c"), folder.path().join("layout"));
     let mut text = String::from("#include <stdio.h>\n#include \"altgrad_plugin.h\"\nint main(void) {\n");
     let mut expected = String::new();
     for (name, (size, fields)) in rows() {
@@ -57,21 +55,43 @@ fn structures_are_laid_out_as_in_the_header() {
     text += "sizeof(altgrad_partial_sum));\nprintf(\"%llx %u.%u\\n\", (unsigned long long)ALTGRAD_MAGIC,\n";
     text += "ALTGRAD_C_MAJOR, ALTGRAD_C_MINOR);\nputs(ALTGRAD_C_VERSION);\n}\n";
     expected += &format!("16 8 16 16\n{MAGIC:x} {0}\n{0}\n", Version(C_VERSION));
+    if let Some(found) = printed("structures_are_laid_out_as_in_the_header", &text, &[]) {
+        assert_eq!(found, expected);
+    }
+}
+
+/// The output of a program in C; `None`, with a message, without a C compiler.
+fn printed(test: &str, text: &str, options: &[&str]) -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("printed.c"), folder.path().join("printed"));
     fs::write(&source, text).unwrap();
     let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-api/include");
-    let compiler = Command::new("cc")
-        .arg("-std=c11")
-        .arg("-I")
-        .arg(header)
-        .arg(&source)
-        .arg("-o")
-        .arg(&program)
-        .output();
-    let Ok(compiled) = compiler else {
-        eprintln!("SKIPPED structures_are_laid_out_as_in_the_header: there is no C compiler");
-        return;
+    let mut compiler = Command::new("cc");
+    compiler.arg("-std=c11").args(options).arg("-I").arg(header).arg(&source).arg("-o").arg(&program);
+    let Ok(compiled) = compiler.output() else {
+        eprintln!("SKIPPED {test}: there is no C compiler");
+        return None;
     };
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let found = Command::new(program).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&found.stdout), expected);
+    Some(String::from_utf8(Command::new(program).output().unwrap().stdout).unwrap())
+}
+
+#[test]
+fn the_features_that_the_compiler_assumes_are_named() {
+    let text =
+        "#include <stdio.h>\n#include \"altgrad_plugin.h\"\nint main(void) { puts(ALTGRAD_CPU_FEATURES); }\n";
+    let options = ["-D__F16C__=1", "-D__AVX512VBMI__=1", "-U__AVX512FP16__"];
+    let Some(found) = printed("the_features_that_the_compiler_assumes_are_named", text, &options) else {
+        return;
+    };
+    let names: Vec<&str> = found.trim().split(',').collect();
+    assert!(names.contains(&"f16c") && names.contains(&"avx512vbmi"), "{names:?}");
+    assert!(!names.contains(&"avx512fp16") && names.last() == Some(&""), "{names:?}");
+}
+
+#[test]
+fn an_array_whose_count_was_forgotten_is_refused() {
+    assert_eq!(array::<f32>(std::ptr::null(), 0, "its thresholds"), Ok(&[][..]));
+    let fault = array([0.5f32].as_ptr(), 0, "its thresholds");
+    assert_eq!(fault, Err("its thresholds are given, but their count is 0".into()));
 }
