@@ -1,4 +1,5 @@
 //! Signals. The first Ctrl-C, SIGTERM or SIGHUP ends the run cleanly, the second ends the process. SIGUSR1 requests a checkpoint.
+//! Signals that the process inherits as ignored stay ignored.
 //!
 //! Another program that started a run can also request its end by closing the run's standard input, which happens even if that
 //! program is killed. The supervising process of a run forwards signals as [`FORWARDED`]: a signal to a whole group of processes
@@ -6,9 +7,10 @@
 
 use crate::eprintln;
 use std::{
-    io,
+    fs, io,
     sync::atomic::{AtomicBool, Ordering},
     thread,
+    time::{Duration, Instant},
 };
 
 use signal_hook::{
@@ -24,6 +26,9 @@ pub const EXIT_CODE: u8 = 130;
 pub const FORWARDED: i32 = SIGUSR2;
 /// Signals that request the end of the process.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+/// Signals within this time after the first are the same request: `timeout` signals its command and then the group of processes,
+/// and a terminal that is closed sends SIGHUP twice.
+const ONE_REQUEST: Duration = Duration::from_secs(1);
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 static AT_ONCE: AtomicBool = AtomicBool::new(false);
@@ -34,7 +39,7 @@ static CHECKPOINT: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// The operating system refused.
 pub fn install() -> Result<(), Diagnostic> {
-    listen(&ENDING)
+    listen(&ending_signals())
 }
 
 /// [`install`] for a training process, which also receives forwarded signals and SIGUSR1.
@@ -42,20 +47,49 @@ pub fn install() -> Result<(), Diagnostic> {
 /// # Errors
 /// The operating system refused.
 pub fn install_for_training() -> Result<(), Diagnostic> {
-    listen(&[SIGINT, SIGTERM, SIGHUP, SIGUSR1, FORWARDED])
+    listen(&[ending_signals(), vec![SIGUSR1, FORWARDED]].concat())
+}
+
+/// The signals that request the end of the process, without those that it ignores: `nohup` makes it ignore SIGHUP, and a shell
+/// script SIGINT in the background.
+#[must_use]
+pub fn ending_signals() -> Vec<i32> {
+    let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+    ENDING.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+}
+
+/// The signals that a process ignores, from its `/proc/PID/status`: bit N - 1 is signal N.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 fn listen(signals: &[i32]) -> Result<(), Diagnostic> {
-    // Only signals count towards stopping at once: their sender repeats them on purpose.
-    let (mut direct, mut forwarded) = (0, 0);
-    hear(signals, move |signal| {
-        match signal {
-            SIGUSR1 => return ask_for_checkpoint(),
-            FORWARDED => forwarded += 1,
-            _ => direct += 1,
-        }
-        end(direct.max(forwarded));
+    // Only signals count towards stopping at once: input ends only once.
+    let mut requests = Requests::default();
+    hear(signals, move |signal| match signal {
+        SIGUSR1 => ask_for_checkpoint(),
+        _ => end(requests.count(signal == FORWARDED, Instant::now())),
     })
+}
+
+/// Counts requests to end the run.
+#[derive(Debug, Default)]
+struct Requests {
+    first: Option<Instant>,
+    direct: u32,
+    forwarded: u32,
+}
+
+impl Requests {
+    /// The number of requests up to this signal: a request may arrive directly, forwarded or both ways, and repeatedly in
+    /// [`ONE_REQUEST`].
+    fn count(&mut self, is_forwarded: bool, now: Instant) -> u32 {
+        let is_first = now.duration_since(*self.first.get_or_insert(now)) < ONE_REQUEST;
+        let count = if is_forwarded { &mut self.forwarded } else { &mut self.direct };
+        *count = if is_first { 1 } else { *count + 1 };
+        self.direct.max(self.forwarded)
+    }
 }
 
 /// Calls `does` for each signal, on a thread of its own.
@@ -91,7 +125,7 @@ fn end(times: u32) {
 /// # Errors
 /// The operating system refused.
 pub fn end_at_once() -> Result<(), Diagnostic> {
-    hear(&ENDING, |_| exit())
+    hear(&ending_signals(), |_| exit())
 }
 
 fn exit() -> ! {
@@ -124,4 +158,35 @@ pub fn at_once() -> bool {
 #[must_use]
 pub fn checkpoint_requested() -> bool {
     CHECKPOINT.swap(false, Ordering::SeqCst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of requests after each signal: its time in ms, and whether it was forwarded.
+    fn counted(signals: &[(u64, bool)]) -> Vec<u32> {
+        let (mut requests, begun) = (Requests::default(), Instant::now());
+        let count = |(ms, is_forwarded): &(u64, bool)| {
+            requests.count(*is_forwarded, begun + Duration::from_millis(*ms))
+        };
+        signals.iter().map(count).collect()
+    }
+
+    #[test]
+    fn signals_of_one_request_count_once_and_later_ones_again() {
+        // `timeout`: its command and then its group, of two processes.
+        assert_eq!(counted(&[(0, true), (1, false), (2, true), (3, true)]), [1, 1, 1, 1]);
+        assert_eq!(counted(&[(0, false), (999, false), (1000, false)]), [1, 1, 2]);
+        // Ctrl-C twice, in a terminal; the supervising process is late.
+        assert_eq!(counted(&[(0, false), (1200, true), (2500, false), (2501, true)]), [1, 1, 2, 2]);
+        assert_eq!(counted(&[(0, true), (3000, true)]), [1, 2]);
+    }
+
+    #[test]
+    fn ignored_signals_are_read_from_the_status() {
+        let nohup = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000440\n";
+        assert_eq!(ignored(nohup), 1 << (SIGHUP - 1) | 1 << 12);
+        assert_eq!(ignored(""), 0);
+    }
 }

@@ -255,6 +255,18 @@ pub fn compile_c_with(source: &Path, library: &Path, defines: &[&str]) -> Result
     Ok(())
 }
 
+/// A command that another program starts: `env`, `sh -c SCRIPT sh`.
+#[must_use]
+pub fn started_by(starter: &[&str], command: &Command) -> Command {
+    let mut started = Command::new(starter[0]);
+    started.args(&starter[1..]).arg(command.get_program()).args(command.get_args());
+    started.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        started.current_dir(folder);
+    }
+    started
+}
+
 /// Reports a skipped test by name, past the test harness's capture, so that it is seen in a green run too.
 pub fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");

@@ -34,7 +34,8 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// Messages to the supervising process.
 pub(super) fn signals() -> SigSet {
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGCHLD].into_iter().collect()
+    let ending = interrupt::ending_signals().into_iter().filter_map(|signal| Signal::try_from(signal).ok());
+    ending.chain([Signal::SIGUSR1, Signal::SIGCHLD]).collect()
 }
 
 /// The supervising process.

@@ -5,6 +5,7 @@
 //! cannot be written, training continues: the failure is reported, and the next checkpoint is written when it is due.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
@@ -132,6 +133,13 @@ impl Checkpointer {
         self.periods = step.checked_div(self.section.every).unwrap_or(0);
     }
 
+    /// True if a checkpoint after `step` updates, whose parameters have this validation loss, would add to the complete ones: the
+    /// newest is of another step, or was written before these parameters were found to be the best.
+    #[must_use]
+    pub fn lacks(&self, step: u64, val_loss: Option<f64>) -> bool {
+        self.last().is_none_or(|(last, _)| last != step) || self.archive.improves(val_loss)
+    }
+
     /// True if the checkpoint with the best parameters is kept.
     #[must_use]
     pub fn keeps_best(&self) -> bool {
@@ -223,6 +231,14 @@ impl Checkpointer {
         self.last.as_ref().map(|(step, path)| (*step, path.as_path()))
     }
 
+    /// True if `--resume auto` would choose this checkpoint: the newest regular one of the run's own folder.
+    #[must_use]
+    pub fn is_own_newest(&self, path: &Path) -> bool {
+        let real = |path: &Path| fs::canonicalize(path).ok();
+        let newest = layout::list(&self.archive.folder, CheckpointKind::Step).pop();
+        newest.and_then(|(_, newest)| real(&newest)).is_some_and(|newest| real(path) == Some(newest))
+    }
+
     /// The newest anomaly that this process kept.
     #[must_use]
     pub fn anomaly(&self) -> Option<&Path> {
@@ -237,10 +253,17 @@ impl Checkpointer {
 }
 
 impl Archive {
+    /// True if parameters with this validation loss are the best so far, and the best are kept.
+    fn improves(&self, val_loss: Option<f64>) -> bool {
+        let better = |loss: f64| !loss.is_nan() && self.best.is_none_or(|best| loss < best);
+        self.keep_best && val_loss.is_some_and(better)
+    }
+
     /// Writes a checkpoint, updates links and removes old ones.
     fn put(self, snapshot: Snapshot, sinks: StateRequest) -> Result<Written, Diagnostic> {
-        let Self { folder, disk, identity, keep_last, keep_best, mut best } = self;
         let (kind, val_loss) = (snapshot.kind, snapshot.val_loss);
+        let better = val_loss.filter(|_| self.improves(val_loss));
+        let Self { folder, disk, identity, keep_last, mut best, .. } = self;
         let write::Complete { path, missing } = write::write(&disk, &folder, snapshot, &identity, sinks)?;
         let mut remarks: Vec<String> =
             missing.iter().map(|missing| format!("without the state of sink {missing}")).collect();
@@ -251,8 +274,7 @@ impl Archive {
                 !failed
             };
             check("`last` still leads to an older one", retention::point(&disk, &folder, LAST, &path));
-            let better = val_loss.filter(|loss| !loss.is_nan() && best.is_none_or(|best| *loss < best));
-            if let Some(loss) = better.filter(|_| keep_best)
+            if let Some(loss) = better
                 && check("`best` still leads to an older one", retention::point(&disk, &folder, BEST, &path))
             {
                 best = Some(loss);

@@ -12,8 +12,8 @@ use altgrad_config::{RunConfig, ScheduleChoice, Source};
 use altgrad_plugin_api::AlertLevel;
 use altgrad_run_folder::{
     events::{Event, unix_s},
-    folder::RunFolder,
-    record::{Difference, Resume},
+    folder::{RunFolder, STATUS},
+    record::{Difference, Resume, RunRecord, RunStatus},
 };
 use altgrad_sinks::{ResumedSink, SinkResume};
 
@@ -101,6 +101,7 @@ impl Chosen {
             }
         }
         if passed_over.is_empty() {
+            check_not_lost(run_folder)?;
             return Ok(Self { folder, ..Self::default() });
         }
         let damages: Vec<String> = passed_over.iter().map(ToString::to_string).collect();
@@ -131,6 +132,7 @@ impl Chosen {
     ) -> Result<Start, Diagnostic> {
         let Self { folder, checkpoint, passed_over } = self;
         let Some(checkpoint) = checkpoint else { return Ok(anew(folder)) };
+        check_not_shorter(&checkpoint, setup.config.train.max_steps)?;
         let identity = RunIdentity::of(setup)?;
         let differences = identity.differences(&checkpoint)?;
         if !anyway && !differences.is_empty() {
@@ -214,6 +216,35 @@ fn anew(folder: Option<RunFolder>) -> Start {
     Start { folder, sinks, remarks: remarks.into_iter().collect(), ..Start::default() }
 }
 
+/// Refuses a run whose checkpoints were removed: from the beginning it would replace its own results.
+fn check_not_lost(run_folder: &Path) -> Result<(), Diagnostic> {
+    let written = fs::read(run_folder.join(STATUS)).ok();
+    let record = written.and_then(|contents| serde_json::from_slice::<RunRecord>(&contents).ok());
+    let had_one = |record: &RunRecord| record.checkpoint.is_some() || record.status == RunStatus::Completed;
+    let Some(record) = record.filter(had_one) else { return Ok(()) };
+    let hint = match record.checkpoint.filter(|path| path.exists()) {
+        Some(path) => {
+            format!("`--resume {} --out DIR` begins at the checkpoint that it names", path.display())
+        }
+        None => "use `--out DIR` for a run from the beginning, or delete this folder".to_string(),
+    };
+    let message = format!("the run has done {} steps, and its folder has no checkpoint", record.steps);
+    Err(Diagnostic::config(message).at(run_folder.join(CHECKPOINTS).display()).hint(hint))
+}
+
+/// Refuses a run that ends before its checkpoint: its record would be of more steps than its run file has.
+fn check_not_shorter(checkpoint: &Checkpoint, max_steps: u64) -> Result<(), Diagnostic> {
+    let step = checkpoint.state.step;
+    if step <= max_steps {
+        return Ok(());
+    }
+    let message = format!("the checkpoint is after {step} steps, and `train.max_steps` is {max_steps}");
+    let hint = format!(
+        "set train.max_steps to {step} or more, or resume an earlier checkpoint with `--resume PATH --out DIR`"
+    );
+    Err(Diagnostic::config(message).at(checkpoint.path.display()).hint(hint))
+}
+
 fn lies_in(path: &Path, folder: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).ok();
     real(path).is_some_and(|path| path.parent().map(Path::to_path_buf) == real(folder))
@@ -271,9 +302,9 @@ fn load(
     }
 
     let states: Vec<usize> = (0..specs.len()).map(|id| optimizer.state_count(id)).collect();
-    // f32, or a code with a scale; two tensors at most.
-    let sizes = specs.iter().zip(&states).map(|(spec, states)| 5 * spec.len() * states);
-    let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), 2 * states.iter().sum::<usize>()))?;
+    // A code with scale, exponent and center, in four tensors; blocks have at least one element.
+    let sizes = specs.iter().zip(&states).map(|(spec, states)| 13 * spec.len() * states);
+    let (path, bytes) = checkpoint.file(OPTIMIZER, most(sizes.sum(), 4 * states.iter().sum::<usize>()))?;
     let file = read::tensors(&path, &bytes)?;
     optimizer.restore(checkpoint.state.optimizer.updates, params, &file, state_key)?;
     state.loss_scale.restore(checkpoint.state.loss_scale);

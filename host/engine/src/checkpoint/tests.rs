@@ -128,6 +128,23 @@ fn what_is_written_is_read_and_the_newest_and_the_best_stay() {
     assert!(last.file(MODEL, 10).unwrap_err().what.contains("10 are the most that fit"));
 }
 
+/// A run that is asked to end is written before its last evaluation, and again if that is the best.
+#[test]
+fn a_checkpoint_is_written_again_if_its_parameters_turn_out_to_be_the_best() {
+    let folder = folder();
+    let mut checkpointer = checkpointer(folder.path(), Disk::default());
+    save(&mut checkpointer, snapshot(10, Some(3.0)));
+    save(&mut checkpointer, snapshot(20, None));
+    let lacks = [None, Some(3.0), Some(f64::NAN), Some(2.0)].map(|loss| checkpointer.lacks(20, loss));
+    assert_eq!(lacks, [false, false, false, true]);
+    assert!(checkpointer.lacks(21, None));
+    assert_eq!(save(&mut checkpointer, snapshot(20, Some(2.0))), ["checkpoint"]);
+    assert!(!checkpointer.lacks(20, Some(2.0)));
+    let (last, best) = (target(folder.path(), LAST).unwrap(), target(folder.path(), BEST).unwrap());
+    assert_eq!((last.state.step, best.state.step, best.state.val_loss), (20, 20, Some(2.0)));
+    assert_eq!(steps(folder.path()), [10, 20]);
+}
+
 /// Far slower than training, which asks for one every step.
 #[test]
 fn a_slow_disk_leaves_no_checkpoint_out() {

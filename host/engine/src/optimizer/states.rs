@@ -21,8 +21,9 @@ use crate::{
 const FIRST_TENSOR: u64 = 1 << 31;
 /// The names of the state that is momentum.
 const MOMENTUM: [&str; 2] = ["exp_avg", "momentum"];
-/// Most states of a parameter.
-const MOST_STATES: u64 = 16;
+/// States of a parameter whose random bits lie side by side. Those of further states begin at the next multiple of
+/// [`FIRST_TENSOR`].
+const STATES: usize = 16;
 
 /// A tensor of a state, as a checkpoint holds it.
 #[derive(Debug, Clone)]
@@ -206,12 +207,36 @@ impl OptimizerState {
     }
 
     fn store(&mut self, id: ParamId, index: usize, values: &[f32]) -> Result<(), Diagnostic> {
-        let tensor = FIRST_TENSOR + id as u64 * MOST_STATES + index as u64;
-        let key = RandomKey { seed: self.seed, step: self.updates, tensor, offset: 0 };
+        let key =
+            RandomKey { seed: self.seed, step: self.updates, tensor: tensor_number(id, index), offset: 0 };
         let stored = self.states[id][index].store(values, key);
         stored.map_err(|mut error| {
             error.message = format!("state `{}`: {}", self.specs[id][index].name, error.message);
             error
         })
+    }
+}
+
+/// The number that addresses the random bits of a parameter's state.
+fn tensor_number(id: ParamId, index: usize) -> u64 {
+    let (group, index) = (index / STATES, index % STATES);
+    FIRST_TENSOR * (1 + group as u64) + (id * STATES + index) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_state_of_every_parameter_has_random_bits_of_its_own() {
+        let numbers: BTreeSet<u64> =
+            (0..500).flat_map(|id| (0..40).map(move |index| tensor_number(id, index))).collect();
+        assert_eq!(numbers.len(), 500 * 40);
+        // Those of recorded runs.
+        assert_eq!(tensor_number(0, 0), 1 << 31);
+        assert_eq!(tensor_number(3, 15), (1 << 31) + 63);
+        assert_eq!(tensor_number(4, 0), (1 << 31) + 64);
     }
 }

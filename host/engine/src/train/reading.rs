@@ -1,5 +1,7 @@
 //! The values that a step reads back from the device: one synchronisation for everything its decisions and metrics need.
 
+use std::time::Duration;
+
 use altgrad_base::diagnostic::Diagnostic;
 use burn::tensor::Tensor;
 
@@ -34,6 +36,8 @@ pub struct Reading {
     pub curvature: Option<Curvature>,
     /// The attention of each layer, by the parameter of its queries, keys and values, on steps that measure it; else empty.
     pub attention: Vec<(usize, AttentionStats)>,
+    /// The time of the passes before the training's own: those for the curvature and the observation.
+    pub measuring: Duration,
 }
 
 impl Reading {
@@ -73,6 +77,7 @@ impl Reading {
             observed: Vec::new(),
             curvature: None,
             attention,
+            measuring: Duration::ZERO,
         })
     }
 

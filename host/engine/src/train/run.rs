@@ -1,11 +1,12 @@
 //! A run, from an accepted setup to a closed run folder; the loop over steps in time order.
 
 use std::{
+    fs, io,
     path::Path,
     time::{Duration, Instant},
 };
 
-use altgrad_alerts::{Alert, AlertKind, Severity};
+use altgrad_alerts::{Alert, AlertKind, Evaluation, Severity};
 use altgrad_base::{diagnostic::Diagnostic, files::Disk, interrupt};
 use altgrad_plugin_api::{AlertLevel, RunOutcome};
 use altgrad_run_folder::{
@@ -106,6 +107,7 @@ impl Run<'_> {
 
             let started = Instant::now();
             let (grads, reading) = step::compute_gradients(&self.setup, &mut self.state, step, None)?;
+            let elapsed = started.elapsed().saturating_sub(reading.measuring);
             if reading.is_finite() || step::overflowed(&self.state, &reading) {
                 self.non_finite.clear();
             } else if !self.non_finite.is_active() {
@@ -116,8 +118,9 @@ impl Run<'_> {
                 self.non_finite.begin(origin, tensors.map(|tensors| (self.before.clone(), tensors)));
             }
             self.logger.log_events(self.checkpointer.bound_loss(step + 1));
+            let started = Instant::now();
             let update = step::apply_update(&self.setup, &mut self.state, step, grads, &reading)?;
-            let elapsed = started.elapsed();
+            let elapsed = elapsed + started.elapsed();
             self.logger.log_events(update.event(step).into_iter().collect());
             step::record_metrics(&mut record, &self.setup, &self.state, (&reading, &update), elapsed);
 
@@ -186,7 +189,7 @@ impl Run<'_> {
     fn evaluate(&mut self, record: &mut MetricRecord) -> Result<HeldOutLoss, Diagnostic> {
         let held_out = self.held_out_loss(self.setup.evaluation())?;
         metrics::training::record_evaluation(record, held_out.mean.loss);
-        self.report.last_val_loss = Some(held_out.mean.loss);
+        self.report.last_val = Some(Evaluation { step: record.step, loss: held_out.mean.loss });
         Ok(held_out)
     }
 
@@ -202,7 +205,8 @@ impl Run<'_> {
             step: report.steps,
             steps: last,
             loss: report.final_loss,
-            validation_loss: report.last_val_loss,
+            validation_loss: report.last_val.map(|last| last.loss),
+            validation_step: report.last_val.map(|last| last.step),
             tokens_per_s: report.tokens_per_s(),
             elapsed_s: self.elapsed().as_secs_f64(),
             training_s: report.training_time.as_secs_f64(),
@@ -250,6 +254,10 @@ impl Run<'_> {
     fn close(&mut self) -> Result<(), Diagnostic> {
         // The alerts of the last evaluation are not part of it: a resumed run repeats the evaluation, if it is due.
         self.before = self.step_state();
+        if self.report.interrupted {
+            // The evaluation may take longer than a process that is asked to end is given.
+            self.checkpoint_last(None);
+        }
         // As before the update of the next step.
         self.state.quant.begin_step(self.report.steps);
         let mut record = MetricRecord::new(self.report.steps);
@@ -314,8 +322,9 @@ impl Run<'_> {
     }
 }
 
-/// Opens the sinks, and then sets the status to running: a run whose sinks do not open keeps its status. Rewinding comes first,
-/// because sinks rewind too, some of them when they open: no checkpoint may be later than the rows of any sink.
+/// Opens the sinks, then sets the status to running and removes the final weights of an earlier part: a run whose sinks do not
+/// open keeps both. Rewinding comes first, because sinks rewind too, some of them when they open: no checkpoint may be later than
+/// the rows of any sink.
 fn open(
     (setup, state): (&RunSetup, &TrainState),
     sinks: Vec<SinkSetup>,
@@ -336,5 +345,19 @@ fn open(
     let sinks = Sinks::open(sinks, facts)?;
     folder.write(CONFIG, config_toml.as_bytes())?;
     status::write((setup, state), folder, RunStatus::Running, report, None)?;
+    remove_final_weights(folder.path())?;
     Ok(sinks)
+}
+
+/// Removes the final weights of the run's earlier part: the run is no longer at their step.
+fn remove_final_weights(folder: &Path) -> Result<(), Diagnostic> {
+    let path = folder.join(WEIGHTS);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Diagnostic::run(format!("the weights of the run's earlier part cannot be removed ({error})"))
+                .at(path.display())
+                .hint("is the folder read-only?"))
+        }
+        _ => Ok(()),
+    }
 }

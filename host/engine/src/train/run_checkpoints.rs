@@ -18,7 +18,7 @@ impl Run<'_> {
             return;
         }
         let due = self.checkpointer.is_due(step) || better && self.checkpointer.keeps_best();
-        let fresh = step > 0 && self.checkpointer.last().is_none_or(|(last, _)| last != step);
+        let fresh = step > 0 && self.checkpointer.lacks(step, evaluated);
         // Reading a request clears it, so it is read only if a checkpoint can be written.
         let wanted = fresh && (interrupt::checkpoint_requested() || due);
         if wanted {
@@ -54,12 +54,12 @@ impl Run<'_> {
         self.logger.log_events(events);
     }
 
-    /// The run's last checkpoint, if this step has none and its state should be kept.
+    /// The run's last checkpoint, if this step has none with this loss and its state should be kept.
     pub(super) fn checkpoint_last(&mut self, val_loss: Option<f64>) {
         self.logger.log_events(self.checkpointer.wait());
         let sound = !self.non_finite.is_active() && !self.state.half_updated;
         let step = self.before.step;
-        let fresh = step > 0 && self.checkpointer.last().is_none_or(|(last, _)| last != step);
+        let fresh = step > 0 && self.checkpointer.lacks(step, val_loss);
         if sound && fresh {
             self.checkpoint_now(CheckpointKind::Step, val_loss);
             self.logger.log_events(self.checkpointer.wait());

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use altgrad_alerts::{Alerts, RunFacts};
+use altgrad_alerts::{Alerts, Evaluation, RunFacts};
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_config::AlertsSection;
 use altgrad_loader::{LibraryInfo, vet::Checked};
@@ -37,15 +37,15 @@ pub struct RunReport {
     pub steps: u64,
     /// Loss of the last step's batch before its update; missing if no step was done.
     pub final_loss: Option<f64>,
-    /// The newest held-out loss of this process; missing if it made no evaluation.
-    pub last_val_loss: Option<f64>,
+    /// The newest evaluation of this process, if it made one.
+    pub last_val: Option<Evaluation>,
     /// Held-out loss of the final weights; missing if the run failed.
     pub final_val: Option<HeldOutLoss>,
     /// Alerts and evaluations with their results, including one at the end.
     pub alerts: Alerts,
     /// Training tokens.
     pub tokens: u64,
-    /// Time in steps, evaluation not counted.
+    /// Time in gradients and updates: evaluations and the passes for `[curvature]` and `[observe]` are not counted.
     pub training_time: Duration,
     /// True if the user stopped it.
     pub interrupted: bool,
@@ -223,6 +223,12 @@ pub fn with_checkpoint(
 ) -> Diagnostic {
     let mut hints: Vec<String> = error.hint.take().into_iter().collect();
     match checkpointer.last() {
+        Some((_, path)) if !checkpointer.is_own_newest(path) => {
+            let path = path.display();
+            hints.push(format!(
+                "it has no checkpoint after {path}: `--resume {path} --out DIR` begins there again"
+            ));
+        }
         Some((_, path)) => {
             hints.push(format!("its last good state is {}: `--resume auto` resumes from it", path.display()));
             hints.extend(

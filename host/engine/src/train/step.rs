@@ -1,7 +1,7 @@
 //! One training step in two functions, [`compute_gradients`] and [`apply_update`], and its record. Each phase is a span that
 //! `bench` times.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use altgrad_base::diagnostic::Diagnostic;
 use altgrad_plugin_api::AlertLevel;
@@ -31,9 +31,11 @@ pub fn compute_gradients(
     step: u64,
     trace: Option<&Trace>,
 ) -> Result<(Vec<Tensor<1>>, Reading), Diagnostic> {
+    let started = Instant::now();
     let curvature = if trace.is_none() { curvature::measure(setup, state, step)? } else { None };
     // The passes of a trace are not observed again.
     let observed = if trace.is_none() { observe::observe(setup, state, step)? } else { Vec::new() };
+    let measuring = started.elapsed();
     let first = setup.first_micro_batch(step);
     let due = DueMetrics::at(&setup.config.metrics, step);
     if due.kurtosis {
@@ -50,6 +52,7 @@ pub fn compute_gradients(
         .in_scope(|| Reading::of(&mut state.quant, &mut gradients, shadow.as_deref()))?;
     reading.observed = observed;
     reading.curvature = curvature;
+    reading.measuring = measuring;
     let Gradients { grads, .. } = gradients;
     Ok((grads, reading))
 }

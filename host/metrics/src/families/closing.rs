@@ -27,6 +27,6 @@ metrics! {
     FINAL_VAL_LOSS = { name: "final/val_loss", ..CLOSING };
     /// Lowest held-out loss of the run.
     BEST_VAL_LOSS = { name: "best/val_loss", ..CLOSING };
-    /// Training tokens per second over the run, evaluation not counted.
+    /// Training tokens of the run over the time of its steps, the sum of `train/step_ms`.
     TOKENS_PER_S = { name: "run/tokens_per_s", unit: Unit::TokensPerSecond, kind: MetricKind::Timing, ..CLOSING };
 }

@@ -22,7 +22,7 @@ const SPEED: MetricDefinition = MetricDefinition {
 };
 
 metrics! {
-    /// Training tokens per second, evaluation not counted.
+    /// Training tokens of the step over its time, `train/step_ms`.
     TOKENS_PER_S = {
         name: "train/tokens_per_s",
         unit: Unit::TokensPerSecond,
@@ -37,6 +37,7 @@ metrics! {
         },
         ..SPEED
     };
-    /// Time from drawing the batch to the end of the update.
+    /// Time of gradients and update, from drawing the batch on. Shadow passes are counted; evaluations, the passes for
+    /// `[curvature]` and `[observe]`, and waiting for a checkpoint are not.
     STEP_MS = { name: "train/step_ms", unit: Unit::Milliseconds, ..SPEED };
 }

@@ -30,7 +30,7 @@ fn a_write_beyond_the_largest_size_of_files_is_an_error_like_others() {
         child.wait().unwrap();
         return skipped(test, "prlimit cannot be used");
     }
-    send("-INT", child.id());
+    send("-TERM", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(1), "{}", bench.read("stderr"));
     assert!(bench.read("stderr").contains("File too large"), "{}", bench.read("stderr"));
     // The room for it was set aside before.
@@ -47,7 +47,7 @@ fn the_last_status_has_room_on_a_full_disk() {
         cat /dev/zero >disk/fill 2>/dev/null
         # What a checkpoint that fails gives back is taken, too.
         while true; do cat /dev/zero >>disk/fill; done 2>/dev/null &
-        kill -INT $run
+        kill -TERM $run
         wait $run
         echo $? >code
         kill $!

@@ -7,14 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use altgrad_end_to_end::{Bench, TINY};
+use altgrad_end_to_end::{Bench, TINY, started_by};
 
 /// A run that continues until it is stopped, and has begun.
 pub fn endless(more: &[&str]) -> (Bench, Child) {
+    endless_by(&["env"], more)
+}
+
+/// The same, started by another program.
+pub fn endless_by(starter: &[&str], more: &[&str]) -> (Bench, Child) {
     let bench = Bench::new();
     bench.write("run.toml", &format!("{TINY}\n[checkpoint]\nevery = 0\nkeep_best = false\n"));
     let args = ["run", "run.toml", "--quiet", "--out", "run", "--set", "train.max_steps=100000000"];
-    let mut command = bench.command(&[args.as_slice(), more].concat());
+    let mut command = started_by(starter, &bench.command(&[args.as_slice(), more].concat()));
     let child = command.stderr(fs::File::create(bench.path("stderr")).unwrap()).spawn().unwrap();
     wait(|| {
         fs::read_to_string(bench.path("run/run.json")).is_ok_and(|text| text.contains("best_val_step\": 2"))

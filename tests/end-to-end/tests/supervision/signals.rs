@@ -6,7 +6,7 @@ use altgrad_end_to_end::{Bench, TINY, skipped};
 
 use super::{
     culprits,
-    processes::{children, endless, runs, send, wait},
+    processes::{children, endless, endless_by, runs, send, wait},
 };
 
 #[test]
@@ -34,25 +34,88 @@ fn who_kills_the_supervising_process_kills_the_training_at_once() {
 }
 
 #[test]
-fn a_signal_to_both_processes_counts_once_and_a_second_one_ends_at_once() {
+fn a_signal_to_both_processes_counts_once_and_so_do_its_repetitions() {
     let (bench, mut child) = endless(&[]);
     let [training] = children(child.id())[..] else { panic!("one process trains") };
     for process in [training, child.id()] {
-        send("-INT", process);
+        send("-TERM", process);
     }
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(bench.path("run/weights.safetensors").is_file(), "it ended cleanly");
     assert!(bench.read("run/run.json").contains("\"status\": \"interrupted\""));
     assert_eq!(bench.read("stderr").matches("interrupted: finishing").count(), 1);
 
-    // Both come while nothing runs, so that the second finds the first step unfinished.
+    // All come while nothing runs, so that the last one finds the first step unfinished.
     let (bench, mut child) = endless(&[]);
     let [training] = children(child.id())[..] else { panic!("one process trains") };
-    for signal in ["-STOP", "-INT", "-TERM", "-CONT"] {
-        send(signal, training);
+    for (signal, process) in [
+        ("-STOP", training),
+        ("-TERM", child.id()),
+        ("-TERM", training),
+        ("-INT", training),
+        ("-CONT", training),
+    ] {
+        send(signal, process);
     }
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(bench.read("run/run.json").contains("\"status\": \"interrupted\""));
+    assert!(bench.path("run/weights.safetensors").is_file(), "{}", bench.read("stderr"));
+}
+
+/// The first signal cannot end the run: a plugin call does not return.
+#[test]
+fn a_later_second_signal_ends_the_run_at_once() {
+    let bench = match culprits::in_c() {
+        Ok(bench) => bench,
+        Err(why) => return skipped("a_later_second_signal_ends_the_run_at_once", &why),
+    };
+    let args = ["run", "run.toml", "--quiet", "--out", "run", "--set", "limits.plugin_call_warning_s=0.2"];
+    let mut command = bench.command(&args);
+    command.env("ALTGRAD_MISBEHAVE", "hang@1000").stderr(fs::File::create(bench.path("stderr")).unwrap());
+    let mut child = command.spawn().unwrap();
+    wait(|| bench.read("stderr").contains("has not returned"));
+    send("-TERM", child.id());
+    thread::sleep(Duration::from_millis(500));
+    send("-TERM", child.id());
+    thread::sleep(Duration::from_millis(1000));
+    assert!(child.try_wait().unwrap().is_none(), "{}", bench.read("stderr"));
+    send("-TERM", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{}", bench.read("stderr"));
+    let status = bench.read("run/run.json");
+    assert!(status.contains("the user stopped the run at once"), "{status}");
+}
+
+#[test]
+fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
+    let (bench, mut child) = endless_by(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"], &[]);
+    let [training] = children(child.id())[..] else { panic!("one process trains") };
+    for process in [child.id(), training] {
+        send("-HUP", process);
+    }
+    thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "{}", bench.read("stderr"));
+    assert!(!bench.read("stderr").contains("interrupted"), "{}", bench.read("stderr"));
+    send("-TERM", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// A service manager sends SIGKILL some time after SIGTERM: by then the steps are safe, however long the last evaluation takes.
+#[test]
+fn a_run_that_is_asked_to_end_writes_its_checkpoint_before_it_evaluates() {
+    let bench = Bench::new();
+    bench.write("run.toml", &format!("{TINY}\n[checkpoint]\nevery = 0\n[[sink]]\nname = \"csv\"\n"));
+    let set = ["train.max_steps=100000000", "train.eval_interval=0", "train.eval_batches=100000000"];
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    let args = [&["run", "run.toml", "--quiet", "--out", "run"], set.as_slice()].concat();
+    let mut child = bench.command(&args).spawn().unwrap();
+    let rows = || fs::read_to_string(bench.path("run/metrics.csv")).map_or(0, |text| text.lines().count());
+    wait(|| rows() > 20);
+    send("-TERM", child.id());
+    wait(|| bench.path("run/checkpoints/last").exists());
+    assert!(child.try_wait().unwrap().is_none(), "it evaluates");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let state = bench.read("run/checkpoints/last/state.toml");
+    assert!(state.contains(&format!("\nstep = {}\n", rows() - 1)), "{} rows: {state}", rows() - 1);
 }
 
 #[test]
@@ -67,7 +130,7 @@ fn sigusr1_writes_a_checkpoint_and_training_goes_on() {
     let first = fs::canonicalize(bench.path("run/checkpoints/last")).unwrap();
     send("-USR1", child.id());
     wait(|| fs::canonicalize(bench.path("run/checkpoints/last")).is_ok_and(|last| last != first));
-    send("-INT", child.id());
+    send("-TERM", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
@@ -85,7 +148,7 @@ fn time_in_which_a_run_is_stopped_is_no_time_in_a_call() {
     }
     assert!(child.try_wait().unwrap().is_none(), "{}", bench.read("stderr"));
     assert!(!bench.read("stderr").contains("warning"), "{}", bench.read("stderr"));
-    send("-INT", child.id());
+    send("-TERM", child.id());
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 

@@ -108,6 +108,10 @@ fn phases_are_shown_and_refused_before_the_first_step() {
     bench.write("run.toml", &run_file("[[quant.schedule]]\nat = 6\nweight = \"E5M2\"\n"));
     let shown = bench.host(&["casts", "show", "run.toml"]);
     assert!(shown.code == 0 && shown.stdout.contains("quant.schedule.0, at step 6"), "{}", shown.stdout);
+    bench.write("run.toml", &run_file("[[quant.schedule]]\nat = 6\nnone = true\nprecision = \"bf16\"\n"));
+    let shown = bench.host(&["casts", "show", "run.toml"]).stdout;
+    let (_, phase) = shown.split_once("unquantized bf16").unwrap();
+    assert!(phase.contains(" bf16 ") && !phase.contains(" f32 "), "{phase}");
     bench.write("run.toml", &run_file("[[quant.schedule]]\nat = 6\nweight = \"E5M9\"\n"));
     let refused = bench.host(&["check", "run.toml"]);
     assert!(refused.code != 0 && refused.stderr.contains("quant.schedule.0"), "{}", refused.stderr);

@@ -85,13 +85,31 @@ fn an_optimizer_that_panics_in_the_middle_of_an_update_costs_what_is_after_the_l
 fn a_resumed_run_whose_sink_does_not_open_keeps_its_files() {
     let bench = with_fixture(&(run_file("weight = \"E5M2\"") + "[[sink]]\nname = \"bad\"\n"));
     succeeds(&bench, &["--out", "run"]);
-    let files = || ["run.json", "config.toml", "metrics.csv"].map(|name| bench.read(&format!("run/{name}")));
+    let names = ["run.json", "config.toml", "metrics.csv", "weights.safetensors"];
+    let files = || names.map(|name| fs::read(bench.path("run").join(name)).unwrap());
     let before = files();
     let outcome =
         host(&bench, &["--out", "run", "--resume", "--set", "train.max_steps=16"], "sink.open:error");
     assert_ne!(outcome.code, 0, "{}", outcome.stderr);
-    assert_eq!(files(), before, "the row of the final evaluation as well");
+    assert!(files() == before, "the row of the final evaluation as well");
     assert_eq!(step_of(&bench, "run/checkpoints/last"), 14);
+}
+
+#[test]
+fn a_resumed_run_that_fails_is_evaluated_at_its_last_checkpoint() {
+    let bench = with_fixture(&run_file("weight = \"BAD8\""));
+    succeeds(&bench, &["--out", "run", "--max-steps", "5"]);
+    assert!(bench.path("run/weights.safetensors").is_file());
+    let outcome = host(&bench, &["--out", "run", "--resume"], "format.fake_quant@40");
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    let last = step_of(&bench, "run/checkpoints/last");
+    assert!(last > 5, "{last}");
+    assert!(!bench.path("run/weights.safetensors").exists(), "those of step 5");
+    let outcome = bench.host(&["evaluate", "run", "--json"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let evaluation: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(evaluation["step"].as_u64(), Some(last), "{evaluation}");
+    assert!(evaluation["weights"].as_str().unwrap().ends_with("model.safetensors"), "{evaluation}");
 }
 
 #[test]
@@ -193,7 +211,12 @@ fn a_full_disk_costs_no_training_and_no_checkpoint_that_was_there() {
     bench.write("run.toml", &run_file("weight = \"E5M2\"").replace("every = 3", "every = 3\nkeep_last = 99"));
     succeeds(&bench, &["--out", "whole"]);
     succeeds(&bench, &["--out", "run", "--max-steps", "1"]);
-    let folder = bench.path("run/checkpoints");
+    let (folder, first) = (bench.path("run/checkpoints"), bench.path("first"));
+    let copy = |from: &Path, to: &Path| {
+        let done = Command::new("cp").args(["-a", "-T"]).args([from, to]).status();
+        assert!(done.unwrap().success());
+    };
+    copy(&folder, &first);
     if !mount(&["-t", "tmpfs", "-o", "size=128k", "tmpfs"], &folder) {
         skipped(
             "a_full_disk_costs_no_training_and_no_checkpoint_that_was_there",
@@ -201,7 +224,8 @@ fn a_full_disk_costs_no_training_and_no_checkpoint_that_was_there() {
         );
         return;
     }
-    // Space for some checkpoints: the run starts again beside an empty folder of them, and fills it.
+    // Space for the first checkpoint and some more: the run fills it.
+    copy(&first, &folder);
     let full = host(&bench, &["--out", "run", "--resume"], "");
     let kept = fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.file_name()).collect::<Vec<_>>();
     let (metrics, last) = (bench.read("run/metrics.csv"), step_of(&bench, "run/checkpoints/last"));

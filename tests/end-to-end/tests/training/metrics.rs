@@ -233,3 +233,26 @@ fn metrics_change_neither_weights_nor_other_metrics() {
     assert!(of_families(&rarely) > 50);
     assert!(!rarely.columns.contains_key("update/oscillation"), "three steps in a row are never seen");
 }
+
+/// One measurement takes hundreds of passes, far more than a step.
+#[test]
+fn the_time_of_a_step_leaves_out_the_passes_for_curvature() {
+    let bench = Bench::new();
+    let curvature = "[curvature]\nevery = 2\ndraws = 200\n[[sink]]\nname = \"csv\"\n";
+    bench.write("run.toml", &(TINY.replace("max_steps = 6", "max_steps = 12") + curvature));
+    let outcome = bench.host(&["run", "run.toml", "--quiet", "--out", "run"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let timings = bench.read("run/timings.csv");
+    let column = timings.lines().next().unwrap().split(',').position(|name| name == "train/step_ms").unwrap();
+    let ms =
+        timings.lines().skip(1).filter_map(|row| row.split(',').nth(column).unwrap().parse::<f64>().ok());
+    // The first steps warm up.
+    let ms: Vec<f64> = ms.skip(2).collect();
+    let median = |first: usize| {
+        let mut ms: Vec<f64> = ms.iter().skip(first).step_by(2).copied().collect();
+        ms.sort_by(f64::total_cmp);
+        ms[ms.len() / 2]
+    };
+    let (measured, plain) = (median(0), median(1));
+    assert!(measured < 10.0 * plain, "{measured} ms, {plain} ms without measurement");
+}

@@ -72,6 +72,8 @@ fn excluding_every_layer_is_the_unquantized_run() {
     let plain = run(&bench, "", "plain");
     let off = run(&bench, &format!("{ROLES}\nexclude = [\"*\"]"), "off");
     assert_eq!(plain, off);
+    let warned = bench.host(&["check", "run.toml"]).stderr;
+    assert_eq!(warned.matches("has no effect: no ").count(), 3, "{warned}");
     let weights = |out: &str| fs::read(bench.path(out).join("weights.safetensors")).unwrap();
     assert_eq!(weights("plain"), weights("off"));
     // bf16 operands are another run, a little.

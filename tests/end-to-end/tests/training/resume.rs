@@ -44,6 +44,44 @@ fn halves(set: &[&str]) -> Bench {
 }
 
 #[test]
+fn a_resume_that_would_replace_results_is_refused() {
+    let bench = Bench::new();
+    bench.write("run.toml", &measured());
+    succeeds(&bench, &["--out", "run"]);
+    let metrics = bench.read("run/metrics.csv");
+    let refused = |args: &[&str], message: &str| {
+        let outcome = host(&bench, &[&["--out", "run", "--resume"], args].concat());
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
+        assert_eq!(bench.read("run/metrics.csv"), metrics);
+    };
+    let done = steps();
+    let shorter = format!("the checkpoint is after {done} steps, and `train.max_steps` is 6");
+    refused(&["--set", "train.max_steps=6"], &shorter);
+
+    // A fork that fails before its first checkpoint names the one that it began at.
+    let last = bench.path("run/checkpoints/last");
+    let longer = format!("train.max_steps={}", done + 9);
+    let set = [
+        "--set",
+        &longer,
+        "--set",
+        "train.lr=1e30",
+        "--set",
+        "train.min_lr=1e30",
+        "--set",
+        "alerts.nan_patience=2",
+    ];
+    let fork = ["--out", "fork", "--resume-anyway", "--resume", last.to_str().unwrap()];
+    let failed = host(&bench, &[&fork[..], &set[..]].concat());
+    assert_eq!(failed.code, 1, "{}", failed.stderr);
+    assert!(failed.stderr.contains("--out DIR` begins there again"), "{}", failed.stderr);
+
+    fs::remove_dir_all(bench.path("run/checkpoints")).unwrap();
+    refused(&[], &format!("the run has done {done} steps, and its folder has no checkpoint"));
+}
+
+#[test]
 fn two_halves_are_the_whole_for_every_way_of_rounding() {
     let rows: [&[&str]; 12] = [
         &["quant.weight=none"],
@@ -196,7 +234,12 @@ fn auto_starts_a_fresh_run_and_one_without_a_checkpoint_anew() {
     succeeds(&bench, &["--out", "whole"]);
     succeeds(&bench, &["--out", "fresh", "--resume"]);
     assert_same_run(&bench, "whole", "fresh");
+    // As if it had been killed before its first checkpoint.
     fs::remove_dir_all(bench.path("fresh/checkpoints")).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&bench.read("fresh/run.json")).unwrap();
+    record["status"] = "running".into();
+    record["checkpoint"] = serde_json::Value::Null;
+    bench.write("fresh/run.json", &record.to_string());
     succeeds(&bench, &["--out", "fresh", "--resume", "auto"]);
     assert_same_run(&bench, "whole", "fresh");
     bench.write("other/file", "x");

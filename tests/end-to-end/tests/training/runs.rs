@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio, time::Duration};
 
-use altgrad_end_to_end::{Bench, TINY, built, fixture, plugin, stage};
+use altgrad_end_to_end::{Bench, TINY, built, fixture, plugin, stage, started_by};
 use insta::assert_snapshot;
 
 /// A tiny run with the CSV sink.
@@ -276,7 +276,8 @@ fn interrupted(signal: &str) {
     bench.write("tiny.toml", &with_csv(""));
     let args =
         ["run", "tiny.toml", "--quiet", "--set", "train.max_steps=1000000", "--set", "train.eval_interval=0"];
-    let mut child = bench.command(&args).spawn().unwrap();
+    // A shell's background command ignores SIGINT, and so do the commands that it starts.
+    let mut child = started_by(&["env", "--default-signal=INT"], &bench.command(&args)).spawn().unwrap();
     let metrics = bench.path("runs/tiny/metrics.csv");
     for _ in 0..600 {
         if fs::read_to_string(&metrics).is_ok_and(|text| text.lines().count() > 5) {

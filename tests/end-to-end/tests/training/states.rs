@@ -156,6 +156,28 @@ fn expanded_states_are_powers_and_small_states_stay_exact() {
     );
 }
 
+/// Blocks of few elements have more bytes for scales, exponents and centers than for codes.
+#[test]
+fn states_of_any_block_resume() {
+    let bench = Bench::new();
+    bench.write("run.toml", TINY);
+    for block in [1, 2] {
+        let table = format!("{{ format = \"E4M3\", block = {block}, expand = 16 }}");
+        let set = format!("optimizer.states={{exp_avg={table}, exp_avg_sq={table}}}");
+        let (whole, parts) = (format!("whole-{block}"), format!("parts-{block}"));
+        for (out, more) in [
+            (&whole, &["--quiet"][..]),
+            (&parts, &["--quiet", "--max-steps", "3"]),
+            (&parts, &["--quiet", "--resume"]),
+        ] {
+            let outcome = bench.host(&[&["run", "run.toml", "--out", out, "--set", &set], more].concat());
+            assert_eq!(outcome.code, 0, "blocks of {block}: {}", outcome.stderr);
+        }
+        let weights = |run: &str| fs::read(bench.path(run).join("weights.safetensors")).unwrap();
+        assert!(weights(&whole) == weights(&parts), "blocks of {block}");
+    }
+}
+
 /// The loss by rounding in the first update of a weight without a master copy: the difference to a run that rounds nothing
 /// at the end of the update, and begins with the same weights and gradients.
 #[test]
