@@ -19,8 +19,9 @@ pub(super) struct RunsArgs {
     /// Run folders, folders of run folders (a sweep's), or `metrics.csv` files.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// The baseline of configurations with the same data, model and length: a configuration's label, or a run by name or folder.
-    /// Default: the baseline of the sweep's matrix file, else the unquantized configuration with the same optimizer.
+    /// The baseline of configurations with the same data, model and length: a configuration's label, a run by name or folder, an
+    /// unquantized format, or a part of run names that only one configuration has. Default: the baseline of the sweep's matrix file, else
+    /// the unquantized configuration with the same optimizer.
     #[arg(long, value_name = "NAME|PATH")]
     baseline: Option<String>,
     /// Margin around the baseline's loss, as a share. Default: the margin of the sweep's matrix file, else 0.1.
@@ -69,18 +70,25 @@ impl RunsArgs {
         &self.runs
     }
 
-    /// Compares by the options of the command line, else by the sweep's.
+    /// Compares by the options of the command line, else by the sweep's. A sweep's baseline may not have begun: then the default is
+    /// used, with a note.
     pub(super) fn compared(&self, found: &FoundRuns, groups: &[Group]) -> Result<Comparison, Diagnostic> {
         let named = self.baseline.as_ref().or(found.choice.baseline.as_ref());
         let baseline = named.and_then(|name| compare::named(&found.runs, groups, name));
-        if let Some(named) = named.filter(|_| baseline.is_none()) {
+        let unknown = named.filter(|_| baseline.is_none());
+        if let Some(named) = unknown.filter(|_| self.baseline.is_some()) {
             let known: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
             return Err(Diagnostic::config(format!("no run or configuration is called `{named}`"))
-                .at(if self.baseline.is_some() { "--baseline" } else { "compare.baseline of the sweep" })
+                .at("--baseline")
                 .hint(format!("there are: {}", known.join(", "))));
         }
         let margin = self.margin.or(found.choice.margin).unwrap_or(compare::MARGIN);
-        Ok(Comparison::new(&found.runs, groups, Choice { baseline, margin, all_pairs: self.all_pairs }))
+        let choice = Choice { baseline, margin, all_pairs: self.all_pairs };
+        let mut comparison = Comparison::new(&found.runs, groups, choice);
+        comparison.notes.extend(unknown.map(|named| {
+            format!("`[compare] baseline` of the sweep, `{named}`, is no single configuration of these runs: the default baseline is used.")
+        }));
+        Ok(comparison)
     }
 }
 

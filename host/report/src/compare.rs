@@ -185,7 +185,8 @@ fn pairs_of(groups: &[usize]) -> Vec<(usize, usize)> {
     (0..groups.len()).flat_map(with).collect()
 }
 
-/// The configuration that a user names: by its label, or a run of it by name or folder.
+/// The configuration that a user names: by its label, a run of it by name or folder, its format if it is unquantized, or a part of the
+/// names of its runs that no other configuration has in a sweep: `none` of `none_s1` and `none_s2`.
 #[must_use]
 pub fn named(runs: &[Run], groups: &[Group], named: &str) -> Option<usize> {
     let place = |path: &std::path::Path| std::fs::canonicalize(path).ok();
@@ -193,9 +194,17 @@ pub fn named(runs: &[Run], groups: &[Group], named: &str) -> Option<usize> {
     let is_it = |run: &Run| run.name == named || wanted.is_some() && place(&run.path) == wanted;
     let of_group = |group: &Group| group.runs.iter().chain(&group.repeated).any(|run| is_it(&runs[*run]));
     let by = |is: &dyn Fn(&Group) -> bool| groups.iter().position(is);
+    // Parts are separated by `_`, which a part may hold too.
+    let has_part = |run: &usize| format!("_{}_", runs[*run].name).contains(&format!("_{named}_"));
+    let with_part = |group: &Group| group.runs.iter().chain(&group.repeated).all(has_part);
+    let only = || {
+        let mut found = (0..groups.len()).filter(|group| with_part(&groups[*group]));
+        found.next().filter(|_| found.next().is_none())
+    };
     by(&|group| group.label == named)
         .or_else(|| by(&of_group))
         .or_else(|| by(&|group| group.is_unquantized && group.format == named))
+        .or_else(only)
 }
 
 /// The input of rows.

@@ -21,6 +21,8 @@ const EVALUATIONS: usize = 1 << 16;
 pub(super) struct Curves {
     pub by_statistic: BTreeMap<Statistic, Series>,
     pub evaluations: Vec<(u64, f64)>,
+    /// True if the newest evaluation is not finite; it is not among `evaluations`.
+    pub ends_not_finite: bool,
     pub rows: u64,
     /// The last step that trained: the row of the final evaluation has none.
     pub last_step: Option<u64>,
@@ -47,8 +49,9 @@ impl Curves {
                     curve.add(step, value);
                 }
             }
-            let loss = val_loss.and_then(|column| number::<f64>(&cells[column]));
-            if let Some(loss) = loss.filter(|loss| loss.is_finite()) {
+            let Some(loss) = val_loss.and_then(|column| number::<f64>(&cells[column])) else { continue };
+            found.ends_not_finite = !loss.is_finite();
+            if loss.is_finite() {
                 if found.evaluations.len() == 2 * EVALUATIONS {
                     found.evaluations.drain(..EVALUATIONS);
                 }

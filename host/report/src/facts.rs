@@ -3,7 +3,7 @@
 //! Read leniently: files of other versions have other keys, and missing keys are `None`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Component, Path},
 };
@@ -18,7 +18,7 @@ use super::computed::{LayerKind, bits, kinds};
 const LARGEST: u64 = 16 << 20;
 
 /// Keys of a run file that do not change the training: two runs that differ in nothing else are repetitions.
-const NO_DIFFERENCE: [&str; 14] = [
+const NO_DIFFERENCE: [&str; 12] = [
     "run.name",
     "run.seed",
     "run.out",
@@ -27,14 +27,14 @@ const NO_DIFFERENCE: [&str; 14] = [
     // The keys it sets are in the file.
     "model.preset",
     "train.full_eval",
-    "train.eval_interval",
     "observe.",
-    "shadow.",
-    "metrics.",
-    "alerts.",
+    "curvature.",
     "checkpoint.",
+    "limits.",
     "sink",
 ];
+/// Keys of alerts and of their measurements, which change the training only if an alert switches casts.
+pub(super) const OF_ALERTS: [&str; 4] = ["alerts.", "metrics.", "shadow.", "train.eval_interval"];
 
 /// The key prefix of the storage of the optimizer's states: one key each.
 pub(super) const STATES: &str = "optimizer.states.";
@@ -106,8 +106,11 @@ impl Config {
 
     /// The keys that change the training.
     pub fn differences(&self) -> impl Iterator<Item = (&str, &str)> {
-        let kept =
-            self.keys.iter().filter(|(key, _)| !NO_DIFFERENCE.iter().any(|none| key.starts_with(none)));
+        let switched_by_alert =
+            self.keys.keys().any(|key| key.starts_with("quant.schedule.") && key.ends_with(".on"));
+        let without_effect =
+            move |key: &str| is_of(key, &NO_DIFFERENCE) || is_of(key, &OF_ALERTS) && !switched_by_alert;
+        let kept = self.keys.iter().filter(move |(key, _)| !without_effect(key));
         kept.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
@@ -122,6 +125,17 @@ impl Config {
             |path: &&str| Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
         (0..16).find_map(of_sink).filter(inside)
     }
+}
+
+/// True if a key is one of these or lies in one.
+pub(super) fn is_of(key: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// True if configurations have several values of a key. Keys of alerts differ only among those that have them.
+pub(super) fn differs<T: Ord>(key: &str, values: impl Iterator<Item = Option<T>>) -> bool {
+    let counts = values.filter(|value| value.is_some() || !is_of(key, &OF_ALERTS));
+    counts.collect::<BTreeSet<_>>().len() > 1
 }
 
 fn flatten(key: &str, value: &toml::Value, keys: &mut BTreeMap<String, String>) {

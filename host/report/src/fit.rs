@@ -8,10 +8,10 @@ use super::table::Table;
 const FEWEST: usize = 2;
 
 impl Table {
-    /// For a terminal, no wider than it; every column where standard output is none.
+    /// For a terminal, no wider than it; every column where standard output is none, or a terminal of unknown width.
     #[must_use]
     pub fn to_terminal(&self) -> String {
-        match comfy_table::Table::new().width() {
+        match comfy_table::Table::new().width().filter(|width| *width > 0) {
             Some(width) => self.fitted(width),
             None => self.drawn(&self.every_column(), None),
         }

@@ -58,7 +58,7 @@ pub struct LiveRun {
     pub steps: Option<u64>,
     /// Loss of the last step's batch, nats per token.
     pub loss: Option<f64>,
-    /// The newest held-out loss, nats per token.
+    /// The newest held-out loss, nats per token; none if it is not finite.
     pub held_out: Option<f64>,
     /// Held-out loss minus its twin's, at the last step that both evaluated.
     pub against_twin: Option<f64>,
@@ -141,17 +141,14 @@ impl Follower {
 impl Followed {
     fn new(path: &Path) -> Self {
         let config = Config::read(&path.join("config.toml")).unwrap_or_default();
-        let csv = |option: &str, default: &str| path.join(config.csv_path(option).unwrap_or(default));
-        let is_file = path.is_file();
-        let metrics = if is_file { path.to_path_buf() } else { csv("path", "metrics.csv") };
-        let timings = csv("timings_path", "timings.csv");
+        let [metrics, timings] = tails(path, &config);
         Self {
             status: None,
             status_changed: None,
             is_done: false,
             state: RunState::Unknown,
-            metrics: Tail::new(metrics),
-            timings: Tail::new(timings),
+            metrics,
+            timings,
             curve: Series::new(2 * CURVE),
             step: 0,
             loss: None,
@@ -166,6 +163,9 @@ impl Followed {
     fn look(&mut self, path: &Path) {
         if self.config.is_empty() {
             self.config = Config::read(&path.join("config.toml")).unwrap_or_default();
+            if !self.config.is_empty() {
+                [self.metrics, self.timings] = tails(path, &self.config);
+            }
         }
         let changed = std::fs::metadata(path.join(STATUS)).and_then(|metadata| metadata.modified()).ok();
         if changed.is_none() || changed != self.status_changed {
@@ -213,9 +213,21 @@ impl Followed {
                 self.loss = value(loss);
                 self.loss.into_iter().for_each(|loss| self.curve.add(step, loss));
             }
-            let held_out = value(held_out).filter(|loss| loss.is_finite());
-            self.evaluations.extend(held_out.map(|loss| (step, loss)));
+            self.evaluations.extend(value(held_out).map(|loss| (step, loss)));
         }
+    }
+
+    /// The newest held-out loss; none if it is not finite: the last good one would flatter the run.
+    fn held_out(&self) -> Option<f64> {
+        self.evaluations.last_key_value().map(|(_, loss)| *loss).filter(|loss| loss.is_finite())
+    }
+
+    /// The held-out loss minus another run's, at the last step that both evaluated.
+    fn minus(&self, other: &Self) -> Option<f64> {
+        self.held_out().and(other.held_out())?;
+        let at = |(step, loss): (&u64, &f64)| Some(loss - other.evaluations.get(step)?);
+        let mut trained = self.evaluations.iter().rev().filter(|(step, _)| **step > 0);
+        trained.find_map(|evaluation| at(evaluation).filter(|difference| difference.is_finite()))
     }
 
     fn line(&self, path: &Path, twin: Option<&Self>) -> LiveRun {
@@ -233,10 +245,6 @@ impl Followed {
             .zip(self.config.tokens_per_step())
             .zip(left)
             .map(|((rate, tokens), left)| left * tokens / rate);
-        let common = |twin: &Self| {
-            let at = |(step, loss): (&u64, &f64)| Some(loss - twin.evaluations.get(step)?);
-            self.evaluations.iter().rev().filter(|(step, _)| **step > 0).find_map(at)
-        };
         LiveRun {
             name: run::name(path, self.status.as_ref().unwrap_or(&Status::default())),
             folder: path.display().to_string(),
@@ -245,8 +253,8 @@ impl Followed {
             step,
             steps,
             loss: self.loss.filter(|loss| loss.is_finite()),
-            held_out: self.evaluations.last_key_value().map(|(_, loss)| *loss),
-            against_twin: twin.and_then(common),
+            held_out: self.held_out(),
+            against_twin: twin.and_then(|twin| self.minus(twin)),
             alerts: self.alerts.len(),
             last_alert: self.alerts.last().cloned(),
             tokens_per_s: self.tokens_per_s,
@@ -254,6 +262,13 @@ impl Followed {
             curve: self.curve.means(CURVE).into_iter().map(|(_, mean)| mean).collect(),
         }
     }
+}
+
+/// The csv sink's files of metrics and timings.
+fn tails(path: &Path, config: &Config) -> [Tail; 2] {
+    let csv = |option: &str, default: &str| path.join(config.csv_path(option).unwrap_or(default));
+    let metrics = if path.is_file() { path.to_path_buf() } else { csv("path", "metrics.csv") };
+    [Tail::new(metrics), Tail::new(csv("timings_path", "timings.csv"))]
 }
 
 fn column(rows: &NewRows, name: &str) -> Option<usize> {
@@ -307,5 +322,38 @@ mod tests {
         let [a, b] = &follower.runs()[..] else { panic!("two runs") };
         assert_eq!((b.step, b.loss, b.held_out), (3, Some(3.0), Some(3.25)), "a final evaluation is no step");
         assert_eq!((a.against_twin, a.alerts, a.last_alert.as_deref()), (Some(0.5), 1, Some("step 2: much")));
+    }
+
+    #[test]
+    fn a_held_out_loss_that_is_not_finite_has_no_difference_from_the_twin() {
+        let folder = tempfile::tempdir().unwrap();
+        run(folder.path(), "a", "E4M3", "0,5,5.5\n1,4,4.75\n2,3,NaN\n3,3,4.0\n");
+        run(folder.path(), "b", "none", "0,5,5.5\n1,4,4.5\n2,3,3.5\n");
+        let mut follower = Follower::new(&[folder.path().to_path_buf()]);
+        let mut look = || {
+            follower.look();
+            let run = follower.runs().remove(0);
+            (run.held_out, run.against_twin)
+        };
+        assert_eq!(look(), (Some(4.0), Some(0.25)), "step 2 has no difference");
+        let metrics = folder.path().join("a/metrics.csv");
+        fs::write(&metrics, fs::read_to_string(&metrics).unwrap() + "4,2,NaN\n").unwrap();
+        assert_eq!(look(), (None, None), "its last good losses would flatter it");
+    }
+
+    #[test]
+    fn files_of_a_sink_with_other_names_are_found_once_the_run_file_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        run(folder.path(), "a", "none", "0,5,5.5\n");
+        let path = |name: &str| folder.path().join("a").join(name);
+        let config = fs::read_to_string(path("config.toml")).unwrap();
+        fs::remove_file(path("config.toml")).unwrap();
+        fs::rename(path("metrics.csv"), path("own.csv")).unwrap();
+        let mut follower = Follower::new(&[folder.path().to_path_buf()]);
+        follower.look();
+        assert_eq!(follower.runs()[0].held_out, None);
+        fs::write(path("config.toml"), config + "[[sink]]\nname = \"csv\"\npath = \"own.csv\"\n").unwrap();
+        follower.look();
+        assert_eq!(follower.runs()[0].held_out, Some(5.5));
     }
 }

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{facts::Config, label::labels, run::Run};
+use super::{
+    facts::{Config, differs},
+    label::labels,
+    run::Run,
+};
 
 /// Runs that repeat each other.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,6 +108,6 @@ fn group(runs: &[Run], members: Vec<usize>, label: String) -> Group {
 pub fn differing<'a>(configs: impl Iterator<Item = &'a Config>) -> Vec<String> {
     let configs: Vec<BTreeMap<&str, &str>> = configs.map(|config| config.differences().collect()).collect();
     let keys: BTreeSet<&str> = configs.iter().flat_map(|config| config.keys().copied()).collect();
-    let differs = |key: &&str| configs.windows(2).any(|pair| pair[0].get(key) != pair[1].get(key));
+    let differs = |key: &&str| differs(key, configs.iter().map(|config| config.get(key)));
     keys.into_iter().filter(differs).map(str::to_string).collect()
 }

@@ -12,7 +12,7 @@ use std::{
 use altgrad_base::print::escaped;
 
 use super::{
-    facts::{Config, STATES},
+    facts::{Config, STATES, differs},
     group::format_label,
     run::Run,
 };
@@ -75,7 +75,7 @@ pub(super) fn of_sweep(runs: &[Run], members: &[usize]) -> Option<String> {
 /// The fewest keys, one after the other, that distinguish the most of these.
 fn telling(says: &[&Says]) -> Vec<String> {
     let keys: BTreeSet<&String> = says.iter().flat_map(|says| says.keys()).collect();
-    let differs = |key: &&&String| says.iter().map(|says| says.get(**key)).collect::<BTreeSet<_>>().len() > 1;
+    let differs = |key: &&&String| differs(key, says.iter().map(|says| says.get(**key)));
     let keys: Vec<&String> = keys.iter().filter(differs).copied().collect();
     let classes = |chosen: &[&String]| {
         let of = |says: &&Says| chosen.iter().map(|key| says.get(*key).cloned()).collect::<Vec<_>>();

@@ -90,6 +90,8 @@ pub struct Run {
     pub curves: BTreeMap<Statistic, Series>,
     /// Held-out losses by step, the final one included.
     pub evaluations: Vec<Evaluation>,
+    /// True if the newest held-out loss is not finite; it is not among the evaluations.
+    pub ends_not_finite: bool,
     /// Curves by statistic and layer.
     pub layers: Layers,
     /// Distributions.
@@ -160,6 +162,7 @@ impl Run {
             evaluations.retain(|evaluation| evaluation.step < step);
             evaluations.push(Evaluation { step, loss, is_full: status.final_is_full });
         }
+        let ends_not_finite = curves.ends_not_finite && status.final_val_loss.is_none();
         let curves = curves.by_statistic;
         let name = name(path, &status);
         let mut notes = notes.0;
@@ -175,6 +178,7 @@ impl Run {
             steps,
             curves,
             evaluations,
+            ends_not_finite,
             layers,
             histograms,
             events,
@@ -194,11 +198,11 @@ impl Run {
         self.curve(statistic)?.mean()
     }
 
-    /// True if its result cannot be compared: it failed, or ended with a loss that is not finite.
+    /// True if its result cannot be compared: it failed, or its last loss is not finite.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let no_number = self.state == RunState::Completed && self.status.final_val_loss.is_none();
-        self.state == RunState::Failed || no_number || self.evaluations.is_empty()
+        self.state == RunState::Failed || no_number || self.ends_not_finite || self.evaluations.is_empty()
     }
 
     /// The last held-out loss and its step; none of a failed run, whose last good one would flatter it.

@@ -1,6 +1,6 @@
 //! A curve of any length in bounded memory, peaks included; and a few columns of a picture that changes over time.
 
-/// Rows that follow each other: the step of the first, their least and largest value, and when.
+/// Finite values of rows that follow each other: the step of the first, the least and the largest value, and when.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bucket {
     start: u64,
@@ -10,13 +10,15 @@ struct Bucket {
     sum: f64,
 }
 
-/// A metric over steps. Of every bucket of rows the least and the largest value stay, so that no peak is lost; a bucket
-/// is one row until there are more rows than buckets.
+/// A metric over steps. Of every bucket of steps the least and the largest value stay, so that no peak is lost; a bucket
+/// is one step until there are more rows than buckets. Buckets begin at multiples of their length, which is a power of two: those
+/// of two curves match although one lacks rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     buckets: Vec<Bucket>,
     capacity: usize,
-    rows_a_bucket: u64,
+    /// The binary logarithm of the steps of a bucket.
+    bits: u32,
     first: Option<(u64, f64)>,
     last: Option<(u64, f64)>,
     not_finite: Option<u64>,
@@ -38,7 +40,7 @@ impl Series {
         Self {
             buckets: Vec::new(),
             capacity: capacity.max(2),
-            rows_a_bucket: 1,
+            bits: 0,
             first: None,
             last: None,
             not_finite: None,
@@ -56,32 +58,35 @@ impl Series {
         self.first.get_or_insert(point);
         self.last = Some(point);
         let bucket = Bucket { start: step, low: point, high: point, rows: 1, sum: value };
-        match self.buckets.last_mut().filter(|bucket| bucket.rows < self.rows_a_bucket) {
+        let bits = self.bits;
+        match self.buckets.last_mut().filter(|last| place(last.start, bits) >= place(step, bits)) {
             Some(last) => last.merge(bucket),
             None => {
-                if self.buckets.len() == self.capacity {
+                self.buckets.push(bucket);
+                while self.buckets.len() > self.capacity {
                     self.halve();
                 }
-                self.buckets.push(bucket);
             }
         }
     }
 
+    /// Doubles the length of buckets.
     fn halve(&mut self) {
-        let pairs = self.buckets.chunks(2).map(|pair| {
-            let mut bucket = pair[0];
-            pair[1..].iter().for_each(|other| bucket.merge(*other));
+        self.bits += 1;
+        let is_same = |a: &Bucket, b: &Bucket| place(a.start, self.bits) == place(b.start, self.bits);
+        let merged = self.buckets.chunk_by(is_same).map(|alike| {
+            let mut bucket = alike[0];
+            alike[1..].iter().for_each(|other| bucket.merge(*other));
             bucket
         });
-        self.buckets = pairs.collect();
-        self.rows_a_bucket *= 2;
+        self.buckets = merged.collect();
     }
 
     /// The curve: at most `points` of it, in the order of steps.
     #[must_use]
     pub fn points(&self, points: usize) -> Vec<(u64, f64)> {
         let mut thin = self.clone();
-        while thin.buckets.len() > 2 && thin.rows_a_bucket_points() > points {
+        while thin.buckets.len() > 2 && thin.most_points() > points {
             thin.halve();
         }
         let mut found = Vec::new();
@@ -98,18 +103,20 @@ impl Series {
         found
     }
 
-    /// Means over equal numbers of rows, at most `count`, each at its first step: curves of the same rows have the same steps.
+    /// Means over equal numbers of steps, at most `count`, each at the first of these: curves of the same steps match, where both have
+    /// finite values.
     #[must_use]
     pub fn means(&self, count: usize) -> Vec<(u64, f64)> {
         let mut thin = self.clone();
         while thin.buckets.len() > count.max(1) {
             thin.halve();
         }
-        thin.buckets.iter().map(|bucket| (bucket.start, bucket.sum / bucket.rows as f64)).collect()
+        let first = |bucket: &Bucket| place(bucket.start, thin.bits).checked_shl(thin.bits).unwrap_or(0);
+        thin.buckets.iter().map(|bucket| (first(bucket), bucket.sum / bucket.rows as f64)).collect()
     }
 
-    fn rows_a_bucket_points(&self) -> usize {
-        self.buckets.len() * if self.rows_a_bucket == 1 { 1 } else { 2 }
+    fn most_points(&self) -> usize {
+        self.buckets.iter().map(|bucket| if bucket.rows == 1 { 1 } else { 2 }).sum()
     }
 
     /// The last finite value and its step.
@@ -168,6 +175,11 @@ impl Bucket {
         self.rows += other.rows;
         self.sum += other.sum;
     }
+}
+
+/// The number of the bucket of a step.
+fn place(step: u64, bits: u32) -> u64 {
+    step.checked_shr(bits).unwrap_or(0)
 }
 
 fn mean(buckets: &[Bucket]) -> Option<f64> {
@@ -250,15 +262,29 @@ mod tests {
     }
 
     #[test]
-    fn means_of_curves_with_the_same_rows_are_at_the_same_steps() {
+    fn means_of_curves_of_the_same_steps_match_although_one_lacks_rows() {
         let [mut up, mut down] = [Series::new(8), Series::new(8)];
-        for step in 0..50 {
-            up.add(step * 5, step as f64);
-            down.add(step * 5, -((step * 7 % 13) as f64));
+        for step in (0..50).map(|index| index * 5) {
+            up.add(step, step as f64);
+            if ![0, 60, 65, 130].contains(&step) {
+                down.add(step, if step == 70 { f64::NAN } else { -(step as f64) });
+            }
         }
         let steps = |series: &Series| series.means(6).iter().map(|(step, _)| *step).collect::<Vec<_>>();
-        assert_eq!((steps(&up), steps(&up)), (steps(&down), vec![0, 80, 160, 240]));
-        assert_eq!(up.means(6)[..2], [(0, 7.5), (80, 23.5)]);
+        assert_eq!((steps(&up), steps(&down)), (vec![0, 64, 128, 192], vec![0, 64, 128, 192]));
+        // 0 to 60, and 65 to 125, by fives.
+        assert_eq!(up.means(6)[..2], [(0, 30.0), (64, 95.0)]);
+        assert_eq!(down.means(6)[1], (64, -100.0), "75 to 125");
+    }
+
+    #[test]
+    fn any_steps_fit() {
+        let mut series = Series::new(2);
+        for step in [5, u64::MAX, 3, 1 << 63, 0, u64::MAX] {
+            series.add(step, 1.0);
+            assert!(series.buckets.len() <= 2 && series.means(1).len() == 1 && !series.points(1).is_empty());
+        }
+        assert_eq!(series.mean(), Some(1.0));
     }
 
     #[test]

@@ -10,16 +10,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
-    facts::{Config, STATES},
+    facts::{Config, OF_ALERTS, STATES, is_of},
     group::Group,
     run::Run,
 };
 
 /// Keys that must be equal for losses to be compared.
 const SAME: [&str; 5] = ["data.", "model.", "train.max_steps", "train.grad_accum", "train.eval_batches"];
-/// Keys that make a treatment.
-const TREATMENT: [&str; 6] =
-    ["quant.", STATES, "optimizer.name", "optimizer.error_feedback", "train.precision", "train.loss_scale"];
+/// Keys that make a treatment. A configuration has keys of alerts only if they switch its casts.
+const TREATMENT: [&str; 10] = [
+    "quant.",
+    STATES,
+    "optimizer.name",
+    "optimizer.error_feedback",
+    "train.precision",
+    "train.loss_scale",
+    OF_ALERTS[0],
+    OF_ALERTS[1],
+    OF_ALERTS[2],
+    OF_ALERTS[3],
+];
 
 /// Configurations of the same data, model and length.
 #[derive(Debug, Clone, Serialize)]
@@ -120,11 +130,6 @@ pub(super) fn are_twins(run: &Config, other: &Config) -> bool {
         && !other.is_quantized()
         && run.get("run.seed") == other.get("run.seed")
         && keys(run, &rounded, false) == keys(other, &rounded, false)
-}
-
-/// True if a key is one of these or lies in one.
-fn is_of(key: &str, prefixes: &[&str]) -> bool {
-    prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 
 fn keys<'a>(config: &'a Config, prefixes: &[&str], of: bool) -> Vec<(&'a str, &'a str)> {

@@ -47,11 +47,11 @@ fn comparison_row(row: &Row) -> Vec<Cell> {
             if first == last { last.to_string() } else { format!("{first} to {last}") }
         },
     );
-    let verdict = match row.loss {
-        Some(loss) if loss.n == 1 && row.difference.is_some() => format!("{} (n = 1)", row.verdict.name()),
+    let difference = row.difference;
+    let verdict = match difference {
+        Some(difference) if difference.n == 1 => format!("{} (n = 1)", row.verdict.name()),
         _ => row.verdict.name().to_string(),
     };
-    let difference = row.difference;
     let mut cells = vec![
         Cell::text(&row.label),
         Cell::text(seeds),

@@ -14,6 +14,7 @@ mod charts;
 mod failures;
 mod misleading;
 mod results;
+mod unfinished;
 
 use super::{
     compare::{Choice, Comparison, Verdict},
@@ -54,6 +55,13 @@ fn compared(folder: &Path) -> (FoundRuns, Vec<Group>, Comparison) {
     let groups = groups(&found.runs);
     let comparison = Comparison::new(&found.runs, &groups, Choice::default());
     (found, groups, comparison)
+}
+
+/// Values of a chart of runs, as CSV.
+fn chart(found: &FoundRuns, groups: &[Group], comparison: &Comparison, name: &str) -> String {
+    let view = page::View::default();
+    let charts = page::Source { title: "t", found, groups, comparison, view: &view }.charts();
+    charts.into_iter().find(|(chart, ..)| chart == name).unwrap().2
 }
 
 fn rendered(title: &str, found: &FoundRuns, groups: &[Group], comparison: &Comparison) -> String {

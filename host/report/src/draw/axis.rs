@@ -4,8 +4,9 @@
 const LENGTH: f64 = 1000.0;
 /// Labels of an axis, about.
 const LABELS: f64 = 5.0;
-/// Decades up to which 2 and 5 are labelled too.
+/// Decades up to which 2 and 5 are labelled too, and powers of ten below which they are.
 const FEW_DECADES: i32 = 2;
+const FEW_POWERS: usize = 3;
 
 /// The scale of an axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,13 +122,17 @@ fn linear([low, high]: [f64; 2]) -> (Vec<f64>, f64) {
 /// Powers of ten within a range, with 2 and 5 times them where there are few.
 fn decades([low, high]: [f64; 2]) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
-    let factors: &[f64] = if last - first <= FEW_DECADES { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    let stride = ((f64::from(last - first) / LABELS).ceil() as usize).max(1);
     let within = |value: &f64| *value >= low * 0.999 && *value <= high * 1.001;
-    let all = (first..=last)
-        .step_by(stride)
-        .flat_map(|decade| factors.iter().map(move |factor| factor * 10f64.powi(decade)));
-    all.filter(within).collect()
+    let times = |factors: &[f64]| -> Vec<f64> {
+        let decades = (first..=last).map(|decade| 10f64.powi(decade));
+        decades.flat_map(|power| factors.iter().map(move |factor| factor * power)).filter(within).collect()
+    };
+    let powers = times(&[1.0]);
+    if last - first <= FEW_DECADES || powers.len() < FEW_POWERS {
+        return times(&[1.0, 2.0, 5.0]);
+    }
+    let stride = (powers.len() as f64 / LABELS).ceil() as usize;
+    powers.into_iter().step_by(stride).collect()
 }
 
 /// A number as an axis of this distance between labels has it; of logarithmic axes the distance is 0.
@@ -136,9 +141,8 @@ pub(crate) fn number(value: f64, step: f64) -> String {
     if value == 0.0 {
         return "0".into();
     }
-    let is_small = step > 0.0 && step < 1e-4;
-    if is_small || !(1e-4..1e6).contains(&size) {
-        return short_power(value);
+    if !(1e-4..1e6).contains(&size) {
+        return short_power(value, step);
     }
     let digits = if step > 0.0 { (-step.log10().floor()).max(0.0) } else { (-size.log10().floor()).max(0.0) };
     let text = format!("{value:.*}", (digits + if step > 0.0 { 0.0 } else { 1.0 }) as usize);
@@ -148,10 +152,17 @@ pub(crate) fn number(value: f64, step: f64) -> String {
     }
 }
 
-/// `1e-5`, `2.5e7`.
-fn short_power(value: f64) -> String {
-    let text = format!("{value:.1e}");
-    text.replace(".0e", "e")
+/// `1e-5`, `2.5e7`; more digits where the step is smaller.
+fn short_power(value: f64, step: f64) -> String {
+    let exponent = |value: f64| value.abs().log10().floor();
+    let digits = if step > 0.0 { (exponent(value) - exponent(step)).max(0.0) as usize } else { 1 };
+    let text = format!("{value:.digits$e}");
+    match text.split_once('e') {
+        Some((digits, power)) if digits.contains('.') => {
+            format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +181,12 @@ mod tests {
         assert_eq!(texts(&axis), ["0", "2", "4", "6", "8", "10"]);
         let axis = axis.with_range([2.03, 2.11]);
         assert_eq!(texts(&axis), ["2.04", "2.06", "2.08", "2.10"]);
+        let axis = axis.with_range([1.869, 1.86916]);
+        assert_eq!(texts(&axis), ["1.86900", "1.86905", "1.86910", "1.86915"]);
+        let axis = axis.with_range([1.0499e-5, 1.0591e-5]);
+        assert_eq!(texts(&axis), ["1.05e-5", "1.052e-5", "1.054e-5", "1.056e-5", "1.058e-5"]);
+        let axis = axis.with_range([8e5, 1.2e6]);
+        assert_eq!(texts(&axis), ["800000", "900000", "1e6", "1.1e6", "1.2e6"]);
         let axis = axis.with_range([0.0, 0.5]).percent();
         assert_eq!(texts(&axis), ["0 %", "10 %", "20 %", "30 %", "40 %", "50 %"]);
     }
@@ -182,6 +199,8 @@ mod tests {
         assert_eq!((axis.place(0.0), axis.place(f64::NAN)), (None, None));
         let axis = axis.with_range([1.0, 10.0]);
         assert_eq!(texts(&axis), ["1", "2", "5", "10"]);
+        let axis = axis.with_range([1.7, 350.0]);
+        assert_eq!(texts(&axis), ["2", "5", "10", "20", "50", "100", "200"], "between two and three decades");
         let axis = axis.with_range([2.3, 6.3]);
         assert_eq!(texts(&axis), ["3", "4", "5", "6"]);
     }

@@ -243,12 +243,12 @@ fn smoothed<const N: usize>(points: Vec<(f64, [f64; N])>, weight: f64) -> Vec<(f
     points.into_iter().map(|(x, values)| (x, smooth(values))).collect()
 }
 
-/// Mean, least and largest over the seeds, where all completed ones have a point.
+/// Mean, least and largest over the seeds, where all completed ones have a point. A run without a status counts as completed.
 fn mean(context: &Context<'_>, curve: &Curve, runs: &[usize], most: usize) -> Vec<(f64, [f64; 3])> {
     let curves =
         runs.iter().map(|run| (*run, shown(context, *run, points(&context.runs[*run], curve, most, false))));
     let curves: Vec<(usize, Vec<[f64; 2]>)> = curves.filter(|(_, points)| !points.is_empty()).collect();
-    let is_done = |run: usize| context.runs[run].state != RunState::Running;
+    let is_done = |run: usize| matches!(context.runs[run].state, RunState::Completed | RunState::Unknown);
     let done = curves.iter().filter(|(run, _)| is_done(*run)).count();
     let mut by_place: BTreeMap<u64, (usize, Vec<f64>)> = BTreeMap::new();
     for (run, points) in &curves {

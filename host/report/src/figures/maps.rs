@@ -140,10 +140,15 @@ impl<'a> Tables<'a> {
         sums.into_iter().map(|(sum, count)| (count > 0).then(|| sum / f64::from(count))).collect()
     }
 
-    /// Fewer columns where measurements are rarer than columns: cells without one would be blank.
+    /// Fewer columns where measurements are rarer than columns: cells without one would be blank. A curve that ends early counts as
+    /// if it continued at its rate; one of a single measurement has none.
     fn columns(&self, most: usize) -> usize {
         let all = self.by_group.iter().flat_map(|(_, layers)| layers.iter().flatten());
-        all.map(|curve| curve.means(COLUMNS).len()).min().unwrap_or(1).clamp(1, most)
+        let to_the_end = |curve: &&Series| {
+            let (count, (last, _)) = (curve.means(COLUMNS).len(), curve.last()?);
+            (count > 1).then(|| (count as f64 * (self.end + 1) as f64 / (last + 1) as f64) as usize)
+        };
+        all.filter_map(to_the_end).min().unwrap_or(1).clamp(1, most)
     }
 
     fn maps(&self, most: usize) -> Option<Maps> {

@@ -8,6 +8,7 @@ use super::{Chart, Context, downwards};
 use crate::{
     compare::Row,
     draw::{Axis, Kind, Part, Plot, axis::number},
+    table::{Cell, Digits},
 };
 
 /// Hyperparameters that have an axis.
@@ -16,7 +17,8 @@ const MOST_SETTINGS: usize = 6;
 /// A number of each configuration.
 struct Measure {
     name: String,
-    is_percent: bool,
+    /// As in tables; none for settings.
+    format: Option<ColumnFormat>,
     /// True if positions follow the logarithm.
     is_log: bool,
     /// In the order of the rows.
@@ -33,17 +35,17 @@ fn measures(context: &Context<'_>) -> Vec<Measure> {
         let value = |row: &Row| context.runs[group(row)?.runs[0]].config.get(key)?.parse::<f64>().ok();
         let values: Vec<Option<f64>> = rows.iter().map(value).collect();
         let is_log = values.iter().flatten().all(|value| *value > 0.0);
-        Measure { name: (*key).clone(), is_percent: false, is_log, values }
+        Measure { name: (*key).clone(), format: None, is_log, values }
     };
     let loss = Measure {
         name: "held-out loss".into(),
-        is_percent: false,
+        format: Some(ColumnFormat::Fixed(4)),
         is_log: false,
         values: rows.iter().map(|row| Some(row.loss?.mean)).collect(),
     };
     let metrics = report::columns().into_iter().enumerate().map(|(index, (_, column))| Measure {
         name: column.head.into(),
-        is_percent: column.format == ColumnFormat::Percent,
+        format: Some(column.format),
         is_log: false,
         values: rows.iter().map(|row| row.metrics.0[index]).collect(),
     });
@@ -71,12 +73,13 @@ impl Measure {
     }
 
     fn said(&self, value: f64) -> String {
-        if self.is_percent { format!("{} %", number(value * 100.0, 0.0)) } else { format_value(value) }
+        match self.format {
+            Some(ColumnFormat::Percent) => format!("{} %", number(value * 100.0, 0.0)),
+            Some(ColumnFormat::Fixed(digits)) => Cell::Number(value, Digits::Fixed(digits)).show(""),
+            None if value.abs() >= 100.0 => number(value, 1.0),
+            None => number(value, 0.0).chars().take(8).collect(),
+        }
     }
-}
-
-fn format_value(value: f64) -> String {
-    if value.abs() >= 100.0 { number(value, 1.0) } else { number(value, 0.0).chars().take(8).collect() }
 }
 
 pub(super) fn chart(context: &Context<'_>) -> Chart {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Chart, Context};
 use crate::{
+    compare::Set,
     draw::{Axis, Kind, Part, Plot},
     facts::Config,
     group::{Group, differing},
@@ -11,8 +12,8 @@ use crate::{
     stats::Sample,
 };
 
-/// The treatment of a curve: the formats, the optimizer, and the values of other keys in which treatments differ.
-type Treatment<'a> = (&'a str, Option<&'a str>, Vec<Option<&'a str>>);
+/// The treatment of a curve: the number of its set, the formats, the optimizer, and the values of other keys in which treatments differ.
+type Treatment<'a> = (usize, &'a str, Option<&'a str>, Vec<Option<&'a str>>);
 
 /// Prefixes of the keys that distinguish treatments. Keys of the schedule are not among them, because they change with the learning rate.
 const PREFIXES: [&str; 3] = ["quant.", "optimizer.", "train.precision"];
@@ -31,9 +32,9 @@ pub(super) fn chart(context: &Context<'_>) -> Chart {
     }
 }
 
-/// Formats, optimizer, and the other keys as labels have them.
-fn name(group: &Group, config: &Config, keys: &[&String]) -> String {
-    let others = keys.iter().filter_map(|key| distinction(config, key));
+/// Formats, optimizer, the other keys as labels have them, and what distinguishes its set from others.
+fn name(group: &Group, config: &Config, keys: &[&String], set: &Set) -> String {
+    let others = keys.iter().filter_map(|key| distinction(config, key)).chain(set.what.iter().cloned());
     [Some(group.format.clone()), group.optimizer.clone()]
         .into_iter()
         .flatten()
@@ -49,10 +50,14 @@ fn plot(context: &Context<'_>, key: &str) -> Option<Plot> {
     let is_of_treatment = |other: &&String| *other != key && PREFIXES.iter().any(|of| other.starts_with(of));
     let keys: Vec<&String> = keys.iter().filter(is_of_treatment).collect();
     let mut curves: BTreeMap<Treatment<'_>, Vec<(f64, usize)>> = BTreeMap::new();
-    for (index, group) in context.groups.iter().enumerate() {
+    let sets = &context.comparison.sets;
+    for (set, index) in
+        sets.iter().enumerate().flat_map(|(at, set)| set.groups.iter().map(move |group| (at, *group)))
+    {
+        let group = &context.groups[index];
         if let Some(value) = value(group) {
             let others = keys.iter().map(|key| config(group).get(key)).collect();
-            let treatment = (group.format.as_str(), group.optimizer.as_deref(), others);
+            let treatment = (set, group.format.as_str(), group.optimizer.as_deref(), others);
             curves.entry(treatment).or_default().push((value, index));
         }
     }
@@ -64,7 +69,7 @@ fn plot(context: &Context<'_>, key: &str) -> Option<Plot> {
     };
     curves.retain(|_, points| distinct(points) >= LEAST);
     let mut series = Vec::new();
-    for points in curves.values_mut() {
+    for ((set, ..), points) in &mut curves {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let losses = |group: usize| -> Vec<f64> {
             let runs = context.groups[group].runs.iter();
@@ -85,7 +90,7 @@ fn plot(context: &Context<'_>, key: &str) -> Option<Plot> {
         let Some((_, first)) = points.first() else { continue };
         let mut one =
             context.series(*first, vec![Part::Band(band.collect()), Part::Line(line), Part::Dots(dots)]);
-        one.name = name(&context.groups[*first], config(&context.groups[*first]), &keys);
+        one.name = name(&context.groups[*first], config(&context.groups[*first]), &keys, &sets[*set]);
         (one.group, one.dash) = (None, 0);
         series.push(one);
     }

@@ -24,23 +24,24 @@ const axes = (() => {
   function ticks({ kind, low, high }) {
     if (kind === "log") {
       const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
-      const factors = last - first <= 2 ? [1, 2, 5] : [1];
-      const found = [];
-      for (let decade = first; decade <= last; decade += Math.max(1, Math.ceil((last - first) / LABELS))) {
-        found.push(...factors.map((factor) => factor * 10 ** decade));
-      }
-      const within = found.filter((number) => number >= low && number <= high);
+      const decades = Array.from({ length: last - first + 1 }, (_, index) => 10 ** (first + index));
+      const times = (factors) => decades.flatMap((power) => factors.map((factor) => factor * power)).filter((number) => number >= low && number <= high);
+      const powers = times([1]);
+      const stride = Math.ceil(powers.length / LABELS);
+      const within = last - first <= 2 || powers.length < 3 ? times([1, 2, 5]) : powers.filter((_, index) => index % stride === 0);
       // Within less than a decade, round numbers of a linear axis are more.
       if (within.length > 2) return within.map((number) => [number, String(Number(number.toPrecision(2)))]);
     }
     const rough = (high - low) / LABELS;
     const magnitude = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((factor) => factor * magnitude).find((step) => step >= rough);
-    const digits = Math.max(0, -Math.floor(Math.log10(step)));
+    const exponent = (number) => Math.floor(Math.log10(number));
+    const digits = Math.max(0, -exponent(step));
+    const power = (number) => number.toExponential(Math.max(0, exponent(Math.abs(number)) - exponent(step))).replace(/\.?0*e\+?/, "e");
     const found = [];
     for (let index = Math.ceil(low / step); index * step <= high; index++) {
       const number = index * step;
-      found.push([number, Math.abs(number) >= 1e6 ? number.toExponential(1).replace(/\.0e\+?|e\+/, (end) => (end[0] === "." ? "e" : "e")) : number.toFixed(digits)]);
+      found.push([number, Math.abs(number) >= 1e6 ? power(number) : number.toFixed(digits)]);
     }
     return found;
   }

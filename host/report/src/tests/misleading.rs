@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{compared, run_with};
+use super::{chart, compared, run_with};
 use crate::{
     compare::{Basis, Choice, Comparison, Separated, Verdict, named},
     figures::{Look, View},
@@ -213,4 +213,81 @@ fn configurations_of_a_sweep_have_its_labels() {
     assert_eq!((look(&View::default()).colour.as_str(), look(&View::default()).colours.len()), ("label", 4));
     let by_format = View { colour: Some("format".into()), ..View::default() };
     assert_eq!(look(&by_format).colours.len(), 2);
+}
+
+#[test]
+fn a_baseline_is_named_by_the_part_of_run_names_that_only_it_has() {
+    let folder = TempDir::new().unwrap();
+    for seed in [1, 2] {
+        for (format, part) in [("none", "weight-none"), ("E4M3", "weight-E4M3"), ("E5M2", "weight_x-E5M2")] {
+            let quant = format!("weight = \"{format}\"\n[train]\nmax_steps = 10\n");
+            run_with(folder.path(), &format!("{part}_s{seed}"), &quant, seed, 2.0);
+        }
+    }
+    let (found, groups, _) = compared(folder.path());
+    let label = |name: &str| named(&found.runs, &groups, name).map(|group| groups[group].label.as_str());
+    assert_eq!(label("weight-none"), Some("fp32"));
+    assert_eq!(label("weight-E4M3"), Some("E4M3 w"));
+    assert_eq!(label("weight_x-E5M2"), Some("E5M2 w"), "a part may hold the separator");
+    assert_eq!((label("none"), label("s3")), (None, None));
+    assert_eq!(label("s1"), None, "no configuration has it in all of its runs");
+}
+
+#[test]
+fn curves_over_rates_are_of_one_length() {
+    let folder = TempDir::new().unwrap();
+    for (index, rate) in RATES[..6].iter().enumerate() {
+        let steps = if index < 3 { 10 } else { 20 };
+        let quant =
+            format!("weight = \"E4M3\"\n[train]\nmax_steps = {steps}\nlr = {rate}\nmin_lr = {rate}\n");
+        run_with(folder.path(), rate, &quant, 1, loss(index, 1, 0.0));
+    }
+    let (found, groups, comparison) = compared(folder.path());
+    let csv = chart(&found, &groups, &comparison, "rates");
+    for (steps, rate) in [(10, "0.00001"), (20, "0.0003")] {
+        let start = format!("E4M3 w · adamw · train.max_steps = {steps},{rate},");
+        assert!(csv.contains(&start), "{csv}");
+    }
+}
+
+/// Configurations of these run files' ends, after the tables of a run of E4M3.
+fn configurations(ends: &[&str]) -> Vec<String> {
+    let folder = TempDir::new().unwrap();
+    for (index, end) in ends.iter().enumerate() {
+        let quant = format!("weight = \"E4M3\"\n[train]\nmax_steps = 10\n{end}");
+        run_with(folder.path(), &index.to_string(), &quant, index as u64, 2.0);
+    }
+    compared(folder.path()).1.into_iter().map(|group| group.label).collect()
+}
+
+#[test]
+fn keys_of_measurements_and_limits_make_no_configuration() {
+    let ends =
+        ["[curvature]\nevery = 5\n", "[limits]\nplugin_call_timeout_s = 9.0\n", "[alerts]\npatience = 9\n"];
+    assert_eq!(configurations(&ends), ["E4M3 w"]);
+}
+
+#[test]
+fn keys_of_alerts_make_a_configuration_if_an_alert_switches_casts() {
+    let schedule = |more: &str| format!("{more}[[quant.schedule]]\non = \"kurtosis\"\nnone = true\n");
+    let [few, many] = [3, 9].map(|patience| schedule(&format!("[alerts]\npatience = {patience}\n")));
+    let labels = configurations(&[&few, &many, &few]);
+    assert_eq!(labels, ["E4M3 w · patience 3", "E4M3 w · patience 9"]);
+    // They do not distinguish it from a configuration without such a switch.
+    let labels = configurations(&["[alerts]\npatience = 3\n", &many]);
+    assert!(labels.len() == 2 && labels.iter().all(|label| !label.contains("patience")), "{labels:?}");
+}
+
+/// A configuration that an alert switches is compared with its baseline at the same setting.
+#[test]
+fn keys_of_alerts_are_part_of_the_treatment() {
+    let folder = TempDir::new().unwrap();
+    let schedule = "[alerts]\npatience = 3\n[[quant.schedule]]\non = \"kurtosis\"\nnone = true\n";
+    for (name, format, end) in [("a", "none", ""), ("b", "E4M3", schedule)] {
+        let quant = format!("weight = \"{format}\"\n[train]\nmax_steps = 10\n{end}");
+        run_with(folder.path(), name, &quant, 1, 2.0);
+    }
+    let (_, _, comparison) = compared(folder.path());
+    assert_eq!(comparison.rows[1].basis, Some(Basis::SameSetting));
+    assert!(comparison.sets[0].settings.is_empty(), "{:?}", comparison.sets);
 }

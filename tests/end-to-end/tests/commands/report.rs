@@ -154,6 +154,26 @@ fn compare_prints_a_row_a_configuration_and_what_the_seeds_tell_apart() {
     }
 }
 
+/// A sweep's own choice of a baseline is no fault before the baseline's run has begun; one on the command line is.
+#[test]
+fn the_baseline_of_a_sweep_may_not_have_begun() {
+    let bench = written_runs();
+    bench.write("runs/sweep.json", r#"{ "compare": { "baseline": "bf16", "margin": 0.05 }, "runs": [] }"#);
+    let outcome = bench.host(&["compare", "runs"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let note = "`bf16`, is no single configuration of these runs: the default baseline is used";
+    assert!(outcome.stdout.contains(note), "{}", outcome.stdout);
+    assert_eq!(bench.host(&["report", "runs"]).code, 0);
+    assert!(bench.read("report.html").contains("the default baseline is used"));
+    let named = bench.host(&["compare", "runs", "--baseline", "bf16"]);
+    assert_eq!(named.code, 2, "{}", named.stdout);
+    assert!(named.stderr.contains("no run or configuration is called `bf16`"), "{}", named.stderr);
+    // A part of the names of one configuration's runs.
+    bench.write("runs/sweep.json", r#"{ "compare": { "baseline": "e4m3" }, "runs": [] }"#);
+    let outcome = bench.host(&["compare", "runs"]);
+    assert!(outcome.stdout.contains("The baseline is E4M3 w."), "{}", outcome.stdout);
+}
+
 #[test]
 fn one_seed_ranks_nothing_and_tables_come_in_every_form() {
     let bench = runs();
